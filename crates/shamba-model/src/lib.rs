@@ -1,0 +1,3 @@
+//! Pure models behind the SHaMBa engine.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]

@@ -1,0 +1,32 @@
+//! The iterator contract shared by memtables, tables, runs and their merge.
+
+use super::key::Tag;
+use crate::error::Result;
+
+/// A cursor over entries in tree order ([`super::key::compare`]). It starts invalid; a positioning
+/// call makes it valid if there is such an entry. `key`, `tag` and `value` may be called only while
+/// it is valid (they return empty values otherwise) and borrow until the next positioning call.
+/// After an error the cursor is invalid; it may be positioned again. `next` and `prev` on an
+/// invalid cursor do nothing.
+pub(crate) trait InternalIterator: Send {
+    /// Whether the cursor is at an entry.
+    fn valid(&self) -> bool;
+    /// The user key of the present entry.
+    fn key(&self) -> &[u8];
+    /// The tag of the present entry.
+    fn tag(&self) -> Tag;
+    /// The value of the present entry (empty for a tombstone).
+    fn value(&self) -> &[u8];
+    /// To the first entry.
+    fn seek_to_first(&mut self) -> Result<()>;
+    /// To the last entry.
+    fn seek_to_last(&mut self) -> Result<()>;
+    /// To the first entry at or after (`key`, `tag`).
+    fn seek(&mut self, key: &[u8], tag: Tag) -> Result<()>;
+    /// To the last entry at or before (`key`, `tag`).
+    fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()>;
+    /// To the following entry.
+    fn next(&mut self) -> Result<()>;
+    /// To the preceding entry.
+    fn prev(&mut self) -> Result<()>;
+}

@@ -1,0 +1,124 @@
+//! Keys as the tree orders them: user key ascending by bytes, then tag descending (newest first).
+//!
+//! A [`Tag`] packs the sequence number and the entry kind. Its bytes on storage are a varint
+//! (docs/format.md, "Entries").
+
+use std::cmp::Ordering;
+
+/// A sequence number: the position of a write in the database's history. Zero means "older than
+/// every snapshot"; compaction writes it at the bottom of the tree.
+pub(crate) type SeqNo = u64;
+
+/// The largest sequence number.
+pub(crate) const MAX_SEQNO: SeqNo = (1 << 56) - 1;
+
+/// The longest user key, in bytes.
+pub(crate) const MAX_KEY_LEN: usize = 65_535;
+
+/// The longest value, in bytes.
+pub(crate) const MAX_VALUE_LEN: usize = 64 << 20;
+
+/// What an entry says of its key. The format reserves the kinds not written yet, so that adding
+/// them needs no new format; a reader that meets one reports the table as unsupported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub(crate) enum EntryKind {
+    /// A tombstone.
+    Delete = 0,
+    /// A value.
+    Put = 1,
+}
+
+/// Kinds 2..=5 are reserved: merge operand, range tombstone, value with expiry, value pointer.
+const KIND_BITS: u32 = 3;
+
+/// Sequence number and kind in one integer; larger is newer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Tag(u64);
+
+impl Tag {
+    /// The tag that sorts before every other tag of the same user key.
+    pub(crate) const NEWEST: Tag = Tag(u64::MAX >> (8 - KIND_BITS));
+    /// The tag that sorts after every other tag of the same user key.
+    pub(crate) const OLDEST: Tag = Tag(0);
+
+    /// A tag from its parts.
+    pub(crate) const fn new(seq: SeqNo, kind: EntryKind) -> Self {
+        Tag(seq << KIND_BITS | kind as u64)
+    }
+
+    /// Where a search for the newest entry at or before `seq` starts.
+    pub(crate) const fn seek(seq: SeqNo) -> Self {
+        Tag(seq << KIND_BITS | ((1 << KIND_BITS) - 1))
+    }
+
+    /// The sequence number.
+    pub(crate) const fn seq(self) -> SeqNo {
+        self.0 >> KIND_BITS
+    }
+
+    /// The kind, or `None` when it is one this build does not know.
+    pub(crate) const fn kind(self) -> Option<EntryKind> {
+        match self.0 & ((1 << KIND_BITS) - 1) {
+            0 => Some(EntryKind::Delete),
+            1 => Some(EntryKind::Put),
+            _ => None,
+        }
+    }
+
+    /// The integer on storage.
+    pub(crate) const fn to_raw(self) -> u64 {
+        self.0
+    }
+
+    /// From the integer on storage.
+    pub(crate) const fn from_raw(raw: u64) -> Self {
+        Tag(raw)
+    }
+}
+
+/// The order of the tree: user key ascending, then tag descending.
+#[inline]
+pub(crate) fn compare(a_key: &[u8], a_tag: Tag, b_key: &[u8], b_tag: Tag) -> Ordering {
+    a_key.cmp(b_key).then_with(|| b_tag.cmp(&a_tag))
+}
+
+/// The first eight bytes of a key as a big-endian integer (shorter keys padded with zeros): if
+/// two prefixes differ, they order as their keys do.
+#[inline]
+pub(crate) fn prefix(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
+        Some(head) => u64::from_be_bytes(*head),
+        None => {
+            let mut head = [0u8; 8];
+            for (to, from) in head.iter_mut().zip(key) {
+                *to = *from;
+            }
+            u64::from_be_bytes(head)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_entries_of_a_key_sort_first() {
+        let old = Tag::new(3, EntryKind::Put);
+        let new = Tag::new(4, EntryKind::Delete);
+        assert_eq!(compare(b"k", new, b"k", old), Ordering::Less);
+        assert_eq!(compare(b"j", old, b"k", new), Ordering::Less);
+        assert_eq!(compare(b"k", Tag::seek(3), b"k", old), Ordering::Less);
+        assert_eq!(compare(b"k", Tag::seek(3), b"k", new), Ordering::Greater);
+        assert!(Tag::NEWEST > Tag::new(MAX_SEQNO, EntryKind::Put));
+    }
+
+    #[test]
+    fn prefixes_order_as_keys() {
+        let keys: [&[u8]; 6] = [b"", b"\0", b"a", b"aaaaaaaa", b"aaaaaaaab", b"b"];
+        for pair in keys.windows(2) {
+            assert!(prefix(pair[0]) <= prefix(pair[1]));
+        }
+    }
+}

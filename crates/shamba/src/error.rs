@@ -1,0 +1,172 @@
+//! The one error type of the engine.
+//!
+//! Every failure a caller can meet is a variant here, with what is needed to act on it. Bytes read
+//! from a disk never panic: whatever is wrong with them becomes [`Error::Corruption`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The result of an engine operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, and what to do about it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused or failed an operation on a file or folder.
+    #[error("cannot {op} {}: {source}", path.display())]
+    Io {
+        /// What was being done, as a verb: `"open"`, `"read"`, `"sync"`.
+        op: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's own error.
+        source: Arc<io::Error>,
+    },
+    /// Bytes on storage are not what was written there.
+    #[error(
+        "{} is corrupt at byte {offset}: {what}; run `shamba verify` to see how far the damage goes, and restore the file from a checkpoint or backup",
+        file.display()
+    )]
+    Corruption {
+        /// The damaged file.
+        file: PathBuf,
+        /// Where the damage was noticed, in bytes from the start of the file.
+        offset: u64,
+        /// What was expected there.
+        what: String,
+    },
+    /// The folder to open does not exist and the options do not ask for it to be created.
+    #[error("{} does not exist; check the path, or ask for it to be created (`create_if_missing`)", path.display())]
+    NotFound {
+        /// The folder asked for.
+        path: PathBuf,
+    },
+    /// The folder exists and holds other files, but no database.
+    #[error("{} is not a SHaMBa database (it has no CURRENT file but is not empty); choose an empty folder", path.display())]
+    NotADatabase {
+        /// The folder asked for.
+        path: PathBuf,
+    },
+    /// A database is there already and the options ask for a new one.
+    #[error("{} already holds a database, and `error_if_exists` was set", path.display())]
+    AlreadyExists {
+        /// The folder asked for.
+        path: PathBuf,
+    },
+    /// Another process, or another handle of this one, has the database open.
+    #[error("{} is in use by another process or handle; close it first", path.display())]
+    Locked {
+        /// The database folder.
+        path: PathBuf,
+    },
+    /// The file was written by a newer version of the engine.
+    #[error(
+        "{} has format version {found}, but this build reads versions up to {supported}; use a newer build",
+        file.display()
+    )]
+    UnsupportedFormat {
+        /// The file.
+        file: PathBuf,
+        /// The version it states.
+        found: u32,
+        /// The newest version this build reads.
+        supported: u32,
+    },
+    /// An option has a value that makes no sense.
+    #[error("option `{option}` is invalid: {what}")]
+    InvalidOption {
+        /// The option's name.
+        option: &'static str,
+        /// What is wrong and which values are allowed.
+        what: String,
+    },
+    /// A key is longer than the engine accepts.
+    #[error("a key of {len} bytes is too large: at most {max} bytes are allowed")]
+    KeyTooLarge {
+        /// The key's length in bytes.
+        len: usize,
+        /// The longest key accepted, in bytes.
+        max: usize,
+    },
+    /// A value is longer than the engine accepts under the present memory budget.
+    #[error(
+        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and an eighth of the memory budget); split it or raise the budget"
+    )]
+    ValueTooLarge {
+        /// The value's length in bytes.
+        len: usize,
+        /// The longest value accepted now, in bytes.
+        max: usize,
+    },
+    /// No keyspace has this name.
+    #[error("there is no keyspace named `{name}`; create it first")]
+    KeyspaceNotFound {
+        /// The name asked for.
+        name: String,
+    },
+    /// A keyspace of this name exists already.
+    #[error("a keyspace named `{name}` exists already; open it, or choose another name")]
+    KeyspaceExists {
+        /// The name asked for.
+        name: String,
+    },
+    /// The keyspace was dropped while this handle to it was held.
+    #[error("the keyspace `{name}` was dropped")]
+    KeyspaceDropped {
+        /// The keyspace's name.
+        name: String,
+    },
+    /// A keyspace or snapshot of one database was given to another.
+    #[error("a {what} of one database was used with another")]
+    WrongDatabase {
+        /// `"keyspace"` or `"snapshot"`.
+        what: &'static str,
+    },
+    /// An earlier write could not be made durable; the database takes no more writes. Reads go on.
+    #[error(
+        "writes are stopped since an earlier failure ({cause}); reads go on; reopen the database once the cause is mended"
+    )]
+    Poisoned {
+        /// The failure that stopped writes.
+        cause: Arc<Error>,
+    },
+    /// The database was closed while this handle to it was held.
+    #[error("the database is closed")]
+    Closed,
+}
+
+impl Error {
+    /// An I/O error with its operation and path.
+    pub(crate) fn io(op: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        Error::Io {
+            op,
+            path: path.as_ref().to_path_buf(),
+            source: Arc::new(source),
+        }
+    }
+
+    /// A corruption error.
+    pub(crate) fn corruption(file: impl AsRef<Path>, offset: u64, what: impl Into<String>) -> Self {
+        Error::Corruption {
+            file: file.as_ref().to_path_buf(),
+            offset,
+            what: what.into(),
+        }
+    }
+
+    /// An invalid-option error.
+    pub(crate) fn option(option: &'static str, what: impl Into<String>) -> Self {
+        Error::InvalidOption {
+            option,
+            what: what.into(),
+        }
+    }
+
+    /// Whether the error says that stored bytes are damaged.
+    #[must_use]
+    pub fn is_corruption(&self) -> bool {
+        matches!(self, Error::Corruption { .. })
+    }
+}

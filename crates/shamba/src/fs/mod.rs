@@ -1,0 +1,130 @@
+//! The only door to storage.
+//!
+//! [`Fs`] is the file system as the engine needs it: create, read at an offset, append, sync,
+//! rename, remove, link, list, lock. Implementations: the operating system with direct I/O
+//! (`OsFs`), memory with simulated crashes (`MemFs`), and wrappers that inject faults
+//! (`FaultFs`) or count and delay operations (`MeteredFs`).
+//!
+//! What the engine assumes of the medium: `sync` makes every byte appended so far durable;
+//! `sync_dir` makes creations, renames, links and removals in a folder durable; `rename` replaces
+//! its target atomically; nothing else survives a crash for certain, and unsynced bytes may
+//! survive in any subset of pages.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Pages: the unit of alignment for direct I/O and for table blocks, in bytes.
+pub const PAGE: usize = 4096;
+
+/// How a file will be used, which decides whether the page cache of the system is bypassed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Page-aligned reads and writes that should bypass the system's page cache (tables).
+    Direct,
+    /// Small appends and sequential reads through the system's page cache (logs, manifests).
+    Buffered,
+}
+
+/// What a read brings in, for counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum BlockKind {
+    /// A table's data block.
+    Data,
+    /// A table's index block.
+    Index,
+    /// Filter module number i (0 to 15).
+    Filter(u8),
+    /// A table's footer, properties and top-level index, read when it is opened.
+    Footer,
+    /// A log or manifest.
+    Log,
+}
+
+/// On whose behalf a read is made, for counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Purpose {
+    /// A point lookup.
+    Lookup,
+    /// An iterator of a caller.
+    Scan,
+    /// Flush, compaction, verification, recovery.
+    Background,
+}
+
+/// A label on a read, so that wrappers can count and delay by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReadTag {
+    /// What is read.
+    pub kind: BlockKind,
+    /// For whom.
+    pub purpose: Purpose,
+}
+
+/// A folder's entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The file's name, without its folder.
+    pub name: String,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// A file system.
+pub trait Fs: Debug + Send + Sync + 'static {
+    /// Creates a file for appending; one that exists is emptied.
+    fn create(&self, path: &Path, access: Access) -> io::Result<Box<dyn WriteFile>>;
+    /// Opens a file for reading.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>>;
+    /// The files (not folders) in a folder, in no particular order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+    /// Whether a file or folder is there.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Creates a folder and those above it; one that exists is left alone.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Renames a file, replacing the target if there is one.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file a second name; an error of kind `CrossesDevices` or `Unsupported` where the
+    /// file system cannot.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes creations, renames, links and removals in a folder durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Takes an exclusive lock on a file, creating it, until the guard is dropped; an error of
+    /// kind `WouldBlock` when another holder has it.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
+}
+
+/// A lock held until it is dropped.
+pub trait FileLock: Debug + Send + Sync {}
+
+/// A file open for reading at any offset, from any thread.
+pub trait ReadFile: Debug + Send + Sync {
+    /// Fills `buf` from `offset`; `UnexpectedEof` when the file ends before.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64, tag: ReadTag) -> io::Result<()>;
+    /// The file's length in bytes when it was opened.
+    fn len(&self) -> u64;
+    /// Whether the file is empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A file being written from start to end by one thread.
+pub trait WriteFile: Debug + Send {
+    /// Appends bytes. After an error the file's contents past the last sync are unknown.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Makes everything appended durable. After an error nothing may be assumed of bytes appended
+    /// since the last sync that succeeded, and calling again does not help.
+    fn sync(&mut self) -> io::Result<()>;
+    /// Bytes appended so far.
+    fn len(&self) -> u64;
+    /// Whether nothing was appended.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,33 @@
+//! SHaMBa: an embedded LSM-tree key-value engine for data that outgrows memory.
+//!
+//! One number bounds the memory the engine uses; under that number it needs few storage reads
+//! per lookup. `ARCHITECTURE.md` in the repository says how the parts fit together.
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+
+mod base;
+mod budget;
+mod cache;
+mod compaction;
+mod db;
+mod error;
+mod filter;
+pub mod fs;
+mod memtable;
+mod metrics;
+mod options;
+mod policy;
+mod table;
+mod version;
+mod wal;
+
+pub use error::{Error, Result};
