@@ -455,6 +455,7 @@ mod tests {
         let mut aligned = AlignedBuf::new();
         aligned.extend_from_slice(&bytes[..8192]);
         file.append(&aligned).unwrap();
+        let refused = fs.direct_io_refused();
         file.append(&bytes[8192..8200]).unwrap();
         file.sync().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 8200);
@@ -486,6 +487,7 @@ mod tests {
             let error = read.read_exact_at(&mut buf, offset, TAG).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{offset}");
         }
+        assert_eq!(fs.direct_io_refused(), refused, "no request was misaligned");
     }
 
     #[test]
