@@ -1,1 +1,379 @@
-//! options
+//! Options: plain data, checked once when a database or keyspace is opened.
+//!
+//! [`Options`] are of the whole database, [`KeyspaceOptions`] of one keyspace. Each option says
+//! what it means, its unit, its default and when to change it; those in the first group of a
+//! struct affect behaviour, those in the second only performance. Options are given at every
+//! open: nothing but the keyspaces' names is kept on storage, and every file records by itself how
+//! to decode it, so any option may differ from one open to the next.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::cache::MemoryBudget;
+use crate::compaction::picker::MergePolicy;
+use crate::db::Db;
+use crate::error::{Error, Result};
+use crate::filter::plan::Family;
+use crate::fs::{Fs, OsFs};
+use crate::table::format::Compression as TableCompression;
+use crate::wal::RecoveryMode;
+
+/// The smallest memory budget accepted, in bytes.
+pub const MIN_MEMORY: u64 = 64 << 10;
+
+/// How durable a write is before it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Durability {
+    /// Not logged: lost in a crash of the process or the machine unless it was flushed to a table
+    /// first. A batch over several keyspaces written so may survive in part.
+    None,
+    /// Handed to the operating system: survives a crash of the process, not of the machine.
+    #[default]
+    Buffered,
+    /// On storage: survives a crash of the machine. Writers waiting at the same time share one
+    /// sync (group commit).
+    Synced,
+}
+
+/// Block compression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Compression {
+    /// Blocks are stored as they are.
+    #[default]
+    None,
+    /// LZ4: cheap to decompress.
+    Lz4,
+    /// Zstandard at the given level (1 to 19): smaller and slower.
+    Zstd(i32),
+}
+
+/// Filter families that can be chosen for new tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum FilterFamily {
+    /// Standard Bloom filter: the fewest false positives for its bits of the two.
+    #[default]
+    Bloom,
+    /// Bloom filter blocked by cache line: one cache miss a probe, more false positives.
+    BlockedBloom,
+}
+
+/// The filter written into new tables.
+///
+/// Default: one standard Bloom module of 10 bits per key, partitioned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FilterOptions {
+    /// Filter family.
+    pub family: FilterFamily,
+    /// Bits per key over all modules, 0 to 64. Zero writes no filter. Default 10. More bits cost
+    /// memory and save reads for absent keys.
+    pub bits_per_key: f64,
+    /// Whether filter and index are cut into pages by key range, each read and cached alone
+    /// (true, the default), or are one block for each table (false: the baseline of the papers).
+    pub partitioned: bool,
+}
+
+impl Default for FilterOptions {
+    fn default() -> Self {
+        FilterOptions { family: FilterFamily::Bloom, bits_per_key: 10.0, partitioned: true }
+    }
+}
+
+/// Options of one keyspace.
+///
+/// ```
+/// use shamba::{KeyspaceOptions, MergePolicy};
+/// let options = KeyspaceOptions { merge_policy: MergePolicy::Tiering, size_ratio: 4, ..Default::default() };
+/// # assert_eq!(options.size_ratio, 4);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyspaceOptions {
+    /// How runs are merged. Default: leveling, a file at a time.
+    pub merge_policy: MergePolicy,
+    /// Size ratio T between adjacent levels, 2 to 1000. Default 10. Smaller: fewer bytes
+    /// rewritten per level but more levels (leveling); the reverse for tiering.
+    pub size_ratio: u32,
+    /// Size of the write buffer (memtable), in bytes, 4 KiB to 2 GiB. Default 64 MiB. The engine
+    /// uses less where the memory budget asks for it; the shape of the tree follows this number.
+    pub write_buffer: u64,
+    /// Flushed runs in level 0 that make a compaction due (leveling), 1 to 1000. Default 4. One
+    /// gives the pure leveling of the papers.
+    pub level0_runs: u32,
+    /// Level-0 runs from which writes are slowed down. Default 20.
+    pub level0_slowdown: u32,
+    /// Level-0 runs at which writes wait for compaction. Default 36.
+    pub level0_stall: u32,
+    /// Where a compaction starts a new output file, in bytes, at least 4 KiB. Default 64 MiB.
+    pub target_file: u64,
+    /// Compression by level: entry i is for level i, the last entry for all deeper ones. Default
+    /// none.
+    pub compression: Vec<Compression>,
+    /// The filter of new tables.
+    pub filter: FilterOptions,
+    /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
+    /// quicker, more make blocks smaller.
+    pub restart_interval: u32,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        KeyspaceOptions {
+            merge_policy: MergePolicy::default(),
+            size_ratio: 10,
+            write_buffer: 64 << 20,
+            level0_runs: 4,
+            level0_slowdown: 20,
+            level0_stall: 36,
+            target_file: 64 << 20,
+            compression: vec![Compression::None],
+            filter: FilterOptions::default(),
+            restart_interval: 8,
+        }
+    }
+}
+
+impl KeyspaceOptions {
+    /// Checks every option.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] with the option's name and the allowed values.
+    pub fn validate(&self) -> Result<()> {
+        fn range<T: PartialOrd + std::fmt::Display>(name: &'static str, value: T, min: T, max: T) -> Result<()> {
+            if value >= min && value <= max {
+                return Ok(());
+            }
+            Err(Error::option(name, format!("{value} is not between {min} and {max}")))
+        }
+        range("size_ratio", self.size_ratio, 2, 1000)?;
+        range("write_buffer", self.write_buffer, 4 << 10, 2 << 30)?;
+        range("level0_runs", self.level0_runs, 1, 1000)?;
+        range("level0_slowdown", self.level0_slowdown, self.level0_runs, u32::MAX)?;
+        range("level0_stall", self.level0_stall, self.level0_slowdown.saturating_add(1), u32::MAX)?;
+        range("target_file", self.target_file, 4 << 10, 1 << 40)?;
+        range("restart_interval", self.restart_interval, 1, 1024)?;
+        range("filter.bits_per_key", self.filter.bits_per_key, 0.0, 64.0)?;
+        if self.compression.is_empty() {
+            return Err(Error::option("compression", "at least one entry is needed, for level 0"));
+        }
+        for compression in &self.compression {
+            if let Compression::Zstd(level) = compression {
+                range("compression", *level, 1, 19)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The compression of new tables in a level.
+    pub(crate) fn compression_at(&self, level: usize) -> TableCompression {
+        let chosen = self.compression.get(level).or(self.compression.last());
+        match chosen.copied().unwrap_or_default() {
+            Compression::None => TableCompression::None,
+            Compression::Lz4 => TableCompression::Lz4,
+            Compression::Zstd(level) => TableCompression::Zstd(level),
+        }
+    }
+
+    /// The filter family as tables know it.
+    pub(crate) fn filter_family(&self) -> Family {
+        match self.filter.family {
+            FilterFamily::Bloom => Family::Bloom,
+            FilterFamily::BlockedBloom => Family::Blocked,
+        }
+    }
+}
+
+/// Options of a database.
+///
+/// ```
+/// # fn main() -> shamba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use shamba::{MemoryBudget, Options};
+/// let db = Options::new().memory(MemoryBudget::bytes(32 << 20)).open(dir.path())?;
+/// db.put(b"key", b"value")?;
+/// assert_eq!(db.get(b"key")?.as_deref(), Some(b"value".as_slice()));
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(crate) create_if_missing: bool,
+    pub(crate) error_if_exists: bool,
+    pub(crate) recovery: RecoveryMode,
+    pub(crate) durability: Durability,
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) memory: MemoryBudget,
+    pub(crate) background_threads: usize,
+    pub(crate) max_open_files: usize,
+    pub(crate) hash_sharing: bool,
+    pub(crate) max_wal_bytes: u64,
+    pub(crate) default_keyspace: KeyspaceOptions,
+    pub(crate) keyspace_options: BTreeMap<String, KeyspaceOptions>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options::new()
+    }
+}
+
+impl Options {
+    /// The defaults: a quarter of the memory of the container or machine, two background threads,
+    /// buffered durability, created when missing.
+    #[must_use]
+    pub fn new() -> Self {
+        Options {
+            create_if_missing: true,
+            error_if_exists: false,
+            recovery: RecoveryMode::default(),
+            durability: Durability::default(),
+            fs: Arc::new(OsFs::new()),
+            memory: MemoryBudget::share_of_container(0.25),
+            background_threads: 2,
+            max_open_files: 4096,
+            hash_sharing: true,
+            max_wal_bytes: 1 << 30,
+            default_keyspace: KeyspaceOptions::default(),
+            keyspace_options: BTreeMap::new(),
+        }
+    }
+
+    // Behaviour.
+
+    /// Whether a missing database is created. Default true.
+    #[must_use]
+    pub fn create_if_missing(mut self, yes: bool) -> Self {
+        self.create_if_missing = yes;
+        self
+    }
+
+    /// Whether opening a database that exists is an error. Default false.
+    #[must_use]
+    pub fn error_if_exists(mut self, yes: bool) -> Self {
+        self.error_if_exists = yes;
+        self
+    }
+
+    /// What to do about damage in the write-ahead log. Default: tolerate a torn tail.
+    #[must_use]
+    pub fn recovery(mut self, mode: RecoveryMode) -> Self {
+        self.recovery = mode;
+        self
+    }
+
+    /// The durability of writes that do not say their own. Default buffered.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// The file system. Default: the operating system's, with direct I/O for tables.
+    #[must_use]
+    pub fn fs(mut self, fs: Arc<dyn Fs>) -> Self {
+        self.fs = fs;
+        self
+    }
+
+    // Performance.
+
+    /// The memory the engine may use; clones of one [`MemoryBudget`] given to several databases
+    /// are one budget. Default: a quarter of the memory of the container or machine.
+    #[must_use]
+    pub fn memory(mut self, memory: MemoryBudget) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Threads for flushes and compactions, 0 to 64. Default 2. With zero the work is done inside
+    /// the writes that make it due: slower, and the same at every run.
+    #[must_use]
+    pub fn background_threads(mut self, threads: usize) -> Self {
+        self.background_threads = threads;
+        self
+    }
+
+    /// How many table files may be open at a time, at least 16. Default 4096.
+    #[must_use]
+    pub fn max_open_files(mut self, files: usize) -> Self {
+        self.max_open_files = files;
+        self
+    }
+
+    /// Whether a lookup hashes its key once (true, the default) or once for each table it asks
+    /// (the baseline of the hash-sharing paper). Answers are the same.
+    #[must_use]
+    pub fn hash_sharing(mut self, yes: bool) -> Self {
+        self.hash_sharing = yes;
+        self
+    }
+
+    /// Size of the write-ahead logs above which the memtables that hold the oldest are flushed,
+    /// in bytes. Default 1 GiB. Matters with many keyspaces of which some are rarely written.
+    #[must_use]
+    pub fn max_wal_bytes(mut self, bytes: u64) -> Self {
+        self.max_wal_bytes = bytes;
+        self
+    }
+
+    /// The options of the default keyspace, and of every keyspace opened without its own.
+    #[must_use]
+    pub fn keyspace(mut self, options: KeyspaceOptions) -> Self {
+        self.default_keyspace = options;
+        self
+    }
+
+    /// The options of one keyspace by name, for when it is found at open.
+    #[must_use]
+    pub fn keyspace_options(mut self, name: &str, options: KeyspaceOptions) -> Self {
+        self.keyspace_options.insert(name.to_owned(), options);
+        self
+    }
+
+    /// Checks every option.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] with the option's name and the allowed values.
+    pub fn validate(&self) -> Result<()> {
+        if self.background_threads > 64 {
+            return Err(Error::option("background_threads", format!("{} is not between 0 and 64", self.background_threads)));
+        }
+        if self.max_open_files < 16 {
+            return Err(Error::option("max_open_files", format!("{} is below 16", self.max_open_files)));
+        }
+        if self.max_wal_bytes < 64 << 10 {
+            return Err(Error::option("max_wal_bytes", format!("{} is below 64 KiB", self.max_wal_bytes)));
+        }
+        if self.memory.limit() < MIN_MEMORY {
+            return Err(Error::option(
+                "memory",
+                format!("a budget of {} bytes is below the least of {MIN_MEMORY}", self.memory.limit()),
+            ));
+        }
+        self.keyspace_options.values().try_for_each(KeyspaceOptions::validate)?;
+        self.default_keyspace.validate()
+    }
+
+    /// Opens the database in a folder.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`], [`Error::NotFound`], [`Error::NotADatabase`],
+    /// [`Error::AlreadyExists`], [`Error::Locked`], [`Error::UnsupportedFormat`],
+    /// [`Error::Corruption`] or [`Error::Io`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
+        Db::open(path, self)
+    }
+}
+
+/// Options of one write.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// The write's durability; `None` takes the database's.
+    pub durability: Option<Durability>,
+}
+
+impl WriteOptions {
+    /// A write that is on storage before it is acknowledged.
+    #[must_use]
+    pub fn synced() -> Self {
+        WriteOptions { durability: Some(Durability::Synced) }
+    }
+}

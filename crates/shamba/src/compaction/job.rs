@@ -1,0 +1,146 @@
+//! Writes the tables of a flush or compaction: entries in, finished tables out.
+//!
+//! Runs on one background thread, holds no lock, and touches nothing but new files: until its
+//! caller installs the result, a failure or crash leaves only orphans.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::retain::{Retain, Verdict};
+use crate::base::iter::InternalIterator;
+use crate::base::key::EntryKind;
+use crate::budget::{Budget, Role};
+use crate::error::{Error, Result};
+use crate::fs::{Access, Fs};
+use crate::table::builder::{TableBuildOptions, TableBuilder, TableSummary};
+
+/// Where and how output tables are written.
+pub(crate) struct Output<'a> {
+    pub(crate) fs: &'a Arc<dyn Fs>,
+    pub(crate) dir: &'a Path,
+    pub(crate) budget: &'a Arc<Budget>,
+    pub(crate) next_file: &'a AtomicU64,
+    pub(crate) options: TableBuildOptions,
+    /// Bytes at which a new table is begun, between two keys.
+    pub(crate) target_file: u64,
+    /// Set when the database closes: the job gives up with [`Error::Closed`].
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// A table that was written and synced.
+#[derive(Debug)]
+pub(crate) struct NewTable {
+    pub(crate) number: u64,
+    pub(crate) summary: TableSummary,
+    /// Entries that lie behind a newer entry of their key.
+    pub(crate) garbage: u64,
+}
+
+/// The path of a table file.
+pub(crate) fn table_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:06}.sst"))
+}
+
+/// Writes what `retain` keeps of `entries` (from the first) into tables. On error the tables
+/// written so far are removed.
+pub(crate) fn write_tables<I: InternalIterator>(
+    entries: &mut I,
+    mut retain: Retain,
+    output: &Output<'_>,
+) -> Result<Vec<NewTable>> {
+    let mut done = Vec::new();
+    let result = run(entries, &mut retain, output, &mut done);
+    if let Err(error) = result {
+        for number in done.iter().map(|table: &NewTable| table.number) {
+            // An orphan left behind here is removed by the next open.
+            let _ = output.fs.remove(&table_path(output.dir, number));
+        }
+        return Err(error);
+    }
+    Ok(done)
+}
+
+struct Current {
+    number: u64,
+    builder: TableBuilder,
+    shadowed_before: u64,
+}
+
+fn run<I: InternalIterator>(
+    entries: &mut I,
+    retain: &mut Retain,
+    output: &Output<'_>,
+    done: &mut Vec<NewTable>,
+) -> Result<()> {
+    let mut current: Option<Current> = None;
+    let mut last_key: Vec<u8> = Vec::new();
+    let mut since_check = 0u32;
+    entries.seek_to_first()?;
+    while entries.valid() {
+        since_check += 1;
+        if since_check >= 1024 {
+            since_check = 0;
+            if output.stop.load(Ordering::Relaxed) {
+                return abandon(current, output, Error::Closed);
+            }
+        }
+        let shadowed_before = retain.shadowed;
+        if let Verdict::Keep(tag) = retain.judge(entries.key(), entries.tag()) {
+            let full = current.as_ref().is_some_and(|c| c.builder.estimated_len() >= output.target_file);
+            if full && last_key != entries.key() {
+                finish(current.take(), shadowed_before, output, done)?;
+            }
+            if current.is_none() {
+                current = Some(begin(output, shadowed_before)?);
+            }
+            if let Some(current) = current.as_mut() {
+                if output.target_file != u64::MAX && last_key != entries.key() {
+                    last_key.clear();
+                    last_key.extend_from_slice(entries.key());
+                }
+                let value = if tag.kind() == Some(EntryKind::Delete) { &[] } else { entries.value() };
+                if let Err(error) = current.builder.add(entries.key(), tag, value) {
+                    let number = current.number;
+                    let _ = output.fs.remove(&table_path(output.dir, number));
+                    return Err(error);
+                }
+            }
+        }
+        if let Err(error) = entries.next() {
+            return abandon(current, output, error);
+        }
+    }
+    finish(current.take(), retain.shadowed, output, done)
+}
+
+fn begin(output: &Output<'_>, shadowed_before: u64) -> Result<Current> {
+    let number = output.next_file.fetch_add(1, Ordering::Relaxed);
+    let path = table_path(output.dir, number);
+    let file = output.fs.create(&path, Access::Direct).map_err(|e| Error::io("create", &path, e))?;
+    let memory = output.budget.reserve(Role::Compaction, 0);
+    let builder = TableBuilder::new(file, path, output.options.clone(), memory)?;
+    Ok(Current { number, builder, shadowed_before })
+}
+
+fn finish(current: Option<Current>, shadowed: u64, output: &Output<'_>, done: &mut Vec<NewTable>) -> Result<()> {
+    let Some(current) = current else { return Ok(()) };
+    let number = current.number;
+    match current.builder.finish() {
+        Ok(summary) => {
+            done.push(NewTable { number, summary, garbage: shadowed.saturating_sub(current.shadowed_before) });
+            Ok(())
+        }
+        Err(error) => {
+            let _ = output.fs.remove(&table_path(output.dir, number));
+            Err(error)
+        }
+    }
+}
+
+fn abandon(current: Option<Current>, output: &Output<'_>, error: Error) -> Result<()> {
+    if let Some(current) = current {
+        let _ = output.fs.remove(&table_path(output.dir, current.number));
+    }
+    Err(error)
+}

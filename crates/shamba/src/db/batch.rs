@@ -1,0 +1,201 @@
+//! A batch of writes that is applied whole or not at all.
+//!
+//! Its bytes are those of a write-ahead log record (docs/format.md, "Write-ahead log"): operations
+//! one after another, each `kind u8, keyspace varint, key length varint, key` and, for a put,
+//! `value length varint, value`. So logging a batch copies nothing.
+
+use crate::base::coding;
+use crate::base::key::{EntryKind, MAX_KEY_LEN, MAX_VALUE_LEN};
+
+use super::keyspace::Keyspace;
+
+/// The number of the default keyspace.
+pub(crate) const DEFAULT_KEYSPACE: u32 = 0;
+
+/// Writes applied together, in order, across any keyspaces of one database.
+///
+/// ```
+/// use shamba::WriteBatch;
+/// let mut batch = WriteBatch::new();
+/// batch.put(b"a", b"1");
+/// batch.delete(b"b");
+/// assert_eq!(batch.len(), 2);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct WriteBatch {
+    rep: Vec<u8>,
+    count: u64,
+    /// Identity of the database whose keyspace handles were used; zero for none.
+    database: u64,
+    mixed: bool,
+    max_key: usize,
+    max_value: usize,
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        WriteBatch::default()
+    }
+
+    /// Sets a key of the default keyspace.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.push(DEFAULT_KEYSPACE, key.as_ref(), Some(value.as_ref()));
+    }
+
+    /// Removes a key of the default keyspace; one that does not exist is no error.
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) {
+        self.push(DEFAULT_KEYSPACE, key.as_ref(), None);
+    }
+
+    /// Sets a key of a keyspace.
+    pub fn put_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.bind(keyspace);
+        self.push(keyspace.id(), key.as_ref(), Some(value.as_ref()));
+    }
+
+    /// Removes a key of a keyspace; one that does not exist is no error.
+    pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) {
+        self.bind(keyspace);
+        self.push(keyspace.id(), key.as_ref(), None);
+    }
+
+    /// How many operations the batch holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the batch holds no operation.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The bytes the batch takes in the log, without the record's header.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.rep.len()
+    }
+
+    /// Removes all operations, keeping the memory.
+    pub fn clear(&mut self) {
+        self.rep.clear();
+        self.count = 0;
+        self.database = 0;
+        self.mixed = false;
+        self.max_key = 0;
+        self.max_value = 0;
+    }
+
+    fn bind(&mut self, keyspace: &Keyspace) {
+        let database = keyspace.database_id();
+        self.mixed |= self.database != 0 && self.database != database;
+        self.database = database;
+    }
+
+    pub(crate) fn push(&mut self, keyspace: u32, key: &[u8], value: Option<&[u8]>) {
+        self.max_key = self.max_key.max(key.len());
+        self.max_value = self.max_value.max(value.map_or(0, <[u8]>::len));
+        self.rep.reserve(key.len() + value.map_or(0, <[u8]>::len) + 16);
+        self.rep.push(if value.is_some() { EntryKind::Put as u8 } else { EntryKind::Delete as u8 });
+        coding::put_varint(&mut self.rep, u64::from(keyspace));
+        coding::put_bytes(&mut self.rep, key);
+        if let Some(value) = value {
+            coding::put_bytes(&mut self.rep, value);
+        }
+        self.count += 1;
+    }
+
+    /// Whether the batch may be written to the database of this identity.
+    pub(crate) fn belongs_to(&self, database: u64) -> bool {
+        !self.mixed && (self.database == 0 || self.database == database)
+    }
+
+    pub(crate) fn rep(&self) -> &[u8] {
+        &self.rep
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn max_key(&self) -> usize {
+        self.max_key
+    }
+
+    pub(crate) fn max_value(&self) -> usize {
+        self.max_value
+    }
+}
+
+/// One operation of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Op<'a> {
+    pub(crate) keyspace: u32,
+    pub(crate) kind: EntryKind,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+/// The operations in a batch's bytes; an item of `None` says that the bytes are malformed.
+pub(crate) struct Ops<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Ops<'a> {
+    type Item = Option<Op<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let op = decode(&mut self.0);
+        if op.is_none() {
+            self.0 = &[];
+        }
+        Some(op)
+    }
+}
+
+fn decode<'a>(input: &mut &'a [u8]) -> Option<Op<'a>> {
+    let (&kind, rest) = input.split_first()?;
+    *input = rest;
+    let keyspace = u32::try_from(coding::take_varint(input)?).ok()?;
+    let key = coding::take_bytes(input).filter(|key| key.len() <= MAX_KEY_LEN)?;
+    if kind == EntryKind::Delete as u8 {
+        return Some(Op { keyspace, kind: EntryKind::Delete, key, value: &[] });
+    }
+    if kind != EntryKind::Put as u8 {
+        return None;
+    }
+    let value = coding::take_bytes(input).filter(|value| value.len() <= MAX_VALUE_LEN)?;
+    Some(Op { keyspace, kind: EntryKind::Put, key, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn operations_come_back_as_they_went_in(
+            ops in prop::collection::vec((any::<u32>(), any::<Vec<u8>>(), any::<Option<Vec<u8>>>()), 0..20)
+        ) {
+            let mut batch = WriteBatch::new();
+            for (keyspace, key, value) in &ops {
+                batch.push(*keyspace, key, value.as_deref());
+            }
+            let back: Vec<_> = Ops(batch.rep())
+                .map(|op| op.map(|op| (op.keyspace, op.key.to_vec(), (op.kind == EntryKind::Put).then(|| op.value.to_vec()))))
+                .collect::<Option<_>>()
+                .expect("well-formed");
+            prop_assert_eq!(back, ops);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in any::<Vec<u8>>()) {
+            prop_assert!(Ops(&bytes).count() <= bytes.len());
+        }
+    }
+}

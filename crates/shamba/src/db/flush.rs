@@ -1,0 +1,184 @@
+//! Flushing: a frozen memtable becomes a run of level 0.
+//!
+//! One thread at a time flushes a keyspace, oldest memtable first, so that `flushed_seq` says that
+//! everything up to it is in tables.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::keyspace::{KeyspaceInner, ReadState};
+use super::{DbInner, Tree};
+use crate::base::key::SeqNo;
+use crate::compaction::job::{NewTable, Output, write_tables};
+use crate::compaction::retain::Retain;
+use crate::error::{Error, Result};
+use crate::filter::plan::{FileContext, FilterOptions as PlanOptions, plan};
+use crate::memtable::Memtable;
+use crate::metrics::Counter;
+use crate::table::builder::TableBuildOptions;
+use crate::version::edit::{KeyspaceEdit, VersionEdit};
+use crate::version::file_meta::FileMeta;
+
+impl DbInner {
+    /// How tables of a level are built.
+    pub(crate) fn build_options(&self, keyspace: &KeyspaceInner, level: usize, entries: u64) -> TableBuildOptions {
+        let filter = &keyspace.options.filter;
+        let plan_options = PlanOptions {
+            family: keyspace.options.filter_family(),
+            bits_per_key: filter.bits_per_key,
+            partitioned: filter.partitioned,
+        };
+        TableBuildOptions {
+            filter: plan(&plan_options, &FileContext { level, expected_entries: entries }),
+            compression: keyspace.options.compression_at(level),
+            restart_interval: keyspace.options.restart_interval as usize,
+            ..TableBuildOptions::default()
+        }
+    }
+
+    pub(crate) fn output<'a>(&'a self, keyspace: &KeyspaceInner, level: usize, entries: u64, target_file: u64) -> Output<'a> {
+        Output {
+            fs: &self.options.fs,
+            dir: &self.dir,
+            budget: self.options.memory.budget(),
+            next_file: &self.next_file,
+            options: self.build_options(keyspace, level, entries),
+            target_file,
+            stop: &self.stop,
+        }
+    }
+
+    /// A file's entry in a version.
+    pub(crate) fn file_meta(&self, table: &NewTable) -> Arc<FileMeta> {
+        FileMeta::new(table.number, &table.summary, table.garbage, &self.obsolete)
+    }
+
+    /// Flushes the oldest frozen memtable of a keyspace. The caller holds its `flushing` flag.
+    pub(crate) fn flush_oldest(&self, keyspace: &KeyspaceInner) -> Result<bool> {
+        let Some(memtable) = keyspace.state.load().frozen.last().cloned() else { return Ok(false) };
+        let boundaries = self.snapshots.boundaries(|| self.visible_seq());
+        let bottom = keyspace.state.load().version.is_empty();
+        let output = self.output(keyspace, 0, memtable.len() as u64, u64::MAX);
+        let tables = write_tables(&mut memtable.iter(), Retain::new(boundaries, bottom), &output)?;
+        let result = self.install_flush(keyspace, &memtable, &tables);
+        if result.is_err() {
+            self.remove_new(&tables);
+        }
+        result?;
+        self.metrics.add_all(&[
+            (Counter::flushes, 1),
+            (Counter::flush_bytes, tables.iter().map(|table| table.summary.size).sum()),
+        ]);
+        Ok(true)
+    }
+
+    fn install_flush(&self, keyspace: &KeyspaceInner, memtable: &Arc<Memtable>, tables: &[NewTable]) -> Result<()> {
+        if !tables.is_empty() {
+            self.options.fs.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+        }
+        let mut tree = self.tree.lock();
+        if keyspace.dropped.load(Ordering::Acquire) {
+            self.remove_new(tables);
+            keyspace.update(|state| without(state, memtable));
+            return Ok(());
+        }
+        // A batch over several keyspaces is whole after a crash only if its record is durable
+        // before a part of it is in a table.
+        if tree.keyspaces.len() > 1 {
+            self.sync_closed_logs()?;
+        }
+        let flushed = memtable.last_seq().unwrap_or(0);
+        let mut edit = KeyspaceEdit::new(keyspace.id);
+        edit.flushed_seq = Some(flushed);
+        if !tables.is_empty() {
+            let run = self.next_run.fetch_add(1, Ordering::Relaxed);
+            for table in tables {
+                edit.add(0, run, self.file_meta(table));
+            }
+        }
+        let done = memtable.clone();
+        self.install(&mut tree, keyspace, edit, Some(done))?;
+        keyspace.flushed_seq.store(flushed, Ordering::Release);
+        self.drop_unneeded_logs(&mut tree)
+    }
+
+    /// Logs an edit and swaps the keyspace's version; `flushed` leaves the frozen memtables in the
+    /// same swap. A failure to log stops writes: the manifest's tail is unknown.
+    pub(crate) fn install(
+        &self,
+        tree: &mut Tree,
+        keyspace: &KeyspaceInner,
+        edit: KeyspaceEdit,
+        flushed: Option<Arc<Memtable>>,
+    ) -> Result<()> {
+        let version = Arc::new(keyspace.state.load().version.apply(&edit)?);
+        self.log_edit(tree, VersionEdit::of_keyspace(edit))?;
+        keyspace.update(|state| {
+            let mut state = match &flushed {
+                Some(memtable) => without(state, memtable),
+                None => state.clone(),
+            };
+            state.version = version.clone();
+            state
+        });
+        self.signal.notify();
+        Ok(())
+    }
+
+    pub(crate) fn log_edit(&self, tree: &mut Tree, mut edit: VersionEdit) -> Result<()> {
+        edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
+        edit.next_run = Some(self.next_run.load(Ordering::Relaxed));
+        edit.last_seq = Some(self.visible_seq());
+        let next_file = &self.next_file;
+        tree.manifest
+            .log_edit(&edit, || next_file.fetch_add(1, Ordering::Relaxed))
+            .inspect_err(|error| self.poison(error))
+    }
+
+    /// Whether a log may hold what no table holds.
+    fn log_needed(&self, tree: &Tree, max_seq: SeqNo) -> bool {
+        // What is above the visible number is being applied to memtables this moment.
+        max_seq > self.visible_seq()
+            || tree.keyspaces.values().any(|keyspace| {
+                let state = keyspace.state.load();
+                let oldest = state.frozen.last().unwrap_or(&state.active);
+                oldest.first_seq().is_some_and(|first| first <= max_seq)
+            })
+    }
+
+    /// Removes closed logs that every keyspace has flushed, oldest first.
+    fn drop_unneeded_logs(&self, tree: &mut Tree) -> Result<()> {
+        let mut gone = Vec::new();
+        {
+            let mut logs = self.closed_logs.lock();
+            while logs.first().is_some_and(|log| !self.log_needed(tree, log.max_seq)) {
+                gone.push(logs.remove(0));
+            }
+        }
+        let Some(last) = gone.last() else { return Ok(()) };
+        self.log_edit(tree, VersionEdit::of_logs(last.number + 1))?;
+        for log in gone {
+            remove_quietly(self, &log.path);
+        }
+        Ok(())
+    }
+
+    fn remove_new(&self, tables: &[NewTable]) {
+        for table in tables {
+            remove_quietly(self, &crate::compaction::job::table_path(&self.dir, table.number));
+        }
+    }
+}
+
+fn without(state: &ReadState, memtable: &Arc<Memtable>) -> ReadState {
+    let frozen = state.frozen.iter().filter(|other| !Arc::ptr_eq(other, memtable)).cloned().collect();
+    ReadState { active: state.active.clone(), frozen, version: state.version.clone() }
+}
+
+/// Removes a file nothing refers to; what stays behind is removed by the next open.
+pub(crate) fn remove_quietly(db: &DbInner, path: &Path) {
+    if let Err(error) = db.options.fs.remove(path) {
+        log::warn!("{}: cannot remove: {error}", path.display());
+    }
+}

@@ -1,0 +1,498 @@
+//! Iterators of callers: user keys and their newest visible values, forward and backward.
+//!
+//! An iterator reads at a registered sequence number, so nothing it may need is dropped. It holds
+//! memtables and tables only between moves: when the keyspace's read state has changed, the next
+//! move first takes the new one and finds its place again, so an iterator in use keeps neither
+//! replaced memtables in memory nor removed files on storage. One thread at a time.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::DbShared;
+use super::keyspace::{KeyspaceInner, ReadState};
+use crate::base::iter::InternalIterator;
+use crate::base::key::{EntryKind, SeqNo, Tag};
+use crate::budget::{Reservation, Role};
+use crate::compaction::merge::MergeIter;
+use crate::compaction::run_iter::RunIter;
+use crate::error::Result;
+use crate::memtable::MemtableIter;
+use crate::metrics::Counter;
+use crate::table::iter::ScanOptions;
+
+/// What an iterator covers.
+///
+/// ```
+/// use shamba::IterOptions;
+/// let names = IterOptions::prefix(b"name/");
+/// let middle = IterOptions::range(b"b".to_vec()..b"d".to_vec());
+/// # let _ = (names, middle);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IterOptions {
+    /// The smallest key.
+    pub lower: Bound<Vec<u8>>,
+    /// The largest key.
+    pub upper: Bound<Vec<u8>>,
+    /// Whether the blocks it reads are kept in the cache. Default true; false for a long scan
+    /// that should leave the cache to others.
+    pub fill_cache: bool,
+}
+
+impl Default for IterOptions {
+    fn default() -> Self {
+        IterOptions { lower: Bound::Unbounded, upper: Bound::Unbounded, fill_cache: true }
+    }
+}
+
+impl IterOptions {
+    /// Every key in a range.
+    pub fn range(range: impl std::ops::RangeBounds<Vec<u8>>) -> Self {
+        IterOptions { lower: range.start_bound().cloned(), upper: range.end_bound().cloned(), ..IterOptions::default() }
+    }
+
+    /// Every key that begins with `prefix`.
+    #[must_use]
+    pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
+        let prefix = prefix.as_ref();
+        let mut after = prefix.to_vec();
+        let upper = loop {
+            match after.pop() {
+                None => break Bound::Unbounded,
+                Some(u8::MAX) => {}
+                Some(byte) => {
+                    after.push(byte + 1);
+                    break Bound::Excluded(after);
+                }
+            }
+        };
+        IterOptions { lower: Bound::Included(prefix.to_vec()), upper, ..IterOptions::default() }
+    }
+
+    /// Sets [`IterOptions::fill_cache`].
+    #[must_use]
+    pub fn fill_cache(mut self, yes: bool) -> Self {
+        self.fill_cache = yes;
+        self
+    }
+
+    fn before_lower(&self, key: &[u8]) -> bool {
+        match &self.lower {
+            Bound::Included(lower) => key < lower.as_slice(),
+            Bound::Excluded(lower) => key <= lower.as_slice(),
+            Bound::Unbounded => false,
+        }
+    }
+
+    fn past_upper(&self, key: &[u8]) -> bool {
+        match &self.upper {
+            Bound::Included(upper) => key > upper.as_slice(),
+            Bound::Excluded(upper) => key >= upper.as_slice(),
+            Bound::Unbounded => false,
+        }
+    }
+}
+
+/// A source an iterator merges.
+enum Source {
+    Memtable(MemtableIter),
+    Run(RunIter),
+}
+
+macro_rules! each {
+    ($self:ident, $iter:ident => $call:expr) => {
+        match $self {
+            Source::Memtable($iter) => $call,
+            Source::Run($iter) => $call,
+        }
+    };
+}
+
+impl InternalIterator for Source {
+    fn valid(&self) -> bool {
+        each!(self, iter => iter.valid())
+    }
+    fn key(&self) -> &[u8] {
+        each!(self, iter => iter.key())
+    }
+    fn tag(&self) -> Tag {
+        each!(self, iter => iter.tag())
+    }
+    fn value(&self) -> &[u8] {
+        each!(self, iter => iter.value())
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        each!(self, iter => iter.seek_to_first())
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        each!(self, iter => iter.seek_to_last())
+    }
+    fn seek(&mut self, key: &[u8], tag: Tag) -> Result<()> {
+        each!(self, iter => iter.seek(key, tag))
+    }
+    fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
+        each!(self, iter => iter.seek_for_prev(key, tag))
+    }
+    fn next(&mut self) -> Result<()> {
+        each!(self, iter => iter.next())
+    }
+    fn prev(&mut self) -> Result<()> {
+        each!(self, iter => iter.prev())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Not at an entry.
+    Nowhere,
+    /// The merge is at the present entry.
+    Forward,
+    /// The merge is before all entries of the present key; key and value are held.
+    Backward,
+}
+
+/// A cursor over the keys of a keyspace at one moment. Position it with a `seek` call, then read
+/// `key` and `value` while it is [`valid`](Iter::valid). As a Rust [`Iterator`] it yields owned
+/// pairs, from the first key if it was not positioned.
+///
+/// ```
+/// # fn main() -> shamba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = shamba::Options::new().open(dir.path())?;
+/// use shamba::IterOptions;
+/// for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+///     db.put(key, value)?;
+/// }
+/// let mut iter = db.iter(IterOptions::default())?;
+/// iter.seek(b"b")?;
+/// assert_eq!((iter.key(), iter.value()), (b"b".as_slice(), b"2".as_slice()));
+/// iter.prev()?;
+/// assert_eq!(iter.key(), b"a");
+/// # Ok(()) }
+/// ```
+pub struct Iter {
+    db: Arc<DbShared>,
+    keyspace: Arc<KeyspaceInner>,
+    options: IterOptions,
+    seq: SeqNo,
+    generation: u64,
+    merge: MergeIter<Source>,
+    place: Place,
+    positioned: bool,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    _memory: Reservation,
+}
+
+impl std::fmt::Debug for Iter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Iter").field("place", &self.place).field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// About what one source's cursor takes, in bytes.
+const SOURCE_BYTES: u64 = 256;
+
+impl Iter {
+    pub(crate) fn new(
+        db: &Arc<DbShared>,
+        keyspace: &Arc<KeyspaceInner>,
+        options: IterOptions,
+        snapshot: Option<SeqNo>,
+    ) -> Result<Iter> {
+        db.inner.check_open()?;
+        keyspace.check_alive()?;
+        let inner = &db.inner;
+        let seq = match snapshot {
+            Some(seq) => {
+                inner.snapshots.acquire_again(seq);
+                seq
+            }
+            None => inner.snapshots.acquire(|| inner.visible_seq()),
+        };
+        inner.metrics.add(Counter::iterators, 1);
+        let generation = keyspace.generation.load(Ordering::Acquire);
+        let (merge, sources) = sources(db, &keyspace.state.load(), options.fill_cache);
+        let memory = inner.options.memory.budget().reserve(Role::Iterators, sources as u64 * SOURCE_BYTES);
+        Ok(Iter {
+            db: db.clone(),
+            keyspace: keyspace.clone(),
+            options,
+            seq,
+            generation,
+            merge,
+            place: Place::Nowhere,
+            positioned: false,
+            key: Vec::new(),
+            value: Vec::new(),
+            _memory: memory,
+        })
+    }
+
+    /// Whether the iterator is at an entry.
+    #[must_use]
+    pub fn valid(&self) -> bool {
+        self.place != Place::Nowhere
+    }
+
+    /// The present key; empty when not valid.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        match self.place {
+            Place::Nowhere => &[],
+            Place::Forward => self.merge.key(),
+            Place::Backward => &self.key,
+        }
+    }
+
+    /// The present value; empty when not valid.
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        match self.place {
+            Place::Nowhere => &[],
+            Place::Forward => self.merge.value(),
+            Place::Backward => &self.value,
+        }
+    }
+
+    /// To the first key.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) or [`Error::Corruption`](crate::Error::Corruption); the
+    /// iterator is then not valid and may be positioned again.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.prepare();
+        match self.options.lower.clone() {
+            Bound::Unbounded => self.merge.seek_to_first()?,
+            Bound::Included(lower) => self.merge.seek(&lower, Tag::NEWEST)?,
+            Bound::Excluded(lower) => self.seek_after(&lower)?,
+        }
+        self.settle_forward()
+    }
+
+    /// To the last key.
+    ///
+    /// # Errors
+    /// As [`Iter::seek_to_first`].
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.prepare();
+        match self.options.upper.clone() {
+            Bound::Unbounded => self.merge.seek_to_last()?,
+            Bound::Included(upper) => self.merge.seek_for_prev(&upper, Tag::OLDEST)?,
+            Bound::Excluded(upper) => self.seek_before(&upper)?,
+        }
+        self.settle_backward()
+    }
+
+    /// To the first key at or after `key`.
+    ///
+    /// # Errors
+    /// As [`Iter::seek_to_first`].
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        if self.options.before_lower(key) {
+            return self.seek_to_first();
+        }
+        self.prepare();
+        self.merge.seek(key, Tag::seek(self.seq))?;
+        self.settle_forward()
+    }
+
+    /// To the last key at or before `key`.
+    ///
+    /// # Errors
+    /// As [`Iter::seek_to_first`].
+    pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        if self.options.past_upper(key) {
+            return self.seek_to_last();
+        }
+        self.prepare();
+        self.merge.seek_for_prev(key, Tag::OLDEST)?;
+        self.settle_backward()
+    }
+
+    /// To the following key. Does nothing when not valid. (Named as cursors are; the
+    /// [`Iterator`] of the same name yields owned pairs.)
+    ///
+    /// # Errors
+    /// As [`Iter::seek_to_first`].
+    #[allow(clippy::should_implement_trait, reason = "the field's name for moving a cursor")]
+    pub fn next(&mut self) -> Result<()> {
+        match self.place {
+            Place::Nowhere => return Ok(()),
+            Place::Forward if !self.stale() => {
+                self.key.clear();
+                self.key.extend_from_slice(self.merge.key());
+                self.place = Place::Nowhere;
+                self.merge.next()?;
+                return self.settle_forward_past_key();
+            }
+            Place::Forward => {
+                self.key.clear();
+                self.key.extend_from_slice(self.merge.key());
+            }
+            Place::Backward => {}
+        }
+        self.prepare();
+        let key = std::mem::take(&mut self.key);
+        let moved = self.merge.seek(&key, Tag::OLDEST);
+        self.key = key;
+        moved?;
+        self.settle_forward_past_key()
+    }
+
+    /// To the preceding key. Does nothing when not valid.
+    ///
+    /// # Errors
+    /// As [`Iter::seek_to_first`].
+    pub fn prev(&mut self) -> Result<()> {
+        match self.place {
+            Place::Nowhere => return Ok(()),
+            Place::Backward if !self.stale() => {
+                self.place = Place::Nowhere;
+                return self.settle_backward();
+            }
+            Place::Backward => {}
+            Place::Forward => {
+                self.key.clear();
+                self.key.extend_from_slice(self.merge.key());
+            }
+        }
+        self.prepare();
+        let key = std::mem::take(&mut self.key);
+        self.seek_before(&key)?;
+        self.settle_backward()
+    }
+
+    fn stale(&self) -> bool {
+        self.keyspace.generation.load(Ordering::Acquire) != self.generation
+    }
+
+    /// Before a new position: lets go of the old place, and of a read state that was replaced.
+    fn prepare(&mut self) {
+        self.place = Place::Nowhere;
+        self.positioned = true;
+        if self.stale() && !self.keyspace.dropped.load(Ordering::Acquire) {
+            self.generation = self.keyspace.generation.load(Ordering::Acquire);
+            self.merge = sources(&self.db, &self.keyspace.state.load(), self.options.fill_cache).0;
+        }
+    }
+
+    /// To the first entry of a key greater than `key`.
+    fn seek_after(&mut self, key: &[u8]) -> Result<()> {
+        self.merge.seek(key, Tag::OLDEST)?;
+        while self.merge.valid() && self.merge.key() == key {
+            self.merge.next()?;
+        }
+        Ok(())
+    }
+
+    /// To the last entry of a key less than `key`.
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.merge.seek_for_prev(key, Tag::NEWEST)?;
+        while self.merge.valid() && self.merge.key() == key {
+            self.merge.prev()?;
+        }
+        Ok(())
+    }
+
+    /// From the merge's place on, to the first visible value.
+    fn settle_forward(&mut self) -> Result<()> {
+        self.skip_forward(false)
+    }
+
+    /// The same, passing over what remains of the key in `self.key`.
+    fn settle_forward_past_key(&mut self) -> Result<()> {
+        self.skip_forward(true)
+    }
+
+    fn skip_forward(&mut self, mut hidden: bool) -> Result<()> {
+        while self.merge.valid() {
+            let tag = self.merge.tag();
+            let key = self.merge.key();
+            if hidden && key == self.key.as_slice() {
+                self.merge.next()?;
+                continue;
+            }
+            if self.options.past_upper(key) {
+                return Ok(());
+            }
+            if tag.seq() <= self.seq {
+                if tag.kind() == Some(EntryKind::Put) {
+                    self.place = Place::Forward;
+                    return Ok(());
+                }
+                self.key.clear();
+                self.key.extend_from_slice(self.merge.key());
+                hidden = true;
+            }
+            self.merge.next()?;
+        }
+        Ok(())
+    }
+
+    /// From the merge's place back, to the last key with a visible value; leaves the merge before
+    /// all entries of that key.
+    fn settle_backward(&mut self) -> Result<()> {
+        while self.merge.valid() {
+            if self.options.before_lower(self.merge.key()) {
+                return Ok(());
+            }
+            self.key.clear();
+            self.key.extend_from_slice(self.merge.key());
+            let mut visible = false;
+            // Entries of a key come oldest first here; the last one at or below our number counts.
+            while self.merge.valid() && self.merge.key() == self.key.as_slice() {
+                let tag = self.merge.tag();
+                if tag.seq() <= self.seq {
+                    visible = tag.kind() == Some(EntryKind::Put);
+                    if visible {
+                        self.value.clear();
+                        self.value.extend_from_slice(self.merge.value());
+                    }
+                }
+                self.merge.prev()?;
+            }
+            if visible {
+                self.place = Place::Backward;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Iter {
+    fn drop(&mut self) {
+        self.db.inner.snapshots.release(self.seq);
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let moved = if self.positioned { Iter::next(self) } else { self.seek_to_first() };
+        if let Err(error) = moved {
+            return Some(Err(error));
+        }
+        self.valid().then(|| Ok((self.key().to_vec(), self.value().to_vec())))
+    }
+}
+
+/// A merge over everything a read state holds, newest first, and how many sources it has.
+fn sources(db: &DbShared, state: &ReadState, fill_cache: bool) -> (MergeIter<Source>, usize) {
+    let scan = ScanOptions { fill_cache, ..ScanOptions::scan() };
+    let memtables = std::iter::once(&state.active).chain(&state.frozen).filter(|memtable| !memtable.is_empty() || Arc::ptr_eq(memtable, &state.active));
+    let mut sources: Vec<Source> = memtables.map(|memtable| Source::Memtable(memtable.iter())).collect();
+    for level in state.version.levels() {
+        for run in level.runs() {
+            let files = run.files().to_vec();
+            sources.push(Source::Run(RunIter::new(db.inner.tables.clone(), files, scan.clone())));
+        }
+    }
+    let count = sources.len();
+    (MergeIter::new(sources), count)
+}

@@ -1,0 +1,152 @@
+//! Keyspaces (column families): trees of their own behind one log and one memory budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+
+use super::iter::{Iter, IterOptions};
+use super::value::Value;
+use super::{DbInner, DbShared};
+use crate::budget::Budget;
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::options::{KeyspaceOptions, WriteOptions};
+use crate::version::Version;
+
+/// What a reader needs, swapped as a whole: readers load it without a lock.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadState {
+    /// Takes new writes.
+    pub(crate) active: Arc<Memtable>,
+    /// Full memtables waiting to be flushed, newest first.
+    pub(crate) frozen: Vec<Arc<Memtable>>,
+    pub(crate) version: Arc<Version>,
+}
+
+/// A keyspace inside the database.
+#[derive(Debug)]
+pub(crate) struct KeyspaceInner {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) options: KeyspaceOptions,
+    pub(crate) state: ArcSwap<ReadState>,
+    /// Rises with every change of `state`, so that iterators notice cheaply.
+    pub(crate) generation: AtomicU64,
+    pub(crate) dropped: AtomicBool,
+    /// Whether a thread is flushing: flushes of one keyspace keep their order.
+    pub(crate) flushing: AtomicBool,
+    /// The next flush merges nothing below this request number (see `maintenance`).
+    pub(crate) flushed_seq: AtomicU64,
+}
+
+impl KeyspaceInner {
+    pub(crate) fn new(
+        id: u32,
+        name: String,
+        options: KeyspaceOptions,
+        version: Arc<Version>,
+        flushed_seq: u64,
+        budget: &Arc<Budget>,
+    ) -> Self {
+        let active = Arc::new(Memtable::new(budget, options.memtable_capacity(budget.limit())));
+        KeyspaceInner {
+            id,
+            name,
+            options,
+            state: ArcSwap::from_pointee(ReadState { active, frozen: Vec::new(), version }),
+            generation: AtomicU64::new(0),
+            dropped: AtomicBool::new(false),
+            flushing: AtomicBool::new(false),
+            flushed_seq: AtomicU64::new(flushed_seq),
+        }
+    }
+
+    /// Replaces the read state by what `change` makes of it.
+    pub(crate) fn update(&self, change: impl Fn(&ReadState) -> ReadState) {
+        self.state.rcu(|state| change(state));
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        if self.dropped.load(Ordering::Acquire) {
+            return Err(Error::KeyspaceDropped { name: self.name.clone() });
+        }
+        Ok(())
+    }
+}
+
+/// A handle to a keyspace. Cheap to clone; it keeps the database open.
+#[derive(Debug, Clone)]
+pub struct Keyspace {
+    db: Arc<DbShared>,
+    inner: Arc<KeyspaceInner>,
+}
+
+impl Keyspace {
+    pub(crate) fn new(db: Arc<DbShared>, inner: Arc<KeyspaceInner>) -> Self {
+        Keyspace { db, inner }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<KeyspaceInner> {
+        &self.inner
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.inner.id
+    }
+
+    pub(crate) fn database_id(&self) -> u64 {
+        self.db.inner.id
+    }
+
+    pub(crate) fn check_database(&self, db: &DbInner) -> Result<()> {
+        if self.db.inner.id == db.id { Ok(()) } else { Err(Error::WrongDatabase { what: "keyspace" }) }
+    }
+
+    /// The keyspace's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Sets a key, with the database's durability.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write).
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.db.inner.write_one(self.inner.id, key.as_ref(), Some(value.as_ref()), WriteOptions::default())
+    }
+
+    /// Removes a key; one that does not exist is no error.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write).
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.db.inner.write_one(self.inner.id, key.as_ref(), None, WriteOptions::default())
+    }
+
+    /// The value of a key, if it has one.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.db.inner.get(&self.inner, key.as_ref(), None)
+    }
+
+    /// The values of several keys at one moment, in the order of the keys.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.db.inner.multi_get(&self.inner, keys, None)
+    }
+
+    /// An iterator over the keyspace as it is now.
+    ///
+    /// # Errors
+    /// As [`Db::iter`](crate::Db::iter).
+    pub fn iter(&self, options: IterOptions) -> Result<Iter> {
+        Iter::new(&self.db, &self.inner, options, None)
+    }
+}

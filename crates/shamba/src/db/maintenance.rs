@@ -1,0 +1,353 @@
+//! Background work: flushes first, then the most urgent compaction, then removing files nobody
+//! uses. Threads run [`DbInner::step`] until the database closes; with no threads, writers do.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::flush::remove_quietly;
+use super::keyspace::KeyspaceInner;
+use super::{DbInner, Tree};
+use crate::compaction::job::{NewTable, table_path, write_tables};
+use crate::compaction::merge::MergeIter;
+use crate::compaction::picker::{self, OutputRun, PickerOptions, Task};
+use crate::compaction::retain::Retain;
+use crate::compaction::run_iter::RunIter;
+use crate::error::{Error, Result};
+use crate::fs::Purpose;
+use crate::metrics::Counter;
+use crate::table::iter::ScanOptions;
+use crate::version::edit::KeyspaceEdit;
+
+/// Failures in a row after which compactions stop being tried.
+const MAX_FAILURES: u64 = 5;
+
+/// Starts the background threads.
+pub(crate) fn start(db: &Arc<DbInner>) -> Result<Vec<JoinHandle<()>>> {
+    (0..db.options.background_threads)
+        .map(|i| {
+            let db = db.clone();
+            std::thread::Builder::new()
+                .name(format!("shamba-{i}"))
+                .spawn(move || work(&db))
+                .map_err(|e| Error::io("start a thread for", &*std::path::Path::new("/proc/self"), e))
+        })
+        .collect()
+}
+
+fn work(db: &DbInner) {
+    while !db.stop.load(Ordering::Acquire) {
+        let seen = db.signal.now();
+        match db.step() {
+            Ok(true) => {}
+            Ok(false) => db.signal.wait_past(seen, Duration::from_secs(1)),
+            Err(Error::Closed) => return,
+            Err(error) => {
+                log::warn!("{}: background work failed: {error}", db.dir.display());
+                // A failure that goes on must not keep a core busy.
+                db.signal.wait_past(db.signal.now(), Duration::from_millis(50));
+            }
+        }
+    }
+}
+
+impl DbInner {
+    /// Does one piece of background work; false when nothing is due.
+    pub(crate) fn step(&self) -> Result<bool> {
+        self.remove_obsolete();
+        if self.poison.load().is_some() {
+            return Ok(false);
+        }
+        for keyspace in self.all_keyspaces() {
+            if keyspace.state.load().frozen.is_empty() || keyspace.flushing.swap(true, Ordering::AcqRel) {
+                continue;
+            }
+            let result = self.flush_oldest(&keyspace);
+            keyspace.flushing.store(false, Ordering::Release);
+            if let Err(error) = &result
+                && !matches!(error, Error::Closed)
+            {
+                self.metrics.add(Counter::background_errors, 1);
+                self.poison(error);
+            }
+            self.signal.notify();
+            if result? {
+                return Ok(true);
+            }
+        }
+        let Some((keyspace, task)) = self.pick() else { return Ok(false) };
+        self.run_task(&keyspace, &task)?;
+        Ok(true)
+    }
+
+    /// With no threads: does what is due, as a thread would. Failures are kept where a thread's
+    /// would be: the write that came before is done and stays so.
+    pub(crate) fn work_inline(&self) {
+        while let Ok(true) = self.step() {}
+    }
+
+    pub(crate) fn picker_options(&self, keyspace: &KeyspaceInner) -> PickerOptions {
+        let options = &keyspace.options;
+        PickerOptions {
+            policy: options.merge_policy,
+            size_ratio: options.size_ratio,
+            buffer_bytes: options.write_buffer,
+            level0_runs: options.level0_runs,
+            target_file_bytes: options.target_file,
+            oldest_snapshot: self.snapshots.boundaries(|| self.visible_seq()).first().copied().unwrap_or(0),
+            ..PickerOptions::default()
+        }
+    }
+
+    /// The most urgent compaction, its files marked busy.
+    fn pick(&self) -> Option<(Arc<KeyspaceInner>, Task)> {
+        if self.compaction_error.load().is_some() || self.compactions_paused.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let tree = self.tree.lock();
+        let best = tree
+            .keyspaces
+            .values()
+            .filter_map(|keyspace| {
+                let task = picker::pick(&keyspace.state.load().version, &self.picker_options(keyspace))?;
+                Some((keyspace.clone(), task))
+            })
+            .max_by(|a, b| a.1.score.total_cmp(&b.1.score))?;
+        self.begin_task(&best.1);
+        Some(best)
+    }
+
+    fn begin_task(&self, task: &Task) {
+        for file in task.files() {
+            file.busy.store(true, Ordering::Release);
+        }
+        self.compactions_running.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn end_task(&self, task: &Task) {
+        for file in task.files() {
+            file.busy.store(false, Ordering::Release);
+        }
+        self.compactions_running.fetch_sub(1, Ordering::AcqRel);
+        self.signal.notify();
+    }
+
+    /// Runs a task whose files are marked busy.
+    fn run_task(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
+        let result = if task.is_move() { self.move_files(keyspace, task) } else { self.merge_files(keyspace, task) };
+        self.end_task(task);
+        match &result {
+            Ok(()) => self.compaction_failures.store(0, Ordering::Relaxed),
+            Err(Error::Closed) => {}
+            Err(error) => {
+                self.metrics.add(Counter::background_errors, 1);
+                let failures = self.compaction_failures.fetch_add(1, Ordering::Relaxed) + 1;
+                if error.is_corruption() || failures >= MAX_FAILURES {
+                    log::error!("{}: compactions are stopped: {error}", self.dir.display());
+                    self.compaction_error.store(Some(Arc::new(error.clone())));
+                    self.signal.notify();
+                }
+            }
+        }
+        result
+    }
+
+    fn move_files(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
+        let mut tree = self.tree.lock();
+        if keyspace.dropped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let run = self.output_run(task);
+        let mut edit = KeyspaceEdit::new(keyspace.id);
+        let mut moved = 0;
+        for input in &task.inputs {
+            for file in &input.files {
+                edit.remove(input.level, file.number);
+                edit.add(task.output_level, run, file.clone());
+                moved += 1;
+            }
+        }
+        self.install(&mut tree, keyspace, edit, None)?;
+        self.metrics.add(Counter::trivial_moves, moved);
+        Ok(())
+    }
+
+    fn output_run(&self, task: &Task) -> u64 {
+        match task.output {
+            OutputRun::Join(run) => run,
+            OutputRun::New => self.next_run.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    fn merge_files(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
+        let boundaries = self.snapshots.boundaries(|| self.visible_seq());
+        let entries = task.files().map(|file| file.entries).sum();
+        let bytes_read = task.files().map(|file| file.size).sum();
+        let scan = ScanOptions { purpose: Purpose::Background, ..ScanOptions::background() };
+        let children =
+            task.inputs.iter().map(|input| RunIter::new(self.tables.clone(), input.files.clone(), scan.clone())).collect();
+        let mut merged = MergeIter::new(children);
+        let output = self.output(keyspace, task.output_level, entries, keyspace.options.target_file);
+        let tables = write_tables(&mut merged, Retain::new(boundaries, task.bottom), &output)?;
+        let written = tables.iter().map(|table| table.summary.size).sum();
+        let installed = self.install_merge(keyspace, task, &tables);
+        if installed.is_err() {
+            self.remove_tables(&tables);
+        }
+        installed?;
+        self.metrics.add_all(&[
+            (Counter::compactions, 1),
+            (Counter::compaction_bytes_read, bytes_read),
+            (Counter::compaction_bytes_written, written),
+        ]);
+        Ok(())
+    }
+
+    fn install_merge(&self, keyspace: &KeyspaceInner, task: &Task, tables: &[NewTable]) -> Result<()> {
+        self.options.fs.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+        let mut tree = self.tree.lock();
+        if keyspace.dropped.load(Ordering::Acquire) {
+            self.remove_tables(tables);
+            return Ok(());
+        }
+        let mut edit = KeyspaceEdit::new(keyspace.id);
+        for input in &task.inputs {
+            for file in &input.files {
+                edit.remove(input.level, file.number);
+            }
+        }
+        let run = self.output_run(task);
+        for table in tables {
+            edit.add(task.output_level, run, self.file_meta(table));
+        }
+        self.install(&mut tree, keyspace, edit, None)
+    }
+
+    fn remove_tables(&self, tables: &[NewTable]) {
+        for table in tables {
+            remove_quietly(self, &table_path(&self.dir, table.number));
+        }
+    }
+
+    /// Removes the files of tables that no version holds any more.
+    pub(crate) fn remove_obsolete(&self) {
+        for number in self.obsolete.take() {
+            self.tables.evict(number);
+            remove_quietly(self, &table_path(&self.dir, number));
+        }
+    }
+
+    /// Freezes every memtable that holds anything and waits until all are flushed.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        self.check_writable()?;
+        {
+            let mut writer = self.writer.lock();
+            let keyspaces: Vec<_> = writer.keyspaces.values().cloned().collect();
+            for keyspace in keyspaces {
+                if !keyspace.state.load().active.is_empty() {
+                    self.freeze(&mut writer, &keyspace, 0)?;
+                }
+            }
+        }
+        self.wait_until(|| self.all_keyspaces().iter().all(|keyspace| keyspace.state.load().frozen.is_empty()))
+    }
+
+    /// Waits for `done`, doing the work itself when there are no threads.
+    fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
+        loop {
+            let seen = self.signal.now();
+            if done() {
+                return Ok(());
+            }
+            self.check_writable()?;
+            if self.options.background_threads == 0 {
+                if self.step()? || done() {
+                    continue;
+                }
+                return Ok(());
+            }
+            self.signal.wait_past(seen, Duration::from_millis(100));
+        }
+    }
+
+    pub(crate) fn wait_idle(&self) -> Result<()> {
+        self.wait_until(|| {
+            if self.compaction_error.load().is_some() {
+                return true;
+            }
+            let tree = self.tree.lock();
+            self.compactions_running.load(Ordering::Acquire) == 0
+                && tree.keyspaces.values().all(|keyspace| {
+                    let state = keyspace.state.load();
+                    state.frozen.is_empty() && picker::pick(&state.version, &self.picker_options(keyspace)).is_none()
+                })
+        })?;
+        match &*self.compaction_error.load() {
+            Some(error) => Err((**error).clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Merges a key range down to the bottom, on the caller's thread, other compactions held off.
+    pub(crate) fn compact_range(&self, keyspace: &Arc<KeyspaceInner>, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        keyspace.check_alive()?;
+        self.flush_all()?;
+        self.compactions_paused.fetch_add(1, Ordering::AcqRel);
+        let result = self.compact_paused(keyspace, from, to);
+        self.compactions_paused.fetch_sub(1, Ordering::AcqRel);
+        self.signal.notify();
+        result
+    }
+
+    fn compact_paused(&self, keyspace: &Arc<KeyspaceInner>, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        self.wait_until(|| self.compactions_running.load(Ordering::Acquire) == 0)?;
+        // Files written by this call are not merged again by it.
+        let horizon = self.next_file.load(Ordering::Relaxed);
+        loop {
+            self.check_writable()?;
+            let task = {
+                let tree = self.tree.lock();
+                let version = keyspace.state.load().version.clone();
+                let task = picker::manual(&version, &self.picker_options(keyspace), from, to, horizon);
+                let Some(task) = task else { return Ok(()) };
+                self.begin_task(&task);
+                drop(tree);
+                task
+            };
+            self.run_task(keyspace, &task)?;
+        }
+    }
+
+    /// The last work of a database that closes: everything in memory goes to tables, the logs and
+    /// the manifest are sealed. Needs no thread.
+    pub(crate) fn close_files(&self) -> Result<()> {
+        // The closing itself must not stop the flush.
+        self.stop.store(false, Ordering::Release);
+        let mut writer = self.writer.lock();
+        if let Some(cause) = &*self.poison.load() {
+            return Err(Error::Poisoned { cause: cause.clone() });
+        }
+        self.close_log(&mut writer)?;
+        for keyspace in writer.keyspaces.values() {
+            self.freeze_for_close(keyspace);
+            while self.flush_oldest(keyspace)? {}
+        }
+        drop(writer);
+        self.remove_obsolete();
+        let tree: &mut Tree = &mut self.tree.lock();
+        tree.manifest.seal()
+    }
+
+    fn freeze_for_close(&self, keyspace: &KeyspaceInner) {
+        if keyspace.state.load().active.is_empty() {
+            return;
+        }
+        let fresh = Arc::new(crate::memtable::Memtable::new(self.options.memory.budget(), 4 << 10));
+        keyspace.update(|state| {
+            let mut frozen = vec![state.active.clone()];
+            frozen.extend(state.frozen.iter().cloned());
+            super::keyspace::ReadState { active: fresh.clone(), frozen, version: state.version.clone() }
+        });
+    }
+}

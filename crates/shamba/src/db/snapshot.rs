@@ -1,0 +1,127 @@
+//! Snapshots: sequence numbers that compaction must keep readable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::keyspace::Keyspace;
+use super::value::Value;
+use super::{DbInner, DbShared};
+use crate::base::key::SeqNo;
+use crate::db::iter::{Iter, IterOptions};
+use crate::error::{Error, Result};
+
+/// The sequence numbers held, with how many hold each.
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotList(Mutex<BTreeMap<SeqNo, usize>>);
+
+impl SnapshotList {
+    /// Registers the number `visible` gives. It is read under the list's lock, so a boundary list
+    /// taken later either holds it or starts at or above it.
+    pub(crate) fn acquire(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
+        let mut list = self.0.lock();
+        let seq = visible();
+        *list.entry(seq).or_insert(0) += 1;
+        seq
+    }
+
+    /// Registers a number that is held already.
+    pub(crate) fn acquire_again(&self, seq: SeqNo) {
+        *self.0.lock().entry(seq).or_insert(0) += 1;
+    }
+
+    pub(crate) fn release(&self, seq: SeqNo) {
+        let mut list = self.0.lock();
+        if let Some(count) = list.get_mut(&seq) {
+            *count -= 1;
+            if *count == 0 {
+                list.remove(&seq);
+            }
+        }
+    }
+
+    /// Every number a reader may use from now on is one of these or above the last.
+    pub(crate) fn boundaries(&self, visible: impl FnOnce() -> SeqNo) -> Vec<SeqNo> {
+        let list = self.0.lock();
+        let mut all: Vec<SeqNo> = list.keys().copied().collect();
+        all.push(visible());
+        all
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().values().sum()
+    }
+}
+
+/// The database as it was at one moment. Holding it keeps the entries visible then from being
+/// dropped by compaction; it costs no memory otherwise.
+#[derive(Debug)]
+pub struct Snapshot {
+    db: Arc<DbShared>,
+    seq: SeqNo,
+}
+
+impl Snapshot {
+    pub(crate) fn new(db: &Arc<DbShared>) -> Self {
+        let seq = db.inner.snapshots.acquire(|| db.inner.visible_seq());
+        Snapshot { db: db.clone(), seq }
+    }
+
+    fn inner(&self) -> &DbInner {
+        &self.db.inner
+    }
+
+    pub(crate) fn seq_for(&self, db: &DbInner) -> Result<SeqNo> {
+        if db.id == self.inner().id { Ok(self.seq) } else { Err(Error::WrongDatabase { what: "snapshot" }) }
+    }
+
+    /// The value of a key of the default keyspace then.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        let inner = self.inner();
+        inner.get(&inner.default_keyspace, key.as_ref(), Some(self.seq))
+    }
+
+    /// The value of a key of a keyspace then.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn get_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        keyspace.check_database(self.inner())?;
+        self.inner().get(keyspace.inner(), key.as_ref(), Some(self.seq))
+    }
+
+    /// An iterator over the default keyspace as it was then.
+    ///
+    /// # Errors
+    /// As [`Db::iter`](crate::Db::iter).
+    pub fn iter(&self, options: IterOptions) -> Result<Iter> {
+        Iter::new(&self.db, &self.inner().default_keyspace, options, Some(self.seq))
+    }
+
+    /// An iterator over a keyspace as it was then.
+    ///
+    /// # Errors
+    /// As [`Db::iter`](crate::Db::iter).
+    pub fn iter_in(&self, keyspace: &Keyspace, options: IterOptions) -> Result<Iter> {
+        keyspace.check_database(self.inner())?;
+        Iter::new(&self.db, keyspace.inner(), options, Some(self.seq))
+    }
+}
+
+impl Clone for Snapshot {
+    fn clone(&self) -> Self {
+        self.inner().snapshots.acquire_again(self.seq);
+        Snapshot { db: self.db.clone(), seq: self.seq }
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.inner().snapshots.release(self.seq);
+        self.inner().signal.notify();
+    }
+}

@@ -1,0 +1,417 @@
+//! The write path: group commit, the log, memtables, and making room.
+//!
+//! A writer puts its batch into `pending` and takes the `writer` lock. Whoever gets the lock is
+//! the leader: it takes every pending batch, gives sequence numbers, appends all to the log, syncs
+//! if one of them asks for it, applies them to the memtables and publishes the last number. The
+//! others find their result when the lock reaches them.
+//!
+//! A failed append or sync leaves the log's tail unknown, so it stops writes for good.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::DbInner;
+use super::batch::{Ops, WriteBatch};
+use super::keyspace::{KeyspaceInner, ReadState};
+use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
+use crate::budget::{Reservation, Role};
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::metrics::Counter;
+use crate::options::{Durability, KeyspaceOptions, WriteOptions};
+use crate::wal::LogWriter;
+
+/// The most a group's batches take together, in bytes, so that a leader does not serve for ever.
+const GROUP_BYTES: usize = 1 << 20;
+
+/// How long a slowed-down write sleeps, in microseconds.
+const SLOWDOWN_MICROS: u64 = 1000;
+
+/// What the leader works on.
+pub(crate) struct Writer {
+    pub(crate) log: Option<LogWriter>,
+    /// The last sequence number given.
+    pub(crate) last_seq: SeqNo,
+    pub(crate) keyspaces: BTreeMap<u32, Arc<KeyspaceInner>>,
+    /// Where the next log begins, as a position in the database's history of logs.
+    pub(crate) position: u64,
+    /// Up to where the logs are durable.
+    pub(crate) synced: u64,
+    /// Memory of the log's buffer.
+    pub(crate) _memory: Reservation,
+}
+
+/// A log that takes no more records, until no memtable needs it.
+pub(crate) struct ClosedLog {
+    pub(crate) number: u64,
+    pub(crate) path: PathBuf,
+    pub(crate) len: u64,
+    /// No record in it has a larger sequence number.
+    pub(crate) max_seq: SeqNo,
+    /// Held while the log is not known to be durable.
+    pub(crate) unsynced: Option<LogWriter>,
+}
+
+/// A batch waiting for a leader.
+pub(crate) struct Pending {
+    batch: WriteBatch,
+    durability: Durability,
+    outcome: Arc<Mutex<Option<Result<()>>>>,
+}
+
+/// The path of a log file.
+pub(crate) fn log_path(dir: &std::path::Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:06}.wal"))
+}
+
+impl KeyspaceOptions {
+    /// The memtable's size under a budget: an eighth of it at most, so that the one filling and
+    /// those being flushed leave more than half for everything else.
+    pub(crate) fn memtable_capacity(&self, limit: u64) -> usize {
+        usize::try_from(self.write_buffer.min((limit / 8).max(8 << 10))).unwrap_or(usize::MAX)
+    }
+}
+
+impl DbInner {
+    /// The longest value accepted under the present budget.
+    fn max_value(&self) -> usize {
+        usize::try_from(self.options.memory.limit() / 8).unwrap_or(usize::MAX).min(MAX_VALUE_LEN)
+    }
+
+    pub(crate) fn write_one(&self, keyspace: u32, key: &[u8], value: Option<&[u8]>, options: WriteOptions) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.push(keyspace, key, value);
+        self.write(batch, options)
+    }
+
+    pub(crate) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        if !batch.belongs_to(self.id) {
+            return Err(Error::WrongDatabase { what: "keyspace" });
+        }
+        if batch.max_key() > MAX_KEY_LEN {
+            return Err(Error::KeyTooLarge { len: batch.max_key(), max: MAX_KEY_LEN });
+        }
+        let max = self.max_value();
+        if batch.max_value() > max {
+            return Err(Error::ValueTooLarge { len: batch.max_value(), max });
+        }
+        self.check_writable()?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let durability = options.durability.unwrap_or(self.options.durability);
+        let outcome = self.enqueue(batch, durability);
+        if self.options.background_threads == 0 && outcome.is_ok() {
+            self.work_inline();
+        }
+        outcome
+    }
+
+    fn enqueue(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+        if let Some(mut writer) = self.writer.try_lock() {
+            let mut group = std::mem::take(&mut *self.pending.lock());
+            let outcome = Arc::new(Mutex::new(None));
+            group.push(Pending { batch, durability, outcome: outcome.clone() });
+            self.lead(&mut writer, &group);
+            return outcome.lock().take().unwrap_or(Err(Error::Closed));
+        }
+        let outcome = Arc::new(Mutex::new(None));
+        self.pending.lock().push(Pending { batch, durability, outcome: outcome.clone() });
+        loop {
+            let mut writer = self.writer.lock();
+            if let Some(result) = outcome.lock().take() {
+                return result;
+            }
+            let group = self.take_group();
+            self.lead(&mut writer, &group);
+        }
+    }
+
+    /// The oldest pending batches up to [`GROUP_BYTES`].
+    fn take_group(&self) -> Vec<Pending> {
+        let mut pending = self.pending.lock();
+        let mut bytes = 0;
+        let fits = pending.iter().take_while(|waiting| {
+            let first = bytes == 0;
+            bytes += waiting.batch.size();
+            first || bytes <= GROUP_BYTES
+        });
+        let count = fits.count();
+        let rest = pending.split_off(count);
+        std::mem::replace(&mut *pending, rest)
+    }
+
+    /// Writes a group and tells each of its writers the outcome.
+    fn lead(&self, writer: &mut Writer, group: &[Pending]) {
+        let result = self.write_group(writer, group);
+        for waiting in group {
+            *waiting.outcome.lock() = Some(result.clone());
+        }
+    }
+
+    fn write_group(&self, writer: &mut Writer, group: &[Pending]) -> Result<()> {
+        self.check_writable()?;
+        for waiting in group {
+            for op in Ops(waiting.batch.rep()).flatten() {
+                let keyspace = writer.keyspaces.get(&op.keyspace);
+                keyspace.ok_or(Error::WrongDatabase { what: "keyspace" })?.check_alive()?;
+            }
+        }
+        self.throttle(writer)?;
+        let first = writer.last_seq + 1;
+        let mut next = first;
+        let mut sync = false;
+        let mut flush = false;
+        for waiting in group {
+            if waiting.durability != Durability::None {
+                self.append(writer, next, waiting.batch.rep())?;
+                flush = true;
+            }
+            sync |= waiting.durability == Durability::Synced;
+            next += waiting.batch.count();
+        }
+        // From here on the numbers are spent, whatever happens.
+        writer.last_seq = next - 1;
+        if sync {
+            self.sync_logs(writer)?;
+        } else if flush && let Some(log) = writer.log.as_mut() {
+            log.flush().inspect_err(|error| self.poison(error))?;
+        }
+        let mut seq = first;
+        let mut entries = 0;
+        let mut bytes = 0;
+        for waiting in group {
+            for op in Ops(waiting.batch.rep()).flatten() {
+                let keyspace = match writer.keyspaces.get(&op.keyspace) {
+                    Some(keyspace) => keyspace.clone(),
+                    None => return Err(Error::WrongDatabase { what: "keyspace" }),
+                };
+                let size = op.key.len() + op.value.len();
+                let tag = Tag::new(seq, op.kind);
+                let state = keyspace.state.load();
+                if state.active.fits(1, size) && !self.memtables_over_quota(size) {
+                    state.active.insert(op.key, tag, op.value);
+                } else {
+                    drop(state);
+                    // A batch half applied can only be completed by recovery: stop writes.
+                    self.make_room(writer, &keyspace, size).inspect_err(|error| self.poison(error))?;
+                    keyspace.state.load().active.insert(op.key, tag, op.value);
+                }
+                seq += 1;
+                entries += 1;
+                bytes += size as u64;
+            }
+        }
+        self.visible.store(writer.last_seq, Ordering::Release);
+        self.metrics.add_all(&[
+            (Counter::entries_written, entries),
+            (Counter::user_bytes_written, bytes),
+            (Counter::batches, group.len() as u64),
+            (Counter::write_groups, 1),
+        ]);
+        Ok(())
+    }
+
+    fn append(&self, writer: &mut Writer, seq: SeqNo, payload: &[u8]) -> Result<()> {
+        if writer.log.is_none() {
+            let number = self.next_file.fetch_add(1, Ordering::Relaxed);
+            let path = log_path(&self.dir, number);
+            let log = LogWriter::create(&self.options.fs, &path, number, writer.position, writer.synced)
+                .inspect_err(|error| self.poison(error))?;
+            self.options.fs.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e)).inspect_err(|error| self.poison(error))?;
+            writer.log = Some(log);
+        }
+        let Some(log) = writer.log.as_mut() else { return Err(Error::Closed) };
+        let before = log.position();
+        log.append(seq, &[payload]).inspect_err(|error| self.poison(error))?;
+        self.metrics.add(Counter::wal_bytes, log.position() - before);
+        Ok(())
+    }
+
+    /// Syncs the closed logs that are not durable yet, oldest first.
+    pub(crate) fn sync_closed_logs(&self) -> Result<()> {
+        for log in self.closed_logs.lock().iter_mut() {
+            if let Some(unsynced) = log.unsynced.as_mut() {
+                unsynced.sync().inspect_err(|error| self.poison(error))?;
+                self.metrics.add(Counter::wal_syncs, 1);
+                log.unsynced = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_logs(&self, writer: &mut Writer) -> Result<()> {
+        self.sync_closed_logs()?;
+        if let Some(log) = writer.log.as_mut() {
+            log.sync().inspect_err(|error| self.poison(error))?;
+            self.metrics.add(Counter::wal_syncs, 1);
+            writer.synced = log.position();
+        } else {
+            writer.synced = writer.position;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sync_log(&self) -> Result<()> {
+        self.check_writable()?;
+        self.sync_logs(&mut self.writer.lock())
+    }
+
+    /// Whether `more` bytes would take the memtables past half of the budget.
+    fn memtables_over_quota(&self, more: usize) -> bool {
+        let budget = self.options.memory.budget();
+        budget.used_by(Role::Memtable) + more as u64 > budget.limit() / 2
+    }
+
+    /// Slows a write down, or makes it wait, while level 0 has too many runs.
+    fn throttle(&self, writer: &Writer) -> Result<()> {
+        for keyspace in writer.keyspaces.values() {
+            let runs = || keyspace.state.load().version.level0_runs() as u32;
+            let options = &keyspace.options;
+            if runs() >= options.level0_stall {
+                self.wait_for_room(|| runs() < options.level0_stall, true)?;
+            } else if runs() >= options.level0_slowdown && self.options.background_threads > 0 {
+                std::thread::sleep(Duration::from_micros(SLOWDOWN_MICROS));
+                self.metrics.add_all(&[(Counter::write_slowdowns, 1), (Counter::write_slowdown_micros, SLOWDOWN_MICROS)]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives `keyspace` an active memtable with room for an entry of `size` bytes, waiting for
+    /// flushes while memtables take more than their share.
+    fn make_room(&self, writer: &mut Writer, keyspace: &Arc<KeyspaceInner>, size: usize) -> Result<()> {
+        if !keyspace.state.load().active.fits(1, size) {
+            self.freeze(writer, keyspace, size)?;
+        }
+        while self.memtables_over_quota(size) {
+            if !self.frozen_anywhere(writer) {
+                let largest = writer.keyspaces.values().max_by_key(|keyspace| keyspace.state.load().active.bytes_used());
+                match largest.cloned() {
+                    Some(largest) if !largest.state.load().active.is_empty() => self.freeze(writer, &largest, size)?,
+                    // What is left is held by readers; waiting would be for ever.
+                    _ => break,
+                }
+            }
+            let before = self.frozen_count(writer);
+            self.wait_for_room(|| self.frozen_count(writer) < before || !self.memtables_over_quota(size), false)?;
+        }
+        Ok(())
+    }
+
+    fn frozen_count(&self, writer: &Writer) -> usize {
+        writer.keyspaces.values().map(|keyspace| keyspace.state.load().frozen.len()).sum()
+    }
+
+    fn frozen_anywhere(&self, writer: &Writer) -> bool {
+        self.frozen_count(writer) > 0
+    }
+
+    /// Closes the log and replaces the active memtable by an empty one that takes an entry of
+    /// `size` bytes.
+    pub(crate) fn freeze(&self, writer: &mut Writer, keyspace: &Arc<KeyspaceInner>, size: usize) -> Result<()> {
+        self.close_log(writer)?;
+        if !keyspace.state.load().active.is_empty() || !keyspace.state.load().active.fits(1, size) {
+            let budget = self.options.memory.budget();
+            let capacity = keyspace.options.memtable_capacity(budget.limit()).max(Memtable::room_for(1, size));
+            let fresh = Arc::new(Memtable::new(budget, capacity));
+            keyspace.update(|state| {
+                let mut frozen = Vec::with_capacity(state.frozen.len() + 1);
+                if !state.active.is_empty() {
+                    frozen.push(state.active.clone());
+                }
+                frozen.extend(state.frozen.iter().cloned());
+                ReadState { active: fresh.clone(), frozen, version: state.version.clone() }
+            });
+        }
+        self.signal.notify();
+        self.freeze_holders_of_old_logs(writer);
+        // Two memtables waiting is the most: a third would only hide that flushes lag.
+        if keyspace.state.load().frozen.len() > 2 {
+            self.wait_for_room(|| keyspace.state.load().frozen.len() <= 2, false)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the present log to the closed ones.
+    pub(crate) fn close_log(&self, writer: &mut Writer) -> Result<()> {
+        let Some(mut log) = writer.log.take() else { return Ok(()) };
+        log.flush().inspect_err(|error| self.poison(error))?;
+        writer.position = log.position();
+        self.closed_logs.lock().push(ClosedLog {
+            number: log.number(),
+            path: log_path(&self.dir, log.number()),
+            len: log.len(),
+            max_seq: writer.last_seq,
+            unsynced: Some(log),
+        });
+        Ok(())
+    }
+
+    /// When the closed logs have grown past their bound, freezes the memtables that keep the
+    /// oldest one alive.
+    fn freeze_holders_of_old_logs(&self, writer: &mut Writer) {
+        let logs = self.closed_logs.lock();
+        let total: u64 = logs.iter().map(|log| log.len).sum();
+        let Some(oldest) = logs.first().filter(|_| total > self.options.max_wal_bytes) else { return };
+        let max_seq = oldest.max_seq;
+        drop(logs);
+        for keyspace in writer.keyspaces.values() {
+            let holds = |state: &ReadState| state.active.first_seq().is_some_and(|first| first <= max_seq);
+            if holds(&keyspace.state.load()) {
+                let budget = self.options.memory.budget();
+                let fresh = Arc::new(Memtable::new(budget, keyspace.options.memtable_capacity(budget.limit())));
+                keyspace.update(|state| {
+                    let mut frozen = vec![state.active.clone()];
+                    frozen.extend(state.frozen.iter().cloned());
+                    ReadState { active: fresh.clone(), frozen, version: state.version.clone() }
+                });
+            }
+        }
+        self.signal.notify();
+    }
+
+    /// Waits until `ready`, doing the work itself when there are no threads. Gives up with the
+    /// reason when background work cannot go on.
+    fn wait_for_room(&self, ready: impl Fn() -> bool, on_compaction: bool) -> Result<()> {
+        let started = Instant::now();
+        self.metrics.add(Counter::write_stalls, 1);
+        let result = loop {
+            let seen = self.signal.now();
+            if ready() {
+                break Ok(());
+            }
+            if let Err(error) = self.check_writable() {
+                break Err(error);
+            }
+            if on_compaction && let Some(cause) = &*self.compaction_error.load() {
+                break Err(Error::Poisoned { cause: cause.clone() });
+            }
+            if self.options.background_threads == 0 {
+                match self.step() {
+                    Ok(true) => continue,
+                    Ok(false) => {
+                        // Nothing to do and still no room: what is held is held by readers.
+                        break Ok(());
+                    }
+                    Err(error) => break Err(error),
+                }
+            }
+            self.signal.wait_past(seen, Duration::from_millis(100));
+        };
+        let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.metrics.add(Counter::write_stall_micros, micros);
+        result
+    }
+}
+
+/// A number for each database of this process.
+pub(crate) fn next_database_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
