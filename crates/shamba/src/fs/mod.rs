@@ -18,12 +18,14 @@ use std::sync::Arc;
 mod buf;
 #[cfg(test)]
 mod conformance;
+mod container;
 mod fault;
 mod mem;
 mod metered;
 mod os;
 
 pub use buf::AlignedBuf;
+pub(crate) use container::read_small;
 pub use fault::{Effect, Fault, FaultError, FaultFs, Faults, Hook, Op};
 pub use mem::MemFs;
 pub use metered::{Charge, DeviceModel, IoCounts, MeteredFs, ReadCount};
