@@ -54,6 +54,8 @@ struct State {
     idle_bytes: u64,
     /// Buffers lent.
     out: usize,
+    /// Buffers given back so far.
+    returns: u64,
     /// Waiting requests are served in the order of tickets: `served..tickets` are waiting.
     tickets: u64,
     served: u64,
@@ -142,6 +144,7 @@ impl IoPool {
             }
             // Checked under the same lock as the idle buffers: with none out, none will come back.
             let last_resort = state.out == 0;
+            let returns = state.returns;
             // The pool is itself a reclaimer, so the budget is asked without its lock. Nobody else
             // passes this point meanwhile: it is this ticket's turn.
             drop(state);
@@ -158,7 +161,9 @@ impl IoPool {
                 drop(state);
                 return Buffer::new(reservation, pages);
             }
-            self.returned.wait_for(&mut state, RECHECK);
+            if state.returns == returns {
+                self.returned.wait_for(&mut state, RECHECK);
+            }
         }
     }
 
@@ -177,6 +182,7 @@ impl IoPool {
             drop(buffer);
         }
         state.out -= 1;
+        state.returns += 1;
         let waiting = state.tickets != state.served;
         drop(state);
         if waiting {
