@@ -126,10 +126,10 @@ impl IoPool {
 
     fn acquire_pages(&self, pages: usize) -> Buffer {
         let mut state = self.state.lock();
-        if state.tickets == state.served {
-            if let Some(buffer) = state.take_idle(pages) {
-                return buffer;
-            }
+        if state.tickets == state.served
+            && let Some(buffer) = state.take_idle(pages)
+        {
+            return buffer;
         }
         let ticket = state.tickets;
         state.tickets += 1;

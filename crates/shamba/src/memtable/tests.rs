@@ -9,7 +9,8 @@ use super::*;
 use crate::base::iter::InternalIterator;
 use crate::base::key::EntryKind;
 
-type Model = BTreeMap<(Vec<u8>, Reverse<Tag>), Vec<u8>>;
+type Place = (Vec<u8>, Reverse<Tag>);
+type Model = BTreeMap<Place, Vec<u8>>;
 
 /// Few keys, many of which share eight bytes or more.
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -29,7 +30,7 @@ fn at(iter: &MemtableIter) -> Option<(Vec<u8>, Tag, Vec<u8>)> {
         .then(|| (iter.key().to_vec(), iter.tag(), iter.value().to_vec()))
 }
 
-fn of(entry: Option<(&(Vec<u8>, Reverse<Tag>), &Vec<u8>)>) -> Option<(Vec<u8>, Tag, Vec<u8>)> {
+fn of(entry: Option<(&Place, &Vec<u8>)>) -> Option<(Vec<u8>, Tag, Vec<u8>)> {
     entry.map(|((key, Reverse(tag)), value)| (key.clone(), *tag, value.clone()))
 }
 
