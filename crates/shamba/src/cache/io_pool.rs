@@ -54,6 +54,8 @@ struct State {
     idle_bytes: u64,
     /// Buffers lent.
     out: usize,
+    /// Buffers given back so far.
+    returns: u64,
     /// Waiting requests are served in the order of tickets: `served..tickets` are waiting.
     tickets: u64,
     served: u64,
@@ -124,38 +126,44 @@ impl IoPool {
 
     fn acquire_pages(&self, pages: usize) -> Buffer {
         let mut state = self.state.lock();
-        if state.tickets == state.served {
-            if let Some(buffer) = state.take_idle(pages) {
-                return buffer;
-            }
+        if state.tickets == state.served
+            && let Some(buffer) = state.take_idle(pages)
+        {
+            return buffer;
         }
         let ticket = state.tickets;
         state.tickets += 1;
+        while state.served != ticket {
+            self.returned.wait(&mut state);
+        }
         loop {
-            while state.served != ticket {
-                self.returned.wait(&mut state);
-            }
             if let Some(buffer) = state.take_idle(pages) {
                 state.served += 1;
                 self.returned.notify_all();
                 return buffer;
             }
+            // Checked under the same lock as the idle buffers: with none out, none will come back.
+            let last_resort = state.out == 0;
+            let returns = state.returns;
             // The pool is itself a reclaimer, so the budget is asked without its lock. Nobody else
             // passes this point meanwhile: it is this ticket's turn.
             drop(state);
-            let reserved = self.budget.try_reserve(Role::IoBuffers, bytes_of(pages));
+            let bytes = bytes_of(pages);
+            let reserved = self
+                .budget
+                .try_reserve(Role::IoBuffers, bytes)
+                .or_else(|| last_resort.then(|| self.budget.reserve(Role::IoBuffers, bytes)));
             state = self.state.lock();
-            let last_resort = reserved.is_none() && state.out == 0;
-            if reserved.is_some() || last_resort {
+            if let Some(reservation) = reserved {
                 state.out += 1;
                 state.served += 1;
                 self.returned.notify_all();
                 drop(state);
-                let reservation = reserved
-                    .unwrap_or_else(|| self.budget.reserve(Role::IoBuffers, bytes_of(pages)));
                 return Buffer::new(reservation, pages);
             }
-            self.returned.wait_for(&mut state, RECHECK);
+            if state.returns == returns {
+                self.returned.wait_for(&mut state, RECHECK);
+            }
         }
     }
 
@@ -174,6 +182,7 @@ impl IoPool {
             drop(buffer);
         }
         state.out -= 1;
+        state.returns += 1;
         let waiting = state.tickets != state.served;
         drop(state);
         if waiting {

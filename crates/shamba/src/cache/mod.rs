@@ -13,7 +13,6 @@
 //! [`IoPool`] lends the aligned scratch buffers that pages are read into.
 
 mod io_pool;
-mod memory;
 mod shard;
 mod stats;
 mod value;
@@ -30,7 +29,6 @@ use crate::fs::BlockKind;
 use shard::Shard;
 
 pub(crate) use io_pool::{IoBuf, IoPool};
-pub use memory::{MemoryBudget, MemoryUsage};
 pub use stats::{CacheStats, KindStats};
 pub(crate) use value::Priority;
 
@@ -101,7 +99,7 @@ impl BlockCache {
     /// An empty cache of `shards` shards (rounded up to a power of two), registered as the
     /// budget's reclaimer.
     pub(crate) fn new(budget: Arc<Budget>, shards: usize) -> Arc<Self> {
-        let cache = Arc::new_cyclic(|this: &Weak<Self>| {
+        Arc::new_cyclic(|this: &Weak<Self>| {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
             BlockCache {
                 shards: (0..shards.max(1).next_power_of_two() as u64)
@@ -111,8 +109,7 @@ impl BlockCache {
                 next_victim: AtomicUsize::new(0),
                 next_file: AtomicU64::new(1),
             }
-        });
-        cache
+        })
     }
 
     /// How many shards suit a budget and a number of threads: enough that threads seldom meet, few

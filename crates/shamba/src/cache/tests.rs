@@ -252,11 +252,9 @@ fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
             put(&cache, key(1, page / 10 % 300), Priority::Low);
         }
     }
-    // Those lost while the set rested are missed once.
-    assert!(
-        missed <= 300 - left + 20,
-        "{missed} of 1000 hot lookups missed"
-    );
+    // Each hot block is asked for every 3000 insertions, three times what the cache holds: one that
+    // was lost cannot come back, but few are lost.
+    assert!(missed <= 250, "{missed} of 1000 hot lookups missed");
 }
 
 #[test]

@@ -51,14 +51,14 @@ mod tests {
     #[test]
     fn priority_decides_only_between_comparable_blocks() {
         assert!(keep_value(High, 2 * USE, 100, 4096) > keep_value(Low, 4 * USE, 100, 4096));
-        assert!(keep_value(High, 0 * USE, 1000, 4096) < keep_value(Low, 40 * USE, 1000, 4096));
+        assert!(keep_value(High, 0, 1000, 4096) < keep_value(Low, 40, 1000, 4096));
     }
 
     #[test]
     fn a_working_set_outlives_a_scan() {
         let hot = keep_value(Low, 8 * USE, 20_000, 4096);
-        let scanned = keep_value(Low, 0 * USE, 500, 4096);
+        let scanned = keep_value(Low, 0, 500, 4096);
         assert!(hot > scanned);
-        assert!(keep_value(Low, 0 * USE, u32::MAX, u32::MAX) > 0.0);
+        assert!(keep_value(Low, 0, u32::MAX, u32::MAX) > 0.0);
     }
 }
