@@ -1,0 +1,230 @@
+//! Where a sequence of logs validly ends, and handing out the records up to there.
+//!
+//! [`decide`] is pure: it judges what reading each log found. [`recover_logs`] reads every log
+//! once for its checksums, decides, and only then reads again and applies, so nothing is applied
+//! when the answer is an error.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::reader::{Damage, LogEnd, Record, walk};
+use crate::fs::Fs;
+use crate::{Error, Result};
+
+/// What to do about log bytes that do not verify when a database is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum RecoveryMode {
+    /// What a crash may leave ends the log quietly: writes that were never made durable may be
+    /// missing from some point on. Damage to anything that was durable is an error. The default;
+    /// right unless the log is known to be damaged.
+    #[default]
+    TolerateTornTail,
+    /// The log ends quietly at the first damage, whatever follows: the database is as it was at
+    /// some moment, perhaps before writes that had been made durable. To get a consistent state
+    /// out of a damaged log.
+    PointInTime,
+    /// Any damage is an error, even an incomplete last record. For logs that were closed cleanly.
+    AbsoluteConsistency,
+    /// Damaged records are left out and everything else is applied, so that later writes may be
+    /// present without earlier ones. To salvage what can be read, as the last resort.
+    SkipDamaged,
+}
+
+/// The end of a recovery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RecoveryOutcome {
+    /// The position to start the next log at. Its predecessors count as durable only once the
+    /// recovered records are durable elsewhere, or the logs themselves were synced before.
+    pub(crate) end: u64,
+    /// Records applied.
+    pub(crate) records: u64,
+    /// Why the records end where they do, if not because everything was read; after
+    /// [`RecoveryMode::SkipDamaged`] the first thing left out.
+    pub(crate) stopped: Option<Stop>,
+}
+
+/// Where a sequence of logs stops being valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stop {
+    /// The log.
+    pub(crate) path: PathBuf,
+    /// Where, in bytes from the start of the file.
+    pub(crate) offset: u64,
+    /// What was expected there.
+    pub(crate) what: &'static str,
+}
+
+/// What to apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Logs by index, in order, and the position to read each up to.
+    pub(super) logs: Vec<(usize, u64)>,
+    pub(super) end: u64,
+    pub(super) stopped: Option<Stop>,
+}
+
+/// Recovers from logs given in the order they were written: finds the valid end, then hands the
+/// records up to it to `apply`.
+///
+/// # Errors
+/// `Corruption` as the mode says, `UnsupportedFormat` for a log of a newer format, `Io` for reads
+/// that failed, and whatever `apply` returns.
+pub(crate) fn recover_logs(
+    fs: &dyn Fs,
+    paths: &[PathBuf],
+    mode: RecoveryMode,
+    apply: &mut dyn FnMut(Record<'_>) -> Result<()>,
+) -> Result<RecoveryOutcome> {
+    let ends = paths
+        .iter()
+        .map(|path| walk(fs, path, mode, u64::MAX, None))
+        .collect::<Result<Vec<_>>>()?;
+    let plan = decide(&ends, mode)?;
+    let mut records = 0;
+    for (index, end) in plan.logs {
+        let Some(path) = paths.get(index) else {
+            continue;
+        };
+        let mut counted = |record: Record<'_>| {
+            records += 1;
+            apply(record)
+        };
+        let again = walk(fs, path, mode, end, Some(&mut counted))?;
+        if let Some(damage) = again.damage.filter(|_| mode != RecoveryMode::SkipDamaged) {
+            let what = "a log changed, or reads differently, while it was recovered";
+            return Err(Error::corruption(path, damage.offset, what));
+        }
+    }
+    Ok(RecoveryOutcome {
+        end: plan.end,
+        records,
+        stopped: plan.stopped,
+    })
+}
+
+/// Judges what reading a sequence of logs found.
+///
+/// The valid sequence is a chain: each log's base is its predecessor's valid end. Logs between two
+/// links of the chain were given up by an earlier recovery, which started the next link at the end
+/// it found. A log takes up positions even when it is empty, so a base names one predecessor.
+pub(super) fn decide(ends: &[LogEnd], mode: RecoveryMode) -> Result<Plan> {
+    if mode == RecoveryMode::SkipDamaged {
+        return Ok(salvage(ends));
+    }
+    let chain = chain(ends);
+    let last = chain.last().copied();
+    let end = last
+        .and_then(|index| ends.get(index))
+        .map_or(0, |log| log.valid_end);
+    let stop = stop(ends, last);
+    let error = |stop: &Stop| Err(Error::corruption(&stop.path, stop.offset, stop.what));
+    match (mode, &stop) {
+        (RecoveryMode::AbsoluteConsistency, Some(stop)) => return error(stop),
+        (RecoveryMode::AbsoluteConsistency, None) if chain.len() < ends.len() => {
+            let left_out = (0..ends.len()).find(|index| !chain.contains(index));
+            if let Some(log) = left_out.and_then(|index| ends.get(index)) {
+                return Err(Error::corruption(&log.path, 0, NOT_CONTINUED));
+            }
+        }
+        (RecoveryMode::TolerateTornTail, Some(stop)) if durable_after(ends, last, end) => {
+            return error(stop);
+        }
+        _ => {}
+    }
+    let logs = chain
+        .iter()
+        .filter_map(|&index| Some((index, ends.get(index)?.valid_end)));
+    Ok(Plan {
+        logs: logs.collect(),
+        end,
+        stopped: stop,
+    })
+}
+
+const NOT_CONTINUED: &str = "the log does not continue its predecessor";
+
+/// The indexes of the logs that follow one another.
+fn chain(ends: &[LogEnd]) -> Vec<usize> {
+    let mut chain = Vec::new();
+    // Without a first header, only a log that starts at nothing can follow.
+    let mut end = match ends.first().and_then(|log| log.info) {
+        Some(info) => info.base,
+        None => 0,
+    };
+    for (index, log) in ends.iter().enumerate() {
+        if log.info.is_some_and(|info| info.base == end) {
+            chain.push(index);
+            end = log.valid_end;
+        }
+    }
+    chain
+}
+
+/// Where and why the chain ends; `None` when it takes in everything there is.
+fn stop(ends: &[LogEnd], last: Option<usize>) -> Option<Stop> {
+    let last_log = last.and_then(|index| ends.get(index));
+    let next = ends.get(last.map_or(0, |index| index + 1));
+    let in_last = last_log.and_then(|log| Some((log, log.damage.as_ref()?)));
+    let in_next = next.and_then(|log| Some((log, log.damage.as_ref()?)));
+    let headless = in_next.filter(|(log, _)| log.info.is_none());
+    let at = |(log, damage): (&LogEnd, &Damage)| Stop {
+        path: log.path.clone(),
+        offset: damage.offset,
+        what: damage.what,
+    };
+    in_last.or(headless).map(at).or_else(|| {
+        next.map(|log| Stop {
+            path: log.path.clone(),
+            offset: 0,
+            what: NOT_CONTINUED,
+        })
+    })
+}
+
+/// Whether anything valid after the chain's end shows that more was durable.
+fn durable_after(ends: &[LogEnd], last: Option<usize>, end: u64) -> bool {
+    let last_log = last.and_then(|index| ends.get(index));
+    let within = last_log.and_then(|log| log.later_synced).unwrap_or(0);
+    let later = ends
+        .get(last.map_or(0, |index| index + 1)..)
+        .unwrap_or_default();
+    within > end
+        || later.iter().any(|log| match (last, log.info) {
+            // Without a chain its end is unknown, but a log that calls its whole past durable
+            // speaks of one that is not there.
+            (None, Some(info)) => log.claims() >= info.base,
+            _ => log.claims() > end || log.damage.as_ref().is_some_and(|damage| damage.certain),
+        })
+}
+
+/// Everything that has a header.
+fn salvage(ends: &[LogEnd]) -> Plan {
+    let logs = ends
+        .iter()
+        .enumerate()
+        .filter(|(_, log)| log.info.is_some());
+    let damaged = ends.iter().find_map(|log| {
+        let damage = log.damage.as_ref()?;
+        Some(Stop {
+            path: log.path.clone(),
+            offset: damage.offset,
+            what: damage.what,
+        })
+    });
+    let complete = stop(ends, chain(ends).last().copied()).is_none();
+    Plan {
+        logs: logs.map(|(index, _)| (index, u64::MAX)).collect(),
+        end: ends.iter().map(|log| log.last_end).max().unwrap_or(0),
+        stopped: damaged.or_else(|| {
+            let broken = ends.first().filter(|_| !complete)?;
+            Some(Stop {
+                path: broken.path.clone(),
+                offset: 0,
+                what: "the logs do not continue one another",
+            })
+        }),
+    }
+}

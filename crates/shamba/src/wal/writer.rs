@@ -1,0 +1,205 @@
+//! Appending to a log. One thread at a time; what happens on failure is that nothing more does:
+//! after a failed append or sync every further call returns the same error.
+
+use std::path::{Path, PathBuf};
+
+use super::format::{LOG_HEADER, LogHeader, MAX_PAYLOAD, RECORD_HEADER, RecordHeader, salt};
+use crate::base::checksum::checksum;
+use crate::fs::{Access, Fs, WriteFile};
+use crate::{Error, Result};
+
+/// The size of the buffer that gathers small records, in bytes.
+const BUFFER: usize = 64 << 10;
+
+/// Where a log starts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogStart {
+    /// The log's number.
+    pub(crate) number: u64,
+    /// The position where its predecessor validly ends; 0 for the first.
+    pub(crate) base: u64,
+    /// Up to where the predecessors are durable: `base` after a `seal`, or when there are none.
+    pub(crate) synced: u64,
+    /// Anything that differs between databases.
+    pub(crate) seed: u64,
+}
+
+/// A log being written.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    file: Box<dyn WriteFile>,
+    path: PathBuf,
+    header: LogHeader,
+    /// The end of the file and its buffer, in bytes from the file's start.
+    len: u64,
+    buffer: Vec<u8>,
+    /// Everything before this position is durable.
+    synced: u64,
+    sealed: bool,
+    failure: Option<Error>,
+}
+
+impl LogWriter {
+    /// Creates a log. Its name is durable at once, so that a recovery that finds a later log finds
+    /// this one too; nothing reaches the file before the first flush.
+    pub(crate) fn create(fs: &dyn Fs, path: &Path, start: LogStart) -> Result<Self> {
+        let file = fs
+            .create(path, Access::Buffered)
+            .map_err(|e| Error::io("create", path, e))?;
+        let dir = path.parent().unwrap_or(Path::new(""));
+        fs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
+        let header = LogHeader {
+            salt: salt(start.seed, start.number),
+            number: start.number,
+            base: start.base,
+            synced: start.synced.min(start.base),
+        };
+        let mut buffer = Vec::with_capacity(BUFFER);
+        header.encode_into(&mut buffer);
+        Ok(LogWriter {
+            file,
+            path: path.to_path_buf(),
+            header,
+            len: LOG_HEADER as u64,
+            buffer,
+            synced: header.synced,
+            sealed: false,
+            failure: None,
+        })
+    }
+
+    /// Appends a record made of `parts`, and gives its position. It may stay in the buffer until
+    /// the next flush. A record without bytes is not written.
+    pub(crate) fn append(&mut self, first_seq: u64, parts: &[&[u8]]) -> Result<u64> {
+        self.check()?;
+        if self.sealed {
+            return Err(Error::Closed);
+        }
+        let position = self.position();
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if len > MAX_PAYLOAD {
+            return Err(Error::ValueTooLarge {
+                len,
+                max: MAX_PAYLOAD,
+            });
+        }
+        if len > 0 {
+            self.put(first_seq, len, parts)?;
+            self.len += (RECORD_HEADER + len) as u64;
+        }
+        Ok(position)
+    }
+
+    fn put(&mut self, first_seq: u64, len: usize, parts: &[&[u8]]) -> Result<()> {
+        let salt = self.header.salt;
+        let header = RecordHeader {
+            payload_len: len as u32,
+            payload_sum: parts.iter().fold(salt, |sum, part| checksum(sum, part)),
+            first_seq,
+            synced: self.synced,
+        };
+        if self.buffer.len() + RECORD_HEADER + len > BUFFER {
+            self.flush()?;
+        }
+        let position = self.position();
+        header.encode_into(&mut self.buffer, salt, position);
+        if self.buffer.len() + len <= BUFFER {
+            for part in parts {
+                self.buffer.extend_from_slice(part);
+            }
+        } else {
+            // Too large to gather: straight from the caller's memory.
+            self.flush()?;
+            for part in parts.iter().filter(|part| !part.is_empty()) {
+                let written = self.file.append(part);
+                self.noted("append to", written)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands everything to the file system: it survives this process, not a power failure.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.check()?;
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let written = self.file.append(&self.buffer);
+        self.noted("append to", written)?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Makes everything appended durable. (With predecessors that are not
+    /// durable, see [`LogStart::synced`], a recovery may still end before this log.)
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        let synced = self.file.sync();
+        self.noted("sync", synced)?;
+        if self.synced >= self.header.base {
+            self.synced = self.position();
+        }
+        Ok(())
+    }
+
+    /// Syncs, and then notes in the file that this was done, so that damage to the last record
+    /// is not taken for a torn tail. Call it before a successor is created, and at closing;
+    /// nothing can be appended afterwards.
+    pub(crate) fn seal(&mut self) -> Result<()> {
+        if self.sealed {
+            return self.check();
+        }
+        self.sync()?;
+        self.sealed = true;
+        self.put(0, 0, &[])?;
+        self.flush()
+    }
+
+    /// Declares that the predecessors have become durable since this log was created.
+    pub(crate) fn predecessors_synced(&mut self) {
+        self.synced = self.synced.max(self.header.base);
+    }
+
+    /// The position after the last record.
+    pub(crate) fn position(&self) -> u64 {
+        self.header.base + self.len
+    }
+
+    /// The position up to which everything is durable.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// The log's bytes, those in the buffer included and the seal not.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The log's number.
+    pub(crate) fn number(&self) -> u64 {
+        self.header.number
+    }
+
+    /// The log's file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The memory the writer holds, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Turns a file operation's failure into the writer's own, for good.
+    fn noted(&mut self, op: &'static str, result: std::io::Result<()>) -> Result<()> {
+        result.map_err(|e| {
+            let error = Error::io(op, &self.path, e);
+            self.failure = Some(error.clone());
+            error
+        })
+    }
+}
