@@ -2,8 +2,8 @@
 //!
 //! [`Fs`] is the file system as the engine needs it: create, read at an offset, append, sync,
 //! rename, remove, link, list, lock. Implementations: the operating system with direct I/O
-//! (`OsFs`), memory with simulated crashes (`MemFs`), and wrappers that inject faults
-//! (`FaultFs`) or count and delay operations (`MeteredFs`).
+//! ([`OsFs`]), memory with simulated crashes ([`MemFs`]), and wrappers that inject faults
+//! ([`FaultFs`]) or count and delay operations ([`MeteredFs`]).
 //!
 //! What the engine assumes of the medium: `sync` makes every byte appended so far durable;
 //! `sync_dir` makes creations, renames, links and removals in a folder durable; `rename` replaces
@@ -14,6 +14,20 @@ use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+mod buf;
+#[cfg(test)]
+mod conformance;
+mod fault;
+mod mem;
+mod metered;
+mod os;
+
+pub use buf::AlignedBuf;
+pub use fault::{Effect, Fault, FaultError, FaultFs, Faults, Hook, Op};
+pub use mem::MemFs;
+pub use metered::{Charge, DeviceModel, IoCounts, MeteredFs, ReadCount};
+pub use os::OsFs;
 
 /// Pages: the unit of alignment for direct I/O and for table blocks, in bytes.
 pub const PAGE: usize = 4096;

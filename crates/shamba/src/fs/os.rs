@@ -1,0 +1,536 @@
+//! The operating system's files, past its page cache where asked.
+//!
+//! Files opened with [`Access::Direct`] use direct I/O. A request that is aligned (memory, length
+//! and offset all multiples of [`PAGE`]) goes straight to the device; any other goes through an
+//! aligned buffer of at most 64 KiB that lives only as long as it is needed. Where a file system
+//! refuses direct I/O, at opening or at the first request, the file goes on through the system's
+//! page cache: [`OsFs::direct_io_refused`] says so, and a warning is logged once.
+//!
+//! Thread-safe: `OsFs` is a handle to share or clone; a read file is used from any thread.
+//!
+//! A directly written file gets whole pages. Its last, partial page is held back until `sync`
+//! or until the file is dropped, then written padded and cut to its true length; so readers see
+//! every whole page at once and the partial one after `sync` or drop.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::buf::{AlignedBuf, is_aligned};
+use super::{Access, DirEntry, FileLock, Fs, PAGE, ReadFile, ReadTag, WriteFile};
+
+/// The most a file's bounce buffer holds, in bytes.
+const BOUNCE: usize = 64 << 10;
+
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+const O_DIRECT: i32 = 0;
+
+/// The file system of the operating system.
+#[derive(Debug, Clone, Default)]
+pub struct OsFs {
+    refusal: Arc<Refusal>,
+}
+
+/// Whether direct I/O was refused; shared with the open files, which may learn it later.
+#[derive(Debug, Default)]
+struct Refusal(AtomicBool);
+
+impl Refusal {
+    fn note(&self, path: &Path) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            log::warn!(
+                "the file system of {} refuses direct I/O; reads and writes go through the system's page cache, outside the memory budget",
+                path.display()
+            );
+        }
+    }
+}
+
+impl OsFs {
+    /// A handle to the system's files.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether some file asked for with [`Access::Direct`] had to go through the page cache.
+    #[must_use]
+    pub fn direct_io_refused(&self) -> bool {
+        self.refusal.0.load(Ordering::Relaxed)
+    }
+
+    fn open_with(
+        &self,
+        path: &Path,
+        access: Access,
+        options: &mut OpenOptions,
+    ) -> io::Result<Handle> {
+        let mut direct = false;
+        let file = match access {
+            Access::Direct if O_DIRECT != 0 => match options.custom_flags(O_DIRECT).open(path) {
+                Ok(file) => {
+                    direct = true;
+                    file
+                }
+                Err(e) if e.kind() == ErrorKind::InvalidInput => {
+                    self.refusal.note(path);
+                    options.custom_flags(0).open(path)?
+                }
+                Err(e) => return Err(e),
+            },
+            Access::Direct => {
+                self.refusal.note(path);
+                options.open(path)?
+            }
+            Access::Buffered => options.open(path)?,
+        };
+        Ok(Handle {
+            file,
+            path: path.into(),
+            direct: AtomicBool::new(direct),
+            refusal: Arc::clone(&self.refusal),
+        })
+    }
+}
+
+/// An open file that may lose its direct flag on the way.
+#[derive(Debug)]
+struct Handle {
+    file: File,
+    path: Box<Path>,
+    direct: AtomicBool,
+    refusal: Arc<Refusal>,
+}
+
+impl Handle {
+    fn is_direct(&self) -> bool {
+        self.direct.load(Ordering::Relaxed)
+    }
+
+    /// Turns direct I/O off for this file after the system refused a request.
+    fn give_up_direct(&self) -> io::Result<()> {
+        let flags = rustix::fs::fcntl_getfl(&self.file)?;
+        let cleared =
+            rustix::fs::OFlags::from_bits_retain(flags.bits() & !O_DIRECT.cast_unsigned());
+        rustix::fs::fcntl_setfl(&self.file, cleared)?;
+        self.direct.store(false, Ordering::Relaxed);
+        self.refusal.note(&self.path);
+        Ok(())
+    }
+
+    /// One positioned request, again when interrupted, and without direct I/O when that is refused.
+    fn once(&self, mut request: impl FnMut(&File) -> io::Result<usize>) -> io::Result<usize> {
+        loop {
+            match request(&self.file) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::InvalidInput && self.is_direct() => {
+                    self.give_up_direct()?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Reads until `buf` is full or the file ends; gives the count. With direct I/O everything
+    /// given must be aligned.
+    fn read_full(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        let mut ended_at = None;
+        while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let count = self.once(|file| file.read_at(rest, offset + done as u64))?;
+            let total = done + count;
+            if count == 0 {
+                break;
+            }
+            if self.is_direct() && !total.is_multiple_of(PAGE) {
+                // The end of the file, or a read cut short: a second look from the page's start
+                // tells which.
+                if ended_at == Some(total) {
+                    return Ok(total);
+                }
+                ended_at = Some(total);
+                done = total - total % PAGE;
+            } else {
+                done = total;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `bytes`. With direct I/O everything given must be aligned.
+    fn write_full(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        let mut stuck = false;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            let mut count = self.once(|file| file.write_at(rest, offset + done as u64))?;
+            if self.is_direct() {
+                count -= count % PAGE;
+            }
+            if count == 0 && stuck {
+                return Err(ErrorKind::WriteZero.into());
+            }
+            stuck = count == 0;
+            done += count;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct OsRead {
+    handle: Handle,
+    len: u64,
+}
+
+impl OsRead {
+    /// Serves a request that is not aligned through an aligned buffer, a piece at a time.
+    fn read_bounced(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut bounce = AlignedBuf::new();
+        let mut done = 0;
+        while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset + done as u64;
+            let skip = (at % PAGE as u64) as usize;
+            bounce.set_len((skip + rest.len()).next_multiple_of(PAGE).min(BOUNCE));
+            let count = self.handle.read_full(&mut bounce, at - skip as u64)?;
+            let got = bounce.get(skip..count).unwrap_or_default();
+            let n = got.len().min(rest.len());
+            match (rest.get_mut(..n), got.get(..n)) {
+                (Some(to), Some(from)) if n > 0 => to.copy_from_slice(from),
+                _ => return Err(ErrorKind::UnexpectedEof.into()),
+            }
+            done += n;
+        }
+        Ok(())
+    }
+}
+
+impl ReadFile for OsRead {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64, _tag: ReadTag) -> io::Result<()> {
+        if offset
+            .checked_add(buf.len() as u64)
+            .is_none_or(|end| end > i64::MAX as u64 - PAGE as u64)
+        {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let aligned = is_aligned(buf) && offset.is_multiple_of(PAGE as u64);
+        if self.handle.is_direct() && !aligned {
+            return self.read_bounced(buf, offset);
+        }
+        if self.handle.read_full(buf, offset)? < buf.len() {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+#[derive(Debug)]
+struct OsWrite {
+    handle: Handle,
+    /// Whether the file was created for direct I/O; `tail` is used even after a refusal.
+    direct: bool,
+    /// Appended bytes past the last whole page written.
+    tail: AlignedBuf,
+    /// Whether `tail` is in the file as well.
+    tail_written: bool,
+    /// Bytes of the file before `tail`.
+    written: u64,
+    failed: bool,
+}
+
+impl OsWrite {
+    fn guarded(&mut self, work: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<()> {
+        if self.failed {
+            return Err(io::Error::other(
+                "an earlier write or sync of this file failed",
+            ));
+        }
+        // Set for the time of the work, so that a panic in it counts as a failure too.
+        self.failed = true;
+        work(self)?;
+        self.failed = false;
+        Ok(())
+    }
+
+    fn append_direct(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        if self.tail.is_empty() {
+            let whole = bytes.len() - bytes.len() % PAGE;
+            let (head, rest) = bytes.split_at_checked(whole).unwrap_or((&[], bytes));
+            if !head.is_empty() && is_aligned(head) {
+                self.handle.write_full(head, self.written)?;
+                self.written += head.len() as u64;
+                bytes = rest;
+            }
+        }
+        while !bytes.is_empty() {
+            let room = BOUNCE - self.tail.len();
+            let (head, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+            self.tail.extend_from_slice(head);
+            self.tail_written = false;
+            bytes = rest;
+            let whole = self.tail.len() - self.tail.len() % PAGE;
+            let pages = self.tail.get(..whole).unwrap_or_default();
+            self.handle.write_full(pages, self.written)?;
+            self.written += whole as u64;
+            self.tail.drain_front(whole);
+        }
+        if self.tail.is_empty() {
+            self.tail = AlignedBuf::new();
+        }
+        Ok(())
+    }
+
+    fn write_tail(&mut self) -> io::Result<()> {
+        if self.tail.is_empty() || self.tail_written {
+            return Ok(());
+        }
+        let len = self.tail.len();
+        self.tail.pad_to_page();
+        let written = self.handle.write_full(&self.tail, self.written);
+        self.tail.set_len(len);
+        written?;
+        self.handle.file.set_len(self.written + len as u64)?;
+        self.tail_written = true;
+        Ok(())
+    }
+}
+
+impl WriteFile for OsWrite {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.guarded(|file| {
+            if file.direct {
+                return file.append_direct(bytes);
+            }
+            file.handle.write_full(bytes, file.written)?;
+            file.written += bytes.len() as u64;
+            Ok(())
+        })
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.guarded(|file| {
+            file.write_tail()?;
+            file.handle.file.sync_data()
+        })
+    }
+
+    fn len(&self) -> u64 {
+        self.written + self.tail.len() as u64
+    }
+}
+
+impl Drop for OsWrite {
+    fn drop(&mut self) {
+        // Unsynced bytes promise nothing, so there is nobody to tell of a failure here.
+        let _ = self.guarded(Self::write_tail);
+    }
+}
+
+#[derive(Debug)]
+struct OsLock {
+    _file: File,
+}
+
+impl FileLock for OsLock {}
+
+impl Fs for OsFs {
+    fn create(&self, path: &Path, access: Access) -> io::Result<Box<dyn WriteFile>> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let handle = self.open_with(path, access, &mut options)?;
+        Ok(Box::new(OsWrite {
+            direct: handle.is_direct(),
+            handle,
+            tail: AlignedBuf::new(),
+            tail_written: false,
+            written: 0,
+            failed: false,
+        }))
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
+        let handle = self.open_with(path, access, OpenOptions::new().read(true))?;
+        let meta = handle.file.metadata()?;
+        if meta.is_dir() {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        Ok(Arc::new(OsRead {
+            handle,
+            len: meta.len(),
+        }))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            let meta = match entry.metadata() {
+                Ok(meta) => meta,
+                // Removed since the folder was read.
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
+            if meta.is_file() {
+                entries.push(DirEntry {
+                    name: entry.file_name().to_string_lossy().into_owned(),
+                    len: meta.len(),
+                });
+            }
+        }
+        Ok(entries)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::hard_link(from, to).map_err(|e| {
+            // What file systems without hard links answer.
+            if e.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) {
+                io::Error::new(ErrorKind::Unsupported, e)
+            } else {
+                e
+            }
+        })
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        // The current folder has an empty name when it is some file's parent.
+        let dir = if dir.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            dir
+        };
+        File::open(dir)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(OsLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(e)) => Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::conformance::TAG;
+
+    /// Reads any aligned and unaligned range of a directly written file.
+    #[test]
+    fn direct_files_serve_any_range() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let fs = OsFs::new();
+        let bytes: Vec<u8> = (0..200_003u32).map(|i| (i * 31 % 251) as u8).collect();
+        let mut file = fs.create(&path, Access::Direct).unwrap();
+        let mut aligned = AlignedBuf::new();
+        aligned.extend_from_slice(&bytes[..8192]);
+        file.append(&aligned).unwrap();
+        file.append(&bytes[8192..8200]).unwrap();
+        file.sync().unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 8200);
+        file.append(&bytes[8200..]).unwrap();
+        assert_eq!(file.len(), bytes.len() as u64);
+        file.sync().unwrap();
+        drop(file);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        let read = fs.open(&path, Access::Direct).unwrap();
+        for (offset, len) in [
+            (0, 4096),
+            (4096, 1),
+            (1, 4095),
+            (4095, 2),
+            (10, 150_000),
+            (199_000, 1003),
+            (0, 200_003),
+            (200_003, 0),
+        ] {
+            let mut buf = vec![0; len];
+            read.read_exact_at(&mut buf, offset as u64, TAG).unwrap();
+            assert_eq!(buf, bytes[offset..offset + len], "{offset}+{len}");
+            let mut buf = AlignedBuf::zeroed(len);
+            read.read_exact_at(&mut buf, offset as u64, TAG).unwrap();
+            assert_eq!(buf[..], bytes[offset..offset + len], "{offset}+{len}");
+        }
+        let mut buf = AlignedBuf::zeroed(4096);
+        for offset in [196_608, 196_000, 200_003, 204_800, 1 << 40, u64::MAX] {
+            let error = read.read_exact_at(&mut buf, offset, TAG).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{offset}");
+        }
+    }
+
+    #[test]
+    fn a_dropped_direct_file_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let mut file = OsFs::new().create(&path, Access::Direct).unwrap();
+        file.append(&[5; 5000]).unwrap();
+        drop(file);
+        assert_eq!(std::fs::read(&path).unwrap(), vec![5; 5000]);
+    }
+
+    /// Shared memory file systems take direct I/O only since Linux 6.6; on either side the answer
+    /// must be the same bytes.
+    #[test]
+    fn refusal_falls_back_to_the_page_cache() {
+        let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
+            return;
+        };
+        let path = dir.path().join("t");
+        let fs = OsFs::new();
+        let mut file = fs.create(&path, Access::Direct).unwrap();
+        file.append(&[6; 5000]).unwrap();
+        file.sync().unwrap();
+        let read = fs.open(&path, Access::Direct).unwrap();
+        let mut buf = AlignedBuf::zeroed(4096);
+        read.read_exact_at(&mut buf, 0, TAG).unwrap();
+        assert_eq!(buf[..], [6; 4096]);
+    }
+
+    /// A misaligned request on a file that believes it may do direct I/O is what a file system
+    /// with stricter rules looks like.
+    #[test]
+    fn refusal_at_the_first_request_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        std::fs::write(&path, [9; 9000]).unwrap();
+        let fs = OsFs::new();
+        let handle = fs
+            .open_with(&path, Access::Direct, OpenOptions::new().read(true))
+            .unwrap();
+        let mut buf = [0; 100];
+        assert_eq!(handle.read_full(&mut buf, 3).unwrap(), 100);
+        assert_eq!(buf, [9; 100]);
+        assert!(!handle.is_direct());
+        assert!(fs.direct_io_refused());
+    }
+}
