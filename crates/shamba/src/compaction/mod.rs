@@ -1,23 +1,21 @@
-//! Compaction: what to merge, and the merging.
+//! Compaction: choosing which files to merge, and merging them.
 //!
-//! Pure pickers look at a version and choose ([`pick`], [`manual`], and one file per policy); the
-//! job merges and writes ([`MergeIter`], [`Retain`], [`job`]). Installing the result is the `db`
-//! module's work.
+//! The pickers are pure: a [`crate::version::Version`] and options in, a task out; they take no
+//! lock and do no I/O. The database calls them under the lock that guards installing edits, claims
+//! the task's files, and runs the task without the lock.
 
-pub(crate) mod job;
 mod lazy_leveling;
 mod leveling;
 mod manual;
-mod merge;
 mod picker;
 mod reclaim;
-mod retain;
-mod run_iter;
 mod tiering;
 
+#[cfg(test)]
+mod picker_tests;
+#[cfg(test)]
+mod simulation;
+
 pub(crate) use manual::{Manual, ManualRange, manual};
-pub(crate) use merge::MergeIter;
 pub use picker::{Granularity, MergePolicy};
-pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskKind, pick};
-pub(crate) use retain::{Retain, Verdict};
-pub(crate) use run_iter::RunIter;
+pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskInput, TaskKind, pick};

@@ -1,16 +1,17 @@
 //! Brings a table's blocks into memory, through the block cache.
 //!
-//! No lock is held across a read. The scratch buffer of a read is given back before the cache is
-//! offered the block, so that memory can be reclaimed meanwhile.
+//! No lock is held across a read. A block that the cache has no room for is used where it was read,
+//! in the scratch buffer. A thread may hold one scratch buffer at a time, so whoever fetches a
+//! block drops the one before first.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use super::format;
+use super::format::{self, Codec};
 use super::lookup::Reads;
 use super::reader::Table;
 use crate::budget::{Reservation, Role};
-use crate::cache::{Block, BlockKey, Priority};
+use crate::cache::{Block, BlockKey, IoBuf, Priority};
 use crate::error::{Error, Result};
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
 
@@ -19,7 +20,9 @@ use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
 pub(super) enum BlockRef {
     /// In the cache, or lately so.
     Cached(Arc<Block>),
-    /// For this use only.
+    /// Where it was read, for this use only.
+    Scratch { buf: IoBuf, len: usize },
+    /// Decompressed for this use only.
     Loose {
         bytes: Box<[u8]>,
         _held: Reservation,
@@ -33,6 +36,7 @@ impl Deref for BlockRef {
     fn deref(&self) -> &[u8] {
         match self {
             BlockRef::Cached(block) => block,
+            BlockRef::Scratch { buf, len } => buf.get(..*len).unwrap_or_default(),
             BlockRef::Loose { bytes, .. } => bytes,
         }
     }
@@ -68,20 +72,27 @@ impl Table {
         }
         reads.reads += 1;
         reads.pages += u64::from(pages.end - pages.start);
-        let bytes = self.read_block(pages.clone(), tag)?;
-        let bytes = if fill {
-            let key = self.block_key(pages.start);
+        let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
+        let mut buf = self.io.acquire(count as usize * PAGE);
+        self.read_pages(&mut buf, start, tag)?;
+        let (codec, stored) =
+            format::open_block(&buf, self.salt, start).map_err(|d| self.damage(start, d))?;
+        let len = stored.len();
+        let scratch = codec == Codec::Raw;
+        if scratch && !fill {
+            return Ok(BlockRef::Scratch { buf, len });
+        }
+        let mut bytes = format::decode(codec, stored).map_err(|d| self.damage(start, d))?;
+        if fill {
+            let key = self.block_key(start);
             match self.cache.insert(key, tag.kind, priority(tag), bytes) {
                 Ok(block) => return Ok(BlockRef::Cached(block)),
-                Err(bytes) => bytes,
+                Err(_) if scratch => return Ok(BlockRef::Scratch { buf, len }),
+                Err(refused) => bytes = refused,
             }
-        } else {
-            bytes
-        };
-        let held = self
-            .cache
-            .budget()
-            .reserve(Role::Iterators, bytes.len() as u64);
+        }
+        let budget = self.cache.budget();
+        let held = budget.reserve(Role::Iterators, bytes.len() as u64);
         Ok(BlockRef::Loose { bytes, _held: held })
     }
 

@@ -120,20 +120,14 @@ pub(super) fn open_block(pages: &[u8], salt: u32, page: u32) -> Result<(Codec, &
     Ok((codec, body.get(..len).ok_or(malformed)?))
 }
 
-/// Checks the pages of a block and appends its payload, decompressed, to `out`.
-pub(super) fn read_block_into(
-    pages: &[u8],
-    salt: u32,
-    page: u32,
-    out: &mut Vec<u8>,
-) -> Result<(), Damage> {
-    let (codec, payload) = open_block(pages, salt, page)?;
+/// Appends a stored payload, decompressed, to `out`.
+fn decode_into(codec: Codec, stored: &[u8], out: &mut Vec<u8>) -> Result<(), Damage> {
     if codec == Codec::Raw {
-        out.extend_from_slice(payload);
+        out.extend_from_slice(stored);
         return Ok(());
     }
     let bad = Damage("a block cannot be decompressed");
-    let mut input = payload;
+    let mut input = stored;
     let len = take_u32(&mut input).ok_or(bad)? as usize;
     if len > MAX_RAW {
         return Err(bad);
@@ -152,15 +146,31 @@ pub(super) fn read_block_into(
     }
 }
 
-/// Checks the pages of a block and gives its payload, decompressed, in memory of its exact size.
-pub(super) fn read_block(pages: &[u8], salt: u32, page: u32) -> Result<Box<[u8]>, Damage> {
-    let (codec, payload) = open_block(pages, salt, page)?;
+/// A stored payload, decompressed, in memory of its exact size.
+pub(super) fn decode(codec: Codec, stored: &[u8]) -> Result<Box<[u8]>, Damage> {
     if codec == Codec::Raw {
-        return Ok(payload.into());
+        return Ok(stored.into());
     }
     let mut out = Vec::new();
-    read_block_into(pages, salt, page, &mut out)?;
+    decode_into(codec, stored, &mut out)?;
     Ok(out.into_boxed_slice())
+}
+
+/// Checks the pages of a block and appends its payload, decompressed, to `out`.
+pub(super) fn read_block_into(
+    pages: &[u8],
+    salt: u32,
+    page: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), Damage> {
+    let (codec, stored) = open_block(pages, salt, page)?;
+    decode_into(codec, stored, out)
+}
+
+/// Checks the pages of a block and gives its payload, decompressed, in memory of its exact size.
+pub(super) fn read_block(pages: &[u8], salt: u32, page: u32) -> Result<Box<[u8]>, Damage> {
+    let (codec, stored) = open_block(pages, salt, page)?;
+    decode(codec, stored)
 }
 
 /// Compresses payloads.

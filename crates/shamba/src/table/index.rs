@@ -129,7 +129,7 @@ impl IndexBuilder {
         let count = self.ends.len();
         let wide = self.separators.len() - count * prefix > usize::from(u16::MAX);
         let has_pages = self.has_pages();
-        payload.push(u8::from(wide) * WIDE | u8::from(has_pages) * PAGES);
+        payload.push((u8::from(wide) * WIDE) | (u8::from(has_pages) * PAGES));
         payload.extend_from_slice(&self.blocks().to_le_bytes());
         payload.extend_from_slice(&(prefix as u16).to_le_bytes());
         if has_pages {

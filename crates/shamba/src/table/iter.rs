@@ -302,25 +302,28 @@ impl TableIter {
         self.block = block;
     }
 
-    /// To the first entry of the next block that has one.
+    /// To the following block, at no entry yet; false at the end of the table.
+    fn step_forward(&mut self) -> bool {
+        let Some(place) = self.place() else {
+            self.reset();
+            return false;
+        };
+        if self.block + 1 < place.blocks {
+            self.go_to(self.partition, self.block + 1);
+        } else {
+            self.go_to(self.partition + 1, 0);
+        }
+        self.partition < self.table.top.len()
+    }
+
+    /// To the first entry of the next block.
     fn next_block(&mut self) -> Result<()> {
-        loop {
-            let Some(place) = self.place() else {
-                self.reset();
-                return Ok(());
-            };
-            if self.block + 1 < place.blocks {
-                self.go_to(self.partition, self.block + 1);
-            } else {
-                self.go_to(self.partition + 1, 0);
-                if self.partition >= self.table.top.len() {
-                    return Ok(());
-                }
-            }
+        while self.step_forward() {
             if self.within(Cursor::first)? {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     /// To the last entry of the previous block.
@@ -349,8 +352,11 @@ impl TableIter {
             return Err(self.table.damage(place.first_page, damage));
         }
         self.block = block.0;
-        if !self.within(|cursor, block| cursor.seek(block, key, tag))? {
-            self.next_block()?;
+        // More than once only where versions of the key fill blocks.
+        while !self.within(|cursor, block| cursor.seek(block, key, tag))? {
+            if !self.step_forward() {
+                break;
+            }
         }
         Ok(())
     }

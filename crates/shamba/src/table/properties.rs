@@ -175,11 +175,9 @@ impl Properties {
                 let place = id
                     .checked_sub(FIRST_NUMBER)
                     .and_then(|i| usize::try_from(i).ok());
-                let numbers = self.numbers();
-                if let Some(place) = place.filter(|place| *place < numbers.len()) {
-                    if let Some(target) = numbers.into_iter().nth(place) {
-                        *target = number(bytes)?;
-                    }
+                let target = place.and_then(|place| self.numbers().into_iter().nth(place));
+                if let Some(target) = target {
+                    *target = number(bytes)?;
                 }
             }
         }

@@ -3,6 +3,7 @@
 //! `Sync` and immutable; shared as `Arc<Table>`. Resident are the filter plan and the top-level
 //! index, charged to `Role::Tables`; everything else comes through the cache.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::block::{DataBlock, Search};
 use super::fetch::{BlockRef, label};
 use super::format::{self, Damage, FORMAT_VERSION, Footer, FooterError};
 use super::index::IndexBlock;
-use super::lookup::{Lookup, LookupStats, TableGet, TableValue};
+use super::lookup::{Lookup, LookupStats, Reads, TableGet, TableValue};
 use super::properties::Properties;
 use super::top::Top;
 use crate::base::coding::take_bytes;
@@ -238,30 +239,19 @@ impl Table {
         Ok(block.map(|block| filter::may_contain(plan, &block, hash)))
     }
 
-    /// Looks in the index and then in the data.
+    /// Looks in the index and then in the data. Holds one block at a time.
     fn search(
         &self,
         partition: usize,
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) -> Result<TableGet> {
-        let absent = Ok(TableGet::Absent { filtered: false });
-        let (Some(place), Some(page)) = (self.top.get(partition), self.top.index_page(partition))
-        else {
-            return absent;
-        };
-        let tag = label(BlockKind::Index, Purpose::Lookup);
-        let index = self.fetch(page..page + place.index_pages, tag, true, &mut stats.index)?;
-        let view = IndexBlock::parse(&index).map_err(|d| self.damage(page, d))?;
-        let tag = label(BlockKind::Data, Purpose::Lookup);
-        for number in view.find(lookup.key())..view.blocks() {
-            let pages = view.pages(number).map_err(|d| self.damage(page, d))?;
-            if pages.end > place.data_pages {
-                return Err(self.damage(page, Damage("an index points past its data")));
-            }
-            let start = place.first_page + pages.start;
-            let range = start..place.first_page + pages.end;
-            let block = self.fetch(range, tag, true, &mut stats.data)?;
+        let mut number = None;
+        loop {
+            let place = self.place(partition, number, lookup.key(), &mut stats.index)?;
+            let start = place.pages.start;
+            let tag = label(BlockKind::Data, Purpose::Lookup);
+            let block = self.fetch(place.pages, tag, true, &mut stats.data)?;
             let found = DataBlock::parse(&block)
                 .and_then(|view| view.search(lookup.key(), lookup.tag()))
                 .map_err(|d| self.damage(start, d))?;
@@ -275,18 +265,55 @@ impl Table {
                             block,
                             range: value,
                         },
-                        BlockRef::Loose { bytes, .. } => {
-                            TableValue::Owned(bytes.get(value).unwrap_or_default().into())
-                        }
+                        passing => TableValue::Owned(passing.get(value).unwrap_or_default().into()),
                     };
                     return Ok(TableGet::Found { tag, value });
                 }
-                Search::Absent => return absent,
-                Search::Continues => {}
+                Search::Continues if !place.last => number = Some(place.number + 1),
+                Search::Absent | Search::Continues => {
+                    return Ok(TableGet::Absent { filtered: false });
+                }
             }
         }
-        absent
     }
+
+    /// Where data block `number` of a partition lies, or else the one that may hold `key`.
+    #[inline]
+    fn place(
+        &self,
+        partition: usize,
+        number: Option<u32>,
+        key: &[u8],
+        reads: &mut Reads,
+    ) -> Result<Place> {
+        let place = self.top.get(partition).zip(self.top.index_page(partition));
+        let Some((place, page)) = place else {
+            return Err(self.damage(0, Damage("a partition is missing")));
+        };
+        let tag = label(BlockKind::Index, Purpose::Lookup);
+        let index = self.fetch(page..page + place.index_pages, tag, true, reads)?;
+        let view = IndexBlock::parse(&index).map_err(|d| self.damage(page, d))?;
+        let number = number.unwrap_or_else(|| view.find(key));
+        let pages = view.pages(number).map_err(|d| self.damage(page, d))?;
+        if pages.end > place.data_pages {
+            return Err(self.damage(page, Damage("an index points past its data")));
+        }
+        Ok(Place {
+            number,
+            last: number + 1 == view.blocks(),
+            pages: place.first_page + pages.start..place.first_page + pages.end,
+        })
+    }
+}
+
+/// A data block's place.
+struct Place {
+    /// Its number in its partition.
+    number: u32,
+    /// Whether it is the partition's last.
+    last: bool,
+    /// Its pages in the file.
+    pages: Range<u32>,
 }
 
 const UNKNOWN_KIND: Damage =

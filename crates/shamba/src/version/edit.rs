@@ -331,16 +331,7 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     );
     put_bytes(out, &file.smallest);
     put_bytes(out, &file.largest);
-    put_all(
-        out,
-        &[
-            file.min_seq,
-            file.max_seq,
-            file.created,
-            file.filter_bytes,
-            file.index_bytes,
-        ],
-    );
+    put_all(out, &[file.min_seq, file.max_seq, file.created]);
     let (probes, positives) = (file.stats.probes(), file.stats.positives());
     if probes != 0 {
         let mut counts = Vec::new();
@@ -363,8 +354,6 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
         min_seq: take_seq(input)?,
         max_seq: take_seq(input)?,
         created: take_varint(input)?,
-        filter_bytes: take_varint(input)?,
-        index_bytes: take_varint(input)?,
     };
     if info.smallest > info.largest || info.min_seq > info.max_seq {
         return None;
@@ -428,8 +417,6 @@ mod tests {
                         min_seq: s.min(t),
                         max_seq: s.max(t),
                         created,
-                        filter_bytes: garbage / 2,
-                        index_bytes: created / 2,
                     }
                 },
             )
@@ -533,7 +520,7 @@ mod tests {
                     prop_assert!(part.encode().len() <= cut);
                 }
                 let at = at.index(bytes.len());
-                bytes[at] ^= 1 << bit;
+                bytes[at] ^= 1u8 << bit;
                 let _ = VersionEdit::decode(&bytes);
             }
         }
