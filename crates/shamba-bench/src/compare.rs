@@ -5,20 +5,20 @@
 //! alternate, and the medians of the repetitions are compared. Every answer is checked.
 use crate::engine::{self, Engine, EngineConfig};
 use crate::report::{Report, median};
-use crate::runner::{self, Amount, Data, Order, Summary};
-use crate::workload::{Distribution, KeyKind, KeySpace, MAX_KEY, Mix, Operation, ValueSpec};
+use crate::runner::{self, Amount, Data, Summary};
+use crate::workload::{KeyKind, KeySpace, MAX_KEY, ValueSpec, Workload};
 use crate::{Error, Result, cell, proc_io};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 /// The lines of the comparison, in the order they run.
-pub const PHASES: [&str; 6] = [
-    "fillrandom",
-    "overwrite",
-    "readrandom",
-    "readmissing",
-    "seekrandom+next10",
-    "readwhilewriting",
+pub const PHASES: [Workload; 6] = [
+    Workload::FillRandom,
+    Workload::Overwrite,
+    Workload::ReadRandom,
+    Workload::ReadMissing,
+    Workload::SeekRandom,
+    Workload::ReadWhileWriting,
 ];
 
 /// What to compare, and on how much.
@@ -79,8 +79,8 @@ impl Cell {
         };
         let mut phases = Vec::new();
         for (number, phase) in PHASES.iter().enumerate() {
-            let summary = self.phase(engine.as_ref(), &data, number as u64, phase)?;
-            phases.push(((*phase).to_owned(), summary));
+            let summary = self.phase(engine.as_ref(), &data, number as u64, *phase)?;
+            phases.push((phase.to_string(), summary));
         }
         drop(engine);
         Ok(Measured {
@@ -90,44 +90,29 @@ impl Cell {
         })
     }
 
-    fn phase(&self, engine: &dyn Engine, data: &Data, number: u64, phase: &str) -> Result<Summary> {
-        let progress = AtomicU64::new(0);
-        let amount = |operations| Amount {
-            operations,
+    fn phase(
+        &self,
+        engine: &dyn Engine,
+        data: &Data,
+        number: u64,
+        phase: Workload,
+    ) -> Result<Summary> {
+        let amount = Amount {
+            operations: match phase {
+                Workload::FillRandom | Workload::Overwrite => self.entries,
+                Workload::SeekRandom => self.reads / 5,
+                _ => self.reads,
+            },
             threads: self.threads,
             phase: number,
         };
-        let only = |operation| Mix::only(operation, Distribution::Uniform);
-        let run =
-            |mix: Mix, operations| runner::run(engine, data, &mix, amount(operations), &progress);
-        let outcome = match phase {
-            "fillrandom" => runner::fill(engine, data, Order::Random, self.threads, 1, &progress)?,
-            "overwrite" => run(only(Operation::Update), self.entries)?,
-            "readrandom" => run(only(Operation::Read), self.reads)?,
-            "readmissing" => run(only(Operation::ReadMissing), self.reads)?,
-            "seekrandom+next10" => {
-                let mut mix = only(Operation::Scan);
-                mix.scan = 11..=11;
-                run(mix, self.reads / 5)?
-            }
-            "readwhilewriting" => {
-                let mix = only(Operation::Read);
-                runner::run_while_writing(
-                    engine,
-                    data,
-                    &mix,
-                    amount(self.reads),
-                    self.write_rate,
-                    &progress,
-                )?
-                .0
-            }
-            _ => return Err(Error::InvalidSetting(format!("phase `{phase}`"))),
-        };
+        let progress = AtomicU64::new(0);
+        let rate = self.write_rate;
+        let outcome = runner::run_named(engine, data, phase, None, amount, rate, &progress)?;
         // Reads are measured on a tree at rest and a warm cache, for every engine alike.
-        if phase == "fillrandom" {
+        if phase == Workload::FillRandom {
             engine.wait_idle()?;
-        } else if phase == "overwrite" {
+        } else if phase == Workload::Overwrite {
             engine.flush()?;
             engine.wait_idle()?;
             warm(engine, data)?;
@@ -229,15 +214,15 @@ fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
                 .collect();
             median(&values)
         };
-        for phase in PHASES {
+        for phase in PHASES.map(|phase| phase.to_string()) {
             let summary = |measured: &Measured, value: fn(&Summary) -> f64| {
-                let found = measured.phases.iter().find(|(name, _)| name == phase);
+                let found = measured.phases.iter().find(|(name, _)| *name == phase);
                 found.map(|(_, summary)| value(summary))
             };
             let rates: Vec<_> = (0..settings.engines.len())
                 .map(|which| of(which, &|m| summary(m, |s| s.per_second)))
                 .collect();
-            let mut row = vec![phase.into(), threads.to_string().into()];
+            let mut row = vec![phase.clone().into(), threads.to_string().into()];
             for (which, rate) in rates.iter().enumerate() {
                 row.push((*rate).into());
                 row.push(of(which, &|m| summary(m, |s| s.p99_us)).into());

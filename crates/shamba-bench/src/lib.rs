@@ -5,7 +5,17 @@
 //! and checks every answer; [`proc_io`] asks the kernel what was really read; [`report`] prints.
 //! [`compare`] and [`pressure`] are the two experiments built from these.
 //!
-//! Competing engines are behind the features `rocksdb` and `fjall`, never built by default.
+//! Competing engines are behind the features `rocksdb` and `fjall`, never built by default:
+//!
+//! ```text
+//! cargo run --release -p shamba-bench --features rocksdb,fjall -- \
+//!     compare --engines shamba,rocksdb:hyper,fjall --out compare.csv
+//! cargo run --release -p shamba-bench --features rocksdb -- \
+//!     pressure --engines shamba,rocksdb:bloom-partitioned --dir DATABASES --out pressure.csv
+//! ```
+//!
+//! RocksDB compiles for ten minutes; the variables `ROCKSDB_LIB_DIR` (a folder with a
+//! `librocksdb.a` of the same version) and `ROCKSDB_STATIC=1` avoid compiling it again.
 #![deny(missing_docs)]
 
 pub mod cell;

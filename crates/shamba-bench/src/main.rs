@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 /// Measures the SHaMBa engine, alone and beside other engines.
 ///
-/// Engines: shamba; with --features rocksdb,fjall also fjall and
-/// rocksdb[:(bloom|ribbon)-(whole|partitioned)[+hyper][+hits][+hash]].
+/// Engines: shamba[:(bloom|blocked)-(partitioned|whole)[+rehash]]; with --features rocksdb,fjall
+/// also fjall and rocksdb[:(bloom|ribbon)-(whole|partitioned)[+hyper][+hits][+hash]].
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {

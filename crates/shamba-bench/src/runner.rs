@@ -5,7 +5,8 @@
 //! beside a writer of a steady rate.
 use crate::engine::{Engine, Write};
 use crate::workload::{
-    Chooser, KeySpace, MAX_KEY, Mix, Operation, Permutation, Random, ValueSpec, random,
+    Chooser, Distribution, KeySpace, MAX_KEY, Mix, Operation, Permutation, Random, ValueSpec,
+    Workload, random,
 };
 use crate::{Error, Result};
 use hdrhistogram::Histogram;
@@ -121,6 +122,30 @@ impl Outcome {
             p999_us: us(self.latency.value_at_quantile(0.999)),
             max_us: us(self.latency.max()),
         }
+    }
+}
+
+/// Runs a named workload: `amount` of it, or, if it fills, every entry once with single puts.
+/// `rate` is for [`Workload::ReadWhileWriting`], as in [`run_while_writing`].
+pub fn run_named(
+    engine: &dyn Engine,
+    data: &Data,
+    workload: Workload,
+    distribution: Option<Distribution>,
+    amount: Amount,
+    rate: u64,
+    progress: &AtomicU64,
+) -> Result<Outcome> {
+    match (workload, workload.mix(distribution)) {
+        (Workload::ReadWhileWriting, Some(mix)) => {
+            let (read, _) = run_while_writing(engine, data, &mix, amount, rate, progress)?;
+            Ok(read)
+        }
+        (_, Some(mix)) => run(engine, data, &mix, amount, progress),
+        (Workload::FillSeq, None) => {
+            fill(engine, data, Order::Sequential, amount.threads, 1, progress)
+        }
+        (_, None) => fill(engine, data, Order::Random, amount.threads, 1, progress),
     }
 }
 
@@ -253,7 +278,7 @@ pub fn run_while_writing(
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| -> Result<Outcome> {
-            let updates = Mix::only(Operation::Update, crate::workload::Distribution::Uniform);
+            let updates = Mix::only(Operation::Update, Distribution::Uniform);
             let inserts = Inserts::default();
             let phase = Amount {
                 operations: 0,
@@ -474,7 +499,7 @@ fn joined<T>(result: std::thread::Result<Result<T>>) -> Result<T> {
 mod tests {
     use super::*;
     use crate::engine::{EngineConfig, open};
-    use crate::workload::{Distribution, KeyKind};
+    use crate::workload::KeyKind;
 
     fn filled(kind: KeyKind) -> (Box<dyn Engine>, Data) {
         let engine = open("memory", &EngineConfig::in_memory("".into())).unwrap();
@@ -511,6 +536,25 @@ mod tests {
                     assert!(outcome.summary().per_second > 0.0);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_named_workload_runs() {
+        let (engine, data) = filled(KeyKind::Plain);
+        for workload in Workload::ALL {
+            let progress = AtomicU64::new(0);
+            let outcome = run_named(
+                engine.as_ref(),
+                &data,
+                workload,
+                None,
+                amount(2),
+                0,
+                &progress,
+            );
+            let expected = if workload.fills() { 2000 } else { 4000 };
+            assert!(outcome.unwrap().operations >= expected, "{workload}");
         }
     }
 

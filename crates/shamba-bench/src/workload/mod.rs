@@ -6,12 +6,14 @@
 //! and generator.
 mod dist;
 mod keys;
+mod named;
 mod permutation;
 mod values;
 mod ycsb;
 
 pub use dist::{Chooser, Distribution};
 pub use keys::{KeyKind, KeySpace, MAX_KEY};
+pub use named::Workload;
 pub use permutation::Permutation;
 pub use values::ValueSpec;
 pub use ycsb::{Mix, Operation};
