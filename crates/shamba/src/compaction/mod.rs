@@ -6,8 +6,8 @@
 
 mod lazy_leveling;
 mod leveling;
-mod manual;
-mod picker;
+pub(crate) mod manual;
+pub(crate) mod picker;
 mod reclaim;
 mod tiering;
 
@@ -15,7 +15,3 @@ mod tiering;
 mod picker_tests;
 #[cfg(test)]
 mod simulation;
-
-pub(crate) use manual::{Manual, ManualRange, manual};
-pub use picker::{Granularity, MergePolicy};
-pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskInput, TaskKind, pick};

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::FileStats;
+use super::file_stats::FileStats;
 use crate::base::key::SeqNo;
 
 /// What the manifest records of a file.
@@ -37,6 +37,10 @@ pub(crate) struct FileInfo {
     pub(crate) max_seq: SeqNo,
     /// When it was written, on the database's install counter.
     pub(crate) created: u64,
+    /// Bytes of its filter blocks.
+    pub(crate) filter_bytes: u64,
+    /// Bytes of its index blocks.
+    pub(crate) index_bytes: u64,
 }
 
 impl FileInfo {

@@ -1,0 +1,368 @@
+//! The manifest: the log of version edits, and `CURRENT`, which names it.
+//!
+//! Protocol: [`Manifest::open`] (or [`Manifest::read`] to look without writing), then
+//! [`Manifest::log_edit`] for each change, before anyone acts on it, and [`Manifest::seal`] at
+//! closing. One thread at a time. The manifest holds the tree's state, so it can begin a new log
+//! with a snapshot: at every open, and when the log has outgrown the state. Bytes: docs/format.md,
+//! "Manifest".
+//!
+//! An edit counts once it is synced. A mark appended behind it says so: it carries the log's
+//! synced position, so that damage to the last synced edit is told from a torn tail.
+//!
+//! After an error of `log_edit` nobody knows whether the edit will be there after a restart. So no
+//! file it names may be removed, neither those it adds nor those it drops, and the manifest takes
+//! no more edits.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::edit::{FORMAT, MARK, VersionEdit};
+use super::file_meta::Obsolete;
+use super::set::TreeState;
+use super::{Inconsistent, Version};
+use crate::base::checksum::checksum;
+use crate::error::{Error, Result};
+use crate::fs::{Access, BlockKind, Fs, Purpose, ReadTag};
+use crate::wal::{LogStart, LogWriter, RecoveryMode, recover_logs};
+
+/// The file that names the manifest in use.
+pub(crate) const CURRENT: &str = "CURRENT";
+
+const CURRENT_TMP: &str = "CURRENT.tmp";
+
+/// A log is begun anew when it is longer than this and four times its first snapshot.
+const ROLL_BYTES: u64 = 1 << 20;
+
+/// `CURRENT` is one line; what is longer is something else.
+const MAX_CURRENT: u64 = 256;
+
+/// What opening found.
+pub(crate) type RecoveredState = TreeState;
+
+/// The manifest in use, and the state it describes.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    log: LogWriter,
+    name: String,
+    state: TreeState,
+    roll_at: u64,
+    obsolete: Arc<Obsolete>,
+    failure: Option<Error>,
+}
+
+/// The name of a manifest.
+pub(crate) fn manifest_name(number: u64) -> String {
+    format!("MANIFEST-{number:06}")
+}
+
+/// The number in the name of a manifest, table or log.
+fn number_in(name: &str) -> Option<u64> {
+    let stem = match name.strip_prefix("MANIFEST-") {
+        Some(number) => number,
+        None => name.split_once('.')?.0,
+    };
+    stem.parse().ok()
+}
+
+impl Manifest {
+    /// Opens the manifest of a folder, or begins one in a folder without `CURRENT` (`create`).
+    /// Either way a new log is begun. Files that edits drop from now on go to `obsolete`.
+    ///
+    /// # Errors
+    /// `Corruption` when `CURRENT` is missing (without `create`) or damaged, when the log it names
+    /// is missing, has a hole, or describes an impossible tree; `UnsupportedFormat`; `Io`.
+    pub(crate) fn open(
+        fs: &Arc<dyn Fs>,
+        dir: &Path,
+        create: bool,
+        obsolete: &Arc<Obsolete>,
+    ) -> Result<(Manifest, RecoveredState)> {
+        let mut old = None;
+        let mut state = TreeState::default();
+        if !create {
+            let (found, name) = Manifest::read(&**fs, dir)?;
+            state = found;
+            old = Some(name);
+        }
+        // A file that was begun and never named by an edit keeps its number to itself.
+        for entry in fs.list(dir).map_err(|e| Error::io("list", dir, e))? {
+            let next = number_in(&entry.name).map_or(0, |number| number.saturating_add(1));
+            state.next_file = state.next_file.max(next);
+        }
+        let number = state.next_file;
+        state.next_file = number.saturating_add(1);
+        let (log, name) = begin(&**fs, dir, number, &state.snapshot())?;
+        switch(&**fs, dir, &name)?;
+        if let Some(old) = old {
+            remove(&**fs, &dir.join(old));
+        }
+        let manifest = Manifest {
+            fs: Arc::clone(fs),
+            dir: dir.to_path_buf(),
+            roll_at: roll_at(&log),
+            log,
+            name,
+            state: state.clone(),
+            obsolete: Arc::clone(obsolete),
+            failure: None,
+        };
+        Ok((manifest, state))
+    }
+
+    /// Reads the state of a folder and the name of its manifest, and changes nothing.
+    pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<(RecoveredState, String)> {
+        let name = read_current(fs, dir)?;
+        let path = dir.join(&name);
+        let exists = fs
+            .exists(&path)
+            .map_err(|e| Error::io("look for", &path, e))?;
+        if !exists {
+            let what = "CURRENT names this manifest, but it is missing";
+            return Err(Error::corruption(path, 0, what));
+        }
+        let mut state = TreeState::default();
+        let mut first = true;
+        let mode = RecoveryMode::TolerateTornTail;
+        recover_logs(fs, std::slice::from_ref(&path), mode, &mut |record| {
+            // The log starts at position 0, so positions are offsets.
+            let at = record.position;
+            let edit = VersionEdit::decode(record.payload).map_err(|e| e.into_error(&path, at))?;
+            if first && edit.format.is_none() {
+                let what = "a manifest starts with its format";
+                return Err(Error::corruption(&path, at, what));
+            }
+            first = false;
+            state = state.apply(&edit).map_err(|e| inconsistent(&path, at, e))?;
+            Ok(())
+        })?;
+        if first {
+            let what = "the manifest holds no edit";
+            return Err(Error::corruption(path, 0, what));
+        }
+        for keyspace in state.keyspaces.values() {
+            let checked = keyspace.version.check();
+            checked.map_err(|e| inconsistent(&path, 0, e))?;
+        }
+        Ok((state, name))
+    }
+
+    /// Writes the manifest of a new folder from a snapshot, for a checkpoint. The folder's other
+    /// files are durable before.
+    pub(crate) fn write_new(fs: &dyn Fs, dir: &Path, snapshot: &VersionEdit) -> Result<()> {
+        let path = dir.join(CURRENT);
+        let mut state = TreeState::default()
+            .apply(snapshot)
+            .map_err(|e| inconsistent(&path, 0, e))?;
+        let number = state.next_file;
+        state.next_file = number.saturating_add(1);
+        let (mut log, name) = begin(fs, dir, number, &state.snapshot())?;
+        log.seal()?;
+        switch(fs, dir, &name)
+    }
+
+    /// Logs an edit and makes it durable; the state is then the one after it, and files it drops
+    /// are marked obsolete. `next_file` gives the number of a new log, if one is begun.
+    ///
+    /// # Errors
+    /// `Corruption` when the edit contradicts the state: nothing is written then. `Io` otherwise;
+    /// the module's words say what that means.
+    pub(crate) fn log_edit(
+        &mut self,
+        edit: &VersionEdit,
+        next_file: impl FnOnce() -> u64,
+    ) -> Result<()> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let after = self.state.apply(edit);
+        let after = after.map_err(|e| inconsistent(self.log.path(), self.log.len(), e))?;
+        let written = self.write(edit, next_file);
+        self.failure = written.as_ref().err().cloned();
+        written?;
+        for file in self.state.files_dropped_by(edit) {
+            file.mark_obsolete(&self.obsolete);
+        }
+        self.state = after;
+        Ok(())
+    }
+
+    fn write(&mut self, edit: &VersionEdit, next_file: impl FnOnce() -> u64) -> Result<()> {
+        if self.log.len() > self.roll_at {
+            self.roll(next_file())?;
+        }
+        self.log.append(0, &[&edit.encode()])?;
+        self.log.sync()?;
+        // The edit is durable whatever becomes of its mark; a failure stays with the log and fails
+        // the next edit.
+        let _ = mark(&mut self.log);
+        Ok(())
+    }
+
+    /// Begins a new log. When that fails before `CURRENT` is touched, the old one goes on.
+    fn roll(&mut self, number: u64) -> Result<()> {
+        let mut snapshot = self.state.snapshot();
+        snapshot.next_file = Some(self.state.next_file.max(number.saturating_add(1)));
+        match begin(&*self.fs, &self.dir, number, &snapshot) {
+            Ok((log, name)) => {
+                switch(&*self.fs, &self.dir, &name)?;
+                let old = std::mem::replace(&mut self.name, name);
+                self.log = log;
+                self.roll_at = roll_at(&self.log);
+                remove(&*self.fs, &self.dir.join(old));
+            }
+            Err(error) => {
+                log::warn!("cannot begin a new manifest, going on with the old one: {error}");
+                self.roll_at = self.roll_at.saturating_mul(2);
+                remove(&*self.fs, &self.dir.join(manifest_name(number)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the log, at closing: damage anywhere in it is noticed from now on.
+    pub(crate) fn seal(&mut self) -> Result<()> {
+        self.log.seal()
+    }
+
+    /// The state after every edit logged.
+    pub(crate) fn state(&self) -> &TreeState {
+        &self.state
+    }
+
+    /// A keyspace's version after every edit logged.
+    pub(crate) fn version(&self, keyspace: u32) -> Option<Arc<Version>> {
+        let found = self.state.keyspaces.get(&keyspace)?;
+        Some(Arc::clone(&found.version))
+    }
+
+    /// The whole state as one edit.
+    pub(crate) fn snapshot_edit(&self) -> VersionEdit {
+        self.state.snapshot()
+    }
+
+    /// The name of the log in use; every other manifest in the folder is an orphan.
+    pub(crate) fn file_name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn inconsistent(path: &Path, offset: u64, found: Inconsistent) -> Error {
+    Error::corruption(path, offset, found.what)
+}
+
+fn roll_at(log: &LogWriter) -> u64 {
+    log.len().saturating_mul(4).saturating_add(ROLL_BYTES)
+}
+
+/// Notes in the log that everything before is synced.
+fn mark(log: &mut LogWriter) -> Result<()> {
+    log.append(0, &[MARK])?;
+    log.flush()
+}
+
+/// Writes a log that starts with a snapshot, durably with its mark.
+fn begin(
+    fs: &dyn Fs,
+    dir: &Path,
+    number: u64,
+    snapshot: &VersionEdit,
+) -> Result<(LogWriter, String)> {
+    let name = manifest_name(number);
+    let start = LogStart {
+        number,
+        base: 0,
+        synced: 0,
+        seed: seed(),
+    };
+    let mut log = LogWriter::create(fs, &dir.join(&name), start)?;
+    log.append(0, &[&snapshot.encode()])?;
+    log.sync()?;
+    mark(&mut log)?;
+    log.sync()?;
+    Ok((log, name))
+}
+
+/// Anything that differs between databases, also between one and its successor in its place.
+fn seed() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Makes `CURRENT` name a manifest.
+fn switch(fs: &dyn Fs, dir: &Path, name: &str) -> Result<()> {
+    let tmp = dir.join(CURRENT_TMP);
+    let path = dir.join(CURRENT);
+    let mut file = fs
+        .create(&tmp, Access::Buffered)
+        .map_err(|e| Error::io("create", &tmp, e))?;
+    file.append(current_line(name).as_bytes())
+        .map_err(|e| Error::io("write", &tmp, e))?;
+    file.sync().map_err(|e| Error::io("sync", &tmp, e))?;
+    drop(file);
+    fs.rename(&tmp, &path)
+        .map_err(|e| Error::io("rename", &tmp, e))?;
+    fs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
+}
+
+fn current_line(name: &str) -> String {
+    let text = format!("shamba {FORMAT} {name}");
+    format!("{text} {:08x}\n", checksum(0, text.as_bytes()))
+}
+
+/// The manifest's name from `CURRENT`.
+fn read_current(fs: &dyn Fs, dir: &Path) -> Result<String> {
+    let path = dir.join(CURRENT);
+    let exists = fs
+        .exists(&path)
+        .map_err(|e| Error::io("look for", &path, e))?;
+    if !exists {
+        let what = "the file is missing; it names the manifest in use";
+        return Err(Error::corruption(path, 0, what));
+    }
+    let file = fs
+        .open(&path, Access::Buffered)
+        .map_err(|e| Error::io("open", &path, e))?;
+    let corrupt = |what| Err(Error::corruption(&path, 0, what));
+    if file.len() > MAX_CURRENT {
+        return corrupt("the file is longer than any CURRENT");
+    }
+    let mut bytes = vec![0; file.len() as usize];
+    let tag = ReadTag {
+        kind: BlockKind::Log,
+        purpose: Purpose::Background,
+    };
+    file.read_exact_at(&mut bytes, 0, tag)
+        .map_err(|e| Error::io("read", &path, e))?;
+    let fields = std::str::from_utf8(&bytes)
+        .ok()
+        .and_then(|text| text.strip_suffix('\n'))
+        .and_then(|line| line.rsplit_once(' '))
+        .filter(|(text, sum)| *sum == format!("{:08x}", checksum(0, text.as_bytes())))
+        .and_then(|(text, _)| text.strip_prefix("shamba "))
+        .and_then(|text| text.split_once(' '));
+    let Some((format, name)) = fields else {
+        return corrupt("the line does not match its checksum");
+    };
+    match format.parse::<u32>() {
+        Ok(found) if found > FORMAT => Err(Error::UnsupportedFormat {
+            file: path,
+            found,
+            supported: FORMAT,
+        }),
+        Ok(FORMAT) if number_in(name).is_some_and(|number| name == manifest_name(number)) => {
+            Ok(name.to_owned())
+        }
+        _ => corrupt("the line does not name a manifest"),
+    }
+}
+
+/// Removes a file nothing needs; what stays behind is an orphan.
+fn remove(fs: &dyn Fs, path: &Path) {
+    if let Err(error) = fs.remove(path) {
+        log::debug!("cannot remove {}: {error}", path.display());
+    }
+}
