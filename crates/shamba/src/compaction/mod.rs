@@ -7,8 +7,9 @@
 pub(crate) mod job;
 mod lazy_leveling;
 mod leveling;
-pub(crate) mod manual;
-pub(crate) mod picker;
+mod manual;
+mod merge;
+mod picker;
 mod reclaim;
 mod retain;
 mod run_iter;
@@ -18,3 +19,10 @@ mod tiering;
 mod picker_tests;
 #[cfg(test)]
 mod simulation;
+
+pub(crate) use manual::{Manual, ManualRange, manual};
+pub(crate) use merge::MergeIter;
+pub use picker::{Granularity, MergePolicy};
+pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskKind, pick};
+pub(crate) use retain::{Retain, Verdict};
+pub(crate) use run_iter::RunIter;

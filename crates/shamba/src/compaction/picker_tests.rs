@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::manual::{Manual, ManualRange, manual};
 use super::picker::{Granularity, MergePolicy, PickerOptions, TargetRun, Task, TaskKind, pick};
-use crate::version::file_meta::{FileInfo, FileMeta};
+use crate::version::{FileInfo, FileMeta};
 use crate::version::{KeyspaceEdit, Version};
 
 fn parse_options(words: &[&str]) -> PickerOptions {

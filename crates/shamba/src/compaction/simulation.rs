@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::lazy_leveling::last_capacity;
 use super::manual::{Manual, ManualRange, manual};
 use super::picker::{Granularity, MergePolicy, PickerOptions, TargetRun, Task, TaskKind, pick};
-use crate::version::file_meta::{FileInfo, FileMeta};
+use crate::version::{FileInfo, FileMeta};
 use crate::version::{KeyspaceEdit, Version};
 
 const ENTRY: u64 = 100;

@@ -116,7 +116,7 @@ fn dropped_files_become_obsolete_once_unused() {
     db.log(&step(3)).unwrap();
     assert!(db.obsolete.is_empty());
     drop(reader);
-    assert_eq!(db.obsolete.take(), [1001]);
+    assert_eq!(db.obsolete.take(), [(1001, 0)]);
     let mut moved = KeyspaceEdit::new(7);
     let kept = Arc::clone(db.manifest.version(7).unwrap().files().next().unwrap());
     moved.remove(1, kept.number);

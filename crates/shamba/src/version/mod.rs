@@ -7,20 +7,22 @@
 //! thread at a time (the database holds it behind its own lock). The bytes are specified in
 //! `docs/format.md`, "Manifest".
 
-pub(crate) mod edit;
-pub(crate) mod file_meta;
-pub(crate) mod file_stats;
-pub(crate) mod level;
-pub(crate) mod manifest;
-pub(crate) mod run;
-pub(crate) mod set;
+mod edit;
+mod file_meta;
+mod file_stats;
+mod level;
+mod manifest;
+mod run;
+mod set;
 mod tree;
 
 #[cfg(test)]
 mod manifest_tests;
 
-pub(crate) use edit::{KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
-pub(crate) use file_meta::FileMeta;
+pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
+pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
+pub(crate) use level::Level;
+pub(crate) use manifest::Manifest;
 pub(crate) use run::Run;
 pub(crate) use tree::Version;
 
