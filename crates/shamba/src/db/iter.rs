@@ -109,7 +109,7 @@ impl IterOptions {
 /// A source an iterator merges.
 enum Source {
     Memtable(MemtableIter),
-    Run(RunIter),
+    Run(Box<RunIter>),
 }
 
 macro_rules! each {
@@ -206,8 +206,8 @@ impl std::fmt::Debug for Iter {
     }
 }
 
-/// About what one source's cursor takes, in bytes.
-const SOURCE_BYTES: u64 = 256;
+/// What one source takes, in bytes: the larger kind, a run.
+const SOURCE_BYTES: u64 = (size_of::<Source>() + size_of::<RunIter>()) as u64;
 
 impl Iter {
     pub(crate) fn new(
@@ -531,11 +531,8 @@ fn sources(db: &DbShared, state: &ReadState, fill_cache: bool) -> (MergeIter<Sou
     for level in state.version.levels() {
         for run in level.runs() {
             let files = run.files().to_vec();
-            sources.push(Source::Run(RunIter::new(
-                db.inner.tables.clone(),
-                files,
-                scan.clone(),
-            )));
+            let run = RunIter::new(db.inner.tables.clone(), files, scan.clone());
+            sources.push(Source::Run(Box::new(run)));
         }
     }
     let count = sources.len();
