@@ -97,7 +97,9 @@ impl FromStr for Memory {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let Some(percent) = text.strip_suffix('%') else { return size(text).map(Memory::Bytes) };
+        let Some(percent) = text.strip_suffix('%') else {
+            return size(text).map(Memory::Bytes);
+        };
         match percent.trim().parse::<f64>() {
             Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Memory::Share(percent / 100.0)),
             _ => Err("a share is above 0% and at most 100%".to_owned()),
@@ -126,8 +128,14 @@ pub fn count(text: &str) -> Result<u64, String> {
             },
         },
     };
-    match digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
-        Some(0) | None => Err(format!("`{text}` is not a positive number; write for example 5000, 60_000 or 5M")),
+    match digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit))
+    {
+        Some(0) | None => Err(format!(
+            "`{text}` is not a positive number; write for example 5000, 60_000 or 5M"
+        )),
         Some(number) => Ok(number),
     }
 }

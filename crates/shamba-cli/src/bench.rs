@@ -116,7 +116,8 @@ pub enum Workload {
 
 impl Workload {
     fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// The mix of operations; None for fills and the whole scan.
@@ -127,7 +128,10 @@ impl Workload {
             Workload::Overwrite => only(Operation::Update),
             Workload::Readrandom | Workload::Readwhilewriting => only(Operation::Read),
             Workload::Readmissing => only(Operation::ReadMissing),
-            Workload::Seekrandom => Mix { scan: 10..=10, ..only(Operation::Scan) },
+            Workload::Seekrandom => Mix {
+                scan: 10..=10,
+                ..only(Operation::Scan)
+            },
             Workload::YcsbA => Mix::ycsb('a')?,
             Workload::YcsbB => Mix::ycsb('b')?,
             Workload::YcsbC => Mix::ycsb('c')?,
@@ -162,25 +166,45 @@ struct Report<'a> {
 
 pub fn run(global: &Global, args: &BenchArgs) -> Result<(), Failure> {
     if !(0.0..=1.0).contains(&args.compressible) {
-        return Err(Failure::usage("--compressible is not between 0 and 1", "0 for values that do not compress"));
+        return Err(Failure::usage(
+            "--compressible is not between 0 and 1",
+            "0 for values that do not compress",
+        ));
     }
     let mix = args.workload.mix(args.distribution)?;
     let temporary = match args.dir {
         Some(_) => None,
         None => Some(temporary_folder("shamba-bench-")?),
     };
-    let dir = args.dir.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(std::path::Path::new("."));
-    let options = args.engine.options(global.budget(), KeyspaceOptions::default());
-    let db = match options.create_if_missing(!args.reuse).error_if_exists(!args.reuse).open(dir) {
+    let dir = args
+        .dir
+        .as_deref()
+        .or(temporary.as_ref().map(tempfile::TempDir::path))
+        .unwrap_or(std::path::Path::new("."));
+    let options = args
+        .engine
+        .options(global.budget(), KeyspaceOptions::default());
+    let db = match options
+        .create_if_missing(!args.reuse)
+        .error_if_exists(!args.reuse)
+        .open(dir)
+    {
         Err(shamba::Error::AlreadyExists { path }) => {
             let what = format!("{} holds a database already", path.display());
-            return Err(Failure::usage(what, "choose another folder, or measure that database with --reuse"));
+            return Err(Failure::usage(
+                what,
+                "choose another folder, or measure that database with --reuse",
+            ));
         }
         opened => opened?,
     };
     let measured = Measured { db, padding: 0 };
     let phases = phases(global, args, mix.as_ref(), measured)?;
-    let Done { db, phases, compaction_seconds } = phases;
+    let Done {
+        db,
+        phases,
+        compaction_seconds,
+    } = phases;
     let stats = db.stats();
     let report = Report {
         workload: args.workload.name(),
@@ -190,7 +214,7 @@ pub fn run(global: &Global, args: &BenchArgs) -> Result<(), Failure> {
         threads: args.threads,
         seed: args.seed,
         distribution: mix.map(|mix| mix.distribution.name()),
-        memory_limit: stats.memory.limit,
+        memory_limit: stats.memory.budget.limit,
         phases: &phases,
         compaction_seconds,
         keyspaces: stats.keyspaces,
@@ -210,13 +234,25 @@ struct Done {
     compaction_seconds: f64,
 }
 
-fn phases(global: &Global, args: &BenchArgs, mix: Option<&Mix>, mut engine: Measured) -> Result<Done, Failure> {
-    let kind = if args.key_size < 32 { KeyKind::Plain } else { KeyKind::Spread };
+fn phases(
+    global: &Global,
+    args: &BenchArgs,
+    mix: Option<&Mix>,
+    mut engine: Measured,
+) -> Result<Done, Failure> {
+    let kind = if args.key_size < 32 {
+        KeyKind::Plain
+    } else {
+        KeyKind::Spread
+    };
     let keys = KeySpace::new(kind, args.entries);
     engine.padding = usize::from(args.key_size).saturating_sub(keys.key_len());
     let data = Data {
         keys,
-        values: ValueSpec { size: args.value_size as usize, compressible: args.compressible },
+        values: ValueSpec {
+            size: args.value_size as usize,
+            compressible: args.compressible,
+        },
         seed: args.seed,
     };
     let threads = usize::from(args.threads);
@@ -224,42 +260,82 @@ fn phases(global: &Global, args: &BenchArgs, mix: Option<&Mix>, mut engine: Meas
     let mut compaction_seconds = 0.0;
     let is_fill = matches!(args.workload, Workload::Fillseq | Workload::Fillrandom);
     if is_fill || !args.reuse {
-        let order = if args.workload == Workload::Fillseq { Order::Sequential } else { Order::Random };
+        let order = if args.workload == Workload::Fillseq {
+            Order::Sequential
+        } else {
+            Order::Random
+        };
         // What is only the way to another workload is done in the quickest way.
         let (name, threads, batch) = match is_fill {
             true => (args.workload.name(), threads, args.batch as usize),
             false => ("fill".to_owned(), 1, 100.max(args.batch as usize)),
         };
-        phases.push(measure::phase(&engine.db, global.quiet, &name, args.entries, |done| {
-            Ok(runner::fill(&engine, &data, order, threads, batch, done)?)
-        })?);
+        phases.push(measure::phase(
+            &engine.db,
+            global.quiet,
+            &name,
+            args.entries,
+            |done| Ok(runner::fill(&engine, &data, order, threads, batch, done)?),
+        )?);
         compaction_seconds = rest(&engine.db, global.quiet)?;
     }
-    let amount = |operations, phase| Amount { operations, threads, phase };
+    let amount = |operations, phase| Amount {
+        operations,
+        threads,
+        phase,
+    };
     if let Some(mix) = mix {
         if args.warmup > 0 {
-            phases.push(measure::phase(&engine.db, global.quiet, "warm-up", args.warmup, |done| {
-                Ok(runner::run(&engine, &data, mix, amount(args.warmup, 1), done)?)
-            })?);
+            phases.push(measure::phase(
+                &engine.db,
+                global.quiet,
+                "warm-up",
+                args.warmup,
+                |done| {
+                    Ok(runner::run(
+                        &engine,
+                        &data,
+                        mix,
+                        amount(args.warmup, 1),
+                        done,
+                    )?)
+                },
+            )?);
         }
         let mut writer = None;
-        phases.push(measure::phase(&engine.db, global.quiet, &args.workload.name(), args.ops, |done| {
-            let amount = amount(args.ops, 2);
-            if args.workload != Workload::Readwhilewriting {
-                return Ok(runner::run(&engine, &data, mix, amount, done)?);
-            }
-            let (reads, writes) = runner::run_while_writing(&engine, &data, mix, amount, args.write_rate, done)?;
-            writer = Some(writes.summary());
-            Ok(reads)
-        })?);
+        phases.push(measure::phase(
+            &engine.db,
+            global.quiet,
+            &args.workload.name(),
+            args.ops,
+            |done| {
+                let amount = amount(args.ops, 2);
+                if args.workload != Workload::Readwhilewriting {
+                    return Ok(runner::run(&engine, &data, mix, amount, done)?);
+                }
+                let (reads, writes) =
+                    runner::run_while_writing(&engine, &data, mix, amount, args.write_rate, done)?;
+                writer = Some(writes.summary());
+                Ok(reads)
+            },
+        )?);
         if let (Some(summary), Some(beside)) = (writer, phases.last()) {
-            let writes = Phase { name: "its writer".to_owned(), summary, reads: Default::default(), ..beside.clone() };
+            let writes = Phase {
+                name: "its writer".to_owned(),
+                summary,
+                reads: Default::default(),
+                ..beside.clone()
+            };
             phases.push(writes);
         }
     } else if args.workload == Workload::Scan {
         phases.push(scan(global, args, &engine.db)?);
     }
-    Ok(Done { db: engine.db, phases, compaction_seconds })
+    Ok(Done {
+        db: engine.db,
+        phases,
+        compaction_seconds,
+    })
 }
 
 /// Waits for compaction; how many seconds it took.
@@ -273,7 +349,10 @@ pub fn rest(db: &Db, quiet: bool) -> Result<f64, Failure> {
 
 /// A new folder for temporary files, removed at the end.
 pub fn temporary_folder(prefix: &str) -> Result<tempfile::TempDir, Failure> {
-    tempfile::Builder::new().prefix(prefix).tempdir().map_err(|source| Failure::io("create", std::env::temp_dir(), source))
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .tempdir()
+        .map_err(|source| Failure::io("create", std::env::temp_dir(), source))
 }
 
 /// Reads everything in order and checks that it is everything and in order.
@@ -286,7 +365,10 @@ fn scan(global: &Global, args: &BenchArgs, db: &Db) -> Result<Phase, Failure> {
     let (mut entries, mut previous) = (0u64, Vec::new());
     while iter.valid() {
         if entries > 0 && iter.key() <= previous.as_slice() {
-            return Err(shamba_bench::Error::WrongAnswer(format!("entry {entries} of the scan is out of order")).into());
+            return Err(shamba_bench::Error::WrongAnswer(format!(
+                "entry {entries} of the scan is out of order"
+            ))
+            .into());
         }
         previous.clear();
         previous.extend_from_slice(iter.key());
@@ -329,10 +411,16 @@ fn text(report: &Report<'_>) -> String {
         Some(format!("{}: {writes}", phase.name))
     }));
     if report.compaction_seconds > 0.0 {
-        parts.push(format!("compaction came to rest {} after the fill", show::seconds(report.compaction_seconds)));
+        parts.push(format!(
+            "compaction came to rest {} after the fill",
+            show::seconds(report.compaction_seconds)
+        ));
     }
     parts.extend(report.keyspaces.iter().map(stats::levels));
     parts.push(show::memory(&report.memory));
-    parts.push(format!("the process took at most {}", show::bytes(report.process_peak_bytes)));
+    parts.push(format!(
+        "the process took at most {}",
+        show::bytes(report.process_peak_bytes)
+    ));
     parts.join("\n\n")
 }

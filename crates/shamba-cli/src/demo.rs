@@ -89,11 +89,22 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
         Some(_) => None,
         None => Some(temporary_folder("shamba-demo-")?),
     };
-    let dir = args.dir.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new("."));
-    let base = KeyspaceOptions { write_buffer: 4 << 20, target_file: 8 << 20, ..KeyspaceOptions::default() };
-    let options = args.engine.options(global.budget_or(MEMORY), base).error_if_exists(true);
+    let dir = args
+        .dir
+        .as_deref()
+        .or(temporary.as_ref().map(tempfile::TempDir::path))
+        .unwrap_or(Path::new("."));
+    let base = KeyspaceOptions {
+        write_buffer: 4 << 20,
+        target_file: 8 << 20,
+        ..KeyspaceOptions::default()
+    };
+    let options = args
+        .engine
+        .options(global.budget_or(MEMORY), base)
+        .error_if_exists(true);
     let db = options.open(dir)?;
-    let limit = db.stats().memory.limit;
+    let limit = db.stats().memory.budget.limit;
     let entries = (args.size / (KEY + VALUE as u64)).max(1);
     if !args.json {
         show::print(format_args!(
@@ -123,7 +134,11 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
 fn measure(global: &Global, args: &DemoArgs, db: Db, entries: u64) -> Result<Report, Failure> {
     let engine = Measured { db, padding: 0 };
     let db = &engine.db;
-    let data = Data { keys: KeySpace::new(KeyKind::Spread, entries), values: ValueSpec::random(VALUE), seed: args.seed };
+    let data = Data {
+        keys: KeySpace::new(KeyKind::Spread, entries),
+        values: ValueSpec::random(VALUE),
+        seed: args.seed,
+    };
     let start = db.stats().counters;
     let fill = measure::phase(db, global.quiet, "fill", entries, |done| {
         Ok(runner::fill(&engine, &data, Order::Random, 1, BATCH, done)?)
@@ -132,8 +147,14 @@ fn measure(global: &Global, args: &DemoArgs, db: Db, entries: u64) -> Result<Rep
     let writes = Writes::between(&start, &db.stats().counters);
     let lookups = |name: &str, existing: f64, operations: u64, phase: u64| {
         let mix = Mix::lookups(existing, Distribution::Uniform);
-        let amount = Amount { operations, threads: 1, phase };
-        measure::phase(db, global.quiet, name, operations, |done| Ok(runner::run(&engine, &data, &mix, amount, done)?))
+        let amount = Amount {
+            operations,
+            threads: 1,
+            phase,
+        };
+        measure::phase(db, global.quiet, name, operations, |done| {
+            Ok(runner::run(&engine, &data, &mix, amount, done)?)
+        })
     };
     lookups("warm-up", 0.5, (args.lookups / 2).max(1), 1)?;
     let existing = lookups("look up existing keys", 1.0, args.lookups, 2)?;
@@ -142,7 +163,7 @@ fn measure(global: &Global, args: &DemoArgs, db: Db, entries: u64) -> Result<Rep
     let report = Report {
         entries,
         bytes: entries * (KEY + VALUE as u64),
-        memory_limit: stats.memory.limit,
+        memory_limit: stats.memory.budget.limit,
         fill,
         compaction_seconds,
         write_amplification: writes.amplification(),
@@ -150,7 +171,7 @@ fn measure(global: &Global, args: &DemoArgs, db: Db, entries: u64) -> Result<Rep
         existing,
         absent,
         keyspaces: stats.keyspaces,
-        process_allowed_bytes: stats.memory.limit + ALLOWANCE,
+        process_allowed_bytes: stats.memory.budget.limit + ALLOWANCE,
         memory: stats.memory,
         process_peak_bytes: proc_io::peak_memory(),
     };

@@ -1,7 +1,7 @@
 //! The engine as measurements drive it.
 
 use shamba::{Db, IterOptions, WriteBatch, WriteOptions};
-use shamba_bench::engine::{Engine, ReadCounters, Write};
+use shamba_bench::engine::{Engine, ReadCounters, Visit, Write};
 use shamba_bench::{Error, Result};
 
 /// A database under measurement. Keys are lengthened to a fixed size where one is asked for.
@@ -31,12 +31,17 @@ fn failed(error: impl std::fmt::Display) -> Error {
 
 impl Engine for Measured {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.db.put(self.key(key, &mut Vec::new()), value).map_err(failed)
+        self.db
+            .put(self.key(key, &mut Vec::new()), value)
+            .map_err(failed)
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         into.clear();
-        let found = self.db.get(self.key(key, &mut Vec::new())).map_err(failed)?;
+        let found = self
+            .db
+            .get(self.key(key, &mut Vec::new()))
+            .map_err(failed)?;
         if let Some(value) = &found {
             into.extend_from_slice(value);
         }
@@ -44,7 +49,9 @@ impl Engine for Measured {
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
-        self.db.delete(self.key(key, &mut Vec::new())).map_err(failed)
+        self.db
+            .delete(self.key(key, &mut Vec::new()))
+            .map_err(failed)
     }
 
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {
@@ -57,10 +64,12 @@ impl Engine for Measured {
                 Write::Delete(key) => batch.delete(self.key(key, &mut buffer)),
             }
         }
-        self.db.write(batch, WriteOptions::default()).map_err(failed)
+        self.db
+            .write(batch, WriteOptions::default())
+            .map_err(failed)
     }
 
-    fn scan(&self, from: &[u8], limit: usize, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<usize> {
+    fn scan(&self, from: &[u8], limit: usize, visit: &mut Visit<'_>) -> Result<usize> {
         let mut iter = self.db.iter(IterOptions::default()).map_err(failed)?;
         let mut buffer = Vec::new();
         iter.seek(self.key(from, &mut buffer)).map_err(failed)?;
@@ -86,10 +95,14 @@ impl Engine for Measured {
 
     fn read_counters(&self) -> Option<ReadCounters> {
         let counters = self.db.stats().counters;
-        Some(ReadCounters { data: counters.data_reads, index: counters.index_reads, filter: counters.filter_reads })
+        Some(ReadCounters {
+            data: counters.data_reads,
+            index: counters.index_reads,
+            filter: counters.filter_reads,
+        })
     }
 
     fn memory(&self) -> Option<u64> {
-        Some(self.db.stats().memory.used)
+        Some(self.db.stats().memory.budget.used)
     }
 }

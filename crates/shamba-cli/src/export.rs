@@ -63,10 +63,17 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<(), Failure> {
         (args.header.is_some(), "--header", format != Format::Jsonl),
     ] {
         if given && !right {
-            return Err(Failure::usage(format!("{name} has no meaning for this format"), "`shamba export --help` says for which it has"));
+            return Err(Failure::usage(
+                format!("{name} has no meaning for this format"),
+                "`shamba export --help` says for which it has",
+            ));
         }
     }
-    let style = Style { values_only: args.values_only, columns: args.columns, no_escapes: args.no_escapes };
+    let style = Style {
+        values_only: args.values_only,
+        columns: args.columns,
+        no_escapes: args.no_escapes,
+    };
     let range = args.bounds.resolve()?;
     let opened = open(global, &args.dir, Access::Read, &EngineArgs::default())?;
     let progress = match args.output {
@@ -79,12 +86,21 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<(), Failure> {
         text.extend_from_slice(header.as_bytes());
         text.push(b'\n');
     }
-    let mut iter = opened.keyspace.iter(IterOptions { fill_cache: false, ..range })?;
+    let mut iter = opened.keyspace.iter(IterOptions {
+        fill_cache: false,
+        ..range
+    })?;
     iter.seek_to_first()?;
     let mut entries = 0u64;
     while iter.valid() {
         format::write(format, style, iter.key(), iter.value(), &mut text).map_err(|what| {
-            Failure::data(format!("entry `{}` cannot be written so: {what}", preview(iter.key())), "export it in another format")
+            Failure::data(
+                format!(
+                    "entry `{}` cannot be written so: {what}",
+                    preview(iter.key())
+                ),
+                "export it in another format",
+            )
         })?;
         output.write(&text)?;
         text.clear();
@@ -100,7 +116,10 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<(), Failure> {
     opened.close()?;
     drop(progress);
     if args.output.is_some() {
-        show::note(global.quiet, format_args!("exported {} entries", show::number(entries)));
+        show::note(
+            global.quiet,
+            format_args!("exported {} entries", show::number(entries)),
+        );
     }
     Ok(())
 }
@@ -108,7 +127,11 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<(), Failure> {
 /// Standard output, or a file that appears under its name once it is complete.
 enum Output {
     Stdout(BufWriter<io::StdoutLock<'static>>),
-    File { writer: BufWriter<File>, partial: PathBuf, path: PathBuf },
+    File {
+        writer: BufWriter<File>,
+        partial: PathBuf,
+        path: PathBuf,
+    },
 }
 
 const BUFFER: usize = 64 << 10;
@@ -116,34 +139,58 @@ const BUFFER: usize = 64 << 10;
 impl Output {
     fn create(path: Option<&Path>) -> Result<Output, Failure> {
         let Some(path) = path else {
-            return Ok(Output::Stdout(BufWriter::with_capacity(BUFFER, io::stdout().lock())));
+            return Ok(Output::Stdout(BufWriter::with_capacity(
+                BUFFER,
+                io::stdout().lock(),
+            )));
         };
         if path.is_dir() {
-            return Err(Failure::io("write", path, io::Error::from(io::ErrorKind::IsADirectory)));
+            return Err(Failure::io(
+                "write",
+                path,
+                io::Error::from(io::ErrorKind::IsADirectory),
+            ));
         }
         let mut name = path.as_os_str().to_owned();
         name.push(".partial");
         let partial = PathBuf::from(name);
-        let file = File::create(&partial).map_err(|source| Failure::io("create", &partial, source))?;
-        Ok(Output::File { writer: BufWriter::with_capacity(BUFFER, file), partial, path: path.to_path_buf() })
+        let file =
+            File::create(&partial).map_err(|source| Failure::io("create", &partial, source))?;
+        Ok(Output::File {
+            writer: BufWriter::with_capacity(BUFFER, file),
+            partial,
+            path: path.to_path_buf(),
+        })
     }
 
     fn write(&mut self, text: &[u8]) -> Result<(), Failure> {
         match self {
             Output::Stdout(writer) => writer.write_all(text).map_err(Failure::output),
-            Output::File { writer, partial, .. } => {
-                writer.write_all(text).map_err(|source| Failure::io("write", &*partial, source))
-            }
+            Output::File {
+                writer, partial, ..
+            } => writer
+                .write_all(text)
+                .map_err(|source| Failure::io("write", &*partial, source)),
         }
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
         match self {
             Output::Stdout(writer) => writer.flush().map_err(Failure::output),
-            Output::File { writer, partial, path } => {
-                writer.flush().map_err(|source| Failure::io("write", &*partial, source))?;
-                writer.get_ref().sync_all().map_err(|source| Failure::io("sync", &*partial, source))?;
-                std::fs::rename(&*partial, &*path).map_err(|source| Failure::io("rename", &*partial, source))
+            Output::File {
+                writer,
+                partial,
+                path,
+            } => {
+                writer
+                    .flush()
+                    .map_err(|source| Failure::io("write", &*partial, source))?;
+                writer
+                    .get_ref()
+                    .sync_all()
+                    .map_err(|source| Failure::io("sync", &*partial, source))?;
+                std::fs::rename(&*partial, &*path)
+                    .map_err(|source| Failure::io("rename", &*partial, source))
             }
         }
     }

@@ -15,7 +15,11 @@ pub enum Failure {
     /// The engine's error.
     Engine(shamba::Error),
     /// A file or stream that is not the database's.
-    Io { op: &'static str, path: PathBuf, source: io::Error },
+    Io {
+        op: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
     /// The input data is malformed, or data cannot be written in the format asked for.
     Data { what: String, hint: String },
     /// A measurement failed.
@@ -29,7 +33,11 @@ pub enum Failure {
 impl Failure {
     /// An error of a file that is not the database's.
     pub fn io(op: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
-        Failure::Io { op, path: path.as_ref().to_path_buf(), source }
+        Failure::Io {
+            op,
+            path: path.as_ref().to_path_buf(),
+            source,
+        }
     }
 
     /// An error of writing to standard output.
@@ -42,12 +50,18 @@ impl Failure {
 
     /// A command line that makes no sense.
     pub fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Failure::Usage { what: what.into(), hint: hint.into() }
+        Failure::Usage {
+            what: what.into(),
+            hint: hint.into(),
+        }
     }
 
     /// Malformed data.
     pub fn data(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Failure::Data { what: what.into(), hint: hint.into() }
+        Failure::Data {
+            what: what.into(),
+            hint: hint.into(),
+        }
     }
 
     fn code(&self) -> u8 {
@@ -58,7 +72,8 @@ impl Failure {
             Failure::Usage { .. } | Failure::Engine(Error::InvalidOption { .. }) => 2,
             Failure::Measurement(shamba_bench::Error::InvalidSetting(_)) => 2,
             Failure::Engine(error) if error.is_corruption() => 4,
-            Failure::Engine(Error::KeyTooLarge { .. } | Error::ValueTooLarge { .. }) | Failure::Data { .. } => 5,
+            Failure::Engine(Error::KeyTooLarge { .. } | Error::ValueTooLarge { .. })
+            | Failure::Data { .. } => 5,
             Failure::Engine(_) | Failure::Io { .. } | Failure::Measurement(_) => 3,
             Failure::Limit(_) => 6,
         }
@@ -82,14 +97,18 @@ impl Failure {
                 format!("there is no key `{key}`"),
                 "`shamba scan DIR --keys-only --limit 10` shows what keys look like",
             ),
-            Failure::Usage { what, hint } | Failure::Data { what, hint } => Message::new(what, hint),
+            Failure::Usage { what, hint } | Failure::Data { what, hint } => {
+                Message::new(what, hint)
+            }
             Failure::Engine(error) => engine_message(error),
             Failure::Io { op, path, source } => Message::new(
                 format!("cannot {op} {}: {source}", path.display()),
                 match source.kind() {
                     io::ErrorKind::NotFound => "check the path",
                     io::ErrorKind::PermissionDenied => "check the permissions",
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room, then do it again",
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                        "make room, then do it again"
+                    }
                     _ => "mend the cause, then do it again",
                 },
             ),
@@ -102,8 +121,14 @@ impl Failure {
                     _ => "`shamba bench --help` lists the settings",
                 },
             ),
-            Failure::Limit(what) => Message::new(what, "this is a defect; please report it with the output above"),
-            Failure::BrokenPipe => Message { what: String::new(), hint: None },
+            Failure::Limit(what) => Message::new(
+                what,
+                "this is a defect; please report it with the output above",
+            ),
+            Failure::BrokenPipe => Message {
+                what: String::new(),
+                hint: None,
+            },
         }
     }
 }
@@ -127,7 +152,10 @@ struct Message {
 
 impl Message {
     fn new(what: impl fmt::Display, hint: impl fmt::Display) -> Self {
-        Message { what: what.to_string(), hint: Some(hint.to_string()) }
+        Message {
+            what: what.to_string(),
+            hint: Some(hint.to_string()),
+        }
     }
 }
 
@@ -139,23 +167,29 @@ fn engine_message(error: &shamba::Error) -> Message {
             "check the path; `shamba import` and `shamba put` create a database",
         ),
         Error::NotADatabase { path } => Message::new(
-            format!("{} is not a SHaMBa database: it has no CURRENT file but is not empty", path.display()),
+            format!(
+                "{} is not a SHaMBa database: it has no CURRENT file but is not empty",
+                path.display()
+            ),
             "check the path, or choose an empty or new folder",
         ),
-        Error::AlreadyExists { path } => {
-            Message::new(format!("{} is in use by other files already", path.display()), "choose an empty or new folder")
-        }
+        Error::AlreadyExists { path } => Message::new(
+            format!("{} is in use by other files already", path.display()),
+            "choose an empty or new folder",
+        ),
         Error::Locked { path } => Message::new(
             format!("{} is in use by another process", path.display()),
             "close the program that has it open, or work on a checkpoint",
         ),
-        Error::InvalidOption { option, what } => {
-            Message::new(format!("option `{option}` is invalid: {what}"), "`--help` says what is allowed")
-        }
+        Error::InvalidOption { option, what } => Message::new(
+            format!("option `{option}` is invalid: {what}"),
+            "`--help` says what is allowed",
+        ),
         Error::KeyspaceNotFound { name } => Message::new(
             format!("there is no keyspace named `{name}`"),
             "`shamba stats DIR` lists the keyspaces; import and put create missing ones",
         ),
+        Error::KeyTooLarge { .. } => Message::new(error, "shorten the key"),
         Error::Poisoned { cause } => Message::new(
             format!("writes were stopped by an earlier failure: {cause}"),
             "mend the cause (a full disk, a failing device), then do it again: what was written is safe",
@@ -163,8 +197,12 @@ fn engine_message(error: &shamba::Error) -> Message {
         Error::Io { source, .. } => Message::new(
             error,
             match source.kind() {
-                io::ErrorKind::PermissionDenied => "check the permissions of the folder and its files",
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room on the device, then do it again",
+                io::ErrorKind::PermissionDenied => {
+                    "check the permissions of the folder and its files"
+                }
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    "make room on the device, then do it again"
+                }
                 _ => "check the path and the device, then do it again",
             },
         ),
@@ -173,7 +211,7 @@ fn engine_message(error: &shamba::Error) -> Message {
             let text = other.to_string();
             match text.rsplit_once("; ") {
                 Some((what, hint)) => Message::new(what, hint),
-                None => Message { what: text, hint: None },
+                None => Message::new(text, "`shamba --help` shows what can be done"),
             }
         }
     }
@@ -185,8 +223,15 @@ mod tests {
 
     #[test]
     fn codes_tell_the_causes_apart() {
-        let option = shamba::Error::InvalidOption { option: "memory", what: String::new() };
-        let damage = shamba::Error::Corruption { file: "f".into(), offset: 0, what: "x".into() };
+        let option = shamba::Error::InvalidOption {
+            option: "memory",
+            what: String::new(),
+        };
+        let damage = shamba::Error::Corruption {
+            file: "f".into(),
+            offset: 0,
+            what: "x".into(),
+        };
         let large = shamba::Error::KeyTooLarge { len: 2, max: 1 };
         assert_eq!(Failure::Absent { key: String::new() }.code(), 1);
         assert_eq!(Failure::Engine(option).code(), 2);
@@ -198,10 +243,22 @@ mod tests {
 
     #[test]
     fn advice_in_engine_messages_becomes_the_hint() {
-        let damage = shamba::Error::Corruption { file: "f.sst".into(), offset: 7, what: "bad; very bad".into() };
+        let damage = shamba::Error::Corruption {
+            file: "f.sst".into(),
+            offset: 7,
+            what: "bad; very bad".into(),
+        };
         let message = Failure::Engine(damage).message();
-        assert!(message.what.contains("f.sst") && message.what.contains("very bad"), "{}", message.what);
-        assert!(message.hint.is_some_and(|hint| hint.contains("shamba verify")));
+        assert!(
+            message.what.contains("f.sst") && message.what.contains("very bad"),
+            "{}",
+            message.what
+        );
+        assert!(
+            message
+                .hint
+                .is_some_and(|hint| hint.contains("shamba verify"))
+        );
     }
 
     #[test]

@@ -72,10 +72,16 @@ const BATCH_BYTES: usize = 1 << 20;
 pub fn run(global: &Global, args: &ImportArgs) -> Result<(), Failure> {
     let format = Format::choose(args.format, &args.file)?;
     if format == Format::Jsonl && args.header {
-        return Err(Failure::usage("--header has no meaning for jsonl", "choose fields by their names"));
+        return Err(Failure::usage(
+            "--header has no meaning for jsonl",
+            "choose fields by their names",
+        ));
     }
     if format != Format::Tsv && args.no_escapes {
-        return Err(Failure::usage("--no-escapes has a meaning for tsv only", "leave it out"));
+        return Err(Failure::usage(
+            "--no-escapes has a meaning for tsv only",
+            "leave it out",
+        ));
     }
     let selection = Selection {
         key: args.key.clone(),
@@ -88,13 +94,27 @@ pub fn run(global: &Global, args: &ImportArgs) -> Result<(), Failure> {
         Some(length) => Progress::bytes(global.quiet, "importing", length),
         None => Progress::endless(global.quiet, "entries imported:"),
     };
-    let input = Counted { input, progress: length.is_some().then_some(&progress) };
-    let mut reader = format::reader(format, &selection, BufReader::with_capacity(256 << 10, input))
-        .map_err(|problem| failure(problem, &name, 0))?;
+    let input = Counted {
+        input,
+        progress: length.is_some().then_some(&progress),
+    };
+    let mut reader = format::reader(
+        format,
+        &selection,
+        BufReader::with_capacity(256 << 10, input),
+    )
+    .map_err(|problem| failure(problem, &name, 0))?;
     // Only now, so that a mistaken file name or column leaves no empty database behind.
     let opened = open(global, &args.dir, Access::Create, &args.engine)?;
     let start = Instant::now();
-    let mut import = Import { opened: &opened, args, name: &name, batch: Vec::new(), bytes: 0, done: Totals::default() };
+    let mut import = Import {
+        opened: &opened,
+        args,
+        name: &name,
+        batch: Vec::new(),
+        bytes: 0,
+        done: Totals::default(),
+    };
     let mut entry = Entry::default();
     loop {
         match reader.next(&mut entry) {
@@ -114,8 +134,15 @@ pub fn run(global: &Global, args: &ImportArgs) -> Result<(), Failure> {
     drop(reader);
     drop(progress);
     if let Some((line, what)) = &done.first_skipped {
-        let entries = if done.skipped == 1 { "entry" } else { "entries" };
-        eprintln!("warning: skipped {} malformed {entries}, the first at {name}:{line}: {what}", show::number(done.skipped));
+        let entries = if done.skipped == 1 {
+            "entry"
+        } else {
+            "entries"
+        };
+        eprintln!(
+            "warning: skipped {} malformed {entries}, the first at {name}:{line}: {what}",
+            show::number(done.skipped)
+        );
     }
     let time = start.elapsed().as_secs_f64();
     show::note(
@@ -171,22 +198,34 @@ impl Import<'_> {
             for entry in &self.batch {
                 batch.put_in(&self.opened.keyspace, &entry.key, &entry.value);
             }
-            let Err(error) = self.opened.db.write(batch, WriteOptions::default()) else { break };
+            let Err(error) = self.opened.db.write(batch, WriteOptions::default()) else {
+                break;
+            };
             let refused = |entry: &Entry| match &error {
                 shamba::Error::KeyTooLarge { max, .. } => entry.key.len() > *max,
                 shamba::Error::ValueTooLarge { max, .. } => entry.value.len() > *max,
                 _ => false,
             };
-            let Some(at) = self.batch.iter().position(refused) else { return Err(error.into()) };
+            let Some(at) = self.batch.iter().position(refused) else {
+                return Err(error.into());
+            };
             let Entry { line, key, .. } = self.batch.remove(at);
             let what = format!("key `{}`: {error}", preview(&key));
             if !self.args.skip_bad {
-                return Err(failure(Problem::Malformed { line, what }, self.name, self.done.entries));
+                return Err(failure(
+                    Problem::Malformed { line, what },
+                    self.name,
+                    self.done.entries,
+                ));
             }
             self.done.skip(line, what);
         }
         self.done.entries += self.batch.len() as u64;
-        self.done.bytes += self.batch.iter().map(|entry| (entry.key.len() + entry.value.len()) as u64).sum::<u64>();
+        self.done.bytes += self
+            .batch
+            .iter()
+            .map(|entry| (entry.key.len() + entry.value.len()) as u64)
+            .sum::<u64>();
         self.batch.clear();
         self.bytes = 0;
         Ok(())
@@ -196,16 +235,24 @@ impl Import<'_> {
 fn failure(problem: Problem, name: &str, written: u64) -> Failure {
     match problem {
         Problem::Io(source) => Failure::io("read", name, source),
-        Problem::Columns(what) => Failure::usage(what, "columns are numbers from 1, or names in the first line"),
+        Problem::Columns(what) => Failure::usage(
+            what,
+            "columns are numbers from 1, or names in the first line",
+        ),
         Problem::Malformed { line, what } => {
             let before = match written {
                 0 => "nothing was written".to_owned(),
                 1 => "one entry was written before".to_owned(),
-                _ => format!("{} entries were written before, in whole batches", show::number(written)),
+                _ => format!(
+                    "{} entries were written before, in whole batches",
+                    show::number(written)
+                ),
             };
             Failure::data(
                 format!("{name}:{line}: {what}"),
-                format!("{before}; mend the line and import again, or pass over such lines with --skip-bad"),
+                format!(
+                    "{before}; mend the line and import again, or pass over such lines with --skip-bad"
+                ),
             )
         }
     }
@@ -216,7 +263,11 @@ type Input = (Box<dyn Read>, String, Option<u64>);
 /// The input, its name for messages, and its length if it has one.
 fn open_input(path: &Path) -> Result<Input, Failure> {
     if path.as_os_str() == "-" {
-        return Ok((Box::new(io::stdin().lock()), "standard input".to_owned(), None));
+        return Ok((
+            Box::new(io::stdin().lock()),
+            "standard input".to_owned(),
+            None,
+        ));
     }
     let cannot = |source| Failure::io("read", path, source);
     let file = File::open(path).map_err(cannot)?;
@@ -248,6 +299,8 @@ impl Read for Counted<'_> {
 pub fn read_stdin(at_most: u64) -> Result<Vec<u8>, Failure> {
     let mut value = Vec::new();
     let mut input = io::stdin().lock().take(at_most);
-    input.read_to_end(&mut value).map_err(|source| Failure::io("read", "standard input", source))?;
+    input
+        .read_to_end(&mut value)
+        .map_err(|source| Failure::io("read", "standard input", source))?;
     Ok(value)
 }

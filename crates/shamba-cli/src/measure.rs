@@ -61,7 +61,9 @@ impl Writes {
 
 impl Reads {
     fn between(before: &Counters, after: &Counters) -> Self {
-        let pages = |counters: &Counters| counters.data_pages + counters.index_pages + counters.filter_pages;
+        let pages = |counters: &Counters| {
+            counters.data_pages + counters.index_pages + counters.filter_pages
+        };
         Reads {
             lookups: after.lookups - before.lookups,
             found: after.lookups_found - before.lookups_found,
@@ -126,12 +128,28 @@ pub fn latencies(phases: &[&Phase]) -> String {
                 show::seconds(summary.seconds),
                 show::number(summary.per_second as u64),
             ];
-            let percentiles = [summary.mean_us, summary.p50_us, summary.p99_us, summary.p999_us, summary.max_us];
+            let percentiles = [
+                summary.mean_us,
+                summary.p50_us,
+                summary.p99_us,
+                summary.p999_us,
+                summary.max_us,
+            ];
             row.extend(percentiles.iter().map(|&time| show::measured(time)));
             row
         })
         .collect();
-    let header = ["operation", "operations", "time", "per second", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs"];
+    let header = [
+        "operation",
+        "operations",
+        "time",
+        "per second",
+        "mean µs",
+        "p50 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "max µs",
+    ];
     show::table(&header, &rows)
 }
 
@@ -154,7 +172,15 @@ pub fn reads(phases: &[&Phase]) -> Option<String> {
             ]
         })
         .collect();
-    let header = ["storage reads per lookup", "data", "index", "filter", "all", "pages", "false positives"];
+    let header = [
+        "storage reads per lookup",
+        "data",
+        "index",
+        "filter",
+        "all",
+        "pages",
+        "false positives",
+    ];
     (!rows.is_empty()).then(|| show::table(&header, &rows))
 }
 

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use shamba::{
-    Compression, Db, Durability, FilterFamily, FilterOptions, Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy, Options,
+    Compression, Db, Durability, FilterFamily, FilterOptions, Granularity, Keyspace,
+    KeyspaceOptions, MemoryBudget, MergePolicy, Options,
 };
 
 use crate::args::{Global, size};
@@ -96,7 +97,10 @@ impl FromStr for LevelCompression {
             "none" => Compression::None,
             "lz4" => Compression::Lz4,
             "zstd" => Compression::Zstd(3),
-            _ => match text.strip_prefix("zstd:").and_then(|level| level.parse().ok()) {
+            _ => match text
+                .strip_prefix("zstd:")
+                .and_then(|level| level.parse().ok())
+            {
                 Some(level) => Compression::Zstd(level),
                 None => return Err("write none, lz4, zstd or zstd:LEVEL".to_owned()),
             },
@@ -109,12 +113,18 @@ impl EngineArgs {
     /// The keyspace options, `base` where nothing was asked for.
     pub fn keyspace(&self, base: KeyspaceOptions) -> KeyspaceOptions {
         KeyspaceOptions {
-            merge_policy: self.merge_policy.map_or(base.merge_policy, |policy| match policy {
-                Merge::Leveling => MergePolicy::Leveling,
-                Merge::WholeLevel => MergePolicy::WholeLevel,
-                Merge::Tiering => MergePolicy::Tiering,
-                Merge::LazyLeveling => MergePolicy::LazyLeveling,
-            }),
+            merge_policy: self
+                .merge_policy
+                .map_or(base.merge_policy, |policy| match policy {
+                    Merge::Leveling => MergePolicy::Leveling {
+                        granularity: Granularity::File,
+                    },
+                    Merge::WholeLevel => MergePolicy::Leveling {
+                        granularity: Granularity::Level,
+                    },
+                    Merge::Tiering => MergePolicy::Tiering,
+                    Merge::LazyLeveling => MergePolicy::LazyLeveling,
+                }),
             size_ratio: self.size_ratio.unwrap_or(base.size_ratio),
             write_buffer: self.write_buffer.unwrap_or(base.write_buffer),
             target_file: self.target_file.unwrap_or(base.target_file),
@@ -123,10 +133,12 @@ impl EngineArgs {
                 levels => levels.iter().map(|level| level.0).collect(),
             },
             filter: FilterOptions {
-                family: self.filter.map_or(base.filter.family, |family| match family {
-                    Filter::Bloom => FilterFamily::Bloom,
-                    Filter::BlockedBloom => FilterFamily::BlockedBloom,
-                }),
+                family: self
+                    .filter
+                    .map_or(base.filter.family, |family| match family {
+                        Filter::Bloom => FilterFamily::Bloom,
+                        Filter::BlockedBloom => FilterFamily::BlockedBloom,
+                    }),
                 bits_per_key: self.bits_per_key.unwrap_or(base.filter.bits_per_key),
                 partitioned: self.partitioned.unwrap_or(base.filter.partitioned),
             },
@@ -172,8 +184,15 @@ pub struct Opened {
 }
 
 /// Opens the database in `dir`.
-pub fn open(global: &Global, dir: &Path, access: Access, engine: &EngineArgs) -> Result<Opened, Failure> {
-    let mut options = engine.options(global.budget(), KeyspaceOptions::default()).create_if_missing(access == Access::Create);
+pub fn open(
+    global: &Global,
+    dir: &Path,
+    access: Access,
+    engine: &EngineArgs,
+) -> Result<Opened, Failure> {
+    let mut options = engine
+        .options(global.budget(), KeyspaceOptions::default())
+        .create_if_missing(access == Access::Create);
     if access == Access::Read {
         options = options.background_threads(0);
     }
@@ -203,10 +222,19 @@ mod tests {
 
     #[test]
     fn what_was_not_asked_for_stays() {
-        let base = KeyspaceOptions { size_ratio: 4, write_buffer: 1 << 20, ..KeyspaceOptions::default() };
+        let base = KeyspaceOptions {
+            size_ratio: 4,
+            write_buffer: 1 << 20,
+            ..KeyspaceOptions::default()
+        };
         let none = EngineArgs::default().keyspace(base.clone());
         assert_eq!(none, base);
-        let asked = EngineArgs { size_ratio: Some(7), bits_per_key: Some(5.0), ..EngineArgs::default() }.keyspace(base);
+        let asked = EngineArgs {
+            size_ratio: Some(7),
+            bits_per_key: Some(5.0),
+            ..EngineArgs::default()
+        }
+        .keyspace(base);
         assert_eq!((asked.size_ratio, asked.write_buffer), (7, 1 << 20));
         assert_eq!(asked.filter.bits_per_key, 5.0);
     }

@@ -14,7 +14,9 @@ use crate::text::{argument, preview};
 
 /// Print the value of a key, byte by byte as it is
 #[derive(Debug, Args)]
-#[command(after_help = "Exits with 1 when the key is not there.\n\nExamples:\n  shamba get db bash\n  shamba get db --escaped 'a\\x00b' --output value.bin")]
+#[command(
+    after_help = "Exits with 1 when the key is not there.\n\nExamples:\n  shamba get db bash\n  shamba get db --escaped 'a\\x00b' --output value.bin"
+)]
 pub struct GetArgs {
     /// The database folder
     dir: PathBuf,
@@ -31,7 +33,9 @@ pub struct GetArgs {
 
 /// Set a key to a value
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  shamba put db greeting hello\n  shamba put db photo - < photo.jpg")]
+#[command(
+    after_help = "Examples:\n  shamba put db greeting hello\n  shamba put db photo - < photo.jpg"
+)]
 pub struct PutArgs {
     /// The database folder; created when missing
     dir: PathBuf,
@@ -67,12 +71,21 @@ pub fn get(global: &Global, args: &GetArgs) -> Result<(), Failure> {
         return Err(Failure::Absent { key: preview(&key) });
     };
     match &args.output {
-        Some(path) => std::fs::write(path, &value).map_err(|source| Failure::io("write", path, source))?,
+        Some(path) => {
+            std::fs::write(path, &value).map_err(|source| Failure::io("write", path, source))?
+        }
         None => {
             let mut out = io::stdout().lock();
             // A prompt should not stick to the value; a program gets exactly its bytes.
-            let end: &[u8] = if out.is_terminal() && !value.ends_with(b"\n") { b"\n" } else { b"" };
-            out.write_all(&value).and_then(|()| out.write_all(end)).and_then(|()| out.flush()).map_err(Failure::output)?;
+            let end: &[u8] = if out.is_terminal() && !value.ends_with(b"\n") {
+                b"\n"
+            } else {
+                b""
+            };
+            out.write_all(&value)
+                .and_then(|()| out.write_all(end))
+                .and_then(|()| out.flush())
+                .map_err(Failure::output)?;
         }
     }
     drop(value);

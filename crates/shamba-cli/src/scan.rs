@@ -65,7 +65,10 @@ impl Bounds {
     /// The range as the engine takes it.
     pub fn resolve(&self) -> Result<IterOptions, Failure> {
         let key = |argument: &Option<OsString>| {
-            argument.as_ref().map(|argument| text::argument(argument, self.escaped)).transpose()
+            argument
+                .as_ref()
+                .map(|argument| text::argument(argument, self.escaped))
+                .transpose()
         };
         if let Some(prefix) = key(&self.prefix)? {
             return Ok(IterOptions::prefix(prefix));
@@ -74,7 +77,10 @@ impl Bounds {
         if let (Some(from), Some(to)) = (&from, &to)
             && from > to
         {
-            return Err(Failure::usage("--from lies after --to", "exchange them; --reverse changes the order, not the bounds"));
+            return Err(Failure::usage(
+                "--from lies after --to",
+                "exchange them; --reverse changes the order, not the bounds",
+            ));
         }
         let lower = from.map_or(Bound::Unbounded, Bound::Included);
         let upper = to.map_or(Bound::Unbounded, Bound::Excluded);
@@ -95,7 +101,8 @@ pub fn run(global: &Global, args: &ScanArgs) -> Result<(), Failure> {
     let mut line = Vec::new();
     while iter.valid() && left > 0 {
         line.clear();
-        entry(args, iter.key(), iter.value(), &mut line).map_err(|what| Failure::data(what, "use `shamba export`"))?;
+        entry(args, iter.key(), iter.value(), &mut line)
+            .map_err(|what| Failure::data(what, "use `shamba export`"))?;
         out.write_all(&line).map_err(Failure::output)?;
         left -= 1;
         match args.reverse {

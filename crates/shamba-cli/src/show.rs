@@ -63,10 +63,17 @@ pub fn bar(share: f64, width: usize) -> String {
 /// A table: the first column to the left, the others to the right.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    table
+        .load_style(presets::ASCII_MARKDOWN)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
     for row in rows {
         table.add_row(row.iter().enumerate().map(|(column, text)| {
-            Cell::new(text).set_alignment(if column == 0 { CellAlignment::Left } else { CellAlignment::Right })
+            Cell::new(text).set_alignment(if column == 0 {
+                CellAlignment::Left
+            } else {
+                CellAlignment::Right
+            })
         }));
     }
     table.to_string()
@@ -74,18 +81,31 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Memory by role against the budget.
 pub fn memory(usage: &MemoryUsage) -> String {
-    let limit = usage.limit.max(1) as f64;
+    let budget = &usage.budget;
+    let limit = budget.limit.max(1) as f64;
     let row = |name: &str, amount: u64| {
         let share = amount as f64 / limit;
-        vec![name.to_owned(), bytes(amount), format!("{:.1} %", share * 100.0), bar(share, 40)]
+        vec![
+            name.to_owned(),
+            bytes(amount),
+            format!("{:.1} %", share * 100.0),
+            bar(share, 40),
+        ]
     };
-    let mut rows: Vec<_> = usage.roles.iter().map(|role| row(role.role, role.bytes)).collect();
-    rows.push(row("all, now", usage.used));
-    rows.push(row("all, at most", usage.peak));
-    rows.push(row("budget", usage.limit));
+    let mut rows: Vec<_> = budget
+        .by_role
+        .iter()
+        .map(|(role, amount)| row(role.name(), *amount))
+        .collect();
+    rows.push(row("all, now", budget.used));
+    rows.push(row("all, at most", budget.peak));
+    rows.push(row("budget", budget.limit));
     let mut text = table(&["memory", "bytes", "of the budget", ""], &rows);
-    if usage.overdraft > 0 {
-        text += &format!("\nat one moment {} above the budget were needed", bytes(usage.overdraft));
+    if budget.overdraft > 0 {
+        text += &format!(
+            "\nat one moment {} above the budget were needed",
+            bytes(budget.overdraft)
+        );
     }
     text
 }
@@ -93,13 +113,15 @@ pub fn memory(usage: &MemoryUsage) -> String {
 /// Writes to standard output; a reader that went away ends the command quietly.
 pub fn print(text: impl std::fmt::Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::output)
+    writeln!(out, "{text}")
+        .and_then(|()| out.flush())
+        .map_err(Failure::output)
 }
 
 /// Writes a value as JSON to standard output.
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|e| Failure::output(io::Error::other(e)))?;
+    let text =
+        serde_json::to_string_pretty(value).map_err(|e| Failure::output(io::Error::other(e)))?;
     print(text)
 }
 
@@ -116,12 +138,22 @@ pub struct Progress(ProgressBar);
 impl Progress {
     /// Counts to `total` things.
     pub fn count(quiet: bool, name: &str, total: u64) -> Self {
-        Self::new(quiet, name, Some(total), "{msg:<24} {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta} left")
+        Self::new(
+            quiet,
+            name,
+            Some(total),
+            "{msg:<24} {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta} left",
+        )
     }
 
     /// Counts to `total` bytes.
     pub fn bytes(quiet: bool, name: &str, total: u64) -> Self {
-        Self::new(quiet, name, Some(total), "{msg:<24} {wide_bar} {binary_bytes} of {binary_total_bytes}, {eta} left")
+        Self::new(
+            quiet,
+            name,
+            Some(total),
+            "{msg:<24} {wide_bar} {binary_bytes} of {binary_total_bytes}, {eta} left",
+        )
     }
 
     /// Counts what has no known end.
@@ -137,8 +169,13 @@ impl Progress {
     }
 
     fn new(quiet: bool, name: &str, total: Option<u64>, template: &str) -> Self {
-        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(8) };
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let target = if quiet {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr_with_hz(8)
+        };
+        let style =
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::with_draw_target(total, target).with_style(style);
         bar.set_message(name.to_owned());
         Progress(bar)
@@ -194,7 +231,11 @@ impl log::Log for Warnings {
 
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
-            let name = if record.level() == log::Level::Error { "error" } else { "warning" };
+            let name = if record.level() == log::Level::Error {
+                "error"
+            } else {
+                "warning"
+            };
             eprintln!("{name}: {}", record.args());
         }
     }
@@ -205,7 +246,11 @@ impl log::Log for Warnings {
 /// Shows the engine's warnings on standard error.
 pub fn start_logging(quiet: bool) {
     static WARNINGS: Warnings = Warnings;
-    log::set_max_level(if quiet { log::LevelFilter::Off } else { log::LevelFilter::Warn });
+    log::set_max_level(if quiet {
+        log::LevelFilter::Off
+    } else {
+        log::LevelFilter::Warn
+    });
     // Only fails when set twice, which main does not do.
     let _set = log::set_logger(&WARNINGS);
 }

@@ -37,9 +37,15 @@ pub fn run(global: &Global, args: &StatsArgs) -> Result<(), Failure> {
 fn text(stats: &Statistics) -> String {
     let mut parts: Vec<String> = stats.keyspaces.iter().map(levels).collect();
     parts.push(show::memory(&stats.memory));
-    parts.push(format!("tables open: {}, snapshots and iterators held: {}", stats.open_tables, stats.snapshots));
+    parts.push(format!(
+        "tables open: {}, snapshots and iterators held: {}",
+        stats.open_tables, stats.snapshots
+    ));
     parts.push(reads(&stats.counters));
-    for (what, reason) in [("writes", &stats.writes_stopped), ("compactions", &stats.compactions_stopped)] {
+    for (what, reason) in [
+        ("writes", &stats.writes_stopped),
+        ("compactions", &stats.compactions_stopped),
+    ] {
         if let Some(reason) = reason {
             parts.push(format!("{what} are stopped: {reason}"));
         }
@@ -50,7 +56,17 @@ fn text(stats: &Statistics) -> String {
 /// The levels of a keyspace.
 pub fn levels(keyspace: &KeyspaceStatistics) -> String {
     let header = [
-        "level", "runs", "files", "size", "entries", "tombstones", "filters", "indexes", "bits/key", "lookups", "of these found",
+        "level",
+        "runs",
+        "files",
+        "size",
+        "entries",
+        "tombstones",
+        "filters",
+        "indexes",
+        "bits/key",
+        "lookups",
+        "of these found",
     ];
     let rows: Vec<Vec<String>> = keyspace
         .levels
@@ -94,7 +110,14 @@ fn reads(counters: &Counters) -> String {
         0 => "-".to_owned(),
         lookups => show::measured(reads as f64 / lookups as f64),
     };
-    let row = |name: &str, reads: u64, pages: u64| vec![name.to_owned(), show::number(reads), show::number(pages), each(reads)];
+    let row = |name: &str, reads: u64, pages: u64| {
+        vec![
+            name.to_owned(),
+            show::number(reads),
+            show::number(pages),
+            each(reads),
+        ]
+    };
     let rows = [
         row("data", counters.data_reads, counters.data_pages),
         row("index", counters.index_reads, counters.index_pages),

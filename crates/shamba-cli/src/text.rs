@@ -41,7 +41,9 @@ fn decode(text: &[u8], hex: bool, out: &mut Vec<u8>) -> Result<(), String> {
             [] => return Err("a backslash at the end; write `\\\\` for a backslash".to_owned()),
             [other, ..] => {
                 let other = other.escape_ascii();
-                return Err(format!("unknown escape `\\{other}`; write `\\\\` for a backslash"));
+                return Err(format!(
+                    "unknown escape `\\{other}`; write `\\\\` for a backslash"
+                ));
             }
         };
         out.push(byte);
@@ -52,7 +54,9 @@ fn decode(text: &[u8], hex: bool, out: &mut Vec<u8>) -> Result<(), String> {
 }
 
 fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    char::from(byte)
+        .to_digit(16)
+        .and_then(|digit| u8::try_from(digit).ok())
 }
 
 /// A key or value given on the command line: its bytes as they are, or with escapes resolved.
@@ -63,7 +67,10 @@ pub fn argument(argument: &OsStr, escaped: bool) -> Result<Vec<u8>, Failure> {
     }
     let mut out = Vec::with_capacity(bytes.len());
     decode(bytes, true, &mut out).map_err(|what| {
-        Failure::usage(format!("`{}`: {what}", argument.display()), "with --escaped, \\t \\n \\r \\\\ and \\xNN are escapes")
+        Failure::usage(
+            format!("`{}`: {what}", argument.display()),
+            "with --escaped, \\t \\n \\r \\\\ and \\xNN are escapes",
+        )
     })?;
     Ok(out)
 }
@@ -102,12 +109,18 @@ mod tests {
     #[test]
     fn what_is_no_escape_is_refused() {
         for wrong in ["\\", "a\\q", "\\x41"] {
-            assert!(unescape(wrong.as_bytes(), &mut Vec::new()).is_err(), "{wrong}");
+            assert!(
+                unescape(wrong.as_bytes(), &mut Vec::new()).is_err(),
+                "{wrong}"
+            );
         }
         for wrong in ["\\x4", "\\xg0"] {
             assert!(argument(OsStr::new(wrong), true).is_err(), "{wrong}");
         }
-        assert_eq!(argument(OsStr::new("a\\x00\\xfF"), true).unwrap(), b"a\0\xff");
+        assert_eq!(
+            argument(OsStr::new("a\\x00\\xfF"), true).unwrap(),
+            b"a\0\xff"
+        );
         assert_eq!(argument(OsStr::new("a\\x00"), false).unwrap(), b"a\\x00");
     }
 

@@ -12,7 +12,9 @@ use crate::show::{self, Progress};
 
 /// Read every file through and check every checksum and invariant
 #[derive(Debug, Args)]
-#[command(after_help = "Exits with 4 when damage is found, and says where.\n\nExample:\n  shamba verify db")]
+#[command(
+    after_help = "Exits with 4 when damage is found, and says where.\n\nExample:\n  shamba verify db"
+)]
 pub struct VerifyArgs {
     /// The database folder
     dir: PathBuf,
@@ -44,7 +46,9 @@ pub struct CheckpointArgs {
 pub fn verify(global: &Global, args: &VerifyArgs) -> Result<(), Failure> {
     let opened = open(global, &args.dir, Access::Read, &EngineArgs::default())?;
     let progress = Progress::count(global.quiet, "verifying tables", tables(&opened.db).0);
-    let summary = opened.db.verify_with_progress(|done, _| progress.set(done as u64))?;
+    let summary = opened
+        .db
+        .verify_with_progress(|done, _| progress.set(done as u64))?;
     drop(progress);
     opened.close()?;
     if args.json {
@@ -88,7 +92,10 @@ pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Result<(), Failure>
     opened.db.checkpoint(&args.dest)?;
     drop(progress);
     opened.close()?;
-    show::note(global.quiet, format_args!("{} is a copy that stands by itself", args.dest.display()));
+    show::note(
+        global.quiet,
+        format_args!("{} is a copy that stands by itself", args.dest.display()),
+    );
     Ok(())
 }
 
@@ -96,5 +103,8 @@ pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Result<(), Failure>
 fn tables(db: &Db) -> (u64, u64) {
     let stats = db.stats();
     let levels = || stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
-    (levels().map(|level| level.files as u64).sum(), levels().map(|level| level.bytes).sum())
+    (
+        levels().map(|level| level.files as u64).sum(),
+        levels().map(|level| level.bytes).sum(),
+    )
 }

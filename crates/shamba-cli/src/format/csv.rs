@@ -20,8 +20,17 @@ pub(super) struct Csv<R> {
 
 impl<R: BufRead> Csv<R> {
     pub(super) fn new(input: R, selection: &Selection) -> Result<Self, Problem> {
-        let none = Chosen { key: 0, value: Vec::new() };
-        let mut csv = Csv { lines: Lines::new(input), buffer: Vec::new(), record: Record::default(), chosen: none, width: None };
+        let none = Chosen {
+            key: 0,
+            value: Vec::new(),
+        };
+        let mut csv = Csv {
+            lines: Lines::new(input),
+            buffer: Vec::new(),
+            record: Record::default(),
+            chosen: none,
+            width: None,
+        };
         let mut header = None;
         if selection.named() && csv.read()?.is_some() {
             csv.width = Some(csv.record.ends.len());
@@ -47,7 +56,12 @@ impl<R: BufRead> Csv<R> {
             match self.record.feed(&self.buffer) {
                 Ok(true) => return Ok(Some(start)),
                 Ok(false) if self.record.data.len() <= MAX_LEN => {}
-                Ok(false) => return Err(malformed(start, "a quote is opened and not closed within any sensible length")),
+                Ok(false) => {
+                    return Err(malformed(
+                        start,
+                        "a quote is opened and not closed within any sensible length",
+                    ));
+                }
                 Err(what) => return Err(malformed(self.lines.number(), what)),
             }
         }
@@ -55,17 +69,28 @@ impl<R: BufRead> Csv<R> {
 }
 
 fn malformed(line: u64, what: impl Into<String>) -> Problem {
-    Problem::Malformed { line, what: what.into() }
+    Problem::Malformed {
+        line,
+        what: what.into(),
+    }
 }
 
 impl<R: BufRead> Reader for Csv<R> {
     fn next(&mut self, entry: &mut Entry) -> Result<bool, Problem> {
-        let Some(line) = self.read()? else { return Ok(false) };
+        let Some(line) = self.read()? else {
+            return Ok(false);
+        };
         let fields: Vec<&[u8]> = self.record.fields().collect();
-        let columns = self.chosen.check(fields.len()).map_err(|what| malformed(line, what))?;
+        let columns = self
+            .chosen
+            .check(fields.len())
+            .map_err(|what| malformed(line, what))?;
         let width = *self.width.get_or_insert(fields.len());
         if fields.len() != width {
-            return Err(malformed(line, format!("{} fields where the first record has {width}", fields.len())));
+            return Err(malformed(
+                line,
+                format!("{} fields where the first record has {width}", fields.len()),
+            ));
         }
         entry.line = line;
         entry.key.clear();
@@ -119,7 +144,9 @@ impl Record {
 
     fn fields(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, &end)| &self.data[start..end])
+        starts
+            .zip(&self.ends)
+            .map(|(start, &end)| &self.data[start..end])
     }
 
     fn end_field(&mut self) {
@@ -144,10 +171,17 @@ impl Record {
                     self.data.push(b'"');
                     self.state = State::Quoted;
                 }
-                (State::Quote, _) => return Err(format!("text after the closing quote of field {}", self.ends.len() + 1)),
+                (State::Quote, _) => {
+                    return Err(format!(
+                        "text after the closing quote of field {}",
+                        self.ends.len() + 1
+                    ));
+                }
                 (State::Unquoted, b'"') => {
                     let number = self.ends.len() + 1;
-                    return Err(format!("a quote inside field {number}, which is not quoted; quote the field and double the quote"));
+                    return Err(format!(
+                        "a quote inside field {number}, which is not quoted; quote the field and double the quote"
+                    ));
                 }
                 (State::FieldStart | State::Unquoted, _) => {
                     self.data.push(byte);
@@ -173,7 +207,10 @@ impl Record {
 
 /// Appends a field, quoted where it needs to be.
 fn field(bytes: &[u8], out: &mut Vec<u8>) {
-    if !bytes.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
+    if !bytes
+        .iter()
+        .any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'))
+    {
         out.extend_from_slice(bytes);
         return;
     }
@@ -206,14 +243,23 @@ mod tests {
     use proptest::prelude::*;
 
     fn select(key: &str, value: &[&str]) -> Selection {
-        Selection { key: Some(key.into()), value: value.iter().map(|&name| name.into()).collect(), ..Selection::default() }
+        Selection {
+            key: Some(key.into()),
+            value: value.iter().map(|&name| name.into()).collect(),
+            ..Selection::default()
+        }
     }
 
     fn pairs(selection: &Selection, text: &str) -> Vec<(String, String)> {
         read_all(Format::Csv, selection, text.as_bytes())
             .into_iter()
             .map(|entry| entry.unwrap())
-            .map(|entry| (String::from_utf8(entry.key).unwrap(), String::from_utf8(entry.value).unwrap()))
+            .map(|entry| {
+                (
+                    String::from_utf8(entry.key).unwrap(),
+                    String::from_utf8(entry.value).unwrap(),
+                )
+            })
             .collect()
     }
 
@@ -224,7 +270,12 @@ mod tests {
     #[test]
     fn quotes_line_ends_and_empty_fields() {
         let text = "a,1\r\n\"b\"\"c\",\"l1\nl2,\"\nd,\n,\"\"";
-        let expected = [pair("a", "1"), pair("b\"c", "l1\nl2,"), pair("d", ""), pair("", "")];
+        let expected = [
+            pair("a", "1"),
+            pair("b\"c", "l1\nl2,"),
+            pair("d", ""),
+            pair("", ""),
+        ];
         assert_eq!(pairs(&Selection::default(), text), expected);
     }
 
@@ -233,7 +284,10 @@ mod tests {
         let text = "id,name,note\n7,\"a,b\",x\n";
         assert_eq!(pairs(&select("id", &[]), text), [pair("7", "\"a,b\",x")]);
         assert_eq!(pairs(&select("id", &["name"]), text), [pair("7", "a,b")]);
-        assert_eq!(pairs(&select("3", &["2", "1"]), "1,2,3\n"), [pair("3", "2,1")]);
+        assert_eq!(
+            pairs(&select("3", &["2", "1"]), "1,2,3\n"),
+            [pair("3", "2,1")]
+        );
         let mut out = Vec::new();
         write(true, b"7", b"\"a,b\",x", &mut out);
         assert_eq!(out, b"7,\"a,b\",x\n");
@@ -243,9 +297,17 @@ mod tests {
     fn malformed_records_are_named_and_the_rest_is_read() {
         let text = b"a,1\nb\"c,2\n\"d\"e,3\nf\n\ng,1,2\nh,4\n\"i,5\nj,6\n";
         let all = read_all(Format::Csv, &Selection::default(), text);
-        let lines: Vec<_> = all.iter().filter_map(|entry| entry.as_ref().err()).map(|(line, _)| *line).collect();
+        let lines: Vec<_> = all
+            .iter()
+            .filter_map(|entry| entry.as_ref().err())
+            .map(|(line, _)| *line)
+            .collect();
         assert_eq!(lines, [2, 3, 4, 5, 6, 8]);
-        let keys: Vec<_> = all.iter().flatten().map(|entry| entry.key.clone()).collect();
+        let keys: Vec<_> = all
+            .iter()
+            .flatten()
+            .map(|entry| entry.key.clone())
+            .collect();
         assert_eq!(keys, [b"a", b"h"]);
     }
 

@@ -24,7 +24,11 @@ pub(super) struct Jsonl<R> {
 
 impl<R: BufRead> Jsonl<R> {
     pub(super) fn new(input: R, selection: &Selection) -> Self {
-        Jsonl { lines: Lines::new(input), buffer: Vec::new(), selection: selection.clone() }
+        Jsonl {
+            lines: Lines::new(input),
+            buffer: Vec::new(),
+            selection: selection.clone(),
+        }
     }
 }
 
@@ -40,7 +44,10 @@ impl<R: BufRead> Reader for Jsonl<R> {
             true => plain(line, entry),
             false => fields(line, &self.selection, entry),
         };
-        read.map(|()| true).map_err(|what| Problem::Malformed { line: entry.line, what })
+        read.map(|()| true).map_err(|what| Problem::Malformed {
+            line: entry.line,
+            what,
+        })
     }
 }
 
@@ -54,8 +61,16 @@ struct Plain {
 }
 
 fn plain(line: &[u8], entry: &mut Entry) -> Result<(), String> {
-    let Plain { key, key_base64, value, value_base64 } = serde_json::from_slice(line).map_err(|e| {
-        format!("{}; an object has the strings `key` and `value`, or choose a field with --key", explain(&e))
+    let Plain {
+        key,
+        key_base64,
+        value,
+        value_base64,
+    } = serde_json::from_slice(line).map_err(|e| {
+        format!(
+            "{}; an object has the strings `key` and `value`, or choose a field with --key",
+            explain(&e)
+        )
     })?;
     entry.key = bytes("key", key, key_base64)?;
     entry.value = bytes("value", value, value_base64)?;
@@ -65,15 +80,23 @@ fn plain(line: &[u8], entry: &mut Entry) -> Result<(), String> {
 fn bytes(name: &str, text: Option<String>, base64: Option<String>) -> Result<Vec<u8>, String> {
     match (text, base64) {
         (Some(text), None) => Ok(text.into_bytes()),
-        (None, Some(base64)) => STANDARD.decode(base64).map_err(|e| format!("`{name}_base64`: {e}")),
+        (None, Some(base64)) => STANDARD
+            .decode(base64)
+            .map_err(|e| format!("`{name}_base64`: {e}")),
         (None, None) => Err(format!("the field `{name}` is missing")),
         (Some(_), Some(_)) => Err(format!("both `{name}` and `{name}_base64` are given")),
     }
 }
 
 fn fields(line: &[u8], selection: &Selection, entry: &mut Entry) -> Result<(), String> {
-    let object: HashMap<String, &RawValue> = serde_json::from_slice(line).map_err(|e| explain(&e))?;
-    let get = |name: &str| object.get(name).map(|raw| raw.get()).ok_or_else(|| format!("the field `{name}` is missing"));
+    let object: HashMap<String, &RawValue> =
+        serde_json::from_slice(line).map_err(|e| explain(&e))?;
+    let get = |name: &str| {
+        object
+            .get(name)
+            .map(|raw| raw.get())
+            .ok_or_else(|| format!("the field `{name}` is missing"))
+    };
     let name = selection.key.as_deref().unwrap_or("key");
     entry.key = text(get(name)?);
     if entry.key.starts_with(b"{") || entry.key.starts_with(b"[") {
@@ -85,7 +108,13 @@ fn fields(line: &[u8], selection: &Selection, entry: &mut Entry) -> Result<(), S
         several => {
             let parts = several
                 .iter()
-                .map(|name| Ok(format!("{}:{}", serde_json::Value::from(name.as_str()), get(name)?)))
+                .map(|name| {
+                    Ok(format!(
+                        "{}:{}",
+                        serde_json::Value::from(name.as_str()),
+                        get(name)?
+                    ))
+                })
                 .collect::<Result<Vec<_>, String>>()?;
             format!("{{{}}}", parts.join(",")).into_bytes()
         }
@@ -95,7 +124,9 @@ fn fields(line: &[u8], selection: &Selection, entry: &mut Entry) -> Result<(), S
 
 /// A string by its text, anything else as JSON.
 fn text(raw: &str) -> Vec<u8> {
-    serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned()).into_bytes()
+    serde_json::from_str::<String>(raw)
+        .unwrap_or_else(|_| raw.to_owned())
+        .into_bytes()
 }
 
 /// What is wrong, with the column; the line in serde's message is always 1.
@@ -125,7 +156,9 @@ pub(super) fn write_field(name: &str, bytes: &[u8], out: &mut Vec<u8>) -> Result
             serde_json::to_writer(out, text).map_err(|e| e.to_string())
         }
         Err(_) => {
-            out.extend_from_slice(format!("\"{name}_base64\":\"{}\"", STANDARD.encode(bytes)).as_bytes());
+            out.extend_from_slice(
+                format!("\"{name}_base64\":\"{}\"", STANDARD.encode(bytes)).as_bytes(),
+            );
             Ok(())
         }
     }
@@ -138,14 +171,21 @@ mod tests {
     use super::*;
 
     fn select(key: &str, value: &[&str]) -> Selection {
-        Selection { key: Some(key.into()), value: value.iter().map(|&name| name.into()).collect(), ..Selection::default() }
+        Selection {
+            key: Some(key.into()),
+            value: value.iter().map(|&name| name.into()).collect(),
+            ..Selection::default()
+        }
     }
 
     fn one(selection: &Selection, text: &str) -> Result<(String, String), String> {
         let all = read_all(Format::Jsonl, selection, text.as_bytes());
         assert_eq!(all.len(), 1);
         match all.into_iter().next() {
-            Some(Ok(entry)) => Ok((String::from_utf8(entry.key).unwrap(), String::from_utf8(entry.value).unwrap())),
+            Some(Ok(entry)) => Ok((
+                String::from_utf8(entry.key).unwrap(),
+                String::from_utf8(entry.value).unwrap(),
+            )),
             Some(Err((line, what))) => Err(format!("{line}: {what}")),
             None => unreachable!("one entry"),
         }
@@ -161,8 +201,14 @@ mod tests {
     #[test]
     fn fields_and_whole_objects() {
         let line = r#"{"id": 7, "name":"a\tb", "tags":["x"]}"#;
-        assert_eq!(one(&select("id", &[]), line).unwrap(), ("7".into(), line.into()));
-        assert_eq!(one(&select("name", &["tags"]), line).unwrap(), ("a\tb".into(), r#"["x"]"#.into()));
+        assert_eq!(
+            one(&select("id", &[]), line).unwrap(),
+            ("7".into(), line.into())
+        );
+        assert_eq!(
+            one(&select("name", &["tags"]), line).unwrap(),
+            ("a\tb".into(), r#"["x"]"#.into())
+        );
         let several = one(&select("id", &["tags", "name"]), line).unwrap().1;
         assert_eq!(several, r#"{"tags":["x"],"name":"a\tb"}"#);
     }
@@ -183,7 +229,10 @@ mod tests {
             (&select("id", &["v"]), r#"{"id":1}"#, "`v` is missing"),
         ] {
             let error = one(selection, &format!("{text}\n")).unwrap_err();
-            assert!(error.starts_with("1: ") && error.contains(expected), "{text}: {error}");
+            assert!(
+                error.starts_with("1: ") && error.contains(expected),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -27,7 +27,11 @@ impl<R: BufRead> Lines<R> {
     /// input. A line that would make `into` longer than [`MAX_LEN`] is passed over.
     pub(super) fn next(&mut self, into: &mut Vec<u8>) -> Result<bool, Problem> {
         let room = (MAX_LEN + 1).saturating_sub(into.len());
-        let read = self.input.by_ref().take(room as u64).read_until(b'\n', into)?;
+        let read = self
+            .input
+            .by_ref()
+            .take(room as u64)
+            .read_until(b'\n', into)?;
         if read == 0 && room > 0 {
             return Ok(false);
         }
@@ -39,7 +43,10 @@ impl<R: BufRead> Lines<R> {
             self.input.skip_until(b'\n')?;
         }
         *into = Vec::new();
-        Err(Problem::Malformed { line: self.number, what: format!("longer than {MAX_LEN} bytes") })
+        Err(Problem::Malformed {
+            line: self.number,
+            what: format!("longer than {MAX_LEN} bytes"),
+        })
     }
 }
 
@@ -69,10 +76,15 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_refused_and_passed_over() {
-        let endless = repeat(b'x').take(MAX_LEN as u64 + 9).chain(b"\nnext\n".as_slice());
+        let endless = repeat(b'x')
+            .take(MAX_LEN as u64 + 9)
+            .chain(b"\nnext\n".as_slice());
         let mut lines = Lines::new(BufReader::new(endless));
         let mut line = Vec::new();
-        assert!(matches!(lines.next(&mut line), Err(Problem::Malformed { line: 1, .. })));
+        assert!(matches!(
+            lines.next(&mut line),
+            Err(Problem::Malformed { line: 1, .. })
+        ));
         assert!(lines.next(&mut line).unwrap());
         assert_eq!(line, b"next\n");
     }

@@ -45,7 +45,10 @@ impl Format {
             })
             .ok_or_else(|| {
                 Failure::usage(
-                    format!("the name `{}` does not say which format it is", file.display()),
+                    format!(
+                        "the name `{}` does not say which format it is",
+                        file.display()
+                    ),
                     "add --format tsv, csv or jsonl",
                 )
             })
@@ -120,7 +123,10 @@ impl Selection {
             Err(_) => Ok(Column::Name(text.clone())),
         };
         let key = self.key.as_ref().map_or(Ok(Column::Number(0)), column)?;
-        Ok((key, self.value.iter().map(column).collect::<Result<_, _>>()?))
+        Ok((
+            key,
+            self.value.iter().map(column).collect::<Result<_, _>>()?,
+        ))
     }
 
     /// Whether a header line is needed.
@@ -147,25 +153,45 @@ impl Chosen {
                 .and_then(|header| header.iter().position(|field| field == name.as_bytes()))
                 .ok_or_else(|| Problem::Columns(format!("the header names no column `{name}`"))),
         };
-        Ok(Chosen { key: number(&key)?, value: value.iter().map(number).collect::<Result<_, _>>()? })
+        Ok(Chosen {
+            key: number(&key)?,
+            value: value.iter().map(number).collect::<Result<_, _>>()?,
+        })
     }
 
     /// The value's columns among `fields`, or what is wrong.
     fn check(&self, fields: usize) -> Result<Vec<usize>, String> {
-        let most = self.value.iter().chain([&self.key]).max().copied().unwrap_or(0);
+        let most = self
+            .value
+            .iter()
+            .chain([&self.key])
+            .max()
+            .copied()
+            .unwrap_or(0);
         if most >= fields {
-            return Err(format!("column {} is missing: there are {fields}", most + 1));
+            return Err(format!(
+                "column {} is missing: there are {fields}",
+                most + 1
+            ));
         }
         if !self.value.is_empty() {
             return Ok(self.value.clone());
         }
         let rest: Vec<usize> = (0..fields).filter(|&column| column != self.key).collect();
-        if rest.is_empty() { Err("there is a key but no value".to_owned()) } else { Ok(rest) }
+        if rest.is_empty() {
+            Err("there is a key but no value".to_owned())
+        } else {
+            Ok(rest)
+        }
     }
 }
 
 /// A reader of `input`.
-pub fn reader<'a>(format: Format, selection: &Selection, input: impl BufRead + 'a) -> Result<Box<dyn Reader + 'a>, Problem> {
+pub fn reader<'a>(
+    format: Format,
+    selection: &Selection,
+    input: impl BufRead + 'a,
+) -> Result<Box<dyn Reader + 'a>, Problem> {
     Ok(match format {
         Format::Tsv => Box::new(tsv::Tsv::new(input, selection)?),
         Format::Csv => Box::new(csv::Csv::new(input, selection)?),
@@ -185,10 +211,19 @@ pub struct Style {
 }
 
 /// Appends an entry as text, its line end included. The error says why it cannot be written so.
-pub fn write(format: Format, style: Style, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+pub fn write(
+    format: Format,
+    style: Style,
+    key: &[u8],
+    value: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
     if style.values_only {
         if value.contains(&b'\n') {
-            return Err("the value has several lines, so that a value a line would not give it back".to_owned());
+            return Err(
+                "the value has several lines, so that a value a line would not give it back"
+                    .to_owned(),
+            );
         }
         out.extend_from_slice(value);
         out.push(b'\n');
@@ -218,7 +253,11 @@ mod tests {
     use proptest::prelude::*;
 
     /// All entries, or the problems of those that are malformed.
-    pub(super) fn read_all(format: Format, selection: &Selection, text: &[u8]) -> Vec<Result<Entry, (u64, String)>> {
+    pub(super) fn read_all(
+        format: Format,
+        selection: &Selection,
+        text: &[u8],
+    ) -> Vec<Result<Entry, (u64, String)>> {
         let mut reader = reader(format, selection, text).expect("columns");
         let mut all = Vec::new();
         loop {
@@ -265,6 +304,9 @@ mod tests {
         assert_eq!(choose("x.ndjson"), Some(Format::Jsonl));
         assert_eq!(choose("-"), None);
         assert_eq!(choose("x.gz"), None);
-        assert_eq!(Format::choose(Some(Format::Csv), Path::new("a.tsv")).ok(), Some(Format::Csv));
+        assert_eq!(
+            Format::choose(Some(Format::Csv), Path::new("a.tsv")).ok(),
+            Some(Format::Csv)
+        );
     }
 }
