@@ -6,8 +6,11 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
+
 use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
+use super::write::Writer;
 use super::{DbInner, Tree};
 use crate::compaction::job::{NewTable, table_path, write_tables};
 use crate::compaction::{
@@ -198,7 +201,7 @@ impl DbInner {
     fn output_run(&self, task: &Task) -> u64 {
         match task.output {
             TargetRun::Join(run) => run,
-            TargetRun::New => self.next_file.fetch_add(1, Ordering::Relaxed),
+            TargetRun::New => self.next_run.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -226,11 +229,8 @@ impl DbInner {
         );
         let tables = write_tables(&mut merged, Retain::new(boundaries, task.bottom), &output)?;
         let written = tables.iter().map(|table| table.summary.len).sum();
-        let installed = self.install_merge(keyspace, task, &tables);
-        if installed.is_err() {
-            self.remove_tables(&tables);
-        }
-        installed?;
+        // As with a flush: after a failure the tables stay for the next open to judge.
+        self.install_merge(keyspace, task, &tables)?;
         self.metrics.add_all(&[
             (Counter::compactions, 1),
             (Counter::compaction_bytes_read, bytes_read),
@@ -278,23 +278,23 @@ impl DbInner {
         }
     }
 
-    /// Freezes every memtable that holds anything and waits until all are flushed.
-    pub(crate) fn flush_all(&self) -> Result<()> {
+    /// Freezes every memtable that holds anything and waits until all are flushed. Writes are held
+    /// off until the guard is dropped.
+    pub(crate) fn flush_all(&self) -> Result<MutexGuard<'_, Writer>> {
         self.check_writable()?;
-        {
-            let mut writer = self.writer.lock();
-            let keyspaces: Vec<_> = writer.keyspaces.values().cloned().collect();
-            for keyspace in keyspaces {
-                if !keyspace.state.load().active.is_empty() {
-                    self.freeze(&mut writer, &keyspace, 0)?;
-                }
+        let mut writer = self.writer.lock();
+        let keyspaces: Vec<_> = writer.keyspaces.values().cloned().collect();
+        for keyspace in keyspaces {
+            if !keyspace.state.load().active.is_empty() {
+                self.freeze(&mut writer, &keyspace, 0)?;
             }
         }
         self.wait_until(|| {
             self.all_keyspaces()
                 .iter()
                 .all(|keyspace| keyspace.state.load().frozen.is_empty())
-        })
+        })?;
+        Ok(writer)
     }
 
     /// Waits for `done`, doing the work itself when there are no threads.
@@ -342,7 +342,7 @@ impl DbInner {
         to: Option<&[u8]>,
     ) -> Result<()> {
         keyspace.check_alive()?;
-        self.flush_all()?;
+        drop(self.flush_all()?);
         self.compactions_paused.fetch_add(1, Ordering::AcqRel);
         let result = self.compact_paused(keyspace, from, to);
         self.compactions_paused.fetch_sub(1, Ordering::AcqRel);

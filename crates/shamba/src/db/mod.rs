@@ -91,6 +91,7 @@ pub(crate) struct DbInner {
     pub(crate) metrics: Metrics,
     pub(crate) visible: AtomicU64,
     pub(crate) next_file: AtomicU64,
+    pub(crate) next_run: AtomicU64,
     pub(crate) pending: Mutex<Vec<Pending>>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) tree: Mutex<Tree>,
@@ -344,7 +345,7 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn flush(&self) -> Result<()> {
-        self.inner().flush_all()
+        self.inner().flush_all().map(drop)
     }
 
     /// Makes every write acknowledged so far durable, whatever durability it was written with

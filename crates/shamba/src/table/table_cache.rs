@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
 use super::reader::Table;
@@ -43,6 +43,11 @@ struct Inner {
 }
 
 impl TableSlot {
+    /// The file's name in the block cache; 0 if it was never opened.
+    pub(crate) fn cache_id(&self) -> u64 {
+        self.0.cache_id.load(Ordering::Relaxed)
+    }
+
     /// The table if it is open, without opening it.
     pub(crate) fn peek(&self) -> Option<Arc<Table>> {
         self.0.table.load_full()
@@ -96,14 +101,20 @@ impl TableCache {
     /// The table of a file, opened if it isn't.
     #[inline]
     pub(crate) fn get(&self, number: u64, slot: &TableSlot) -> Result<Arc<Table>> {
-        if let Some(table) = slot.peek() {
-            // A plain load first: a store by every reader would make the line travel.
-            if !slot.0.used.load(Ordering::Relaxed) {
-                slot.0.used.store(true, Ordering::Relaxed);
-            }
-            return Ok(table);
+        match &*self.load(slot) {
+            Some(table) => Ok(Arc::clone(table)),
+            None => self.open(number, slot),
         }
-        self.open(number, slot)
+    }
+
+    /// The table of a file if it is open, for the time of the guard; costs no reference count.
+    #[inline]
+    pub(crate) fn load(&self, slot: &TableSlot) -> Guard<Option<Arc<Table>>> {
+        // A plain load first: a store by every reader would make the line travel.
+        if !slot.0.used.load(Ordering::Relaxed) {
+            slot.0.used.store(true, Ordering::Relaxed);
+        }
+        slot.0.table.load()
     }
 
     #[cold]
@@ -163,16 +174,13 @@ impl TableCache {
         }
     }
 
-    /// Closes a table whose file is deleted, and drops its blocks from the block cache.
-    pub(crate) fn evict(&self, slot: &TableSlot) {
-        slot.0.table.store(None);
-        let cache_id = slot.0.cache_id.load(Ordering::Relaxed);
+    /// Drops from the block cache what it holds of a file that is deleted, by its name there. The
+    /// file's slot is gone.
+    pub(crate) fn forget(&self, cache_id: u64) {
         if cache_id != 0 {
             self.cache.remove_file(cache_id);
+            self.open.lock().retain(|weak| weak.strong_count() > 0);
         }
-        let mut open = self.open.lock();
-        let gone = Arc::as_ptr(&slot.0);
-        open.retain(|weak| weak.as_ptr() != gone && weak.strong_count() > 0);
     }
 
     /// How many tables are open.
