@@ -25,4 +25,4 @@ pub(crate) use merge::MergeIter;
 pub use picker::{Granularity, MergePolicy};
 pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskKind, pick};
 pub(crate) use retain::{Retain, Verdict};
-pub(crate) use run_iter::RunIter;
+pub(crate) use run_iter::{Files, RunIter};

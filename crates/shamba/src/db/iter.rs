@@ -14,7 +14,7 @@ use super::keyspace::{KeyspaceInner, ReadState};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::budget::{Reservation, Role};
-use crate::compaction::{MergeIter, RunIter};
+use crate::compaction::{Files, MergeIter, RunIter};
 use crate::error::Result;
 use crate::fs::Purpose;
 use crate::memtable::MemtableIter;
@@ -530,7 +530,7 @@ fn sources(db: &DbShared, state: &ReadState, fill_cache: bool) -> (MergeIter<Sou
         .collect();
     for level in state.version.levels() {
         for run in level.runs() {
-            let files = run.files().to_vec();
+            let files = Files::Run(run.clone());
             let run = RunIter::new(db.inner.tables.clone(), files, scan.clone());
             sources.push(Source::Run(Box::new(run)));
         }

@@ -14,8 +14,8 @@ use super::write::Writer;
 use super::{DbInner, Tree};
 use crate::compaction::job::{NewTable, table_path, write_tables};
 use crate::compaction::{
-    Manual, ManualRange, MergeIter, PickerOptions, Retain, RunIter, TargetRun, Task, TaskKind,
-    manual, pick,
+    Files, Manual, ManualRange, MergeIter, PickerOptions, Retain, RunIter, TargetRun, Task,
+    TaskKind, manual, pick,
 };
 use crate::error::{Error, Result};
 use crate::fs::Purpose;
@@ -212,7 +212,13 @@ impl DbInner {
         let children = task
             .inputs
             .iter()
-            .map(|input| RunIter::new(self.tables.clone(), input.files.clone(), scan.clone()))
+            .map(|input| {
+                RunIter::new(
+                    self.tables.clone(),
+                    Files::Some(input.files.clone()),
+                    scan.clone(),
+                )
+            })
             .collect();
         let mut merged = MergeIter::new(children);
         let output = self.output(

@@ -269,10 +269,12 @@ impl DbInner {
                     .inspect_err(|error| self.poison(error))?;
                 let fresh = Target::of(&keyspace);
                 if !fresh.memtable.insert(op.key, tag, op.value) {
-                    log::error!(
-                        "{}: an entry of {size} bytes does not fit an empty memtable",
-                        self.dir.display()
-                    );
+                    let error = Error::ValueTooLarge {
+                        len: op.value.len(),
+                        max: self.max_value(),
+                    };
+                    self.poison(&error);
+                    return Err(error);
                 }
                 target = Some(fresh);
             }
