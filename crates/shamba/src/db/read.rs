@@ -6,6 +6,7 @@
 //! state again and starts over if it changed. A caller's snapshot is registered and needs no such
 //! care.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arc_swap::Guard;
@@ -103,10 +104,11 @@ impl DbInner {
             }
         }
         let lookup = Lookup::new(key, seq, self.options.hash_sharing);
+        let weight = sample_weight();
         for level in state.version.levels() {
             for run in level.runs() {
                 let Some(file) = run.find(key) else { continue };
-                if let Some(found) = self.find_in_table(file, &lookup, stats)? {
+                if let Some(found) = self.find_in_table(file, &lookup, weight, stats)? {
                     return Ok(Some(found));
                 }
             }
@@ -118,6 +120,7 @@ impl DbInner {
         &self,
         file: &FileMeta,
         lookup: &Lookup<'_>,
+        weight: u64,
         stats: &mut LookupStats,
     ) -> Result<Option<Found>> {
         let limit = file.stats.module_limit();
@@ -128,8 +131,10 @@ impl DbInner {
                 .get(file.number, &file.slot)?
                 .get(lookup, limit, stats)?,
         };
-        file.stats
-            .record(matches!(outcome, TableGet::Found { .. }), 0);
+        if weight > 0 {
+            let found = matches!(outcome, TableGet::Found { .. });
+            file.stats.record(found, weight);
+        }
         Ok(match outcome {
             TableGet::Found { tag, value } if tag.kind() == Some(EntryKind::Put) => {
                 Some(found_in_table(value))
@@ -161,6 +166,25 @@ impl DbInner {
             ),
         ]);
     }
+}
+
+/// Of so many lookups of a thread, one is counted in the statistics of the files it asks.
+const SAMPLE: u64 = 8;
+
+/// What the next lookup of this thread weighs in the files' statistics: mostly nothing.
+fn sample_weight() -> u64 {
+    thread_local! {
+        static LOOKUPS: Cell<u64> = const { Cell::new(0) };
+    }
+    LOOKUPS.with(|lookups| {
+        let number = lookups.get();
+        lookups.set(number.wrapping_add(1));
+        if number.is_multiple_of(SAMPLE) {
+            SAMPLE
+        } else {
+            0
+        }
+    })
 }
 
 fn found_in_table(value: TableValue) -> Found {

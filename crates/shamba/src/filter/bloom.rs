@@ -16,16 +16,18 @@ pub(super) fn add(block: &mut [u8], hash: u64, hashes: u8) {
     }
 }
 
-/// Whether all bits of a hash are set.
+/// Whether all bits of a hash are set. All are looked at, without stopping at the first that is
+/// not: loads that do not wait for each other take the time of one.
 #[inline]
 pub(super) fn may_contain(block: &[u8], hash: u64, hashes: u8) -> bool {
     let bits = block.len() as u64 * 8;
     let mut h = hash;
-    (0..hashes).all(|_| {
+    let mut all = 1;
+    for _ in 0..hashes {
         h = h.wrapping_mul(STEP);
         let at = fast_range(h, bits);
-        block
-            .get((at / 8) as usize)
-            .is_none_or(|byte| byte >> (at % 8) & 1 == 1)
-    })
+        let byte = block.get((at / 8) as usize).copied().unwrap_or(u8::MAX);
+        all &= byte >> (at % 8);
+    }
+    all & 1 == 1
 }

@@ -1,9 +1,10 @@
 //! What lookups have seen of a file. Hints only: losing them changes no answer.
 //!
-//! All counters are relaxed atomics. Only the read path increments, only maintenance decays and
-//! sets limits.
+//! All counters are relaxed atomics. Only the read path increments them, and for a sample of the
+//! lookups, each with its weight: readers on different cores would otherwise pass the line to and
+//! fro at every lookup.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// The module limit that lets a lookup probe every module a filter has.
 pub(crate) const ALL_MODULES: u8 = u8::MAX;
@@ -13,7 +14,6 @@ pub(crate) const ALL_MODULES: u8 = u8::MAX;
 pub(crate) struct FileStats {
     probes: AtomicU64,
     positives: AtomicU64,
-    last_access: AtomicU32,
     module_limit: AtomicU8,
 }
 
@@ -22,7 +22,6 @@ impl Default for FileStats {
         FileStats {
             probes: AtomicU64::new(0),
             positives: AtomicU64::new(0),
-            last_access: AtomicU32::new(0),
             module_limit: AtomicU8::new(ALL_MODULES),
         }
     }
@@ -38,16 +37,12 @@ impl FileStats {
         }
     }
 
-    /// Counts a lookup that asked this file, at a time in the database's own epochs.
+    /// Counts `weight` lookups that asked this file.
     #[inline]
-    pub(crate) fn record(&self, positive: bool, epoch: u32) {
-        self.probes.fetch_add(1, Relaxed);
+    pub(crate) fn record(&self, positive: bool, weight: u64) {
+        self.probes.fetch_add(weight, Relaxed);
         if positive {
-            self.positives.fetch_add(1, Relaxed);
-        }
-        // Storing only on change keeps the line shared between readers of a hot file.
-        if self.last_access.load(Relaxed) != epoch {
-            self.last_access.store(epoch, Relaxed);
+            self.positives.fetch_add(weight, Relaxed);
         }
     }
 
@@ -61,12 +56,6 @@ impl FileStats {
         self.positives.load(Relaxed)
     }
 
-    /// The epoch of the last lookup.
-    #[cfg(test)]
-    pub(crate) fn last_access(&self) -> u32 {
-        self.last_access.load(Relaxed)
-    }
-
     /// How many modules a lookup probes without asking.
     #[inline]
     pub(crate) fn module_limit(&self) -> u8 {
@@ -78,15 +67,6 @@ impl FileStats {
     pub(crate) fn set_module_limit(&self, limit: u8) {
         self.module_limit.store(limit, Relaxed);
     }
-
-    /// Halves both counters `shift` times. A lookup counted meanwhile may be lost.
-    #[cfg(test)]
-    pub(crate) fn decay(&self, shift: u32) {
-        for counter in [&self.probes, &self.positives] {
-            let aged = counter.load(Relaxed).checked_shr(shift).unwrap_or(0);
-            counter.store(aged, Relaxed);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -94,17 +74,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_decay_and_limits_are_kept() {
+    fn lookups_count_by_their_weight() {
         let stats = FileStats::with_counts(7, 2);
         assert_eq!(stats.module_limit(), ALL_MODULES);
-        stats.record(true, 9);
-        stats.record(false, 9);
-        assert_eq!((stats.probes(), stats.positives()), (9, 3));
-        assert_eq!(stats.last_access(), 9);
-        stats.decay(1);
-        assert_eq!((stats.probes(), stats.positives()), (4, 1));
-        stats.decay(64);
-        assert_eq!((stats.probes(), stats.positives()), (0, 0));
+        stats.record(true, 8);
+        stats.record(false, 8);
+        assert_eq!((stats.probes(), stats.positives()), (23, 10));
         stats.set_module_limit(1);
         assert_eq!(stats.module_limit(), 1);
     }
