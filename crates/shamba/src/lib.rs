@@ -30,4 +30,17 @@ mod table;
 mod version;
 mod wal;
 
+pub use budget::{MemoryStats, Role};
+pub use cache::{CacheStats, KindStats, MemoryBudget, MemoryUsage};
+pub use compaction::{Granularity, MergePolicy};
+pub use db::{
+    Db, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelStatistics, Snapshot, Statistics,
+    Value, VerifySummary, WriteBatch,
+};
 pub use error::{Error, Result};
+pub use metrics::Counters;
+pub use options::{
+    Compression, Durability, FilterFamily, FilterOptions, KeyspaceOptions, MIN_MEMORY, Options,
+    WriteOptions,
+};
+pub use wal::RecoveryMode;

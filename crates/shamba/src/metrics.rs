@@ -128,7 +128,9 @@ fn shard_of_thread() -> usize {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
-        Metrics { shards: std::array::from_fn(|_| Shard(std::array::from_fn(|_| AtomicU64::new(0)))) }
+        Metrics {
+            shards: std::array::from_fn(|_| Shard(std::array::from_fn(|_| AtomicU64::new(0)))),
+        }
     }
 
     /// Adds to one counter.
@@ -140,7 +142,9 @@ impl Metrics {
     /// Adds to several counters; zeros cost nothing.
     #[inline]
     pub(crate) fn add_all(&self, adds: &[(Counter, u64)]) {
-        let Some(shard) = self.shards.get(shard_of_thread()) else { return };
+        let Some(shard) = self.shards.get(shard_of_thread()) else {
+            return;
+        };
         for &(counter, n) in adds {
             if n != 0
                 && let Some(cell) = shard.0.get(counter as usize)
@@ -151,7 +155,11 @@ impl Metrics {
     }
 
     fn sum(&self, counter: Counter) -> u64 {
-        self.shards.iter().filter_map(|shard| shard.0.get(counter as usize)).map(|cell| cell.load(Relaxed)).sum()
+        self.shards
+            .iter()
+            .filter_map(|shard| shard.0.get(counter as usize))
+            .map(|cell| cell.load(Relaxed))
+            .sum()
     }
 }
 

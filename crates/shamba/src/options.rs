@@ -11,12 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cache::MemoryBudget;
-use crate::compaction::picker::MergePolicy;
+use crate::compaction::MergePolicy;
 use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::filter::plan::Family;
+use crate::filter::{Family, FilterOptions as FilterWish, Layout};
 use crate::fs::{Fs, OsFs};
-use crate::table::format::Compression as TableCompression;
+use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
 
 /// The smallest memory budget accepted, in bytes.
@@ -75,7 +75,11 @@ pub struct FilterOptions {
 
 impl Default for FilterOptions {
     fn default() -> Self {
-        FilterOptions { family: FilterFamily::Bloom, bits_per_key: 10.0, partitioned: true }
+        FilterOptions {
+            family: FilterFamily::Bloom,
+            bits_per_key: 10.0,
+            partitioned: true,
+        }
     }
 }
 
@@ -138,22 +142,43 @@ impl KeyspaceOptions {
     /// # Errors
     /// [`Error::InvalidOption`] with the option's name and the allowed values.
     pub fn validate(&self) -> Result<()> {
-        fn range<T: PartialOrd + std::fmt::Display>(name: &'static str, value: T, min: T, max: T) -> Result<()> {
+        fn range<T: PartialOrd + std::fmt::Display>(
+            name: &'static str,
+            value: T,
+            min: T,
+            max: T,
+        ) -> Result<()> {
             if value >= min && value <= max {
                 return Ok(());
             }
-            Err(Error::option(name, format!("{value} is not between {min} and {max}")))
+            Err(Error::option(
+                name,
+                format!("{value} is not between {min} and {max}"),
+            ))
         }
         range("size_ratio", self.size_ratio, 2, 1000)?;
         range("write_buffer", self.write_buffer, 4 << 10, 2 << 30)?;
         range("level0_runs", self.level0_runs, 1, 1000)?;
-        range("level0_slowdown", self.level0_slowdown, self.level0_runs, u32::MAX)?;
-        range("level0_stall", self.level0_stall, self.level0_slowdown.saturating_add(1), u32::MAX)?;
+        range(
+            "level0_slowdown",
+            self.level0_slowdown,
+            self.level0_runs,
+            u32::MAX,
+        )?;
+        range(
+            "level0_stall",
+            self.level0_stall,
+            self.level0_slowdown.saturating_add(1),
+            u32::MAX,
+        )?;
         range("target_file", self.target_file, 4 << 10, 1 << 40)?;
         range("restart_interval", self.restart_interval, 1, 1024)?;
         range("filter.bits_per_key", self.filter.bits_per_key, 0.0, 64.0)?;
         if self.compression.is_empty() {
-            return Err(Error::option("compression", "at least one entry is needed, for level 0"));
+            return Err(Error::option(
+                "compression",
+                "at least one entry is needed, for level 0",
+            ));
         }
         for compression in &self.compression {
             if let Compression::Zstd(level) = compression {
@@ -173,11 +198,20 @@ impl KeyspaceOptions {
         }
     }
 
-    /// The filter family as tables know it.
-    pub(crate) fn filter_family(&self) -> Family {
-        match self.filter.family {
-            FilterFamily::Bloom => Family::Bloom,
-            FilterFamily::BlockedBloom => Family::Blocked,
+    /// The filter options as the planner takes them.
+    pub(crate) fn filter_wish(&self) -> FilterWish {
+        FilterWish {
+            family: match self.filter.family {
+                FilterFamily::Bloom => Family::Bloom,
+                FilterFamily::BlockedBloom => Family::Blocked,
+            },
+            bits_per_key: self.filter.bits_per_key,
+            modules: 1,
+            layout: if self.filter.partitioned {
+                Layout::Partitioned
+            } else {
+                Layout::Whole
+            },
         }
     }
 }
@@ -334,21 +368,35 @@ impl Options {
     /// [`Error::InvalidOption`] with the option's name and the allowed values.
     pub fn validate(&self) -> Result<()> {
         if self.background_threads > 64 {
-            return Err(Error::option("background_threads", format!("{} is not between 0 and 64", self.background_threads)));
+            return Err(Error::option(
+                "background_threads",
+                format!("{} is not between 0 and 64", self.background_threads),
+            ));
         }
         if self.max_open_files < 16 {
-            return Err(Error::option("max_open_files", format!("{} is below 16", self.max_open_files)));
+            return Err(Error::option(
+                "max_open_files",
+                format!("{} is below 16", self.max_open_files),
+            ));
         }
         if self.max_wal_bytes < 64 << 10 {
-            return Err(Error::option("max_wal_bytes", format!("{} is below 64 KiB", self.max_wal_bytes)));
+            return Err(Error::option(
+                "max_wal_bytes",
+                format!("{} is below 64 KiB", self.max_wal_bytes),
+            ));
         }
         if self.memory.limit() < MIN_MEMORY {
             return Err(Error::option(
                 "memory",
-                format!("a budget of {} bytes is below the least of {MIN_MEMORY}", self.memory.limit()),
+                format!(
+                    "a budget of {} bytes is below the least of {MIN_MEMORY}",
+                    self.memory.limit()
+                ),
             ));
         }
-        self.keyspace_options.values().try_for_each(KeyspaceOptions::validate)?;
+        self.keyspace_options
+            .values()
+            .try_for_each(KeyspaceOptions::validate)?;
         self.default_keyspace.validate()
     }
 
@@ -374,6 +422,8 @@ impl WriteOptions {
     /// A write that is on storage before it is acknowledged.
     #[must_use]
     pub fn synced() -> Self {
-        WriteOptions { durability: Some(Durability::Synced) }
+        WriteOptions {
+            durability: Some(Durability::Synced),
+        }
     }
 }

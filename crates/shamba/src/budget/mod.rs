@@ -1,1 +1,422 @@
-//! budget
+//! One bound over all the memory the engine uses, with accounts by role.
+//!
+//! A [`Budget`] is shared by everything that holds memory: memtables, the block cache, table
+//! handles, iterators, compaction and I/O buffers, possibly of several databases. Memory is
+//! reserved before it is allocated, and the [`Reservation`] lives next to it: dropping it gives the
+//! bytes back. Reserving is lock-free while there is room. When there is none, the registered
+//! [`Reclaim`]ers (the block cache first of all) are asked to free some; then optional memory is
+//! refused ([`Budget::try_reserve`]), and essential memory exceeds the limit, which is recorded as
+//! overdraft ([`Budget::reserve`]).
+//!
+//! Thread-safe. A caller must hold no lock that a reclaimer takes (cache shards, the I/O pool),
+//! except with [`Budget::try_reserve_now`], which never asks reclaimers.
+
+mod container;
+mod ledger;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+
+use ledger::Ledger;
+use parking_lot::RwLock;
+
+pub(crate) use container::container_memory;
+
+/// What memory is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Role {
+    /// Entries written and not yet flushed to tables.
+    Memtable,
+    /// Cached data blocks.
+    Data,
+    /// Cached index blocks.
+    Index,
+    /// Cached blocks of filter module 0.
+    FilterFirst,
+    /// Cached blocks of filter modules 1 and up.
+    FilterRest,
+    /// Open tables: handles, properties, top-level indexes.
+    Tables,
+    /// Iterators and the blocks they hold.
+    Iterators,
+    /// Compaction and flush: input and output buffers, digests.
+    Compaction,
+    /// Buffers of the write-ahead log.
+    Wal,
+    /// Scratch buffers that pages are read into.
+    IoBuffers,
+}
+
+impl Role {
+    /// Every role, in the order of declaration.
+    pub const ALL: [Role; 10] = [
+        Role::Memtable,
+        Role::Data,
+        Role::Index,
+        Role::FilterFirst,
+        Role::FilterRest,
+        Role::Tables,
+        Role::Iterators,
+        Role::Compaction,
+        Role::Wal,
+        Role::IoBuffers,
+    ];
+
+    /// The role's name in statistics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Memtable => "memtable",
+            Role::Data => "data",
+            Role::Index => "index",
+            Role::FilterFirst => "filter_first",
+            Role::FilterRest => "filter_rest",
+            Role::Tables => "tables",
+            Role::Iterators => "iterators",
+            Role::Compaction => "compaction",
+            Role::Wal => "wal",
+            Role::IoBuffers => "io_buffers",
+        }
+    }
+}
+
+/// Memory against its budget at one moment, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// The most that may be used.
+    pub limit: u64,
+    /// Used now.
+    pub used: u64,
+    /// The most ever used at once.
+    pub peak: u64,
+    /// The most ever used above the limit.
+    pub overdraft: u64,
+    /// Used now, by role.
+    pub by_role: Vec<(Role, u64)>,
+}
+
+/// Holds memory that it can free on demand.
+pub(crate) trait Reclaim: Send + Sync {
+    /// Frees about `bytes` bytes of reservations, and says how many it freed (0: nothing can be
+    /// freed now). Must not reserve from the budget.
+    fn reclaim(&self, bytes: u64) -> u64;
+}
+
+/// A bound on memory and the accounts under it.
+pub(crate) struct Budget {
+    ledger: Ledger<AtomicU64>,
+    reclaimers: RwLock<Vec<Weak<dyn Reclaim>>>,
+}
+
+impl Budget {
+    /// A budget of `limit` bytes, all of it free.
+    pub(crate) fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Budget {
+            ledger: Ledger::new(limit),
+            reclaimers: RwLock::new(Vec::new()),
+        })
+    }
+
+    /// Adds one who can free memory; reclaimers are asked in the order in which they came.
+    pub(crate) fn add_reclaimer(&self, reclaimer: Weak<dyn Reclaim>) {
+        let mut reclaimers = self.reclaimers.write();
+        reclaimers.retain(|known| known.strong_count() > 0);
+        reclaimers.push(reclaimer);
+    }
+
+    /// Reserves optional memory: never exceeds the limit; `None` when reclaimers cannot free
+    /// enough.
+    pub(crate) fn try_reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Option<Reservation> {
+        self.try_take(role, bytes)
+            .then(|| self.reservation(role, bytes))
+    }
+
+    /// [`Self::try_reserve`] without asking reclaimers.
+    pub(crate) fn try_reserve_now(self: &Arc<Self>, role: Role, bytes: u64) -> Option<Reservation> {
+        self.ledger.try_take(role, bytes).ok()?;
+        Some(self.reservation(role, bytes))
+    }
+
+    /// Reserves essential memory: what reclaimers cannot free goes over the limit and is recorded
+    /// as overdraft.
+    pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
+        self.take(role, bytes);
+        self.reservation(role, bytes)
+    }
+
+    /// Sets the limit; when it is below the present use, reclaimers free what they can.
+    pub(crate) fn set_limit(&self, limit: u64) {
+        self.ledger.set_limit(limit);
+        loop {
+            let over = self.used().saturating_sub(limit);
+            if over == 0 || self.reclaim(over) == 0 {
+                break;
+            }
+        }
+        self.ledger.note_overdraft();
+    }
+
+    /// The limit in bytes.
+    pub(crate) fn limit(&self) -> u64 {
+        self.ledger.limit()
+    }
+
+    /// Bytes reserved now.
+    pub(crate) fn used(&self) -> u64 {
+        self.ledger.used()
+    }
+
+    /// Bytes reserved now for one role.
+    pub(crate) fn used_by(&self, role: Role) -> u64 {
+        self.ledger.used_by(role)
+    }
+
+    /// The most bytes ever reserved at once.
+    pub(crate) fn peak(&self) -> u64 {
+        self.ledger.peak()
+    }
+
+    /// The most bytes ever reserved above the limit.
+    pub(crate) fn overdraft(&self) -> u64 {
+        self.ledger.overdraft()
+    }
+
+    /// All accounts. Those of roles are read one by one, so under concurrent use their sum may
+    /// differ from the total.
+    pub(crate) fn stats(&self) -> MemoryStats {
+        MemoryStats {
+            limit: self.limit(),
+            by_role: Role::ALL
+                .into_iter()
+                .map(|role| (role, self.used_by(role)))
+                .collect(),
+            used: self.used(),
+            peak: self.peak(),
+            overdraft: self.overdraft(),
+        }
+    }
+
+    fn reservation(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
+        Reservation {
+            budget: Arc::clone(self),
+            role,
+            bytes,
+        }
+    }
+
+    fn try_take(&self, role: Role, bytes: u64) -> bool {
+        loop {
+            match self.ledger.try_take(role, bytes) {
+                Ok(()) => return true,
+                // What was freed may be taken by others first; asking again goes on only while
+                // something is being freed.
+                Err(short) => {
+                    if bytes > self.limit() || self.reclaim(short) == 0 {
+                        return self.ledger.try_take(role, bytes).is_ok();
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&self, role: Role, bytes: u64) {
+        while let Err(short) = self.ledger.try_take(role, bytes) {
+            if self.reclaim(short) == 0 {
+                return self.ledger.take(role, bytes);
+            }
+        }
+    }
+
+    fn reclaim(&self, bytes: u64) -> u64 {
+        let mut freed = 0;
+        for reclaimer in self.reclaimers.read().iter() {
+            if freed >= bytes {
+                break;
+            }
+            if let Some(reclaimer) = reclaimer.upgrade() {
+                freed += reclaimer.reclaim(bytes - freed);
+            }
+        }
+        freed
+    }
+}
+
+impl std::fmt::Debug for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.ledger.fmt(f)
+    }
+}
+
+/// Bytes taken from a budget, given back on drop.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    budget: Arc<Budget>,
+    role: Role,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// The bytes reserved.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The budget they were taken from.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// Takes more bytes as [`Budget::try_reserve`] does; false, and nothing changes, when they do
+    /// not fit.
+    pub(crate) fn try_grow(&mut self, bytes: u64) -> bool {
+        let taken = self.budget.try_take(self.role, bytes);
+        if taken {
+            self.bytes += bytes;
+        }
+        taken
+    }
+
+    /// Takes more bytes as [`Budget::reserve`] does.
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        self.budget.take(self.role, bytes);
+        self.bytes += bytes;
+    }
+
+    /// Gives bytes back, at most all of them.
+    pub(crate) fn shrink(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.budget.ledger.release(self.role, bytes);
+    }
+
+    /// Grows (as essential memory) or shrinks to `bytes`.
+    pub(crate) fn resize(&mut self, bytes: u64) {
+        if bytes > self.bytes {
+            self.grow(bytes - self.bytes);
+        } else {
+            self.shrink(self.bytes - bytes);
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.ledger.release(self.role, self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+
+    /// Frees reservations of 10 bytes, one at a time.
+    struct Hoard(Mutex<Vec<Reservation>>);
+
+    impl Reclaim for Hoard {
+        fn reclaim(&self, bytes: u64) -> u64 {
+            assert!(bytes > 0);
+            self.0.lock().pop().map_or(0, |freed| freed.bytes())
+        }
+    }
+
+    fn hoard(budget: &Arc<Budget>, count: usize) -> Arc<Hoard> {
+        let held = (0..count)
+            .map(|_| budget.try_reserve(Role::Data, 10).unwrap())
+            .collect();
+        let hoard = Arc::new(Hoard(Mutex::new(held)));
+        budget.add_reclaimer(Arc::downgrade(&(Arc::clone(&hoard) as Arc<dyn Reclaim>)));
+        hoard
+    }
+
+    #[test]
+    fn roles_are_listed_in_order_with_their_own_names() {
+        for (i, role) in Role::ALL.into_iter().enumerate() {
+            assert_eq!(role as usize, i);
+        }
+        let mut names = Role::ALL.map(Role::name).to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Role::ALL.len());
+    }
+
+    #[test]
+    fn optional_memory_stops_at_the_limit() {
+        let budget = Budget::new(100);
+        let mut a = budget.try_reserve(Role::Data, 60).unwrap();
+        assert!(budget.try_reserve(Role::Index, 41).is_none());
+        let b = budget.try_reserve(Role::Index, 40).unwrap();
+        assert!(!a.try_grow(1));
+        assert!(budget.try_reserve(Role::Index, u64::MAX).is_none());
+        a.shrink(10);
+        assert!(a.try_grow(5));
+        assert_eq!(a.bytes(), 55);
+        assert_eq!((budget.used(), budget.peak()), (95, 100));
+        let stats = budget.stats();
+        assert_eq!(stats.by_role[Role::Data as usize], (Role::Data, 55));
+        assert_eq!(stats.by_role[Role::Index as usize], (Role::Index, 40));
+        drop((a, b));
+        assert_eq!((budget.used(), budget.overdraft()), (0, 0));
+    }
+
+    #[test]
+    fn essential_memory_reclaims_first_and_counts_the_rest() {
+        let budget = Budget::new(100);
+        let _hoard = hoard(&budget, 5);
+        let mut a = budget.reserve(Role::Memtable, 90);
+        assert_eq!((budget.used(), budget.used_by(Role::Data)), (100, 10));
+        assert_eq!(budget.overdraft(), 0);
+        a.resize(130);
+        assert_eq!((budget.used(), budget.overdraft()), (130, 30));
+        a.resize(20);
+        assert_eq!((budget.used(), budget.overdraft()), (20, 30));
+    }
+
+    #[test]
+    fn optional_memory_is_reclaimed_from_others() {
+        let budget = Budget::new(100);
+        let hoard = hoard(&budget, 10);
+        assert!(budget.try_reserve_now(Role::Index, 1).is_none());
+        assert!(budget.try_reserve(Role::Index, 101).is_none());
+        assert_eq!(budget.used(), 100, "a hopeless request frees nothing");
+        let _held = budget.try_reserve(Role::Index, 95).unwrap();
+        assert_eq!(hoard.0.lock().len(), 0);
+        assert!(budget.try_reserve(Role::Index, 6).is_none());
+        assert_eq!(budget.peak(), 100);
+    }
+
+    #[test]
+    fn a_lowered_limit_frees_what_it_can() {
+        let budget = Budget::new(100);
+        let hoard = hoard(&budget, 6);
+        let _held = budget.reserve(Role::Wal, 40);
+        budget.set_limit(70);
+        assert_eq!((budget.used(), budget.overdraft()), (70, 0));
+        drop(hoard);
+        budget.set_limit(30);
+        assert_eq!((budget.used(), budget.overdraft()), (40, 10));
+    }
+
+    #[test]
+    fn threads_never_pass_the_limit_together() {
+        let budget = Budget::new(1000);
+        std::thread::scope(|scope| {
+            for i in 0..4u64 {
+                let budget = &budget;
+                scope.spawn(move || {
+                    for round in 0..5000u64 {
+                        let bytes = (round * 7 + i * 131) % 500;
+                        let held = budget.try_reserve(Role::ALL[i as usize], bytes);
+                        assert!(budget.used() <= 1000);
+                        drop(held);
+                    }
+                });
+            }
+        });
+        assert_eq!((budget.used(), budget.overdraft()), (0, 0));
+        assert!(budget.peak() <= 1000);
+    }
+}

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::retain::{Retain, Verdict};
+use super::{Retain, Verdict};
+use crate::base::checksum::checksum;
 use crate::base::iter::InternalIterator;
 use crate::base::key::EntryKind;
 use crate::budget::{Budget, Role};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
-use crate::table::builder::{TableBuildOptions, TableBuilder, TableSummary};
+use crate::table::{TableBuildOptions, TableBuilder, TableSummary, table_name};
 
 /// Where and how output tables are written.
 pub(crate) struct Output<'a> {
@@ -39,7 +40,7 @@ pub(crate) struct NewTable {
 
 /// The path of a table file.
 pub(crate) fn table_path(dir: &Path, number: u64) -> PathBuf {
-    dir.join(format!("{number:06}.sst"))
+    dir.join(table_name(number))
 }
 
 /// Writes what `retain` keeps of `entries` (from the first) into tables. On error the tables
@@ -87,7 +88,9 @@ fn run<I: InternalIterator>(
         }
         let shadowed_before = retain.shadowed;
         if let Verdict::Keep(tag) = retain.judge(entries.key(), entries.tag()) {
-            let full = current.as_ref().is_some_and(|c| c.builder.estimated_len() >= output.target_file);
+            let full = current
+                .as_ref()
+                .is_some_and(|c| c.builder.estimated_len() >= output.target_file);
             if full && last_key != entries.key() {
                 finish(current.take(), shadowed_before, output, done)?;
             }
@@ -99,7 +102,11 @@ fn run<I: InternalIterator>(
                     last_key.clear();
                     last_key.extend_from_slice(entries.key());
                 }
-                let value = if tag.kind() == Some(EntryKind::Delete) { &[] } else { entries.value() };
+                let value = if tag.kind() == Some(EntryKind::Delete) {
+                    &[]
+                } else {
+                    entries.value()
+                };
                 if let Err(error) = current.builder.add(entries.key(), tag, value) {
                     let number = current.number;
                     let _ = output.fs.remove(&table_path(output.dir, number));
@@ -117,18 +124,46 @@ fn run<I: InternalIterator>(
 fn begin(output: &Output<'_>, shadowed_before: u64) -> Result<Current> {
     let number = output.next_file.fetch_add(1, Ordering::Relaxed);
     let path = table_path(output.dir, number);
-    let file = output.fs.create(&path, Access::Direct).map_err(|e| Error::io("create", &path, e))?;
+    let file = output
+        .fs
+        .create(&path, Access::Direct)
+        .map_err(|e| Error::io("create", &path, e))?;
     let memory = output.budget.reserve(Role::Compaction, 0);
-    let builder = TableBuilder::new(file, path, output.options.clone(), memory)?;
-    Ok(Current { number, builder, shadowed_before })
+    // Different in each table, so that a block of one is not taken for another's.
+    let salt = checksum(0, &number.to_le_bytes());
+    let builder = TableBuilder::new(
+        file,
+        path,
+        TableBuildOptions {
+            salt,
+            ..output.options.clone()
+        },
+        memory,
+    );
+    Ok(Current {
+        number,
+        builder,
+        shadowed_before,
+    })
 }
 
-fn finish(current: Option<Current>, shadowed: u64, output: &Output<'_>, done: &mut Vec<NewTable>) -> Result<()> {
-    let Some(current) = current else { return Ok(()) };
+fn finish(
+    current: Option<Current>,
+    shadowed: u64,
+    output: &Output<'_>,
+    done: &mut Vec<NewTable>,
+) -> Result<()> {
+    let Some(current) = current else {
+        return Ok(());
+    };
     let number = current.number;
     match current.builder.finish() {
         Ok(summary) => {
-            done.push(NewTable { number, summary, garbage: shadowed.saturating_sub(current.shadowed_before) });
+            done.push(NewTable {
+                number,
+                summary,
+                garbage: shadowed.saturating_sub(current.shadowed_before),
+            });
             Ok(())
         }
         Err(error) => {

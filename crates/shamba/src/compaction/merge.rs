@@ -27,7 +27,11 @@ pub(crate) struct MergeIter<I> {
 impl<I: InternalIterator> MergeIter<I> {
     pub(crate) fn new(children: Vec<I>) -> Self {
         let heap = Vec::with_capacity(children.len());
-        MergeIter { children, heap, direction: Direction::Forward }
+        MergeIter {
+            children,
+            heap,
+            direction: Direction::Forward,
+        }
     }
 
     /// The number of the child the present entry comes from.
@@ -41,22 +45,32 @@ impl<I: InternalIterator> MergeIter<I> {
 
     /// Whether child `a` comes before child `b` in the present direction.
     fn before(&self, a: usize, b: usize) -> bool {
-        let (Some(x), Some(y)) = (self.children.get(a), self.children.get(b)) else { return false };
+        let (Some(x), Some(y)) = (self.children.get(a), self.children.get(b)) else {
+            return false;
+        };
         let order = compare(x.key(), x.tag(), y.key(), y.tag());
-        let order = if self.direction == Direction::Forward { order } else { order.reverse() };
+        let order = if self.direction == Direction::Forward {
+            order
+        } else {
+            order.reverse()
+        };
         order.then(a.cmp(&b)) == Ordering::Less
     }
 
     fn sift_down(&mut self, mut at: usize) {
         loop {
             let left = 2 * at + 1;
-            let Some(&l) = self.heap.get(left) else { return };
+            let Some(&l) = self.heap.get(left) else {
+                return;
+            };
             let smallest = match self.heap.get(left + 1) {
                 Some(&r) if self.before(r, l) => left + 1,
                 _ => left,
             };
             match (self.heap.get(smallest), self.heap.get(at)) {
-                (Some(&child), Some(&parent)) if self.before(child, parent) => self.heap.swap(smallest, at),
+                (Some(&child), Some(&parent)) if self.before(child, parent) => {
+                    self.heap.swap(smallest, at)
+                }
                 _ => return,
             }
             at = smallest;
@@ -65,7 +79,12 @@ impl<I: InternalIterator> MergeIter<I> {
 
     fn rebuild(&mut self) {
         self.heap.clear();
-        let valid = self.children.iter().enumerate().filter(|(_, child)| child.valid()).map(|(i, _)| i);
+        let valid = self
+            .children
+            .iter()
+            .enumerate()
+            .filter(|(_, child)| child.valid())
+            .map(|(i, _)| i);
         self.heap.extend(valid);
         for at in (0..self.heap.len() / 2).rev() {
             self.sift_down(at);
@@ -73,7 +92,11 @@ impl<I: InternalIterator> MergeIter<I> {
     }
 
     /// Applies a positioning call to every child, then orders them.
-    fn position(&mut self, direction: Direction, mut call: impl FnMut(&mut I) -> Result<()>) -> Result<()> {
+    fn position(
+        &mut self,
+        direction: Direction,
+        mut call: impl FnMut(&mut I) -> Result<()>,
+    ) -> Result<()> {
         self.direction = direction;
         self.heap.clear();
         for child in &mut self.children {
@@ -85,8 +108,12 @@ impl<I: InternalIterator> MergeIter<I> {
 
     /// Moves the present child by `step` and restores the order.
     fn advance(&mut self, step: impl FnOnce(&mut I) -> Result<()>) -> Result<()> {
-        let Some(&top) = self.heap.first() else { return Ok(()) };
-        let Some(child) = self.children.get_mut(top) else { return Ok(()) };
+        let Some(&top) = self.heap.first() else {
+            return Ok(());
+        };
+        let Some(child) = self.children.get_mut(top) else {
+            return Ok(());
+        };
         if let Err(error) = step(child) {
             self.heap.clear();
             return Err(error);
@@ -101,7 +128,9 @@ impl<I: InternalIterator> MergeIter<I> {
     /// Turns around: every child but the present one is placed on the other side of the present
     /// entry.
     fn turn(&mut self, direction: Direction) -> Result<()> {
-        let Some(top) = self.source() else { return Ok(()) };
+        let Some(top) = self.source() else {
+            return Ok(());
+        };
         let (key, tag) = match self.current() {
             Some(child) => (child.key().to_vec(), child.tag()),
             None => return Ok(()),
@@ -188,7 +217,8 @@ mod tests {
             Ok(())
         }
         fn lower(&self, key: &[u8], tag: Tag) -> usize {
-            self.entries.partition_point(|(k, t)| compare(k, *t, key, tag) == Ordering::Less)
+            self.entries
+                .partition_point(|(k, t)| compare(k, *t, key, tag) == Ordering::Less)
         }
     }
 
@@ -216,7 +246,9 @@ mod tests {
             self.set(Some(at))
         }
         fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-            let at = self.entries.partition_point(|(k, t)| compare(k, *t, key, tag) != Ordering::Greater);
+            let at = self
+                .entries
+                .partition_point(|(k, t)| compare(k, *t, key, tag) != Ordering::Greater);
             self.set(at.checked_sub(1))
         }
         fn next(&mut self) -> Result<()> {

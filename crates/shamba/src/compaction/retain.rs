@@ -37,12 +37,21 @@ impl Retain {
     pub(crate) fn new(mut boundaries: Vec<SeqNo>, bottom: bool) -> Self {
         boundaries.sort_unstable();
         boundaries.dedup();
-        Retain { boundaries, bottom, key: Vec::new(), started: false, stripe: 0, shadowed: 0 }
+        Retain {
+            boundaries,
+            bottom,
+            key: Vec::new(),
+            started: false,
+            stripe: 0,
+            shadowed: 0,
+        }
     }
 
     /// The verdict on the next entry.
     pub(crate) fn judge(&mut self, key: &[u8], tag: Tag) -> Verdict {
-        let stripe = self.boundaries.partition_point(|&boundary| boundary < tag.seq());
+        let stripe = self
+            .boundaries
+            .partition_point(|&boundary| boundary < tag.seq());
         let same_key = self.started && self.key == key;
         if same_key && stripe == self.stripe {
             return Verdict::Drop;
@@ -119,8 +128,17 @@ mod tests {
     #[test]
     fn tombstones_go_at_the_bottom_only() {
         let delete = Tag::new(5, EntryKind::Delete);
-        assert_eq!(Retain::new(vec![9], true).judge(b"k", delete), Verdict::Drop);
-        assert_eq!(Retain::new(vec![9], false).judge(b"k", delete), Verdict::Keep(delete));
-        assert_eq!(Retain::new(vec![4, 9], true).judge(b"k", delete), Verdict::Keep(delete));
+        assert_eq!(
+            Retain::new(vec![9], true).judge(b"k", delete),
+            Verdict::Drop
+        );
+        assert_eq!(
+            Retain::new(vec![9], false).judge(b"k", delete),
+            Verdict::Keep(delete)
+        );
+        assert_eq!(
+            Retain::new(vec![4, 9], true).judge(b"k", delete),
+            Verdict::Keep(delete)
+        );
     }
 }

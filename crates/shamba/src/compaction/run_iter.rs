@@ -7,9 +7,8 @@ use std::sync::Arc;
 use crate::base::iter::InternalIterator;
 use crate::base::key::Tag;
 use crate::error::Result;
-use crate::table::iter::{ScanOptions, TableIter};
-use crate::table::table_cache::TableCache;
-use crate::version::file_meta::FileMeta;
+use crate::table::{ScanOptions, TableCache, TableIter};
+use crate::version::FileMeta;
 
 /// A cursor over a run's files.
 pub(crate) struct RunIter {
@@ -22,15 +21,27 @@ pub(crate) struct RunIter {
 
 impl RunIter {
     /// `files` are disjoint and ascending.
-    pub(crate) fn new(tables: Arc<TableCache>, files: Vec<Arc<FileMeta>>, scan: ScanOptions) -> Self {
-        RunIter { tables, files, scan, at: 0, current: None }
+    pub(crate) fn new(
+        tables: Arc<TableCache>,
+        files: Vec<Arc<FileMeta>>,
+        scan: ScanOptions,
+    ) -> Self {
+        RunIter {
+            tables,
+            files,
+            scan,
+            at: 0,
+            current: None,
+        }
     }
 
     /// Opens file `at`; past the last there is none.
     fn open(&mut self, at: usize) -> Result<Option<&mut TableIter>> {
         if self.current.is_none() || self.at != at {
             self.current = None;
-            let Some(file) = self.files.get(at) else { return Ok(None) };
+            let Some(file) = self.files.get(at) else {
+                return Ok(None);
+            };
             let table = self.tables.get(file.number, &file.slot)?;
             self.at = at;
             self.current = Some(table.iter(self.scan.clone()));
@@ -93,7 +104,9 @@ impl InternalIterator for RunIter {
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        let Some(last) = self.files.len().checked_sub(1) else { return Ok(()) };
+        let Some(last) = self.files.len().checked_sub(1) else {
+            return Ok(());
+        };
         if let Some(iter) = self.open(last)? {
             iter.seek_to_last()?;
         }
@@ -110,7 +123,11 @@ impl InternalIterator for RunIter {
     }
 
     fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        let Some(at) = self.files.partition_point(|file| *file.smallest <= *key).checked_sub(1) else {
+        let Some(at) = self
+            .files
+            .partition_point(|file| *file.smallest <= *key)
+            .checked_sub(1)
+        else {
             self.current = None;
             return Ok(());
         };

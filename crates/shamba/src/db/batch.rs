@@ -98,8 +98,13 @@ impl WriteBatch {
     pub(crate) fn push(&mut self, keyspace: u32, key: &[u8], value: Option<&[u8]>) {
         self.max_key = self.max_key.max(key.len());
         self.max_value = self.max_value.max(value.map_or(0, <[u8]>::len));
-        self.rep.reserve(key.len() + value.map_or(0, <[u8]>::len) + 16);
-        self.rep.push(if value.is_some() { EntryKind::Put as u8 } else { EntryKind::Delete as u8 });
+        self.rep
+            .reserve(key.len() + value.map_or(0, <[u8]>::len) + 16);
+        self.rep.push(if value.is_some() {
+            EntryKind::Put as u8
+        } else {
+            EntryKind::Delete as u8
+        });
         coding::put_varint(&mut self.rep, u64::from(keyspace));
         coding::put_bytes(&mut self.rep, key);
         if let Some(value) = value {
@@ -163,13 +168,23 @@ fn decode<'a>(input: &mut &'a [u8]) -> Option<Op<'a>> {
     let keyspace = u32::try_from(coding::take_varint(input)?).ok()?;
     let key = coding::take_bytes(input).filter(|key| key.len() <= MAX_KEY_LEN)?;
     if kind == EntryKind::Delete as u8 {
-        return Some(Op { keyspace, kind: EntryKind::Delete, key, value: &[] });
+        return Some(Op {
+            keyspace,
+            kind: EntryKind::Delete,
+            key,
+            value: &[],
+        });
     }
     if kind != EntryKind::Put as u8 {
         return None;
     }
     let value = coding::take_bytes(input).filter(|value| value.len() <= MAX_VALUE_LEN)?;
-    Some(Op { keyspace, kind: EntryKind::Put, key, value })
+    Some(Op {
+        keyspace,
+        kind: EntryKind::Put,
+        key,
+        value,
+    })
 }
 
 #[cfg(test)]

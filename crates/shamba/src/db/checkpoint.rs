@@ -2,15 +2,11 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::DbInner;
-use super::keyspace::KeyspaceInner;
 use crate::error::{Error, Result};
 use crate::fs::{Access, AlignedBuf, BlockKind, Purpose, ReadTag};
-use crate::version::Version;
-use crate::version::edit::VersionEdit;
-use crate::version::manifest::Manifest;
+use crate::version::{Manifest, TreeState};
 
 /// Bytes copied at a time where a hard link is not possible.
 const COPY: usize = 256 << 10;
@@ -19,53 +15,67 @@ impl DbInner {
     pub(crate) fn checkpoint(&self, destination: &Path) -> Result<()> {
         let fs = &self.options.fs;
         let on = |op: &'static str| move |e: io::Error| Error::io(op, destination, e);
-        if fs.exists(destination).map_err(on("look for"))? && !fs.list(destination).map_err(on("list"))?.is_empty() {
-            return Err(Error::AlreadyExists { path: destination.to_path_buf() });
+        if fs.exists(destination).map_err(on("look for"))?
+            && !fs.list(destination).map_err(on("list"))?.is_empty()
+        {
+            return Err(Error::AlreadyExists {
+                path: destination.to_path_buf(),
+            });
         }
         fs.create_dir_all(destination).map_err(on("create"))?;
         self.flush_all()?;
-        let (edit, versions) = self.picture();
-        for (_, version) in &versions {
-            for file in version.files() {
+        // Holding the state keeps its files on storage.
+        let state: TreeState = self.tree.lock().manifest.state().clone();
+        for keyspace in state.keyspaces.values() {
+            for (_, file) in keyspace.version.files() {
                 let name = crate::compaction::job::table_path(Path::new(""), file.number);
                 self.link_or_copy(&self.dir.join(&name), &destination.join(&name))?;
             }
         }
         fs.sync_dir(destination).map_err(on("sync"))?;
-        Manifest::write_new(fs, destination, edit)
-    }
-
-    /// The whole state as one edit, and the versions that keep its files alive.
-    fn picture(&self) -> (VersionEdit, Vec<(Arc<KeyspaceInner>, Arc<Version>)>) {
-        let tree = self.tree.lock();
-        let versions: Vec<_> = tree
-            .keyspaces
-            .values()
-            .map(|keyspace| (keyspace.clone(), keyspace.state.load().version.clone()))
-            .collect();
-        (tree.manifest.snapshot_edit(), versions)
+        Manifest::write_new(fs, destination, state)
     }
 
     fn link_or_copy(&self, from: &Path, to: &Path) -> Result<()> {
         match self.options.fs.hard_link(from, to) {
             Ok(()) => Ok(()),
-            Err(e) if matches!(e.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::Unsupported) => self.copy(from, to),
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::CrossesDevices | io::ErrorKind::Unsupported
+                ) =>
+            {
+                self.copy(from, to)
+            }
             Err(e) => Err(Error::io("link", to, e)),
         }
     }
 
     fn copy(&self, from: &Path, to: &Path) -> Result<()> {
         let fs = &self.options.fs;
-        let source = fs.open(from, Access::Direct).map_err(|e| Error::io("open", from, e))?;
-        let mut target = fs.create(to, Access::Direct).map_err(|e| Error::io("create", to, e))?;
-        let tag = ReadTag { kind: BlockKind::Footer, purpose: Purpose::Background };
+        let source = fs
+            .open(from, Access::Direct)
+            .map_err(|e| Error::io("open", from, e))?;
+        let mut target = fs
+            .create(to, Access::Direct)
+            .map_err(|e| Error::io("create", to, e))?;
+        let tag = ReadTag {
+            kind: BlockKind::Footer,
+            purpose: Purpose::Background,
+        };
         let mut buffer = AlignedBuf::zeroed(COPY);
         let mut offset = 0;
         while offset < source.len() {
-            let len = usize::try_from(source.len() - offset).unwrap_or(COPY).min(COPY);
+            let len = usize::try_from(source.len() - offset)
+                .unwrap_or(COPY)
+                .min(COPY);
             buffer.set_len(len);
-            source.read_exact_at(&mut buffer, offset, tag).map_err(|e| Error::io("read", from, e))?;
-            target.append(&buffer).map_err(|e| Error::io("write", to, e))?;
+            source
+                .read_exact_at(&mut buffer, offset, tag)
+                .map_err(|e| Error::io("read", from, e))?;
+            target
+                .append(&buffer)
+                .map_err(|e| Error::io("write", to, e))?;
             offset += len as u64;
         }
         target.sync().map_err(|e| Error::io("sync", to, e))

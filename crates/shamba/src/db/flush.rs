@@ -10,34 +10,45 @@ use std::sync::atomic::Ordering;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::{DbInner, Tree};
 use crate::base::key::SeqNo;
+use crate::compaction::Retain;
 use crate::compaction::job::{NewTable, Output, write_tables};
-use crate::compaction::retain::Retain;
 use crate::error::{Error, Result};
-use crate::filter::plan::{FileContext, FilterOptions as PlanOptions, plan};
+use crate::filter::{FileContext, plan};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
-use crate::table::builder::TableBuildOptions;
-use crate::version::edit::{KeyspaceEdit, VersionEdit};
-use crate::version::file_meta::FileMeta;
+use crate::table::TableBuildOptions;
+use crate::version::{AddedFile, FileInfo, FileMeta, KeyspaceEdit, VersionEdit};
 
 impl DbInner {
     /// How tables of a level are built.
-    pub(crate) fn build_options(&self, keyspace: &KeyspaceInner, level: usize, entries: u64) -> TableBuildOptions {
-        let filter = &keyspace.options.filter;
-        let plan_options = PlanOptions {
-            family: keyspace.options.filter_family(),
-            bits_per_key: filter.bits_per_key,
-            partitioned: filter.partitioned,
+    pub(crate) fn build_options(
+        &self,
+        keyspace: &KeyspaceInner,
+        level: usize,
+        entries: u64,
+    ) -> TableBuildOptions {
+        let levels = keyspace.state.load().version.levels().len().max(level + 1) as u32;
+        let context = FileContext {
+            level: level as u32,
+            levels,
+            expected_entries: entries,
         };
         TableBuildOptions {
-            filter: plan(&plan_options, &FileContext { level, expected_entries: entries }),
+            filter: plan(&keyspace.options.filter_wish(), &context),
             compression: keyspace.options.compression_at(level),
-            restart_interval: keyspace.options.restart_interval as usize,
+            restart_interval: keyspace.options.restart_interval,
+            level: level as u32,
             ..TableBuildOptions::default()
         }
     }
 
-    pub(crate) fn output<'a>(&'a self, keyspace: &KeyspaceInner, level: usize, entries: u64, target_file: u64) -> Output<'a> {
+    pub(crate) fn output<'a>(
+        &'a self,
+        keyspace: &KeyspaceInner,
+        level: usize,
+        entries: u64,
+        target_file: u64,
+    ) -> Output<'a> {
         Output {
             fs: &self.options.fs,
             dir: &self.dir,
@@ -49,18 +60,53 @@ impl DbInner {
         }
     }
 
-    /// A file's entry in a version.
-    pub(crate) fn file_meta(&self, table: &NewTable) -> Arc<FileMeta> {
-        FileMeta::new(table.number, &table.summary, table.garbage, &self.obsolete)
+    /// New tables as an edit adds them.
+    pub(crate) fn adds(
+        &self,
+        tree: &Tree,
+        level: usize,
+        run: u64,
+        tables: &[NewTable],
+    ) -> Vec<AddedFile> {
+        let created = tree.manifest.state().next_created;
+        let add = |table: &NewTable| {
+            let properties = &table.summary.properties;
+            let file = FileMeta::new(FileInfo {
+                number: table.number,
+                size: table.summary.len,
+                entries: properties.entries,
+                tombstones: properties.tombstones,
+                garbage: table.garbage,
+                smallest: properties.smallest.clone().into(),
+                largest: properties.largest.clone().into(),
+                min_seq: properties.min_seq,
+                max_seq: properties.max_seq,
+                created,
+                filter_bytes: properties.filter_bytes,
+                index_bytes: properties.index_bytes,
+            });
+            AddedFile {
+                level: level as u32,
+                run,
+                file: Arc::new(file),
+            }
+        };
+        tables.iter().map(add).collect()
     }
 
     /// Flushes the oldest frozen memtable of a keyspace. The caller holds its `flushing` flag.
     pub(crate) fn flush_oldest(&self, keyspace: &KeyspaceInner) -> Result<bool> {
-        let Some(memtable) = keyspace.state.load().frozen.last().cloned() else { return Ok(false) };
+        let Some(memtable) = keyspace.state.load().frozen.last().cloned() else {
+            return Ok(false);
+        };
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
-        let bottom = keyspace.state.load().version.is_empty();
+        let bottom = keyspace.state.load().version.files().next().is_none();
         let output = self.output(keyspace, 0, memtable.len() as u64, u64::MAX);
-        let tables = write_tables(&mut memtable.iter(), Retain::new(boundaries, bottom), &output)?;
+        let tables = write_tables(
+            &mut memtable.iter(),
+            Retain::new(boundaries, bottom),
+            &output,
+        )?;
         let result = self.install_flush(keyspace, &memtable, &tables);
         if result.is_err() {
             self.remove_new(&tables);
@@ -68,14 +114,25 @@ impl DbInner {
         result?;
         self.metrics.add_all(&[
             (Counter::flushes, 1),
-            (Counter::flush_bytes, tables.iter().map(|table| table.summary.size).sum()),
+            (
+                Counter::flush_bytes,
+                tables.iter().map(|table| table.summary.len).sum(),
+            ),
         ]);
         Ok(true)
     }
 
-    fn install_flush(&self, keyspace: &KeyspaceInner, memtable: &Arc<Memtable>, tables: &[NewTable]) -> Result<()> {
+    fn install_flush(
+        &self,
+        keyspace: &KeyspaceInner,
+        memtable: &Arc<Memtable>,
+        tables: &[NewTable],
+    ) -> Result<()> {
         if !tables.is_empty() {
-            self.options.fs.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+            self.options
+                .fs
+                .sync_dir(&self.dir)
+                .map_err(|e| Error::io("sync", &self.dir, e))?;
         }
         let mut tree = self.tree.lock();
         if keyspace.dropped.load(Ordering::Acquire) {
@@ -89,14 +146,13 @@ impl DbInner {
             self.sync_closed_logs()?;
         }
         let flushed = memtable.last_seq().unwrap_or(0);
-        let mut edit = KeyspaceEdit::new(keyspace.id);
-        edit.flushed_seq = Some(flushed);
-        if !tables.is_empty() {
-            let run = self.next_run.fetch_add(1, Ordering::Relaxed);
-            for table in tables {
-                edit.add(0, run, self.file_meta(table));
-            }
-        }
+        let run = self.next_file.fetch_add(1, Ordering::Relaxed);
+        let edit = KeyspaceEdit {
+            id: keyspace.id,
+            flushed_seq: Some(flushed),
+            adds: self.adds(&tree, 0, run, tables),
+            ..KeyspaceEdit::default()
+        };
         let done = memtable.clone();
         self.install(&mut tree, keyspace, edit, Some(done))?;
         keyspace.flushed_seq.store(flushed, Ordering::Release);
@@ -112,8 +168,28 @@ impl DbInner {
         edit: KeyspaceEdit,
         flushed: Option<Arc<Memtable>>,
     ) -> Result<()> {
-        let version = Arc::new(keyspace.state.load().version.apply(&edit)?);
-        self.log_edit(tree, VersionEdit::of_keyspace(edit))?;
+        let gone: Vec<_> = edit.removes.iter().map(|file| file.number).collect();
+        self.log_edit(tree, VersionEdit::of(edit))?;
+        let Some(version) = tree
+            .manifest
+            .state()
+            .keyspaces
+            .get(&keyspace.id)
+            .map(|state| state.version.clone())
+        else {
+            return Err(Error::KeyspaceDropped {
+                name: keyspace.name.clone(),
+            });
+        };
+        for (_, file) in keyspace
+            .state
+            .load()
+            .version
+            .files()
+            .filter(|(_, file)| gone.contains(&file.number))
+        {
+            file.mark_obsolete(&self.obsolete);
+        }
         keyspace.update(|state| {
             let mut state = match &flushed {
                 Some(memtable) => without(state, memtable),
@@ -128,12 +204,13 @@ impl DbInner {
 
     pub(crate) fn log_edit(&self, tree: &mut Tree, mut edit: VersionEdit) -> Result<()> {
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
-        edit.next_run = Some(self.next_run.load(Ordering::Relaxed));
         edit.last_seq = Some(self.visible_seq());
-        let next_file = &self.next_file;
         tree.manifest
-            .log_edit(&edit, || next_file.fetch_add(1, Ordering::Relaxed))
-            .inspect_err(|error| self.poison(error))
+            .log_edit(&edit)
+            .inspect_err(|error| self.poison(error))?;
+        self.next_file
+            .fetch_max(tree.manifest.state().next_file, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether a log may hold what no table holds.
@@ -152,12 +229,23 @@ impl DbInner {
         let mut gone = Vec::new();
         {
             let mut logs = self.closed_logs.lock();
-            while logs.first().is_some_and(|log| !self.log_needed(tree, log.max_seq)) {
+            while logs
+                .first()
+                .is_some_and(|log| !self.log_needed(tree, log.max_seq))
+            {
                 gone.push(logs.remove(0));
             }
         }
-        let Some(last) = gone.last() else { return Ok(()) };
-        self.log_edit(tree, VersionEdit::of_logs(last.number + 1))?;
+        let Some(last) = gone.last() else {
+            return Ok(());
+        };
+        self.log_edit(
+            tree,
+            VersionEdit {
+                log_number: Some(last.number + 1),
+                ..VersionEdit::default()
+            },
+        )?;
         for log in gone {
             remove_quietly(self, &log.path);
         }
@@ -166,14 +254,26 @@ impl DbInner {
 
     fn remove_new(&self, tables: &[NewTable]) {
         for table in tables {
-            remove_quietly(self, &crate::compaction::job::table_path(&self.dir, table.number));
+            remove_quietly(
+                self,
+                &crate::compaction::job::table_path(&self.dir, table.number),
+            );
         }
     }
 }
 
 fn without(state: &ReadState, memtable: &Arc<Memtable>) -> ReadState {
-    let frozen = state.frozen.iter().filter(|other| !Arc::ptr_eq(other, memtable)).cloned().collect();
-    ReadState { active: state.active.clone(), frozen, version: state.version.clone() }
+    let frozen = state
+        .frozen
+        .iter()
+        .filter(|other| !Arc::ptr_eq(other, memtable))
+        .cloned()
+        .collect();
+    ReadState {
+        active: state.active.clone(),
+        frozen,
+        version: state.version.clone(),
+    }
 }
 
 /// Removes a file nothing refers to; what stays behind is removed by the next open.

@@ -14,12 +14,12 @@ use super::keyspace::{KeyspaceInner, ReadState};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::budget::{Reservation, Role};
-use crate::compaction::merge::MergeIter;
-use crate::compaction::run_iter::RunIter;
+use crate::compaction::{MergeIter, RunIter};
 use crate::error::Result;
+use crate::fs::Purpose;
 use crate::memtable::MemtableIter;
 use crate::metrics::Counter;
-use crate::table::iter::ScanOptions;
+use crate::table::ScanOptions;
 
 /// What an iterator covers.
 ///
@@ -42,14 +42,22 @@ pub struct IterOptions {
 
 impl Default for IterOptions {
     fn default() -> Self {
-        IterOptions { lower: Bound::Unbounded, upper: Bound::Unbounded, fill_cache: true }
+        IterOptions {
+            lower: Bound::Unbounded,
+            upper: Bound::Unbounded,
+            fill_cache: true,
+        }
     }
 }
 
 impl IterOptions {
     /// Every key in a range.
     pub fn range(range: impl std::ops::RangeBounds<Vec<u8>>) -> Self {
-        IterOptions { lower: range.start_bound().cloned(), upper: range.end_bound().cloned(), ..IterOptions::default() }
+        IterOptions {
+            lower: range.start_bound().cloned(),
+            upper: range.end_bound().cloned(),
+            ..IterOptions::default()
+        }
     }
 
     /// Every key that begins with `prefix`.
@@ -67,7 +75,11 @@ impl IterOptions {
                 }
             }
         };
-        IterOptions { lower: Bound::Included(prefix.to_vec()), upper, ..IterOptions::default() }
+        IterOptions {
+            lower: Bound::Included(prefix.to_vec()),
+            upper,
+            ..IterOptions::default()
+        }
     }
 
     /// Sets [`IterOptions::fill_cache`].
@@ -187,7 +199,10 @@ pub struct Iter {
 
 impl std::fmt::Debug for Iter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Iter").field("place", &self.place).field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Iter")
+            .field("place", &self.place)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }
 
@@ -214,7 +229,11 @@ impl Iter {
         inner.metrics.add(Counter::iterators, 1);
         let generation = keyspace.generation.load(Ordering::Acquire);
         let (merge, sources) = sources(db, &keyspace.state.load(), options.fill_cache);
-        let memory = inner.options.memory.budget().reserve(Role::Iterators, sources as u64 * SOURCE_BYTES);
+        let memory = inner
+            .options
+            .memory
+            .budget()
+            .reserve(Role::Iterators, sources as u64 * SOURCE_BYTES);
         Ok(Iter {
             db: db.clone(),
             keyspace: keyspace.clone(),
@@ -318,7 +337,10 @@ impl Iter {
     ///
     /// # Errors
     /// As [`Iter::seek_to_first`].
-    #[allow(clippy::should_implement_trait, reason = "the field's name for moving a cursor")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "the field's name for moving a cursor"
+    )]
     pub fn next(&mut self) -> Result<()> {
         match self.place {
             Place::Nowhere => return Ok(()),
@@ -376,7 +398,12 @@ impl Iter {
         self.positioned = true;
         if self.stale() && !self.keyspace.dropped.load(Ordering::Acquire) {
             self.generation = self.keyspace.generation.load(Ordering::Acquire);
-            self.merge = sources(&self.db, &self.keyspace.state.load(), self.options.fill_cache).0;
+            self.merge = sources(
+                &self.db,
+                &self.keyspace.state.load(),
+                self.options.fill_cache,
+            )
+            .0;
         }
     }
 
@@ -474,23 +501,41 @@ impl Iterator for Iter {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let moved = if self.positioned { Iter::next(self) } else { self.seek_to_first() };
+        let moved = if self.positioned {
+            Iter::next(self)
+        } else {
+            self.seek_to_first()
+        };
         if let Err(error) = moved {
             return Some(Err(error));
         }
-        self.valid().then(|| Ok((self.key().to_vec(), self.value().to_vec())))
+        self.valid()
+            .then(|| Ok((self.key().to_vec(), self.value().to_vec())))
     }
 }
 
 /// A merge over everything a read state holds, newest first, and how many sources it has.
 fn sources(db: &DbShared, state: &ReadState, fill_cache: bool) -> (MergeIter<Source>, usize) {
-    let scan = ScanOptions { fill_cache, ..ScanOptions::scan() };
-    let memtables = std::iter::once(&state.active).chain(&state.frozen).filter(|memtable| !memtable.is_empty() || Arc::ptr_eq(memtable, &state.active));
-    let mut sources: Vec<Source> = memtables.map(|memtable| Source::Memtable(memtable.iter())).collect();
+    let scan = ScanOptions {
+        purpose: Purpose::Scan,
+        fill_cache,
+        readahead_pages: 0,
+        budget: db.inner.options.memory.budget().clone(),
+    };
+    let memtables = std::iter::once(&state.active)
+        .chain(&state.frozen)
+        .filter(|memtable| !memtable.is_empty() || Arc::ptr_eq(memtable, &state.active));
+    let mut sources: Vec<Source> = memtables
+        .map(|memtable| Source::Memtable(memtable.iter()))
+        .collect();
     for level in state.version.levels() {
         for run in level.runs() {
             let files = run.files().to_vec();
-            sources.push(Source::Run(RunIter::new(db.inner.tables.clone(), files, scan.clone())));
+            sources.push(Source::Run(RunIter::new(
+                db.inner.tables.clone(),
+                files,
+                scan.clone(),
+            )));
         }
     }
     let count = sources.len();

@@ -49,12 +49,19 @@ impl KeyspaceInner {
         flushed_seq: u64,
         budget: &Arc<Budget>,
     ) -> Self {
-        let active = Arc::new(Memtable::new(budget, options.memtable_capacity(budget.limit())));
+        let active = Arc::new(Memtable::new(
+            budget,
+            options.memtable_capacity(budget.limit()),
+        ));
         KeyspaceInner {
             id,
             name,
             options,
-            state: ArcSwap::from_pointee(ReadState { active, frozen: Vec::new(), version }),
+            state: ArcSwap::from_pointee(ReadState {
+                active,
+                frozen: Vec::new(),
+                version,
+            }),
             generation: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
@@ -70,7 +77,9 @@ impl KeyspaceInner {
 
     pub(crate) fn check_alive(&self) -> Result<()> {
         if self.dropped.load(Ordering::Acquire) {
-            return Err(Error::KeyspaceDropped { name: self.name.clone() });
+            return Err(Error::KeyspaceDropped {
+                name: self.name.clone(),
+            });
         }
         Ok(())
     }
@@ -101,7 +110,11 @@ impl Keyspace {
     }
 
     pub(crate) fn check_database(&self, db: &DbInner) -> Result<()> {
-        if self.db.inner.id == db.id { Ok(()) } else { Err(Error::WrongDatabase { what: "keyspace" }) }
+        if self.db.inner.id == db.id {
+            Ok(())
+        } else {
+            Err(Error::WrongDatabase { what: "keyspace" })
+        }
     }
 
     /// The keyspace's name.
@@ -115,7 +128,12 @@ impl Keyspace {
     /// # Errors
     /// As [`Db::write`](crate::Db::write).
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.db.inner.write_one(self.inner.id, key.as_ref(), Some(value.as_ref()), WriteOptions::default())
+        self.db.inner.write_one(
+            self.inner.id,
+            key.as_ref(),
+            Some(value.as_ref()),
+            WriteOptions::default(),
+        )
     }
 
     /// Removes a key; one that does not exist is no error.
@@ -123,7 +141,9 @@ impl Keyspace {
     /// # Errors
     /// As [`Db::write`](crate::Db::write).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.db.inner.write_one(self.inner.id, key.as_ref(), None, WriteOptions::default())
+        self.db
+            .inner
+            .write_one(self.inner.id, key.as_ref(), None, WriteOptions::default())
     }
 
     /// The value of a key, if it has one.

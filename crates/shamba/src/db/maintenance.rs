@@ -10,15 +10,18 @@ use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
 use super::{DbInner, Tree};
 use crate::compaction::job::{NewTable, table_path, write_tables};
-use crate::compaction::merge::MergeIter;
-use crate::compaction::picker::{self, OutputRun, PickerOptions, Task};
-use crate::compaction::retain::Retain;
-use crate::compaction::run_iter::RunIter;
+use crate::compaction::{
+    Manual, ManualRange, MergeIter, PickerOptions, Retain, RunIter, TargetRun, Task, TaskKind,
+    manual, pick,
+};
 use crate::error::{Error, Result};
 use crate::fs::Purpose;
 use crate::metrics::Counter;
-use crate::table::iter::ScanOptions;
-use crate::version::edit::KeyspaceEdit;
+use crate::table::ScanOptions;
+use crate::version::KeyspaceEdit;
+
+/// Pages a merge reads at a time from each input, if memory allows.
+const READAHEAD_PAGES: u32 = 64;
 
 /// Failures in a row after which compactions stop being tried.
 const MAX_FAILURES: u64 = 5;
@@ -31,7 +34,13 @@ pub(crate) fn start(db: &Arc<DbInner>) -> Result<Vec<JoinHandle<()>>> {
             std::thread::Builder::new()
                 .name(format!("shamba-{i}"))
                 .spawn(move || work(&db))
-                .map_err(|e| Error::io("start a thread for", &*std::path::Path::new("/proc/self"), e))
+                .map_err(|e| {
+                    Error::io(
+                        "start a thread for",
+                        &*std::path::Path::new("/proc/self"),
+                        e,
+                    )
+                })
         })
         .collect()
 }
@@ -46,7 +55,8 @@ fn work(db: &DbInner) {
             Err(error) => {
                 log::warn!("{}: background work failed: {error}", db.dir.display());
                 // A failure that goes on must not keep a core busy.
-                db.signal.wait_past(db.signal.now(), Duration::from_millis(50));
+                db.signal
+                    .wait_past(db.signal.now(), Duration::from_millis(50));
             }
         }
     }
@@ -60,7 +70,9 @@ impl DbInner {
             return Ok(false);
         }
         for keyspace in self.all_keyspaces() {
-            if keyspace.state.load().frozen.is_empty() || keyspace.flushing.swap(true, Ordering::AcqRel) {
+            if keyspace.state.load().frozen.is_empty()
+                || keyspace.flushing.swap(true, Ordering::AcqRel)
+            {
                 continue;
             }
             let result = self.flush_oldest(&keyspace);
@@ -76,7 +88,9 @@ impl DbInner {
                 return Ok(true);
             }
         }
-        let Some((keyspace, task)) = self.pick() else { return Ok(false) };
+        let Some((keyspace, task)) = self.pick() else {
+            return Ok(false);
+        };
         self.run_task(&keyspace, &task)?;
         Ok(true)
     }
@@ -94,15 +108,21 @@ impl DbInner {
             size_ratio: options.size_ratio,
             buffer_bytes: options.write_buffer,
             level0_runs: options.level0_runs,
-            target_file_bytes: options.target_file,
-            oldest_snapshot: self.snapshots.boundaries(|| self.visible_seq()).first().copied().unwrap_or(0),
+            oldest_snapshot: self
+                .snapshots
+                .boundaries(|| self.visible_seq())
+                .first()
+                .copied()
+                .unwrap_or(0),
             ..PickerOptions::default()
         }
     }
 
     /// The most urgent compaction, its files marked busy.
     fn pick(&self) -> Option<(Arc<KeyspaceInner>, Task)> {
-        if self.compaction_error.load().is_some() || self.compactions_paused.load(Ordering::Acquire) > 0 {
+        if self.compaction_error.load().is_some()
+            || self.compactions_paused.load(Ordering::Acquire) > 0
+        {
             return None;
         }
         let tree = self.tree.lock();
@@ -110,32 +130,37 @@ impl DbInner {
             .keyspaces
             .values()
             .filter_map(|keyspace| {
-                let task = picker::pick(&keyspace.state.load().version, &self.picker_options(keyspace))?;
+                let task = pick(
+                    &keyspace.state.load().version,
+                    &self.picker_options(keyspace),
+                )?;
                 Some((keyspace.clone(), task))
             })
             .max_by(|a, b| a.1.score.total_cmp(&b.1.score))?;
-        self.begin_task(&best.1);
-        Some(best)
+        self.begin_task(&best.1).then_some(best)
     }
 
-    fn begin_task(&self, task: &Task) {
-        for file in task.files() {
-            file.busy.store(true, Ordering::Release);
-        }
-        self.compactions_running.fetch_add(1, Ordering::AcqRel);
+    /// Claims a task's files; the caller holds the tree lock, so no other task has them.
+    fn begin_task(&self, task: &Task) -> bool {
+        let claimed = task.try_claim();
+        self.compactions_running
+            .fetch_add(u64::from(claimed), Ordering::AcqRel);
+        claimed
     }
 
     fn end_task(&self, task: &Task) {
-        for file in task.files() {
-            file.busy.store(false, Ordering::Release);
-        }
+        task.release();
         self.compactions_running.fetch_sub(1, Ordering::AcqRel);
         self.signal.notify();
     }
 
     /// Runs a task whose files are marked busy.
     fn run_task(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
-        let result = if task.is_move() { self.move_files(keyspace, task) } else { self.merge_files(keyspace, task) };
+        log::debug!("{}: {}: {task}", self.dir.display(), keyspace.name);
+        let result = match task.kind {
+            TaskKind::TrivialMove => self.move_files(keyspace, task),
+            TaskKind::Merge => self.merge_files(keyspace, task),
+        };
         self.end_task(task);
         match &result {
             Ok(()) => self.compaction_failures.store(0, Ordering::Relaxed),
@@ -158,25 +183,22 @@ impl DbInner {
         if keyspace.dropped.load(Ordering::Acquire) {
             return Ok(());
         }
-        let run = self.output_run(task);
-        let mut edit = KeyspaceEdit::new(keyspace.id);
-        let mut moved = 0;
-        for input in &task.inputs {
-            for file in &input.files {
-                edit.remove(input.level, file.number);
-                edit.add(task.output_level, run, file.clone());
-                moved += 1;
-            }
-        }
+        let moves = task.moves(self.output_run(task));
+        let edit = KeyspaceEdit {
+            id: keyspace.id,
+            moves,
+            ..KeyspaceEdit::default()
+        };
         self.install(&mut tree, keyspace, edit, None)?;
-        self.metrics.add(Counter::trivial_moves, moved);
+        self.metrics
+            .add(Counter::trivial_moves, task.files().count() as u64);
         Ok(())
     }
 
     fn output_run(&self, task: &Task) -> u64 {
         match task.output {
-            OutputRun::Join(run) => run,
-            OutputRun::New => self.next_run.fetch_add(1, Ordering::Relaxed),
+            TargetRun::Join(run) => run,
+            TargetRun::New => self.next_file.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -184,13 +206,26 @@ impl DbInner {
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let entries = task.files().map(|file| file.entries).sum();
         let bytes_read = task.files().map(|file| file.size).sum();
-        let scan = ScanOptions { purpose: Purpose::Background, ..ScanOptions::background() };
-        let children =
-            task.inputs.iter().map(|input| RunIter::new(self.tables.clone(), input.files.clone(), scan.clone())).collect();
+        let scan = ScanOptions {
+            purpose: Purpose::Background,
+            fill_cache: false,
+            readahead_pages: READAHEAD_PAGES,
+            budget: self.options.memory.budget().clone(),
+        };
+        let children = task
+            .inputs
+            .iter()
+            .map(|input| RunIter::new(self.tables.clone(), input.files.clone(), scan.clone()))
+            .collect();
         let mut merged = MergeIter::new(children);
-        let output = self.output(keyspace, task.output_level, entries, keyspace.options.target_file);
+        let output = self.output(
+            keyspace,
+            task.output_level,
+            entries,
+            keyspace.options.target_file,
+        );
         let tables = write_tables(&mut merged, Retain::new(boundaries, task.bottom), &output)?;
-        let written = tables.iter().map(|table| table.summary.size).sum();
+        let written = tables.iter().map(|table| table.summary.len).sum();
         let installed = self.install_merge(keyspace, task, &tables);
         if installed.is_err() {
             self.remove_tables(&tables);
@@ -204,23 +239,28 @@ impl DbInner {
         Ok(())
     }
 
-    fn install_merge(&self, keyspace: &KeyspaceInner, task: &Task, tables: &[NewTable]) -> Result<()> {
-        self.options.fs.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+    fn install_merge(
+        &self,
+        keyspace: &KeyspaceInner,
+        task: &Task,
+        tables: &[NewTable],
+    ) -> Result<()> {
+        self.options
+            .fs
+            .sync_dir(&self.dir)
+            .map_err(|e| Error::io("sync", &self.dir, e))?;
         let mut tree = self.tree.lock();
         if keyspace.dropped.load(Ordering::Acquire) {
             self.remove_tables(tables);
             return Ok(());
         }
-        let mut edit = KeyspaceEdit::new(keyspace.id);
-        for input in &task.inputs {
-            for file in &input.files {
-                edit.remove(input.level, file.number);
-            }
-        }
         let run = self.output_run(task);
-        for table in tables {
-            edit.add(task.output_level, run, self.file_meta(table));
-        }
+        let edit = KeyspaceEdit {
+            id: keyspace.id,
+            removes: task.removes(),
+            adds: self.adds(&tree, task.output_level, run, tables),
+            ..KeyspaceEdit::default()
+        };
         self.install(&mut tree, keyspace, edit, None)
     }
 
@@ -232,8 +272,8 @@ impl DbInner {
 
     /// Removes the files of tables that no version holds any more.
     pub(crate) fn remove_obsolete(&self) {
-        for number in self.obsolete.take() {
-            self.tables.evict(number);
+        for (number, cache_id) in self.obsolete.take() {
+            self.tables.forget(cache_id);
             remove_quietly(self, &table_path(&self.dir, number));
         }
     }
@@ -250,7 +290,11 @@ impl DbInner {
                 }
             }
         }
-        self.wait_until(|| self.all_keyspaces().iter().all(|keyspace| keyspace.state.load().frozen.is_empty()))
+        self.wait_until(|| {
+            self.all_keyspaces()
+                .iter()
+                .all(|keyspace| keyspace.state.load().frozen.is_empty())
+        })
     }
 
     /// Waits for `done`, doing the work itself when there are no threads.
@@ -280,7 +324,8 @@ impl DbInner {
             self.compactions_running.load(Ordering::Acquire) == 0
                 && tree.keyspaces.values().all(|keyspace| {
                     let state = keyspace.state.load();
-                    state.frozen.is_empty() && picker::pick(&state.version, &self.picker_options(keyspace)).is_none()
+                    state.frozen.is_empty()
+                        && pick(&state.version, &self.picker_options(keyspace)).is_none()
                 })
         })?;
         match &*self.compaction_error.load() {
@@ -290,7 +335,12 @@ impl DbInner {
     }
 
     /// Merges a key range down to the bottom, on the caller's thread, other compactions held off.
-    pub(crate) fn compact_range(&self, keyspace: &Arc<KeyspaceInner>, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+    pub(crate) fn compact_range(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<()> {
         keyspace.check_alive()?;
         self.flush_all()?;
         self.compactions_paused.fetch_add(1, Ordering::AcqRel);
@@ -300,22 +350,37 @@ impl DbInner {
         result
     }
 
-    fn compact_paused(&self, keyspace: &Arc<KeyspaceInner>, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+    fn compact_paused(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<()> {
         self.wait_until(|| self.compactions_running.load(Ordering::Acquire) == 0)?;
-        // Files written by this call are not merged again by it.
-        let horizon = self.next_file.load(Ordering::Relaxed);
+        let range = ManualRange {
+            from,
+            to,
+            max_seq: self.visible_seq(),
+        };
         loop {
             self.check_writable()?;
             let task = {
                 let tree = self.tree.lock();
                 let version = keyspace.state.load().version.clone();
-                let task = picker::manual(&version, &self.picker_options(keyspace), from, to, horizon);
-                let Some(task) = task else { return Ok(()) };
-                self.begin_task(&task);
+                let task = match manual(&version, range, &self.picker_options(keyspace)) {
+                    Manual::Done => return Ok(()),
+                    Manual::Task(task) if self.begin_task(&task) => Some(task),
+                    Manual::Task(_) | Manual::Busy => None,
+                };
                 drop(tree);
                 task
             };
-            self.run_task(keyspace, &task)?;
+            match task {
+                Some(task) => self.run_task(keyspace, &task)?,
+                None => self
+                    .signal
+                    .wait_past(self.signal.now(), Duration::from_millis(10)),
+            }
         }
     }
 
@@ -326,7 +391,9 @@ impl DbInner {
         self.stop.store(false, Ordering::Release);
         let mut writer = self.writer.lock();
         if let Some(cause) = &*self.poison.load() {
-            return Err(Error::Poisoned { cause: cause.clone() });
+            return Err(Error::Poisoned {
+                cause: cause.clone(),
+            });
         }
         self.close_log(&mut writer)?;
         for keyspace in writer.keyspaces.values() {
@@ -343,11 +410,18 @@ impl DbInner {
         if keyspace.state.load().active.is_empty() {
             return;
         }
-        let fresh = Arc::new(crate::memtable::Memtable::new(self.options.memory.budget(), 4 << 10));
+        let fresh = Arc::new(crate::memtable::Memtable::new(
+            self.options.memory.budget(),
+            4 << 10,
+        ));
         keyspace.update(|state| {
             let mut frozen = vec![state.active.clone()];
             frozen.extend(state.frozen.iter().cloned());
-            super::keyspace::ReadState { active: fresh.clone(), frozen, version: state.version.clone() }
+            super::keyspace::ReadState {
+                active: fresh.clone(),
+                frozen,
+                version: state.version.clone(),
+            }
         });
     }
 }

@@ -33,7 +33,7 @@ pub use batch::WriteBatch;
 pub use iter::{Iter, IterOptions};
 pub use keyspace::Keyspace;
 pub use snapshot::Snapshot;
-pub use stats::{FileStatistics, LevelStatistics, KeyspaceStatistics, Statistics};
+pub use stats::{KeyspaceStatistics, LevelStatistics, Statistics};
 pub use value::Value;
 pub use verify::VerifySummary;
 
@@ -42,9 +42,8 @@ use crate::error::{Error, Result};
 use crate::fs::FileLock;
 use crate::metrics::Metrics;
 use crate::options::{KeyspaceOptions, Options, WriteOptions};
-use crate::table::table_cache::TableCache;
-use crate::version::file_meta::Obsolete;
-use crate::version::manifest::Manifest;
+use crate::table::TableCache;
+use crate::version::{Manifest, Obsolete};
 use keyspace::KeyspaceInner;
 use snapshot::SnapshotList;
 use write::{ClosedLog, Pending, Writer};
@@ -79,7 +78,6 @@ impl Signal {
 pub(crate) struct Tree {
     pub(crate) manifest: Manifest,
     pub(crate) keyspaces: BTreeMap<u32, Arc<KeyspaceInner>>,
-    pub(crate) next_keyspace: u32,
 }
 
 /// The database proper; threads and handles share it.
@@ -93,7 +91,6 @@ pub(crate) struct DbInner {
     pub(crate) metrics: Metrics,
     pub(crate) visible: AtomicU64,
     pub(crate) next_file: AtomicU64,
-    pub(crate) next_run: AtomicU64,
     pub(crate) pending: Mutex<Vec<Pending>>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) tree: Mutex<Tree>,
@@ -117,7 +114,10 @@ pub(crate) struct DbInner {
 
 impl std::fmt::Debug for DbInner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Db").field("dir", &self.dir).field("visible", &self.visible_seq()).finish_non_exhaustive()
+        f.debug_struct("Db")
+            .field("dir", &self.dir)
+            .field("visible", &self.visible_seq())
+            .finish_non_exhaustive()
     }
 }
 
@@ -128,20 +128,27 @@ impl DbInner {
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+        if self.closed.load(Ordering::Acquire) {
+            Err(Error::Closed)
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         match &*self.poison.load() {
-            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
+            Some(cause) => Err(Error::Poisoned {
+                cause: cause.clone(),
+            }),
             None => Ok(()),
         }
     }
 
     /// Stops writes for good and wakes whoever waits.
     pub(crate) fn poison(&self, cause: &Error) {
-        if self.poison.load().is_none() && !matches!(cause, Error::Poisoned { .. } | Error::Closed) {
+        if self.poison.load().is_none() && !matches!(cause, Error::Poisoned { .. } | Error::Closed)
+        {
             log::error!("{}: writes are stopped: {cause}", self.dir.display());
             self.poison.store(Some(Arc::new(cause.clone())));
         }
@@ -216,7 +223,12 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.inner().write_one(batch::DEFAULT_KEYSPACE, key.as_ref(), Some(value.as_ref()), WriteOptions::default())
+        self.inner().write_one(
+            batch::DEFAULT_KEYSPACE,
+            key.as_ref(),
+            Some(value.as_ref()),
+            WriteOptions::default(),
+        )
     }
 
     /// Removes a key of the default keyspace; one that does not exist is no error.
@@ -224,7 +236,12 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.inner().write_one(batch::DEFAULT_KEYSPACE, key.as_ref(), None, WriteOptions::default())
+        self.inner().write_one(
+            batch::DEFAULT_KEYSPACE,
+            key.as_ref(),
+            None,
+            WriteOptions::default(),
+        )
     }
 
     /// Applies a batch whole: readers and recovery see all of it or nothing.
@@ -243,7 +260,8 @@ impl Db {
     /// [`Error::Io`] or [`Error::Corruption`] when a block it needs cannot be read;
     /// [`Error::Closed`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.inner().get(&self.inner().default_keyspace, key.as_ref(), None)
+        self.inner()
+            .get(&self.inner().default_keyspace, key.as_ref(), None)
     }
 
     /// The values of several keys of the default keyspace at one moment, in the order of the keys.
@@ -251,7 +269,8 @@ impl Db {
     /// # Errors
     /// As [`Db::get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        self.inner().multi_get(&self.inner().default_keyspace, keys, None)
+        self.inner()
+            .multi_get(&self.inner().default_keyspace, keys, None)
     }
 
     /// An iterator over the default keyspace as it is now. It sees no later write.
@@ -280,8 +299,13 @@ impl Db {
     /// [`Error::KeyspaceNotFound`].
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let tree = self.inner().tree.lock();
-        let found = tree.keyspaces.values().find(|keyspace| keyspace.name == name);
-        let inner = found.ok_or_else(|| Error::KeyspaceNotFound { name: name.to_owned() })?;
+        let found = tree
+            .keyspaces
+            .values()
+            .find(|keyspace| keyspace.name == name);
+        let inner = found.ok_or_else(|| Error::KeyspaceNotFound {
+            name: name.to_owned(),
+        })?;
         Ok(Keyspace::new(self.shared.clone(), inner.clone()))
     }
 
@@ -308,7 +332,11 @@ impl Db {
     /// The names of all keyspaces.
     #[must_use]
     pub fn keyspaces(&self) -> Vec<String> {
-        self.inner().all_keyspaces().iter().map(|keyspace| keyspace.name.clone()).collect()
+        self.inner()
+            .all_keyspaces()
+            .iter()
+            .map(|keyspace| keyspace.name.clone())
+            .collect()
     }
 
     /// Writes every memtable to tables, and waits for it.
@@ -342,14 +370,20 @@ impl Db {
     /// # Errors
     /// As [`Db::write`], and the failure of the compaction.
     pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
-        self.inner().compact_range(&self.inner().default_keyspace, from, to)
+        self.inner()
+            .compact_range(&self.inner().default_keyspace, from, to)
     }
 
     /// [`Db::compact_range`] in a keyspace.
     ///
     /// # Errors
     /// As [`Db::compact_range`].
-    pub fn compact_range_in(&self, keyspace: &Keyspace, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+    pub fn compact_range_in(
+        &self,
+        keyspace: &Keyspace,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<()> {
         keyspace.check_database(self.inner())?;
         self.inner().compact_range(keyspace.inner(), from, to)
     }
@@ -367,7 +401,8 @@ impl Db {
     /// `to` exclusive) of the default keyspace take.
     #[must_use]
     pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> u64 {
-        self.inner().approximate_size(&self.inner().default_keyspace, from, to)
+        self.inner()
+            .approximate_size(&self.inner().default_keyspace, from, to)
     }
 
     /// Levels, files, memory by role, counters.
@@ -388,7 +423,10 @@ impl Db {
     ///
     /// # Errors
     /// The first damage found.
-    pub fn verify_with_progress(&self, mut progress: impl FnMut(usize, usize)) -> Result<VerifySummary> {
+    pub fn verify_with_progress(
+        &self,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<VerifySummary> {
         self.inner().verify(&mut progress)
     }
 

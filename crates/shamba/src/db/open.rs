@@ -23,14 +23,21 @@ use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Metrics;
 use crate::options::{KeyspaceOptions, Options};
-use crate::table::table_cache::TableCache;
-use crate::version::edit::VersionEdit;
-use crate::version::file_meta::Obsolete;
-use crate::version::manifest::Manifest;
+use crate::table::TableCache;
+use crate::version::{KeyspaceEdit, Manifest, Obsolete, VersionEdit};
 use crate::wal::{RecoveryMode, recover_logs};
 
 /// The name of the default keyspace.
 const DEFAULT_NAME: &str = "default";
+
+/// An edit that creates a keyspace.
+fn created(id: u32, name: &str) -> VersionEdit {
+    VersionEdit::of(KeyspaceEdit {
+        id,
+        create: Some(name.to_owned()),
+        ..KeyspaceEdit::default()
+    })
+}
 
 /// What a file's name says it is.
 enum FileKind {
@@ -62,7 +69,9 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     let on = |op: &'static str| move |e: io::Error| Error::io(op, dir, e);
     if !fs.exists(dir).map_err(on("look for"))? {
         if !options.create_if_missing {
-            return Err(Error::NotFound { path: dir.to_path_buf() });
+            return Err(Error::NotFound {
+                path: dir.to_path_buf(),
+            });
         }
         fs.create_dir_all(dir).map_err(on("create"))?;
         fs.sync_dir(dir).map_err(on("sync"))?;
@@ -71,36 +80,55 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     if !exists {
         refuse_what_is_no_database(dir, &options)?;
     } else if options.error_if_exists {
-        return Err(Error::AlreadyExists { path: dir.to_path_buf() });
+        return Err(Error::AlreadyExists {
+            path: dir.to_path_buf(),
+        });
     }
     let lock = fs.lock(&dir.join("LOCK")).map_err(|e| match e.kind() {
-        io::ErrorKind::WouldBlock => Error::Locked { path: dir.to_path_buf() },
+        io::ErrorKind::WouldBlock => Error::Locked {
+            path: dir.to_path_buf(),
+        },
         _ => Error::io("lock", dir, e),
     })?;
 
     let obsolete = Arc::new(Obsolete::default());
-    let (manifest, recovered) = Manifest::open(&options.fs, dir, !exists, &obsolete)?;
+    let mut manifest = Manifest::open(&options.fs, dir, !exists)?;
+    if !manifest.state().keyspaces.contains_key(&DEFAULT_KEYSPACE) {
+        manifest.log_edit(&created(DEFAULT_KEYSPACE, DEFAULT_NAME))?;
+    }
+    let recovered = manifest.state().clone();
     let budget = options.memory.budget().clone();
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
-        let own = options.keyspace_options.get(&found.name).unwrap_or(&options.default_keyspace).clone();
+        let own = options
+            .keyspace_options
+            .get(&found.name)
+            .unwrap_or(&options.default_keyspace)
+            .clone();
         own.validate()?;
-        let version = Arc::new(found.version);
-        keyspaces.insert(id, Arc::new(KeyspaceInner::new(id, found.name, own, version, found.flushed_seq, &budget)));
+        keyspaces.insert(
+            id,
+            Arc::new(KeyspaceInner::new(
+                id,
+                found.name,
+                own,
+                found.version,
+                found.flushed_seq,
+                &budget,
+            )),
+        );
     }
-    let next_keyspace = recovered.next_keyspace.max(DEFAULT_KEYSPACE + 1);
-    let mut tree = Tree { manifest, keyspaces, next_keyspace };
+    let tree = Tree {
+        manifest,
+        keyspaces,
+    };
     let next_file = AtomicU64::new(recovered.next_file);
-    if !tree.keyspaces.contains_key(&DEFAULT_KEYSPACE) {
-        let mut edit = VersionEdit::create_keyspace(DEFAULT_KEYSPACE, DEFAULT_NAME);
-        edit.next_file = Some(next_file.load(Ordering::Relaxed));
-        tree.manifest.log_edit(&edit, || next_file.fetch_add(1, Ordering::Relaxed))?;
-        let own = options.default_keyspace.clone();
-        let inner = KeyspaceInner::new(DEFAULT_KEYSPACE, DEFAULT_NAME.to_owned(), own, Arc::default(), 0, &budget);
-        tree.keyspaces.insert(DEFAULT_KEYSPACE, Arc::new(inner));
-    }
     let Some(default_keyspace) = tree.keyspaces.get(&DEFAULT_KEYSPACE).cloned() else {
-        return Err(Error::corruption(dir.join("CURRENT"), 0, "the manifest lacks the default keyspace"));
+        return Err(Error::corruption(
+            dir.join("CURRENT"),
+            0,
+            "the manifest lacks the default keyspace",
+        ));
     };
     let tables = TableCache::new(
         options.fs.clone(),
@@ -126,7 +154,6 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         metrics: Metrics::new(),
         visible: AtomicU64::new(recovered.last_seq),
         next_file,
-        next_run: AtomicU64::new(recovered.next_run),
         pending: Mutex::new(Vec::new()),
         writer: Mutex::new(writer),
         tree: Mutex::new(tree),
@@ -147,29 +174,53 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     inner.check_tables_exist()?;
     inner.replay_logs(recovered.log_number)?;
     let threads = maintenance::start(&inner)?;
-    Ok(Db { shared: Arc::new(DbShared { inner, threads: Mutex::new(threads) }) })
+    Ok(Db {
+        shared: Arc::new(DbShared {
+            inner,
+            threads: Mutex::new(threads),
+        }),
+    })
 }
 
 /// A folder without `CURRENT` becomes a database only if nothing in it says otherwise.
 fn refuse_what_is_no_database(dir: &Path, options: &Options) -> Result<()> {
-    let entries = options.fs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    let entries = options
+        .fs
+        .list(dir)
+        .map_err(|e| Error::io("list", dir, e))?;
     // Left by an open that was cut off before CURRENT was in place, or by a lost CURRENT.
-    if entries.iter().any(|entry| matches!(classify(&entry.name), FileKind::Table(_) | FileKind::Log(_))) {
-        return Err(Error::corruption(dir.join("CURRENT"), 0, "the file is missing, but tables or logs of a database are there"));
+    if entries
+        .iter()
+        .any(|entry| matches!(classify(&entry.name), FileKind::Table(_) | FileKind::Log(_)))
+    {
+        return Err(Error::corruption(
+            dir.join("CURRENT"),
+            0,
+            "the file is missing, but tables or logs of a database are there",
+        ));
     }
-    let foreign = entries.iter().any(|entry| entry.name != "LOCK" && matches!(classify(&entry.name), FileKind::Other));
+    let foreign = entries
+        .iter()
+        .any(|entry| entry.name != "LOCK" && matches!(classify(&entry.name), FileKind::Other));
     if foreign {
-        return Err(Error::NotADatabase { path: dir.to_path_buf() });
+        return Err(Error::NotADatabase {
+            path: dir.to_path_buf(),
+        });
     }
     if !options.create_if_missing {
-        return Err(Error::NotFound { path: dir.to_path_buf() });
+        return Err(Error::NotFound {
+            path: dir.to_path_buf(),
+        });
     }
     Ok(())
 }
 
 impl DbInner {
     fn list(&self) -> Result<Vec<crate::fs::DirEntry>> {
-        self.options.fs.list(&self.dir).map_err(|e| Error::io("list", &self.dir, e))
+        self.options
+            .fs
+            .list(&self.dir)
+            .map_err(|e| Error::io("list", &self.dir, e))
     }
 
     /// Every table of the versions is there in its full length; what no version holds goes.
@@ -177,14 +228,26 @@ impl DbInner {
         let entries = self.list()?;
         let mut live = HashSet::new();
         for keyspace in self.all_keyspaces() {
-            for file in keyspace.state.load().version.files() {
+            for (_, file) in keyspace.state.load().version.files() {
                 live.insert(file.number);
                 let path = crate::compaction::job::table_path(&self.dir, file.number);
-                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                let name = path
+                    .file_name()
+                    .and_then(|name| name.to_str())
+                    .unwrap_or_default();
                 match entries.iter().find(|entry| entry.name == name) {
-                    None => return Err(Error::corruption(path, 0, "the manifest names this table, but it is missing")),
+                    None => {
+                        return Err(Error::corruption(
+                            path,
+                            0,
+                            "the manifest names this table, but it is missing",
+                        ));
+                    }
                     Some(entry) if entry.len != file.size => {
-                        let what = format!("the table is {} bytes long, the manifest says {}", entry.len, file.size);
+                        let what = format!(
+                            "the table is {} bytes long, the manifest says {}",
+                            entry.len, file.size
+                        );
                         return Err(Error::corruption(path, entry.len.min(file.size), what));
                     }
                     Some(_) => {}
@@ -218,16 +281,27 @@ impl DbInner {
         if let Some(last) = logs.last() {
             self.next_file.fetch_max(last + 1, Ordering::Relaxed);
         }
-        let (stale, needed): (Vec<u64>, Vec<u64>) = logs.into_iter().partition(|&number| number < log_number);
+        let (stale, needed): (Vec<u64>, Vec<u64>) =
+            logs.into_iter().partition(|&number| number < log_number);
         let path = |number: &u64| super::write::log_path(&self.dir, *number);
         let paths: Vec<PathBuf> = needed.iter().map(path).collect();
         if !paths.is_empty() {
             let mode: RecoveryMode = self.options.recovery;
             let outcome = recover_logs(&*self.options.fs, &paths, mode, &mut |record| {
-                self.replay(&record.payload, record.first_seq, record.log, record.position)
+                self.replay(
+                    record.payload,
+                    record.first_seq,
+                    record.log,
+                    record.position,
+                )
             })?;
             if let Some(stop) = &outcome.stopped {
-                log::warn!("{}: the log ends early at byte {}: {}", stop.path.display(), stop.offset, stop.what);
+                log::warn!(
+                    "{}: the log ends early at byte {}: {}",
+                    stop.path.display(),
+                    stop.offset,
+                    stop.what
+                );
             }
             let mut writer = self.writer.lock();
             writer.position = outcome.end;
@@ -239,7 +313,11 @@ impl DbInner {
             }
             drop(writer);
             let mut tree = self.tree.lock();
-            let edit = VersionEdit::of_logs(needed.last().map_or(log_number, |last| last + 1));
+            let next = needed.last().map_or(log_number, |last| last + 1);
+            let edit = VersionEdit {
+                log_number: Some(next),
+                ..VersionEdit::default()
+            };
             self.log_edit(&mut tree, edit)?;
         }
         for number in stale.iter().chain(&needed) {
@@ -252,19 +330,30 @@ impl DbInner {
         let mut seq = first_seq;
         let keyspaces = self.writer.lock().keyspaces.clone();
         for op in Ops(payload) {
-            let malformed = || Error::corruption(super::write::log_path(&self.dir, log), position, "a record's operations are malformed");
+            let malformed = || {
+                Error::corruption(
+                    super::write::log_path(&self.dir, log),
+                    position,
+                    "a record's operations are malformed",
+                )
+            };
             let op = op.ok_or_else(malformed)?;
             // A keyspace that was dropped since needs nothing of the log.
             if let Some(keyspace) = keyspaces.get(&op.keyspace)
                 && seq > keyspace.flushed_seq.load(Ordering::Acquire)
             {
                 let size = op.key.len() + op.value.len();
-                let crowded = self.options.memory.budget().used_by(Role::Memtable) > self.options.memory.limit() / 2;
+                let crowded = self.options.memory.budget().used_by(Role::Memtable)
+                    > self.options.memory.limit() / 2;
                 if crowded || !keyspace.state.load().active.fits(1, size) {
                     self.freeze_replayed(keyspace, size);
                     while self.flush_oldest(keyspace)? {}
                 }
-                keyspace.state.load().active.insert(op.key, Tag::new(seq, op.kind), op.value);
+                keyspace
+                    .state
+                    .load()
+                    .active
+                    .insert(op.key, Tag::new(seq, op.kind), op.value);
             }
             // A flush in the middle of a record keeps what readers could see apart by number.
             self.visible.fetch_max(seq, Ordering::AcqRel);
@@ -279,32 +368,61 @@ impl DbInner {
         if state.active.is_empty() && state.active.fits(1, size) {
             return;
         }
-        let capacity = keyspace.options.memtable_capacity(budget.limit()).max(Memtable::room_for(1, size));
+        let capacity = keyspace
+            .options
+            .memtable_capacity(budget.limit())
+            .max(Memtable::room_for(1, size));
         let fresh = Arc::new(Memtable::new(budget, capacity));
         keyspace.update(|state| {
-            let frozen = if state.active.is_empty() { Vec::new() } else { vec![state.active.clone()] };
-            ReadState { active: fresh.clone(), frozen, version: state.version.clone() }
+            let frozen = if state.active.is_empty() {
+                Vec::new()
+            } else {
+                vec![state.active.clone()]
+            };
+            ReadState {
+                active: fresh.clone(),
+                frozen,
+                version: state.version.clone(),
+            }
         });
     }
 
-    pub(crate) fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceInner>> {
+    pub(crate) fn create_keyspace(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+    ) -> Result<Arc<KeyspaceInner>> {
         options.validate()?;
         self.check_writable()?;
         if name.is_empty() || name.len() > 255 {
-            return Err(Error::option("name", "a keyspace's name has 1 to 255 bytes"));
+            return Err(Error::option(
+                "name",
+                "a keyspace's name has 1 to 255 bytes",
+            ));
         }
         let mut writer = self.writer.lock();
         let mut tree = self.tree.lock();
-        if tree.keyspaces.values().any(|keyspace| keyspace.name == name) {
-            return Err(Error::KeyspaceExists { name: name.to_owned() });
+        if tree
+            .keyspaces
+            .values()
+            .any(|keyspace| keyspace.name == name)
+        {
+            return Err(Error::KeyspaceExists {
+                name: name.to_owned(),
+            });
         }
-        let id = tree.next_keyspace;
+        let id = tree.manifest.state().next_keyspace;
         // Nothing logged before this moment is the new keyspace's.
-        let edit = VersionEdit::create_keyspace(id, name);
-        self.log_edit(&mut tree, edit)?;
-        tree.next_keyspace += 1;
+        self.log_edit(&mut tree, created(id, name))?;
         let budget = self.options.memory.budget();
-        let inner = Arc::new(KeyspaceInner::new(id, name.to_owned(), options, Arc::default(), 0, budget));
+        let inner = Arc::new(KeyspaceInner::new(
+            id,
+            name.to_owned(),
+            options,
+            Arc::default(),
+            0,
+            budget,
+        ));
         tree.keyspaces.insert(id, inner.clone());
         writer.keyspaces.insert(id, inner.clone());
         Ok(inner)
@@ -314,21 +432,39 @@ impl DbInner {
         self.check_writable()?;
         let mut writer = self.writer.lock();
         let mut tree = self.tree.lock();
-        let found = tree.keyspaces.values().find(|keyspace| keyspace.name == name).cloned();
-        let keyspace = found.ok_or_else(|| Error::KeyspaceNotFound { name: name.to_owned() })?;
+        let found = tree
+            .keyspaces
+            .values()
+            .find(|keyspace| keyspace.name == name)
+            .cloned();
+        let keyspace = found.ok_or_else(|| Error::KeyspaceNotFound {
+            name: name.to_owned(),
+        })?;
         if keyspace.id == DEFAULT_KEYSPACE {
-            return Err(Error::option("name", "the default keyspace cannot be dropped"));
+            return Err(Error::option(
+                "name",
+                "the default keyspace cannot be dropped",
+            ));
         }
-        self.log_edit(&mut tree, VersionEdit::drop_keyspace(keyspace.id))?;
+        let edit = KeyspaceEdit {
+            id: keyspace.id,
+            drop: true,
+            ..KeyspaceEdit::default()
+        };
+        self.log_edit(&mut tree, VersionEdit::of(edit))?;
         keyspace.dropped.store(true, Ordering::Release);
         tree.keyspaces.remove(&keyspace.id);
         writer.keyspaces.remove(&keyspace.id);
-        for file in keyspace.state.load().version.files() {
-            file.mark_obsolete();
+        for (_, file) in keyspace.state.load().version.files() {
+            file.mark_obsolete(&self.obsolete);
         }
         let budget = self.options.memory.budget();
         let fresh = Arc::new(Memtable::new(budget, 4 << 10));
-        keyspace.update(|_| ReadState { active: fresh.clone(), frozen: Vec::new(), version: Arc::default() });
+        keyspace.update(|_| ReadState {
+            active: fresh.clone(),
+            frozen: Vec::new(),
+            version: Arc::default(),
+        });
         self.signal.notify();
         Ok(())
     }

@@ -7,7 +7,6 @@
 //! care.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
 
@@ -17,9 +16,8 @@ use super::value::Value;
 use crate::base::key::{EntryKind, SeqNo};
 use crate::error::Result;
 use crate::metrics::Counter;
-use crate::table::lookup::{Lookup, LookupStats};
-use crate::table::{TableGet, TableValue};
-use crate::version::file_meta::FileMeta;
+use crate::table::{Lookup, LookupStats, TableGet, TableValue};
+use crate::version::FileMeta;
 
 enum Found {
     Value(Value),
@@ -40,7 +38,12 @@ impl DbInner {
         }
     }
 
-    pub(crate) fn get(&self, keyspace: &KeyspaceInner, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Value>> {
+    pub(crate) fn get(
+        &self,
+        keyspace: &KeyspaceInner,
+        key: &[u8],
+        snapshot: Option<SeqNo>,
+    ) -> Result<Option<Value>> {
         self.check_open()?;
         keyspace.check_alive()?;
         let mut stats = LookupStats::default();
@@ -71,15 +74,26 @@ impl DbInner {
         let mut stats = LookupStats::default();
         let values = keys
             .iter()
-            .map(|key| self.find(&state, key.as_ref(), seq, &mut stats).map(into_value))
+            .map(|key| {
+                self.find(&state, key.as_ref(), seq, &mut stats)
+                    .map(into_value)
+            })
             .collect::<Result<Vec<_>>>();
-        let found = values.as_ref().map_or(0, |values| values.iter().flatten().count());
+        let found = values
+            .as_ref()
+            .map_or(0, |values| values.iter().flatten().count());
         self.record(keys.len() as u64, found as u64, &stats);
         values
     }
 
     /// The newest entry of a key at or before `seq`.
-    fn find(&self, state: &ReadState, key: &[u8], seq: SeqNo, stats: &mut LookupStats) -> Result<Option<Found>> {
+    fn find(
+        &self,
+        state: &ReadState,
+        key: &[u8],
+        seq: SeqNo,
+        stats: &mut LookupStats,
+    ) -> Result<Option<Found>> {
         for memtable in std::iter::once(&state.active).chain(&state.frozen) {
             if let Some((tag, value)) = memtable.get(key, seq) {
                 return Ok(Some(match tag.kind() {
@@ -100,13 +114,20 @@ impl DbInner {
         Ok(None)
     }
 
-    fn find_in_table(&self, file: &FileMeta, lookup: &Lookup<'_>, stats: &mut LookupStats) -> Result<Option<Found>> {
+    fn find_in_table(
+        &self,
+        file: &FileMeta,
+        lookup: &Lookup<'_>,
+        stats: &mut LookupStats,
+    ) -> Result<Option<Found>> {
         let table = self.tables.get(file.number, &file.slot)?;
-        let limit = file.stats.module_limit.load(Ordering::Relaxed);
-        let outcome = table.get(lookup, limit, stats)?;
-        file.stats.record(matches!(outcome, TableGet::Found { .. }));
+        let outcome = table.get(lookup, file.stats.module_limit(), stats)?;
+        file.stats
+            .record(matches!(outcome, TableGet::Found { .. }), 0);
         Ok(match outcome {
-            TableGet::Found { tag, value } if tag.kind() == Some(EntryKind::Put) => Some(found_in_table(value)),
+            TableGet::Found { tag, value } if tag.kind() == Some(EntryKind::Put) => {
+                Some(found_in_table(value))
+            }
             TableGet::Found { .. } => Some(Found::Tombstone),
             TableGet::Absent { .. } => None,
         })
@@ -118,16 +139,22 @@ impl DbInner {
             (Counter::lookups_found, found),
             (Counter::keys_hashed, stats.hashes),
             (Counter::tables_probed, stats.tables),
-            (Counter::filter_negatives, stats.filter_negatives),
-            (Counter::false_positives, stats.false_positives),
+            (Counter::filter_negatives, stats.negatives.iter().sum()),
+            (Counter::false_positives, stats.false_positives.iter().sum()),
             (Counter::corrupt_filters, stats.corrupt_filters),
             (Counter::data_reads, stats.data.reads),
             (Counter::data_pages, stats.data.pages),
             (Counter::index_reads, stats.index.reads),
             (Counter::index_pages, stats.index.pages),
-            (Counter::filter_reads, stats.filter.reads),
-            (Counter::filter_pages, stats.filter.pages),
-            (Counter::cache_hits, stats.cache_hits),
+            (
+                Counter::filter_reads,
+                stats.filter.iter().map(|reads| reads.reads).sum(),
+            ),
+            (
+                Counter::filter_pages,
+                stats.filter.iter().map(|reads| reads.pages).sum(),
+            ),
+            (Counter::cache_hits, stats.total().hits),
         ]);
     }
 }

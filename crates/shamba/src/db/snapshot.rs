@@ -65,7 +65,10 @@ pub struct Snapshot {
 impl Snapshot {
     pub(crate) fn new(db: &Arc<DbShared>) -> Self {
         let seq = db.inner.snapshots.acquire(|| db.inner.visible_seq());
-        Snapshot { db: db.clone(), seq }
+        Snapshot {
+            db: db.clone(),
+            seq,
+        }
     }
 
     fn inner(&self) -> &DbInner {
@@ -73,7 +76,11 @@ impl Snapshot {
     }
 
     pub(crate) fn seq_for(&self, db: &DbInner) -> Result<SeqNo> {
-        if db.id == self.inner().id { Ok(self.seq) } else { Err(Error::WrongDatabase { what: "snapshot" }) }
+        if db.id == self.inner().id {
+            Ok(self.seq)
+        } else {
+            Err(Error::WrongDatabase { what: "snapshot" })
+        }
     }
 
     /// The value of a key of the default keyspace then.
@@ -91,7 +98,8 @@ impl Snapshot {
     /// As [`Db::get`](crate::Db::get).
     pub fn get_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         keyspace.check_database(self.inner())?;
-        self.inner().get(keyspace.inner(), key.as_ref(), Some(self.seq))
+        self.inner()
+            .get(keyspace.inner(), key.as_ref(), Some(self.seq))
     }
 
     /// An iterator over the default keyspace as it was then.
@@ -99,7 +107,12 @@ impl Snapshot {
     /// # Errors
     /// As [`Db::iter`](crate::Db::iter).
     pub fn iter(&self, options: IterOptions) -> Result<Iter> {
-        Iter::new(&self.db, &self.inner().default_keyspace, options, Some(self.seq))
+        Iter::new(
+            &self.db,
+            &self.inner().default_keyspace,
+            options,
+            Some(self.seq),
+        )
     }
 
     /// An iterator over a keyspace as it was then.
@@ -115,7 +128,10 @@ impl Snapshot {
 impl Clone for Snapshot {
     fn clone(&self) -> Self {
         self.inner().snapshots.acquire_again(self.seq);
-        Snapshot { db: self.db.clone(), seq: self.seq }
+        Snapshot {
+            db: self.db.clone(),
+            seq: self.seq,
+        }
     }
 }
 

@@ -71,25 +71,21 @@ pub struct LevelStatistics {
     pub positives: u64,
 }
 
-/// A picture of one file.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct FileStatistics {
-    /// Its number.
-    pub number: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
-}
-
 impl DbInner {
     pub(crate) fn statistics(&self) -> Statistics {
-        let reason = |error: &Option<std::sync::Arc<crate::error::Error>>| error.as_ref().map(|error| error.to_string());
+        let reason = |error: &Option<std::sync::Arc<crate::error::Error>>| {
+            error.as_ref().map(|error| error.to_string())
+        };
         Statistics {
-            keyspaces: self.all_keyspaces().iter().map(|keyspace| keyspace_statistics(keyspace)).collect(),
+            keyspaces: self
+                .all_keyspaces()
+                .iter()
+                .map(|keyspace| keyspace_statistics(keyspace))
+                .collect(),
             memory: self.options.memory.usage(),
             counters: self.metrics.snapshot(),
             snapshots: self.snapshots.len(),
-            open_tables: self.tables.open_tables(),
+            open_tables: self.tables.open_count(),
             writes_stopped: reason(&self.poison.load()),
             compactions_stopped: reason(&self.compaction_error.load()),
         }
@@ -98,14 +94,14 @@ impl DbInner {
     pub(crate) fn approximate_size(&self, keyspace: &KeyspaceInner, from: &[u8], to: &[u8]) -> u64 {
         let state = keyspace.state.load();
         let mut total = 0;
-        for file in state.version.files() {
+        for (_, file) in state.version.files() {
             if to <= &*file.smallest || from > &*file.largest || from >= to {
                 continue;
             }
             if from <= &*file.smallest && to > &*file.largest {
                 total += file.size;
             } else if let Ok(table) = self.tables.get(file.number, &file.slot) {
-                total += table.approximate_bytes(from, to);
+                total += table.offset_of(to).saturating_sub(table.offset_of(from));
             }
         }
         total
@@ -115,28 +111,41 @@ impl DbInner {
 fn keyspace_statistics(keyspace: &KeyspaceInner) -> KeyspaceStatistics {
     let state = keyspace.state.load();
     let memtables = || std::iter::once(&state.active).chain(&state.frozen);
-    let levels = state.version.levels().iter().enumerate().map(|(number, level)| {
-        let files = || level.runs().iter().flat_map(|run| run.files());
-        let sum = |of: fn(&crate::version::file_meta::FileMeta) -> u64| files().map(|file| of(file)).sum::<u64>();
-        let entries = sum(|file| file.entries);
-        let filter_bytes = sum(|file| file.filter_bytes);
-        LevelStatistics {
-            level: number,
-            runs: level.runs().len(),
-            files: files().count(),
-            bytes: sum(|file| file.size),
-            entries,
-            tombstones: sum(|file| file.tombstones),
-            filter_bytes,
-            index_bytes: sum(|file| file.index_bytes),
-            bits_per_key: if entries == 0 { 0.0 } else { filter_bytes as f64 * 8.0 / entries as f64 },
-            probes: sum(|file| file.stats.probes()),
-            positives: sum(|file| file.stats.positives()),
-        }
-    });
+    let levels = state
+        .version
+        .levels()
+        .iter()
+        .enumerate()
+        .map(|(number, level)| {
+            let files = || level.runs().iter().flat_map(|run| run.files());
+            let sum = |of: fn(&crate::version::FileMeta) -> u64| {
+                files().map(|file| of(file)).sum::<u64>()
+            };
+            let entries = sum(|file| file.entries);
+            let filter_bytes = sum(|file| file.filter_bytes);
+            LevelStatistics {
+                level: number,
+                runs: level.runs().len(),
+                files: files().count(),
+                bytes: sum(|file| file.size),
+                entries,
+                tombstones: sum(|file| file.tombstones),
+                filter_bytes,
+                index_bytes: sum(|file| file.index_bytes),
+                bits_per_key: if entries == 0 {
+                    0.0
+                } else {
+                    filter_bytes as f64 * 8.0 / entries as f64
+                },
+                probes: sum(|file| file.stats.probes()),
+                positives: sum(|file| file.stats.positives()),
+            }
+        });
     KeyspaceStatistics {
         name: keyspace.name.clone(),
-        memtable_bytes: memtables().map(|memtable| memtable.bytes_used() as u64).sum(),
+        memtable_bytes: memtables()
+            .map(|memtable| memtable.bytes_used() as u64)
+            .sum(),
         memtable_entries: memtables().map(|memtable| memtable.len() as u64).sum(),
         frozen_memtables: state.frozen.len(),
         levels: levels.collect(),

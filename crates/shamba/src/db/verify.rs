@@ -20,18 +20,35 @@ pub struct VerifySummary {
 impl DbInner {
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(usize, usize)) -> Result<VerifySummary> {
         self.check_open()?;
-        let versions: Vec<_> = self.all_keyspaces().iter().map(|keyspace| keyspace.state.load().version.clone()).collect();
+        let versions: Vec<_> = self
+            .all_keyspaces()
+            .iter()
+            .map(|keyspace| keyspace.state.load().version.clone())
+            .collect();
         let total = versions.iter().map(|version| version.files().count()).sum();
         let mut summary = VerifySummary::default();
         let mut checked = 0;
         for version in versions {
-            version.check()?;
-            for file in version.files() {
+            version
+                .check()
+                .map_err(|e| Error::corruption(&self.dir, 0, e.to_string()))?;
+            for (_, file) in version.files() {
                 let table = self.tables.get(file.number, &file.slot)?;
                 let report = table.verify()?;
+                if let Some(problem) = report.problems.into_iter().next() {
+                    return Err(problem);
+                }
+                let properties = table.properties()?;
                 let path = crate::compaction::job::table_path(&self.dir, file.number);
-                if report.entries != file.entries || *report.smallest != *file.smallest || *report.largest != *file.largest {
-                    return Err(Error::corruption(path, 0, "the table is not the one the manifest describes"));
+                if report.entries != file.entries
+                    || *properties.smallest != *file.smallest
+                    || *properties.largest != *file.largest
+                {
+                    return Err(Error::corruption(
+                        path,
+                        0,
+                        "the table is not the one the manifest describes",
+                    ));
                 }
                 summary.tables += 1;
                 summary.blocks += report.blocks;

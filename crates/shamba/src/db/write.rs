@@ -18,13 +18,14 @@ use parking_lot::Mutex;
 use super::DbInner;
 use super::batch::{Ops, WriteBatch};
 use super::keyspace::{KeyspaceInner, ReadState};
+use crate::base::checksum::checksum;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
 use crate::budget::{Reservation, Role};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::{Durability, KeyspaceOptions, WriteOptions};
-use crate::wal::LogWriter;
+use crate::wal::{LogStart, LogWriter};
 
 /// The most a group's batches take together, in bytes, so that a leader does not serve for ever.
 const GROUP_BYTES: usize = 1 << 20;
@@ -80,10 +81,18 @@ impl KeyspaceOptions {
 impl DbInner {
     /// The longest value accepted under the present budget.
     fn max_value(&self) -> usize {
-        usize::try_from(self.options.memory.limit() / 8).unwrap_or(usize::MAX).min(MAX_VALUE_LEN)
+        usize::try_from(self.options.memory.limit() / 8)
+            .unwrap_or(usize::MAX)
+            .min(MAX_VALUE_LEN)
     }
 
-    pub(crate) fn write_one(&self, keyspace: u32, key: &[u8], value: Option<&[u8]>, options: WriteOptions) -> Result<()> {
+    pub(crate) fn write_one(
+        &self,
+        keyspace: u32,
+        key: &[u8],
+        value: Option<&[u8]>,
+        options: WriteOptions,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.push(keyspace, key, value);
         self.write(batch, options)
@@ -94,11 +103,17 @@ impl DbInner {
             return Err(Error::WrongDatabase { what: "keyspace" });
         }
         if batch.max_key() > MAX_KEY_LEN {
-            return Err(Error::KeyTooLarge { len: batch.max_key(), max: MAX_KEY_LEN });
+            return Err(Error::KeyTooLarge {
+                len: batch.max_key(),
+                max: MAX_KEY_LEN,
+            });
         }
         let max = self.max_value();
         if batch.max_value() > max {
-            return Err(Error::ValueTooLarge { len: batch.max_value(), max });
+            return Err(Error::ValueTooLarge {
+                len: batch.max_value(),
+                max,
+            });
         }
         self.check_writable()?;
         if batch.is_empty() {
@@ -116,12 +131,20 @@ impl DbInner {
         if let Some(mut writer) = self.writer.try_lock() {
             let mut group = std::mem::take(&mut *self.pending.lock());
             let outcome = Arc::new(Mutex::new(None));
-            group.push(Pending { batch, durability, outcome: outcome.clone() });
+            group.push(Pending {
+                batch,
+                durability,
+                outcome: outcome.clone(),
+            });
             self.lead(&mut writer, &group);
             return outcome.lock().take().unwrap_or(Err(Error::Closed));
         }
         let outcome = Arc::new(Mutex::new(None));
-        self.pending.lock().push(Pending { batch, durability, outcome: outcome.clone() });
+        self.pending.lock().push(Pending {
+            batch,
+            durability,
+            outcome: outcome.clone(),
+        });
         loop {
             let mut writer = self.writer.lock();
             if let Some(result) = outcome.lock().take() {
@@ -159,7 +182,9 @@ impl DbInner {
         for waiting in group {
             for op in Ops(waiting.batch.rep()).flatten() {
                 let keyspace = writer.keyspaces.get(&op.keyspace);
-                keyspace.ok_or(Error::WrongDatabase { what: "keyspace" })?.check_alive()?;
+                keyspace
+                    .ok_or(Error::WrongDatabase { what: "keyspace" })?
+                    .check_alive()?;
             }
         }
         self.throttle(writer)?;
@@ -199,7 +224,8 @@ impl DbInner {
                 } else {
                     drop(state);
                     // A batch half applied can only be completed by recovery: stop writes.
-                    self.make_room(writer, &keyspace, size).inspect_err(|error| self.poison(error))?;
+                    self.make_room(writer, &keyspace, size)
+                        .inspect_err(|error| self.poison(error))?;
                     keyspace.state.load().active.insert(op.key, tag, op.value);
                 }
                 seq += 1;
@@ -221,15 +247,25 @@ impl DbInner {
         if writer.log.is_none() {
             let number = self.next_file.fetch_add(1, Ordering::Relaxed);
             let path = log_path(&self.dir, number);
-            let log = LogWriter::create(&self.options.fs, &path, number, writer.position, writer.synced)
+            let seed = checksum(0, self.dir.as_os_str().as_encoded_bytes()).into();
+            let start = LogStart {
+                number,
+                base: writer.position,
+                synced: writer.synced,
+                seed,
+            };
+            let log = LogWriter::create(&*self.options.fs, &path, start)
                 .inspect_err(|error| self.poison(error))?;
-            self.options.fs.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e)).inspect_err(|error| self.poison(error))?;
             writer.log = Some(log);
         }
-        let Some(log) = writer.log.as_mut() else { return Err(Error::Closed) };
+        let Some(log) = writer.log.as_mut() else {
+            return Err(Error::Closed);
+        };
         let before = log.position();
-        log.append(seq, &[payload]).inspect_err(|error| self.poison(error))?;
-        self.metrics.add(Counter::wal_bytes, log.position() - before);
+        log.append(seq, &[payload])
+            .inspect_err(|error| self.poison(error))?;
+        self.metrics
+            .add(Counter::wal_bytes, log.position() - before);
         Ok(())
     }
 
@@ -248,6 +284,7 @@ impl DbInner {
     fn sync_logs(&self, writer: &mut Writer) -> Result<()> {
         self.sync_closed_logs()?;
         if let Some(log) = writer.log.as_mut() {
+            log.predecessors_synced();
             log.sync().inspect_err(|error| self.poison(error))?;
             self.metrics.add(Counter::wal_syncs, 1);
             writer.synced = log.position();
@@ -271,13 +308,16 @@ impl DbInner {
     /// Slows a write down, or makes it wait, while level 0 has too many runs.
     fn throttle(&self, writer: &Writer) -> Result<()> {
         for keyspace in writer.keyspaces.values() {
-            let runs = || keyspace.state.load().version.level0_runs() as u32;
+            let runs = || keyspace.state.load().version.runs_of(0).len() as u32;
             let options = &keyspace.options;
             if runs() >= options.level0_stall {
                 self.wait_for_room(|| runs() < options.level0_stall, true)?;
             } else if runs() >= options.level0_slowdown && self.options.background_threads > 0 {
                 std::thread::sleep(Duration::from_micros(SLOWDOWN_MICROS));
-                self.metrics.add_all(&[(Counter::write_slowdowns, 1), (Counter::write_slowdown_micros, SLOWDOWN_MICROS)]);
+                self.metrics.add_all(&[
+                    (Counter::write_slowdowns, 1),
+                    (Counter::write_slowdown_micros, SLOWDOWN_MICROS),
+                ]);
             }
         }
         Ok(())
@@ -285,27 +325,44 @@ impl DbInner {
 
     /// Gives `keyspace` an active memtable with room for an entry of `size` bytes, waiting for
     /// flushes while memtables take more than their share.
-    fn make_room(&self, writer: &mut Writer, keyspace: &Arc<KeyspaceInner>, size: usize) -> Result<()> {
+    fn make_room(
+        &self,
+        writer: &mut Writer,
+        keyspace: &Arc<KeyspaceInner>,
+        size: usize,
+    ) -> Result<()> {
         if !keyspace.state.load().active.fits(1, size) {
             self.freeze(writer, keyspace, size)?;
         }
         while self.memtables_over_quota(size) {
             if !self.frozen_anywhere(writer) {
-                let largest = writer.keyspaces.values().max_by_key(|keyspace| keyspace.state.load().active.bytes_used());
+                let largest = writer
+                    .keyspaces
+                    .values()
+                    .max_by_key(|keyspace| keyspace.state.load().active.bytes_used());
                 match largest.cloned() {
-                    Some(largest) if !largest.state.load().active.is_empty() => self.freeze(writer, &largest, size)?,
+                    Some(largest) if !largest.state.load().active.is_empty() => {
+                        self.freeze(writer, &largest, size)?
+                    }
                     // What is left is held by readers; waiting would be for ever.
                     _ => break,
                 }
             }
             let before = self.frozen_count(writer);
-            self.wait_for_room(|| self.frozen_count(writer) < before || !self.memtables_over_quota(size), false)?;
+            self.wait_for_room(
+                || self.frozen_count(writer) < before || !self.memtables_over_quota(size),
+                false,
+            )?;
         }
         Ok(())
     }
 
     fn frozen_count(&self, writer: &Writer) -> usize {
-        writer.keyspaces.values().map(|keyspace| keyspace.state.load().frozen.len()).sum()
+        writer
+            .keyspaces
+            .values()
+            .map(|keyspace| keyspace.state.load().frozen.len())
+            .sum()
     }
 
     fn frozen_anywhere(&self, writer: &Writer) -> bool {
@@ -314,11 +371,19 @@ impl DbInner {
 
     /// Closes the log and replaces the active memtable by an empty one that takes an entry of
     /// `size` bytes.
-    pub(crate) fn freeze(&self, writer: &mut Writer, keyspace: &Arc<KeyspaceInner>, size: usize) -> Result<()> {
+    pub(crate) fn freeze(
+        &self,
+        writer: &mut Writer,
+        keyspace: &Arc<KeyspaceInner>,
+        size: usize,
+    ) -> Result<()> {
         self.close_log(writer)?;
         if !keyspace.state.load().active.is_empty() || !keyspace.state.load().active.fits(1, size) {
             let budget = self.options.memory.budget();
-            let capacity = keyspace.options.memtable_capacity(budget.limit()).max(Memtable::room_for(1, size));
+            let capacity = keyspace
+                .options
+                .memtable_capacity(budget.limit())
+                .max(Memtable::room_for(1, size));
             let fresh = Arc::new(Memtable::new(budget, capacity));
             keyspace.update(|state| {
                 let mut frozen = Vec::with_capacity(state.frozen.len() + 1);
@@ -326,7 +391,11 @@ impl DbInner {
                     frozen.push(state.active.clone());
                 }
                 frozen.extend(state.frozen.iter().cloned());
-                ReadState { active: fresh.clone(), frozen, version: state.version.clone() }
+                ReadState {
+                    active: fresh.clone(),
+                    frozen,
+                    version: state.version.clone(),
+                }
             });
         }
         self.signal.notify();
@@ -340,7 +409,9 @@ impl DbInner {
 
     /// Moves the present log to the closed ones.
     pub(crate) fn close_log(&self, writer: &mut Writer) -> Result<()> {
-        let Some(mut log) = writer.log.take() else { return Ok(()) };
+        let Some(mut log) = writer.log.take() else {
+            return Ok(());
+        };
         log.flush().inspect_err(|error| self.poison(error))?;
         writer.position = log.position();
         self.closed_logs.lock().push(ClosedLog {
@@ -358,18 +429,32 @@ impl DbInner {
     fn freeze_holders_of_old_logs(&self, writer: &mut Writer) {
         let logs = self.closed_logs.lock();
         let total: u64 = logs.iter().map(|log| log.len).sum();
-        let Some(oldest) = logs.first().filter(|_| total > self.options.max_wal_bytes) else { return };
+        let Some(oldest) = logs.first().filter(|_| total > self.options.max_wal_bytes) else {
+            return;
+        };
         let max_seq = oldest.max_seq;
         drop(logs);
         for keyspace in writer.keyspaces.values() {
-            let holds = |state: &ReadState| state.active.first_seq().is_some_and(|first| first <= max_seq);
+            let holds = |state: &ReadState| {
+                state
+                    .active
+                    .first_seq()
+                    .is_some_and(|first| first <= max_seq)
+            };
             if holds(&keyspace.state.load()) {
                 let budget = self.options.memory.budget();
-                let fresh = Arc::new(Memtable::new(budget, keyspace.options.memtable_capacity(budget.limit())));
+                let fresh = Arc::new(Memtable::new(
+                    budget,
+                    keyspace.options.memtable_capacity(budget.limit()),
+                ));
                 keyspace.update(|state| {
                     let mut frozen = vec![state.active.clone()];
                     frozen.extend(state.frozen.iter().cloned());
-                    ReadState { active: fresh.clone(), frozen, version: state.version.clone() }
+                    ReadState {
+                        active: fresh.clone(),
+                        frozen,
+                        version: state.version.clone(),
+                    }
                 });
             }
         }
@@ -390,7 +475,9 @@ impl DbInner {
                 break Err(error);
             }
             if on_compaction && let Some(cause) = &*self.compaction_error.load() {
-                break Err(Error::Poisoned { cause: cause.clone() });
+                break Err(Error::Poisoned {
+                    cause: cause.clone(),
+                });
             }
             if self.options.background_threads == 0 {
                 match self.step() {

@@ -10,6 +10,8 @@
 //! its target atomically; nothing else survives a crash for certain, and unsynced bytes may
 //! survive in any subset of pages.
 
+pub(crate) mod container;
+
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
@@ -18,12 +20,14 @@ use std::sync::Arc;
 mod buf;
 #[cfg(test)]
 mod conformance;
+mod container;
 mod fault;
 mod mem;
 mod metered;
 mod os;
 
 pub use buf::AlignedBuf;
+pub(crate) use container::read_small;
 pub use fault::{Effect, Fault, FaultError, FaultFs, Faults, Hook, Op};
 pub use mem::MemFs;
 pub use metered::{Charge, DeviceModel, IoCounts, MeteredFs, ReadCount};

@@ -1,1 +1,36 @@
-//! table
+//! Tables: immutable sorted files of entries, with their indexes and filters (docs/format.md,
+//! "Table files").
+//!
+//! A [`TableBuilder`] writes one (`add* finish`), streaming: it holds at most one partition's
+//! digests and index. A [`Table`] reads one: `get` for lookups, [`Table::iter`] for walks,
+//! [`Table::verify`] for checks. Every data, index and filter byte comes through the block cache;
+//! only the top-level index is resident with an open table. A [`TableCache`] opens tables on
+//! demand and closes those not used lately. Tables are `Sync` and immutable; builders and
+//! iterators have one owner.
+
+mod block;
+mod builder;
+mod fetch;
+mod format;
+mod index;
+mod iter;
+mod lookup;
+mod properties;
+mod reader;
+mod table_cache;
+mod top;
+mod verify;
+mod writer;
+
+pub(crate) use builder::{TableBuildOptions, TableBuilder, TableSummary};
+pub use format::Compression;
+pub(crate) use format::FORMAT_VERSION;
+pub(crate) use iter::{ScanOptions, TableIter};
+pub(crate) use lookup::{Lookup, LookupStats, Reads, TableGet, TableValue};
+pub(crate) use properties::Properties;
+pub(crate) use reader::Table;
+pub(crate) use table_cache::{TableCache, TableSlot, table_name};
+pub(crate) use verify::VerifyReport;
+
+#[cfg(test)]
+mod tests;

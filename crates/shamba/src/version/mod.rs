@@ -1,1 +1,42 @@
-//! version
+//! Which tables make up each keyspace, and how that survives a restart.
+//!
+//! A [`Version`] is an immutable picture of one keyspace: levels of runs of files. Readers hold it
+//! by `Arc` and need no lock. It changes by applying an edit, which gives a new version that shares
+//! all runs the edit does not touch. [`VersionEdit`]s are logged in the manifest before the new
+//! version is published; [`Manifest`] owns the log and the state it describes, and is used by one
+//! thread at a time (the database holds it behind its own lock). The bytes are specified in
+//! `docs/format.md`, "Manifest".
+
+mod edit;
+mod file_meta;
+mod file_stats;
+mod level;
+mod run;
+mod set;
+mod tree;
+
+pub(crate) use edit::{
+    AddedFile, EditError, FORMAT, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit,
+};
+pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
+pub(crate) use file_stats::{ALL_MODULES, FileStats};
+pub(crate) use level::Level;
+pub(crate) use run::Run;
+pub(crate) use set::{KeyspaceState, TreeState};
+pub(crate) use tree::Version;
+
+/// A version or edit that contradicts itself or the version it is applied to. The manifest turns
+/// it into a corruption error, which names the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub(crate) struct Inconsistent {
+    /// What is wrong.
+    pub(crate) what: String,
+}
+
+impl Inconsistent {
+    /// An inconsistency.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Inconsistent { what: what.into() }
+    }
+}

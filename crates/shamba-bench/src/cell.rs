@@ -1,0 +1,49 @@
+//! One measurement in a process of its own.
+//!
+//! Peak memory and `/proc/self/io` belong to a process, and one engine's threads and allocator
+//! must not disturb the next: the experiments run every cell by starting this program again with
+//! the hidden command `cell`, the request as JSON on standard input, the result as JSON on
+//! standard output.
+use crate::{Error, Result, compare, pressure};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+/// The hidden command that answers one request.
+pub const COMMAND: &str = "cell";
+
+/// A measurement to make.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Request {
+    Compare(compare::Cell),
+    Load(pressure::Load),
+    Pressure(pressure::Cell),
+}
+
+/// Makes the measurement in a new process of this program.
+pub(crate) fn measure<T: serde::de::DeserializeOwned>(request: &Request) -> Result<T> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg(COMMAND)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(&serde_json::to_vec(request)?)?;
+    }
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        return Err(Error::Child(format!("{} in {request:?}", output.status)));
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Answers the request on standard input. The program's hidden command.
+pub fn answer() -> Result<()> {
+    let request = serde_json::from_reader(std::io::stdin().lock())?;
+    let answer = match request {
+        Request::Compare(cell) => serde_json::to_vec(&cell.measure()?)?,
+        Request::Load(load) => serde_json::to_vec(&load.run()?)?,
+        Request::Pressure(cell) => serde_json::to_vec(&cell.measure()?)?,
+    };
+    Ok(std::io::stdout().write_all(&answer)?)
+}

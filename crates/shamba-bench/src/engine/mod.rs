@@ -1,0 +1,190 @@
+//! What every engine under test looks like, and the adapters.
+//!
+//! An engine is named by a specification: its name, and for some a colon and settings, as in
+//! `rocksdb:ribbon-partitioned+hyper`. [`open`] opens one; [`layout`] names the part of the
+//! specification that decides what lies on disk, so that databases are loaded once and reopened
+//! with other memory settings.
+#[cfg(feature = "fjall")]
+mod fjall;
+mod memory;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+
+use crate::{Error, Result};
+use std::path::PathBuf;
+
+/// How an engine is opened. Every engine gets the same numbers.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct EngineConfig {
+    /// Directory of the database.
+    pub dir: PathBuf,
+    /// Bytes of memory: the whole budget where the engine has one, the block cache elsewhere.
+    pub memory: u64,
+    /// Bytes of one memtable.
+    pub write_buffer: u64,
+    /// Bytes of one table file.
+    pub file_size: u64,
+    /// Size ratio between levels.
+    pub size_ratio: u32,
+    /// Filter bits per key.
+    pub bits_per_key: f64,
+    /// Bypass the page cache on reads.
+    pub direct_reads: bool,
+    /// Log writes ahead (never synced per write).
+    pub wal: bool,
+    /// Open without background work and without writing.
+    pub read_only: bool,
+    /// Keep the engine's own read counters, which may cost it time.
+    pub counters: bool,
+    /// Background threads.
+    pub background: usize,
+}
+
+impl EngineConfig {
+    /// Everything in memory: large buffers and cache, buffered reads, a log.
+    pub fn in_memory(dir: PathBuf) -> Self {
+        Self {
+            dir,
+            memory: 4 << 30,
+            write_buffer: 64 << 20,
+            file_size: 64 << 20,
+            size_ratio: 10,
+            bits_per_key: 10.0,
+            direct_reads: false,
+            wal: true,
+            read_only: false,
+            counters: false,
+            background: 2,
+        }
+    }
+
+    /// The SHaMBa paper's standard setting: 4 MB buffer and files, size ratio 4, 10 bits per key,
+    /// direct reads. `memory` is the budget in bytes.
+    pub fn standard(dir: PathBuf, memory: u64) -> Self {
+        Self {
+            memory,
+            write_buffer: 4 << 20,
+            file_size: 4 << 20,
+            size_ratio: 4,
+            direct_reads: true,
+            wal: false,
+            ..Self::in_memory(dir)
+        }
+    }
+}
+
+/// One write of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Write<'a> {
+    /// Set a key to a value.
+    Put(&'a [u8], &'a [u8]),
+    /// Remove a key.
+    Delete(&'a [u8]),
+}
+
+/// Reads from storage, counted by the engine itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ReadCounters {
+    /// Data blocks read.
+    pub data: u64,
+    /// Index blocks read.
+    pub index: u64,
+    /// Filter blocks read.
+    pub filter: u64,
+}
+
+impl ReadCounters {
+    /// Blocks of any kind.
+    pub fn total(&self) -> u64 {
+        self.data + self.index + self.filter
+    }
+
+    /// What was read since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            data: self.data.saturating_sub(earlier.data),
+            index: self.index.saturating_sub(earlier.index),
+            filter: self.filter.saturating_sub(earlier.filter),
+        }
+    }
+}
+
+/// What is shown a key and its value; an error ends the scan.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+
+/// An engine under test. Shared between threads; every call may come from any of them.
+pub trait Engine: Send + Sync {
+    /// Writes one entry, logged as the configuration says, not synced.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Looks a key up: whether it is there, its value then being in `into`, which is overwritten.
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
+
+    /// Removes a key.
+    fn delete(&self, key: &[u8]) -> Result<()>;
+
+    /// Applies all writes atomically.
+    fn write_batch(&self, writes: &[Write<'_>]) -> Result<()>;
+
+    /// Visits up to `limit` entries from the first key at or above `from` on; how many there were.
+    fn scan(&self, from: &[u8], limit: usize, visit: &mut Visit<'_>) -> Result<usize>;
+
+    /// Writes the memtable out.
+    fn flush(&self) -> Result<()>;
+
+    /// Waits until no flush or compaction is left to do.
+    fn wait_idle(&self) -> Result<()>;
+
+    /// Reads from storage so far, if the engine counts them.
+    fn read_counters(&self) -> Option<ReadCounters> {
+        None
+    }
+
+    /// Bytes of memory the engine says it uses, if it says.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// The names of the engines in this build.
+pub fn available() -> Vec<&'static str> {
+    vec![
+        "memory",
+        #[cfg(feature = "rocksdb")]
+        "rocksdb",
+        #[cfg(feature = "fjall")]
+        "fjall",
+    ]
+}
+
+/// Opens the engine that `specification` names, creating its database unless read-only.
+pub fn open(specification: &str, config: &EngineConfig) -> Result<Box<dyn Engine>> {
+    let (name, settings) = split(specification);
+    match name {
+        "memory" if settings.is_empty() => Ok(Box::new(memory::Memory::default())),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => Ok(Box::new(rocksdb::Rocks::open(settings, config)?)),
+        #[cfg(feature = "fjall")]
+        "fjall" if settings.is_empty() => Ok(Box::new(fjall::Fjall::open(config)?)),
+        _ => Err(Error::UnknownEngine(specification.to_owned())),
+    }
+}
+
+/// A directory name for what the engine `specification` puts on disk: specifications that differ
+/// only in how they use memory share it.
+pub fn layout(specification: &str) -> Result<String> {
+    let (name, settings) = split(specification);
+    match name {
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => Ok(format!(
+            "rocksdb-{}",
+            rocksdb::Variant::parse(settings)?.layout()
+        )),
+        _ if available().contains(&name) => Ok(specification.replace([':', '+', '/'], "-")),
+        _ => Err(Error::UnknownEngine(specification.to_owned())),
+    }
+}
+
+fn split(specification: &str) -> (&str, &str) {
+    specification.split_once(':').unwrap_or((specification, ""))
+}

@@ -1,0 +1,31 @@
+//! Workloads, measurement and side-by-side comparison for the SHaMBa engine.
+//!
+//! [`workload`] makes keys, values and operation mixes from a seed; [`engine`] is what every
+//! engine under test looks like, with adapters; [`runner`] drives one workload against one engine
+//! and checks every answer; [`proc_io`] asks the kernel what was really read; [`report`] prints.
+//! [`compare`] and [`pressure`] are the two experiments built from these.
+//!
+//! Competing engines are behind the features `rocksdb` and `fjall`, never built by default:
+//!
+//! ```text
+//! cargo run --release -p shamba-bench --features rocksdb,fjall -- \
+//!     compare --engines shamba,rocksdb:hyper,fjall --out compare.csv
+//! cargo run --release -p shamba-bench --features rocksdb -- \
+//!     pressure --engines shamba,rocksdb:bloom-partitioned --dir DATABASES --out pressure.csv
+//! ```
+//!
+//! RocksDB compiles for ten minutes; the variables `ROCKSDB_LIB_DIR` (a folder with a
+//! `librocksdb.a` of the same version) and `ROCKSDB_STATIC=1` avoid compiling it again.
+#![deny(missing_docs)]
+
+pub mod cell;
+pub mod compare;
+pub mod engine;
+mod error;
+pub mod pressure;
+pub mod proc_io;
+pub mod report;
+pub mod runner;
+pub mod workload;
+
+pub use error::{Error, Result};

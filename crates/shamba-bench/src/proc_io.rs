@@ -1,0 +1,102 @@
+//! What the kernel says this process read, wrote and occupied. Linux only; elsewhere all zero.
+//!
+//! The kernel counts every engine alike, which is why these numbers check the engines' own.
+//! Counters are of the whole process: measure in a process that does nothing else.
+use std::fs;
+
+/// The size of the pages in which reads are reported.
+pub const PAGE: u64 = 4096;
+
+/// Counters of `/proc/self/io`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ProcessIo {
+    /// Bytes fetched from storage (page-cache hits do not count).
+    pub read_bytes: u64,
+    /// Read system calls.
+    pub reads: u64,
+    /// Bytes handed to storage.
+    pub write_bytes: u64,
+}
+
+impl ProcessIo {
+    /// The counters now.
+    pub fn now() -> Self {
+        let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+        Self {
+            read_bytes: field(&text, "read_bytes:"),
+            reads: field(&text, "syscr:"),
+            write_bytes: field(&text, "write_bytes:"),
+        }
+    }
+
+    /// What happened since `earlier`, without the system calls of asking.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let first = Self::now().reads;
+        let asking = Self::now().reads.saturating_sub(first);
+        Self {
+            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
+            reads: self
+                .reads
+                .saturating_sub(earlier.reads)
+                .saturating_sub(asking),
+            write_bytes: self.write_bytes.saturating_sub(earlier.write_bytes),
+        }
+    }
+
+    /// Pages of [`PAGE`] bytes fetched from storage.
+    pub fn pages(&self) -> f64 {
+        self.read_bytes as f64 / PAGE as f64
+    }
+}
+
+/// The highest resident size of this process so far (since [`reset_peak_memory`]), in bytes.
+pub fn peak_memory() -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    field(&text, "VmHWM:") * 1024
+}
+
+/// Forgets the peak so far, where the kernel allows.
+pub fn reset_peak_memory() {
+    // A kernel that refuses leaves the older, higher peak: pessimistic, never flattering.
+    let _refused = fs::write("/proc/self/clear_refs", "5");
+}
+
+fn field(text: &str, name: &str) -> u64 {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name))
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn reads_are_counted_and_asking_is_not() {
+        let before = ProcessIo::now();
+        let mut zero = fs::File::open("/dev/zero").unwrap();
+        let mut byte = [1];
+        for _ in 0..1000 {
+            zero.read_exact(&mut byte).unwrap();
+        }
+        let delta = ProcessIo::now().since(&before);
+        // Other tests of this process read too.
+        assert!(delta.reads >= 1000, "{delta:?}");
+    }
+
+    #[test]
+    fn the_peak_is_at_least_what_is_held() {
+        let held = vec![1u8; 8 << 20];
+        assert!(peak_memory() > held.len() as u64);
+    }
+
+    #[test]
+    fn fields_are_found() {
+        assert_eq!(field("a: 1\nread_bytes: 42\n", "read_bytes:"), 42);
+        assert_eq!(field("VmHWM:\t  12 kB", "VmHWM:"), 12);
+        assert_eq!(field("", "x:"), 0);
+    }
+}

@@ -1,0 +1,614 @@
+//! Drives a workload against an engine, from several threads, and checks every answer.
+//!
+//! Only the time inside the engine counts; making keys and checking values is left out, for every
+//! engine alike. [`fill`] loads, [`run`] measures a [`Mix`], [`run_while_writing`] measures it
+//! beside a writer of a steady rate.
+use crate::engine::{Engine, Write};
+use crate::workload::{
+    Chooser, Distribution, KeySpace, MAX_KEY, Mix, Operation, Permutation, Random, ValueSpec,
+    Workload, random,
+};
+use crate::{Error, Result};
+use hdrhistogram::Histogram;
+use rand::RngExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is loaded, and the seed of everything.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    /// The keys.
+    pub keys: KeySpace,
+    /// The values; a value is a function of its entry's number.
+    pub values: ValueSpec,
+    /// Decides every random choice.
+    pub seed: u64,
+}
+
+/// The order of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By key.
+    Sequential,
+    /// In a random order, every entry once.
+    Random,
+}
+
+/// How much of a [`Mix`] is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount {
+    /// Operations, all threads together.
+    pub operations: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Tells phases of one measurement apart, so that they do not repeat each other's choices.
+    pub phase: u64,
+}
+
+/// What a run took.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Operations done.
+    pub operations: u64,
+    /// Wall time, making keys and checking answers included.
+    pub wall: Duration,
+    /// Nanoseconds inside the engine, per operation.
+    pub latency: Histogram<u64>,
+    busy: Duration,
+    threads: usize,
+}
+
+/// The numbers of an [`Outcome`], for reports and other processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Summary {
+    /// Operations done.
+    pub operations: u64,
+    /// Wall time in seconds.
+    pub seconds: f64,
+    /// Operations per second of engine time, all threads together.
+    pub per_second: f64,
+    /// Mean microseconds.
+    pub mean_us: f64,
+    /// Median microseconds.
+    pub p50_us: f64,
+    /// 99th percentile, microseconds.
+    pub p99_us: f64,
+    /// 99.9th percentile, microseconds.
+    pub p999_us: f64,
+    /// Slowest, microseconds.
+    pub max_us: f64,
+}
+
+impl Outcome {
+    fn new(threads: usize) -> Result<Self> {
+        let latency = Histogram::new_with_bounds(1, 60_000_000_000, 3)
+            .map_err(|e| Error::InvalidSetting(format!("histogram: {e}")))?;
+        Ok(Self {
+            operations: 0,
+            wall: Duration::ZERO,
+            latency,
+            busy: Duration::ZERO,
+            threads: threads.max(1),
+        })
+    }
+
+    fn record(&mut self, took: Duration, operations: u64) {
+        self.operations += operations;
+        self.busy += took;
+        let each = took.as_nanos() as u64 / operations.max(1);
+        self.latency.saturating_record_n(each.max(1), operations);
+    }
+
+    fn add(&mut self, other: &Self) -> Result<()> {
+        self.operations += other.operations;
+        self.busy += other.busy;
+        self.latency
+            .add(&other.latency)
+            .map_err(|e| Error::InvalidSetting(format!("histogram: {e}")))
+    }
+
+    /// The numbers to report.
+    pub fn summary(&self) -> Summary {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let busy = self.busy.as_secs_f64().max(1e-9);
+        let operations = self.operations as f64;
+        Summary {
+            operations: self.operations,
+            seconds: self.wall.as_secs_f64(),
+            per_second: operations * self.threads as f64 / busy,
+            mean_us: busy * 1e6 / operations.max(1.0),
+            p50_us: us(self.latency.value_at_quantile(0.5)),
+            p99_us: us(self.latency.value_at_quantile(0.99)),
+            p999_us: us(self.latency.value_at_quantile(0.999)),
+            max_us: us(self.latency.max()),
+        }
+    }
+}
+
+/// Runs a named workload: `amount` of it, or, if it fills, every entry once with single puts.
+/// `rate` is for [`Workload::ReadWhileWriting`], as in [`run_while_writing`].
+pub fn run_named(
+    engine: &dyn Engine,
+    data: &Data,
+    workload: Workload,
+    distribution: Option<Distribution>,
+    amount: Amount,
+    rate: u64,
+    progress: &AtomicU64,
+) -> Result<Outcome> {
+    match (workload, workload.mix(distribution)) {
+        (Workload::ReadWhileWriting, Some(mix)) => {
+            let (read, _) = run_while_writing(engine, data, &mix, amount, rate, progress)?;
+            Ok(read)
+        }
+        (_, Some(mix)) => run(engine, data, &mix, amount, progress),
+        (Workload::FillSeq, None) => {
+            fill(engine, data, Order::Sequential, amount.threads, 1, progress)
+        }
+        (_, None) => fill(engine, data, Order::Random, amount.threads, 1, progress),
+    }
+}
+
+/// Writes every entry once, `batch` entries at a time. `progress` counts entries written.
+pub fn fill(
+    engine: &dyn Engine,
+    data: &Data,
+    order: Order,
+    threads: usize,
+    batch: usize,
+    progress: &AtomicU64,
+) -> Result<Outcome> {
+    let entries = data.keys.entries();
+    let permutation = Permutation::new(entries, data.seed);
+    let permutation = &permutation;
+    on_threads(threads, |thread| {
+        let mut outcome = Outcome::new(threads)?;
+        let share = |part: usize| entries * part as u64 / threads.max(1) as u64;
+        let mut writer = Filler::new(engine, data, batch);
+        for at in share(thread)..share(thread + 1) {
+            let number = match order {
+                Order::Sequential => at,
+                Order::Random => permutation.apply(at),
+            };
+            writer.add(number, &mut outcome)?;
+            if at % 1024 == 0 {
+                progress.fetch_add(1024, Ordering::Relaxed);
+            }
+        }
+        writer.finish(&mut outcome)?;
+        Ok(outcome)
+    })
+}
+
+/// Collects puts into batches; single puts go straight through.
+struct Filler<'a> {
+    engine: &'a dyn Engine,
+    data: &'a Data,
+    batch: usize,
+    waiting: Vec<(Vec<u8>, Vec<u8>)>,
+    used: usize,
+    value: Vec<u8>,
+}
+
+impl<'a> Filler<'a> {
+    fn new(engine: &'a dyn Engine, data: &'a Data, batch: usize) -> Self {
+        Self {
+            engine,
+            data,
+            batch,
+            waiting: vec![Default::default(); if batch > 1 { batch } else { 0 }],
+            used: 0,
+            value: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, number: u64, outcome: &mut Outcome) -> Result<()> {
+        let mut buf = [0; MAX_KEY];
+        let key = self.data.keys.key(number, &mut buf);
+        if self.batch <= 1 {
+            self.data.values.write(number, 0, &mut self.value);
+            let start = Instant::now();
+            self.engine.put(key, &self.value)?;
+            outcome.record(start.elapsed(), 1);
+            return Ok(());
+        }
+        let slot = &mut self.waiting[self.used];
+        slot.0.clear();
+        slot.0.extend_from_slice(key);
+        self.data.values.write(number, 0, &mut slot.1);
+        self.used += 1;
+        if self.used == self.batch {
+            self.finish(outcome)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, outcome: &mut Outcome) -> Result<()> {
+        if self.used == 0 {
+            return Ok(());
+        }
+        let writes: Vec<Write<'_>> = self.waiting[..self.used]
+            .iter()
+            .map(|(key, value)| Write::Put(key, value))
+            .collect();
+        let start = Instant::now();
+        self.engine.write_batch(&writes)?;
+        outcome.record(start.elapsed(), self.used as u64);
+        self.used = 0;
+        Ok(())
+    }
+}
+
+/// Runs `amount` of `mix` on an engine that was filled with `data`. `progress` counts operations.
+///
+/// Mixes that insert add entries `data.keys.entries()` and up, the same ones in each run; after
+/// them only mixes that insert may scan, since others expect exactly what was filled.
+pub fn run(
+    engine: &dyn Engine,
+    data: &Data,
+    mix: &Mix,
+    amount: Amount,
+    progress: &AtomicU64,
+) -> Result<Outcome> {
+    let shared = Inserts::default();
+    let shared = &shared;
+    on_threads(amount.threads, |thread| {
+        let mut worker = Worker::new(engine, data, mix, amount, thread, shared)?;
+        let share = |part: usize| amount.operations * part as u64 / amount.threads.max(1) as u64;
+        for done in 1..=share(thread + 1) - share(thread) {
+            worker.step()?;
+            if done % 256 == 0 {
+                progress.fetch_add(256, Ordering::Relaxed);
+            }
+        }
+        Ok(worker.outcome)
+    })
+}
+
+/// As [`run`], while one more thread overwrites random entries at `rate` writes per second (0:
+/// as fast as it can). Returns the outcome of the mix and of the writer.
+pub fn run_while_writing(
+    engine: &dyn Engine,
+    data: &Data,
+    mix: &Mix,
+    amount: Amount,
+    rate: u64,
+    progress: &AtomicU64,
+) -> Result<(Outcome, Outcome)> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| -> Result<Outcome> {
+            let updates = Mix::only(Operation::Update, Distribution::Uniform);
+            let inserts = Inserts::default();
+            let phase = Amount {
+                operations: 0,
+                threads: 1,
+                phase: amount.phase ^ (1 << 32),
+            };
+            let mut worker = Worker::new(engine, data, &updates, phase, 0, &inserts)?;
+            let start = Instant::now();
+            while !stop.load(Ordering::Relaxed) {
+                let due = start.elapsed().as_secs_f64() * rate as f64;
+                if rate > 0 && worker.outcome.operations as f64 > due {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+                worker.step()?;
+            }
+            worker.outcome.wall = start.elapsed();
+            Ok(worker.outcome)
+        });
+        let read = run(engine, data, mix, amount, progress);
+        stop.store(true, Ordering::Relaxed);
+        let wrote = joined(writer.join())?;
+        Ok((read?, wrote))
+    })
+}
+
+/// Entries added during a run, beyond the loaded ones.
+#[derive(Default)]
+struct Inserts {
+    given: AtomicU64,
+    done: AtomicU64,
+}
+
+struct Worker<'a> {
+    engine: &'a dyn Engine,
+    data: &'a Data,
+    mix: &'a Mix,
+    chooser: Chooser,
+    random: Random,
+    inserts: &'a Inserts,
+    alone: bool,
+    outcome: Outcome,
+    value: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(
+        engine: &'a dyn Engine,
+        data: &'a Data,
+        mix: &'a Mix,
+        amount: Amount,
+        thread: usize,
+        inserts: &'a Inserts,
+    ) -> Result<Self> {
+        Ok(Self {
+            engine,
+            data,
+            mix,
+            chooser: Chooser::new(mix.distribution, data.keys.entries(), data.seed)?,
+            random: random(data.seed, (amount.phase << 8) + thread as u64 + 1),
+            inserts,
+            alone: amount.threads <= 1,
+            outcome: Outcome::new(amount.threads)?,
+            value: Vec::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let inserted = self.inserts.done.load(Ordering::Acquire);
+        match self.mix.draw(&mut self.random) {
+            Operation::Read => {
+                let number = self.chooser.draw_after(inserted, &mut self.random);
+                self.read(number)
+            }
+            Operation::ReadMissing => self.read_missing(),
+            Operation::Update => {
+                let number = self.chooser.draw(&mut self.random);
+                self.put(number)
+            }
+            Operation::Insert => {
+                let number = self.inserts.given.fetch_add(1, Ordering::AcqRel);
+                self.put(self.data.keys.entries() + number)?;
+                self.inserts.done.fetch_add(1, Ordering::AcqRel);
+                Ok(())
+            }
+            Operation::Scan => {
+                let number = self.chooser.draw(&mut self.random);
+                let length = self.random.random_range(self.mix.scan.clone());
+                self.scan(number, length)
+            }
+            Operation::ReadModifyWrite => {
+                let number = self.chooser.draw(&mut self.random);
+                self.read(number)?;
+                self.put(number)
+            }
+        }
+    }
+
+    fn read(&mut self, number: u64) -> Result<()> {
+        let mut buf = [0; MAX_KEY];
+        let key = self.data.keys.key(number, &mut buf);
+        let start = Instant::now();
+        let found = self.engine.get(key, &mut self.value)?;
+        self.outcome.record(start.elapsed(), 1);
+        if found {
+            return self
+                .data
+                .values
+                .check(number, 0, &self.value, &mut self.scratch);
+        }
+        // Another thread may have been given a lower number and not have written it yet.
+        if number >= self.data.keys.entries() && !self.alone {
+            return Ok(());
+        }
+        Err(Error::WrongAnswer(format!("entry {number} was not found")))
+    }
+
+    fn read_missing(&mut self) -> Result<()> {
+        let number = self.chooser.draw(&mut self.random);
+        let mut buf = [0; MAX_KEY];
+        let key = self.data.keys.absent(number, &mut buf);
+        let start = Instant::now();
+        let found = self.engine.get(key, &mut self.value)?;
+        self.outcome.record(start.elapsed(), 1);
+        if found {
+            return Err(Error::WrongAnswer(format!(
+                "a key after entry {number} was found that nobody wrote"
+            )));
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, number: u64) -> Result<()> {
+        let mut buf = [0; MAX_KEY];
+        let key = self.data.keys.key(number, &mut buf);
+        self.data.values.write(number, 0, &mut self.value);
+        let start = Instant::now();
+        self.engine.put(key, &self.value)?;
+        self.outcome.record(start.elapsed(), 1);
+        Ok(())
+    }
+
+    fn scan(&mut self, number: u64, length: usize) -> Result<()> {
+        let mut buf = [0; MAX_KEY];
+        let from = self.data.keys.key(number, &mut buf);
+        let stable = !self.mix.inserts();
+        // Entries are copied out as a caller would, and checked after the clock has stopped.
+        let seen = &mut self.scratch;
+        seen.clear();
+        let mut sizes: Vec<(usize, usize)> = Vec::with_capacity(length);
+        let start = Instant::now();
+        let found = self.engine.scan(from, length, &mut |key, value| {
+            seen.extend_from_slice(key);
+            seen.extend_from_slice(value);
+            sizes.push((key.len(), value.len()));
+            Ok(())
+        })?;
+        self.outcome.record(start.elapsed(), 1);
+        let wrong = |what: String| Error::WrongAnswer(format!("scan from entry {number}: {what}"));
+        let expected = (length as u64).min(self.data.keys.entries() - number) as usize;
+        if sizes.len() != found || found > length || (stable && found != expected) {
+            return Err(wrong(format!("{found} entries for {expected} of {length}")));
+        }
+        let mut rest = seen.as_slice();
+        let mut previous: Option<&[u8]> = None;
+        let mut buf = [0; MAX_KEY];
+        for (at, (key_len, value_len)) in sizes.into_iter().enumerate() {
+            let (key, after) = rest.split_at(key_len);
+            let (value, after) = after.split_at(value_len);
+            rest = after;
+            if key < from || previous.is_some_and(|previous| previous >= key) {
+                return Err(wrong(format!("entry {at} is out of order")));
+            }
+            previous = Some(key);
+            let number = number + at as u64;
+            if at == 0 || stable {
+                if key != self.data.keys.key(number, &mut buf) {
+                    return Err(wrong(format!("entry {at} is another one")));
+                }
+                self.data.values.check(number, 0, value, &mut self.value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs `body` on each of `threads` threads and adds up the outcomes.
+fn on_threads(threads: usize, body: impl Fn(usize) -> Result<Outcome> + Sync) -> Result<Outcome> {
+    let body = &body;
+    let start = Instant::now();
+    let parts = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1))
+            .map(|thread| scope.spawn(move || body(thread)))
+            .collect();
+        workers
+            .into_iter()
+            .map(|worker| joined(worker.join()))
+            .collect::<Result<Vec<_>>>()
+    })?;
+    let mut total = Outcome::new(threads)?;
+    total.wall = start.elapsed();
+    for part in &parts {
+        total.add(part)?;
+    }
+    Ok(total)
+}
+
+fn joined<T>(result: std::thread::Result<Result<T>>) -> Result<T> {
+    match result {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{EngineConfig, open};
+    use crate::workload::KeyKind;
+
+    fn filled(kind: KeyKind) -> (Box<dyn Engine>, Data) {
+        let engine = open("memory", &EngineConfig::in_memory("".into())).unwrap();
+        let data = Data {
+            keys: KeySpace::new(kind, 2000),
+            values: ValueSpec::random(20),
+            seed: 5,
+        };
+        let progress = AtomicU64::new(0);
+        let outcome = fill(engine.as_ref(), &data, Order::Random, 2, 7, &progress).unwrap();
+        assert_eq!(outcome.operations, 2000);
+        (engine, data)
+    }
+
+    fn amount(threads: usize) -> Amount {
+        Amount {
+            operations: 4000,
+            threads,
+            phase: 1,
+        }
+    }
+
+    #[test]
+    fn every_mix_runs_and_its_answers_are_right() {
+        for kind in [KeyKind::Sequential, KeyKind::Plain, KeyKind::Spread] {
+            for letter in 'a'..='f' {
+                let (engine, data) = filled(kind);
+                let mix = Mix::ycsb(letter).unwrap();
+                for threads in [1, 3] {
+                    let progress = AtomicU64::new(0);
+                    let outcome =
+                        run(engine.as_ref(), &data, &mix, amount(threads), &progress).unwrap();
+                    assert!(outcome.operations >= 4000, "{letter}");
+                    assert!(outcome.summary().per_second > 0.0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_named_workload_runs() {
+        let (engine, data) = filled(KeyKind::Plain);
+        for workload in Workload::ALL {
+            let progress = AtomicU64::new(0);
+            let outcome = run_named(
+                engine.as_ref(),
+                &data,
+                workload,
+                None,
+                amount(2),
+                0,
+                &progress,
+            );
+            let expected = if workload.fills() { 2000 } else { 4000 };
+            assert!(outcome.unwrap().operations >= expected, "{workload}");
+        }
+    }
+
+    #[test]
+    fn wrong_answers_are_noticed() {
+        let (engine, data) = filled(KeyKind::Plain);
+        let enough = Amount {
+            operations: 60_000,
+            ..amount(1)
+        };
+        let check = |mix: &Mix| run(engine.as_ref(), &data, mix, enough, &AtomicU64::new(0));
+        let lookups = Mix::lookups(0.5, Distribution::Uniform);
+        let scans = Mix::only(Operation::Scan, Distribution::Uniform);
+        check(&lookups).unwrap();
+        check(&scans).unwrap();
+        let mut buf = [0; MAX_KEY];
+        let key = data.keys.key(77, &mut buf).to_vec();
+        let mut value = Vec::new();
+        assert!(engine.get(&key, &mut value).unwrap());
+
+        engine.delete(&key).unwrap();
+        assert!(matches!(check(&lookups), Err(Error::WrongAnswer(_))));
+        assert!(matches!(check(&scans), Err(Error::WrongAnswer(_))));
+        value[0] ^= 1;
+        engine.put(&key, &value).unwrap();
+        assert!(matches!(check(&lookups), Err(Error::WrongAnswer(_))));
+        assert!(matches!(check(&scans), Err(Error::WrongAnswer(_))));
+        value[0] ^= 1;
+        engine.put(&key, &value).unwrap();
+        check(&lookups).unwrap();
+
+        let stray = data.keys.absent(99, &mut buf).to_vec();
+        engine.put(&stray, b"x").unwrap();
+        assert!(matches!(check(&lookups), Err(Error::WrongAnswer(_))));
+        assert!(matches!(check(&scans), Err(Error::WrongAnswer(_))));
+    }
+
+    #[test]
+    fn the_writer_keeps_its_rate() {
+        let (engine, data) = filled(KeyKind::Plain);
+        let mix = Mix::lookups(1.0, Distribution::Uniform);
+        let amount = Amount {
+            operations: 200_000,
+            ..amount(1)
+        };
+        let progress = AtomicU64::new(0);
+        let (read, wrote) =
+            run_while_writing(engine.as_ref(), &data, &mix, amount, 1000, &progress).unwrap();
+        assert_eq!(read.operations, 200_000);
+        let allowed = 1000.0 * wrote.wall.as_secs_f64() + 2.0;
+        assert!(
+            wrote.operations as f64 <= allowed,
+            "{} > {allowed}",
+            wrote.operations
+        );
+    }
+}

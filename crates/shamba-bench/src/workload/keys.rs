@@ -1,0 +1,166 @@
+//! Key spaces: the mapping from an entry's number to its key, and keys that are surely absent.
+use super::mix;
+
+/// The longest key any [`KeyKind`] makes, in bytes.
+pub const MAX_KEY: usize = 32;
+
+/// How keys look. Numbers run from 0 to the key space's size; keys ascend with the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyKind {
+    /// 16 decimal digits counting up: a log, an autoincrement column. Absent keys have a 17th digit.
+    Sequential,
+    /// 16 hex digits spreading evenly over the whole key range: plain 16-byte keys.
+    Plain,
+    /// 32 bytes: 16 hex digits spreading evenly, then 16 of a hash of the number. The standard
+    /// setting of the SHaMBa paper (Table 5).
+    Spread,
+}
+
+/// A finite set of keys, one for each number below its size, and as many absent ones.
+///
+/// Numbers at or above the size are entries inserted later (YCSB D and E): they fall between the
+/// first ones, evenly again, and are equally sure to differ from every absent key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpace {
+    kind: KeyKind,
+    entries: u64,
+    step: u64,
+}
+
+impl KeySpace {
+    /// The key space of `entries` keys of this kind. `entries` of 0 counts as 1.
+    pub fn new(kind: KeyKind, entries: u64) -> Self {
+        let entries = entries.max(1);
+        Self {
+            kind,
+            entries,
+            step: u64::MAX / entries,
+        }
+    }
+
+    /// How many keys are loaded.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// How the keys look.
+    pub fn kind(&self) -> KeyKind {
+        self.kind
+    }
+
+    /// The length of a present key in bytes.
+    pub fn key_len(&self) -> usize {
+        match self.kind {
+            KeyKind::Sequential | KeyKind::Plain => 16,
+            KeyKind::Spread => 32,
+        }
+    }
+
+    /// Writes the key of entry `number` into `buf` and returns it.
+    pub fn key<'b>(&self, number: u64, buf: &'b mut [u8; MAX_KEY]) -> &'b [u8] {
+        match self.kind {
+            KeyKind::Sequential => decimal(number, buf, 16),
+            KeyKind::Plain => hex(self.position(number), mix(number), buf, 16),
+            KeyKind::Spread => hex(self.position(number), mix(number), buf, 32),
+        }
+    }
+
+    /// Writes a key that is never present and lies just after entry `number` (below
+    /// [`entries`](Self::entries)), before the entry that follows it.
+    pub fn absent<'b>(&self, number: u64, buf: &'b mut [u8; MAX_KEY]) -> &'b [u8] {
+        let position = self.position(number).wrapping_add(self.step / 2) | 1;
+        let hash = mix(!number);
+        match self.kind {
+            KeyKind::Sequential => {
+                decimal(number, buf, 16);
+                buf[16] = b'5';
+                &buf[..17]
+            }
+            KeyKind::Plain => hex(position, hash, buf, 16),
+            KeyKind::Spread => hex(position, hash, buf, 32),
+        }
+    }
+
+    /// Where entry `number` lies in the key range: always even, absent keys being odd.
+    fn position(&self, number: u64) -> u64 {
+        let base = (number % self.entries).wrapping_mul(self.step);
+        let generation = number / self.entries;
+        let offset = (u128::from(generation.reverse_bits()) * u128::from(self.step)) >> 64;
+        base.wrapping_add(offset as u64) & !1
+    }
+}
+
+fn decimal(number: u64, buf: &mut [u8; MAX_KEY], len: usize) -> &[u8] {
+    let mut rest = number;
+    for digit in buf[..len].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    &buf[..len]
+}
+
+fn hex(position: u64, hash: u64, buf: &mut [u8; MAX_KEY], len: usize) -> &[u8] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (word, part) in [position, hash].iter().zip(buf[..len].chunks_mut(16)) {
+        for (place, digit) in part.iter_mut().enumerate() {
+            *digit = DIGITS[(word >> (60 - 4 * place)) as usize & 15];
+        }
+    }
+    &buf[..len]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const KINDS: [KeyKind; 3] = [KeyKind::Sequential, KeyKind::Plain, KeyKind::Spread];
+
+    fn key(space: &KeySpace, number: u64) -> Vec<u8> {
+        space.key(number, &mut [0; MAX_KEY]).to_vec()
+    }
+
+    fn absent(space: &KeySpace, number: u64) -> Vec<u8> {
+        space.absent(number, &mut [0; MAX_KEY]).to_vec()
+    }
+
+    #[test]
+    fn keys_ascend_and_absent_ones_lie_between() {
+        for kind in KINDS {
+            let space = KeySpace::new(kind, 1000);
+            for number in 0..999 {
+                assert_eq!(key(&space, number).len(), space.key_len());
+                assert!(
+                    key(&space, number) < absent(&space, number),
+                    "{kind:?} {number}"
+                );
+                assert!(
+                    absent(&space, number) < key(&space, number + 1),
+                    "{kind:?} {number}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn later_entries_are_new_and_never_an_absent_key() {
+        for kind in KINDS {
+            let space = KeySpace::new(kind, 500);
+            let present: BTreeSet<_> = (0..2500).map(|n| key(&space, n)).collect();
+            assert_eq!(present.len(), 2500, "{kind:?}");
+            assert!(
+                (0..500).all(|n| !present.contains(&absent(&space, n))),
+                "{kind:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_standard_setting_spreads_over_the_key_range() {
+        let space = KeySpace::new(KeyKind::Spread, 16_000_000);
+        assert!(key(&space, 0).starts_with(b"0000"));
+        assert!(key(&space, 8_000_000).starts_with(b"7fff"));
+        assert!(key(&space, 15_999_999).starts_with(b"ffff"));
+    }
+}

@@ -1,0 +1,94 @@
+//! Values that are a function of the entry's number, so that every answer can be checked.
+use super::{Random, mix};
+use crate::{Error, Result};
+use rand::Rng;
+use rand_xoshiro::rand_core::SeedableRng;
+
+/// How values look: their size, and which share of it compresses away.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct ValueSpec {
+    /// Bytes of every value.
+    pub size: usize,
+    /// The share of the bytes, 0 to 1, that any compressor removes (they are zeros).
+    pub compressible: f64,
+}
+
+impl ValueSpec {
+    /// Values of `size` random bytes.
+    pub fn random(size: usize) -> Self {
+        Self {
+            size,
+            compressible: 0.0,
+        }
+    }
+
+    /// The value of entry `number` in its `version`-th writing, into `buf`, which is overwritten.
+    pub fn write(&self, number: u64, version: u64, buf: &mut Vec<u8>) {
+        let noise = ((1.0 - self.compressible.clamp(0.0, 1.0)) * self.size as f64).round() as usize;
+        buf.clear();
+        buf.resize(self.size, 0);
+        let mut random = Random::seed_from_u64(mix(number) ^ version);
+        random.fill_bytes(&mut buf[..noise]);
+    }
+
+    /// Fails unless `found` is exactly the value of entry `number` in that version. `scratch` is
+    /// overwritten.
+    pub fn check(
+        &self,
+        number: u64,
+        version: u64,
+        found: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.write(number, version, scratch);
+        if found == scratch.as_slice() {
+            return Ok(());
+        }
+        Err(Error::WrongAnswer(format!(
+            "entry {number}: a value of {} bytes that is not the one written ({} bytes)",
+            found.len(),
+            self.size
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_differ_by_entry_and_version_and_repeat() {
+        let spec = ValueSpec::random(32);
+        let value = |number, version| {
+            let mut buf = vec![1; 7];
+            spec.write(number, version, &mut buf);
+            buf
+        };
+        assert_eq!(value(1, 0), value(1, 0));
+        assert_ne!(value(1, 0), value(2, 0));
+        assert_ne!(value(1, 0), value(1, 1));
+        assert_eq!(value(1, 0).len(), 32);
+    }
+
+    #[test]
+    fn the_compressible_share_is_zeros() {
+        let spec = ValueSpec {
+            size: 1000,
+            compressible: 0.5,
+        };
+        let mut buf = Vec::new();
+        spec.write(3, 0, &mut buf);
+        let zeros = buf.iter().filter(|b| **b == 0).count();
+        assert!((500..520).contains(&zeros), "{zeros}");
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed() {
+        let spec = ValueSpec::random(8);
+        let mut buf = Vec::new();
+        spec.write(9, 0, &mut buf);
+        spec.check(9, 0, &buf, &mut Vec::new()).unwrap();
+        buf[3] ^= 1;
+        assert!(spec.check(9, 0, &buf, &mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,140 @@
+//! Mixes of operations: the core workloads A to F of YCSB.
+use super::{Distribution, Random};
+use crate::{Error, Result};
+use rand::RngExt;
+use std::ops::RangeInclusive;
+
+/// One kind of operation in a mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// Look an existing entry up.
+    Read,
+    /// Look up a key that is not there.
+    ReadMissing,
+    /// Overwrite an existing entry.
+    Update,
+    /// Add an entry.
+    Insert,
+    /// Read a range from an existing key on.
+    Scan,
+    /// Read an entry and write it back.
+    ReadModifyWrite,
+}
+
+/// Shares of operations, and whom they concern.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Mix {
+    /// Operations and their shares; the shares sum to 1.
+    pub shares: Vec<(Operation, f64)>,
+    /// How operations on existing entries spread.
+    pub distribution: Distribution,
+    /// Entries of a scan, uniformly.
+    pub scan: RangeInclusive<usize>,
+}
+
+impl Mix {
+    /// The YCSB core workload of this letter, `a` to `f` in either case.
+    pub fn ycsb(letter: char) -> Result<Self> {
+        use Operation::{Insert, Read, ReadModifyWrite, Scan, Update};
+        let zipf = Distribution::Zipf(0.99);
+        let (shares, distribution) = match letter.to_ascii_lowercase() {
+            'a' => (vec![(Read, 0.5), (Update, 0.5)], zipf),
+            'b' => (vec![(Read, 0.95), (Update, 0.05)], zipf),
+            'c' => (vec![(Read, 1.0)], zipf),
+            'd' => (vec![(Read, 0.95), (Insert, 0.05)], Distribution::Latest),
+            'e' => (vec![(Scan, 0.95), (Insert, 0.05)], zipf),
+            'f' => (vec![(Read, 0.5), (ReadModifyWrite, 0.5)], zipf),
+            _ => {
+                return Err(Error::InvalidSetting(format!(
+                    "there is no YCSB workload `{letter}` (a to f)"
+                )));
+            }
+        };
+        Ok(Self {
+            shares,
+            distribution,
+            scan: 1..=100,
+        })
+    }
+
+    /// A mix of one operation only.
+    pub fn only(operation: Operation, distribution: Distribution) -> Self {
+        Self {
+            shares: vec![(operation, 1.0)],
+            distribution,
+            scan: 1..=100,
+        }
+    }
+
+    /// Lookups of which the share `positive` (0 to 1) concerns existing entries.
+    pub fn lookups(positive: f64, distribution: Distribution) -> Self {
+        Self {
+            shares: vec![
+                (Operation::Read, positive),
+                (Operation::ReadMissing, 1.0 - positive),
+            ],
+            distribution,
+            scan: 1..=100,
+        }
+    }
+
+    /// Whether it adds entries.
+    pub fn inserts(&self) -> bool {
+        let mut shares = self.shares.iter();
+        shares.any(|(operation, share)| *operation == Operation::Insert && *share > 0.0)
+    }
+
+    /// The next operation.
+    pub fn draw(&self, random: &mut Random) -> Operation {
+        let mut at: f64 = random.random();
+        let mut last = Operation::Read;
+        for (operation, share) in &self.shares {
+            if *share <= 0.0 {
+                continue;
+            }
+            last = *operation;
+            if at < *share {
+                break;
+            }
+            at -= share;
+        }
+        last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::random;
+
+    #[test]
+    fn the_shares_come_out() {
+        for letter in 'a'..='f' {
+            let mix = Mix::ycsb(letter).unwrap();
+            let total: f64 = mix.shares.iter().map(|(_, share)| share).sum();
+            assert!((total - 1.0).abs() < 1e-9);
+            let mut random = random(u64::from(letter), 0);
+            let drawn: Vec<_> = (0..10_000).map(|_| mix.draw(&mut random)).collect();
+            for (operation, share) in &mix.shares {
+                let found = drawn.iter().filter(|o| *o == operation).count() as f64 / 10_000.0;
+                assert!(
+                    (found - share).abs() < 0.02,
+                    "{letter} {operation:?} {found}"
+                );
+            }
+        }
+        assert!(Mix::ycsb('g').is_err());
+    }
+
+    #[test]
+    fn a_share_of_nothing_never_comes() {
+        let mut random = random(1, 0);
+        let all = Mix::lookups(1.0, Distribution::Uniform);
+        let none = Mix::lookups(0.0, Distribution::Uniform);
+        for _ in 0..10_000 {
+            assert_eq!(all.draw(&mut random), Operation::Read);
+            assert_eq!(none.draw(&mut random), Operation::ReadMissing);
+        }
+    }
+}

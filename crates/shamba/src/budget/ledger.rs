@@ -1,0 +1,227 @@
+//! The budget's counters: a total that is raised only by compare-and-swap against the limit, and
+//! the same bytes by role.
+//!
+//! Thread-safe without locks. Generic over the atomic type so that a schedule checker can run it.
+//! The total is raised before a role's counter and lowered after it, so that the roles' sum never
+//! exceeds the total as long as the total is read last.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Role;
+
+/// A shared 64-bit counter.
+pub(super) trait Counter: Send + Sync {
+    /// A counter at `value`.
+    fn at(value: u64) -> Self;
+    /// The present value.
+    fn load(&self) -> u64;
+    /// Sets the value.
+    fn store(&self, value: u64);
+    /// Adds, giving the value before.
+    fn add(&self, value: u64) -> u64;
+    /// Subtracts, giving the value before.
+    fn sub(&self, value: u64) -> u64;
+    /// Raises the counter to `value` if it is lower.
+    fn raise(&self, value: u64);
+    /// Replaces `from` by `to`, or gives the value found.
+    fn swap_if(&self, from: u64, to: u64) -> Result<(), u64>;
+}
+
+/// Relaxed throughout: each counter is only compared with itself, and no memory is handed over
+/// through it.
+impl Counter for AtomicU64 {
+    fn at(value: u64) -> Self {
+        AtomicU64::new(value)
+    }
+    fn load(&self) -> u64 {
+        self.load(Ordering::Relaxed)
+    }
+    fn store(&self, value: u64) {
+        self.store(value, Ordering::Relaxed);
+    }
+    fn add(&self, value: u64) -> u64 {
+        self.fetch_add(value, Ordering::Relaxed)
+    }
+    fn sub(&self, value: u64) -> u64 {
+        self.fetch_sub(value, Ordering::Relaxed)
+    }
+    fn raise(&self, value: u64) {
+        self.fetch_max(value, Ordering::Relaxed);
+    }
+    fn swap_if(&self, from: u64, to: u64) -> Result<(), u64> {
+        self.compare_exchange_weak(from, to, Ordering::Relaxed, Ordering::Relaxed)
+            .map(drop)
+    }
+}
+
+/// The counters of a budget.
+#[derive(Debug)]
+pub(super) struct Ledger<C> {
+    limit: C,
+    used: C,
+    peak: C,
+    overdraft: C,
+    roles: [C; Role::ALL.len()],
+}
+
+impl<C: Counter> Ledger<C> {
+    /// Empty counters under a limit in bytes.
+    pub(super) fn new(limit: u64) -> Self {
+        Ledger {
+            limit: C::at(limit),
+            used: C::at(0),
+            peak: C::at(0),
+            overdraft: C::at(0),
+            roles: std::array::from_fn(|_| C::at(0)),
+        }
+    }
+
+    /// Takes bytes if they fit under the limit, or says how many are short.
+    pub(super) fn try_take(&self, role: Role, bytes: u64) -> Result<(), u64> {
+        let mut used = self.used.load();
+        loop {
+            let limit = self.limit.load();
+            let wanted = used.saturating_add(bytes);
+            if wanted > limit {
+                return Err(wanted - limit);
+            }
+            match self.used.swap_if(used, wanted) {
+                Ok(()) => {
+                    self.peak.raise(wanted);
+                    self.role(role).add(bytes);
+                    return Ok(());
+                }
+                Err(found) => used = found,
+            }
+        }
+    }
+
+    /// Takes bytes whether they fit or not, recording what goes over the limit.
+    pub(super) fn take(&self, role: Role, bytes: u64) {
+        let wanted = self.used.add(bytes).saturating_add(bytes);
+        self.peak.raise(wanted);
+        self.overdraft
+            .raise(wanted.saturating_sub(self.limit.load()));
+        self.role(role).add(bytes);
+    }
+
+    /// Gives back bytes taken before.
+    pub(super) fn release(&self, role: Role, bytes: u64) {
+        self.role(role).sub(bytes);
+        self.used.sub(bytes);
+    }
+
+    /// Sets the limit.
+    pub(super) fn set_limit(&self, limit: u64) {
+        self.limit.store(limit);
+    }
+
+    /// Records how far the present use is over the limit.
+    pub(super) fn note_overdraft(&self) {
+        self.overdraft
+            .raise(self.used().saturating_sub(self.limit()));
+    }
+
+    /// The limit in bytes.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit.load()
+    }
+
+    /// Bytes taken now.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load()
+    }
+
+    /// Bytes taken now for one role.
+    pub(super) fn used_by(&self, role: Role) -> u64 {
+        self.role(role).load()
+    }
+
+    /// The most bytes ever taken at once.
+    pub(super) fn peak(&self) -> u64 {
+        self.peak.load()
+    }
+
+    /// The most bytes ever taken over the limit.
+    pub(super) fn overdraft(&self) -> u64 {
+        self.overdraft.load()
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the array has one counter for each role"
+    )]
+    fn role(&self, role: Role) -> &C {
+        &self.roles[role as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shuttle::sync::Arc;
+    use shuttle::sync::atomic::AtomicU64 as CheckedU64;
+    use shuttle::thread;
+
+    impl Counter for CheckedU64 {
+        fn at(value: u64) -> Self {
+            CheckedU64::new(value)
+        }
+        fn load(&self) -> u64 {
+            self.load(Ordering::SeqCst)
+        }
+        fn store(&self, value: u64) {
+            self.store(value, Ordering::SeqCst);
+        }
+        fn add(&self, value: u64) -> u64 {
+            self.fetch_add(value, Ordering::SeqCst)
+        }
+        fn sub(&self, value: u64) -> u64 {
+            self.fetch_sub(value, Ordering::SeqCst)
+        }
+        fn raise(&self, value: u64) {
+            self.fetch_max(value, Ordering::SeqCst);
+        }
+        fn swap_if(&self, from: u64, to: u64) -> Result<(), u64> {
+            self.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
+                .map(drop)
+        }
+    }
+
+    fn contend() {
+        const LIMIT: u64 = 100;
+        let ledger = Arc::new(Ledger::<CheckedU64>::new(LIMIT));
+        let threads: Vec<_> = [(Role::Data, 60), (Role::Memtable, 50), (Role::Data, 30)]
+            .into_iter()
+            .map(|(role, bytes)| {
+                let ledger = Arc::clone(&ledger);
+                thread::spawn(move || {
+                    for _ in 0..3 {
+                        if ledger.try_take(role, bytes).is_ok() {
+                            let of_role = ledger.used_by(role);
+                            let used = ledger.used();
+                            assert!(used <= LIMIT, "{used} used of {LIMIT}");
+                            assert!(of_role >= bytes, "a role counts what it took");
+                            ledger.release(role, bytes);
+                        }
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(ledger.used(), 0);
+        assert!(ledger.peak() >= 50 && ledger.peak() <= LIMIT);
+        assert_eq!(ledger.overdraft(), 0);
+        for role in Role::ALL {
+            assert_eq!(ledger.used_by(role), 0);
+        }
+    }
+
+    #[test]
+    fn the_limit_holds_in_random_schedules() {
+        shuttle::check_random(contend, 2000);
+        shuttle::check_pct(contend, 1000, 3);
+    }
+}

@@ -1,0 +1,352 @@
+//! Scratch buffers, aligned for direct I/O, that pages are read into before their payload is
+//! copied to an allocation of its exact size.
+//!
+//! [`IoPool::acquire`] lends an [`IoBuf`]; dropping it returns the buffer. Thread-safe. Protocol: a
+//! thread holds at most one buffer at a time and waits for nothing of another borrower while it
+//! does, so that a wait for a returned buffer always ends. All buffers are charged to
+//! [`Role::IoBuffers`]. One buffer is reserved when the pool is made, so a request of its size never
+//! needs more memory; a larger one that finds no room waits its turn until no buffer is out, and
+//! only then goes over the budget.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::budget::{Budget, Reclaim, Reservation, Role};
+use crate::fs::PAGE;
+
+/// Larger buffers are not kept when they come back, in pages.
+const KEEP_PAGES: usize = 16;
+
+/// The share of the budget's limit that idle buffers may take.
+const KEEP_SHARE: u64 = 128;
+
+/// How often a waiting request looks whether memory was freed by others than borrowers.
+const RECHECK: Duration = Duration::from_millis(5);
+
+#[repr(C, align(4096))]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Page([u8; PAGE]);
+
+struct Buffer {
+    pages: Box<[Page]>,
+    reservation: Reservation,
+    /// The buffer reserved at creation, which is never freed.
+    permanent: bool,
+}
+
+impl Buffer {
+    fn new(reservation: Reservation, pages: usize) -> Self {
+        Buffer {
+            pages: bytemuck::zeroed_slice_box(pages),
+            reservation,
+            permanent: false,
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Buffer>,
+    /// Bytes of idle buffers that are not permanent.
+    idle_bytes: u64,
+    /// Buffers lent.
+    out: usize,
+    /// Buffers given back so far.
+    returns: u64,
+    /// Waiting requests are served in the order of tickets: `served..tickets` are waiting.
+    tickets: u64,
+    served: u64,
+}
+
+impl State {
+    fn take_idle(&mut self, pages: usize) -> Option<Buffer> {
+        let (at, _) = self
+            .idle
+            .iter()
+            .enumerate()
+            .filter(|(_, buffer)| buffer.pages.len() >= pages)
+            .min_by_key(|(_, buffer)| buffer.pages.len())?;
+        let buffer = self.idle.swap_remove(at);
+        if !buffer.permanent {
+            self.idle_bytes -= buffer.reservation.bytes();
+        }
+        self.out += 1;
+        Some(buffer)
+    }
+
+    /// Takes out an idle buffer to free.
+    fn take_surplus(&mut self) -> Option<Buffer> {
+        let at = self.idle.iter().position(|buffer| !buffer.permanent)?;
+        let buffer = self.idle.swap_remove(at);
+        self.idle_bytes -= buffer.reservation.bytes();
+        Some(buffer)
+    }
+}
+
+/// Lends aligned buffers within a memory budget.
+pub(crate) struct IoPool {
+    budget: Arc<Budget>,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+impl IoPool {
+    /// A pool that always has one buffer of at least `guaranteed` bytes, registered as a reclaimer
+    /// of its idle buffers.
+    pub(crate) fn new(budget: Arc<Budget>, guaranteed: usize) -> Arc<Self> {
+        let pages = pages_for(guaranteed);
+        let mut buffer = Buffer::new(budget.reserve(Role::IoBuffers, bytes_of(pages)), pages);
+        buffer.permanent = true;
+        Arc::new_cyclic(|this: &Weak<Self>| {
+            budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
+            IoPool {
+                budget,
+                state: Mutex::new(State {
+                    idle: vec![buffer],
+                    ..State::default()
+                }),
+                returned: Condvar::new(),
+            }
+        })
+    }
+
+    /// Lends a buffer of `len` bytes rounded up to pages (at least one), with any contents.
+    pub(crate) fn acquire(self: &Arc<Self>, len: usize) -> IoBuf {
+        let pages = pages_for(len);
+        let buffer = self.acquire_pages(pages);
+        IoBuf {
+            pool: Arc::clone(self),
+            buffer: Some(buffer),
+            pages,
+        }
+    }
+
+    fn acquire_pages(&self, pages: usize) -> Buffer {
+        let mut state = self.state.lock();
+        if state.tickets == state.served
+            && let Some(buffer) = state.take_idle(pages)
+        {
+            return buffer;
+        }
+        let ticket = state.tickets;
+        state.tickets += 1;
+        while state.served != ticket {
+            self.returned.wait(&mut state);
+        }
+        loop {
+            if let Some(buffer) = state.take_idle(pages) {
+                state.served += 1;
+                self.returned.notify_all();
+                return buffer;
+            }
+            // Checked under the same lock as the idle buffers: with none out, none will come back.
+            let last_resort = state.out == 0;
+            let returns = state.returns;
+            // The pool is itself a reclaimer, so the budget is asked without its lock. Nobody else
+            // passes this point meanwhile: it is this ticket's turn.
+            drop(state);
+            let bytes = bytes_of(pages);
+            let reserved = self
+                .budget
+                .try_reserve(Role::IoBuffers, bytes)
+                .or_else(|| last_resort.then(|| self.budget.reserve(Role::IoBuffers, bytes)));
+            state = self.state.lock();
+            if let Some(reservation) = reserved {
+                state.out += 1;
+                state.served += 1;
+                self.returned.notify_all();
+                drop(state);
+                return Buffer::new(reservation, pages);
+            }
+            if state.returns == returns {
+                self.returned.wait_for(&mut state, RECHECK);
+            }
+        }
+    }
+
+    fn give_back(&self, buffer: Buffer) {
+        let mut state = self.state.lock();
+        let bytes = buffer.reservation.bytes();
+        let room = self.budget.limit() / KEEP_SHARE;
+        let keep = buffer.pages.len() <= KEEP_PAGES && state.idle_bytes + bytes <= room;
+        if buffer.permanent {
+            state.idle.push(buffer);
+        } else if keep {
+            state.idle_bytes += bytes;
+            state.idle.push(buffer);
+        } else {
+            // Before the count of lent buffers falls: a request of the last resort may come at once.
+            drop(buffer);
+        }
+        state.out -= 1;
+        state.returns += 1;
+        let waiting = state.tickets != state.served;
+        drop(state);
+        if waiting {
+            self.returned.notify_all();
+        }
+    }
+}
+
+impl Reclaim for IoPool {
+    fn reclaim(&self, bytes: u64) -> u64 {
+        let mut freed = 0;
+        while freed < bytes {
+            let Some(surplus) = self.state.lock().take_surplus() else {
+                break;
+            };
+            freed += surplus.reservation.bytes();
+        }
+        freed
+    }
+}
+
+impl std::fmt::Debug for IoPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IoPool").finish_non_exhaustive()
+    }
+}
+
+/// A lent buffer, aligned to a page.
+#[derive(Debug)]
+pub(crate) struct IoBuf {
+    pool: Arc<IoPool>,
+    /// Present until drop.
+    buffer: Option<Buffer>,
+    pages: usize,
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffer")
+            .field("pages", &self.pages.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Deref for IoBuf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let pages = self
+            .buffer
+            .as_ref()
+            .and_then(|buffer| buffer.pages.get(..self.pages));
+        bytemuck::cast_slice(pages.unwrap_or_default())
+    }
+}
+
+impl DerefMut for IoBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let pages = self
+            .buffer
+            .as_mut()
+            .and_then(|buffer| buffer.pages.get_mut(..self.pages));
+        bytemuck::cast_slice_mut(pages.unwrap_or_default())
+    }
+}
+
+impl Drop for IoBuf {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.pool.give_back(buffer);
+        }
+    }
+}
+
+fn pages_for(len: usize) -> usize {
+    len.div_ceil(PAGE).max(1)
+}
+
+fn bytes_of(pages: usize) -> u64 {
+    (pages * PAGE) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const KIB: u64 = 1024;
+
+    #[test]
+    fn buffers_are_aligned_and_of_the_length_asked_in_pages() {
+        let pool = IoPool::new(Budget::new(1 << 20), 8192);
+        for len in [0, 1, 4096, 4097, 8192, 100_000] {
+            let mut buf = pool.acquire(len);
+            assert_eq!(buf.len(), len.div_ceil(PAGE).max(1) * PAGE);
+            assert_eq!(buf.as_ptr() as usize % PAGE, 0);
+            buf.fill(0xab);
+        }
+    }
+
+    #[test]
+    fn idle_buffers_are_reused_and_freed_under_pressure() {
+        let budget = Budget::new(4 << 20);
+        let pool = IoPool::new(Arc::clone(&budget), 8192);
+        let both = (pool.acquire(8192), pool.acquire(8192));
+        assert_eq!(budget.used(), 16 * KIB);
+        drop(both);
+        assert_eq!(budget.used(), 16 * KIB, "a common size is kept");
+        drop(pool.acquire(1 << 20));
+        assert_eq!(budget.used(), 16 * KIB, "a large one is not");
+        let rest = budget.limit() - 8 * KIB;
+        let all = budget.try_reserve(Role::Memtable, rest).unwrap();
+        assert_eq!(budget.used_by(Role::IoBuffers), 8 * KIB);
+        drop(pool.acquire(8192));
+        assert_eq!(budget.overdraft(), 0);
+        drop((all, pool));
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn threads_without_memory_take_turns() {
+        let budget = Budget::new(64 * KIB);
+        let pool = IoPool::new(Arc::clone(&budget), 8192);
+        let _others = budget.reserve(Role::Memtable, 56 * KIB);
+        let out = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let mut buf = pool.acquire(8192);
+                        assert_eq!(out.fetch_add(1, Ordering::SeqCst), 0);
+                        buf.fill(1);
+                        out.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(budget.overdraft(), 0);
+    }
+
+    #[test]
+    fn a_large_request_is_served_though_small_ones_keep_coming() {
+        let budget = Budget::new(64 * KIB);
+        let pool = IoPool::new(Arc::clone(&budget), 8192);
+        let _others = budget.reserve(Role::Memtable, 56 * KIB);
+        let served = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while served.load(Ordering::SeqCst) < 20 {
+                        drop(pool.acquire(4096));
+                    }
+                });
+            }
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        drop(pool.acquire(40 << 10));
+                        served.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(budget.overdraft(), 40 * KIB, "one at a time");
+        assert_eq!(budget.used(), 64 * KIB);
+    }
+}

@@ -1,0 +1,98 @@
+//! [`MemoryBudget`]: the one number a caller gives, with everything that is kept under it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::{BlockCache, CacheStats, IoPool};
+use crate::budget::{Budget, MemoryStats, container_memory};
+use crate::fs::read_small;
+
+/// The scratch buffer every budget keeps, so that a read never has to wait for memory: two pages.
+const GUARANTEED_IO: usize = 8 << 10;
+
+/// A bound on memory: memtables, cached blocks, table handles, iterators and buffers of every
+/// database it is given to. Clones are the same budget, so that several databases can share one.
+///
+/// When the budget is used up the engine gets slower; it does not fail.
+///
+/// ```
+/// use shamba::MemoryBudget;
+/// let memory = MemoryBudget::bytes(64 << 20);
+/// assert_eq!(memory.limit(), 64 << 20);
+/// ```
+#[derive(Clone)]
+pub struct MemoryBudget {
+    budget: Arc<Budget>,
+    cache: Arc<BlockCache>,
+    io: Arc<IoPool>,
+}
+
+/// Memory by role, and what the cache does.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct MemoryUsage {
+    /// The budget and its accounts.
+    #[serde(flatten)]
+    pub budget: MemoryStats,
+    /// The block cache by kind of block.
+    pub cache: CacheStats,
+}
+
+impl MemoryBudget {
+    /// A budget of so many bytes. Opening a database checks that it is at least
+    /// [`MIN_MEMORY`](crate::MIN_MEMORY).
+    #[must_use]
+    pub fn bytes(limit: u64) -> Self {
+        let budget = Budget::new(limit);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let cache = BlockCache::new(budget.clone(), BlockCache::shards_for(limit, threads));
+        let io = IoPool::new(budget.clone(), GUARANTEED_IO);
+        MemoryBudget { budget, cache, io }
+    }
+
+    /// A share (0 to 1) of the memory of the container this process runs in (the limits of control
+    /// groups v1 and v2 along its path), or of the machine where there is no limit.
+    #[must_use]
+    pub fn share_of_container(share: f64) -> Self {
+        let memory = container_memory(read_small);
+        MemoryBudget::bytes((memory as f64 * share.clamp(0.0, 1.0)) as u64)
+    }
+
+    /// The budget in bytes.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.budget.limit()
+    }
+
+    /// Memory used now, by role, and what the cache holds.
+    #[must_use]
+    pub fn usage(&self) -> MemoryUsage {
+        MemoryUsage {
+            budget: self.budget.stats(),
+            cache: self.cache.stats(),
+        }
+    }
+
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    pub(crate) fn cache(&self) -> &Arc<BlockCache> {
+        &self.cache
+    }
+
+    pub(crate) fn io_pool(&self) -> &Arc<IoPool> {
+        &self.io
+    }
+}
+
+impl fmt::Debug for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBudget")
+            .field("limit", &self.limit())
+            .field("used", &self.budget.used())
+            .finish()
+    }
+}

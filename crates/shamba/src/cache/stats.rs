@@ -1,0 +1,126 @@
+//! What the block cache counts, by kind of block.
+
+use crate::fs::BlockKind;
+
+/// How many filter modules are told apart.
+const FILTER_MODULES: usize = 16;
+
+/// How many kinds are told apart.
+pub(super) const KIND_COUNT: usize = 4 + FILTER_MODULES;
+
+/// A kind's place in an array of [`KIND_COUNT`].
+pub(super) const fn kind_index(kind: BlockKind) -> usize {
+    match kind {
+        BlockKind::Data => 0,
+        BlockKind::Index => 1,
+        BlockKind::Footer => 2,
+        BlockKind::Log => 3,
+        BlockKind::Filter(module) => {
+            let module = module as usize;
+            4 + if module < FILTER_MODULES {
+                module
+            } else {
+                FILTER_MODULES - 1
+            }
+        }
+    }
+}
+
+/// The kind at a place.
+const fn kind_at(index: usize) -> BlockKind {
+    match index {
+        0 => BlockKind::Data,
+        1 => BlockKind::Index,
+        2 => BlockKind::Footer,
+        3 => BlockKind::Log,
+        module => BlockKind::Filter((module - 4) as u8),
+    }
+}
+
+/// The cache's counters for one kind of block. Those of events count from the cache's creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct KindStats {
+    /// Lookups that found the block.
+    pub hits: u64,
+    /// Blocks fetched from storage because they were not resident.
+    pub misses: u64,
+    /// Blocks that became resident.
+    pub inserts: u64,
+    /// Blocks dropped to make room.
+    pub evictions: u64,
+    /// Fetched blocks for which there was no room.
+    pub refused: u64,
+    /// Blocks resident now.
+    pub blocks: u64,
+    /// Memory charged for the blocks resident now, in bytes.
+    pub bytes: u64,
+}
+
+impl KindStats {
+    fn add(&mut self, other: &KindStats) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.inserts += other.inserts;
+        self.evictions += other.evictions;
+        self.refused += other.refused;
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+    }
+}
+
+/// The cache's counters.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CacheStats {
+    kinds: [KindStats; KIND_COUNT],
+}
+
+impl CacheStats {
+    /// The counters of one kind of block.
+    #[must_use]
+    pub fn kind(&self, kind: BlockKind) -> KindStats {
+        self.kinds
+            .get(kind_index(kind))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// The counters of every kind that was ever fetched.
+    pub fn kinds(&self) -> impl Iterator<Item = (BlockKind, KindStats)> + '_ {
+        self.kinds
+            .iter()
+            .enumerate()
+            .filter(|(_, stats)| **stats != KindStats::default())
+            .map(|(index, stats)| (kind_at(index), *stats))
+    }
+
+    /// The counters of all kinds together.
+    #[must_use]
+    pub fn total(&self) -> KindStats {
+        let mut total = KindStats::default();
+        for stats in &self.kinds {
+            total.add(stats);
+        }
+        total
+    }
+
+    /// Adds a shard's counters.
+    pub(super) fn add(&mut self, kinds: &[KindStats; KIND_COUNT]) {
+        for (sum, stats) in self.kinds.iter_mut().zip(kinds) {
+            sum.add(stats);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_place_of_its_own() {
+        for index in 0..KIND_COUNT {
+            assert_eq!(kind_index(kind_at(index)), index);
+        }
+        assert_eq!(kind_index(BlockKind::Filter(200)), KIND_COUNT - 1);
+    }
+}

@@ -1,0 +1,341 @@
+//! Tests of the block cache as a whole.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LEN: usize = 1000;
+const CHARGE: u64 = (LEN + BLOCK_OVERHEAD) as u64;
+
+fn key(file: u64, page: u32) -> BlockKey {
+    BlockKey {
+        file,
+        page,
+        part: 0,
+    }
+}
+
+/// Bytes that tell which block they belong to.
+fn bytes(key: BlockKey, len: usize) -> Box<[u8]> {
+    let mark = (key.file * 31 + u64::from(key.page)) as u8;
+    vec![mark; len].into()
+}
+
+fn cache(blocks: u64, shards: usize) -> (Arc<Budget>, Arc<BlockCache>) {
+    let budget = Budget::new(blocks * CHARGE);
+    let cache = BlockCache::new(Arc::clone(&budget), shards);
+    (budget, cache)
+}
+
+fn put(cache: &BlockCache, key: BlockKey, priority: Priority) -> Option<Arc<Block>> {
+    cache
+        .insert(key, BlockKind::Data, priority, bytes(key, LEN))
+        .ok()
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Get(BlockKey),
+    Insert(BlockKey, usize, bool),
+    Release(usize),
+    RemoveFile(u64),
+    Essential(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = (1..4u64, 0..30u32).prop_map(|(file, page)| key(file, page));
+    prop_oneof![
+        4 => key.clone().prop_map(Op::Get),
+        6 => (key, 0..3000usize, any::<bool>()).prop_map(|(k, l, p)| Op::Insert(k, l, p)),
+        2 => any::<usize>().prop_map(Op::Release),
+        1 => (1..4u64).prop_map(Op::RemoveFile),
+        1 => (0..30_000u64).prop_map(Op::Essential),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_cache_holds_what_was_last_put_or_nothing(
+        ops in prop::collection::vec(op(), 1..300),
+        limit in 0..40_000u64,
+        shards in 1..5usize,
+    ) {
+        let budget = Budget::new(limit);
+        let cache = BlockCache::new(Arc::clone(&budget), shards);
+        // The block that may be resident under a key, and blocks held.
+        let mut model: HashMap<BlockKey, usize> = HashMap::new();
+        let mut held: Vec<(BlockKey, Arc<Block>)> = Vec::new();
+        let mut essential = None;
+        for op in ops {
+            match op {
+                Op::Get(key) => {
+                    prop_assert_eq!(cache.contains(&key), cache.get(&key).is_some());
+                    if let Some(block) = cache.get(&key) {
+                        prop_assert_eq!(Some(&block.len()), model.get(&key));
+                        held.push((key, block));
+                    }
+                }
+                Op::Insert(key, len, hold) => {
+                    let resident = cache.contains(&key);
+                    match cache.insert(key, BlockKind::Data, Priority::Low, bytes(key, len)) {
+                        Ok(block) => {
+                            if resident {
+                                prop_assert_eq!(Some(&block.len()), model.get(&key));
+                            } else {
+                                prop_assert_eq!(block.len(), len);
+                                model.insert(key, len);
+                            }
+                            if hold {
+                                held.push((key, block));
+                            }
+                        }
+                        Err(back) => {
+                            prop_assert!(!resident);
+                            prop_assert_eq!(back, bytes(key, len));
+                        }
+                    }
+                }
+                Op::Release(at) => {
+                    if !held.is_empty() {
+                        held.swap_remove(at % held.len());
+                    }
+                }
+                Op::RemoveFile(file) => {
+                    cache.remove_file(file);
+                    for page in 0..30 {
+                        prop_assert!(!cache.contains(&key(file, page)));
+                    }
+                }
+                Op::Essential(bytes) => {
+                    drop(essential.take());
+                    essential = budget.try_reserve(Role::Memtable, bytes);
+                }
+            }
+            prop_assert!(budget.used() <= limit);
+            for (key, block) in &held {
+                prop_assert_eq!(&***block, &*bytes(*key, block.len()), "a held block is intact");
+            }
+            let total = cache.stats().total();
+            let mut seen: Vec<*const Block> = held.iter().map(|(_, b)| Arc::as_ptr(b)).collect();
+            seen.sort_unstable();
+            seen.dedup();
+            let charged = budget.used() - budget.used_by(Role::Memtable);
+            prop_assert!(charged >= total.bytes);
+            prop_assert!(charged <= total.bytes + seen.len() as u64 * (3000 + BLOCK_OVERHEAD as u64));
+            prop_assert_eq!(total.inserts + total.refused <= total.misses, true);
+        }
+        drop((cache, essential));
+        let mut blocks: HashMap<*const Block, u64> = HashMap::new();
+        for (_, block) in &held {
+            blocks.insert(Arc::as_ptr(block), (block.len() + BLOCK_OVERHEAD) as u64);
+        }
+        prop_assert_eq!(budget.used(), blocks.values().sum::<u64>(), "held blocks stay charged");
+        drop(held);
+        prop_assert_eq!(budget.used(), 0);
+    }
+}
+
+#[test]
+fn a_cache_in_an_idle_budget_fills_it() {
+    let (budget, cache) = cache(64, 4);
+    for page in 0..1000 {
+        assert!(put(&cache, key(1, page), Priority::Low).is_some());
+    }
+    let stats = cache.stats().kind(BlockKind::Data);
+    assert_eq!((stats.blocks, stats.bytes), (64, 64 * CHARGE));
+    assert_eq!((stats.inserts, stats.evictions), (1000, 936));
+    assert_eq!(budget.used_by(Role::Data), 64 * CHARGE);
+    assert_eq!(budget.overdraft(), 0);
+}
+
+#[test]
+fn held_blocks_are_never_victims_and_then_inserts_are_refused() {
+    let (budget, cache) = cache(10, 2);
+    let held: Vec<_> = (0..10)
+        .map(|page| put(&cache, key(1, page), Priority::Low).unwrap())
+        .collect();
+    assert!(put(&cache, key(2, 0), Priority::High).is_none());
+    assert!(budget.try_reserve(Role::Memtable, 1).is_none());
+    assert_eq!(cache.stats().total().refused, 1);
+    cache.remove_file(1);
+    assert!(!cache.contains(&key(1, 3)));
+    assert_eq!(
+        budget.used(),
+        10 * CHARGE,
+        "held blocks are charged after removal"
+    );
+    drop(held);
+    assert_eq!(budget.used(), 0);
+    assert!(put(&cache, key(2, 0), Priority::High).is_some());
+}
+
+#[test]
+fn other_roles_take_memory_from_the_cache() {
+    let (budget, cache) = cache(100, 8);
+    for page in 0..100 {
+        put(&cache, key(1, page), Priority::Low);
+    }
+    let memtable = budget.try_reserve(Role::Memtable, 60 * CHARGE).unwrap();
+    assert_eq!(cache.stats().total().blocks, 40);
+    for page in 100..200 {
+        put(&cache, key(1, page), Priority::Low);
+    }
+    assert_eq!(cache.stats().total().blocks, 40);
+    drop(memtable);
+    for page in 200..300 {
+        put(&cache, key(1, page), Priority::Low);
+    }
+    assert_eq!(cache.stats().total().blocks, 100);
+    assert_eq!(budget.overdraft(), 0);
+}
+
+#[test]
+fn a_block_larger_than_the_budget_is_refused_and_evicts_nothing() {
+    let (_budget, cache) = cache(4, 1);
+    for page in 0..4 {
+        put(&cache, key(1, page), Priority::Low);
+    }
+    let big = vec![0u8; 5 * CHARGE as usize].into();
+    assert!(
+        cache
+            .insert(key(2, 0), BlockKind::Data, Priority::High, big)
+            .is_err()
+    );
+    assert_eq!(cache.stats().total().blocks, 4);
+}
+
+#[test]
+fn high_priority_blocks_stay_longer() {
+    let (_budget, cache) = cache(400, 4);
+    for page in 0..200 {
+        put(&cache, key(1, page), Priority::High);
+        put(&cache, key(2, page), Priority::Low);
+    }
+    for page in 0..200 {
+        put(&cache, key(3, page), Priority::Low);
+    }
+    let left = |file| {
+        (0..200)
+            .filter(|&page| cache.contains(&key(file, page)))
+            .count()
+    };
+    let (high, low) = (left(1), left(2));
+    assert!(
+        high > 150 && low < high / 2,
+        "{high} high and {low} low left"
+    );
+}
+
+#[test]
+fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
+    let (_budget, cache) = cache(1000, 4);
+    for _ in 0..10 {
+        for page in 0..300 {
+            if cache.get(&key(1, page)).is_none() {
+                put(&cache, key(1, page), Priority::Low);
+            }
+        }
+    }
+    // First while the hot set rests, then while it is in use.
+    for page in 0..10_000 {
+        put(&cache, key(2, page), Priority::Low);
+    }
+    let left = (0..300).filter(|&p| cache.contains(&key(1, p))).count();
+    assert!(left >= 240, "{left} of 300 resting hot blocks left");
+    let mut missed = 0;
+    for page in 0..10_000 {
+        put(&cache, key(3, page), Priority::Low);
+        if page % 10 == 0 && cache.get(&key(1, page / 10 % 300)).is_none() {
+            missed += 1;
+            put(&cache, key(1, page / 10 % 300), Priority::Low);
+        }
+    }
+    // Each hot block is asked for every 3000 insertions, three times what the cache holds: one that
+    // was lost cannot come back, but few are lost.
+    assert!(missed <= 250, "{missed} of 1000 hot lookups missed");
+}
+
+#[test]
+fn a_new_hot_set_replaces_an_old_one() {
+    let (_budget, cache) = cache(400, 2);
+    for file in [1, 2] {
+        for _ in 0..60 {
+            for page in 0..300 {
+                if cache.get(&key(file, page)).is_none() {
+                    put(&cache, key(file, page), Priority::Low);
+                }
+            }
+        }
+    }
+    let left = (0..300).filter(|&p| cache.contains(&key(2, p))).count();
+    assert!(left >= 290, "{left} of 300 blocks of the new hot set");
+}
+
+#[test]
+fn the_second_of_two_inserts_gets_the_first_block() {
+    let (_budget, cache) = cache(10, 1);
+    let first = put(&cache, key(1, 1), Priority::Low).unwrap();
+    let second = put(&cache, key(1, 1), Priority::Low).unwrap();
+    assert!(Arc::ptr_eq(&first, &second));
+    assert_eq!(cache.stats().total().inserts, 1);
+    assert_eq!(cache.stats().total().misses, 2);
+}
+
+#[test]
+fn kinds_are_charged_to_their_roles() {
+    let (budget, cache) = cache(10, 1);
+    let kinds = [
+        (BlockKind::Data, Role::Data),
+        (BlockKind::Index, Role::Index),
+        (BlockKind::Filter(0), Role::FilterFirst),
+        (BlockKind::Filter(3), Role::FilterRest),
+    ];
+    for (page, (kind, role)) in (0..).zip(kinds) {
+        let key = key(1, page);
+        cache
+            .insert(key, kind, Priority::High, bytes(key, LEN))
+            .unwrap();
+        assert!(cache.get(&key).is_some());
+        assert_eq!(budget.used_by(role), CHARGE);
+        let stats = cache.stats().kind(kind);
+        assert_eq!((stats.hits, stats.misses, stats.blocks), (1, 1, 1));
+    }
+    assert_eq!(cache.stats().kinds().count(), 4);
+}
+
+#[test]
+fn threads_stay_within_the_budget_and_read_what_was_put() {
+    let (budget, cache) = cache(50, 4);
+    let limit = budget.limit();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (budget, cache) = (&budget, &cache);
+            scope.spawn(move || {
+                let mut state = thread + 1;
+                for round in 0..20_000u32 {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    let key = key(1, (state >> 33) as u32 % 200);
+                    let block = cache.get(&key).or_else(|| put(cache, key, Priority::Low));
+                    if let Some(block) = block {
+                        assert_eq!(&**block, &*bytes(key, LEN));
+                    }
+                    if round % 64 == 0 {
+                        let _other = budget.try_reserve(Role::Compaction, 20 * CHARGE);
+                        assert!(budget.used() <= limit);
+                    }
+                    if round % 1024 == 0 {
+                        cache.remove_file(1);
+                    }
+                }
+            });
+        }
+    });
+    assert!(budget.peak() <= limit);
+    assert_eq!(cache.stats().total().bytes, budget.used());
+    drop(cache);
+    assert_eq!(budget.used(), 0);
+}

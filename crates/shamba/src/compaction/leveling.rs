@@ -1,0 +1,243 @@
+//! Leveling: one run per level from level 1 on; a level over its capacity gives files to the next.
+
+use std::sync::Arc;
+
+use super::picker::{
+    Draft, Granularity, PickerOptions, TargetRun, Task, TaskKind, is_level_busy,
+    merge_level_in_place,
+};
+use super::reclaim;
+use crate::version::{FileMeta, Run, Version};
+
+/// The next task under leveling.
+pub(super) fn pick(
+    version: &Version,
+    options: &PickerOptions,
+    granularity: Granularity,
+) -> Option<Task> {
+    // Left over from another policy. No task goes into or out of such a level before it is one run.
+    for level in 1..version.levels().len() {
+        let runs = version.runs_of(level).len();
+        if runs > 1
+            && let Some(task) =
+                merge_level_in_place(version, level, runs as f64, "level has more than one run")
+        {
+            return Some(task);
+        }
+    }
+    let mut scores: Vec<(f64, usize)> = (0..version.levels().len())
+        .map(|level| (score(version, options, level), level))
+        .collect();
+    scores.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scores
+        .into_iter()
+        .filter(|&(score, level)| {
+            if level == 0 {
+                score >= 1.0
+            } else {
+                score > 1.0
+            }
+        })
+        .find_map(|(score, level)| match (level, granularity) {
+            (0, _) => from_level0(version, options, granularity, score),
+            (_, Granularity::File) => one_file(version, options, level, score),
+            (_, Granularity::Level) => whole_level(version, options, level, score),
+        })
+        .or_else(|| {
+            reclaim::tombstones(version, |level, _, file| {
+                push_file(
+                    version,
+                    options,
+                    level,
+                    file,
+                    0.5,
+                    "file is mostly tombstones",
+                )
+            })
+        })
+        .or_else(|| reclaim::in_place(version, options))
+}
+
+/// How full a level is; what is on its way down does not count.
+fn score(version: &Version, options: &PickerOptions, level: usize) -> f64 {
+    let idle = |run: &Arc<Run>| -> u64 {
+        run.files()
+            .iter()
+            .filter(|file| !file.is_busy())
+            .map(|file| file.size)
+            .sum()
+    };
+    if level == 0 {
+        let idle = version.runs_of(0).iter().filter(|run| idle(run) > 0);
+        idle.count() as f64 / f64::from(options.level0_runs.max(1))
+    } else {
+        let bytes: u64 = version.runs_of(level).iter().map(idle).sum();
+        bytes as f64 / options.capacity(level) as f64
+    }
+}
+
+/// The run that takes what leaves `level` for `below`, or `None` when nothing may leave now.
+fn target<'v>(
+    version: &'v Version,
+    level: usize,
+    below: usize,
+) -> Option<(TargetRun, Option<&'v Arc<Run>>)> {
+    match version.runs_of(below) {
+        [] if is_level_busy(version, level) => None,
+        [] => Some((TargetRun::New, None)),
+        [run] => Some((TargetRun::Join(run.id()), Some(run))),
+        _ => None,
+    }
+}
+
+/// Level 0 to level 1: one task at a time, since its runs overlap.
+fn from_level0(
+    version: &Version,
+    options: &PickerOptions,
+    granularity: Granularity,
+    score: f64,
+) -> Option<Task> {
+    const REASON: &str = "level 0 has too many runs";
+    if is_level_busy(version, 0) {
+        return None;
+    }
+    let below = options.below(0)?;
+    let (output, target) = target(version, 0, below)?;
+
+    let mut free = Draft::default();
+    for run in version.runs_of(0) {
+        let movable: Vec<_> = run
+            .files()
+            .iter()
+            .filter(|file| {
+                let meets =
+                    |run: &Arc<Run>| !run.overlapping(&file.smallest, &file.largest).is_empty();
+                let older = version.runs_of(0).iter().filter(|r| r.id() < run.id());
+                !older.chain(target).any(meets)
+            })
+            .cloned()
+            .collect();
+        free.add(0, run, &movable);
+    }
+    if !free.is_empty() {
+        return free.finish_as(
+            TaskKind::TrivialMove,
+            version,
+            below,
+            output,
+            score,
+            "meets nothing older in levels 0 and 1",
+        );
+    }
+
+    let mut draft = Draft::default();
+    draft.add_runs(0, version.runs_of(0));
+    if let Some(run) = target {
+        match granularity {
+            Granularity::File => draft.add_overlapping(below, run),
+            Granularity::Level => draft.add(below, run, run.files()),
+        }
+    }
+    draft.finish(version, below, output, score, REASON)
+}
+
+/// Some file of an overfull level: the one that rewrites least for what it brings down.
+fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64) -> Option<Task> {
+    let [run] = version.runs_of(level) else {
+        return None;
+    };
+    let below = options.below(level)?;
+    let (output, target) = target(version, level, below)?;
+
+    let mut candidates: Vec<(f64, &Arc<FileMeta>)> = Vec::new();
+    let mut idle = 0;
+    for file in run.files().iter().filter(|file| !file.is_busy()) {
+        idle += file.size;
+        let met = target.map_or(&[][..], |run| {
+            run.overlapping(&file.smallest, &file.largest)
+        });
+        if !met.iter().any(|other| other.is_busy()) {
+            let bytes: u64 = met.iter().map(|other| other.size).sum();
+            candidates.push((bytes as f64 / file.size.max(1) as f64, file));
+        }
+    }
+    // The sort is stable and the files ascend, so among equals the smallest key comes first.
+    candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
+
+    let mut excess = idle.saturating_sub(options.capacity(level));
+    let mut free = Vec::new();
+    for (ratio, file) in &candidates {
+        if *ratio > 0.0 || excess == 0 {
+            break;
+        }
+        excess = excess.saturating_sub(file.size);
+        free.push(Arc::clone(file));
+    }
+    let mut draft = Draft::default();
+    if !free.is_empty() {
+        free.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+        draft.add(level, run, &free);
+        return draft.finish_as(
+            TaskKind::TrivialMove,
+            version,
+            below,
+            output,
+            score,
+            "level is over capacity; meets nothing below",
+        );
+    }
+    let (_, file) = candidates.first()?;
+    push_file(
+        version,
+        options,
+        level,
+        file,
+        score,
+        "level is over capacity",
+    )
+}
+
+/// One file of a one-run level, down one level.
+pub(super) fn push_file(
+    version: &Version,
+    options: &PickerOptions,
+    level: usize,
+    file: &Arc<FileMeta>,
+    score: f64,
+    reason: &'static str,
+) -> Option<Task> {
+    let [run] = version.runs_of(level) else {
+        return None;
+    };
+    let below = options.below(level)?;
+    let (output, target) = target(version, level, below)?;
+    let mut draft = Draft::default();
+    draft.add(level, run, std::slice::from_ref(file));
+    if let Some(target) = target {
+        draft.add_overlapping(below, target);
+    }
+    draft.finish(version, below, output, score, reason)
+}
+
+/// A whole level with the whole next level.
+fn whole_level(
+    version: &Version,
+    options: &PickerOptions,
+    level: usize,
+    score: f64,
+) -> Option<Task> {
+    let [run] = version.runs_of(level) else {
+        return None;
+    };
+    let below = options.below(level)?;
+    let (output, target) = target(version, level, below)?;
+    let mut draft = Draft::default();
+    draft.add(level, run, run.files());
+    if let Some(target) = target {
+        draft.add(below, target, target.files());
+    }
+    if draft.files().any(|file| file.is_busy()) {
+        return None;
+    }
+    draft.finish(version, below, output, score, "level is over capacity")
+}

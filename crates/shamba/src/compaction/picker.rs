@@ -1,0 +1,425 @@
+//! What pickers take and give, and what they share.
+//!
+//! A picker sees a version and says what to do next, or `None` when the tree is in shape. Several
+//! tasks may run at once. What keeps them apart:
+//!
+//! * A file is an input of one task at most: it is busy meanwhile, and pickers use no busy file.
+//! * Data never overtakes newer data: a task that takes a file out of a level also takes every
+//!   file of that level's older runs that meets it. So a busy file there blocks the task.
+//! * Two tasks into one run have disjoint outputs. Call a task's reach the hull of its upper
+//!   inputs' range together with the output run's files that meet it; those files are inputs, and
+//!   all outputs lie in the reach. The reach is one connected interval. If two reaches met, then a
+//!   file of the output run would be wanted by both (busy, so the second is refused), or the upper
+//!   inputs' hulls would meet. From one run the upper input is a single file, or is a group that
+//!   moves without merging, and files of a run are disjoint; out of a level with several runs only
+//!   one task goes at a time.
+//! * A run starts in an empty leveled level only while nothing of the level above is under way, so
+//!   that two tasks do not start two runs.
+//! * A new run's id is drawn when the task is installed, so it is the newest in its level then; it
+//!   is newer than what is there because one task at a time takes runs out of the level above.
+//!   A merge within a level keeps the id of its newest input, hence its place.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base::key::SeqNo;
+use crate::version::{FileMeta, MAX_LEVELS, MovedFile, RemovedFile, Run, Version};
+
+/// How much a merge into a full level takes at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Granularity {
+    /// One file of the level and the files it meets in the next level. Work comes in small, even
+    /// portions, and files that meet nothing are moved instead of rewritten.
+    #[default]
+    File,
+    /// The whole level and the whole next level, as the theory of LSM trees has it. Work comes in
+    /// bursts; of use to compare with formulas.
+    Level,
+}
+
+/// How runs are merged as they go down the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MergePolicy {
+    /// One run per level from level 1 on. Fewest runs to look in, the smallest space, the most
+    /// writing (about half the size ratio per level and entry).
+    Leveling {
+        /// How much is merged at once.
+        granularity: Granularity,
+    },
+    /// Up to size ratio − 1 runs per level; a level's runs are merged into one run of the next.
+    /// Least writing (about one per level and entry), the most runs and space.
+    Tiering,
+    /// Tiering on all levels but the last, which is one run: point lookups of leveling, since the
+    /// last level holds most data, with little more writing than tiering.
+    LazyLeveling,
+}
+
+impl Default for MergePolicy {
+    fn default() -> Self {
+        MergePolicy::Leveling {
+            granularity: Granularity::default(),
+        }
+    }
+}
+
+/// What a picker needs to know beside the version.
+#[derive(Debug, Clone)]
+pub(crate) struct PickerOptions {
+    /// How runs are merged.
+    pub(crate) policy: MergePolicy,
+    /// How many times larger each level is than the one above; at least 2.
+    pub(crate) size_ratio: u32,
+    /// A flushed run's size in bytes.
+    pub(crate) buffer_bytes: u64,
+    /// Leveling: level 0 is merged when it has this many runs; at least 1.
+    pub(crate) level0_runs: u32,
+    /// Levels are numbered below this; the last one then grows without bound.
+    pub(crate) max_levels: u32,
+    /// Entries up to this sequence number are seen alike by every snapshot: the oldest snapshot's
+    /// number, or the newest number in use when there is no snapshot.
+    pub(crate) oldest_snapshot: SeqNo,
+}
+
+impl Default for PickerOptions {
+    fn default() -> Self {
+        PickerOptions {
+            policy: MergePolicy::default(),
+            size_ratio: 10,
+            buffer_bytes: 64 << 20,
+            level0_runs: 4,
+            max_levels: 12,
+            oldest_snapshot: 0,
+        }
+    }
+}
+
+impl PickerOptions {
+    /// The size ratio, made sane.
+    pub(super) fn ratio(&self) -> usize {
+        self.size_ratio.max(2) as usize
+    }
+
+    /// Where data of `level` goes; `None` from the last level allowed.
+    pub(super) fn below(&self, level: usize) -> Option<usize> {
+        let next = level + 1;
+        (next < self.max_levels.clamp(2, MAX_LEVELS) as usize).then_some(next)
+    }
+
+    /// How many bytes a level of one run may hold.
+    pub(super) fn capacity(&self, level: usize) -> u64 {
+        let factor = u64::from(self.size_ratio.max(2)).saturating_pow(level as u32);
+        self.buffer_bytes.max(1).saturating_mul(factor)
+    }
+}
+
+/// How a task is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskKind {
+    /// The inputs are merged into new files.
+    Merge,
+    /// The inputs change their place as they are.
+    TrivialMove,
+}
+
+/// The run that takes a task's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TargetRun {
+    /// This run of the output level. It may be gone when the task is installed (its last file went
+    /// down meanwhile); it is then made again under the same id.
+    Join(u64),
+    /// A run of its own, whose id is drawn when the task is installed.
+    New,
+}
+
+/// The files a task takes from one run.
+#[derive(Debug, Clone)]
+pub(crate) struct TaskInput {
+    /// The run's level.
+    pub(crate) level: usize,
+    /// The run.
+    pub(crate) run: u64,
+    /// The files, ascending.
+    pub(crate) files: Vec<Arc<FileMeta>>,
+}
+
+/// A compaction to do.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    /// How urgent it is: from 1 on, a level is too full; below, it reclaims space.
+    pub(crate) score: f64,
+    /// What it takes, newest run first.
+    pub(crate) inputs: Vec<TaskInput>,
+    /// Where the output goes.
+    pub(crate) output_level: usize,
+    /// And into which run.
+    pub(crate) output: TargetRun,
+    /// Whether anything is rewritten.
+    pub(crate) kind: TaskKind,
+    /// No older data of any key in the inputs lies outside them, so tombstones that every snapshot
+    /// sees may go. Stays true while the task runs.
+    pub(crate) bottom: bool,
+    /// Why, for the log.
+    pub(crate) reason: &'static str,
+}
+
+impl Task {
+    /// All input files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
+        self.inputs.iter().flat_map(|input| &input.files)
+    }
+
+    /// Bytes of all input files.
+    pub(crate) fn input_bytes(&self) -> u64 {
+        self.files().map(|file| file.size).sum()
+    }
+
+    /// Claims all input files, or none.
+    pub(crate) fn try_claim(&self) -> bool {
+        for (i, file) in self.files().enumerate() {
+            if !file.try_claim() {
+                self.files().take(i).for_each(|file| file.release());
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives the input files back.
+    pub(crate) fn release(&self) {
+        self.files().for_each(|file| file.release());
+    }
+
+    /// The edit's removals, for a merge.
+    pub(crate) fn removes(&self) -> Vec<RemovedFile> {
+        let of = |input: &TaskInput| {
+            let level = input.level as u32;
+            let numbers = input.files.iter().map(|file| file.number);
+            numbers
+                .map(|number| RemovedFile { level, number })
+                .collect::<Vec<_>>()
+        };
+        self.inputs.iter().flat_map(of).collect()
+    }
+
+    /// The edit's moves, for a trivial move; `run` is the output's id.
+    pub(crate) fn moves(&self, run: u64) -> Vec<MovedFile> {
+        let to = self.output_level as u32;
+        let of = |input: &TaskInput| {
+            let from = input.level as u32;
+            let numbers = input.files.iter().map(|file| file.number);
+            numbers
+                .map(|number| MovedFile {
+                    number,
+                    from,
+                    to,
+                    run,
+                })
+                .collect::<Vec<_>>()
+        };
+        self.inputs.iter().flat_map(of).collect()
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            TaskKind::Merge => "merge",
+            TaskKind::TrivialMove => "move",
+        };
+        write!(f, "{kind}")?;
+        for input in &self.inputs {
+            write!(f, " L{}/{}[", input.level, input.run)?;
+            for (i, file) in input.files.iter().enumerate() {
+                let space = if i == 0 { "" } else { " " };
+                let (lo, hi) = (file.smallest.escape_ascii(), file.largest.escape_ascii());
+                write!(f, "{space}{lo}-{hi}")?;
+            }
+            write!(f, "]")?;
+        }
+        match self.output {
+            TargetRun::Join(id) => write!(f, " -> L{}/{id}", self.output_level)?,
+            TargetRun::New => write!(f, " -> L{}/new", self.output_level)?,
+        }
+        let bottom = if self.bottom { ", bottom" } else { "" };
+        write!(f, "{bottom}, score {:.2}: {}", self.score, self.reason)
+    }
+}
+
+/// The next task, or `None` when the tree is in shape or all that could be done is under way.
+pub(crate) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
+    match options.policy {
+        MergePolicy::Leveling { granularity } => {
+            super::leveling::pick(version, options, granularity)
+        }
+        MergePolicy::Tiering => super::tiering::pick(version, options),
+        MergePolicy::LazyLeveling => super::lazy_leveling::pick(version, options),
+    }
+}
+
+/// A task in the making: inputs without a verdict.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    inputs: Vec<TaskInput>,
+}
+
+impl Draft {
+    /// Adds files of a run; none is fine.
+    pub(super) fn add(&mut self, level: usize, run: &Run, files: &[Arc<FileMeta>]) {
+        if !files.is_empty() {
+            self.inputs.push(TaskInput {
+                level,
+                run: run.id(),
+                files: files.to_vec(),
+            });
+        }
+    }
+
+    /// Adds whole runs.
+    pub(super) fn add_runs(&mut self, level: usize, runs: &[Arc<Run>]) {
+        for run in runs {
+            self.add(level, run, run.files());
+        }
+    }
+
+    /// Whether nothing was added.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// Whether a file of this run was added.
+    pub(super) fn has_run(&self, run: u64) -> bool {
+        self.inputs.iter().any(|input| input.run == run)
+    }
+
+    /// All files added.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
+        self.inputs.iter().flat_map(|input| &input.files)
+    }
+
+    /// The smallest and the largest key.
+    pub(super) fn hull(&self) -> Option<(Box<[u8]>, Box<[u8]>)> {
+        let lo = self.files().map(|file| &file.smallest).min()?;
+        let hi = self.files().map(|file| &file.largest).max()?;
+        Some((lo.clone(), hi.clone()))
+    }
+
+    /// Adds those files of a run that meet the hull of what was added before.
+    pub(super) fn add_overlapping(&mut self, level: usize, run: &Run) {
+        if let Some((lo, hi)) = self.hull() {
+            self.add(level, run, run.overlapping(&lo, &hi));
+        }
+    }
+
+    /// Whether no two of the files meet.
+    pub(super) fn is_disjoint(&self) -> bool {
+        let mut files: Vec<_> = self.files().collect();
+        files.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+        !files
+            .windows(2)
+            .any(|pair| matches!(pair, [a, b] if a.largest >= b.smallest))
+    }
+
+    /// The task of a merge, or of a move when the files of two or more runs do not meet and those
+    /// not yet in the output run can go there as they are. `None` when a file is busy.
+    pub(super) fn finish(
+        mut self,
+        version: &Version,
+        output_level: usize,
+        output: TargetRun,
+        score: f64,
+        reason: &'static str,
+    ) -> Option<Task> {
+        let in_place =
+            |input: &TaskInput| input.level == output_level && output == TargetRun::Join(input.run);
+        let moves = self.is_disjoint() && !self.inputs.iter().all(in_place);
+        if moves {
+            self.inputs.retain(|input| !in_place(input));
+        }
+        let kind = if moves {
+            TaskKind::TrivialMove
+        } else {
+            TaskKind::Merge
+        };
+        self.finish_as(kind, version, output_level, output, score, reason)
+    }
+
+    /// The task of this kind; `None` when a file is busy.
+    pub(super) fn finish_as(
+        mut self,
+        kind: TaskKind,
+        version: &Version,
+        output_level: usize,
+        output: TargetRun,
+        score: f64,
+        reason: &'static str,
+    ) -> Option<Task> {
+        if self.is_empty() || self.files().any(|file| file.is_busy()) {
+            return None;
+        }
+        self.inputs
+            .sort_by_key(|input| (input.level, std::cmp::Reverse(input.run)));
+        let bottom = self.is_bottom(version);
+        Some(Task {
+            score,
+            inputs: self.inputs,
+            output_level,
+            output,
+            kind,
+            bottom,
+            reason,
+        })
+    }
+
+    /// Whether no file outside is older than an input and meets it.
+    fn is_bottom(&self, version: &Version) -> bool {
+        let inside: HashSet<u64> = self.files().map(|file| file.number).collect();
+        !self.inputs.iter().any(|input| {
+            input.files.iter().any(|file| {
+                older_than(version, input.level, input.run).any(|run| {
+                    run.overlapping(&file.smallest, &file.largest)
+                        .iter()
+                        .any(|other| !inside.contains(&other.number))
+                })
+            })
+        })
+    }
+}
+
+/// The runs that hold data older than this run's.
+pub(super) fn older_than(
+    version: &Version,
+    level: usize,
+    run: u64,
+) -> impl Iterator<Item = &Arc<Run>> {
+    version
+        .runs()
+        .filter(move |(l, r)| *l > level || (*l == level && r.id() < run))
+        .map(|(_, run)| run)
+}
+
+/// Whether any file of a level is busy.
+pub(super) fn is_level_busy(version: &Version, level: usize) -> bool {
+    version
+        .runs_of(level)
+        .iter()
+        .any(|run| run.files().iter().any(|file| file.is_busy()))
+}
+
+/// Merges all runs of a level into one, in the newest one's place.
+pub(super) fn merge_level_in_place(
+    version: &Version,
+    level: usize,
+    score: f64,
+    reason: &'static str,
+) -> Option<Task> {
+    let runs = version.runs_of(level);
+    let newest = runs.first()?.id();
+    let mut draft = Draft::default();
+    draft.add_runs(level, runs);
+    if draft.files().any(|file| file.is_busy()) {
+        return None;
+    }
+    draft.finish(version, level, TargetRun::Join(newest), score, reason)
+}

@@ -1,0 +1,231 @@
+//! Golden tests of the pickers: `testdata/pickers.txt` holds small trees and the tasks they get.
+//! Run with `SHAMBA_REWRITE=1` to write what the pickers say now, and read the difference.
+//!
+//! A case is a command, levels, `----`, and the answer, with an empty line after it. A level is
+//! runs separated by `|`, newest first; a run is its id and files `smallest-largest:size`, with
+//! `,t3` (tombstones), `,g3` (garbage), `,s9` (largest sequence number) and `*` (busy). A file has
+//! as many entries as its size. Commands: `pick` (one task), `steps` (tasks until none is left, a
+//! merge making one file), `manual FROM-TO` (the same for a range, one task after the other).
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{
+    Granularity, Manual, ManualRange, MergePolicy, PickerOptions, TargetRun, Task, TaskKind,
+    manual, pick,
+};
+use crate::version::{AddedFile, FileInfo, FileMeta, KeyspaceEdit, Version};
+
+fn parse_options(words: &[&str]) -> PickerOptions {
+    let mut options = PickerOptions {
+        size_ratio: 4,
+        buffer_bytes: 4,
+        oldest_snapshot: 100,
+        ..PickerOptions::default()
+    };
+    for word in words {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        let number = || value.parse().unwrap();
+        match name {
+            "leveling" => options.policy = MergePolicy::default(),
+            "whole-level" => {
+                options.policy = MergePolicy::Leveling {
+                    granularity: Granularity::Level,
+                }
+            }
+            "tiering" => options.policy = MergePolicy::Tiering,
+            "lazy" => options.policy = MergePolicy::LazyLeveling,
+            "T" => options.size_ratio = number(),
+            "buffer" => options.buffer_bytes = value.parse().unwrap(),
+            "l0" => options.level0_runs = number(),
+            "max-levels" => options.max_levels = number(),
+            "snapshot" => options.oldest_snapshot = value.parse().unwrap(),
+            _ => panic!("unknown option {word}"),
+        }
+    }
+    options
+}
+
+fn parse_version(lines: &[&str], next: &mut u64) -> Version {
+    let mut edit = KeyspaceEdit::default();
+    for line in lines {
+        let (level, runs) = line.strip_prefix('L').unwrap().split_once(':').unwrap();
+        for run in runs.split('|') {
+            let mut words = run.split_whitespace();
+            let run: u64 = words.next().unwrap().parse().unwrap();
+            for word in words {
+                let (word, busy) = match word.strip_suffix('*') {
+                    Some(word) => (word, true),
+                    None => (word, false),
+                };
+                let (range, size) = word.split_once(':').unwrap();
+                let (smallest, largest) = range.split_once('-').unwrap();
+                let mut parts = size.split(',');
+                let size = parts.next().unwrap().parse().unwrap();
+                *next += 1;
+                let mut info = FileInfo {
+                    number: *next,
+                    size,
+                    entries: size,
+                    smallest: smallest.as_bytes().into(),
+                    largest: largest.as_bytes().into(),
+                    ..FileInfo::default()
+                };
+                for part in parts {
+                    let (kind, number) = part.split_at(1);
+                    let number = number.parse().unwrap();
+                    match kind {
+                        "t" => info.tombstones = number,
+                        "g" => info.garbage = number,
+                        "s" => info.max_seq = number,
+                        _ => panic!("unknown mark {part}"),
+                    }
+                }
+                let file = Arc::new(FileMeta::new(info));
+                if busy {
+                    file.try_claim();
+                }
+                edit.adds.push(AddedFile {
+                    level: level.parse().unwrap(),
+                    run,
+                    file,
+                });
+            }
+        }
+    }
+    Version::default().apply(&edit).unwrap()
+}
+
+fn show(version: &Version) -> String {
+    let mut out = String::new();
+    for (i, level) in version.levels().iter().enumerate() {
+        let runs: Vec<_> = level
+            .runs()
+            .iter()
+            .map(|run| {
+                let mut text = run.id().to_string();
+                for file in run.files() {
+                    let (lo, hi) = (file.smallest.escape_ascii(), file.largest.escape_ascii());
+                    write!(text, " {lo}-{hi}:{}", file.size).unwrap();
+                }
+                text
+            })
+            .collect();
+        if !runs.is_empty() {
+            writeln!(out, "= L{i}: {}", runs.join(" | ")).unwrap();
+        }
+    }
+    out
+}
+
+fn carry_out(version: &Version, task: &Task, next: &mut u64) -> Version {
+    *next += 1;
+    let number = *next;
+    let run = match task.output {
+        TargetRun::Join(run) => run,
+        TargetRun::New => number,
+    };
+    let mut edit = KeyspaceEdit::default();
+    match task.kind {
+        TaskKind::TrivialMove => edit.moves = task.moves(run),
+        TaskKind::Merge => {
+            edit.removes = task.removes();
+            let dead = |f: &Arc<FileMeta>| {
+                if task.bottom {
+                    f.tombstones + f.garbage
+                } else {
+                    0
+                }
+            };
+            let size = task.files().map(|f| f.size - dead(f)).sum();
+            let tombstones: u64 = task.files().map(|f| f.tombstones).sum();
+            let info = FileInfo {
+                number,
+                size,
+                entries: size,
+                tombstones: if task.bottom { 0 } else { tombstones },
+                smallest: task.files().map(|f| f.smallest.clone()).min().unwrap(),
+                largest: task.files().map(|f| f.largest.clone()).max().unwrap(),
+                ..FileInfo::default()
+            };
+            edit.adds.push(AddedFile {
+                level: task.output_level as u32,
+                run,
+                file: Arc::new(FileMeta::new(info)),
+            });
+        }
+    }
+    version.apply(&edit).unwrap()
+}
+
+fn answer(case: &[&str]) -> String {
+    let words: Vec<_> = case[0].split_whitespace().collect();
+    let mut next = 100;
+    let mut version = parse_version(&case[1..], &mut next);
+    let mut out = String::new();
+    match words[0] {
+        "pick" => match pick(&version, &parse_options(&words[1..])) {
+            Some(task) => writeln!(out, "{task}").unwrap(),
+            None => out.push_str("none\n"),
+        },
+        "steps" => {
+            let options = parse_options(&words[1..]);
+            while let Some(task) = pick(&version, &options) {
+                writeln!(out, "{task}").unwrap();
+                version = carry_out(&version, &task, &mut next);
+                assert!(out.lines().count() < 100, "no end:\n{out}");
+            }
+            out.push_str(&show(&version));
+        }
+        "manual" => {
+            let (from, to) = words[1].split_once('-').unwrap();
+            let range = ManualRange {
+                from: (!from.is_empty()).then_some(from.as_bytes()),
+                to: (!to.is_empty()).then_some(to.as_bytes()),
+                max_seq: 100,
+            };
+            let options = parse_options(&words[2..]);
+            loop {
+                match manual(&version, range, &options) {
+                    Manual::Done => break,
+                    Manual::Busy => {
+                        out.push_str("busy\n");
+                        break;
+                    }
+                    Manual::Task(task) => {
+                        writeln!(out, "{task}").unwrap();
+                        version = carry_out(&version, &task, &mut next);
+                    }
+                }
+                assert!(out.lines().count() < 100, "no end:\n{out}");
+            }
+            out.push_str(&show(&version));
+        }
+        command => panic!("unknown command {command}"),
+    }
+    out
+}
+
+#[test]
+fn pickers_say_what_the_golden_file_says() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata/pickers.txt");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut said = String::new();
+    for block in text.split("\n\n") {
+        let block = block.trim_matches('\n');
+        let (question, _) = block.split_once("\n----").unwrap_or((block, ""));
+        let case: Vec<_> = question.lines().filter(|l| !l.starts_with('#')).collect();
+        if case.is_empty() {
+            writeln!(said, "{block}\n").unwrap();
+            continue;
+        }
+        writeln!(said, "{question}\n----\n{}", answer(&case)).unwrap();
+    }
+    let said = format!("{}\n", said.trim_end());
+    if std::env::var_os("SHAMBA_REWRITE").is_some() {
+        std::fs::write(&path, said).unwrap();
+    } else {
+        assert!(said == text, "differs from {}:\n{said}", path.display());
+    }
+}

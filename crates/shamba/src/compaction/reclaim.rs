@@ -1,0 +1,64 @@
+//! Getting space back when nothing more urgent is to do. Level 0 is left alone: it is small, and
+//! soon merged.
+
+use std::sync::Arc;
+
+use super::picker::{Draft, PickerOptions, TargetRun, Task, TaskKind, older_than};
+use crate::version::{FileMeta, Version};
+
+/// The first task `push` gives for a file that is mostly tombstones with older data below it.
+/// Ends: each task brings such a file at least one level or run down.
+pub(super) fn tombstones(
+    version: &Version,
+    push: impl Fn(usize, u64, &Arc<FileMeta>) -> Option<Task>,
+) -> Option<Task> {
+    for (level, run) in version.runs().filter(|(level, _)| *level > 0) {
+        for file in run.files() {
+            if file.tombstones.saturating_mul(2) > file.entries
+                && !file.is_busy()
+                && !is_bottom(version, level, run.id(), file)
+                && let Some(task) = push(level, run.id(), file)
+            {
+                return Some(task);
+            }
+        }
+    }
+    None
+}
+
+/// Rewrites a file of the bottom in its place when that drops its tombstones, or more than half of
+/// its entries. Ends: no snapshot needs what is dropped, so it is gone afterwards.
+pub(super) fn in_place(version: &Version, options: &PickerOptions) -> Option<Task> {
+    for (level, run) in version.runs().filter(|(level, _)| *level > 0) {
+        for file in run.files() {
+            if (file.tombstones > 0 || file.garbage.saturating_mul(2) > file.entries)
+                && file.max_seq <= options.oldest_snapshot
+                && !file.is_busy()
+                && is_bottom(version, level, run.id(), file)
+            {
+                return rewrite(version, level, run, file, "file holds dead entries");
+            }
+        }
+    }
+    None
+}
+
+/// Rewrites one file in its place.
+pub(super) fn rewrite(
+    version: &Version,
+    level: usize,
+    run: &Arc<crate::version::Run>,
+    file: &Arc<FileMeta>,
+    reason: &'static str,
+) -> Option<Task> {
+    let mut draft = Draft::default();
+    draft.add(level, run, std::slice::from_ref(file));
+    let output = TargetRun::Join(run.id());
+    draft.finish_as(TaskKind::Merge, version, level, output, 0.25, reason)
+}
+
+/// Whether no older run meets the file.
+fn is_bottom(version: &Version, level: usize, run: u64, file: &FileMeta) -> bool {
+    !older_than(version, level, run)
+        .any(|older| !older.overlapping(&file.smallest, &file.largest).is_empty())
+}

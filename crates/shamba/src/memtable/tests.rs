@@ -1,0 +1,224 @@
+//! Tests of the memtable as a whole.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::iter::InternalIterator;
+use crate::base::key::EntryKind;
+
+type Place = (Vec<u8>, Reverse<Tag>);
+type Model = BTreeMap<Place, Vec<u8>>;
+
+/// Few keys, many of which share eight bytes or more.
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(0..4u8, 0..4),
+        prop::collection::vec(0..3u8, 0..3)
+            .prop_map(|tail| [b"sharedpre".as_slice(), &tail].concat()),
+    ]
+}
+
+fn kind() -> impl Strategy<Value = EntryKind> {
+    prop_oneof![Just(EntryKind::Put), Just(EntryKind::Delete)]
+}
+
+fn at(iter: &MemtableIter) -> Option<(Vec<u8>, Tag, Vec<u8>)> {
+    iter.valid()
+        .then(|| (iter.key().to_vec(), iter.tag(), iter.value().to_vec()))
+}
+
+fn of(entry: Option<(&Place, &Vec<u8>)>) -> Option<(Vec<u8>, Tag, Vec<u8>)> {
+    entry.map(|((key, Reverse(tag)), value)| (key.clone(), *tag, value.clone()))
+}
+
+#[derive(Debug, Clone)]
+enum Move {
+    First,
+    Last,
+    Seek(Vec<u8>, u64),
+    SeekForPrev(Vec<u8>, u64),
+    Next,
+    Prev,
+}
+
+fn movement() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        Just(Move::First),
+        Just(Move::Last),
+        (key(), 0..60u64).prop_map(|(key, tag)| Move::Seek(key, tag)),
+        (key(), 0..60u64).prop_map(|(key, tag)| Move::SeekForPrev(key, tag)),
+        Just(Move::Next),
+        Just(Move::Next),
+        Just(Move::Prev),
+        Just(Move::Prev),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_memtable_answers_as_a_sorted_map(
+        entries in prop::collection::vec(
+            (key(), 1..60u64, kind(), prop::collection::vec(any::<u8>(), 0..30)), 0..120),
+        sorted in any::<bool>(),
+        lookups in prop::collection::vec((key(), 0..60u64), 1..40),
+        moves in prop::collection::vec(movement(), 1..60),
+    ) {
+        let budget = Budget::new(1 << 20);
+        let bytes = entries.iter().map(|(key, _, _, value)| key.len() + value.len()).sum();
+        let memtable = Arc::new(Memtable::new(&budget, Memtable::room_for(entries.len(), bytes)));
+        prop_assert!(memtable.fits(entries.len(), bytes));
+        let mut entries = entries;
+        if sorted {
+            entries.sort();
+        }
+        let mut model = Model::new();
+        for (key, seq, kind, value) in &entries {
+            let tag = Tag::new(*seq, *kind);
+            prop_assert!(memtable.insert(key, tag, value));
+            model.entry((key.clone(), Reverse(tag))).or_insert(value.clone());
+            prop_assert!(budget.used() >= memtable.bytes_used() as u64);
+        }
+        prop_assert_eq!(memtable.len(), model.len());
+        prop_assert_eq!(memtable.first_seq(), model.keys().map(|(_, tag)| tag.0.seq()).min());
+        prop_assert_eq!(memtable.last_seq(), model.keys().map(|(_, tag)| tag.0.seq()).max());
+
+        for (key, snapshot) in &lookups {
+            let expected = model
+                .range((key.clone(), Reverse(Tag::seek(*snapshot)))..)
+                .next()
+                .filter(|((found, _), _)| found == key)
+                .map(|((_, Reverse(tag)), value)| (*tag, value.as_slice()));
+            prop_assert_eq!(memtable.get(key, *snapshot), expected);
+        }
+
+        let mut iter = memtable.iter();
+        let mut expected: Option<(Vec<u8>, Tag, Vec<u8>)> = None;
+        for movement in moves {
+            let here = expected.clone().map(|(key, tag, _)| (key, Reverse(tag)));
+            match movement {
+                Move::First => {
+                    iter.seek_to_first().unwrap();
+                    expected = of(model.iter().next());
+                }
+                Move::Last => {
+                    iter.seek_to_last().unwrap();
+                    expected = of(model.iter().next_back());
+                }
+                Move::Seek(key, raw) => {
+                    let tag = Tag::from_raw(raw);
+                    iter.seek(&key, tag).unwrap();
+                    expected = of(model.range((key, Reverse(tag))..).next());
+                }
+                Move::SeekForPrev(key, raw) => {
+                    let tag = Tag::from_raw(raw);
+                    iter.seek_for_prev(&key, tag).unwrap();
+                    expected = of(model.range(..=(key, Reverse(tag))).next_back());
+                }
+                Move::Next => {
+                    iter.next().unwrap();
+                    expected = here.and_then(|here| {
+                        of(model.range((std::ops::Bound::Excluded(here), std::ops::Bound::Unbounded)).next())
+                    });
+                }
+                Move::Prev => {
+                    iter.prev().unwrap();
+                    expected = here.and_then(|here| of(model.range(..here).next_back()));
+                }
+            }
+            prop_assert_eq!(at(&iter), expected.clone());
+        }
+        drop((iter, memtable));
+        prop_assert_eq!(budget.used(), 0);
+    }
+}
+
+#[test]
+fn a_memtable_is_full_at_its_capacity_and_charges_no_more_than_it_holds() {
+    let budget = Budget::new(1 << 30);
+    let memtable = Memtable::new(&budget, 1 << 20);
+    assert!(
+        budget.used() <= (1 << 20) / 8,
+        "an empty one is charged a step"
+    );
+    let mut inserted = 0u64;
+    while memtable.fits(1, 116) {
+        let tag = Tag::new(inserted + 1, EntryKind::Put);
+        assert!(memtable.insert(&inserted.to_be_bytes(), tag, &[7; 108]));
+        inserted += 1;
+        let (used, charged) = (memtable.bytes_used() as u64, budget.used());
+        assert!(
+            used <= charged && charged <= used + (1 << 20) / 8,
+            "{used} {charged}"
+        );
+    }
+    while memtable.insert(b"k", Tag::new(inserted + 1, EntryKind::Put), &[7; 108]) {
+        inserted += 1;
+    }
+    assert_eq!(memtable.len() as u64, inserted);
+    assert!(memtable.bytes_used() > (1 << 20) - 200);
+    assert!(budget.used() <= (1 << 20) + (1 << 17));
+    drop(memtable);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn an_oversize_entry_fits_a_memtable_made_for_it() {
+    let budget = Budget::new(1 << 30);
+    let value = vec![0xabu8; 5 << 20];
+    let small = Memtable::new(&budget, 1 << 16);
+    assert!(!small.fits(1, value.len() + 3));
+    assert!(!small.insert(b"key", Tag::new(1, EntryKind::Put), &value));
+    assert!(small.is_empty() && small.get(b"key", 9).is_none());
+    let large = Memtable::new(&budget, Memtable::room_for(1, value.len() + 3));
+    assert!(large.fits(1, value.len() + 3));
+    assert!(large.insert(b"key", Tag::new(1, EntryKind::Put), &value));
+    assert_eq!(
+        large.get(b"key", 1),
+        Some((Tag::new(1, EntryKind::Put), value.as_slice()))
+    );
+}
+
+#[test]
+fn readers_run_beside_a_writer() {
+    const COUNT: u64 = 20_000;
+    let budget = Budget::new(1 << 30);
+    let memtable = Arc::new(Memtable::new(&budget, 4 << 20));
+    let key_of = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut writer = memtable.writer();
+            for i in 0..COUNT {
+                let tag = Tag::new(i + 1, EntryKind::Put);
+                assert!(writer.insert(&key_of(i), tag, &[i as u8; 20]));
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let len = memtable.len() as u64;
+                    for i in (0..len).rev().take(50) {
+                        let (tag, value) = memtable.get(&key_of(i), COUNT).unwrap();
+                        assert_eq!((tag.seq(), value), (i + 1, [i as u8; 20].as_slice()));
+                    }
+                    let mut iter = memtable.iter();
+                    iter.seek_to_first().unwrap();
+                    let mut last = iter.key().to_vec();
+                    for _ in 0..50 {
+                        iter.next().unwrap();
+                        if !iter.valid() {
+                            break;
+                        }
+                        assert!(iter.key() > last.as_slice());
+                        last = iter.key().to_vec();
+                    }
+                    if len == COUNT {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,435 @@
+//! Writes a table: `add* finish`, in order, streaming. Bytes are specified in docs/format.md,
+//! "Table files".
+//!
+//! Memory is one write buffer, one data block and one partition (a digest for each of its keys and
+//! its index), all held by the reservation the caller gives. Nothing is read back.
+
+use std::cmp::Ordering;
+use std::path::PathBuf;
+
+use super::block::{BlockBuilder, Cursor, DataBlock, MAX_SHARED_BLOCK};
+use super::format::{self, Codec, Compression, Compressor, Footer, PAGE_PAYLOAD};
+use super::index::{self, IndexBuilder};
+use super::properties::Properties;
+use super::top::TopBuilder;
+use super::writer::PageWriter;
+use crate::base::coding::put_bytes;
+use crate::base::digest::KeyDigest;
+use crate::base::key::{self, EntryKind, Tag};
+use crate::budget::Reservation;
+use crate::error::{Error, Result};
+use crate::filter::{self, FilterPlan, Layout, ModuleShape, ModuleWriter};
+use crate::fs::{PAGE, WriteFile};
+
+/// How a table is to be written.
+#[derive(Debug, Clone)]
+pub(crate) struct TableBuildOptions {
+    /// The filter's modules; its layout is the index's layout too.
+    pub(crate) filter: FilterPlan,
+    /// How data blocks are compressed.
+    pub(crate) compression: Compression,
+    /// Every this many entries a data block stores a key whole.
+    pub(crate) restart_interval: u32,
+    /// About how many keys a partition has; the builder takes the nearest number that fills whole
+    /// filter pages.
+    pub(crate) partition_keys: u32,
+    /// The level the table is written for: a hint to readers of its properties.
+    pub(crate) level: u32,
+    /// Different for each table of a database, so that blocks of one are not taken for another's.
+    pub(crate) salt: u32,
+    /// Bytes gathered before a write, 64 to 256 KiB.
+    pub(crate) write_buffer: usize,
+}
+
+impl Default for TableBuildOptions {
+    fn default() -> Self {
+        TableBuildOptions {
+            filter: FilterPlan::none(Layout::Partitioned),
+            compression: Compression::None,
+            restart_interval: 8,
+            partition_keys: 8000,
+            level: 0,
+            salt: 0,
+            write_buffer: 128 << 10,
+        }
+    }
+}
+
+/// A finished table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableSummary {
+    /// The file's length in bytes.
+    pub(crate) len: u64,
+    /// What the table holds.
+    pub(crate) properties: Properties,
+}
+
+/// Writes one table.
+pub(crate) struct TableBuilder {
+    options: TableBuildOptions,
+    writer: PageWriter,
+    reservation: Reservation,
+    compressor: Compressor,
+    /// Compressed size over raw size of late blocks.
+    ratio: f32,
+    block: BlockBuilder,
+    payload: Vec<u8>,
+    last_key: Vec<u8>,
+    last_tag: Tag,
+    partition: Partition,
+    /// Keys after which a partition closes.
+    partition_target: usize,
+    top: TopBuilder,
+    properties: Properties,
+}
+
+/// The partition being gathered.
+#[derive(Default)]
+struct Partition {
+    digests: Vec<KeyDigest>,
+    keys: usize,
+    index: IndexBuilder,
+    /// What separates the last block written from what follows.
+    separator: Vec<u8>,
+}
+
+impl TableBuilder {
+    /// Starts a table in an empty file. `reservation` grows as needed and is given back on drop.
+    pub(crate) fn new(
+        file: Box<dyn WriteFile>,
+        path: PathBuf,
+        options: TableBuildOptions,
+        reservation: Reservation,
+    ) -> Self {
+        let properties = Properties {
+            filter: options.filter.clone(),
+            compression: options.compression,
+            restart_interval: options.restart_interval,
+            level: options.level,
+            created_by: env!("CARGO_PKG_VERSION").to_owned(),
+            min_seq: u64::MAX,
+            ..Properties::default()
+        };
+        TableBuilder {
+            writer: PageWriter::new(file, path, options.write_buffer, options.salt),
+            reservation,
+            compressor: Compressor::new(options.compression),
+            ratio: 0.7,
+            block: BlockBuilder::new(options.restart_interval as usize),
+            payload: Vec::new(),
+            last_key: Vec::new(),
+            last_tag: Tag::NEWEST,
+            partition: Partition::default(),
+            partition_target: partition_target(&options),
+            top: TopBuilder::default(),
+            properties,
+            options,
+        }
+    }
+
+    /// Entries added.
+    pub(crate) fn entries(&self) -> u64 {
+        self.properties.entries
+    }
+
+    /// About how long the file would be if it were finished now, in bytes.
+    pub(crate) fn estimated_len(&self) -> u64 {
+        let filter_bits =
+            self.partition.digests.len() as u64 * u64::from(self.options.filter.millibits()) / 1000;
+        let pending = self.block.len() as u64 + filter_bits / 8;
+        (u64::from(self.writer.pages()) + 2) * PAGE as u64 + pending
+    }
+
+    /// The user key of the last entry added.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// Adds an entry. Entries must come in the order of the tree, each once.
+    pub(crate) fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        let first = self.properties.entries == 0;
+        let order = key::compare(&self.last_key, self.last_tag, key, tag);
+        if !first && order != Ordering::Less {
+            return Err(Error::corruption(
+                self.writer.path(),
+                u64::from(self.writer.pages()) * PAGE as u64,
+                "the entries to be written are not in order; an input of this compaction is damaged",
+            ));
+        }
+        let new_key = first || self.last_key != key;
+        let mut close = new_key && self.partition_overdue();
+        while !close && !self.block.fits(key, tag, value, self.block_limit()) {
+            close = new_key && self.partition_due();
+            if !close {
+                self.write_block(Some(key))?;
+            }
+        }
+        if close {
+            self.close_partition(Some(key))?;
+        }
+        self.block.add(key, tag, value);
+        self.count(key, tag, value, new_key);
+        Ok(())
+    }
+
+    fn count(&mut self, key: &[u8], tag: Tag, value: &[u8], new_key: bool) {
+        let p = &mut self.properties;
+        if p.entries == 0 {
+            p.smallest = key.to_vec();
+        }
+        p.entries += 1;
+        p.tombstones += u64::from(tag.kind() == Some(EntryKind::Delete));
+        p.key_bytes += key.len() as u64;
+        p.value_bytes += value.len() as u64;
+        p.min_seq = p.min_seq.min(tag.seq());
+        p.max_seq = p.max_seq.max(tag.seq());
+        self.last_tag = tag;
+        if new_key {
+            p.keys += 1;
+            self.partition.keys += 1;
+            if !self.options.filter.modules.is_empty() {
+                self.partition.digests.push(KeyDigest::of(key));
+            }
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+        }
+    }
+
+    /// Whether the partition should close here, where a data block ends anyway.
+    fn partition_due(&self) -> bool {
+        let blocks = self.partition.index.blocks() as usize + 1;
+        let next = self.partition.keys.div_ceil(blocks);
+        self.partition.keys.saturating_add(next) > self.partition_target
+            || self.options.filter.layout == Layout::Partitioned
+                && self.partition.index.len() > PAGE_PAYLOAD / 8 * 7
+    }
+
+    /// Whether the partition should close at once, at the cost of a data block that is not full.
+    fn partition_overdue(&self) -> bool {
+        self.partition.keys
+            >= self
+                .partition_target
+                .saturating_add(self.partition_target / 16)
+    }
+
+    /// What a data block may hold before compression, so that it fills about a page after.
+    fn block_limit(&self) -> usize {
+        if self.options.compression == Compression::None {
+            return PAGE_PAYLOAD;
+        }
+        let raw = PAGE_PAYLOAD as f32 * 0.97 / self.ratio.max(0.01);
+        (raw as usize).clamp(PAGE_PAYLOAD, MAX_SHARED_BLOCK)
+    }
+
+    /// Writes one data block off the front of the gathered entries; where compression promised
+    /// too much, some of them remain. `next` is the key that follows all of them.
+    fn write_block(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let mut payload = std::mem::take(&mut self.payload);
+        let mut count = self.block.count();
+        self.block.finish(&mut payload);
+        let written = loop {
+            let raw_pages = format::pages_for(payload.len());
+            let squeezed = (raw_pages > 1)
+                .then(|| self.compressor.compress(&payload))
+                .flatten();
+            let Some((codec, bytes)) = squeezed else {
+                break self.writer.block(&payload, Codec::Raw)?;
+            };
+            let pages = format::pages_for(bytes.len());
+            let ratio = bytes.len() as f32 / payload.len() as f32;
+            self.ratio = (0.75 * self.ratio + 0.25 * ratio).max(ratio.min(1.0) * 0.9);
+            if pages == 1 || count == 1 && pages < raw_pages {
+                break self.writer.block(bytes, codec)?;
+            }
+            if count == 1 {
+                break self.writer.block(&payload, Codec::Raw)?;
+            }
+            let keep = (count as f32 * PAGE_PAYLOAD as f32 / bytes.len() as f32 * 0.93) as usize;
+            count = keep.clamp(1, count - 1);
+            self.split(&mut payload, count)?;
+        };
+        self.payload = payload;
+        let mut separator = std::mem::take(&mut self.partition.separator);
+        if self.partition.index.blocks() > 0 {
+            self.partition.index.separate(&separator);
+        }
+        self.partition.index.push(written);
+        self.properties.data_blocks += 1;
+        self.properties.data_bytes += u64::from(written) * PAGE as u64;
+        self.separate_last(next, &mut separator)?;
+        self.partition.separator = separator;
+        self.account();
+        Ok(())
+    }
+
+    /// Puts what separates the block in `self.payload` from the entries after it into `out`.
+    fn separate_last(&self, next: Option<&[u8]>, out: &mut Vec<u8>) -> Result<()> {
+        let mut last = Cursor::default();
+        let mut first = Cursor::default();
+        let mut rest = Vec::new();
+        if self.block.count() == 0 {
+            match next {
+                Some(next) => index::separator(self.block.last_key(), next, out),
+                None => {
+                    out.clear();
+                    out.extend_from_slice(self.block.last_key());
+                }
+            }
+            return Ok(());
+        }
+        let damage = |d: format::Damage| Error::corruption(self.writer.path(), 0, d.0);
+        let block = DataBlock::parse(&self.payload).map_err(damage)?;
+        last.last(&block).map_err(damage)?;
+        self.block.peek(&mut rest);
+        let remaining = DataBlock::parse(&rest).map_err(damage)?;
+        first.first(&remaining).map_err(damage)?;
+        index::separator(last.key(), first.key(), out);
+        Ok(())
+    }
+
+    /// Leaves the first `count` entries in `payload` and puts those after them before the entries
+    /// in the block builder.
+    fn split(&mut self, payload: &mut Vec<u8>, count: usize) -> Result<()> {
+        let interval = self.options.restart_interval as usize;
+        let mut head = BlockBuilder::new(interval);
+        let mut tail = BlockBuilder::new(interval);
+        let mut later = Vec::new();
+        let had_later = self.block.count() > 0;
+        if had_later {
+            self.block.finish(&mut later);
+        }
+        let path = self.writer.path();
+        let damage = |d: format::Damage| Error::corruption(path, 0, d.0);
+        let sources = std::iter::once(&*payload).chain(had_later.then_some(&later));
+        for source in sources {
+            let block = DataBlock::parse(source).map_err(damage)?;
+            let mut cursor = Cursor::default();
+            let mut valid = cursor.first(&block).map_err(damage)?;
+            while valid {
+                let target = if head.count() < count {
+                    &mut head
+                } else {
+                    &mut tail
+                };
+                let value = source.get(cursor.value()).unwrap_or_default();
+                target.add(cursor.key(), cursor.tag(), value);
+                valid = cursor.next(&block).map_err(damage)?;
+            }
+        }
+        head.finish(payload);
+        self.block = tail;
+        Ok(())
+    }
+
+    /// Writes the partition's last data blocks, its filter modules from the last to the first, and
+    /// its index block.
+    fn close_partition(&mut self, next: Option<&[u8]>) -> Result<()> {
+        while self.block.count() > 0 {
+            self.write_block(next)?;
+        }
+        let plan = &self.options.filter;
+        let mut module_pages = vec![0; plan.modules.len()];
+        for (i, module) in plan.modules.iter().enumerate().rev() {
+            let shape = ModuleShape::of(
+                module,
+                plan.layout,
+                self.partition.digests.len(),
+                PAGE_PAYLOAD,
+            );
+            self.reservation.grow(shape.len() as u64);
+            let mut bits = ModuleWriter::new(*module, shape);
+            for digest in &self.partition.digests {
+                bits.add(digest.remix(i as u32));
+            }
+            let start = self.writer.pages();
+            for block in bits.blocks() {
+                self.writer.block(block, Codec::Raw)?;
+            }
+            self.properties.filter_bytes += shape.len() as u64;
+            self.reservation.shrink(shape.len() as u64);
+            if let Some(pages) = module_pages.get_mut(i) {
+                *pages = self.writer.pages() - start;
+            }
+        }
+        let (data_pages, blocks) = (self.partition.index.pages(), self.partition.index.blocks());
+        self.partition.index.finish(&mut self.payload);
+        self.properties.index_bytes += self.payload.len() as u64;
+        let index_pages = self.writer.block(&self.payload, Codec::Raw)?;
+        let separator = if next.is_some() {
+            &self.partition.separator
+        } else {
+            &self.last_key
+        };
+        self.top
+            .push(separator, data_pages, blocks, &module_pages, index_pages);
+        self.partition.digests.clear();
+        self.partition.keys = 0;
+        self.partition.separator.clear();
+        self.account();
+        Ok(())
+    }
+
+    /// Holds the reservation at what is in memory now.
+    fn account(&mut self) {
+        if self.payload.capacity() > 4 * MAX_SHARED_BLOCK {
+            self.payload = Vec::new();
+        }
+        let bytes = self.writer.memory()
+            + self.compressor.memory()
+            + self.block.memory()
+            + self.payload.capacity()
+            + self.partition.digests.capacity() * size_of::<KeyDigest>()
+            + self.partition.index.memory()
+            + self.top.memory()
+            + size_of::<Self>();
+        self.reservation.resize(bytes as u64);
+    }
+
+    /// Completes the table and makes it durable.
+    pub(crate) fn finish(mut self) -> Result<TableSummary> {
+        if self.properties.entries == 0 {
+            self.properties.min_seq = 0;
+        } else {
+            self.close_partition(None)?;
+            self.properties.largest = self.last_key.clone();
+        }
+        let mut properties = Vec::new();
+        self.properties.encode(&mut properties);
+        let mut meta = Vec::new();
+        put_bytes(&mut meta, &properties);
+        self.top.encode(&mut meta);
+        let mut footer = Footer {
+            meta_page: self.writer.pages(),
+            meta_pages: 0,
+            inline_len: 0,
+            salt: self.options.salt,
+        };
+        if meta.len() <= format::FOOTER_ROOM {
+            footer.inline_len = meta.len() as u32;
+            self.writer.finish(footer, &meta)?;
+        } else {
+            footer.meta_pages = self.writer.block(&meta, Codec::Raw)?;
+            self.writer.finish(footer, &[])?;
+        }
+        Ok(TableSummary {
+            len: u64::from(self.writer.pages()) * PAGE as u64,
+            properties: self.properties,
+        })
+    }
+}
+
+/// The number of keys nearest to the one asked for that fills the pages of the first module; the
+/// one asked for where filters have no say.
+fn partition_target(options: &TableBuildOptions) -> usize {
+    let asked = options.partition_keys.max(1) as usize;
+    let page = match (options.filter.layout, options.filter.modules.first()) {
+        (Layout::Whole, _) => return usize::MAX,
+        (Layout::Partitioned, None) => return asked,
+        (Layout::Partitioned, Some(module)) => filter::keys_filling(module, 1, PAGE_PAYLOAD),
+    };
+    let pages = (asked + page / 2) / page.max(1);
+    match (pages, options.filter.modules.first()) {
+        (1.., Some(module)) => filter::keys_filling(module, pages as u32, PAGE_PAYLOAD),
+        _ => asked,
+    }
+}

@@ -1,0 +1,181 @@
+//! What a point lookup carries from table to table, what it counts, and what it finds.
+//!
+//! A [`Lookup`] lives on one thread for one key; [`LookupStats`] may sum up many lookups.
+
+use std::cell::Cell;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use crate::base::digest::KeyDigest;
+use crate::base::key::{SeqNo, Tag};
+use crate::cache::Block;
+use crate::filter::MAX_MODULES;
+
+/// A key looked for, at a snapshot.
+#[derive(Debug)]
+pub(crate) struct Lookup<'a> {
+    key: &'a [u8],
+    tag: Tag,
+    digest: Cell<Option<KeyDigest>>,
+    /// Compute the digest once for all tables (hash sharing), not once for each.
+    share_digest: bool,
+}
+
+impl<'a> Lookup<'a> {
+    /// Looks for the newest entry of `key` at or before `snapshot`.
+    pub(crate) fn new(key: &'a [u8], snapshot: SeqNo, share_digest: bool) -> Self {
+        Lookup {
+            key,
+            tag: Tag::seek(snapshot),
+            digest: Cell::new(None),
+            share_digest,
+        }
+    }
+
+    /// The user key.
+    pub(crate) fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The newest tag wanted.
+    pub(crate) fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// A table begins to use the lookup.
+    pub(super) fn enter_table(&self) {
+        if !self.share_digest {
+            self.digest.set(None);
+        }
+    }
+
+    /// The key's digest, computed when first asked for.
+    #[inline]
+    pub(super) fn digest(&self, stats: &mut LookupStats) -> KeyDigest {
+        match self.digest.get() {
+            Some(digest) => digest,
+            None => {
+                let digest = KeyDigest::of(self.key);
+                stats.hashes += 1;
+                self.digest.set(Some(digest));
+                digest
+            }
+        }
+    }
+}
+
+/// How blocks of one kind were come by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Reads {
+    /// Blocks found in the cache.
+    pub(crate) hits: u64,
+    /// Blocks read from storage.
+    pub(crate) reads: u64,
+    /// Pages of the blocks read from storage.
+    pub(crate) pages: u64,
+}
+
+impl Reads {
+    fn add(&mut self, other: &Reads) {
+        self.hits += other.hits;
+        self.reads += other.reads;
+        self.pages += other.pages;
+    }
+}
+
+/// What lookups did in tables.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct LookupStats {
+    /// Data blocks.
+    pub(crate) data: Reads,
+    /// Index blocks.
+    pub(crate) index: Reads,
+    /// Filter blocks, by module.
+    pub(crate) filter: [Reads; MAX_MODULES],
+    /// Lookups that a module ended.
+    pub(crate) negatives: [u64; MAX_MODULES],
+    /// Lookups of absent keys that a module let pass.
+    pub(crate) false_positives: [u64; MAX_MODULES],
+    /// Key digests computed.
+    pub(crate) hashes: u64,
+    /// Tables asked.
+    pub(crate) tables: u64,
+    /// Filter blocks that were damaged and therefore ignored.
+    pub(crate) corrupt_filters: u64,
+}
+
+impl LookupStats {
+    /// Adds what other lookups did.
+    pub(crate) fn add(&mut self, other: &LookupStats) {
+        self.data.add(&other.data);
+        self.index.add(&other.index);
+        for (sum, reads) in self.filter.iter_mut().zip(&other.filter) {
+            sum.add(reads);
+        }
+        let counts = [
+            (&mut self.negatives, &other.negatives),
+            (&mut self.false_positives, &other.false_positives),
+        ];
+        for (sums, counts) in counts {
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum += count;
+            }
+        }
+        self.hashes += other.hashes;
+        self.tables += other.tables;
+        self.corrupt_filters += other.corrupt_filters;
+    }
+
+    /// Everything read, of all kinds.
+    pub(crate) fn total(&self) -> Reads {
+        let mut total = self.data;
+        total.add(&self.index);
+        for reads in &self.filter {
+            total.add(reads);
+        }
+        total
+    }
+}
+
+/// A value found in a table, without a copy where its block is in the cache.
+#[derive(Debug, Clone)]
+pub(crate) enum TableValue {
+    /// A part of a cached block.
+    Shared {
+        /// The block; holding it keeps it in memory and in the accounts.
+        block: Arc<Block>,
+        /// Where in it the value lies.
+        range: Range<usize>,
+    },
+    /// A copy, since the cache had no room for the block.
+    Owned(Box<[u8]>),
+}
+
+impl Deref for TableValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            TableValue::Shared { block, range } => block.get(range.clone()).unwrap_or_default(),
+            TableValue::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// What a table says of a lookup.
+#[derive(Debug, Clone)]
+pub(crate) enum TableGet {
+    /// The newest entry at the snapshot.
+    Found {
+        /// Its sequence number and kind (of a kind this build knows).
+        tag: Tag,
+        /// Its value; empty for a tombstone.
+        value: TableValue,
+    },
+    /// No entry of the key at the snapshot.
+    Absent {
+        /// Whether a filter said so. If not, and the table has filters, they answered wrongly
+        /// (or the key's entries are all newer than the snapshot).
+        filtered: bool,
+    },
+}

@@ -1,0 +1,193 @@
+//! Opens tables on demand and closes those not used lately.
+//!
+//! A [`TableSlot`] lives with the file it is for. [`TableCache::get`] costs one atomic load while
+//! the table is open. Opening takes one of a few locks, chosen by file number; the ring of open
+//! tables has its own lock, taken only to open and to close. Tables in use stay usable when they
+//! are closed here: their memory is given back when the last user lets go. Thread-safe.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+
+use super::reader::Table;
+use crate::budget::{Budget, Role};
+use crate::cache::{BlockCache, IoPool};
+use crate::error::{Error, Result};
+use crate::fs::{Access, Fs};
+
+/// Locks for opening.
+const STRIPES: usize = 16;
+
+/// Open tables may take this part of the budget before others are closed.
+const SHARE: u64 = 4;
+
+/// The name of a table file.
+pub(crate) fn table_name(number: u64) -> String {
+    format!("{number:06}.sst")
+}
+
+/// Where a file's open table is kept, if it is open.
+#[derive(Debug, Default)]
+pub(crate) struct TableSlot(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    table: ArcSwapOption<Table>,
+    used: AtomicBool,
+    /// The file's name in the block cache, kept when the table is closed; 0 before the first time.
+    cache_id: AtomicU64,
+}
+
+impl TableSlot {
+    /// The table if it is open, without opening it.
+    pub(crate) fn peek(&self) -> Option<Arc<Table>> {
+        self.0.table.load_full()
+    }
+}
+
+/// Opens and closes tables.
+pub(crate) struct TableCache {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    cache: Arc<BlockCache>,
+    io: Arc<IoPool>,
+    budget: Arc<Budget>,
+    max_open: usize,
+    stripes: [Mutex<()>; STRIPES],
+    open: Mutex<VecDeque<Weak<Inner>>>,
+}
+
+impl TableCache {
+    /// A cache for the tables of one folder, of at most `max_open` open files.
+    pub(crate) fn new(
+        fs: Arc<dyn Fs>,
+        dir: PathBuf,
+        cache: Arc<BlockCache>,
+        io: Arc<IoPool>,
+        budget: Arc<Budget>,
+        max_open: usize,
+    ) -> Self {
+        TableCache {
+            fs,
+            dir,
+            cache,
+            io,
+            budget,
+            max_open: max_open.max(1),
+            stripes: Default::default(),
+            open: Mutex::default(),
+        }
+    }
+
+    /// The folder.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where a table file lies.
+    pub(crate) fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(table_name(number))
+    }
+
+    /// The table of a file, opened if it isn't.
+    #[inline]
+    pub(crate) fn get(&self, number: u64, slot: &TableSlot) -> Result<Arc<Table>> {
+        if let Some(table) = slot.peek() {
+            // A plain load first: a store by every reader would make the line travel.
+            if !slot.0.used.load(Ordering::Relaxed) {
+                slot.0.used.store(true, Ordering::Relaxed);
+            }
+            return Ok(table);
+        }
+        self.open(number, slot)
+    }
+
+    #[cold]
+    fn open(&self, number: u64, slot: &TableSlot) -> Result<Arc<Table>> {
+        let stripe = self.stripes.get((number % STRIPES as u64) as usize);
+        let _turn = stripe.map(|stripe| stripe.lock());
+        if let Some(table) = slot.peek() {
+            return Ok(table);
+        }
+        let mut cache_id = slot.0.cache_id.load(Ordering::Relaxed);
+        if cache_id == 0 {
+            cache_id = self.cache.new_file_id();
+            slot.0.cache_id.store(cache_id, Ordering::Relaxed);
+        }
+        let path = self.path(number);
+        let file = self
+            .fs
+            .open(&path, Access::Direct)
+            .map_err(|e| match e.kind() {
+                std::io::ErrorKind::NotFound => {
+                    Error::corruption(&path, 0, "the table file is missing")
+                }
+                _ => Error::io("open", &path, e),
+            })?;
+        let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
+        let table = Arc::new(Table::open(file, path, cache_id, cache, io)?);
+        slot.0.used.store(true, Ordering::Relaxed);
+        slot.0.table.store(Some(Arc::clone(&table)));
+        self.open.lock().push_back(Arc::downgrade(&slot.0));
+        self.close_surplus();
+        Ok(table)
+    }
+
+    /// Whether open tables take more than their part.
+    fn over(&self, count: usize) -> bool {
+        let held = self.budget.used_by(Role::Tables);
+        count > self.max_open
+            || held > self.budget.limit() / SHARE
+            || self.budget.used() > self.budget.limit()
+    }
+
+    /// Closes tables that were not used since the last turn (CLOCK), while there are too many.
+    /// The newest stays.
+    fn close_surplus(&self) {
+        let mut open = self.open.lock();
+        let mut turns = 2 * open.len();
+        while open.len() > 1 && turns > 0 && self.over(open.len()) {
+            turns -= 1;
+            let Some(inner) = open.pop_front().and_then(|weak| weak.upgrade()) else {
+                continue;
+            };
+            if turns > 0 && inner.used.swap(false, Ordering::Relaxed) {
+                open.push_back(Arc::downgrade(&inner));
+            } else {
+                inner.table.store(None);
+            }
+        }
+    }
+
+    /// Closes a table whose file is deleted, and drops its blocks from the block cache.
+    pub(crate) fn evict(&self, slot: &TableSlot) {
+        slot.0.table.store(None);
+        let cache_id = slot.0.cache_id.load(Ordering::Relaxed);
+        if cache_id != 0 {
+            self.cache.remove_file(cache_id);
+        }
+        let mut open = self.open.lock();
+        let gone = Arc::as_ptr(&slot.0);
+        open.retain(|weak| weak.as_ptr() != gone && weak.strong_count() > 0);
+    }
+
+    /// How many tables are open.
+    pub(crate) fn open_count(&self) -> usize {
+        let open = self.open.lock();
+        open.iter()
+            .filter(|weak| weak.upgrade().is_some_and(|i| i.table.load().is_some()))
+            .count()
+    }
+}
+
+impl std::fmt::Debug for TableCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableCache")
+            .field("dir", &self.dir)
+            .finish_non_exhaustive()
+    }
+}

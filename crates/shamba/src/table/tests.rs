@@ -1,0 +1,856 @@
+//! Tables against a sorted list, over random shapes; damage at every byte; the bytes themselves.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::Error;
+use crate::base::iter::InternalIterator;
+use crate::base::key::{EntryKind, MAX_SEQNO, Tag, compare};
+use crate::budget::{Budget, Role};
+use crate::cache::{BlockCache, IoPool};
+use crate::filter::{
+    Family, FileContext, FilterOptions, FilterPlan, Layout, MAX_MODULES, ModulePlan, plan,
+};
+use crate::fs::{Access, BlockKind, Fs, MemFs, MeteredFs, PAGE, Purpose};
+
+type Entry = (Vec<u8>, Tag, Vec<u8>);
+
+struct Env {
+    fs: Arc<dyn Fs>,
+    budget: Arc<Budget>,
+    cache: Arc<BlockCache>,
+    io: Arc<IoPool>,
+}
+
+impl Env {
+    fn with_fs(fs: Arc<dyn Fs>, limit: u64) -> Env {
+        let budget = Budget::new(limit);
+        Env {
+            fs,
+            cache: BlockCache::new(Arc::clone(&budget), 1),
+            io: IoPool::new(Arc::clone(&budget), 4 * PAGE),
+            budget,
+        }
+    }
+
+    fn new(limit: u64) -> Env {
+        Env::with_fs(Arc::new(MemFs::new()), limit)
+    }
+
+    fn build(&self, name: &str, entries: &[Entry], options: TableBuildOptions) -> TableSummary {
+        let path = PathBuf::from(name);
+        let file = self.fs.create(&path, Access::Direct).unwrap();
+        let memory = self.budget.reserve(Role::Compaction, 0);
+        let mut builder = TableBuilder::new(file, path, options, memory);
+        for (key, tag, value) in entries {
+            builder.add(key, *tag, value).unwrap();
+        }
+        assert_eq!(builder.entries(), entries.len() as u64);
+        let summary = builder.finish().unwrap();
+        assert_eq!(self.budget.used_by(Role::Compaction), 0);
+        summary
+    }
+
+    fn open(&self, name: &str) -> crate::Result<Arc<Table>> {
+        let file = self.fs.open(Path::new(name), Access::Direct).unwrap();
+        let id = self.cache.new_file_id();
+        let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
+        Table::open(file, name.into(), id, cache, io).map(Arc::new)
+    }
+
+    fn scan(&self, readahead_pages: u32, fill_cache: bool) -> ScanOptions {
+        ScanOptions {
+            purpose: Purpose::Scan,
+            fill_cache,
+            readahead_pages,
+            budget: Arc::clone(&self.budget),
+        }
+    }
+}
+
+fn put(key: impl AsRef<[u8]>, seq: u64, value: impl AsRef<[u8]>) -> Entry {
+    let tag = Tag::new(seq, EntryKind::Put);
+    (key.as_ref().to_vec(), tag, value.as_ref().to_vec())
+}
+
+fn bloom(bits: f64, modules: u8, layout: Layout) -> FilterPlan {
+    let options = FilterOptions {
+        family: Family::Bloom,
+        bits_per_key: bits,
+        modules,
+        layout,
+    };
+    let file = FileContext {
+        level: 1,
+        levels: 2,
+        expected_entries: 1000,
+    };
+    plan(&options, &file)
+}
+
+/// Keys of the standard setting: 16 hex digits spreading over the key range, 16 of a hash.
+fn standard(count: u64) -> Vec<Entry> {
+    (0..count)
+        .map(|i| {
+            let spread = (u64::MAX / count) * i;
+            let hash = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ i << 7;
+            put(
+                format!("{spread:016x}{hash:016x}"),
+                1 + i * 7919 % count,
+                [b'v'; 32],
+            )
+        })
+        .collect()
+}
+
+fn get(table: &Table, key: &[u8], snapshot: u64) -> crate::Result<Option<(Tag, Vec<u8>)>> {
+    let lookup = Lookup::new(key, snapshot, true);
+    Ok(
+        match table.get(&lookup, u8::MAX, &mut LookupStats::default())? {
+            TableGet::Found { tag, value } => Some((tag, value.to_vec())),
+            TableGet::Absent { .. } => None,
+        },
+    )
+}
+
+fn want<'a>(entries: &'a [Entry], key: &[u8], snapshot: u64) -> Option<&'a Entry> {
+    let tag = Tag::seek(snapshot);
+    let at = entries.partition_point(|e| compare(&e.0, e.1, key, tag) == Ordering::Less);
+    entries.get(at).filter(|e| e.0 == key)
+}
+
+fn key_strategy() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => proptest::collection::vec(b'a'..b'd', 0..7),
+        1 => proptest::collection::vec(prop_oneof![Just(0u8), Just(255)], 0..5),
+        1 => (0usize..3, 1usize..3000).prop_map(|(i, n)| vec![b'x' + i as u8; n]),
+    ]
+}
+
+fn value_strategy() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        6 => proptest::collection::vec(any::<u8>(), 0..40),
+        3 => (any::<u8>(), 0usize..2000).prop_map(|(byte, n)| vec![byte; n]),
+        1 => (any::<u64>(), 3000usize..20_000).prop_map(|(seed, n)| noise(seed, n)),
+    ]
+}
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed;
+    (0..len)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .collect()
+}
+
+fn entries_strategy(max: usize) -> impl Strategy<Value = Vec<Entry>> {
+    let one = (key_strategy(), 0u64..9, any::<bool>(), value_strategy());
+    // Some tables have a key with so many versions that they span blocks.
+    let many = (key_strategy(), 0u64..400);
+    (proptest::collection::vec(one, 0..max), many).prop_map(|(list, (hot, versions))| {
+        let mut entries: Vec<Entry> = list
+            .into_iter()
+            .map(|(key, seq, is_put, value)| {
+                if is_put {
+                    put(key, seq, value)
+                } else {
+                    (key, Tag::new(seq, EntryKind::Delete), Vec::new())
+                }
+            })
+            .collect();
+        entries.extend((0..versions).map(|seq| put(&hot, seq, [seq as u8; 60])));
+        entries.sort_by(|a, b| compare(&a.0, a.1, &b.0, b.1));
+        entries.dedup_by(|a, b| a.0 == b.0 && a.1.seq() == b.1.seq());
+        entries
+    })
+}
+
+fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
+    let modules = proptest::collection::vec((100u32..20_000, 1u8..12, any::<bool>()), 0..4);
+    let compression = prop_oneof![
+        Just(Compression::None),
+        Just(Compression::Lz4),
+        (1i32..4).prop_map(Compression::Zstd)
+    ];
+    (
+        modules,
+        compression,
+        1u32..20,
+        1u32..300,
+        any::<u32>(),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(modules, compression, restart_interval, partition_keys, salt, whole)| {
+                let modules = modules
+                    .into_iter()
+                    .map(|(millibits, hashes, blocked)| ModulePlan {
+                        family: if blocked {
+                            Family::Blocked
+                        } else {
+                            Family::Bloom
+                        },
+                        millibits,
+                        hashes,
+                    })
+                    .collect();
+                TableBuildOptions {
+                    filter: FilterPlan {
+                        layout: if whole {
+                            Layout::Whole
+                        } else {
+                            Layout::Partitioned
+                        },
+                        modules,
+                    },
+                    compression,
+                    restart_interval,
+                    partition_keys,
+                    salt,
+                    level: 3,
+                    write_buffer: 64 << 10,
+                }
+            },
+        )
+}
+
+fn assert_at(iter: &TableIter, want: Option<&Entry>) -> Result<(), TestCaseError> {
+    prop_assert_eq!(iter.valid(), want.is_some());
+    if let Some((key, tag, value)) = want {
+        prop_assert_eq!((iter.key(), iter.tag()), (key.as_slice(), *tag));
+        prop_assert_eq!(iter.value(), value.as_slice());
+    }
+    Ok(())
+}
+
+fn check_table(
+    env: &Env,
+    entries: &[Entry],
+    probes: &[(Vec<u8>, u64)],
+    limit: u8,
+) -> Result<(), TestCaseError> {
+    let table = env.open("t.sst").unwrap();
+    let known: Vec<_> = entries.iter().map(|e| (e.0.clone(), e.1.seq())).collect();
+    for (key, seq) in known.iter().step_by(1 + known.len() / 64).chain(probes) {
+        for snapshot in [*seq, seq.saturating_sub(1), MAX_SEQNO] {
+            let lookup = Lookup::new(key, snapshot, limit.is_multiple_of(2));
+            let mut stats = LookupStats::default();
+            let got = table.get(&lookup, limit, &mut stats).unwrap();
+            prop_assert!(stats.hashes <= 1);
+            match (got, want(entries, key, snapshot)) {
+                (TableGet::Found { tag, value }, Some(e)) => {
+                    prop_assert_eq!((tag, &*value), (e.1, e.2.as_slice()));
+                }
+                (TableGet::Absent { .. }, None) => {}
+                (got, want) => prop_assert!(false, "got {:?}, want {:?}", got, want),
+            }
+        }
+    }
+    for (ahead, fill) in [(0, true), (8, false), (0, false)] {
+        let mut iter = table.iter(env.scan(ahead, fill));
+        iter.seek_to_first().unwrap();
+        for entry in entries {
+            assert_at(&iter, Some(entry))?;
+            iter.next().unwrap();
+        }
+        assert_at(&iter, None)?;
+        iter.seek_to_last().unwrap();
+        for entry in entries.iter().rev() {
+            assert_at(&iter, Some(entry))?;
+            iter.prev().unwrap();
+        }
+        assert_at(&iter, None)?;
+        for (key, seq) in probes
+            .iter()
+            .chain(known.iter().step_by(1 + known.len() / 16))
+        {
+            let tag = Tag::seek(*seq);
+            let at = entries.partition_point(|e| compare(&e.0, e.1, key, tag).is_lt());
+            iter.seek(key, tag).unwrap();
+            assert_at(&iter, entries.get(at))?;
+            iter.next().unwrap();
+            assert_at(&iter, entries.get(at + 1).filter(|_| at < entries.len()))?;
+            let before = entries.partition_point(|e| compare(&e.0, e.1, key, tag).is_le());
+            let before = before.checked_sub(1);
+            iter.seek_for_prev(key, tag).unwrap();
+            assert_at(&iter, before.map(|at| &entries[at]))?;
+            iter.prev().unwrap();
+            assert_at(
+                &iter,
+                before
+                    .and_then(|at| at.checked_sub(1))
+                    .map(|at| &entries[at]),
+            )?;
+        }
+    }
+    let report = table.verify().unwrap();
+    prop_assert!(report.is_sound(), "{:?}", report.problems);
+    prop_assert_eq!(report.entries, entries.len() as u64);
+    let properties = table.properties().unwrap();
+    prop_assert_eq!(properties.entries, entries.len() as u64);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn tables_answer_as_a_sorted_list(
+        entries in entries_strategy(150),
+        options in options_strategy(),
+        probes in proptest::collection::vec((key_strategy(), 0u64..10), 12),
+        limit in 0u8..6,
+        tight in any::<bool>(),
+    ) {
+        let env = Env::new(if tight { 20 << 10 } else { 64 << 20 });
+        let summary = env.build("t.sst", &entries, options);
+        prop_assert_eq!(summary.len, env.fs.list(Path::new("")).unwrap()[0].len);
+        check_table(&env, &entries, &probes, limit)?;
+        drop(env.cache);
+        prop_assert_eq!(env.budget.used_by(Role::Iterators), 0);
+        prop_assert_eq!(env.budget.used_by(Role::Tables), 0);
+    }
+}
+
+#[test]
+fn huge_values_come_back() {
+    let env = Env::new(256 << 20);
+    for compression in [Compression::None, Compression::Lz4] {
+        let entries = [
+            put("a", 1, noise(1, 30)),
+            put("b", 1, noise(2, 5 << 20)),
+            put("c", 1, vec![7; 3 << 20]),
+            put("d", 1, noise(3, 30)),
+        ];
+        let options = TableBuildOptions {
+            compression,
+            filter: bloom(10.0, 1, Layout::Partitioned),
+            ..TableBuildOptions::default()
+        };
+        env.build("t.sst", &entries, options);
+        check_table(&env, &entries, &[], 1).unwrap();
+    }
+}
+
+#[test]
+fn an_empty_table_is_a_table() {
+    let env = Env::new(1 << 20);
+    let summary = env.build("t.sst", &[], TableBuildOptions::default());
+    assert_eq!(summary.len, PAGE as u64);
+    check_table(&env, &[], &[(b"k".to_vec(), 1)], 1).unwrap();
+}
+
+#[test]
+fn entries_out_of_order_are_refused() {
+    let env = Env::new(1 << 20);
+    for (next, seq) in [("b", 5), ("b", 6), ("a", 1)] {
+        let file = env.fs.create(Path::new("x"), Access::Direct).unwrap();
+        let memory = env.budget.reserve(Role::Compaction, 0);
+        let mut builder = TableBuilder::new(file, "x".into(), TableBuildOptions::default(), memory);
+        builder.add(b"b", Tag::new(5, EntryKind::Put), b"").unwrap();
+        let tag = Tag::new(seq, EntryKind::Put);
+        assert!(
+            builder
+                .add(next.as_bytes(), tag, b"")
+                .unwrap_err()
+                .is_corruption()
+        );
+    }
+}
+
+#[test]
+fn filters_answer_before_storage_is_read_and_only_up_to_the_limit() {
+    let env = Env::new(8 << 20);
+    let entries = standard(20_000);
+    let options = TableBuildOptions {
+        filter: bloom(10.0, 2, Layout::Partitioned),
+        ..TableBuildOptions::default()
+    };
+    env.build("t.sst", &entries, options);
+    let table = env.open("t.sst").unwrap();
+    let mut stats = LookupStats::default();
+    let absent = |i: usize| [&entries[i].0[..16], b"0123456789abcdef"].concat();
+    for i in (0..19_000).step_by(10) {
+        let key = absent(i);
+        let lookup = Lookup::new(&key, MAX_SEQNO, true);
+        let got = table.get(&lookup, 1, &mut stats).unwrap();
+        assert!(matches!(got, TableGet::Absent { .. }));
+    }
+    assert_eq!(
+        stats.filter[1],
+        Reads::default(),
+        "past the limit and not resident"
+    );
+    let rate = stats.false_positives[0] as f64 / 1900.0;
+    let model = shamba_model::fpr::bloom(5.0, 3).unwrap();
+    assert!((rate / model - 1.0).abs() < 0.25, "{rate} {model}");
+    assert_eq!(stats.negatives[0] + stats.false_positives[0], 1900);
+    assert_eq!(stats.hashes, 1900, "one hash a lookup");
+    assert_eq!(stats.data.hits + stats.data.reads, stats.false_positives[0]);
+    // Modules past the limit are asked once they are resident.
+    for i in (0..19_000).step_by(10) {
+        table
+            .get(&Lookup::new(&absent(i), MAX_SEQNO, true), 2, &mut stats)
+            .unwrap();
+    }
+    let before = stats.clone();
+    for i in (0..19_000).step_by(10) {
+        table
+            .get(&Lookup::new(&absent(i), MAX_SEQNO, true), 0, &mut stats)
+            .unwrap();
+    }
+    assert_eq!(stats.total().reads, before.total().reads);
+    assert!(stats.negatives[1] > before.negatives[1]);
+    assert!(stats.filter[0].hits >= before.filter[0].hits + 1900);
+}
+
+#[test]
+fn a_lookup_hashes_once_for_all_tables_unless_told_otherwise() {
+    let env = Env::new(8 << 20);
+    let options = TableBuildOptions {
+        filter: bloom(10.0, 3, Layout::Partitioned),
+        ..TableBuildOptions::default()
+    };
+    env.build("t.sst", &[put("a", 1, ""), put("c", 1, "")], options);
+    let table = env.open("t.sst").unwrap();
+    for (share, hashes) in [(true, 1), (false, 4)] {
+        let lookup = Lookup::new(b"a", 9, share);
+        let mut stats = LookupStats::default();
+        for _ in 0..4 {
+            table.get(&lookup, 16, &mut stats).unwrap();
+        }
+        assert_eq!(stats.hashes, hashes);
+    }
+}
+
+#[test]
+fn the_standard_setting_is_small() {
+    let env = Env::new(64 << 20);
+    let entries = standard(60_000);
+    let options = TableBuildOptions {
+        filter: bloom(10.0, 1, Layout::Partitioned),
+        ..TableBuildOptions::default()
+    };
+    let summary = env.build("t.sst", &entries, options);
+    let p = &summary.properties;
+    let index = p.index_bytes as f64 / p.data_blocks as f64;
+    let table = env.open("t.sst").unwrap();
+    let open = table.charge() as f64 / p.data_blocks as f64;
+    assert!(index <= 10.0, "{index} bytes of index for each data block");
+    assert!(open < 2.0, "{open} resident bytes for each data block");
+    let filter = p.filter_bytes as f64 * 8.0 / 60_000.0;
+    assert!((10.0..10.05).contains(&filter), "{filter} bits a key");
+    let raw = (p.key_bytes + p.value_bytes) as f64;
+    let full = raw / p.data_bytes as f64;
+    assert!(full > 0.85, "data pages hold {full} of entries");
+    // Filter pages are full: no more of them than the bits need, but for the last partition.
+    let needed = (p.filter_bytes as usize).div_ceil(format::PAGE_PAYLOAD);
+    let pages: u32 = (0..table.top.len())
+        .map(|i| table.top.module(i, 0).unwrap().len() as u32)
+        .sum();
+    assert!(
+        pages as usize <= needed + 1,
+        "{pages} filter pages for {needed}"
+    );
+}
+
+#[test]
+fn compressed_blocks_fill_their_pages() {
+    let env = Env::new(64 << 20);
+    let entries: Vec<_> = (0..30_000)
+        .map(|i| {
+            put(
+                format!("user{i:09}"),
+                7,
+                format!("value of user {}", i % 977),
+            )
+        })
+        .collect();
+    let len = |compression| {
+        let options = TableBuildOptions {
+            compression,
+            ..TableBuildOptions::default()
+        };
+        let summary = env.build("t.sst", &entries, options);
+        check_table(&env, &entries, &[], 1).unwrap();
+        assert_eq!(
+            summary.properties.data_bytes / PAGE as u64,
+            summary.properties.data_blocks,
+            "one page a block"
+        );
+        summary.len as f64
+    };
+    let none = len(Compression::None);
+    let lz4 = len(Compression::Lz4);
+    let zstd = len(Compression::Zstd(3));
+    assert!(lz4 < none * 0.6, "lz4 {}", lz4 / none);
+    assert!(zstd < none * 0.45, "zstd {}", zstd / none);
+}
+
+#[test]
+fn opening_a_table_costs_one_page() {
+    let fs = Arc::new(MeteredFs::new(Arc::new(MemFs::new())));
+    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 8 << 20);
+    let options = TableBuildOptions {
+        filter: bloom(10.0, 1, Layout::Partitioned),
+        ..TableBuildOptions::default()
+    };
+    env.build("t.sst", &standard(60_000), options);
+    let before = fs.counts();
+    let table = env.open("t.sst").unwrap();
+    let reads = fs.counts().all_reads().reads - before.all_reads().reads;
+    assert_eq!(reads, 1);
+    // Then a lookup reads one filter page, one index page, one data page.
+    let mut stats = LookupStats::default();
+    let key = &standard(60_000)[777].0;
+    table
+        .get(&Lookup::new(key, MAX_SEQNO, true), 1, &mut stats)
+        .unwrap();
+    for kind in [BlockKind::Filter(0), BlockKind::Index, BlockKind::Data] {
+        assert_eq!(
+            fs.counts().reads(kind, Purpose::Lookup).pages,
+            1,
+            "{kind:?}"
+        );
+    }
+    assert_eq!(stats.total().pages, 3);
+}
+
+#[test]
+fn reading_ahead_reads_much_at_once() {
+    let fs = Arc::new(MeteredFs::new(Arc::new(MemFs::new())));
+    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 8 << 20);
+    let entries = standard(20_000);
+    let summary = env.build("t.sst", &entries, TableBuildOptions::default());
+    let table = env.open("t.sst").unwrap();
+    let mut iter = table.iter(env.scan(32, false));
+    iter.seek_to_first().unwrap();
+    let mut count = 0;
+    while iter.valid() {
+        count += 1;
+        iter.next().unwrap();
+    }
+    assert_eq!(count, entries.len());
+    let reads = fs.counts().reads_of(BlockKind::Data);
+    assert_eq!(reads.bytes, summary.properties.data_bytes, "each page once");
+    assert!(reads.reads < summary.properties.data_blocks / 20);
+    assert_eq!(
+        env.budget.used_by(Role::Data),
+        0,
+        "nothing of it is in the cache"
+    );
+    drop(iter);
+    assert_eq!(env.budget.used_by(Role::Compaction), 0);
+}
+
+#[test]
+fn lookups_without_memory_use_the_scratch_buffer() {
+    let env = Env::new(1 << 20);
+    let entries = standard(500);
+    let options = TableBuildOptions {
+        filter: bloom(10.0, 2, Layout::Partitioned),
+        ..TableBuildOptions::default()
+    };
+    env.build("t.sst", &entries, options);
+    let table = env.open("t.sst").unwrap();
+    let free = env.budget.limit() - env.budget.used();
+    let _all = env.budget.try_reserve(Role::Memtable, free).unwrap();
+    let before = env.budget.overdraft();
+    for entry in &entries {
+        let got = get(&table, &entry.0, MAX_SEQNO).unwrap();
+        assert_eq!(got, Some((entry.1, entry.2.clone())));
+    }
+    assert_eq!(env.budget.overdraft(), before);
+    assert_eq!(env.cache.stats().total().inserts, 0);
+}
+
+#[test]
+fn an_iterator_without_memory_holds_only_its_entry() {
+    let env = Env::new(1 << 20);
+    let entries = standard(500);
+    env.build("t.sst", &entries, TableBuildOptions::default());
+    let table = env.open("t.sst").unwrap();
+    for (ahead, fill) in [(0, true), (16, false)] {
+        let free = env.budget.limit() - env.budget.used();
+        let all = env.budget.try_reserve(Role::Memtable, free).unwrap();
+        let mut iter = table.iter(env.scan(ahead, fill));
+        iter.seek(&entries[100].0, Tag::NEWEST).unwrap();
+        for entry in &entries[100..200] {
+            assert_at(&iter, Some(entry)).unwrap();
+            let held = env.budget.used_by(Role::Iterators);
+            assert!(held < 1500, "{held} bytes held");
+            iter.next().unwrap();
+        }
+        iter.prev().unwrap();
+        assert_at(&iter, Some(&entries[199])).unwrap();
+        drop(all);
+        iter.next().unwrap();
+        assert_at(&iter, Some(&entries[200])).unwrap();
+    }
+}
+
+/// Every read of a damaged table gives damage or the truth, whichever byte is damaged.
+fn flip_all(options: TableBuildOptions, entries: &[Entry], step: usize) {
+    let fs = Arc::new(MemFs::new());
+    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
+    env.build("t.sst", entries, options);
+    let mut bytes = fs.read_file("t.sst").unwrap();
+    let absent = b"zz".as_slice();
+    let (mut opened, mut ignored, mut noticed) = (0, 0, 0);
+    for at in (0..bytes.len()).step_by(step) {
+        bytes[at] ^= 1 << (at % 8);
+        fs.write_file("t.sst", &bytes).unwrap();
+        bytes[at] ^= 1 << (at % 8);
+        let table = match env.open("t.sst") {
+            Ok(table) => table,
+            Err(error) => {
+                assert!(error.is_corruption(), "byte {at}: {error}");
+                continue;
+            }
+        };
+        opened += 1;
+        let mut damage = 0;
+        for key in entries
+            .iter()
+            .step_by(5)
+            .map(|e| e.0.as_slice())
+            .chain([absent])
+        {
+            match get(&table, key, MAX_SEQNO) {
+                Ok(got) => {
+                    let want = want(entries, key, MAX_SEQNO).map(|e| (e.1, e.2.clone()));
+                    assert_eq!(got, want, "byte {at}");
+                }
+                Err(error) => {
+                    assert!(error.is_corruption(), "byte {at}: {error}");
+                    damage += 1;
+                }
+            }
+        }
+        let mut iter = table.iter(env.scan(if at.is_multiple_of(2) { 4 } else { 0 }, false));
+        let mut result = iter.seek_to_first();
+        let mut wanted = entries.iter();
+        while result.is_ok() && iter.valid() {
+            assert_at(&iter, wanted.next()).unwrap();
+            result = iter.next();
+        }
+        match result {
+            Ok(()) => assert!(wanted.next().is_none(), "byte {at}"),
+            Err(error) => {
+                assert!(error.is_corruption() && !iter.valid());
+                damage += 1;
+            }
+        }
+        if damage == 0 {
+            ignored += 1;
+        }
+        let report = table.verify().unwrap();
+        assert!(
+            !report.is_sound(),
+            "byte {at} is damaged and verify says nothing"
+        );
+        noticed += 1;
+        env.cache.remove_file(table.cache_id());
+    }
+    assert!(opened > 0 && noticed == opened && ignored > 0);
+}
+
+#[test]
+fn no_damaged_byte_makes_a_wrong_answer() {
+    let entries: Vec<_> = (0..150)
+        .map(|i| put(format!("key{:05}", i / 2), 9 - i % 2, noise(i, 40)))
+        .collect();
+    for (compression, layout) in [
+        (Compression::None, Layout::Partitioned),
+        (Compression::Lz4, Layout::Whole),
+    ] {
+        let options = TableBuildOptions {
+            compression,
+            filter: bloom(12.0, 2, layout),
+            salt: 77,
+            partition_keys: 60,
+            ..TableBuildOptions::default()
+        };
+        flip_all(options, &entries, 1);
+    }
+}
+
+#[test]
+fn truncated_tables_are_refused() {
+    let fs = Arc::new(MemFs::new());
+    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
+    env.build("t.sst", &standard(300), TableBuildOptions::default());
+    let bytes = fs.read_file("t.sst").unwrap();
+    for len in (0..bytes.len()).step_by(512).chain([bytes.len() - 1]) {
+        fs.write_file("t.sst", &bytes[..len]).unwrap();
+        assert!(
+            env.open("t.sst").unwrap_err().is_corruption(),
+            "{len} bytes"
+        );
+    }
+    fs.write_file("t.sst", &[bytes.as_slice(), &[0; PAGE]].concat())
+        .unwrap();
+    assert!(env.open("t.sst").unwrap_err().is_corruption());
+    fs.write_file("t.sst", &bytes[PAGE..]).unwrap();
+    assert!(env.open("t.sst").unwrap_err().is_corruption());
+}
+
+#[test]
+fn a_newer_format_is_told_from_damage() {
+    let fs = Arc::new(MemFs::new());
+    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
+    let footer = format::Footer {
+        meta_page: 0,
+        meta_pages: 0,
+        inline_len: 0,
+        salt: 0,
+    };
+    let mut page = crate::fs::AlignedBuf::new();
+    footer.seal(&[], FORMAT_VERSION + 4, &mut page);
+    fs.write_file("t.sst", &page).unwrap();
+    match env.open("t.sst").unwrap_err() {
+        Error::UnsupportedFormat {
+            found, supported, ..
+        } => {
+            assert_eq!((found, supported), (FORMAT_VERSION + 4, FORMAT_VERSION));
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// The bytes of the index, modules and data of a tiny table, as docs/format.md describes them.
+#[test]
+fn the_bytes_of_a_tiny_table() {
+    let fs = Arc::new(MemFs::new());
+    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
+    let module = ModulePlan {
+        family: Family::Bloom,
+        millibits: 8000,
+        hashes: 3,
+    };
+    let options = TableBuildOptions {
+        filter: FilterPlan {
+            layout: Layout::Partitioned,
+            modules: vec![module],
+        },
+        restart_interval: 2,
+        salt: 5,
+        ..TableBuildOptions::default()
+    };
+    let mut entries = vec![
+        put("apple", 9, "red"),
+        (b"apple".to_vec(), Tag::new(4, EntryKind::Delete), vec![]),
+        put("apricot", 1, "orange"),
+    ];
+    entries.push(put("banana", 2, vec![b'y'; 4060]));
+    env.build("t.sst", &entries, options);
+    let bytes = fs.read_file("t.sst").unwrap();
+    let dump: Vec<String> = bytes
+        .chunks(PAGE)
+        .enumerate()
+        .map(|(page, bytes)| {
+            let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+            match format::read_block(bytes, 5, page as u32) {
+                Ok(payload) => {
+                    let head = text(&payload[..payload.len().min(48)]);
+                    format!("{page}: {} bytes: {head}", payload.len())
+                }
+                Err(_) => {
+                    let (footer, meta) = format::Footer::open(bytes).unwrap();
+                    // The version of the build is not the format's business.
+                    let version = env!("CARGO_PKG_VERSION");
+                    let field = format!("\\x{:02x}{version}", version.len());
+                    let meta = text(meta).replace(&field, "(version)");
+                    format!("{page}: footer {}: {meta}", footer.meta_page)
+                }
+            }
+        })
+        .collect();
+    assert_eq!(
+        dump.join("\n"),
+        include_str!("testdata/tiny.txt").trim_end()
+    );
+}
+
+#[test]
+fn tables_open_on_demand_and_close_when_there_are_too_many() {
+    let env = Env::new(4 << 20);
+    for number in 0..20 {
+        let entries = [put(format!("k{number}"), 1, "v")];
+        env.build(&table_name(number), &entries, TableBuildOptions::default());
+    }
+    let cache = TableCache::new(
+        Arc::clone(&env.fs),
+        PathBuf::new(),
+        Arc::clone(&env.cache),
+        Arc::clone(&env.io),
+        Arc::clone(&env.budget),
+        5,
+    );
+    let slots: Vec<TableSlot> = (0..20).map(|_| TableSlot::default()).collect();
+    for round in 0..3 {
+        for (number, slot) in slots.iter().enumerate() {
+            let table = cache.get(number as u64, slot).unwrap();
+            let id = table.cache_id();
+            assert!(
+                get(&table, format!("k{number}").as_bytes(), 1)
+                    .unwrap()
+                    .is_some()
+            );
+            assert!(cache.open_count() <= 5, "round {round}");
+            assert_eq!(cache.get(number as u64, slot).unwrap().cache_id(), id);
+        }
+    }
+    let data = env.cache.stats().kind(BlockKind::Data);
+    assert_eq!(
+        (data.misses, data.hits),
+        (20, 40),
+        "blocks outlive the closing of their table"
+    );
+    cache.evict(&slots[19]);
+    assert!(slots[19].peek().is_none());
+    assert_eq!(env.cache.stats().kind(BlockKind::Data).blocks, 19);
+    let missing = cache.get(99, &TableSlot::default()).unwrap_err();
+    assert!(missing.to_string().contains("000099.sst"));
+    for slot in &slots {
+        cache.evict(slot);
+    }
+    assert_eq!(cache.open_count(), 0);
+    assert_eq!(env.budget.used_by(Role::Tables), 0);
+}
+
+#[test]
+fn handles_stay_within_their_part_of_a_small_budget() {
+    let env = Env::new(64 << 10);
+    let options = TableBuildOptions {
+        write_buffer: 4096,
+        partition_keys: 3,
+        ..TableBuildOptions::default()
+    };
+    for number in 0..30 {
+        let entries: Vec<_> = (0..60).map(|i| put(format!("k{i:04}"), 1, "v")).collect();
+        env.build(&table_name(number), &entries, options.clone());
+    }
+    let (cache, io) = (Arc::clone(&env.cache), Arc::clone(&env.io));
+    let fs = Arc::clone(&env.fs);
+    let cache = TableCache::new(fs, PathBuf::new(), cache, io, Arc::clone(&env.budget), 1000);
+    let slots: Vec<TableSlot> = (0..30).map(|_| TableSlot::default()).collect();
+    for (number, slot) in slots.iter().enumerate() {
+        cache.get(number as u64, slot).unwrap();
+        assert!(env.budget.used_by(Role::Tables) <= (64 << 10) / 4 + 2000);
+    }
+    assert!(cache.open_count() > 1 && cache.open_count() < 30);
+}
+
+#[test]
+fn counters_have_room_for_every_module() {
+    assert_eq!(LookupStats::default().filter.len(), MAX_MODULES);
+}

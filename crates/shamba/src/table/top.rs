@@ -1,0 +1,231 @@
+//! The top-level index: where each partition of a table lies (docs/format.md, "Top-level index").
+//! Resident while the table is open; immutable.
+
+use std::ops::Range;
+
+use super::format::Damage;
+use crate::base::coding::{put_bytes, put_varint, take_bytes, take_len, take_varint};
+
+const BAD: Damage = Damage("the top-level index is malformed");
+
+/// A partition's place. Its pages are: data blocks, filter modules from the last to the first,
+/// index block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Partition {
+    /// The first page of its data.
+    pub(super) first_page: u32,
+    /// Pages of data blocks.
+    pub(super) data_pages: u32,
+    /// Data blocks.
+    pub(super) blocks: u32,
+    /// Pages of the index block.
+    pub(super) index_pages: u32,
+}
+
+/// The partitions of a table and the separators between them.
+#[derive(Debug, Default)]
+pub(super) struct Top {
+    partitions: Box<[Partition]>,
+    separators: Box<[u8]>,
+    ends: Box<[u32]>,
+    /// For each partition the pages of each module.
+    module_pages: Box<[u32]>,
+    modules: usize,
+}
+
+/// Collects the top-level index while a table is written.
+#[derive(Debug, Default)]
+pub(super) struct TopBuilder {
+    bytes: Vec<u8>,
+    count: u64,
+}
+
+impl TopBuilder {
+    /// Adds a partition: its last separator, and the pages of its parts in the order in which they
+    /// follow the previous partition.
+    pub(super) fn push(
+        &mut self,
+        separator: &[u8],
+        data_pages: u32,
+        blocks: u32,
+        module_pages: &[u32],
+        index_pages: u32,
+    ) {
+        put_bytes(&mut self.bytes, separator);
+        put_varint(&mut self.bytes, u64::from(data_pages));
+        put_varint(&mut self.bytes, u64::from(blocks));
+        for pages in module_pages {
+            put_varint(&mut self.bytes, u64::from(*pages));
+        }
+        put_varint(&mut self.bytes, u64::from(index_pages));
+        self.count += 1;
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.count);
+        out.extend_from_slice(&self.bytes);
+    }
+}
+
+impl Top {
+    /// Reads the index of a table with `modules` filter modules whose partitions take exactly
+    /// `pages` pages.
+    pub(super) fn decode(mut input: &[u8], modules: usize, pages: u32) -> Result<Self, Damage> {
+        let input = &mut input;
+        // Each partition takes at least four bytes here, so no count can ask for much memory.
+        let count = take_len(input, input.len()).ok_or(BAD)?;
+        let mut partitions = Vec::with_capacity(count);
+        let mut module_pages = Vec::with_capacity(count * modules);
+        let mut ends = Vec::with_capacity(count);
+        let mut separators: Vec<u8> = Vec::new();
+        let mut next = 0u32;
+        let mut last_start = 0;
+        for i in 0..count {
+            let separator = take_bytes(input).ok_or(BAD)?;
+            if i > 0 && separators.get(last_start..).unwrap_or_default() >= separator {
+                return Err(BAD);
+            }
+            last_start = separators.len();
+            separators.extend_from_slice(separator);
+            ends.push(u32::try_from(separators.len()).map_err(|_| BAD)?);
+            let first_page = next;
+            let mut number = || {
+                let number = take_varint(input).and_then(|n| u32::try_from(n).ok());
+                number.filter(|n| *n > 0).ok_or(BAD)
+            };
+            let data_pages = number()?;
+            let blocks = number()?;
+            next = next.checked_add(data_pages).ok_or(BAD)?;
+            for _ in 0..modules {
+                let pages = number()?;
+                module_pages.push(pages);
+                next = next.checked_add(pages).ok_or(BAD)?;
+            }
+            let index_pages = number()?;
+            next = next.checked_add(index_pages).ok_or(BAD)?;
+            if blocks > data_pages {
+                return Err(BAD);
+            }
+            partitions.push(Partition {
+                first_page,
+                data_pages,
+                blocks,
+                index_pages,
+            });
+        }
+        if next != pages || !input.is_empty() {
+            return Err(BAD);
+        }
+        Ok(Top {
+            partitions: partitions.into_boxed_slice(),
+            separators: separators.into_boxed_slice(),
+            ends: ends.into_boxed_slice(),
+            module_pages: module_pages.into_boxed_slice(),
+            modules,
+        })
+    }
+
+    /// Memory held, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        size_of_val(&*self.partitions)
+            + self.separators.len()
+            + size_of_val(&*self.ends)
+            + size_of_val(&*self.module_pages)
+    }
+
+    /// The number of partitions.
+    pub(super) fn len(&self) -> usize {
+        self.partitions.len()
+    }
+
+    /// A partition.
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<&Partition> {
+        self.partitions.get(index)
+    }
+
+    /// No key of the partition is greater; every key of the next is.
+    #[inline]
+    pub(super) fn separator(&self, index: usize) -> &[u8] {
+        let start = match index.checked_sub(1) {
+            Some(before) => self.ends.get(before).copied().unwrap_or(0),
+            None => 0,
+        };
+        let end = self.ends.get(index).copied().unwrap_or(start);
+        self.separators
+            .get(start as usize..end as usize)
+            .unwrap_or_default()
+    }
+
+    /// The partition that would hold `key`; `len()` when the key is past the last.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.partitions.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.separator(middle) < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The pages of a module of a partition.
+    #[inline]
+    pub(super) fn module(&self, index: usize, module: usize) -> Option<Range<u32>> {
+        let partition = self.partitions.get(index)?;
+        let row = self
+            .module_pages
+            .get(index * self.modules..(index + 1) * self.modules)?;
+        let pages = *row.get(module)?;
+        let after: u32 = row.get(module + 1..)?.iter().sum();
+        let start = partition.first_page + partition.data_pages + after;
+        Some(start..start + pages)
+    }
+
+    /// The first page of a partition's index block.
+    #[inline]
+    pub(super) fn index_page(&self, index: usize) -> Option<u32> {
+        let partition = self.partitions.get(index)?;
+        match self.modules {
+            0 => Some(partition.first_page + partition.data_pages),
+            _ => self.module(index, 0).map(|pages| pages.end),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_follow_from_page_counts() {
+        let mut builder = TopBuilder::default();
+        builder.push(b"f", 10, 9, &[2, 3], 1);
+        builder.push(b"m", 5, 5, &[1, 1], 2);
+        let mut bytes = Vec::new();
+        builder.encode(&mut bytes);
+        let top = Top::decode(&bytes, 2, 25).unwrap();
+        assert_eq!(top.len(), 2);
+        assert_eq!(top.module(0, 1), Some(10..13));
+        assert_eq!(top.module(0, 0), Some(13..15));
+        assert_eq!(top.index_page(0), Some(15));
+        assert_eq!(top.get(1).unwrap().first_page, 16);
+        assert_eq!(top.module(1, 0), Some(22..23));
+        assert_eq!(top.index_page(1), Some(23));
+        assert_eq!(top.module(1, 2), None);
+        assert_eq!(top.module(2, 0), None);
+        for (key, want) in [("", 0), ("f", 0), ("g", 1), ("m", 1), ("n", 2)] {
+            assert_eq!(top.find(key.as_bytes()), want, "{key}");
+        }
+        assert!(Top::decode(&bytes, 2, 24).is_err());
+        assert!(Top::decode(&bytes, 1, 25).is_err());
+        assert!(Top::decode(&bytes[..bytes.len() - 1], 2, 25).is_err());
+    }
+}

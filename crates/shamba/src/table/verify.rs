@@ -1,0 +1,288 @@
+//! Checks everything a table promises: every block's checksum, the order of entries, separators,
+//! filters that contain every key, properties that are true.
+//!
+//! Reads the whole file past the cache, block by block; holds one block and one partition's
+//! digests, reserved from the cache's budget.
+
+use std::ops::Range;
+
+use super::block::{Cursor, DataBlock};
+use super::fetch::label;
+use super::format::Damage;
+use super::index::IndexBlock;
+use super::properties::Properties;
+use super::reader::Table;
+use super::top::Partition;
+use crate::base::digest::KeyDigest;
+use crate::base::key::{self, EntryKind, Tag};
+use crate::budget::Role;
+use crate::error::{Error, Result};
+use crate::filter::{self, Layout};
+use crate::fs::{BlockKind, PAGE, Purpose};
+
+/// Problems past this many are only counted.
+const MAX_PROBLEMS: usize = 32;
+
+/// What a check found.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct VerifyReport {
+    /// Blocks read.
+    pub(crate) blocks: u64,
+    /// Entries read.
+    pub(crate) entries: u64,
+    /// The first problems, each a [`Error::Corruption`].
+    pub(crate) problems: Vec<Error>,
+    /// All problems.
+    pub(crate) problem_count: u64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.problem_count == 0
+    }
+}
+
+struct Verifier<'a> {
+    table: &'a Table,
+    report: VerifyReport,
+    seen: Properties,
+    last_key: Vec<u8>,
+    last_tag: Option<Tag>,
+    digests: Vec<KeyDigest>,
+}
+
+impl Table {
+    /// Checks the whole table. Damage is in the report; an error says that the file cannot be
+    /// read.
+    pub(crate) fn verify(&self) -> Result<VerifyReport> {
+        let mut verifier = Verifier {
+            table: self,
+            report: VerifyReport::default(),
+            seen: Properties {
+                min_seq: u64::MAX,
+                ..Properties::default()
+            },
+            last_key: Vec::new(),
+            last_tag: None,
+            digests: Vec::new(),
+        };
+        let mut memory = self.cache.budget().reserve(Role::Compaction, 0);
+        for partition in 0..self.top.len() {
+            verifier.partition(partition)?;
+            memory.resize(verifier.digests.capacity() as u64 * 8 + PAGE as u64);
+            verifier.filters(partition)?;
+            verifier.digests.clear();
+        }
+        verifier.properties()?;
+        Ok(verifier.report)
+    }
+}
+
+impl Verifier<'_> {
+    fn problem(&mut self, page: u32, what: &'static str) {
+        let error = self.table.damage(page, Damage(what));
+        self.error(error);
+    }
+
+    fn error(&mut self, error: Error) {
+        self.report.problem_count += 1;
+        if self.report.problems.len() < MAX_PROBLEMS {
+            self.report.problems.push(error);
+        }
+    }
+
+    /// Reads a block; `None` when it is damaged, which is noted.
+    fn read(&mut self, pages: Range<u32>, kind: BlockKind) -> Result<Option<Box<[u8]>>> {
+        self.report.blocks += 1;
+        let tag = label(kind, Purpose::Background);
+        match self.table.read_block(pages, tag) {
+            Ok(block) => Ok(Some(block)),
+            Err(error) if error.is_corruption() => {
+                self.error(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn partition(&mut self, number: usize) -> Result<()> {
+        let place = self.table.top.get(number).copied();
+        let Some((place, page)) = place.zip(self.table.top.index_page(number)) else {
+            return Ok(());
+        };
+        let Some(index) = self.read(page..page + place.index_pages, BlockKind::Index)? else {
+            return Ok(());
+        };
+        self.seen.index_bytes += index.len() as u64;
+        let Ok(index) = IndexBlock::parse(&index) else {
+            self.problem(page, "an index block is malformed");
+            return Ok(());
+        };
+        if index.blocks() != place.blocks {
+            self.problem(page, "an index does not have the blocks it should");
+        }
+        let mut next_page = 0;
+        for block in 0..index.blocks() {
+            match index.pages(block) {
+                Ok(pages) if pages.start == next_page && pages.end <= place.data_pages => {
+                    next_page = pages.end;
+                    self.block(number, &place, &index, block, pages)?;
+                }
+                _ => {
+                    self.problem(page, "an index does not point to its data");
+                    return Ok(());
+                }
+            }
+        }
+        if next_page != place.data_pages {
+            self.problem(page, "an index does not point to all of its data");
+        }
+        Ok(())
+    }
+
+    fn block(
+        &mut self,
+        partition: usize,
+        place: &Partition,
+        index: &IndexBlock<'_>,
+        block: u32,
+        pages: Range<u32>,
+    ) -> Result<()> {
+        let start = place.first_page + pages.start;
+        let range = start..place.first_page + pages.end;
+        self.seen.data_blocks += 1;
+        self.seen.data_bytes += u64::from(range.end - range.start) * PAGE as u64;
+        let Some(payload) = self.read(range, BlockKind::Data)? else {
+            return Ok(());
+        };
+        let mut low = Vec::new();
+        let mut high = Vec::new();
+        if block > 0 {
+            index.separator(block - 1, &mut low);
+        }
+        if block + 1 < index.blocks() {
+            index.separator(block, &mut high);
+        } else {
+            high.extend_from_slice(self.table.top.separator(partition));
+        }
+        let mut cursor = Cursor::default();
+        let mut step = DataBlock::parse(&payload)
+            .and_then(|view| cursor.first(&view).map(|valid| (view, valid)));
+        while let Ok((view, true)) = step {
+            if let Some(problem) = self.entry(partition, &cursor, &low, &high) {
+                self.problem(start, problem);
+            }
+            step = cursor.next(&view).map(|valid| (view, valid));
+        }
+        if let Err(damage) = step {
+            self.problem(start, damage.0);
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        partition: usize,
+        cursor: &Cursor,
+        low: &[u8],
+        high: &[u8],
+    ) -> Option<&'static str> {
+        let (entry, tag) = (cursor.key(), cursor.tag());
+        let ordered = self
+            .last_tag
+            .is_none_or(|last_tag| key::compare(&self.last_key, last_tag, entry, tag).is_lt());
+        let new_key = self.last_tag.is_none() || self.last_key != entry;
+        let below = match partition.checked_sub(1) {
+            Some(before) => self.table.top.separator(before) < entry,
+            None => true,
+        };
+        self.report.entries += 1;
+        let seen = &mut self.seen;
+        if seen.entries == 0 {
+            seen.smallest = entry.to_vec();
+        }
+        seen.entries += 1;
+        seen.keys += u64::from(new_key);
+        seen.tombstones += u64::from(tag.kind() == Some(EntryKind::Delete));
+        seen.key_bytes += entry.len() as u64;
+        seen.value_bytes += cursor.value().len() as u64;
+        seen.min_seq = seen.min_seq.min(tag.seq());
+        seen.max_seq = seen.max_seq.max(tag.seq());
+        if new_key && !self.table.plan.modules.is_empty() {
+            self.digests.push(KeyDigest::of(entry));
+        }
+        let straddles = !new_key && entry == low;
+        let inside = below && entry <= high && (low < entry || low.is_empty() || straddles);
+        self.last_key.clear();
+        self.last_key.extend_from_slice(entry);
+        self.last_tag = Some(tag);
+        if !ordered {
+            Some("entries are not in order")
+        } else if !inside {
+            Some("an entry is on the wrong side of a separator")
+        } else {
+            None
+        }
+    }
+
+    fn filters(&mut self, partition: usize) -> Result<()> {
+        let table = self.table;
+        for (number, module) in table.plan.modules.iter().enumerate() {
+            let Some(pages) = table.top.module(partition, number) else {
+                continue;
+            };
+            let (count, size) = match table.plan.layout {
+                Layout::Whole => (1, pages.end - pages.start),
+                Layout::Partitioned => (pages.end - pages.start, 1),
+            };
+            for i in 0..count {
+                let start = pages.start + i * size;
+                let kind = BlockKind::Filter(number as u8);
+                let Some(block) = self.read(start..start + size, kind)? else {
+                    continue;
+                };
+                self.seen.filter_bytes += block.len() as u64;
+                let missing = self.digests.iter().any(|digest| {
+                    let hash = digest.remix(number as u32);
+                    filter::locate(hash, count) == i && !filter::may_contain(module, &block, hash)
+                });
+                if missing {
+                    self.problem(start, "a filter does not contain a key of its partition");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn properties(&mut self) -> Result<()> {
+        let stated = match self.table.properties() {
+            Ok(stated) => stated,
+            Err(error) if error.is_corruption() => {
+                self.error(error);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        if !self.report.is_sound() {
+            return Ok(());
+        }
+        let mut seen = std::mem::take(&mut self.seen);
+        if seen.entries == 0 {
+            seen.min_seq = 0;
+        }
+        seen.largest = std::mem::take(&mut self.last_key);
+        let stored = Properties {
+            filter: stated.filter.clone(),
+            compression: stated.compression,
+            restart_interval: stated.restart_interval,
+            level: stated.level,
+            created_by: stated.created_by.clone(),
+            ..seen
+        };
+        if stored != stated {
+            self.problem(0, "the properties do not say what the table holds");
+        }
+        Ok(())
+    }
+}

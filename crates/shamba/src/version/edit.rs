@@ -1,0 +1,582 @@
+//! Changes to the tree, and their bytes in the manifest (docs/format.md, "Manifest").
+//!
+//! An edit is a list of fields `tag, length, payload`. A tag's lowest bit says that a reader which
+//! does not know the field may skip it; a field without that bit makes older builds refuse the
+//! file. Decoding takes arbitrary bytes and never panics.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{FileInfo, FileMeta, FileStats};
+use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
+use crate::base::key::{MAX_KEY_LEN, MAX_SEQNO, SeqNo};
+use crate::error::Error;
+
+/// The newest manifest format this build reads, and the one it writes.
+pub(crate) const FORMAT: u32 = 1;
+
+/// Levels are numbered below this.
+pub(crate) const MAX_LEVELS: u32 = 64;
+
+/// A field that may be skipped has this bit.
+const OPTIONAL: u64 = 1;
+
+const TAG_FORMAT: u64 = 2;
+const TAG_LOG_NUMBER: u64 = 4;
+const TAG_NEXT_FILE: u64 = 6;
+const TAG_LAST_SEQ: u64 = 8;
+const TAG_NEXT_KEYSPACE: u64 = 10;
+const TAG_CREATE: u64 = 12;
+const TAG_DROP: u64 = 14;
+const TAG_FLUSHED_SEQ: u64 = 16;
+const TAG_ADD: u64 = 18;
+const TAG_REMOVE: u64 = 20;
+const TAG_MOVE: u64 = 22;
+
+/// Inside an added file: probes and positives inherited or counted so far.
+const TAG_FILE_COUNTS: u64 = 2 | OPTIONAL;
+
+/// A change to the whole database's tree. Absent fields leave things as they are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct VersionEdit {
+    /// The manifest's format version; the first edit of every manifest states it.
+    pub(crate) format: Option<u32>,
+    /// Logs with smaller numbers are needed no more.
+    pub(crate) log_number: Option<u64>,
+    /// Files, runs and logs created from now on have numbers from here. Never goes back.
+    pub(crate) next_file: Option<u64>,
+    /// The newest sequence number known to be used. Never goes back.
+    pub(crate) last_seq: Option<SeqNo>,
+    /// Keyspaces created from now on have ids from here. Never goes back.
+    pub(crate) next_keyspace: Option<u32>,
+    /// Changes to keyspaces, in order; at most one entry for each is usual.
+    pub(crate) keyspaces: Vec<KeyspaceEdit>,
+}
+
+/// A change to one keyspace.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KeyspaceEdit {
+    /// The keyspace's id, never used again once it is dropped.
+    pub(crate) id: u32,
+    /// Creates it under this name, before the other changes.
+    pub(crate) create: Option<String>,
+    /// Drops it with all its files.
+    pub(crate) drop: bool,
+    /// Everything up to this sequence number is in tables.
+    pub(crate) flushed_seq: Option<SeqNo>,
+    /// Files that leave the tree.
+    pub(crate) removes: Vec<RemovedFile>,
+    /// Files that change their place.
+    pub(crate) moves: Vec<MovedFile>,
+    /// Files that enter the tree.
+    pub(crate) adds: Vec<AddedFile>,
+}
+
+/// A file that enters the tree.
+#[derive(Debug, Clone)]
+pub(crate) struct AddedFile {
+    /// Its level.
+    pub(crate) level: u32,
+    /// The run it joins; the run is made if it is not there.
+    pub(crate) run: u64,
+    /// The file.
+    pub(crate) file: Arc<FileMeta>,
+}
+
+/// A file that leaves the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RemovedFile {
+    /// The level it is in.
+    pub(crate) level: u32,
+    /// Its number.
+    pub(crate) number: u64,
+}
+
+/// A file that changes its place without being rewritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MovedFile {
+    /// Its number.
+    pub(crate) number: u64,
+    /// The level it leaves.
+    pub(crate) from: u32,
+    /// The level it goes to; may be the same.
+    pub(crate) to: u32,
+    /// The run it joins; the run is made if it is not there.
+    pub(crate) run: u64,
+}
+
+/// Why bytes are not an edit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EditError {
+    /// They are damaged, at this many bytes from the edit's start.
+    Corrupt {
+        /// Where.
+        at: usize,
+        /// What was expected.
+        what: &'static str,
+    },
+    /// They were written by a newer build: this format version, or an unknown field of it.
+    Unsupported {
+        /// The format version stated, or the next one when only a field is unknown.
+        found: u32,
+    },
+}
+
+impl EditError {
+    /// The engine's error for an edit that starts at `offset` of `file`.
+    pub(crate) fn into_error(self, file: &Path, offset: u64) -> Error {
+        match self {
+            EditError::Corrupt { at, what } => {
+                Error::corruption(file, offset + at as u64, format!("version edit: {what}"))
+            }
+            EditError::Unsupported { found } => Error::UnsupportedFormat {
+                file: file.to_path_buf(),
+                found,
+                supported: FORMAT,
+            },
+        }
+    }
+}
+
+impl VersionEdit {
+    /// An edit that changes one keyspace.
+    pub(crate) fn of(keyspace: KeyspaceEdit) -> Self {
+        VersionEdit {
+            keyspaces: vec![keyspace],
+            ..VersionEdit::default()
+        }
+    }
+
+    /// The edit's bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut scratch = Vec::new();
+        let mut field = |tag: u64, write: &dyn Fn(&mut Vec<u8>)| {
+            scratch.clear();
+            write(&mut scratch);
+            put_varint(&mut out, tag);
+            put_bytes(&mut out, &scratch);
+        };
+        for (tag, value) in [
+            (TAG_FORMAT, self.format.map(u64::from)),
+            (TAG_LOG_NUMBER, self.log_number),
+            (TAG_NEXT_FILE, self.next_file),
+            (TAG_LAST_SEQ, self.last_seq),
+            (TAG_NEXT_KEYSPACE, self.next_keyspace.map(u64::from)),
+        ] {
+            if let Some(value) = value {
+                field(tag, &|out| put_varint(out, value));
+            }
+        }
+        for keyspace in &self.keyspaces {
+            let id = u64::from(keyspace.id);
+            if let Some(name) = &keyspace.create {
+                field(TAG_CREATE, &|out| {
+                    put_varint(out, id);
+                    put_bytes(out, name.as_bytes());
+                });
+            }
+            if keyspace.drop {
+                field(TAG_DROP, &|out| put_varint(out, id));
+            }
+            if let Some(seq) = keyspace.flushed_seq {
+                field(TAG_FLUSHED_SEQ, &|out| put_all(out, &[id, seq]));
+            }
+            for file in &keyspace.removes {
+                field(TAG_REMOVE, &|out| {
+                    put_all(out, &[id, u64::from(file.level), file.number]);
+                });
+            }
+            for file in &keyspace.moves {
+                field(TAG_MOVE, &|out| {
+                    let (from, to) = (u64::from(file.from), u64::from(file.to));
+                    put_all(out, &[id, file.number, from, to, file.run]);
+                });
+            }
+            for added in &keyspace.adds {
+                field(TAG_ADD, &|out| {
+                    put_all(out, &[id, u64::from(added.level), added.run]);
+                    put_file(out, &added.file);
+                });
+            }
+        }
+        out
+    }
+
+    /// The edit of these bytes.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, EditError> {
+        let mut edit = VersionEdit::default();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let at = bytes.len() - rest.len();
+            let corrupt = |what| EditError::Corrupt { at, what };
+            let tag = take_varint(&mut rest).ok_or(corrupt("a field's tag"))?;
+            let mut payload = take_bytes(&mut rest).ok_or(corrupt("a field's payload"))?;
+            let known = edit
+                .decode_field(tag, &mut payload)
+                .ok_or(corrupt("a field's contents"))?;
+            match known {
+                Known::Yes if payload.is_empty() => {}
+                Known::Yes => return Err(corrupt("the end of a field")),
+                Known::No if tag & OPTIONAL != 0 => {}
+                Known::No => {
+                    let found = edit.format.unwrap_or(0).max(FORMAT + 1);
+                    return Err(EditError::Unsupported { found });
+                }
+            }
+            if let Some(found) = edit.format
+                && found > FORMAT
+            {
+                return Err(EditError::Unsupported { found });
+            }
+        }
+        Ok(edit)
+    }
+
+    fn decode_field(&mut self, tag: u64, input: &mut &[u8]) -> Option<Known> {
+        match tag {
+            TAG_FORMAT => self.format = Some(take_u32_varint(input)?),
+            TAG_LOG_NUMBER => self.log_number = Some(take_varint(input)?),
+            TAG_NEXT_FILE => self.next_file = Some(take_varint(input)?),
+            TAG_LAST_SEQ => self.last_seq = Some(take_seq(input)?),
+            TAG_NEXT_KEYSPACE => self.next_keyspace = Some(take_u32_varint(input)?),
+            TAG_CREATE => {
+                let id = take_u32_varint(input)?;
+                let name = std::str::from_utf8(take_bytes(input)?).ok()?.to_owned();
+                let keyspace = self.keyspace(id);
+                // Created twice, or changed before it exists: no writer does that.
+                if keyspace.create.replace(name).is_some() {
+                    return None;
+                }
+            }
+            TAG_DROP => {
+                let id = take_u32_varint(input)?;
+                self.keyspace(id).drop = true;
+            }
+            TAG_FLUSHED_SEQ => {
+                let id = take_u32_varint(input)?;
+                let seq = take_seq(input)?;
+                self.keyspace(id).flushed_seq = Some(seq);
+            }
+            TAG_REMOVE => {
+                let id = take_u32_varint(input)?;
+                let level = take_level(input)?;
+                let number = take_varint(input)?;
+                let removed = RemovedFile { level, number };
+                self.keyspace(id).removes.push(removed);
+            }
+            TAG_MOVE => {
+                let id = take_u32_varint(input)?;
+                let moved = MovedFile {
+                    number: take_varint(input)?,
+                    from: take_level(input)?,
+                    to: take_level(input)?,
+                    run: take_varint(input)?,
+                };
+                self.keyspace(id).moves.push(moved);
+            }
+            TAG_ADD => {
+                let id = take_u32_varint(input)?;
+                let level = take_level(input)?;
+                let run = take_varint(input)?;
+                let Some(file) = take_file(input)? else {
+                    return Some(Known::No);
+                };
+                let file = Arc::new(file);
+                self.keyspace(id).adds.push(AddedFile { level, run, file });
+            }
+            _ => return Some(Known::No),
+        }
+        Some(Known::Yes)
+    }
+
+    /// The entry of a keyspace: the last one if it is this keyspace's, else a new one.
+    fn keyspace(&mut self, id: u32) -> &mut KeyspaceEdit {
+        let at = match self.keyspaces.last() {
+            Some(last) if last.id == id => self.keyspaces.len() - 1,
+            _ => {
+                self.keyspaces.push(KeyspaceEdit {
+                    id,
+                    ..KeyspaceEdit::default()
+                });
+                self.keyspaces.len() - 1
+            }
+        };
+        #[expect(clippy::indexing_slicing, reason = "`at` is the last element")]
+        &mut self.keyspaces[at]
+    }
+}
+
+enum Known {
+    Yes,
+    No,
+}
+
+fn put_all(out: &mut Vec<u8>, values: &[u64]) {
+    for &value in values {
+        put_varint(out, value);
+    }
+}
+
+fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
+    put_all(
+        out,
+        &[
+            file.number,
+            file.size,
+            file.entries,
+            file.tombstones,
+            file.garbage,
+        ],
+    );
+    put_bytes(out, &file.smallest);
+    put_bytes(out, &file.largest);
+    put_all(out, &[file.min_seq, file.max_seq, file.created]);
+    let (probes, positives) = (file.stats.probes(), file.stats.positives());
+    if probes != 0 {
+        let mut counts = Vec::new();
+        put_all(&mut counts, &[probes, positives]);
+        put_varint(out, TAG_FILE_COUNTS);
+        put_bytes(out, &counts);
+    }
+}
+
+/// `None`: damaged; `Some(None)`: it has a field this build must know and does not.
+fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
+    let info = FileInfo {
+        number: take_varint(input)?,
+        size: take_varint(input)?,
+        entries: take_varint(input)?,
+        tombstones: take_varint(input)?,
+        garbage: take_varint(input)?,
+        smallest: take_key(input)?,
+        largest: take_key(input)?,
+        min_seq: take_seq(input)?,
+        max_seq: take_seq(input)?,
+        created: take_varint(input)?,
+    };
+    if info.smallest > info.largest || info.min_seq > info.max_seq {
+        return None;
+    }
+    let mut stats = FileStats::default();
+    while !input.is_empty() {
+        let tag = take_varint(input)?;
+        let mut payload = take_bytes(input)?;
+        match tag {
+            TAG_FILE_COUNTS => {
+                let probes = take_varint(&mut payload)?;
+                let positives = take_varint(&mut payload)?;
+                stats = FileStats::with_counts(probes, positives);
+            }
+            _ if tag & OPTIONAL != 0 => {}
+            _ => return Some(None),
+        }
+    }
+    Some(Some(FileMeta::with_stats(info, stats)))
+}
+
+fn take_key(input: &mut &[u8]) -> Option<Box<[u8]>> {
+    let key = take_bytes(input)?;
+    (key.len() <= MAX_KEY_LEN).then(|| key.into())
+}
+
+fn take_seq(input: &mut &[u8]) -> Option<SeqNo> {
+    take_varint(input).filter(|&seq| seq <= MAX_SEQNO)
+}
+
+fn take_u32_varint(input: &mut &[u8]) -> Option<u32> {
+    take_varint(input)?.try_into().ok()
+}
+
+fn take_level(input: &mut &[u8]) -> Option<u32> {
+    take_u32_varint(input).filter(|&level| level < MAX_LEVELS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn info() -> impl Strategy<Value = FileInfo> {
+        (
+            (any::<u64>(), any::<u64>(), any::<u64>()),
+            (any::<u64>(), any::<u64>(), any::<u64>()),
+            (any::<Vec<u8>>(), any::<Vec<u8>>()),
+            (0..=MAX_SEQNO, 0..=MAX_SEQNO),
+        )
+            .prop_map(
+                |((number, size, entries), (tombstones, garbage, created), (a, b), (s, t))| {
+                    FileInfo {
+                        number,
+                        size,
+                        entries,
+                        tombstones,
+                        garbage,
+                        smallest: a.clone().min(b.clone()).into(),
+                        largest: a.max(b).into(),
+                        min_seq: s.min(t),
+                        max_seq: s.max(t),
+                        created,
+                    }
+                },
+            )
+    }
+
+    fn added() -> impl Strategy<Value = AddedFile> {
+        (0..MAX_LEVELS, any::<u64>(), info(), any::<(u64, u64)>()).prop_map(
+            |(level, run, info, (probes, positives))| AddedFile {
+                level,
+                run,
+                file: Arc::new(FileMeta::with_stats(
+                    info,
+                    FileStats::with_counts(probes, if probes == 0 { 0 } else { positives }),
+                )),
+            },
+        )
+    }
+
+    fn keyspace() -> impl Strategy<Value = KeyspaceEdit> {
+        let removed =
+            (0..MAX_LEVELS, any::<u64>()).prop_map(|(level, number)| RemovedFile { level, number });
+        let moved = (any::<u64>(), 0..MAX_LEVELS, 0..MAX_LEVELS, any::<u64>()).prop_map(
+            |(number, from, to, run)| MovedFile {
+                number,
+                from,
+                to,
+                run,
+            },
+        );
+        (
+            any::<Option<String>>(),
+            any::<bool>(),
+            prop::option::of(0..=MAX_SEQNO),
+            prop::collection::vec(removed, 0..4),
+            prop::collection::vec(moved, 0..4),
+            prop::collection::vec(added(), 0..4),
+        )
+            .prop_map(
+                |(create, drop, flushed_seq, removes, moves, adds)| KeyspaceEdit {
+                    id: 0,
+                    create,
+                    drop,
+                    flushed_seq,
+                    removes,
+                    moves,
+                    adds,
+                },
+            )
+            .prop_filter("an empty entry leaves no bytes", |k| {
+                k.create.is_some() || k.drop || k.flushed_seq.is_some()
+            })
+    }
+
+    pub(crate) fn edits() -> impl Strategy<Value = VersionEdit> {
+        (
+            prop::option::of(Just(FORMAT)),
+            any::<Option<u64>>(),
+            any::<Option<u64>>(),
+            prop::option::of(0..=MAX_SEQNO),
+            any::<Option<u32>>(),
+            prop::collection::vec(keyspace(), 0..4),
+        )
+            .prop_map(
+                |(format, log_number, next_file, last_seq, next_keyspace, mut keyspaces)| {
+                    for (id, keyspace) in keyspaces.iter_mut().enumerate() {
+                        keyspace.id = id as u32 * 1000;
+                    }
+                    VersionEdit {
+                        format,
+                        log_number,
+                        next_file,
+                        last_seq,
+                        next_keyspace,
+                        keyspaces,
+                    }
+                },
+            )
+    }
+
+    proptest! {
+        #[test]
+        fn edits_round_trip(edit in edits()) {
+            let bytes = edit.encode();
+            let back = VersionEdit::decode(&bytes).unwrap();
+            prop_assert_eq!(format!("{back:?}"), format!("{edit:?}"));
+        }
+
+        #[test]
+        fn any_bytes_decode_or_fail_without_panic(bytes in any::<Vec<u8>>()) {
+            if let Ok(edit) = VersionEdit::decode(&bytes) {
+                VersionEdit::decode(&edit.encode()).unwrap();
+            }
+        }
+
+        #[test]
+        fn damaged_edits_never_panic(edit in edits(), at in any::<prop::sample::Index>(), bit in 0..8, cut in any::<prop::sample::Index>()) {
+            let mut bytes = edit.encode();
+            if !bytes.is_empty() {
+                let cut = cut.index(bytes.len());
+                if let Ok(part) = VersionEdit::decode(&bytes[..cut]) {
+                    prop_assert!(part.encode().len() <= cut);
+                }
+                let at = at.index(bytes.len());
+                bytes[at] ^= 1u8 << bit;
+                let _ = VersionEdit::decode(&bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_skipped_or_refused_by_their_tag() {
+        let mut bytes = VersionEdit {
+            last_seq: Some(7),
+            ..VersionEdit::default()
+        }
+        .encode();
+        put_varint(&mut bytes, 1000 | OPTIONAL);
+        put_bytes(&mut bytes, b"whatever");
+        assert_eq!(VersionEdit::decode(&bytes).unwrap().last_seq, Some(7));
+        put_varint(&mut bytes, 1000);
+        put_bytes(&mut bytes, b"whatever");
+        let err = VersionEdit::decode(&bytes).unwrap_err();
+        assert_eq!(err, EditError::Unsupported { found: FORMAT + 1 });
+        assert!(matches!(
+            err.into_error(Path::new("MANIFEST-000001"), 0),
+            Error::UnsupportedFormat { supported, .. } if supported == FORMAT
+        ));
+    }
+
+    #[test]
+    fn unknown_fields_of_a_file_are_skipped_or_refused_by_their_tag() {
+        let mut file = Vec::new();
+        put_file(&mut file, &FileMeta::new(FileInfo::default()));
+        for (tag, ok) in [(1000 | OPTIONAL, true), (1000, false)] {
+            let mut payload = Vec::new();
+            put_all(&mut payload, &[0, 0, 0]);
+            payload.extend_from_slice(&file);
+            put_varint(&mut payload, tag);
+            put_bytes(&mut payload, b"x");
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, TAG_ADD);
+            put_bytes(&mut bytes, &payload);
+            let decoded = VersionEdit::decode(&bytes);
+            assert_eq!(decoded.is_ok(), ok, "{decoded:?}");
+            if let Err(err) = decoded {
+                assert_eq!(err, EditError::Unsupported { found: FORMAT + 1 });
+            }
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_refused() {
+        let bytes = VersionEdit {
+            format: Some(FORMAT + 3),
+            ..VersionEdit::default()
+        }
+        .encode();
+        assert_eq!(
+            VersionEdit::decode(&bytes).unwrap_err(),
+            EditError::Unsupported { found: FORMAT + 3 }
+        );
+    }
+}
