@@ -265,7 +265,7 @@ fn values_of_64_mib_work_under_a_large_budget() {
     let db = options().open(DIR).unwrap();
     assert!(contents(&db.default_keyspace()).unwrap()[&b"large"[..]] == value, "by a scan");
     assert_eq!(db.get(b"small").unwrap().as_deref(), Some(&b"v"[..]));
-    assert_eq!(db.stats().memory.overdraft, 0);
+    assert_eq!(db.stats().memory.budget.overdraft, 0);
 }
 
 // Iterators and copies.
@@ -366,13 +366,13 @@ fn databases_that_share_a_budget_stay_within_it_together() {
         }
     });
     for db in &databases {
-        let memory = db.stats().memory;
+        let memory = db.stats().memory.budget;
         assert_eq!(memory.limit, 2 << 20);
         assert!(memory.used <= memory.limit && memory.overdraft == 0, "{memory:?}");
         assert!(memory.peak > 1 << 20, "{memory:?}");
     }
     drop(databases);
-    let left = budget.usage();
+    let left = budget.usage().budget;
     assert!(left.used < 64 << 10, "closed databases hold memory: {left:?}");
 }
 
@@ -629,7 +629,7 @@ fn threads_see_whole_batches_and_their_own_writes() {
     });
     assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 300);
     db.wait_for_compaction().unwrap();
-    let memory = db.stats().memory;
+    let memory = db.stats().memory.budget;
     assert_eq!(memory.overdraft, 0, "{memory:?}");
     db.verify().unwrap();
 }

@@ -35,6 +35,8 @@ struct Source {
     /// From the root of the repository.
     path: PathBuf,
     text: String,
+    /// Declared by its parent for tests only.
+    declared_test: bool,
 }
 
 impl Source {
@@ -51,7 +53,7 @@ impl Source {
     /// Whether the file is compiled for tests only.
     fn is_test(&self) -> bool {
         let name = self.name();
-        name.contains("/tests/") || name.contains("/benches/") || name.ends_with("tests.rs") || name.ends_with("conformance.rs")
+        self.declared_test || name.contains("/tests/") || name.contains("/benches/")
     }
 
     /// Whether it belongs to a crate others link to.
@@ -117,10 +119,33 @@ fn sources() -> Vec<Source> {
     let read = |path: PathBuf| Source {
         text: fs::read_to_string(&path).unwrap(),
         path: path.strip_prefix(&root).unwrap().to_path_buf(),
+        declared_test: false,
     };
-    let sources: Vec<Source> = paths.into_iter().map(read).collect();
+    let mut sources: Vec<Source> = paths.into_iter().map(read).collect();
+    let tests: BTreeSet<PathBuf> = sources.iter().flat_map(test_modules).collect();
+    for source in &mut sources {
+        source.declared_test = tests.contains(&source.path);
+    }
     assert!(sources.len() > 40, "the sources were not found");
     sources
+}
+
+/// The files a file declares as modules for tests only.
+fn test_modules(source: &Source) -> Vec<PathBuf> {
+    let dir = source.path.parent().unwrap();
+    let stem = source.path.file_stem().unwrap().to_str().unwrap();
+    let home = if matches!(stem, "mod" | "lib" | "main") { dir.to_path_buf() } else { dir.join(stem) };
+    let mut found = Vec::new();
+    let mut cfg_test = false;
+    for line in source.text.lines() {
+        if let Some(name) = line.strip_prefix("mod ").and_then(|line| line.strip_suffix(';'))
+            && cfg_test
+        {
+            found.extend([home.join(format!("{name}.rs")), home.join(name).join("mod.rs")]);
+        }
+        cfg_test = line.starts_with("#[cfg(test)]") || cfg_test && line.starts_with("#[");
+    }
+    found
 }
 
 /// Fails with all complaints at once.

@@ -201,7 +201,7 @@ impl Run {
     }
 
     fn check_memory(&mut self) {
-        let usage = self.memory.usage();
+        let usage = self.memory.usage().budget;
         if self.over_budget.is_none() && (usage.overdraft > 0 || usage.used > usage.limit) {
             let held = (self.iters.len(), self.snapshots.len());
             self.over_budget = Some(format!("at operation {}, {held:?} iterators and snapshots held: {usage:?}", self.ops));
