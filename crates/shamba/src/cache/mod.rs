@@ -13,6 +13,7 @@
 //! [`IoPool`] lends the aligned scratch buffers that pages are read into.
 
 mod io_pool;
+mod memory;
 mod shard;
 mod stats;
 mod value;
@@ -29,6 +30,7 @@ use crate::fs::BlockKind;
 use shard::Shard;
 
 pub(crate) use io_pool::{IoBuf, IoPool};
+pub use memory::{MemoryBudget, MemoryUsage};
 pub use stats::{CacheStats, KindStats};
 pub(crate) use value::Priority;
 

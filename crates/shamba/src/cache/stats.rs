@@ -75,6 +75,16 @@ pub struct CacheStats {
     kinds: [KindStats; KIND_COUNT],
 }
 
+impl serde::Serialize for CacheStats {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = |kind| match kind {
+            BlockKind::Filter(module) => format!("filter_{module}"),
+            kind => format!("{kind:?}").to_lowercase(),
+        };
+        serializer.collect_map(self.kinds().map(|(kind, stats)| (name(kind), stats)))
+    }
+}
+
 impl CacheStats {
     /// The counters of one kind of block.
     #[must_use]

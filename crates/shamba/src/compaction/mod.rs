@@ -1,14 +1,18 @@
-//! Compaction: choosing which files to merge, and merging them.
+//! Compaction: what to merge, and the merging.
 //!
-//! The pickers are pure: a [`crate::version::Version`] and options in, a task out; they take no
-//! lock and do no I/O. The database calls them under the lock that guards installing edits, claims
-//! the task's files, and runs the task without the lock.
+//! Pure pickers look at a version and choose ([`pick`], [`manual`], and one file per policy): they
+//! take no lock and do no I/O. The job merges and writes ([`MergeIter`], [`Retain`], [`job`]).
+//! Claiming a task's files and installing the result is the `db` module's work.
 
+pub(crate) mod job;
 mod lazy_leveling;
 mod leveling;
 mod manual;
+mod merge;
 mod picker;
 mod reclaim;
+mod retain;
+mod run_iter;
 mod tiering;
 
 #[cfg(test)]
@@ -17,5 +21,8 @@ mod picker_tests;
 mod simulation;
 
 pub(crate) use manual::{Manual, ManualRange, manual};
+pub(crate) use merge::MergeIter;
 pub use picker::{Granularity, MergePolicy};
-pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskInput, TaskKind, pick};
+pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskKind, pick};
+pub(crate) use retain::{Retain, Verdict};
+pub(crate) use run_iter::RunIter;

@@ -10,8 +10,6 @@
 //! its target atomically; nothing else survives a crash for certain, and unsynced bytes may
 //! survive in any subset of pages.
 
-pub(crate) mod container;
-
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;

@@ -43,6 +43,11 @@ struct Inner {
 }
 
 impl TableSlot {
+    /// The file's name in the block cache; 0 if it was never opened.
+    pub(crate) fn cache_id(&self) -> u64 {
+        self.0.cache_id.load(Ordering::Relaxed)
+    }
+
     /// The table if it is open, without opening it.
     pub(crate) fn peek(&self) -> Option<Arc<Table>> {
         self.0.table.load_full()
@@ -163,16 +168,13 @@ impl TableCache {
         }
     }
 
-    /// Closes a table whose file is deleted, and drops its blocks from the block cache.
-    pub(crate) fn evict(&self, slot: &TableSlot) {
-        slot.0.table.store(None);
-        let cache_id = slot.0.cache_id.load(Ordering::Relaxed);
+    /// Drops from the block cache what it holds of a file that is deleted, by its name there. The
+    /// file's slot is gone.
+    pub(crate) fn forget(&self, cache_id: u64) {
         if cache_id != 0 {
             self.cache.remove_file(cache_id);
+            self.open.lock().retain(|weak| weak.strong_count() > 0);
         }
-        let mut open = self.open.lock();
-        let gone = Arc::as_ptr(&slot.0);
-        open.retain(|weak| weak.as_ptr() != gone && weak.strong_count() > 0);
     }
 
     /// How many tables are open.

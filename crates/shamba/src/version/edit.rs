@@ -331,7 +331,16 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     );
     put_bytes(out, &file.smallest);
     put_bytes(out, &file.largest);
-    put_all(out, &[file.min_seq, file.max_seq, file.created]);
+    put_all(
+        out,
+        &[
+            file.min_seq,
+            file.max_seq,
+            file.created,
+            file.filter_bytes,
+            file.index_bytes,
+        ],
+    );
     let (probes, positives) = (file.stats.probes(), file.stats.positives());
     if probes != 0 {
         let mut counts = Vec::new();
@@ -354,6 +363,8 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
         min_seq: take_seq(input)?,
         max_seq: take_seq(input)?,
         created: take_varint(input)?,
+        filter_bytes: take_varint(input)?,
+        index_bytes: take_varint(input)?,
     };
     if info.smallest > info.largest || info.min_seq > info.max_seq {
         return None;
@@ -417,6 +428,8 @@ mod tests {
                         min_seq: s.min(t),
                         max_seq: s.max(t),
                         created,
+                        filter_bytes: garbage / 2,
+                        index_bytes: created / 2,
                     }
                 },
             )

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::FileStats;
 use crate::base::key::SeqNo;
+use crate::table::TableSlot;
 
 /// What the manifest records of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,6 +38,10 @@ pub(crate) struct FileInfo {
     pub(crate) max_seq: SeqNo,
     /// When it was written, on the database's install counter.
     pub(crate) created: u64,
+    /// Bytes of its filter blocks' payloads.
+    pub(crate) filter_bytes: u64,
+    /// Bytes of its index blocks' payloads.
+    pub(crate) index_bytes: u64,
 }
 
 impl FileInfo {
@@ -52,6 +57,8 @@ pub(crate) struct FileMeta {
     info: FileInfo,
     /// What lookups have seen of it.
     pub(crate) stats: FileStats,
+    /// The open table, while it is open.
+    pub(crate) slot: TableSlot,
     busy: AtomicBool,
     doom: OnceLock<Arc<Obsolete>>,
 }
@@ -67,6 +74,7 @@ impl FileMeta {
         FileMeta {
             info,
             stats,
+            slot: TableSlot::default(),
             busy: AtomicBool::new(false),
             doom: OnceLock::new(),
         }
@@ -111,7 +119,7 @@ impl Deref for FileMeta {
 impl Drop for FileMeta {
     fn drop(&mut self) {
         if let Some(list) = self.doom.get() {
-            list.push(self.info.number);
+            list.push(self.info.number, self.slot.cache_id());
         }
     }
 }
@@ -119,23 +127,24 @@ impl Drop for FileMeta {
 /// The numbers of files that can be deleted. Any thread may add; maintenance takes.
 #[derive(Debug, Default)]
 pub(crate) struct Obsolete {
-    numbers: Mutex<Vec<u64>>,
+    /// Each file's number and its name in the block cache.
+    files: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Obsolete {
     /// Adds a file.
-    pub(crate) fn push(&self, number: u64) {
-        self.numbers.lock().push(number);
+    pub(crate) fn push(&self, number: u64, cache_id: u64) {
+        self.files.lock().push((number, cache_id));
     }
 
     /// Takes all files added so far.
-    pub(crate) fn take(&self) -> Vec<u64> {
-        std::mem::take(&mut *self.numbers.lock())
+    pub(crate) fn take(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut *self.files.lock())
     }
 
     /// Whether there is nothing to delete.
     pub(crate) fn is_empty(&self) -> bool {
-        self.numbers.lock().is_empty()
+        self.files.lock().is_empty()
     }
 }
 
@@ -158,7 +167,7 @@ mod tests {
         drop((live, dead));
         assert!(list.is_empty());
         drop(holder);
-        assert_eq!(list.take(), [2]);
+        assert_eq!(list.take(), [(2, 0)]);
         assert!(list.is_empty());
     }
 

@@ -11,6 +11,7 @@ mod edit;
 mod file_meta;
 mod file_stats;
 mod level;
+mod manifest;
 mod run;
 mod set;
 mod tree;
@@ -21,6 +22,7 @@ pub(crate) use edit::{
 pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
 pub(crate) use file_stats::{ALL_MODULES, FileStats};
 pub(crate) use level::Level;
+pub(crate) use manifest::Manifest;
 pub(crate) use run::Run;
 pub(crate) use set::{KeyspaceState, TreeState};
 pub(crate) use tree::Version;
