@@ -23,7 +23,7 @@ use crate::wal::RecoveryMode;
 pub const MIN_MEMORY: u64 = 64 << 10;
 
 /// How durable a write is before it is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub enum Durability {
     /// Not logged: lost in a crash of the process or the machine unless it was flushed to a table
     /// first. A batch over several keyspaces written so may survive in part.

@@ -77,11 +77,7 @@ fn score(version: &Version, options: &PickerOptions, level: usize) -> f64 {
 }
 
 /// The run that takes what leaves `level` for `below`, or `None` when nothing may leave now.
-fn target<'v>(
-    version: &'v Version,
-    level: usize,
-    below: usize,
-) -> Option<(TargetRun, Option<&'v Arc<Run>>)> {
+fn target(version: &Version, level: usize, below: usize) -> Option<(TargetRun, Option<&Arc<Run>>)> {
     match version.runs_of(below) {
         [] if is_level_busy(version, level) => None,
         [] => Some((TargetRun::New, None)),

@@ -23,11 +23,15 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use shamba_model::tree::level_capacity;
+
 use crate::base::key::SeqNo;
 use crate::version::{FileMeta, MAX_LEVELS, MovedFile, RemovedFile, Run, Version};
 
 /// How much a merge into a full level takes at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Granularity {
     /// One file of the level and the files it meets in the next level. Work comes in small, even
     /// portions, and files that meet nothing are moved instead of rewritten.
@@ -39,7 +43,8 @@ pub enum Granularity {
 }
 
 /// How runs are merged as they go down the tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MergePolicy {
     /// One run per level from level 1 on. Fewest runs to look in, the smallest space, the most
@@ -109,8 +114,8 @@ impl PickerOptions {
 
     /// How many bytes a level of one run may hold.
     pub(super) fn capacity(&self, level: usize) -> u64 {
-        let factor = u64::from(self.size_ratio.max(2)).saturating_pow(level as u32);
-        self.buffer_bytes.max(1).saturating_mul(factor)
+        let ratio = self.size_ratio.max(2);
+        level_capacity(self.buffer_bytes.max(1), ratio, level as u32).unwrap_or(u64::MAX)
     }
 }
 
@@ -165,6 +170,11 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    /// Whether nothing is rewritten.
+    pub(crate) fn is_move(&self) -> bool {
+        self.kind == TaskKind::TrivialMove
+    }
+
     /// All input files.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
         self.inputs.iter().flat_map(|input| &input.files)
@@ -258,6 +268,9 @@ pub(crate) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
     }
 }
 
+/// The smallest and the largest key of some files.
+type Hull = (Box<[u8]>, Box<[u8]>);
+
 /// A task in the making: inputs without a verdict.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
@@ -299,7 +312,7 @@ impl Draft {
     }
 
     /// The smallest and the largest key.
-    pub(super) fn hull(&self) -> Option<(Box<[u8]>, Box<[u8]>)> {
+    pub(super) fn hull(&self) -> Option<Hull> {
         let lo = self.files().map(|file| &file.smallest).min()?;
         let hi = self.files().map(|file| &file.largest).max()?;
         Some((lo.clone(), hi.clone()))

@@ -11,11 +11,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{
-    Granularity, Manual, ManualRange, MergePolicy, PickerOptions, TargetRun, Task, TaskKind,
-    manual, pick,
-};
-use crate::version::{AddedFile, FileInfo, FileMeta, KeyspaceEdit, Version};
+use super::manual::{Manual, ManualRange, manual};
+use super::picker::{Granularity, MergePolicy, PickerOptions, TargetRun, Task, TaskKind, pick};
+use crate::version::{FileInfo, FileMeta};
+use crate::version::{KeyspaceEdit, Version};
 
 fn parse_options(words: &[&str]) -> PickerOptions {
     let mut options = PickerOptions {
@@ -86,11 +85,7 @@ fn parse_version(lines: &[&str], next: &mut u64) -> Version {
                 if busy {
                     file.try_claim();
                 }
-                edit.adds.push(AddedFile {
-                    level: level.parse().unwrap(),
-                    run,
-                    file,
-                });
+                edit.add(level.parse().unwrap(), run, file);
             }
         }
     }
@@ -149,11 +144,7 @@ fn carry_out(version: &Version, task: &Task, next: &mut u64) -> Version {
                 largest: task.files().map(|f| f.largest.clone()).max().unwrap(),
                 ..FileInfo::default()
             };
-            edit.adds.push(AddedFile {
-                level: task.output_level as u32,
-                run,
-                file: Arc::new(FileMeta::new(info)),
-            });
+            edit.add(task.output_level, run, Arc::new(FileMeta::new(info)));
         }
     }
     version.apply(&edit).unwrap()

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::lazy_leveling::last_capacity;
-use super::{
-    Granularity, Manual, ManualRange, MergePolicy, PickerOptions, TargetRun, Task, TaskKind,
-    manual, pick,
-};
-use crate::version::{AddedFile, FileInfo, FileMeta, KeyspaceEdit, Version};
+use super::manual::{Manual, ManualRange, manual};
+use super::picker::{Granularity, MergePolicy, PickerOptions, TargetRun, Task, TaskKind, pick};
+use crate::version::{FileInfo, FileMeta};
+use crate::version::{KeyspaceEdit, Version};
 
 const ENTRY: u64 = 100;
 const FILE: usize = 16;
@@ -89,11 +88,7 @@ impl Sim {
                 ..FileInfo::default()
             };
             self.contents.insert(number, part.to_vec());
-            edit.adds.push(AddedFile {
-                level: level as u32,
-                run,
-                file: Arc::new(FileMeta::new(info)),
-            });
+            edit.add(level, run, Arc::new(FileMeta::new(info)));
         }
         self.version = self.version.apply(&edit).unwrap();
         self.version.check().unwrap();
@@ -223,7 +218,8 @@ impl Sim {
                 _ => full(options.size_ratio),
             }
         }
-        for (level, file) in self.version.files().filter(|(level, _)| *level > 0) {
+        let deep = self.version.runs().filter(|(level, _)| *level > 0);
+        for (level, file) in deep.flat_map(|(l, run)| run.files().iter().map(move |f| (l, f))) {
             assert!(!file.is_busy());
             let mostly_dead = file.tombstones * 2 > file.entries;
             assert!(!mostly_dead, "level {level} keeps a file of tombstones");
@@ -252,7 +248,7 @@ fn every_policy_converges_near_the_write_amplification_of_theory() {
         for ratio in [2u32, 3, 4, 10] {
             let mut rng = Rng(u64::from(ratio));
             let mut sim = Sim::new(policy, ratio, 64);
-            for _ in 0..300 {
+            for _ in 0..150 {
                 sim.write_random(&mut rng, u64::MAX, 0);
                 sim.settle_quietly();
             }
@@ -341,7 +337,7 @@ fn any_policy() -> impl Strategy<Value = MergePolicy> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
 
     /// Writes, deletes, tasks that overlap and end in any order, changes of policy, compactions of
     /// ranges: every lookup stays right, and the tree settles into the shape of its policy.
@@ -405,7 +401,7 @@ proptest! {
         }
         sim.check_answers();
         prop_assert!(sim.version.runs().count() <= 1);
-        prop_assert!(sim.version.files().all(|(_, file)| file.tombstones == 0));
+        prop_assert!(sim.version.files().all(|file| file.tombstones == 0));
         let live = sim.truth.values().filter(|entry| !entry.dead).count();
         prop_assert_eq!(sim.version.entries(), live as u64);
     }

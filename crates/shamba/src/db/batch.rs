@@ -4,10 +4,13 @@
 //! one after another, each `kind u8, keyspace varint, key length varint, key` and, for a put,
 //! `value length varint, value`. So logging a batch copies nothing.
 
+use std::sync::Arc;
+
 use crate::base::coding;
 use crate::base::key::{EntryKind, MAX_KEY_LEN, MAX_VALUE_LEN};
+use crate::error::Result;
 
-use super::keyspace::Keyspace;
+use super::keyspace::{Keyspace, KeyspaceInner};
 
 /// The number of the default keyspace.
 pub(crate) const DEFAULT_KEYSPACE: u32 = 0;
@@ -28,6 +31,8 @@ pub struct WriteBatch {
     /// Identity of the database whose keyspace handles were used; zero for none.
     database: u64,
     mixed: bool,
+    /// The keyspaces written to besides the default one.
+    keyspaces: Vec<Arc<KeyspaceInner>>,
     max_key: usize,
     max_value: usize,
 }
@@ -85,6 +90,7 @@ impl WriteBatch {
         self.count = 0;
         self.database = 0;
         self.mixed = false;
+        self.keyspaces.clear();
         self.max_key = 0;
         self.max_value = 0;
     }
@@ -93,6 +99,9 @@ impl WriteBatch {
         let database = keyspace.database_id();
         self.mixed |= self.database != 0 && self.database != database;
         self.database = database;
+        if self.keyspaces.iter().all(|known| known.id != keyspace.id()) {
+            self.keyspaces.push(keyspace.inner().clone());
+        }
     }
 
     pub(crate) fn push(&mut self, keyspace: u32, key: &[u8], value: Option<&[u8]>) {
@@ -116,6 +125,13 @@ impl WriteBatch {
     /// Whether the batch may be written to the database of this identity.
     pub(crate) fn belongs_to(&self, database: u64) -> bool {
         !self.mixed && (self.database == 0 || self.database == database)
+    }
+
+    /// Whether every keyspace written to still exists.
+    pub(crate) fn check_keyspaces(&self) -> Result<()> {
+        self.keyspaces
+            .iter()
+            .try_for_each(|keyspace| keyspace.check_alive())
     }
 
     pub(crate) fn rep(&self) -> &[u8] {

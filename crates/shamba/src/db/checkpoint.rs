@@ -6,7 +6,7 @@ use std::path::Path;
 use super::DbInner;
 use crate::error::{Error, Result};
 use crate::fs::{Access, AlignedBuf, BlockKind, Purpose, ReadTag};
-use crate::version::{Manifest, TreeState};
+use crate::version::Manifest;
 
 /// Bytes copied at a time where a hard link is not possible.
 const COPY: usize = 256 << 10;
@@ -25,15 +25,15 @@ impl DbInner {
         fs.create_dir_all(destination).map_err(on("create"))?;
         self.flush_all()?;
         // Holding the state keeps its files on storage.
-        let state: TreeState = self.tree.lock().manifest.state().clone();
+        let state = self.tree.lock().manifest.state().clone();
         for keyspace in state.keyspaces.values() {
-            for (_, file) in keyspace.version.files() {
+            for file in keyspace.version.files() {
                 let name = crate::compaction::job::table_path(Path::new(""), file.number);
                 self.link_or_copy(&self.dir.join(&name), &destination.join(&name))?;
             }
         }
         fs.sync_dir(destination).map_err(on("sync"))?;
-        Manifest::write_new(fs, destination, state)
+        Manifest::write_new(&**fs, destination, &state.snapshot())
     }
 
     fn link_or_copy(&self, from: &Path, to: &Path) -> Result<()> {

@@ -100,18 +100,16 @@ impl DbInner {
             return Ok(false);
         };
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
-        let bottom = keyspace.state.load().version.files().next().is_none();
+        let bottom = keyspace.state.load().version.is_empty();
         let output = self.output(keyspace, 0, memtable.len() as u64, u64::MAX);
         let tables = write_tables(
             &mut memtable.iter(),
             Retain::new(boundaries, bottom),
             &output,
         )?;
-        let result = self.install_flush(keyspace, &memtable, &tables);
-        if result.is_err() {
-            self.remove_new(&tables);
-        }
-        result?;
+        // When this fails the edit may be durable all the same: the tables stay, and are orphans for
+        // the next open to remove if it is not.
+        self.install_flush(keyspace, &memtable, &tables)?;
         self.metrics.add_all(&[
             (Counter::flushes, 1),
             (
@@ -146,7 +144,7 @@ impl DbInner {
             self.sync_closed_logs()?;
         }
         let flushed = memtable.last_seq().unwrap_or(0);
-        let run = self.next_file.fetch_add(1, Ordering::Relaxed);
+        let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         let edit = KeyspaceEdit {
             id: keyspace.id,
             flushed_seq: Some(flushed),
@@ -168,28 +166,11 @@ impl DbInner {
         edit: KeyspaceEdit,
         flushed: Option<Arc<Memtable>>,
     ) -> Result<()> {
-        let gone: Vec<_> = edit.removes.iter().map(|file| file.number).collect();
-        self.log_edit(tree, VersionEdit::of(edit))?;
-        let Some(version) = tree
-            .manifest
-            .state()
-            .keyspaces
-            .get(&keyspace.id)
-            .map(|state| state.version.clone())
-        else {
-            return Err(Error::KeyspaceDropped {
-                name: keyspace.name.clone(),
-            });
-        };
-        for (_, file) in keyspace
-            .state
-            .load()
-            .version
-            .files()
-            .filter(|(_, file)| gone.contains(&file.number))
-        {
-            file.mark_obsolete(&self.obsolete);
-        }
+        self.log_edit(tree, VersionEdit::of_keyspace(edit))?;
+        let version = tree.manifest.version(keyspace.id);
+        let version = version.ok_or_else(|| Error::KeyspaceDropped {
+            name: keyspace.name.clone(),
+        })?;
         keyspace.update(|state| {
             let mut state = match &flushed {
                 Some(memtable) => without(state, memtable),
@@ -205,12 +186,11 @@ impl DbInner {
     pub(crate) fn log_edit(&self, tree: &mut Tree, mut edit: VersionEdit) -> Result<()> {
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
         edit.last_seq = Some(self.visible_seq());
+        edit.next_run = Some(self.next_run.load(Ordering::Relaxed));
+        let next_file = || self.next_file.fetch_add(1, Ordering::Relaxed);
         tree.manifest
-            .log_edit(&edit)
-            .inspect_err(|error| self.poison(error))?;
-        self.next_file
-            .fetch_max(tree.manifest.state().next_file, Ordering::Relaxed);
-        Ok(())
+            .log_edit(&edit, next_file)
+            .inspect_err(|error| self.poison(error))
     }
 
     /// Whether a log may hold what no table holds.
@@ -239,13 +219,7 @@ impl DbInner {
         let Some(last) = gone.last() else {
             return Ok(());
         };
-        self.log_edit(
-            tree,
-            VersionEdit {
-                log_number: Some(last.number + 1),
-                ..VersionEdit::default()
-            },
-        )?;
+        self.log_edit(tree, VersionEdit::of_logs(last.number + 1))?;
         for log in gone {
             remove_quietly(self, &log.path);
         }

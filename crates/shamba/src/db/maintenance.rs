@@ -198,7 +198,7 @@ impl DbInner {
     fn output_run(&self, task: &Task) -> u64 {
         match task.output {
             TargetRun::Join(run) => run,
-            TargetRun::New => self.next_file.fetch_add(1, Ordering::Relaxed),
+            TargetRun::New => self.next_run.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -226,11 +226,8 @@ impl DbInner {
         );
         let tables = write_tables(&mut merged, Retain::new(boundaries, task.bottom), &output)?;
         let written = tables.iter().map(|table| table.summary.len).sum();
-        let installed = self.install_merge(keyspace, task, &tables);
-        if installed.is_err() {
-            self.remove_tables(&tables);
-        }
-        installed?;
+        // As with a flush: after a failure the tables stay for the next open to judge.
+        self.install_merge(keyspace, task, &tables)?;
         self.metrics.add_all(&[
             (Counter::compactions, 1),
             (Counter::compaction_bytes_read, bytes_read),

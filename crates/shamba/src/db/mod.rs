@@ -91,6 +91,7 @@ pub(crate) struct DbInner {
     pub(crate) metrics: Metrics,
     pub(crate) visible: AtomicU64,
     pub(crate) next_file: AtomicU64,
+    pub(crate) next_run: AtomicU64,
     pub(crate) pending: Mutex<Vec<Pending>>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) tree: Mutex<Tree>,

@@ -24,20 +24,11 @@ use crate::memtable::Memtable;
 use crate::metrics::Metrics;
 use crate::options::{KeyspaceOptions, Options};
 use crate::table::TableCache;
-use crate::version::{KeyspaceEdit, Manifest, Obsolete, VersionEdit};
+use crate::version::{Manifest, Obsolete, VersionEdit};
 use crate::wal::{RecoveryMode, recover_logs};
 
 /// The name of the default keyspace.
 const DEFAULT_NAME: &str = "default";
-
-/// An edit that creates a keyspace.
-fn created(id: u32, name: &str) -> VersionEdit {
-    VersionEdit::of(KeyspaceEdit {
-        id,
-        create: Some(name.to_owned()),
-        ..KeyspaceEdit::default()
-    })
-}
 
 /// What a file's name says it is.
 enum FileKind {
@@ -92,9 +83,13 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     })?;
 
     let obsolete = Arc::new(Obsolete::default());
-    let mut manifest = Manifest::open(&options.fs, dir, !exists)?;
+    let (mut manifest, recovered) = Manifest::open(&options.fs, dir, !exists, &obsolete)?;
+    let next_file = AtomicU64::new(recovered.next_file);
     if !manifest.state().keyspaces.contains_key(&DEFAULT_KEYSPACE) {
-        manifest.log_edit(&created(DEFAULT_KEYSPACE, DEFAULT_NAME))?;
+        manifest.log_edit(
+            &VersionEdit::create_keyspace(DEFAULT_KEYSPACE, DEFAULT_NAME),
+            || next_file.fetch_add(1, Ordering::Relaxed),
+        )?;
     }
     let recovered = manifest.state().clone();
     let budget = options.memory.budget().clone();
@@ -122,7 +117,6 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         manifest,
         keyspaces,
     };
-    let next_file = AtomicU64::new(recovered.next_file);
     let Some(default_keyspace) = tree.keyspaces.get(&DEFAULT_KEYSPACE).cloned() else {
         return Err(Error::corruption(
             dir.join("CURRENT"),
@@ -154,6 +148,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         metrics: Metrics::new(),
         visible: AtomicU64::new(recovered.last_seq),
         next_file,
+        next_run: AtomicU64::new(recovered.next_run),
         pending: Mutex::new(Vec::new()),
         writer: Mutex::new(writer),
         tree: Mutex::new(tree),
@@ -228,7 +223,7 @@ impl DbInner {
         let entries = self.list()?;
         let mut live = HashSet::new();
         for keyspace in self.all_keyspaces() {
-            for (_, file) in keyspace.state.load().version.files() {
+            for file in keyspace.state.load().version.files() {
                 live.insert(file.number);
                 let path = crate::compaction::job::table_path(&self.dir, file.number);
                 let name = path
@@ -254,7 +249,7 @@ impl DbInner {
                 }
             }
         }
-        let manifest = self.tree.lock().manifest.file_name();
+        let manifest = self.tree.lock().manifest.file_name().to_owned();
         for entry in entries {
             let orphan = match classify(&entry.name) {
                 FileKind::Table(number) => !live.contains(&number),
@@ -314,10 +309,7 @@ impl DbInner {
             drop(writer);
             let mut tree = self.tree.lock();
             let next = needed.last().map_or(log_number, |last| last + 1);
-            let edit = VersionEdit {
-                log_number: Some(next),
-                ..VersionEdit::default()
-            };
+            let edit = VersionEdit::of_logs(next);
             self.log_edit(&mut tree, edit)?;
         }
         for number in stale.iter().chain(&needed) {
@@ -413,7 +405,7 @@ impl DbInner {
         }
         let id = tree.manifest.state().next_keyspace;
         // Nothing logged before this moment is the new keyspace's.
-        self.log_edit(&mut tree, created(id, name))?;
+        self.log_edit(&mut tree, VersionEdit::create_keyspace(id, name))?;
         let budget = self.options.memory.budget();
         let inner = Arc::new(KeyspaceInner::new(
             id,
@@ -446,18 +438,10 @@ impl DbInner {
                 "the default keyspace cannot be dropped",
             ));
         }
-        let edit = KeyspaceEdit {
-            id: keyspace.id,
-            drop: true,
-            ..KeyspaceEdit::default()
-        };
-        self.log_edit(&mut tree, VersionEdit::of(edit))?;
+        self.log_edit(&mut tree, VersionEdit::drop_keyspace(keyspace.id))?;
         keyspace.dropped.store(true, Ordering::Release);
         tree.keyspaces.remove(&keyspace.id);
         writer.keyspaces.remove(&keyspace.id);
-        for (_, file) in keyspace.state.load().version.files() {
-            file.mark_obsolete(&self.obsolete);
-        }
         let budget = self.options.memory.budget();
         let fresh = Arc::new(Memtable::new(budget, 4 << 10));
         keyspace.update(|_| ReadState {

@@ -120,8 +120,14 @@ impl DbInner {
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) -> Result<Option<Found>> {
-        let table = self.tables.get(file.number, &file.slot)?;
-        let outcome = table.get(lookup, file.stats.module_limit(), stats)?;
+        let limit = file.stats.module_limit();
+        let outcome = match &*self.tables.load(&file.slot) {
+            Some(table) => table.get(lookup, limit, stats)?,
+            None => self
+                .tables
+                .get(file.number, &file.slot)?
+                .get(lookup, limit, stats)?,
+        };
         file.stats
             .record(matches!(outcome, TableGet::Found { .. }), 0);
         Ok(match outcome {
@@ -134,27 +140,25 @@ impl DbInner {
     }
 
     fn record(&self, lookups: u64, found: u64, stats: &LookupStats) {
+        let filter = stats.all_filters();
         self.metrics.add_all(&[
             (Counter::lookups, lookups),
             (Counter::lookups_found, found),
             (Counter::keys_hashed, stats.hashes),
             (Counter::tables_probed, stats.tables),
-            (Counter::filter_negatives, stats.negatives.iter().sum()),
-            (Counter::false_positives, stats.false_positives.iter().sum()),
+            (Counter::filter_negatives, filter.negatives),
+            (Counter::false_positives, filter.false_positives),
             (Counter::corrupt_filters, stats.corrupt_filters),
             (Counter::data_reads, stats.data.reads),
             (Counter::data_pages, stats.data.pages),
             (Counter::index_reads, stats.index.reads),
             (Counter::index_pages, stats.index.pages),
+            (Counter::filter_reads, filter.reads.reads),
+            (Counter::filter_pages, filter.reads.pages),
             (
-                Counter::filter_reads,
-                stats.filter.iter().map(|reads| reads.reads).sum(),
+                Counter::cache_hits,
+                stats.data.hits + stats.index.hits + filter.reads.hits,
             ),
-            (
-                Counter::filter_pages,
-                stats.filter.iter().map(|reads| reads.pages).sum(),
-            ),
-            (Counter::cache_hits, stats.total().hits),
         ]);
     }
 }

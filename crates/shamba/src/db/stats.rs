@@ -94,7 +94,7 @@ impl DbInner {
     pub(crate) fn approximate_size(&self, keyspace: &KeyspaceInner, from: &[u8], to: &[u8]) -> u64 {
         let state = keyspace.state.load();
         let mut total = 0;
-        for (_, file) in state.version.files() {
+        for file in state.version.files() {
             if to <= &*file.smallest || from > &*file.largest || from >= to {
                 continue;
             }

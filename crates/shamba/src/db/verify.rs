@@ -32,7 +32,7 @@ impl DbInner {
             version
                 .check()
                 .map_err(|e| Error::corruption(&self.dir, 0, e.to_string()))?;
-            for (_, file) in version.files() {
+            for file in version.files() {
                 let table = self.tables.get(file.number, &file.slot)?;
                 let report = table.verify()?;
                 if let Some(problem) = report.problems.into_iter().next() {

@@ -65,6 +65,21 @@ pub(crate) struct Pending {
     outcome: Arc<Mutex<Option<Result<()>>>>,
 }
 
+/// Where operations go: a keyspace and its active memtable.
+struct Target {
+    keyspace: Arc<KeyspaceInner>,
+    memtable: Arc<Memtable>,
+}
+
+impl Target {
+    fn of(keyspace: &Arc<KeyspaceInner>) -> Self {
+        Target {
+            keyspace: keyspace.clone(),
+            memtable: keyspace.state.load().active.clone(),
+        }
+    }
+}
+
 /// The path of a log file.
 pub(crate) fn log_path(dir: &std::path::Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.wal"))
@@ -119,6 +134,7 @@ impl DbInner {
         if batch.is_empty() {
             return Ok(());
         }
+        batch.check_keyspaces()?;
         let durability = options.durability.unwrap_or(self.options.durability);
         let outcome = self.enqueue(batch, durability);
         if self.options.background_threads == 0 && outcome.is_ok() {
@@ -128,16 +144,10 @@ impl DbInner {
     }
 
     fn enqueue(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
-        if let Some(mut writer) = self.writer.try_lock() {
-            let mut group = std::mem::take(&mut *self.pending.lock());
-            let outcome = Arc::new(Mutex::new(None));
-            group.push(Pending {
-                batch,
-                durability,
-                outcome: outcome.clone(),
-            });
-            self.lead(&mut writer, &group);
-            return outcome.lock().take().unwrap_or(Err(Error::Closed));
+        if let Some(mut writer) = self.writer.try_lock()
+            && self.pending.lock().is_empty()
+        {
+            return self.write_group(&mut writer, &[(&batch, durability)]);
         }
         let outcome = Arc::new(Mutex::new(None));
         self.pending.lock().push(Pending {
@@ -151,7 +161,14 @@ impl DbInner {
                 return result;
             }
             let group = self.take_group();
-            self.lead(&mut writer, &group);
+            let batches: Vec<_> = group
+                .iter()
+                .map(|waiting| (&waiting.batch, waiting.durability))
+                .collect();
+            let result = self.write_group(&mut writer, &batches);
+            for waiting in &group {
+                *waiting.outcome.lock() = Some(result.clone());
+            }
         }
     }
 
@@ -169,78 +186,86 @@ impl DbInner {
         std::mem::replace(&mut *pending, rest)
     }
 
-    /// Writes a group and tells each of its writers the outcome.
-    fn lead(&self, writer: &mut Writer, group: &[Pending]) {
-        let result = self.write_group(writer, group);
-        for waiting in group {
-            *waiting.outcome.lock() = Some(result.clone());
-        }
-    }
-
-    fn write_group(&self, writer: &mut Writer, group: &[Pending]) -> Result<()> {
+    /// Writes a group of batches, in order.
+    fn write_group(&self, writer: &mut Writer, group: &[(&WriteBatch, Durability)]) -> Result<()> {
         self.check_writable()?;
-        for waiting in group {
-            for op in Ops(waiting.batch.rep()).flatten() {
-                let keyspace = writer.keyspaces.get(&op.keyspace);
-                keyspace
-                    .ok_or(Error::WrongDatabase { what: "keyspace" })?
-                    .check_alive()?;
-            }
-        }
         self.throttle(writer)?;
         let first = writer.last_seq + 1;
         let mut next = first;
-        let mut sync = false;
-        let mut flush = false;
-        for waiting in group {
-            if waiting.durability != Durability::None {
-                self.append(writer, next, waiting.batch.rep())?;
-                flush = true;
+        let mut durability = Durability::None;
+        for (batch, wanted) in group {
+            if *wanted != Durability::None {
+                self.append(writer, next, batch.rep())?;
             }
-            sync |= waiting.durability == Durability::Synced;
-            next += waiting.batch.count();
+            durability = durability.max(*wanted);
+            next += batch.count();
         }
         // From here on the numbers are spent, whatever happens.
         writer.last_seq = next - 1;
-        if sync {
-            self.sync_logs(writer)?;
-        } else if flush && let Some(log) = writer.log.as_mut() {
-            log.flush().inspect_err(|error| self.poison(error))?;
-        }
-        let mut seq = first;
-        let mut entries = 0;
-        let mut bytes = 0;
-        for waiting in group {
-            for op in Ops(waiting.batch.rep()).flatten() {
-                let keyspace = match writer.keyspaces.get(&op.keyspace) {
-                    Some(keyspace) => keyspace.clone(),
-                    None => return Err(Error::WrongDatabase { what: "keyspace" }),
-                };
-                let size = op.key.len() + op.value.len();
-                let tag = Tag::new(seq, op.kind);
-                let state = keyspace.state.load();
-                if state.active.fits(1, size) && !self.memtables_over_quota(size) {
-                    state.active.insert(op.key, tag, op.value);
-                } else {
-                    drop(state);
-                    // A batch half applied can only be completed by recovery: stop writes.
-                    self.make_room(writer, &keyspace, size)
-                        .inspect_err(|error| self.poison(error))?;
-                    keyspace.state.load().active.insert(op.key, tag, op.value);
-                }
-                seq += 1;
-                entries += 1;
-                bytes += size as u64;
+        match (durability, writer.log.as_mut()) {
+            (Durability::Synced, _) => self.sync_logs(writer)?,
+            (Durability::Buffered, Some(log)) => {
+                log.flush().inspect_err(|error| self.poison(error))?
             }
+            _ => {}
         }
+        let bytes = self.apply(writer, group, first)?;
         self.visible.store(writer.last_seq, Ordering::Release);
         self.metrics.add_all(&[
-            (Counter::entries_written, entries),
+            (Counter::entries_written, next - first),
             (Counter::user_bytes_written, bytes),
             (Counter::batches, group.len() as u64),
             (Counter::write_groups, 1),
         ]);
         Ok(())
+    }
+
+    /// Puts a group's operations into the memtables; says how many bytes of keys and values.
+    fn apply(
+        &self,
+        writer: &mut Writer,
+        group: &[(&WriteBatch, Durability)],
+        first: SeqNo,
+    ) -> Result<u64> {
+        let mut seq = first;
+        let mut bytes = 0;
+        let mut target: Option<Target> = None;
+        for op in group
+            .iter()
+            .flat_map(|(batch, _)| Ops(batch.rep()))
+            .flatten()
+        {
+            let size = op.key.len() + op.value.len();
+            let tag = Tag::new(seq, op.kind);
+            if target
+                .as_ref()
+                .is_none_or(|target| target.keyspace.id != op.keyspace)
+            {
+                target = writer.keyspaces.get(&op.keyspace).map(Target::of);
+            }
+            // A keyspace that was dropped after the batch was checked: nobody can read it.
+            if let Some(current) = &mut target {
+                if self.memtables_over_quota(size)
+                    || !current.memtable.insert(op.key, tag, op.value)
+                {
+                    // A batch half applied can only be completed by recovery: stop writes.
+                    let keyspace = current.keyspace.clone();
+                    self.make_room(writer, &keyspace, size)
+                        .inspect_err(|error| self.poison(error))?;
+                    let fresh = Target::of(&keyspace);
+                    if !fresh.memtable.insert(op.key, tag, op.value) {
+                        log::error!(
+                            "{}: an entry of {size} bytes does not fit an empty memtable",
+                            self.dir.display()
+                        );
+                    }
+                    target = Some(fresh);
+                }
+            }
+            seq += 1;
+            bytes += size as u64;
+        }
+        Ok(bytes)
     }
 
     fn append(&self, writer: &mut Writer, seq: SeqNo, payload: &[u8]) -> Result<()> {

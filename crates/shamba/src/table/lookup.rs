@@ -102,6 +102,16 @@ pub(crate) struct LookupStats {
     pub(crate) tables: u64,
     /// Filter blocks that were damaged and therefore ignored.
     pub(crate) corrupt_filters: u64,
+    /// No module of this number or above was asked.
+    pub(crate) modules: usize,
+}
+
+/// What all filter modules did together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FilterStats {
+    pub(crate) reads: Reads,
+    pub(crate) negatives: u64,
+    pub(crate) false_positives: u64,
 }
 
 impl LookupStats {
@@ -124,6 +134,23 @@ impl LookupStats {
         self.hashes += other.hashes;
         self.tables += other.tables;
         self.corrupt_filters += other.corrupt_filters;
+    }
+
+    /// The filter modules together. A lookup counts as one false positive however many modules let
+    /// it pass.
+    pub(crate) fn all_filters(&self) -> FilterStats {
+        let mut sum = FilterStats::default();
+        let modules = self
+            .filter
+            .iter()
+            .zip(&self.negatives)
+            .zip(&self.false_positives);
+        for ((reads, negatives), false_positives) in modules.take(self.modules) {
+            sum.reads.add(reads);
+            sum.negatives += negatives;
+            sum.false_positives = sum.false_positives.max(*false_positives);
+        }
+        sum
     }
 
     /// Everything read, of all kinds.

@@ -175,6 +175,7 @@ impl Table {
             return Ok(TableGet::Absent { filtered: false });
         }
         let mut passed = 0u32;
+        stats.modules = stats.modules.max(self.plan.modules.len());
         for module in 0..self.plan.modules.len() {
             match self.probe(partition, module, lookup, limit, stats)? {
                 Some(true) => passed |= 1 << module,
@@ -189,7 +190,12 @@ impl Table {
         }
         let found = self.search(partition, lookup, stats)?;
         if matches!(found, TableGet::Absent { .. }) {
-            for (module, count) in stats.false_positives.iter_mut().enumerate() {
+            for (module, count) in stats
+                .false_positives
+                .iter_mut()
+                .take(self.plan.modules.len())
+                .enumerate()
+            {
                 *count += u64::from(passed >> module & 1);
             }
         }

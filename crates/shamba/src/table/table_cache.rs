@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
 use super::reader::Table;
@@ -101,14 +101,20 @@ impl TableCache {
     /// The table of a file, opened if it isn't.
     #[inline]
     pub(crate) fn get(&self, number: u64, slot: &TableSlot) -> Result<Arc<Table>> {
-        if let Some(table) = slot.peek() {
-            // A plain load first: a store by every reader would make the line travel.
-            if !slot.0.used.load(Ordering::Relaxed) {
-                slot.0.used.store(true, Ordering::Relaxed);
-            }
-            return Ok(table);
+        match &*self.load(slot) {
+            Some(table) => Ok(Arc::clone(table)),
+            None => self.open(number, slot),
         }
-        self.open(number, slot)
+    }
+
+    /// The table of a file if it is open, for the time of the guard; costs no reference count.
+    #[inline]
+    pub(crate) fn load(&self, slot: &TableSlot) -> Guard<Option<Arc<Table>>> {
+        // A plain load first: a store by every reader would make the line travel.
+        if !slot.0.used.load(Ordering::Relaxed) {
+            slot.0.used.store(true, Ordering::Relaxed);
+        }
+        slot.0.table.load()
     }
 
     #[cold]

@@ -7,7 +7,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{FileInfo, FileMeta, FileStats};
+use super::file_meta::{FileInfo, FileMeta};
+use super::file_stats::FileStats;
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQNO, SeqNo};
 use crate::error::Error;
@@ -32,6 +33,11 @@ const TAG_FLUSHED_SEQ: u64 = 16;
 const TAG_ADD: u64 = 18;
 const TAG_REMOVE: u64 = 20;
 const TAG_MOVE: u64 = 22;
+const TAG_NEXT_RUN: u64 = 24;
+
+/// An edit of one optional field that says nothing: what a manifest appends behind an edit to
+/// record that it was synced.
+pub(crate) const MARK: &[u8] = &[OPTIONAL as u8, 0];
 
 /// Inside an added file: probes and positives inherited or counted so far.
 const TAG_FILE_COUNTS: u64 = 2 | OPTIONAL;
@@ -43,8 +49,10 @@ pub(crate) struct VersionEdit {
     pub(crate) format: Option<u32>,
     /// Logs with smaller numbers are needed no more.
     pub(crate) log_number: Option<u64>,
-    /// Files, runs and logs created from now on have numbers from here. Never goes back.
+    /// Files and logs created from now on have numbers from here. Never goes back.
     pub(crate) next_file: Option<u64>,
+    /// Runs formed from now on have ids from here. Never goes back.
+    pub(crate) next_run: Option<u64>,
     /// The newest sequence number known to be used. Never goes back.
     pub(crate) last_seq: Option<SeqNo>,
     /// Keyspaces created from now on have ids from here. Never goes back.
@@ -70,6 +78,28 @@ pub(crate) struct KeyspaceEdit {
     pub(crate) moves: Vec<MovedFile>,
     /// Files that enter the tree.
     pub(crate) adds: Vec<AddedFile>,
+}
+
+impl KeyspaceEdit {
+    /// An edit that changes nothing yet.
+    pub(crate) fn new(id: u32) -> Self {
+        KeyspaceEdit {
+            id,
+            ..KeyspaceEdit::default()
+        }
+    }
+
+    /// Puts a file into a run of a level; the run is made if it is not there.
+    pub(crate) fn add(&mut self, level: usize, run: u64, file: Arc<FileMeta>) {
+        let level = level as u32;
+        self.adds.push(AddedFile { level, run, file });
+    }
+
+    /// Takes a file out of a level.
+    pub(crate) fn remove(&mut self, level: usize, number: u64) {
+        let level = level as u32;
+        self.removes.push(RemovedFile { level, number });
+    }
 }
 
 /// A file that enters the tree.
@@ -140,11 +170,35 @@ impl EditError {
 
 impl VersionEdit {
     /// An edit that changes one keyspace.
-    pub(crate) fn of(keyspace: KeyspaceEdit) -> Self {
+    pub(crate) fn of_keyspace(keyspace: KeyspaceEdit) -> Self {
         VersionEdit {
             keyspaces: vec![keyspace],
             ..VersionEdit::default()
         }
+    }
+
+    /// An edit that gives up the logs before `log_number`.
+    pub(crate) fn of_logs(log_number: u64) -> Self {
+        VersionEdit {
+            log_number: Some(log_number),
+            ..VersionEdit::default()
+        }
+    }
+
+    /// An edit that creates a keyspace.
+    pub(crate) fn create_keyspace(id: u32, name: &str) -> Self {
+        VersionEdit::of_keyspace(KeyspaceEdit {
+            create: Some(name.to_owned()),
+            ..KeyspaceEdit::new(id)
+        })
+    }
+
+    /// An edit that drops a keyspace with all its files.
+    pub(crate) fn drop_keyspace(id: u32) -> Self {
+        VersionEdit::of_keyspace(KeyspaceEdit {
+            drop: true,
+            ..KeyspaceEdit::new(id)
+        })
     }
 
     /// The edit's bytes.
@@ -161,6 +215,7 @@ impl VersionEdit {
             (TAG_FORMAT, self.format.map(u64::from)),
             (TAG_LOG_NUMBER, self.log_number),
             (TAG_NEXT_FILE, self.next_file),
+            (TAG_NEXT_RUN, self.next_run),
             (TAG_LAST_SEQ, self.last_seq),
             (TAG_NEXT_KEYSPACE, self.next_keyspace.map(u64::from)),
         ] {
@@ -238,6 +293,7 @@ impl VersionEdit {
             TAG_FORMAT => self.format = Some(take_u32_varint(input)?),
             TAG_LOG_NUMBER => self.log_number = Some(take_varint(input)?),
             TAG_NEXT_FILE => self.next_file = Some(take_varint(input)?),
+            TAG_NEXT_RUN => self.next_run = Some(take_varint(input)?),
             TAG_LAST_SEQ => self.last_seq = Some(take_seq(input)?),
             TAG_NEXT_KEYSPACE => self.next_keyspace = Some(take_u32_varint(input)?),
             TAG_CREATE => {
@@ -331,16 +387,8 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     );
     put_bytes(out, &file.smallest);
     put_bytes(out, &file.largest);
-    put_all(
-        out,
-        &[
-            file.min_seq,
-            file.max_seq,
-            file.created,
-            file.filter_bytes,
-            file.index_bytes,
-        ],
-    );
+    put_all(out, &[file.min_seq, file.max_seq, file.created]);
+    put_all(out, &[file.filter_bytes, file.index_bytes]);
     let (probes, positives) = (file.stats.probes(), file.stats.positives());
     if probes != 0 {
         let mut counts = Vec::new();
@@ -414,9 +462,16 @@ mod tests {
             (any::<u64>(), any::<u64>(), any::<u64>()),
             (any::<Vec<u8>>(), any::<Vec<u8>>()),
             (0..=MAX_SEQNO, 0..=MAX_SEQNO),
+            (any::<u64>(), any::<u64>()),
         )
             .prop_map(
-                |((number, size, entries), (tombstones, garbage, created), (a, b), (s, t))| {
+                |(
+                    (number, size, entries),
+                    (tombstones, garbage, created),
+                    (a, b),
+                    (s, t),
+                    (filter_bytes, index_bytes),
+                )| {
                     FileInfo {
                         number,
                         size,
@@ -428,8 +483,8 @@ mod tests {
                         min_seq: s.min(t),
                         max_seq: s.max(t),
                         created,
-                        filter_bytes: garbage / 2,
-                        index_bytes: created / 2,
+                        filter_bytes,
+                        index_bytes,
                     }
                 },
             )
@@ -494,6 +549,7 @@ mod tests {
         )
             .prop_map(
                 |(format, log_number, next_file, last_seq, next_keyspace, mut keyspaces)| {
+                    let next_run = next_file.map(|next| next / 2);
                     for (id, keyspace) in keyspaces.iter_mut().enumerate() {
                         keyspace.id = id as u32 * 1000;
                     }
@@ -501,6 +557,7 @@ mod tests {
                         format,
                         log_number,
                         next_file,
+                        next_run,
                         last_seq,
                         next_keyspace,
                         keyspaces,

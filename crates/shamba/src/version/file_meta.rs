@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::FileStats;
+use super::file_stats::FileStats;
 use crate::base::key::SeqNo;
 use crate::table::TableSlot;
 
@@ -38,9 +38,9 @@ pub(crate) struct FileInfo {
     pub(crate) max_seq: SeqNo,
     /// When it was written, on the database's install counter.
     pub(crate) created: u64,
-    /// Bytes of its filter blocks' payloads.
+    /// Bytes of its filter blocks.
     pub(crate) filter_bytes: u64,
-    /// Bytes of its index blocks' payloads.
+    /// Bytes of its index blocks.
     pub(crate) index_bytes: u64,
 }
 

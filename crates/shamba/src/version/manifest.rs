@@ -1,289 +1,368 @@
-//! The manifest: a log of version edits, and the file `CURRENT` that names it (docs/format.md,
-//! "Manifest").
+//! The manifest: the log of version edits, and `CURRENT`, which names it.
 //!
-//! [`Manifest`] holds the whole tree's state ([`TreeState`]). `log_edit` checks an edit against
-//! it, makes the edit durable and only then takes the new state on. Every open begins a new
-//! manifest with one edit that holds everything, and so does one that has grown long. One owner,
-//! behind the database's `tree` lock.
+//! Protocol: [`Manifest::open`] (or [`Manifest::read`] to look without writing), then
+//! [`Manifest::log_edit`] for each change, before anyone acts on it, and [`Manifest::seal`] at
+//! closing. One thread at a time. The manifest holds the tree's state, so it can begin a new log
+//! with a snapshot: at every open, and when the log has outgrown the state. Bytes: docs/format.md,
+//! "Manifest".
+//!
+//! An edit counts once it is synced. A mark appended behind it says so: it carries the log's
+//! synced position, so that damage to the last synced edit is told from a torn tail.
+//!
+//! After an error of `log_edit` nobody knows whether the edit will be there after a restart. So no
+//! file it names may be removed, neither those it adds nor those it drops, and the manifest takes
+//! no more edits.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{FORMAT, TreeState, VersionEdit};
+use super::edit::{FORMAT, MARK, VersionEdit};
+use super::file_meta::Obsolete;
+use super::set::TreeState;
+use super::{Inconsistent, Version};
 use crate::base::checksum::checksum;
 use crate::error::{Error, Result};
 use crate::fs::{Access, BlockKind, Fs, Purpose, ReadTag};
 use crate::wal::{LogStart, LogWriter, RecoveryMode, recover_logs};
 
-/// The file that names the manifest.
-const CURRENT: &str = "CURRENT";
+/// The file that names the manifest in use.
+pub(crate) const CURRENT: &str = "CURRENT";
 
-/// A manifest is replaced when it is this long beyond four times its first edit.
-const SLACK: u64 = 1 << 20;
+const CURRENT_TMP: &str = "CURRENT.tmp";
 
-/// The log of edits, and the state they add up to.
+/// A log is begun anew when it is longer than this and four times its first snapshot.
+const ROLL_BYTES: u64 = 1 << 20;
+
+/// `CURRENT` is one line; what is longer is something else.
+const MAX_CURRENT: u64 = 256;
+
+/// What opening found.
+pub(crate) type RecoveredState = TreeState;
+
+/// The manifest in use, and the state it describes.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
-    state: TreeState,
     log: LogWriter,
-    first_edit: u64,
+    name: String,
+    state: TreeState,
+    roll_at: u64,
+    obsolete: Arc<Obsolete>,
+    failure: Option<Error>,
 }
 
 /// The name of a manifest.
-fn manifest_name(number: u64) -> String {
+pub(crate) fn manifest_name(number: u64) -> String {
     format!("MANIFEST-{number:06}")
 }
 
+/// The number in the name of a manifest, table or log.
+fn number_in(name: &str) -> Option<u64> {
+    let stem = match name.strip_prefix("MANIFEST-") {
+        Some(number) => number,
+        None => name.split_once('.')?.0,
+    };
+    stem.parse().ok()
+}
+
 impl Manifest {
-    /// Recovers the state of the database in `dir`, or starts from nothing where there is none,
-    /// and begins a new manifest.
-    pub(crate) fn open(fs: &Arc<dyn Fs>, dir: &Path, fresh: bool) -> Result<Manifest> {
-        let state = if fresh {
-            TreeState::default()
-        } else {
-            recover(fs, dir)?
-        };
-        Manifest::begin(fs, dir, state)
-    }
-
-    /// Writes a database's state to a folder that has no manifest yet.
-    pub(crate) fn write_new(fs: &Arc<dyn Fs>, dir: &Path, state: TreeState) -> Result<()> {
-        Manifest::begin(fs, dir, state)?.seal()
-    }
-
-    fn begin(fs: &Arc<dyn Fs>, dir: &Path, mut state: TreeState) -> Result<Manifest> {
+    /// Opens the manifest of a folder, or begins one in a folder without `CURRENT` (`create`).
+    /// Either way a new log is begun. Files that edits drop from now on go to `obsolete`.
+    ///
+    /// # Errors
+    /// `Corruption` when `CURRENT` is missing (without `create`) or damaged, when the log it names
+    /// is missing, has a hole, or describes an impossible tree; `UnsupportedFormat`; `Io`.
+    pub(crate) fn open(
+        fs: &Arc<dyn Fs>,
+        dir: &Path,
+        create: bool,
+        obsolete: &Arc<Obsolete>,
+    ) -> Result<(Manifest, RecoveredState)> {
+        let mut old = None;
+        let mut state = TreeState::default();
+        if !create {
+            let (found, name) = Manifest::read(&**fs, dir)?;
+            state = found;
+            old = Some(name);
+        }
+        // A file that was begun and never named by an edit keeps its number to itself.
+        for entry in fs.list(dir).map_err(|e| Error::io("list", dir, e))? {
+            let next = number_in(&entry.name).map_or(0, |number| number.saturating_add(1));
+            state.next_file = state.next_file.max(next);
+        }
         let number = state.next_file;
-        state.next_file += 1;
-        let mut snapshot = state.snapshot();
-        snapshot.format = Some(FORMAT);
-        let path = dir.join(manifest_name(number));
-        let seed = checksum(0, dir.as_os_str().as_encoded_bytes()).into();
-        let mut log = LogWriter::create(
-            &**fs,
-            &path,
-            LogStart {
-                number,
-                base: 0,
-                synced: 0,
-                seed,
-            },
-        )?;
-        log_durably(&mut log, &snapshot, state.next_file)?;
-        let first_edit = log.len();
-        fs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
-        set_current(fs, dir, number)?;
-        Ok(Manifest {
-            fs: fs.clone(),
+        state.next_file = number.saturating_add(1);
+        let (log, name) = begin(&**fs, dir, number, &state.snapshot())?;
+        switch(&**fs, dir, &name)?;
+        if let Some(old) = old {
+            remove(&**fs, &dir.join(old));
+        }
+        let manifest = Manifest {
+            fs: Arc::clone(fs),
             dir: dir.to_path_buf(),
-            state,
+            roll_at: roll_at(&log),
             log,
-            first_edit,
-        })
+            name,
+            state: state.clone(),
+            obsolete: Arc::clone(obsolete),
+            failure: None,
+        };
+        Ok((manifest, state))
     }
 
-    /// The state all edits so far add up to.
+    /// Reads the state of a folder and the name of its manifest, and changes nothing.
+    pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<(RecoveredState, String)> {
+        let name = read_current(fs, dir)?;
+        let path = dir.join(&name);
+        let exists = fs
+            .exists(&path)
+            .map_err(|e| Error::io("look for", &path, e))?;
+        if !exists {
+            let what = "CURRENT names this manifest, but it is missing";
+            return Err(Error::corruption(path, 0, what));
+        }
+        let mut state = TreeState::default();
+        let mut first = true;
+        let mode = RecoveryMode::TolerateTornTail;
+        recover_logs(fs, std::slice::from_ref(&path), mode, &mut |record| {
+            // The log starts at position 0, so positions are offsets.
+            let at = record.position;
+            let edit = VersionEdit::decode(record.payload).map_err(|e| e.into_error(&path, at))?;
+            if first && edit.format.is_none() {
+                let what = "a manifest starts with its format";
+                return Err(Error::corruption(&path, at, what));
+            }
+            first = false;
+            state = state.apply(&edit).map_err(|e| inconsistent(&path, at, e))?;
+            Ok(())
+        })?;
+        if first {
+            let what = "the manifest holds no edit";
+            return Err(Error::corruption(path, 0, what));
+        }
+        for keyspace in state.keyspaces.values() {
+            let checked = keyspace.version.check();
+            checked.map_err(|e| inconsistent(&path, 0, e))?;
+        }
+        Ok((state, name))
+    }
+
+    /// Writes the manifest of a new folder from a snapshot, for a checkpoint. The folder's other
+    /// files are durable before.
+    pub(crate) fn write_new(fs: &dyn Fs, dir: &Path, snapshot: &VersionEdit) -> Result<()> {
+        let path = dir.join(CURRENT);
+        let mut state = TreeState::default()
+            .apply(snapshot)
+            .map_err(|e| inconsistent(&path, 0, e))?;
+        let number = state.next_file;
+        state.next_file = number.saturating_add(1);
+        let (mut log, name) = begin(fs, dir, number, &state.snapshot())?;
+        log.seal()?;
+        switch(fs, dir, &name)
+    }
+
+    /// Logs an edit and makes it durable; the state is then the one after it, and files it drops
+    /// are marked obsolete. `next_file` gives the number of a new log, if one is begun.
+    ///
+    /// # Errors
+    /// `Corruption` when the edit contradicts the state: nothing is written then. `Io` otherwise;
+    /// the module's words say what that means.
+    pub(crate) fn log_edit(
+        &mut self,
+        edit: &VersionEdit,
+        next_file: impl FnOnce() -> u64,
+    ) -> Result<()> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let after = self.state.apply(edit);
+        let after = after.map_err(|e| inconsistent(self.log.path(), self.log.len(), e))?;
+        let written = self.write(edit, next_file);
+        self.failure = written.as_ref().err().cloned();
+        written?;
+        for file in self.state.files_dropped_by(edit) {
+            file.mark_obsolete(&self.obsolete);
+        }
+        self.state = after;
+        Ok(())
+    }
+
+    fn write(&mut self, edit: &VersionEdit, next_file: impl FnOnce() -> u64) -> Result<()> {
+        if self.log.len() > self.roll_at {
+            self.roll(next_file())?;
+        }
+        self.log.append(0, &[&edit.encode()])?;
+        self.log.sync()?;
+        // The edit is durable whatever becomes of its mark; a failure stays with the log and fails
+        // the next edit.
+        let _ = mark(&mut self.log);
+        Ok(())
+    }
+
+    /// Begins a new log. When that fails before `CURRENT` is touched, the old one goes on.
+    fn roll(&mut self, number: u64) -> Result<()> {
+        let mut snapshot = self.state.snapshot();
+        snapshot.next_file = Some(self.state.next_file.max(number.saturating_add(1)));
+        match begin(&*self.fs, &self.dir, number, &snapshot) {
+            Ok((log, name)) => {
+                switch(&*self.fs, &self.dir, &name)?;
+                let old = std::mem::replace(&mut self.name, name);
+                self.log = log;
+                self.roll_at = roll_at(&self.log);
+                remove(&*self.fs, &self.dir.join(old));
+            }
+            Err(error) => {
+                log::warn!("cannot begin a new manifest, going on with the old one: {error}");
+                self.roll_at = self.roll_at.saturating_mul(2);
+                remove(&*self.fs, &self.dir.join(manifest_name(number)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the log, at closing: damage anywhere in it is noticed from now on.
+    pub(crate) fn seal(&mut self) -> Result<()> {
+        self.log.seal()
+    }
+
+    /// The state after every edit logged.
     pub(crate) fn state(&self) -> &TreeState {
         &self.state
     }
 
-    /// Applies an edit: checked, durable, then taken on. After an error the state is as it was;
-    /// whether the edit is on storage is unknown unless the error was that it does not apply.
-    pub(crate) fn log_edit(&mut self, edit: &VersionEdit) -> Result<()> {
-        let state = self
-            .state
-            .apply(edit)
-            .map_err(|e| self.inconsistent(&e.to_string()))?;
-        if self.log.len() > 4 * self.first_edit + SLACK {
-            return self.replace(state);
-        }
-        log_durably(&mut self.log, edit, state.next_file)?;
-        self.state = state;
-        Ok(())
+    /// A keyspace's version after every edit logged.
+    pub(crate) fn version(&self, keyspace: u32) -> Option<Arc<Version>> {
+        let found = self.state.keyspaces.get(&keyspace)?;
+        Some(Arc::clone(&found.version))
     }
 
-    fn inconsistent(&self, what: &str) -> Error {
-        Error::corruption(
-            self.dir.join(self.file_name()),
-            self.log.len(),
-            format!("an edit does not apply: {what}"),
-        )
+    /// The whole state as one edit.
+    pub(crate) fn snapshot_edit(&self) -> VersionEdit {
+        self.state.snapshot()
     }
 
-    /// Goes on in a new manifest.
-    fn replace(&mut self, state: TreeState) -> Result<()> {
-        let old = self.dir.join(self.file_name());
-        let mut next = Manifest::begin(&self.fs, &self.dir, state)?;
-        std::mem::swap(self, &mut next);
-        if let Err(error) = self.fs.remove(&old) {
-            log::warn!("{}: cannot remove: {error}", old.display());
-        }
-        Ok(())
-    }
-
-    /// The manifest's name in its folder.
-    pub(crate) fn file_name(&self) -> String {
-        manifest_name(self.log.number())
-    }
-
-    /// Takes no more edits.
-    pub(crate) fn seal(&mut self) -> Result<()> {
-        self.log.seal()
+    /// The name of the log in use; every other manifest in the folder is an orphan.
+    pub(crate) fn file_name(&self) -> &str {
+        &self.name
     }
 }
 
-/// Logs an edit and syncs. A small record follows that need not be durable itself: it states up to
-/// where the log was, so that later damage to the edit is not taken for a torn tail.
-fn log_durably(log: &mut LogWriter, edit: &VersionEdit, next_file: u64) -> Result<()> {
-    log.append(0, &[&edit.encode()])?;
-    log.sync()?;
-    let marker = VersionEdit {
-        next_file: Some(next_file),
-        ..VersionEdit::default()
-    };
-    log.append(0, &[&marker.encode()])?;
+fn inconsistent(path: &Path, offset: u64, found: Inconsistent) -> Error {
+    Error::corruption(path, offset, found.what)
+}
+
+fn roll_at(log: &LogWriter) -> u64 {
+    log.len().saturating_mul(4).saturating_add(ROLL_BYTES)
+}
+
+/// Notes in the log that everything before is synced.
+fn mark(log: &mut LogWriter) -> Result<()> {
+    log.append(0, &[MARK])?;
     log.flush()
 }
 
-/// Points `CURRENT` at a manifest, atomically.
-fn set_current(fs: &Arc<dyn Fs>, dir: &Path, number: u64) -> Result<()> {
-    let current = dir.join(CURRENT);
-    let temporary = dir.join("CURRENT.tmp");
-    let on = |op: &'static str, path: &Path| {
-        let path = path.to_path_buf();
-        move |e: io::Error| Error::io(op, path, e)
+/// Writes a log that starts with a snapshot, durably with its mark.
+fn begin(
+    fs: &dyn Fs,
+    dir: &Path,
+    number: u64,
+    snapshot: &VersionEdit,
+) -> Result<(LogWriter, String)> {
+    let name = manifest_name(number);
+    let start = LogStart {
+        number,
+        base: 0,
+        synced: 0,
+        seed: seed(),
     };
-    let stated = format!("shamba {FORMAT} {}", manifest_name(number));
-    let line = format!("{stated} {:08x}\n", checksum(0, stated.as_bytes()));
-    let mut file = fs
-        .create(&temporary, Access::Buffered)
-        .map_err(on("create", &temporary))?;
-    file.append(line.as_bytes())
-        .map_err(on("write", &temporary))?;
-    file.sync().map_err(on("sync", &temporary))?;
-    drop(file);
-    fs.rename(&temporary, &current)
-        .map_err(on("rename", &current))?;
-    fs.sync_dir(dir).map_err(on("sync", dir))
+    let mut log = LogWriter::create(fs, &dir.join(&name), start)?;
+    log.append(0, &[&snapshot.encode()])?;
+    log.sync()?;
+    mark(&mut log)?;
+    log.sync()?;
+    Ok((log, name))
 }
 
-/// The manifest that `CURRENT` names.
-fn read_current(fs: &Arc<dyn Fs>, dir: &Path) -> Result<PathBuf> {
+/// Anything that differs between databases, also between one and its successor in its place.
+fn seed() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Makes `CURRENT` name a manifest.
+fn switch(fs: &dyn Fs, dir: &Path, name: &str) -> Result<()> {
+    let tmp = dir.join(CURRENT_TMP);
     let path = dir.join(CURRENT);
+    let mut file = fs
+        .create(&tmp, Access::Buffered)
+        .map_err(|e| Error::io("create", &tmp, e))?;
+    file.append(current_line(name).as_bytes())
+        .map_err(|e| Error::io("write", &tmp, e))?;
+    file.sync().map_err(|e| Error::io("sync", &tmp, e))?;
+    drop(file);
+    fs.rename(&tmp, &path)
+        .map_err(|e| Error::io("rename", &tmp, e))?;
+    fs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
+}
+
+fn current_line(name: &str) -> String {
+    let text = format!("shamba {FORMAT} {name}");
+    format!("{text} {:08x}\n", checksum(0, text.as_bytes()))
+}
+
+/// The manifest's name from `CURRENT`.
+fn read_current(fs: &dyn Fs, dir: &Path) -> Result<String> {
+    let path = dir.join(CURRENT);
+    let exists = fs
+        .exists(&path)
+        .map_err(|e| Error::io("look for", &path, e))?;
+    if !exists {
+        let what = "the file is missing; it names the manifest in use";
+        return Err(Error::corruption(path, 0, what));
+    }
     let file = fs
         .open(&path, Access::Buffered)
         .map_err(|e| Error::io("open", &path, e))?;
-    let len = usize::try_from(file.len()).unwrap_or(usize::MAX);
-    if len > 256 {
-        return Err(Error::corruption(
-            path,
-            256,
-            "the file is too long to name a manifest",
-        ));
+    let corrupt = |what| Err(Error::corruption(&path, 0, what));
+    if file.len() > MAX_CURRENT {
+        return corrupt("the file is longer than any CURRENT");
     }
-    let mut bytes = vec![0; len];
+    let mut bytes = vec![0; file.len() as usize];
     let tag = ReadTag {
         kind: BlockKind::Log,
         purpose: Purpose::Background,
     };
     file.read_exact_at(&mut bytes, 0, tag)
         .map_err(|e| Error::io("read", &path, e))?;
-    let malformed = |what: &str| Error::corruption(&path, 0, what);
-    let text = str::from_utf8(&bytes).map_err(|_| malformed("it is not text"))?;
-    let line = text
-        .strip_suffix('\n')
-        .ok_or_else(|| malformed("its line is cut off"))?;
-    let (stated, sum) = line
-        .rsplit_once(' ')
-        .ok_or_else(|| malformed("it names no manifest"))?;
-    if format!("{:08x}", checksum(0, stated.as_bytes())) != sum {
-        return Err(malformed("its checksum does not match"));
-    }
-    let mut words = stated.split(' ');
-    let (Some("shamba"), Some(format), Some(name), None) =
-        (words.next(), words.next(), words.next(), words.next())
-    else {
-        return Err(malformed(
-            "it does not have the form `shamba FORMAT MANIFEST CHECKSUM`",
-        ));
+    let fields = std::str::from_utf8(&bytes)
+        .ok()
+        .and_then(|text| text.strip_suffix('\n'))
+        .and_then(|line| line.rsplit_once(' '))
+        .filter(|(text, sum)| *sum == format!("{:08x}", checksum(0, text.as_bytes())))
+        .and_then(|(text, _)| text.strip_prefix("shamba "))
+        .and_then(|text| text.split_once(' '));
+    let Some((format, name)) = fields else {
+        return corrupt("the line does not match its checksum");
     };
-    let found = format
-        .parse()
-        .map_err(|_| malformed("its format version is no number"))?;
-    if found > FORMAT {
-        return Err(Error::UnsupportedFormat {
+    match format.parse::<u32>() {
+        Ok(found) if found > FORMAT => Err(Error::UnsupportedFormat {
             file: path,
             found,
             supported: FORMAT,
-        });
+        }),
+        Ok(FORMAT) if number_in(name).is_some_and(|number| name == manifest_name(number)) => {
+            Ok(name.to_owned())
+        }
+        _ => corrupt("the line does not name a manifest"),
     }
-    let manifest = dir.join(name);
-    if !name.starts_with("MANIFEST-")
-        || !fs
-            .exists(&manifest)
-            .map_err(|e| Error::io("look for", &manifest, e))?
-    {
-        return Err(Error::corruption(
-            manifest,
-            0,
-            "CURRENT names this manifest, but it is missing",
-        ));
-    }
-    Ok(manifest)
 }
 
-fn recover(fs: &Arc<dyn Fs>, dir: &Path) -> Result<TreeState> {
-    let path = read_current(fs, dir)?;
-    let mut state = TreeState::default();
-    let mut edits = 0u64;
-    recover_logs(
-        &**fs,
-        std::slice::from_ref(&path),
-        RecoveryMode::TolerateTornTail,
-        &mut |record| {
-            let edit = VersionEdit::decode(record.payload)
-                .map_err(|e| e.into_error(&path, record.position))?;
-            if edits == 0 && edit.format.is_none() {
-                return Err(Error::corruption(
-                    &path,
-                    record.position,
-                    "the first edit does not state the format",
-                ));
-            }
-            if let Some(found) = edit.format.filter(|&found| found > FORMAT) {
-                return Err(Error::UnsupportedFormat {
-                    file: path.clone(),
-                    found,
-                    supported: FORMAT,
-                });
-            }
-            state = state.apply(&edit).map_err(|e| {
-                Error::corruption(
-                    &path,
-                    record.position,
-                    format!("an edit does not apply: {e}"),
-                )
-            })?;
-            edits += 1;
-            Ok(())
-        },
-    )?;
-    if edits == 0 {
-        return Err(Error::corruption(path, 0, "the manifest holds no edit"));
+/// Removes a file nothing needs; what stays behind is an orphan.
+fn remove(fs: &dyn Fs, path: &Path) {
+    if let Err(error) = fs.remove(path) {
+        log::debug!("cannot remove {}: {error}", path.display());
     }
-    let number = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .and_then(|name| name.strip_prefix("MANIFEST-"));
-    let number: u64 = number.and_then(|number| number.parse().ok()).unwrap_or(0);
-    state.next_file = state.next_file.max(number + 1);
-    for (id, keyspace) in &state.keyspaces {
-        keyspace
-            .version
-            .check()
-            .map_err(|e| Error::corruption(&path, 0, format!("keyspace {id}: {e}")))?;
-    }
-    Ok(state)
 }

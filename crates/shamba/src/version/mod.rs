@@ -16,16 +16,17 @@ mod run;
 mod set;
 mod tree;
 
-pub(crate) use edit::{
-    AddedFile, EditError, FORMAT, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit,
-};
+#[cfg(test)]
+mod manifest_tests;
+
+pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
 pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
-pub(crate) use file_stats::{ALL_MODULES, FileStats};
 pub(crate) use level::Level;
 pub(crate) use manifest::Manifest;
 pub(crate) use run::Run;
-pub(crate) use set::{KeyspaceState, TreeState};
 pub(crate) use tree::Version;
+
+use crate::error::Error;
 
 /// A version or edit that contradicts itself or the version it is applied to. The manifest turns
 /// it into a corruption error, which names the file.
@@ -40,5 +41,11 @@ impl Inconsistent {
     /// An inconsistency.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Inconsistent { what: what.into() }
+    }
+}
+
+impl From<Inconsistent> for Error {
+    fn from(found: Inconsistent) -> Self {
+        Error::corruption("MANIFEST", 0, found.what)
     }
 }

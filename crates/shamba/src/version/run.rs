@@ -110,7 +110,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use super::super::FileInfo;
+    use super::super::file_meta::FileInfo;
     use super::*;
     use proptest::prelude::*;
 

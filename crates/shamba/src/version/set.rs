@@ -2,10 +2,11 @@
 //! applying an edit gives a new state and leaves the old one alone. The manifest holds the current
 //! one, and recovery rebuilds it by applying every edit from an empty one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::{AddedFile, FORMAT, FileMeta, Inconsistent, KeyspaceEdit, Version, VersionEdit};
+use super::edit::{AddedFile, FORMAT};
+use super::{FileMeta, Inconsistent, KeyspaceEdit, Version, VersionEdit};
 use crate::base::key::SeqNo;
 
 /// One keyspace.
@@ -24,8 +25,10 @@ pub(crate) struct KeyspaceState {
 pub(crate) struct TreeState {
     /// The keyspaces by id.
     pub(crate) keyspaces: BTreeMap<u32, KeyspaceState>,
-    /// The next number for a file, run or log.
+    /// The next number for a file or log.
     pub(crate) next_file: u64,
+    /// The next run's id.
+    pub(crate) next_run: u64,
     /// The next keyspace's id.
     pub(crate) next_keyspace: u32,
     /// The newest sequence number known to be used.
@@ -42,6 +45,7 @@ impl Default for TreeState {
         TreeState {
             keyspaces: BTreeMap::new(),
             next_file: 1,
+            next_run: 1,
             next_keyspace: 0,
             last_seq: 0,
             log_number: 0,
@@ -55,6 +59,7 @@ impl TreeState {
     pub(crate) fn apply(&self, edit: &VersionEdit) -> Result<TreeState, Inconsistent> {
         let mut state = self.clone();
         state.next_file = state.next_file.max(edit.next_file.unwrap_or(0));
+        state.next_run = state.next_run.max(edit.next_run.unwrap_or(0));
         state.next_keyspace = state.next_keyspace.max(edit.next_keyspace.unwrap_or(0));
         state.last_seq = state.last_seq.max(edit.last_seq.unwrap_or(0));
         state.log_number = state.log_number.max(edit.log_number.unwrap_or(0));
@@ -91,13 +96,13 @@ impl TreeState {
         keyspace.version = Arc::new(keyspace.version.apply(change)?);
         keyspace.flushed_seq = keyspace.flushed_seq.max(change.flushed_seq.unwrap_or(0));
         for added in &change.adds {
-            let used = added.file.number.max(added.run);
-            self.next_file = self.next_file.max(used.saturating_add(1));
+            self.next_file = self.next_file.max(added.file.number.saturating_add(1));
+            self.next_run = self.next_run.max(added.run.saturating_add(1));
             self.next_created = self.next_created.max(added.file.created.saturating_add(1));
             self.last_seq = self.last_seq.max(added.file.max_seq);
         }
         for moved in &change.moves {
-            self.next_file = self.next_file.max(moved.run.saturating_add(1));
+            self.next_run = self.next_run.max(moved.run.saturating_add(1));
         }
         if change.drop {
             self.keyspaces.remove(&id);
@@ -132,25 +137,31 @@ impl TreeState {
             format: Some(FORMAT),
             log_number: Some(self.log_number),
             next_file: Some(self.next_file),
+            next_run: Some(self.next_run),
             last_seq: Some(self.last_seq),
             next_keyspace: Some(self.next_keyspace),
             keyspaces,
         }
     }
 
-    /// The files that are in `self` and no more in `after`, to be marked obsolete once the edit
-    /// between them is durable.
+    /// The files an edit takes out of the tree, to be marked obsolete once it is durable.
     pub(crate) fn files_dropped_by(&self, edit: &VersionEdit) -> Vec<Arc<FileMeta>> {
         let mut dropped = Vec::new();
         for change in &edit.keyspaces {
             let Some(keyspace) = self.keyspaces.get(&change.id) else {
                 continue;
             };
-            for (_, file) in keyspace.version.files() {
-                if change.drop || change.removes.iter().any(|gone| gone.number == file.number) {
-                    dropped.push(Arc::clone(file));
-                }
+            let mut gone: HashSet<u64> = change.removes.iter().map(|gone| gone.number).collect();
+            // Taken out at one place and put in at another: still there.
+            for added in &change.adds {
+                gone.remove(&added.file.number);
             }
+            let files = keyspace.version.files();
+            dropped.extend(
+                files
+                    .filter(|file| change.drop || gone.contains(&file.number))
+                    .cloned(),
+            );
         }
         dropped
     }
@@ -158,7 +169,8 @@ impl TreeState {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FileInfo, MovedFile, RemovedFile};
+    use super::super::file_meta::FileInfo;
+    use super::super::{MovedFile, RemovedFile};
     use super::*;
 
     fn add(number: u64, level: u32, run: u64, range: (&str, &str)) -> AddedFile {
@@ -182,7 +194,7 @@ mod tests {
     fn edit(f: impl FnOnce(&mut KeyspaceEdit)) -> VersionEdit {
         let mut change = KeyspaceEdit::default();
         f(&mut change);
-        VersionEdit::of(change)
+        VersionEdit::of_keyspace(change)
     }
 
     fn base() -> TreeState {
@@ -245,7 +257,7 @@ mod tests {
             shape(&after),
             [(0, 2, vec![2]), (1, 9, vec![1]), (2, 3, vec![7, 8, 4])]
         );
-        assert_eq!(after.next_file, 10);
+        assert_eq!((after.next_file, after.next_run), (9, 10));
         assert_eq!(shape(&state).len(), 3, "the old state is untouched");
         let untouched = |s: &TreeState| Arc::clone(&s.keyspaces[&0].version.runs_of(0)[0]);
         assert!(Arc::ptr_eq(&untouched(&state), &untouched(&after)));

@@ -3,13 +3,14 @@
 //! Order of age: level 0 before level 1 and so on; within a level by descending run id. Of two
 //! entries of one key, the one that comes first in this order is the newer one. Whoever forms runs
 //! keeps that true: an edit's author gives a new run an id larger than every id so far (ids come
-//! from the counter of file numbers, taken when the edit is installed), and replaces files of a run
+//! from a counter, taken when the edit is installed), and replaces files of a run
 //! in place by naming the run's own id.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::{FileMeta, Inconsistent, KeyspaceEdit, Level, Run};
+use super::level::Level;
+use super::{FileMeta, Inconsistent, KeyspaceEdit, MovedFile, Run};
 
 /// The levels of one keyspace. Cheap to clone; shared as `Arc<Version>`.
 #[derive(Debug, Clone, Default)]
@@ -36,10 +37,14 @@ impl Version {
             .flat_map(|(i, level)| level.runs().iter().map(move |run| (i, run)))
     }
 
-    /// All files with their level.
-    pub(crate) fn files(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
-        self.runs()
-            .flat_map(|(i, run)| run.files().iter().map(move |file| (i, file)))
+    /// All files, those of newer runs first.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
+        self.runs().flat_map(|(_, run)| run.files())
+    }
+
+    /// Whether there is no file.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.levels.is_empty()
     }
 
     /// Bytes of all files.
@@ -68,7 +73,7 @@ impl Version {
                 )));
             }
         }
-        let mut moved: BTreeMap<(usize, u64), &super::MovedFile> = edit
+        let mut moved: BTreeMap<(usize, u64), &MovedFile> = edit
             .moves
             .iter()
             .map(|file| ((file.from as usize, file.number), file))
@@ -152,7 +157,7 @@ impl Version {
             }
         }
         let mut numbers = HashSet::new();
-        for (_, file) in self.files() {
+        for file in self.files() {
             if !numbers.insert(file.number) {
                 return Err(Inconsistent::new(format!(
                     "file {} appears twice",
