@@ -136,6 +136,8 @@ pub struct Measured {
     pub reads: f64,
     /// The engine's own counters over the measured lookups.
     pub counters: Option<ReadCounters>,
+    /// Sorted runs a lookup may visit.
+    pub runs: Option<u64>,
     /// Bytes the engine says it uses.
     pub memory: Option<u64>,
     /// Peak resident bytes of the process.
@@ -173,6 +175,7 @@ impl Cell {
             counters: engine
                 .read_counters()
                 .map(|now| now.since(&counters.unwrap_or_default())),
+            runs: engine.runs(),
             memory: engine.memory(),
             peak_memory: proc_io::peak_memory(),
         })
@@ -197,6 +200,7 @@ pub fn run(settings: &Settings, mut note: impl FnMut(String)) -> Result<Report> 
             "positive",
             "budget %",
             "budget bytes",
+            "runs",
             "pages",
             "reads",
             "data",
@@ -265,6 +269,7 @@ fn push(
         positive.into(),
         percent.into(),
         (settings.budget(percent) as f64).into(),
+        of(&|m| m.runs.map(|runs| runs as f64)).into(),
         of(&|m| Some(m.pages)).into(),
         of(&|m| Some(m.reads)).into(),
         counted(|c| c.data).into(),

@@ -100,6 +100,14 @@ pub enum Error {
         /// The longest value accepted now, in bytes.
         max: usize,
     },
+    /// A batch is larger than one log record may be.
+    #[error("a batch of {len} bytes is too large: at most {max} bytes are allowed; split it")]
+    BatchTooLarge {
+        /// The batch's size in the log, in bytes.
+        len: usize,
+        /// The largest batch accepted, in bytes.
+        max: usize,
+    },
     /// No keyspace has this name.
     #[error("there is no keyspace named `{name}`; create it first")]
     KeyspaceNotFound {

@@ -9,6 +9,9 @@ mod fjall;
 mod memory;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
+mod shamba;
+
+pub use shamba::Shamba;
 
 use crate::{Error, Result};
 use std::path::PathBuf;
@@ -30,6 +33,8 @@ pub struct EngineConfig {
     pub bits_per_key: f64,
     /// Bypass the page cache on reads.
     pub direct_reads: bool,
+    /// Hold indexes and filters of open tables outside the cache, where the engine can.
+    pub metadata_resident: bool,
     /// Log writes ahead (never synced per write).
     pub wal: bool,
     /// Open without background work and without writing.
@@ -51,6 +56,7 @@ impl EngineConfig {
             size_ratio: 10,
             bits_per_key: 10.0,
             direct_reads: false,
+            metadata_resident: true,
             wal: true,
             read_only: false,
             counters: false,
@@ -67,6 +73,7 @@ impl EngineConfig {
             file_size: 4 << 20,
             size_ratio: 4,
             direct_reads: true,
+            metadata_resident: false,
             wal: false,
             ..Self::in_memory(dir)
         }
@@ -140,6 +147,12 @@ pub trait Engine: Send + Sync {
         None
     }
 
+    /// Sorted runs on storage that a lookup may have to visit, if the engine tells: what filters
+    /// and indexes cost grows with them.
+    fn runs(&self) -> Option<u64> {
+        None
+    }
+
     /// Bytes of memory the engine says it uses, if it says.
     fn memory(&self) -> Option<u64> {
         None
@@ -149,6 +162,7 @@ pub trait Engine: Send + Sync {
 /// The names of the engines in this build.
 pub fn available() -> Vec<&'static str> {
     vec![
+        "shamba",
         "memory",
         #[cfg(feature = "rocksdb")]
         "rocksdb",
@@ -161,6 +175,7 @@ pub fn available() -> Vec<&'static str> {
 pub fn open(specification: &str, config: &EngineConfig) -> Result<Box<dyn Engine>> {
     let (name, settings) = split(specification);
     match name {
+        "shamba" => Ok(Box::new(Shamba::open(settings, config)?)),
         "memory" if settings.is_empty() => Ok(Box::new(memory::Memory::default())),
         #[cfg(feature = "rocksdb")]
         "rocksdb" => Ok(Box::new(rocksdb::Rocks::open(settings, config)?)),
@@ -175,6 +190,10 @@ pub fn open(specification: &str, config: &EngineConfig) -> Result<Box<dyn Engine
 pub fn layout(specification: &str) -> Result<String> {
     let (name, settings) = split(specification);
     match name {
+        "shamba" => Ok(format!(
+            "shamba-{}",
+            shamba::Variant::parse(settings)?.layout()
+        )),
         #[cfg(feature = "rocksdb")]
         "rocksdb" => Ok(format!(
             "rocksdb-{}",

@@ -70,7 +70,7 @@ impl Variant {
         let mut table = BlockBasedOptions::default();
         table.set_block_size(4096);
         table.set_block_cache(cache);
-        table.set_cache_index_and_filter_blocks(true);
+        table.set_cache_index_and_filter_blocks(!config.metadata_resident);
         table.set_cache_index_and_filter_blocks_with_high_priority(true);
         if self.ribbon {
             table.set_ribbon_filter(config.bits_per_key);
@@ -213,6 +213,17 @@ impl Engine for Rocks {
             filter: ticker(Ticker::BlockCacheFilterMiss),
         })
         .filter(|counters| counters.total() > 0)
+    }
+
+    fn runs(&self) -> Option<u64> {
+        let files = |level: u64| {
+            let name = format!("rocksdb.num-files-at-level{level}");
+            let value = self.db.property_value(&name).ok().flatten()?;
+            value.parse::<u64>().ok()
+        };
+        // Every file of level 0 is a run; deeper levels are one each.
+        let deeper = (1..7).filter_map(files).filter(|files| *files > 0).count();
+        Some(files(0)? + deeper as u64)
     }
 
     fn memory(&self) -> Option<u64> {

@@ -23,9 +23,11 @@ impl DbInner {
             });
         }
         fs.create_dir_all(destination).map_err(on("create"))?;
-        self.flush_all()?;
+        // With writes held off, what is flushed is one moment of all keyspaces.
+        let writes = self.flush_all()?;
         // Holding the state keeps its files on storage.
         let state = self.tree.lock().manifest.state().clone();
+        drop(writes);
         for keyspace in state.keyspaces.values() {
             for file in keyspace.version.files() {
                 let name = crate::compaction::job::table_path(Path::new(""), file.number);

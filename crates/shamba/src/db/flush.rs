@@ -14,10 +14,14 @@ use crate::compaction::Retain;
 use crate::compaction::job::{NewTable, Output, write_tables};
 use crate::error::{Error, Result};
 use crate::filter::{FileContext, plan};
+use crate::fs::PAGE;
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::table::TableBuildOptions;
 use crate::version::{AddedFile, FileInfo, FileMeta, KeyspaceEdit, VersionEdit};
+
+/// About how many keys share a partition of index and filter.
+const PARTITION_KEYS: u32 = 8000;
 
 impl DbInner {
     /// How tables of a level are built.
@@ -28,6 +32,7 @@ impl DbInner {
         entries: u64,
     ) -> TableBuildOptions {
         let levels = keyspace.state.load().version.levels().len().max(level + 1) as u32;
+        let limit = self.options.memory.limit();
         let context = FileContext {
             level: level as u32,
             levels,
@@ -37,6 +42,13 @@ impl DbInner {
             filter: plan(&keyspace.options.filter_wish(), &context),
             compression: keyspace.options.compression_at(level),
             restart_interval: keyspace.options.restart_interval,
+            // Under a small budget less is gathered before it is written.
+            partition_keys: u32::try_from(limit / 128)
+                .unwrap_or(u32::MAX)
+                .min(PARTITION_KEYS),
+            write_buffer: usize::try_from(limit / 32)
+                .unwrap_or(usize::MAX)
+                .clamp(PAGE, 128 << 10),
             level: level as u32,
             ..TableBuildOptions::default()
         }

@@ -6,8 +6,11 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
+
 use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
+use super::write::Writer;
 use super::{DbInner, Tree};
 use crate::compaction::job::{NewTable, table_path, write_tables};
 use crate::compaction::{
@@ -275,23 +278,23 @@ impl DbInner {
         }
     }
 
-    /// Freezes every memtable that holds anything and waits until all are flushed.
-    pub(crate) fn flush_all(&self) -> Result<()> {
+    /// Freezes every memtable that holds anything and waits until all are flushed. Writes are held
+    /// off until the guard is dropped.
+    pub(crate) fn flush_all(&self) -> Result<MutexGuard<'_, Writer>> {
         self.check_writable()?;
-        {
-            let mut writer = self.writer.lock();
-            let keyspaces: Vec<_> = writer.keyspaces.values().cloned().collect();
-            for keyspace in keyspaces {
-                if !keyspace.state.load().active.is_empty() {
-                    self.freeze(&mut writer, &keyspace, 0)?;
-                }
+        let mut writer = self.writer.lock();
+        let keyspaces: Vec<_> = writer.keyspaces.values().cloned().collect();
+        for keyspace in keyspaces {
+            if !keyspace.state.load().active.is_empty() {
+                self.freeze(&mut writer, &keyspace, 0)?;
             }
         }
         self.wait_until(|| {
             self.all_keyspaces()
                 .iter()
                 .all(|keyspace| keyspace.state.load().frozen.is_empty())
-        })
+        })?;
+        Ok(writer)
     }
 
     /// Waits for `done`, doing the work itself when there are no threads.
@@ -339,7 +342,7 @@ impl DbInner {
         to: Option<&[u8]>,
     ) -> Result<()> {
         keyspace.check_alive()?;
-        self.flush_all()?;
+        drop(self.flush_all()?);
         self.compactions_paused.fetch_add(1, Ordering::AcqRel);
         let result = self.compact_paused(keyspace, from, to);
         self.compactions_paused.fetch_sub(1, Ordering::AcqRel);

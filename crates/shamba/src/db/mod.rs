@@ -345,7 +345,7 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn flush(&self) -> Result<()> {
-        self.inner().flush_all()
+        self.inner().flush_all().map(drop)
     }
 
     /// Makes every write acknowledged so far durable, whatever durability it was written with

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::batch::{DEFAULT_KEYSPACE, Ops};
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::snapshot::SnapshotList;
-use super::write::{Writer, next_database_id};
+use super::write::{Writer, log_buffer, next_database_id};
 use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
 use crate::base::key::Tag;
 use crate::budget::Role;
@@ -138,7 +138,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         keyspaces: tree.keyspaces.clone(),
         position: 0,
         synced: 0,
-        _memory: budget.reserve(Role::Wal, 64 << 10),
+        _memory: budget.reserve(Role::Wal, log_buffer(budget.limit()) as u64),
     };
     let inner = Arc::new(DbInner {
         id: next_database_id(),

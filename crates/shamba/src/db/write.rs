@@ -30,6 +30,9 @@ use crate::wal::{LogStart, LogWriter};
 /// The most a group's batches take together, in bytes, so that a leader does not serve for ever.
 const GROUP_BYTES: usize = 1 << 20;
 
+/// The largest batch, in bytes of its log record.
+const MAX_BATCH: usize = 256 << 20;
+
 /// How long a slowed-down write sleeps, in microseconds.
 const SLOWDOWN_MICROS: u64 = 1000;
 
@@ -80,6 +83,13 @@ impl Target {
     }
 }
 
+/// Bytes of a log's buffer under a budget.
+pub(crate) fn log_buffer(limit: u64) -> usize {
+    usize::try_from(limit / 64)
+        .unwrap_or(usize::MAX)
+        .clamp(1 << 10, 64 << 10)
+}
+
 /// The path of a log file.
 pub(crate) fn log_path(dir: &std::path::Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.wal"))
@@ -128,6 +138,12 @@ impl DbInner {
             return Err(Error::ValueTooLarge {
                 len: batch.max_value(),
                 max,
+            });
+        }
+        if batch.size() > MAX_BATCH {
+            return Err(Error::BatchTooLarge {
+                len: batch.size(),
+                max: MAX_BATCH,
             });
         }
         self.check_writable()?;
@@ -274,6 +290,7 @@ impl DbInner {
             let path = log_path(&self.dir, number);
             let seed = checksum(0, self.dir.as_os_str().as_encoded_bytes()).into();
             let start = LogStart {
+                buffer: log_buffer(self.options.memory.limit()),
                 number,
                 base: writer.position,
                 synced: writer.synced,
@@ -366,7 +383,7 @@ impl DbInner {
                     .values()
                     .max_by_key(|keyspace| keyspace.state.load().active.bytes_used());
                 match largest.cloned() {
-                    Some(largest) if !largest.state.load().active.is_empty() => {
+                    Some(largest) if worth_flushing(&largest.state.load().active) => {
                         self.freeze(writer, &largest, size)?
                     }
                     // What is left is held by readers; waiting would be for ever.
@@ -520,6 +537,11 @@ impl DbInner {
         self.metrics.add(Counter::write_stall_micros, micros);
         result
     }
+}
+
+/// Whether flushing a memtable gives back enough to be worth a table.
+fn worth_flushing(memtable: &Memtable) -> bool {
+    memtable.bytes_used() * 4 >= memtable.capacity()
 }
 
 /// A number for each database of this process.

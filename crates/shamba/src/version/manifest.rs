@@ -272,6 +272,7 @@ fn begin(
 ) -> Result<(LogWriter, String)> {
     let name = manifest_name(number);
     let start = LogStart {
+        buffer: 4 << 10,
         number,
         base: 0,
         synced: 0,

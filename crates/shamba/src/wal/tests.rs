@@ -24,6 +24,7 @@ type Records = Vec<(u64, Vec<u8>)>;
 
 fn start(number: u64, base: u64, synced: u64) -> LogStart {
     LogStart {
+        buffer: 64 << 10,
         number,
         base,
         synced,

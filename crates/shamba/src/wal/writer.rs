@@ -8,8 +8,8 @@ use crate::base::checksum::checksum;
 use crate::fs::{Access, Fs, WriteFile};
 use crate::{Error, Result};
 
-/// The size of the buffer that gathers small records, in bytes.
-const BUFFER: usize = 64 << 10;
+/// The largest buffer for small records, in bytes.
+const MAX_BUFFER: usize = 64 << 10;
 
 /// Where a log starts.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +20,8 @@ pub(crate) struct LogStart {
     pub(crate) base: u64,
     /// Up to where the predecessors are durable: `base` after a `seal`, or when there are none.
     pub(crate) synced: u64,
+    /// Bytes of small records gathered before they are handed to the file, at most 64 KiB.
+    pub(crate) buffer: usize,
     /// Anything that differs between databases.
     pub(crate) seed: u64,
 }
@@ -33,6 +35,7 @@ pub(crate) struct LogWriter {
     /// The end of the file and its buffer, in bytes from the file's start.
     len: u64,
     buffer: Vec<u8>,
+    buffer_size: usize,
     /// Everything before this position is durable.
     synced: u64,
     sealed: bool,
@@ -54,7 +57,8 @@ impl LogWriter {
             base: start.base,
             synced: start.synced.min(start.base),
         };
-        let mut buffer = Vec::with_capacity(BUFFER);
+        let buffer_size = start.buffer.clamp(LOG_HEADER + RECORD_HEADER, MAX_BUFFER);
+        let mut buffer = Vec::with_capacity(buffer_size);
         header.encode_into(&mut buffer);
         Ok(LogWriter {
             file,
@@ -62,6 +66,7 @@ impl LogWriter {
             header,
             len: LOG_HEADER as u64,
             buffer,
+            buffer_size,
             synced: header.synced,
             sealed: false,
             failure: None,
@@ -98,12 +103,12 @@ impl LogWriter {
             first_seq,
             synced: self.synced,
         };
-        if self.buffer.len() + RECORD_HEADER + len > BUFFER {
+        if self.buffer.len() + RECORD_HEADER + len > self.buffer_size {
             self.flush()?;
         }
         let position = self.position();
         header.encode_into(&mut self.buffer, salt, position);
-        if self.buffer.len() + len <= BUFFER {
+        if self.buffer.len() + len <= self.buffer_size {
             for part in parts {
                 self.buffer.extend_from_slice(part);
             }
