@@ -500,7 +500,9 @@ fn filters_save_reads_for_absent_keys() {
                 if bits_per_key > 0.0 {
                     assert!(counters.filter_negatives > 0);
                     let rate = counters.false_positives as f64 / counters.tables_probed as f64;
-                    assert!(rate < 0.03, "{family:?}: {rate} false positives a table at {bits_per_key} bits");
+                    // The theory has 0.15 at 4 bits and 0.001 at 14; blocks of a cache line are worse.
+                    let most = if bits_per_key < 10.0 { 0.25 } else { 0.01 };
+                    assert!(rate < most, "{family:?}: {rate} false positives a table at {bits_per_key} bits");
                 } else {
                     assert_eq!(counters.filter_negatives, 0);
                 }
