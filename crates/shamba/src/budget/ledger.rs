@@ -15,8 +15,6 @@ pub(super) trait Counter: Send + Sync {
     fn at(value: u64) -> Self;
     /// The present value.
     fn load(&self) -> u64;
-    /// Sets the value.
-    fn store(&self, value: u64);
     /// Adds, giving the value before.
     fn add(&self, value: u64) -> u64;
     /// Subtracts, giving the value before.
@@ -36,9 +34,6 @@ impl Counter for AtomicU64 {
     fn load(&self) -> u64 {
         self.load(Ordering::Relaxed)
     }
-    fn store(&self, value: u64) {
-        self.store(value, Ordering::Relaxed);
-    }
     fn add(&self, value: u64) -> u64 {
         self.fetch_add(value, Ordering::Relaxed)
     }
@@ -57,7 +52,7 @@ impl Counter for AtomicU64 {
 /// The counters of a budget.
 #[derive(Debug)]
 pub(super) struct Ledger<C> {
-    limit: C,
+    limit: u64,
     used: C,
     peak: C,
     overdraft: C,
@@ -68,7 +63,7 @@ impl<C: Counter> Ledger<C> {
     /// Empty counters under a limit in bytes.
     pub(super) fn new(limit: u64) -> Self {
         Ledger {
-            limit: C::at(limit),
+            limit,
             used: C::at(0),
             peak: C::at(0),
             overdraft: C::at(0),
@@ -80,10 +75,9 @@ impl<C: Counter> Ledger<C> {
     pub(super) fn try_take(&self, role: Role, bytes: u64) -> Result<(), u64> {
         let mut used = self.used.load();
         loop {
-            let limit = self.limit.load();
             let wanted = used.saturating_add(bytes);
-            if wanted > limit {
-                return Err(wanted - limit);
+            if wanted > self.limit {
+                return Err(wanted - self.limit);
             }
             match self.used.swap_if(used, wanted) {
                 Ok(()) => {
@@ -100,8 +94,7 @@ impl<C: Counter> Ledger<C> {
     pub(super) fn take(&self, role: Role, bytes: u64) {
         let wanted = self.used.add(bytes).saturating_add(bytes);
         self.peak.raise(wanted);
-        self.overdraft
-            .raise(wanted.saturating_sub(self.limit.load()));
+        self.overdraft.raise(wanted.saturating_sub(self.limit));
         self.role(role).add(bytes);
     }
 
@@ -111,20 +104,9 @@ impl<C: Counter> Ledger<C> {
         self.used.sub(bytes);
     }
 
-    /// Sets the limit.
-    pub(super) fn set_limit(&self, limit: u64) {
-        self.limit.store(limit);
-    }
-
-    /// Records how far the present use is over the limit.
-    pub(super) fn note_overdraft(&self) {
-        self.overdraft
-            .raise(self.used().saturating_sub(self.limit()));
-    }
-
     /// The limit in bytes.
     pub(super) fn limit(&self) -> u64 {
-        self.limit.load()
+        self.limit
     }
 
     /// Bytes taken now.
@@ -169,9 +151,6 @@ mod tests {
         }
         fn load(&self) -> u64 {
             self.load(Ordering::SeqCst)
-        }
-        fn store(&self, value: u64) {
-            self.store(value, Ordering::SeqCst);
         }
         fn add(&self, value: u64) -> u64 {
             self.fetch_add(value, Ordering::SeqCst)

@@ -147,18 +147,6 @@ impl Budget {
         self.reservation(role, bytes)
     }
 
-    /// Sets the limit; when it is below the present use, reclaimers free what they can.
-    pub(crate) fn set_limit(&self, limit: u64) {
-        self.ledger.set_limit(limit);
-        loop {
-            let over = self.used().saturating_sub(limit);
-            if over == 0 || self.reclaim(over) == 0 {
-                break;
-            }
-        }
-        self.ledger.note_overdraft();
-    }
-
     /// The limit in bytes.
     pub(crate) fn limit(&self) -> u64 {
         self.ledger.limit()
@@ -262,11 +250,6 @@ impl Reservation {
     /// The bytes reserved.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
-    }
-
-    /// The budget they were taken from.
-    pub(crate) fn budget(&self) -> &Arc<Budget> {
-        &self.budget
     }
 
     /// Takes more bytes as [`Budget::try_reserve`] does; false, and nothing changes, when they do
@@ -386,18 +369,6 @@ mod tests {
         assert_eq!(hoard.0.lock().len(), 0);
         assert!(budget.try_reserve(Role::Index, 6).is_none());
         assert_eq!(budget.peak(), 100);
-    }
-
-    #[test]
-    fn a_lowered_limit_frees_what_it_can() {
-        let budget = Budget::new(100);
-        let hoard = hoard(&budget, 6);
-        let _held = budget.reserve(Role::Wal, 40);
-        budget.set_limit(70);
-        assert_eq!((budget.used(), budget.overdraft()), (70, 0));
-        drop(hoard);
-        budget.set_limit(30);
-        assert_eq!((budget.used(), budget.overdraft()), (40, 10));
     }
 
     #[test]

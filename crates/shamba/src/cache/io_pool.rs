@@ -15,10 +15,10 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::budget::{Budget, Reclaim, Reservation, Role};
-use crate::fs::PAGE;
+use crate::fs::{AlignedBuf, PAGE};
 
-/// Larger buffers are not kept when they come back, in pages.
-const KEEP_PAGES: usize = 16;
+/// Larger buffers are not kept when they come back, in bytes.
+const KEEP_BYTES: usize = 16 * PAGE;
 
 /// The share of the budget's limit that idle buffers may take.
 const KEEP_SHARE: u64 = 128;
@@ -26,21 +26,19 @@ const KEEP_SHARE: u64 = 128;
 /// How often a waiting request looks whether memory was freed by others than borrowers.
 const RECHECK: Duration = Duration::from_millis(5);
 
-#[repr(C, align(4096))]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Page([u8; PAGE]);
-
 struct Buffer {
-    pages: Box<[Page]>,
+    /// Whole pages, at least one.
+    bytes: AlignedBuf,
     reservation: Reservation,
     /// The buffer reserved at creation, which is never freed.
     permanent: bool,
 }
 
 impl Buffer {
-    fn new(reservation: Reservation, pages: usize) -> Self {
+    /// A buffer of as many bytes as are reserved.
+    fn new(reservation: Reservation, len: usize) -> Self {
         Buffer {
-            pages: bytemuck::zeroed_slice_box(pages),
+            bytes: AlignedBuf::zeroed(len),
             reservation,
             permanent: false,
         }
@@ -62,13 +60,13 @@ struct State {
 }
 
 impl State {
-    fn take_idle(&mut self, pages: usize) -> Option<Buffer> {
+    fn take_idle(&mut self, len: usize) -> Option<Buffer> {
         let (at, _) = self
             .idle
             .iter()
             .enumerate()
-            .filter(|(_, buffer)| buffer.pages.len() >= pages)
-            .min_by_key(|(_, buffer)| buffer.pages.len())?;
+            .filter(|(_, buffer)| buffer.bytes.len() >= len)
+            .min_by_key(|(_, buffer)| buffer.bytes.len())?;
         let buffer = self.idle.swap_remove(at);
         if !buffer.permanent {
             self.idle_bytes -= buffer.reservation.bytes();
@@ -97,8 +95,8 @@ impl IoPool {
     /// A pool that always has one buffer of at least `guaranteed` bytes, registered as a reclaimer
     /// of its idle buffers.
     pub(crate) fn new(budget: Arc<Budget>, guaranteed: usize) -> Arc<Self> {
-        let pages = pages_for(guaranteed);
-        let mut buffer = Buffer::new(budget.reserve(Role::IoBuffers, bytes_of(pages)), pages);
+        let len = whole_pages(guaranteed);
+        let mut buffer = Buffer::new(budget.reserve(Role::IoBuffers, len as u64), len);
         buffer.permanent = true;
         Arc::new_cyclic(|this: &Weak<Self>| {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
@@ -115,19 +113,19 @@ impl IoPool {
 
     /// Lends a buffer of `len` bytes rounded up to pages (at least one), with any contents.
     pub(crate) fn acquire(self: &Arc<Self>, len: usize) -> IoBuf {
-        let pages = pages_for(len);
-        let buffer = self.acquire_pages(pages);
+        let len = whole_pages(len);
+        let buffer = self.acquire_exact(len);
         IoBuf {
             pool: Arc::clone(self),
             buffer: Some(buffer),
-            pages,
+            len,
         }
     }
 
-    fn acquire_pages(&self, pages: usize) -> Buffer {
+    fn acquire_exact(&self, len: usize) -> Buffer {
         let mut state = self.state.lock();
         if state.tickets == state.served
-            && let Some(buffer) = state.take_idle(pages)
+            && let Some(buffer) = state.take_idle(len)
         {
             return buffer;
         }
@@ -137,7 +135,7 @@ impl IoPool {
             self.returned.wait(&mut state);
         }
         loop {
-            if let Some(buffer) = state.take_idle(pages) {
+            if let Some(buffer) = state.take_idle(len) {
                 state.served += 1;
                 self.returned.notify_all();
                 return buffer;
@@ -148,7 +146,7 @@ impl IoPool {
             // The pool is itself a reclaimer, so the budget is asked without its lock. Nobody else
             // passes this point meanwhile: it is this ticket's turn.
             drop(state);
-            let bytes = bytes_of(pages);
+            let bytes = len as u64;
             let reserved = self
                 .budget
                 .try_reserve(Role::IoBuffers, bytes)
@@ -159,7 +157,7 @@ impl IoPool {
                 state.served += 1;
                 self.returned.notify_all();
                 drop(state);
-                return Buffer::new(reservation, pages);
+                return Buffer::new(reservation, len);
             }
             if state.returns == returns {
                 self.returned.wait_for(&mut state, RECHECK);
@@ -171,7 +169,7 @@ impl IoPool {
         let mut state = self.state.lock();
         let bytes = buffer.reservation.bytes();
         let room = self.budget.limit() / KEEP_SHARE;
-        let keep = buffer.pages.len() <= KEEP_PAGES && state.idle_bytes + bytes <= room;
+        let keep = buffer.bytes.len() <= KEEP_BYTES && state.idle_bytes + bytes <= room;
         if buffer.permanent {
             state.idle.push(buffer);
         } else if keep {
@@ -216,13 +214,13 @@ pub(crate) struct IoBuf {
     pool: Arc<IoPool>,
     /// Present until drop.
     buffer: Option<Buffer>,
-    pages: usize,
+    len: usize,
 }
 
 impl std::fmt::Debug for Buffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Buffer")
-            .field("pages", &self.pages.len())
+            .field("len", &self.bytes.len())
             .finish_non_exhaustive()
     }
 }
@@ -231,21 +229,19 @@ impl Deref for IoBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let pages = self
-            .buffer
-            .as_ref()
-            .and_then(|buffer| buffer.pages.get(..self.pages));
-        bytemuck::cast_slice(pages.unwrap_or_default())
+        let buffer = self.buffer.as_ref();
+        buffer
+            .and_then(|buffer| buffer.bytes.get(..self.len))
+            .unwrap_or_default()
     }
 }
 
 impl DerefMut for IoBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let pages = self
-            .buffer
-            .as_mut()
-            .and_then(|buffer| buffer.pages.get_mut(..self.pages));
-        bytemuck::cast_slice_mut(pages.unwrap_or_default())
+        let buffer = self.buffer.as_mut();
+        buffer
+            .and_then(|buffer| buffer.bytes.get_mut(..self.len))
+            .unwrap_or_default()
     }
 }
 
@@ -257,12 +253,9 @@ impl Drop for IoBuf {
     }
 }
 
-fn pages_for(len: usize) -> usize {
-    len.div_ceil(PAGE).max(1)
-}
-
-fn bytes_of(pages: usize) -> u64 {
-    (pages * PAGE) as u64
+/// `len` rounded up to pages, at least one.
+fn whole_pages(len: usize) -> usize {
+    len.max(1).next_multiple_of(PAGE)
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ impl BlockCache {
     }
 
     /// Whether a block is resident; does not count as a use.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn contains(&self, key: &BlockKey) -> bool {
         let hash = key.hash64();
         self.shard(hash).lock().contains(hash, key)

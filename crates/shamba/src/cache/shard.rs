@@ -68,6 +68,7 @@ impl Shard {
     }
 
     /// Whether a block is resident, without counting as a use.
+    #[cfg(test)]
     pub(super) fn contains(&self, hash: u64, key: &BlockKey) -> bool {
         self.find(hash, key).is_some()
     }

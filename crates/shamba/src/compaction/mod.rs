@@ -1,6 +1,6 @@
 //! Compaction: what to merge, and the merging.
 //!
-//! Pure pickers look at a version and choose ([`pick`], [`manual`], and one file per policy): they
+//! Pure pickers look at a version and choose ([`pick`], [`manual()`], and one file per policy): they
 //! take no lock and do no I/O. The job merges and writes ([`MergeIter`], [`Retain`], [`job`]).
 //! Claiming a task's files and installing the result is the `db` module's work.
 
@@ -25,4 +25,4 @@ pub(crate) use merge::MergeIter;
 pub use picker::{Granularity, MergePolicy};
 pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskKind, pick};
 pub(crate) use retain::{Retain, Verdict};
-pub(crate) use run_iter::RunIter;
+pub(crate) use run_iter::{Files, RunIter};

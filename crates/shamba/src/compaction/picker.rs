@@ -170,11 +170,6 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Whether nothing is rewritten.
-    pub(crate) fn is_move(&self) -> bool {
-        self.kind == TaskKind::TrivialMove
-    }
-
     /// All input files.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
         self.inputs.iter().flat_map(|input| &input.files)

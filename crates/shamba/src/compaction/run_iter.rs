@@ -2,30 +2,43 @@
 //!
 //! Holds at most one table open at a time. Single-threaded.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::base::iter::InternalIterator;
 use crate::base::key::Tag;
 use crate::error::Result;
 use crate::table::{ScanOptions, TableCache, TableIter};
-use crate::version::FileMeta;
+use crate::version::{FileMeta, Run};
+
+/// Disjoint files, ascending: a whole run, which is shared, or some of one.
+pub(crate) enum Files {
+    Run(Arc<Run>),
+    Some(Vec<Arc<FileMeta>>),
+}
+
+impl Deref for Files {
+    type Target = [Arc<FileMeta>];
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Files::Run(run) => run.files(),
+            Files::Some(files) => files,
+        }
+    }
+}
 
 /// A cursor over a run's files.
 pub(crate) struct RunIter {
     tables: Arc<TableCache>,
-    files: Vec<Arc<FileMeta>>,
+    files: Files,
     scan: ScanOptions,
     at: usize,
     current: Option<TableIter>,
 }
 
 impl RunIter {
-    /// `files` are disjoint and ascending.
-    pub(crate) fn new(
-        tables: Arc<TableCache>,
-        files: Vec<Arc<FileMeta>>,
-        scan: ScanOptions,
-    ) -> Self {
+    pub(crate) fn new(tables: Arc<TableCache>, files: Files, scan: ScanOptions) -> Self {
         RunIter {
             tables,
             files,

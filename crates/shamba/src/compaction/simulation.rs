@@ -403,6 +403,7 @@ proptest! {
         prop_assert!(sim.version.runs().count() <= 1);
         prop_assert!(sim.version.files().all(|file| file.tombstones == 0));
         let live = sim.truth.values().filter(|entry| !entry.dead).count();
-        prop_assert_eq!(sim.version.entries(), live as u64);
+        let entries: u64 = sim.version.levels().iter().map(|level| level.entries()).sum();
+        prop_assert_eq!(entries, live as u64);
     }
 }

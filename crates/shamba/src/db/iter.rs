@@ -14,7 +14,7 @@ use super::keyspace::{KeyspaceInner, ReadState};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::budget::{Reservation, Role};
-use crate::compaction::{MergeIter, RunIter};
+use crate::compaction::{Files, MergeIter, RunIter};
 use crate::error::Result;
 use crate::fs::Purpose;
 use crate::memtable::MemtableIter;
@@ -109,7 +109,7 @@ impl IterOptions {
 /// A source an iterator merges.
 enum Source {
     Memtable(MemtableIter),
-    Run(RunIter),
+    Run(Box<RunIter>),
 }
 
 macro_rules! each {
@@ -206,8 +206,8 @@ impl std::fmt::Debug for Iter {
     }
 }
 
-/// About what one source's cursor takes, in bytes.
-const SOURCE_BYTES: u64 = 256;
+/// What one source takes, in bytes: the larger kind, a run.
+const SOURCE_BYTES: u64 = (size_of::<Source>() + size_of::<RunIter>()) as u64;
 
 impl Iter {
     pub(crate) fn new(
@@ -530,12 +530,9 @@ fn sources(db: &DbShared, state: &ReadState, fill_cache: bool) -> (MergeIter<Sou
         .collect();
     for level in state.version.levels() {
         for run in level.runs() {
-            let files = run.files().to_vec();
-            sources.push(Source::Run(RunIter::new(
-                db.inner.tables.clone(),
-                files,
-                scan.clone(),
-            )));
+            let files = Files::Run(run.clone());
+            let run = RunIter::new(db.inner.tables.clone(), files, scan.clone());
+            sources.push(Source::Run(Box::new(run)));
         }
     }
     let count = sources.len();

@@ -14,8 +14,8 @@ use super::write::Writer;
 use super::{DbInner, Tree};
 use crate::compaction::job::{NewTable, table_path, write_tables};
 use crate::compaction::{
-    Manual, ManualRange, MergeIter, PickerOptions, Retain, RunIter, TargetRun, Task, TaskKind,
-    manual, pick,
+    Files, Manual, ManualRange, MergeIter, PickerOptions, Retain, RunIter, TargetRun, Task,
+    TaskKind, manual, pick,
 };
 use crate::error::{Error, Result};
 use crate::fs::Purpose;
@@ -33,17 +33,11 @@ const MAX_FAILURES: u64 = 5;
 pub(crate) fn start(db: &Arc<DbInner>) -> Result<Vec<JoinHandle<()>>> {
     (0..db.options.background_threads)
         .map(|i| {
-            let db = db.clone();
+            let worker = db.clone();
             std::thread::Builder::new()
                 .name(format!("shamba-{i}"))
-                .spawn(move || work(&db))
-                .map_err(|e| {
-                    Error::io(
-                        "start a thread for",
-                        &*std::path::Path::new("/proc/self"),
-                        e,
-                    )
-                })
+                .spawn(move || work(&worker))
+                .map_err(|e| Error::io("start a thread for", &db.dir, e))
         })
         .collect()
 }
@@ -208,7 +202,7 @@ impl DbInner {
     fn merge_files(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let entries = task.files().map(|file| file.entries).sum();
-        let bytes_read = task.files().map(|file| file.size).sum();
+        let bytes_read = task.input_bytes();
         let scan = ScanOptions {
             purpose: Purpose::Background,
             fill_cache: false,
@@ -218,7 +212,13 @@ impl DbInner {
         let children = task
             .inputs
             .iter()
-            .map(|input| RunIter::new(self.tables.clone(), input.files.clone(), scan.clone()))
+            .map(|input| {
+                RunIter::new(
+                    self.tables.clone(),
+                    Files::Some(input.files.clone()),
+                    scan.clone(),
+                )
+            })
             .collect();
         let mut merged = MergeIter::new(children);
         let output = self.output(

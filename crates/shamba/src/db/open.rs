@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::batch::{DEFAULT_KEYSPACE, Ops};
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::snapshot::SnapshotList;
-use super::write::{Writer, log_buffer, next_database_id};
+use super::write::{Writer, next_database_id};
 use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
 use crate::base::key::Tag;
 use crate::budget::Role;
@@ -138,7 +138,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         keyspaces: tree.keyspaces.clone(),
         position: 0,
         synced: 0,
-        _memory: budget.reserve(Role::Wal, log_buffer(budget.limit()) as u64),
+        memory: budget.reserve(Role::Wal, 0),
     };
     let inner = Arc::new(DbInner {
         id: next_database_id(),
@@ -319,9 +319,8 @@ impl DbInner {
     }
 
     fn replay(&self, payload: &[u8], first_seq: u64, log: u64, position: u64) -> Result<()> {
-        let mut seq = first_seq;
         let keyspaces = self.writer.lock().keyspaces.clone();
-        for op in Ops(payload) {
+        for (seq, op) in (first_seq..).zip(Ops(payload)) {
             let malformed = || {
                 Error::corruption(
                     super::write::log_path(&self.dir, log),
@@ -349,7 +348,6 @@ impl DbInner {
             }
             // A flush in the middle of a record keeps what readers could see apart by number.
             self.visible.fetch_max(seq, Ordering::AcqRel);
-            seq += 1;
         }
         Ok(())
     }

@@ -135,7 +135,7 @@ impl DbInner {
                 Some(found_in_table(value))
             }
             TableGet::Found { .. } => Some(Found::Tombstone),
-            TableGet::Absent { .. } => None,
+            TableGet::Absent => None,
         })
     }
 

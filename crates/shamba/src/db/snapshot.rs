@@ -10,7 +10,7 @@ use super::value::Value;
 use super::{DbInner, DbShared};
 use crate::base::key::SeqNo;
 use crate::db::iter::{Iter, IterOptions};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The sequence numbers held, with how many hold each.
 #[derive(Debug, Default)]
@@ -73,14 +73,6 @@ impl Snapshot {
 
     fn inner(&self) -> &DbInner {
         &self.db.inner
-    }
-
-    pub(crate) fn seq_for(&self, db: &DbInner) -> Result<SeqNo> {
-        if db.id == self.inner().id {
-            Ok(self.seq)
-        } else {
-            Err(Error::WrongDatabase { what: "snapshot" })
-        }
     }
 
     /// The value of a key of the default keyspace then.

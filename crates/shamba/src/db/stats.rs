@@ -117,17 +117,16 @@ fn keyspace_statistics(keyspace: &KeyspaceInner) -> KeyspaceStatistics {
         .iter()
         .enumerate()
         .map(|(number, level)| {
-            let files = || level.runs().iter().flat_map(|run| run.files());
             let sum = |of: fn(&crate::version::FileMeta) -> u64| {
-                files().map(|file| of(file)).sum::<u64>()
+                level.files().map(|file| of(file)).sum::<u64>()
             };
-            let entries = sum(|file| file.entries);
+            let entries = level.entries();
             let filter_bytes = sum(|file| file.filter_bytes);
             LevelStatistics {
                 level: number,
                 runs: level.runs().len(),
-                files: files().count(),
-                bytes: sum(|file| file.size),
+                files: level.files().count(),
+                bytes: level.size(),
                 entries,
                 tombstones: sum(|file| file.tombstones),
                 filter_bytes,

@@ -46,8 +46,8 @@ pub(crate) struct Writer {
     pub(crate) position: u64,
     /// Up to where the logs are durable.
     pub(crate) synced: u64,
-    /// Memory of the log's buffer.
-    pub(crate) _memory: Reservation,
+    /// The memory of `log`.
+    pub(crate) memory: Reservation,
 }
 
 /// A log that takes no more records, until no memtable needs it.
@@ -57,8 +57,8 @@ pub(crate) struct ClosedLog {
     pub(crate) len: u64,
     /// No record in it has a larger sequence number.
     pub(crate) max_seq: SeqNo,
-    /// Held while the log is not known to be durable.
-    pub(crate) unsynced: Option<LogWriter>,
+    /// Held, with its memory, while the log is not known to be durable.
+    pub(crate) unsynced: Option<(LogWriter, Reservation)>,
 }
 
 /// A batch waiting for a leader.
@@ -243,14 +243,13 @@ impl DbInner {
         group: &[(&WriteBatch, Durability)],
         first: SeqNo,
     ) -> Result<u64> {
-        let mut seq = first;
         let mut bytes = 0;
         let mut target: Option<Target> = None;
-        for op in group
+        let ops = group
             .iter()
             .flat_map(|(batch, _)| Ops(batch.rep()))
-            .flatten()
-        {
+            .flatten();
+        for (seq, op) in (first..).zip(ops) {
             let size = op.key.len() + op.value.len();
             let tag = Tag::new(seq, op.kind);
             if target
@@ -260,25 +259,25 @@ impl DbInner {
                 target = writer.keyspaces.get(&op.keyspace).map(Target::of);
             }
             // A keyspace that was dropped after the batch was checked: nobody can read it.
-            if let Some(current) = &mut target {
-                if self.memtables_over_quota(size)
-                    || !current.memtable.insert(op.key, tag, op.value)
-                {
-                    // A batch half applied can only be completed by recovery: stop writes.
-                    let keyspace = current.keyspace.clone();
-                    self.make_room(writer, &keyspace, size)
-                        .inspect_err(|error| self.poison(error))?;
-                    let fresh = Target::of(&keyspace);
-                    if !fresh.memtable.insert(op.key, tag, op.value) {
-                        log::error!(
-                            "{}: an entry of {size} bytes does not fit an empty memtable",
-                            self.dir.display()
-                        );
-                    }
-                    target = Some(fresh);
+            if let Some(current) = &target
+                && (self.memtables_over_quota(size)
+                    || !current.memtable.insert(op.key, tag, op.value))
+            {
+                // A batch half applied can only be completed by recovery: stop writes.
+                let keyspace = current.keyspace.clone();
+                self.make_room(writer, &keyspace, size)
+                    .inspect_err(|error| self.poison(error))?;
+                let fresh = Target::of(&keyspace);
+                if !fresh.memtable.insert(op.key, tag, op.value) {
+                    let error = Error::ValueTooLarge {
+                        len: op.value.len(),
+                        max: self.max_value(),
+                    };
+                    self.poison(&error);
+                    return Err(error);
                 }
+                target = Some(fresh);
             }
-            seq += 1;
             bytes += size as u64;
         }
         Ok(bytes)
@@ -298,6 +297,7 @@ impl DbInner {
             };
             let log = LogWriter::create(&*self.options.fs, &path, start)
                 .inspect_err(|error| self.poison(error))?;
+            writer.memory.resize(log.memory() as u64);
             writer.log = Some(log);
         }
         let Some(log) = writer.log.as_mut() else {
@@ -314,7 +314,7 @@ impl DbInner {
     /// Syncs the closed logs that are not durable yet, oldest first.
     pub(crate) fn sync_closed_logs(&self) -> Result<()> {
         for log in self.closed_logs.lock().iter_mut() {
-            if let Some(unsynced) = log.unsynced.as_mut() {
+            if let Some((unsynced, _)) = log.unsynced.as_mut() {
                 unsynced.sync().inspect_err(|error| self.poison(error))?;
                 self.metrics.add(Counter::wal_syncs, 1);
                 log.unsynced = None;
@@ -329,7 +329,7 @@ impl DbInner {
             log.predecessors_synced();
             log.sync().inspect_err(|error| self.poison(error))?;
             self.metrics.add(Counter::wal_syncs, 1);
-            writer.synced = log.position();
+            writer.synced = log.synced();
         } else {
             writer.synced = writer.position;
         }
@@ -460,12 +460,14 @@ impl DbInner {
         };
         log.flush().inspect_err(|error| self.poison(error))?;
         writer.position = log.position();
+        let none = self.options.memory.budget().reserve(Role::Wal, 0);
+        let memory = std::mem::replace(&mut writer.memory, none);
         self.closed_logs.lock().push(ClosedLog {
             number: log.number(),
             path: log_path(&self.dir, log.number()),
             len: log.len(),
             max_seq: writer.last_seq,
-            unsynced: Some(log),
+            unsynced: Some((log, memory)),
         });
         Ok(())
     }

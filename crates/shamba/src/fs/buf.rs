@@ -34,7 +34,8 @@ impl AlignedBuf {
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         AlignedBuf {
-            pages: vec![ZERO_PAGE; len.div_ceil(PAGE)],
+            // Zero pages come from the system without being touched.
+            pages: bytemuck::zeroed_vec(len.div_ceil(PAGE)),
             len,
         }
     }

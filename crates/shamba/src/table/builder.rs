@@ -127,11 +127,6 @@ impl TableBuilder {
         }
     }
 
-    /// Entries added.
-    pub(crate) fn entries(&self) -> u64 {
-        self.properties.entries
-    }
-
     /// About how many bytes of blocks there are so far, without the fixed end of a file: otherwise
     /// a small target would make a file of each entry.
     pub(crate) fn estimated_len(&self) -> u64 {
@@ -139,11 +134,6 @@ impl TableBuilder {
             self.partition.digests.len() as u64 * u64::from(self.options.filter.millibits()) / 1000;
         let pending = self.block.len() as u64 + filter_bits / 8;
         u64::from(self.writer.pages()) * PAGE as u64 + pending
-    }
-
-    /// The user key of the last entry added.
-    pub(crate) fn last_key(&self) -> &[u8] {
-        &self.last_key
     }
 
     /// Adds an entry. Entries must come in the order of the tree, each once.

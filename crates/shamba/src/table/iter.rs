@@ -100,11 +100,6 @@ impl Table {
 }
 
 impl TableIter {
-    /// The blocks fetched so far, indexes and data together.
-    pub(crate) fn reads(&self) -> Reads {
-        self.reads
-    }
-
     /// Forgets the entry and the block.
     fn reset(&mut self) {
         self.cursor.clear();

@@ -115,27 +115,6 @@ pub(crate) struct FilterStats {
 }
 
 impl LookupStats {
-    /// Adds what other lookups did.
-    pub(crate) fn add(&mut self, other: &LookupStats) {
-        self.data.add(&other.data);
-        self.index.add(&other.index);
-        for (sum, reads) in self.filter.iter_mut().zip(&other.filter) {
-            sum.add(reads);
-        }
-        let counts = [
-            (&mut self.negatives, &other.negatives),
-            (&mut self.false_positives, &other.false_positives),
-        ];
-        for (sums, counts) in counts {
-            for (sum, count) in sums.iter_mut().zip(counts) {
-                *sum += count;
-            }
-        }
-        self.hashes += other.hashes;
-        self.tables += other.tables;
-        self.corrupt_filters += other.corrupt_filters;
-    }
-
     /// The filter modules together. A lookup counts as one false positive however many modules let
     /// it pass.
     pub(crate) fn all_filters(&self) -> FilterStats {
@@ -154,6 +133,7 @@ impl LookupStats {
     }
 
     /// Everything read, of all kinds.
+    #[cfg(test)]
     pub(crate) fn total(&self) -> Reads {
         let mut total = self.data;
         total.add(&self.index);
@@ -200,9 +180,5 @@ pub(crate) enum TableGet {
         value: TableValue,
     },
     /// No entry of the key at the snapshot.
-    Absent {
-        /// Whether a filter said so. If not, and the table has filters, they answered wrongly
-        /// (or the key's entries are all newer than the snapshot).
-        filtered: bool,
-    },
+    Absent,
 }

@@ -2,8 +2,8 @@
 //! "Table files").
 //!
 //! A [`TableBuilder`] writes one (`add* finish`), streaming: it holds at most one partition's
-//! digests and index. A [`Table`] reads one: `get` for lookups, [`Table::iter`] for walks,
-//! [`Table::verify`] for checks. Every data, index and filter byte comes through the block cache;
+//! digests and index. A [`Table`](reader::Table) reads one: `get` for lookups, `iter` for walks,
+//! `verify` for checks. Every data, index and filter byte comes through the block cache;
 //! only the top-level index is resident with an open table. A [`TableCache`] opens tables on
 //! demand and closes those not used lately. Tables are `Sync` and immutable; builders and
 //! iterators have one owner.
@@ -24,13 +24,9 @@ mod writer;
 
 pub(crate) use builder::{TableBuildOptions, TableBuilder, TableSummary};
 pub use format::Compression;
-pub(crate) use format::FORMAT_VERSION;
 pub(crate) use iter::{ScanOptions, TableIter};
-pub(crate) use lookup::{Lookup, LookupStats, Reads, TableGet, TableValue};
-pub(crate) use properties::Properties;
-pub(crate) use reader::Table;
+pub(crate) use lookup::{Lookup, LookupStats, TableGet, TableValue};
 pub(crate) use table_cache::{TableCache, TableSlot, table_name};
-pub(crate) use verify::VerifyReport;
 
 #[cfg(test)]
 mod tests;

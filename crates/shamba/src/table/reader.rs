@@ -90,7 +90,8 @@ impl Table {
     }
 
     /// What the open table is charged, in bytes.
-    pub(crate) fn charge(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn charge(&self) -> u64 {
         self._held.bytes()
     }
 
@@ -136,21 +137,6 @@ impl Table {
         Ok(properties)
     }
 
-    /// The filter's modules.
-    pub(crate) fn filter_plan(&self) -> &FilterPlan {
-        &self.plan
-    }
-
-    /// The file.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The file's name in the cache.
-    pub(crate) fn cache_id(&self) -> u64 {
-        self.cache_id
-    }
-
     /// About how many bytes of the file lie before `key`: exact to a partition.
     pub(crate) fn offset_of(&self, key: &[u8]) -> u64 {
         let page = match self.top.get(self.top.find(key)) {
@@ -172,7 +158,7 @@ impl Table {
         lookup.enter_table();
         let partition = self.top.find(lookup.key());
         if partition >= self.top.len() {
-            return Ok(TableGet::Absent { filtered: false });
+            return Ok(TableGet::Absent);
         }
         let mut passed = 0u32;
         stats.modules = stats.modules.max(self.plan.modules.len());
@@ -183,13 +169,13 @@ impl Table {
                     if let Some(count) = stats.negatives.get_mut(module) {
                         *count += 1;
                     }
-                    return Ok(TableGet::Absent { filtered: true });
+                    return Ok(TableGet::Absent);
                 }
                 None => {}
             }
         }
         let found = self.search(partition, lookup, stats)?;
-        if matches!(found, TableGet::Absent { .. }) {
+        if matches!(found, TableGet::Absent) {
             for (module, count) in stats
                 .false_positives
                 .iter_mut()
@@ -277,7 +263,7 @@ impl Table {
                 }
                 Search::Continues if !place.last => number = Some(place.number + 1),
                 Search::Absent | Search::Continues => {
-                    return Ok(TableGet::Absent { filtered: false });
+                    return Ok(TableGet::Absent);
                 }
             }
         }

@@ -6,7 +6,7 @@
 //! are closed here: their memory is given back when the last user lets go. Thread-safe.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -86,11 +86,6 @@ impl TableCache {
             stripes: Default::default(),
             open: Mutex::default(),
         }
-    }
-
-    /// The folder.
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
     }
 
     /// Where a table file lies.

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::format::FORMAT_VERSION;
+use super::lookup::Reads;
+use super::reader::Table;
 use super::*;
 use crate::Error;
 use crate::base::iter::InternalIterator;
@@ -49,8 +52,8 @@ impl Env {
         for (key, tag, value) in entries {
             builder.add(key, *tag, value).unwrap();
         }
-        assert_eq!(builder.entries(), entries.len() as u64);
         let summary = builder.finish().unwrap();
+        assert_eq!(summary.properties.entries, entries.len() as u64);
         assert_eq!(self.budget.used_by(Role::Compaction), 0);
         summary
     }
@@ -112,7 +115,7 @@ fn get(table: &Table, key: &[u8], snapshot: u64) -> crate::Result<Option<(Tag, V
     Ok(
         match table.get(&lookup, u8::MAX, &mut LookupStats::default())? {
             TableGet::Found { tag, value } => Some((tag, value.to_vec())),
-            TableGet::Absent { .. } => None,
+            TableGet::Absent => None,
         },
     )
 }
@@ -249,7 +252,7 @@ fn check_table(
                 (TableGet::Found { tag, value }, Some(e)) => {
                     prop_assert_eq!((tag, &*value), (e.1, e.2.as_slice()));
                 }
-                (TableGet::Absent { .. }, None) => {}
+                (TableGet::Absent, None) => {}
                 (got, want) => prop_assert!(false, "got {:?}, want {:?}", got, want),
             }
         }
@@ -382,7 +385,7 @@ fn filters_answer_before_storage_is_read_and_only_up_to_the_limit() {
         let key = absent(i);
         let lookup = Lookup::new(&key, MAX_SEQNO, true);
         let got = table.get(&lookup, 1, &mut stats).unwrap();
-        assert!(matches!(got, TableGet::Absent { .. }));
+        assert!(matches!(got, TableGet::Absent));
     }
     assert_eq!(
         stats.filter[1],
@@ -658,7 +661,7 @@ fn flip_all(options: TableBuildOptions, entries: &[Entry], step: usize) {
             "byte {at} is damaged and verify says nothing"
         );
         noticed += 1;
-        env.cache.remove_file(table.cache_id());
+        env.cache.remove_file(table.cache_id);
     }
     assert!(opened > 0 && noticed == opened && ignored > 0);
 }
@@ -799,14 +802,14 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
     for round in 0..3 {
         for (number, slot) in slots.iter().enumerate() {
             let table = cache.get(number as u64, slot).unwrap();
-            let id = table.cache_id();
+            let id = table.cache_id;
             assert!(
                 get(&table, format!("k{number}").as_bytes(), 1)
                     .unwrap()
                     .is_some()
             );
             assert!(cache.open_count() <= 5, "round {round}");
-            assert_eq!(cache.get(number as u64, slot).unwrap().cache_id(), id);
+            assert_eq!(cache.get(number as u64, slot).unwrap().cache_id, id);
         }
     }
     let data = env.cache.stats().kind(BlockKind::Data);

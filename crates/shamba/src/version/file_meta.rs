@@ -44,13 +44,6 @@ pub(crate) struct FileInfo {
     pub(crate) index_bytes: u64,
 }
 
-impl FileInfo {
-    /// Whether the file's key range meets `[lo, hi]`, both inclusive.
-    pub(crate) fn overlaps(&self, lo: &[u8], hi: &[u8]) -> bool {
-        *self.smallest <= *hi && *self.largest >= *lo
-    }
-}
-
 /// A file of the tree. Dereferences to its [`FileInfo`].
 #[derive(Debug)]
 pub(crate) struct FileMeta {
@@ -78,11 +71,6 @@ impl FileMeta {
             busy: AtomicBool::new(false),
             doom: OnceLock::new(),
         }
-    }
-
-    /// What the manifest records of it.
-    pub(crate) fn info(&self) -> &FileInfo {
-        &self.info
     }
 
     /// Whether a compaction has it as an input.
@@ -141,11 +129,6 @@ impl Obsolete {
     pub(crate) fn take(&self) -> Vec<(u64, u64)> {
         std::mem::take(&mut *self.files.lock())
     }
-
-    /// Whether there is nothing to delete.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.files.lock().is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -165,10 +148,10 @@ mod tests {
         let holder = Arc::clone(&dead);
         dead.mark_obsolete(&list);
         drop((live, dead));
-        assert!(list.is_empty());
+        assert_eq!(list.take(), []);
         drop(holder);
         assert_eq!(list.take(), [(2, 0)]);
-        assert!(list.is_empty());
+        assert_eq!(list.take(), []);
     }
 
     #[test]

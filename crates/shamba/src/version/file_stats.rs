@@ -62,6 +62,7 @@ impl FileStats {
     }
 
     /// The epoch of the last lookup.
+    #[cfg(test)]
     pub(crate) fn last_access(&self) -> u32 {
         self.last_access.load(Relaxed)
     }
@@ -73,11 +74,13 @@ impl FileStats {
     }
 
     /// Sets how many modules a lookup probes without asking.
+    #[cfg(test)]
     pub(crate) fn set_module_limit(&self, limit: u8) {
         self.module_limit.store(limit, Relaxed);
     }
 
     /// Halves both counters `shift` times. A lookup counted meanwhile may be lost.
+    #[cfg(test)]
     pub(crate) fn decay(&self, shift: u32) {
         for counter in [&self.probes, &self.positives] {
             let aged = counter.load(Relaxed).checked_shr(shift).unwrap_or(0);

@@ -238,11 +238,6 @@ impl Manifest {
         Some(Arc::clone(&found.version))
     }
 
-    /// The whole state as one edit.
-    pub(crate) fn snapshot_edit(&self) -> VersionEdit {
-        self.state.snapshot()
-    }
-
     /// The name of the log in use; every other manifest in the folder is an orphan.
     pub(crate) fn file_name(&self) -> &str {
         &self.name

@@ -114,7 +114,7 @@ fn dropped_files_become_obsolete_once_unused() {
     }
     let reader = db.manifest.version(7).unwrap();
     db.log(&step(3)).unwrap();
-    assert!(db.obsolete.is_empty());
+    assert_eq!(db.obsolete.take(), []);
     drop(reader);
     assert_eq!(db.obsolete.take(), [(1001, 0)]);
     let mut moved = KeyspaceEdit::new(7);
@@ -122,7 +122,7 @@ fn dropped_files_become_obsolete_once_unused() {
     moved.remove(1, kept.number);
     moved.add(2, 9, kept);
     db.log(&VersionEdit::of_keyspace(moved)).unwrap();
-    assert!(db.obsolete.is_empty(), "a moved file stays");
+    assert_eq!(db.obsolete.take(), [], "a moved file stays");
     db.log(&VersionEdit::drop_keyspace(7)).unwrap();
     assert_eq!(db.obsolete.take().len(), 2);
 }
@@ -236,7 +236,7 @@ fn a_failed_edit_stops_all_further_ones() {
     assert!(matches!(db.log(&step(1)), Err(Error::Io { .. })));
     assert!(matches!(db.log(&step(1)), Err(Error::Io { .. })));
     assert_eq!(last_step(db.manifest.state()), Some(0));
-    assert!(db.obsolete.is_empty());
+    assert_eq!(db.obsolete.take(), []);
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn checkpoints_have_a_manifest_of_their_own() {
     }
     let copy = Path::new("/copy");
     mem.create_dir_all(copy).unwrap();
-    Manifest::write_new(&mem, copy, &db.manifest.snapshot_edit()).unwrap();
+    Manifest::write_new(&mem, copy, &db.manifest.state().snapshot()).unwrap();
     let (state, _) = Manifest::read(&mem, copy).unwrap();
     assert_eq!(last_step(&state), Some(3));
 }

@@ -47,16 +47,6 @@ impl Version {
         self.levels.is_empty()
     }
 
-    /// Bytes of all files.
-    pub(crate) fn size(&self) -> u64 {
-        self.levels.iter().map(Level::size).sum()
-    }
-
-    /// Entries of all files.
-    pub(crate) fn entries(&self) -> u64 {
-        self.levels.iter().map(Level::entries).sum()
-    }
-
     /// The version after an edit. An error leaves everything as it was. Removals and moves take
     /// effect before additions, so one edit may put new files where it removes old ones.
     pub(crate) fn apply(&self, edit: &KeyspaceEdit) -> Result<Version, Inconsistent> {

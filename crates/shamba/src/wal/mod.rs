@@ -54,9 +54,8 @@ mod reader;
 mod recovery;
 mod writer;
 
-pub(crate) use reader::{Damage, LogEnd, LogInfo, Record, read_log};
 pub use recovery::RecoveryMode;
-pub(crate) use recovery::{RecoveryOutcome, recover_logs};
+pub(crate) use recovery::recover_logs;
 pub(crate) use writer::{LogStart, LogWriter};
 
 #[cfg(test)]

@@ -71,11 +71,6 @@ pub(crate) struct LogEnd {
 }
 
 impl LogEnd {
-    /// Whether the file ends with a record.
-    pub(crate) fn clean(&self) -> bool {
-        self.damage.is_none()
-    }
-
     /// The most anything valid in the log says was durable.
     pub(crate) fn claims(&self) -> u64 {
         self.max_synced.max(self.later_synced.unwrap_or(0))
@@ -85,6 +80,7 @@ impl LogEnd {
 /// Reads one log: hands its records to `apply`, in order, up to the first damage (in
 /// [`RecoveryMode::SkipDamaged`] also those after it), and tells where it ends. In
 /// [`RecoveryMode::AbsoluteConsistency`] damage is an error.
+#[cfg(test)]
 pub(crate) fn read_log(
     fs: &dyn Fs,
     path: &Path,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::format::{LOG_HEADER, LogHeader, RECORD_HEADER, VERSION};
-use super::recovery::decide;
+use super::reader::{Damage, LogEnd, LogInfo, read_log};
+use super::recovery::{RecoveryOutcome, decide};
 use super::*;
 use crate::base::checksum::checksum;
 use crate::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
@@ -480,7 +481,7 @@ fn a_log_read_alone_says_how_it_ends() {
     .unwrap();
     assert_eq!(seen.len(), records.len());
     assert_eq!(seen[0].0, 500 + LOG_HEADER as u64);
-    assert!(log.clean());
+    assert_eq!(log.damage, None);
     assert_eq!(
         log.info,
         Some(LogInfo {

@@ -56,6 +56,8 @@ pub struct Run {
     threads: usize,
     db: Option<Db>,
     budget: u64,
+    /// The budget is never below this, so that values written stay within an eighth of it.
+    least_budget: u64,
     memory: MemoryBudget,
     now: u64,
     keyspaces: BTreeMap<String, Pair>,
@@ -68,17 +70,20 @@ pub struct Run {
     /// as one, and a whole scan as one.
     pub ops: u64,
     over_budget: Option<String>,
+    step: &'static str,
 }
 
 impl Run {
     pub fn start(mut rng: Rng, storage: Storage, threads: usize) -> Run {
         let key_space = *rng.pick(&[20, 200, 1000, 5000]);
+        let least_budget = *rng.pick(&BUDGETS);
         let mut run = Run {
             rng,
             storage,
             threads,
             db: None,
             budget: 0,
+            least_budget,
             memory: MemoryBudget::bytes(1 << 20),
             now: 0,
             keyspaces: BTreeMap::new(),
@@ -89,6 +94,7 @@ impl Run {
             trace: std::env::var_os("SHAMBA_TRACE").is_some(),
             ops: 0,
             over_budget: None,
+            step: "open",
         };
         run.open(&mut BTreeMap::new());
         run
@@ -101,7 +107,7 @@ impl Run {
                 options = options.keyspace_options(name, random_keyspace_options(&mut self.rng));
             }
         }
-        self.budget = *self.rng.pick(&BUDGETS);
+        self.budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
         self.memory = MemoryBudget::bytes(self.budget);
         options.memory(self.memory.clone()).background_threads(self.threads)
     }
@@ -145,7 +151,7 @@ impl Run {
     }
 
     fn value(&mut self) -> Vec<u8> {
-        let most = self.budget / 8;
+        let most = self.least_budget / 8;
         let len = match self.rng.below(200) {
             0 => self.rng.below(most.min(2 << 20) + 1),
             1..6 => self.rng.below(20_000.min(most) + 1),
@@ -173,30 +179,31 @@ impl Run {
     }
 
     pub fn step(&mut self) {
+        let (name, step): (&'static str, fn(&mut Self)) = match self.rng.below(1000) {
+            0..300 => ("put", Self::put),
+            300..380 => ("delete", Self::delete),
+            380..450 => ("batch", Self::batch),
+            450..600 => ("get", Self::get),
+            600..630 => ("multi_get", Self::multi_get),
+            630..650 => ("take a snapshot", Self::take_snapshot),
+            650..665 => ("drop a snapshot", Self::drop_snapshot),
+            665..720 => ("get at a snapshot", Self::get_at_snapshot),
+            720..745 => ("open an iterator", Self::open_iter),
+            745..755 => ("drop an iterator", Self::drop_iter),
+            755..960 => ("move an iterator", Self::move_iter),
+            960..972 => ("flush", Self::flush),
+            972..976 => ("compact", Self::compact),
+            976..979 => ("scan", Self::scan),
+            979..983 => ("change keyspaces", Self::change_keyspaces),
+            983..991 => ("sizes", Self::sizes),
+            991..994 => ("verify", Self::verify),
+            994..997 => ("sync", Self::sync),
+            997 => ("checkpoint", Self::checkpoint),
+            _ => ("reopen", Self::reopen),
+        };
+        self.step = name;
         let before = self.ops;
-        match self.rng.below(1000) {
-            0..300 => self.put(),
-            300..380 => self.delete(),
-            380..450 => self.batch(),
-            450..600 => self.get(),
-            600..630 => self.multi_get(),
-            630..650 => self.take_snapshot(),
-            650..665 => self.drop_snapshot(),
-            665..720 => self.get_at_snapshot(),
-            720..745 => self.open_iter(),
-            745..755 => self.drop_iter(),
-            755..960 => self.move_iter(),
-            960..972 => self.flush(),
-            972..976 => self.compact(),
-            976..979 => self.scan(),
-            979..983 => self.change_keyspaces(),
-            983..991 => self.sizes(),
-            991..994 => self.verify(),
-            994..997 => self.sync(),
-            997 => self.checkpoint(),
-            _ => self.reopen(),
-        }
-        // Rare kinds are expensive; they count as the one operation they are.
+        step(self);
         self.ops = self.ops.max(before + 1);
         self.check_memory();
     }
@@ -205,7 +212,7 @@ impl Run {
         let usage = self.memory.usage().budget;
         if self.over_budget.is_none() && (usage.overdraft > 0 || usage.used > usage.limit) {
             let held = (self.iters.len(), self.snapshots.len());
-            self.over_budget = Some(format!("at operation {}, {held:?} iterators and snapshots held: {usage:?}", self.ops));
+            self.over_budget = Some(format!("at operation {} ({}), {held:?} iterators and snapshots held: {usage:?}", self.ops, self.step));
         }
     }
 

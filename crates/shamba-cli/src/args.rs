@@ -1,0 +1,171 @@
+//! The command line: commands, the options they share, and how their values are read.
+
+use std::str::FromStr;
+
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand};
+use shamba::MemoryBudget;
+
+use crate::{bench, demo, export, import, point, scan, stats, upkeep};
+
+const EXAMPLES: &str = "\
+Examples:
+  shamba demo                                  see what the engine does, in a few minutes
+  shamba import db packages.tsv                a line is a key, a tab, a value
+  zcat log.jsonl.gz | shamba import db - --format jsonl --key id
+  shamba get db bash
+  shamba scan db --prefix lib --limit 10
+  shamba stats db
+  shamba export db --output copy.tsv
+
+Exit codes:
+  0  done
+  1  the key is not there (get)
+  2  the command line makes no sense
+  3  the database or the system reported an error
+  4  damage was found in the database's files
+  5  the input data is malformed
+  6  a limit that was to be kept was not (demo)
+
+SIZE is a number of bytes with an optional unit: 65536, 64KiB, 32MiB, 1GiB (1 GB is 1000000000).";
+
+/// An embedded key-value engine that lives within one memory budget.
+#[derive(Debug, Parser)]
+#[command(name = "shamba", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Memory the engine may use: a SIZE, or a share of the container's or machine's as `25%`
+    /// [default: 25%; demo: 32MiB]
+    #[arg(long, global = true, value_name = "SIZE")]
+    pub memory: Option<Memory>,
+    /// The keyspace to work on [default: the default keyspace]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub keyspace: Option<String>,
+    /// No progress bars, notes or warnings
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+impl Global {
+    /// The memory budget: what was asked for, or a quarter of the container or machine.
+    pub fn budget(&self) -> MemoryBudget {
+        self.budget_or(Memory::Share(0.25))
+    }
+
+    /// The memory budget: what was asked for, or `default`.
+    pub fn budget_or(&self, default: Memory) -> MemoryBudget {
+        match self.memory.unwrap_or(default) {
+            Memory::Bytes(bytes) => MemoryBudget::bytes(bytes),
+            Memory::Share(share) => MemoryBudget::share_of_container(share),
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
+    Get(point::GetArgs),
+    Put(point::PutArgs),
+    Delete(point::DeleteArgs),
+    Scan(scan::ScanArgs),
+    Stats(stats::StatsArgs),
+    Verify(upkeep::VerifyArgs),
+    Compact(upkeep::CompactArgs),
+    Checkpoint(upkeep::CheckpointArgs),
+    Bench(bench::BenchArgs),
+    Demo(demo::DemoArgs),
+}
+
+/// An amount of memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Memory {
+    Bytes(u64),
+    /// Of what the container or machine has, above 0 and at most 1.
+    Share(f64),
+}
+
+impl FromStr for Memory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(percent) = text.strip_suffix('%') else {
+            return size(text).map(Memory::Bytes);
+        };
+        match percent.trim().parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Memory::Share(percent / 100.0)),
+            _ => Err("a share is above 0% and at most 100%".to_owned()),
+        }
+    }
+}
+
+/// Reads a SIZE.
+pub fn size(text: &str) -> Result<u64, String> {
+    ByteSize::from_str(text)
+        .map(|size| size.as_u64())
+        .map_err(|_| format!("`{text}` is not a size; write for example 65536, 64KiB or 1GiB"))
+}
+
+/// Reads a positive number, with `_` between digits if you like, or `k`, `M`, `G` for thousands,
+/// millions, thousands of millions.
+pub fn count(text: &str) -> Result<u64, String> {
+    let plain = text.replace('_', "");
+    let (digits, unit) = match plain.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1_000),
+        None => match plain.strip_suffix(['m', 'M']) {
+            Some(digits) => (digits, 1_000_000),
+            None => match plain.strip_suffix(['g', 'G']) {
+                Some(digits) => (digits, 1_000_000_000),
+                None => (plain.as_str(), 1),
+            },
+        },
+    };
+    match digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit))
+    {
+        Some(0) | None => Err(format!(
+            "`{text}` is not a positive number; write for example 5000, 60_000 or 5M"
+        )),
+        Some(number) => Ok(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_and_shares() {
+        assert_eq!("32MiB".parse(), Ok(Memory::Bytes(32 << 20)));
+        assert_eq!("1 GB".parse(), Ok(Memory::Bytes(1_000_000_000)));
+        assert_eq!("25%".parse(), Ok(Memory::Share(0.25)));
+        for nonsense in ["", "%", "0%", "101%", "-1", "much", "12 parsecs"] {
+            assert!(nonsense.parse::<Memory>().is_err(), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!(count("60_000"), Ok(60_000));
+        assert_eq!(count("5M"), Ok(5_000_000));
+        for nonsense in ["", "0", "-1", "k", "1.5", "99999999999G"] {
+            assert!(count(nonsense).is_err(), "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The import and export formats. What one command exports, the other imports unchanged.
+//!
+//! | format | an entry | what is escaped |
+//! |---|---|---|
+//! | `tsv` | a line: key, tab, value | `\\ \n \r`, and `\t` in the key; further tabs belong to the value |
+//! | `csv` | a record of two fields, RFC 4180 | by quotes |
+//! | `jsonl` | a line: `{"key":"…","value":"…"}` | as JSON; what is not UTF-8 is given in `key_base64` and `value_base64` |
+//!
+//! Readers take their input in order and stop at nothing but its end: after a malformed entry the
+//! next call goes on behind it. They hold one entry in memory.
+
+mod csv;
+mod jsonl;
+mod lines;
+mod tsv;
+
+use std::io::{self, BufRead};
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use crate::failure::Failure;
+
+/// A format of import and export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Lines of key, tab, value
+    Tsv,
+    /// Records as of RFC 4180
+    Csv,
+    /// A JSON object a line
+    Jsonl,
+}
+
+impl Format {
+    /// What was asked for, or what the name of the file says.
+    pub fn choose(asked: Option<Format>, file: &Path) -> Result<Format, Failure> {
+        let extension = || Some(file.extension()?.to_str()?.to_ascii_lowercase());
+        asked
+            .or_else(|| match extension()?.as_str() {
+                "tsv" | "tab" => Some(Format::Tsv),
+                "csv" => Some(Format::Csv),
+                "jsonl" | "ndjson" => Some(Format::Jsonl),
+                _ => None,
+            })
+            .ok_or_else(|| {
+                Failure::usage(
+                    format!(
+                        "the name `{}` does not say which format it is",
+                        file.display()
+                    ),
+                    "add --format tsv, csv or jsonl",
+                )
+            })
+    }
+}
+
+/// One entry of the input.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The line it starts in, from 1.
+    pub line: u64,
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// Why an entry could not be read.
+#[derive(Debug)]
+pub enum Problem {
+    /// It is malformed; the next one can be read.
+    Malformed { line: u64, what: String },
+    /// Reading failed.
+    Io(io::Error),
+    /// The columns asked for are not there at all.
+    Columns(String),
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Problem::Io(error)
+    }
+}
+
+/// A reader of one format.
+pub trait Reader {
+    /// Reads the next entry into `entry`; false at the end.
+    fn next(&mut self, entry: &mut Entry) -> Result<bool, Problem>;
+}
+
+/// A column or field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Column {
+    /// By its number, from 0.
+    Number(usize),
+    /// By its name in the header.
+    Name(String),
+}
+
+/// Which parts of the input become keys and values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The key's column or field.
+    pub key: Option<String>,
+    /// Those of the value; empty for all the rest.
+    pub value: Vec<String>,
+    /// Whether the first line names the columns.
+    pub header: bool,
+    /// Whether a backslash in TSV is only a backslash.
+    pub no_escapes: bool,
+}
+
+impl Selection {
+    /// Whether the default columns are taken.
+    fn is_default(&self) -> bool {
+        self.key.is_none() && self.value.is_empty()
+    }
+
+    /// The columns as of their names: a number counts from 1, anything else is a name.
+    fn columns(&self) -> Result<(Column, Vec<Column>), Problem> {
+        let column = |text: &String| match text.parse::<usize>() {
+            Ok(0) => Err(Problem::Columns("columns are numbered from 1".to_owned())),
+            Ok(number) => Ok(Column::Number(number - 1)),
+            Err(_) => Ok(Column::Name(text.clone())),
+        };
+        let key = self.key.as_ref().map_or(Ok(Column::Number(0)), column)?;
+        Ok((
+            key,
+            self.value.iter().map(column).collect::<Result<_, _>>()?,
+        ))
+    }
+
+    /// Whether a header line is needed.
+    fn named(&self) -> bool {
+        let mut all = self.key.iter().chain(&self.value);
+        self.header || all.any(|text| text.parse::<usize>().is_err())
+    }
+}
+
+/// Columns by number, once the header is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Chosen {
+    key: usize,
+    /// Empty for all but the key.
+    value: Vec<usize>,
+}
+
+impl Chosen {
+    fn find(selection: &Selection, header: Option<&[Vec<u8>]>) -> Result<Chosen, Problem> {
+        let (key, value) = selection.columns()?;
+        let number = |column: &Column| match column {
+            Column::Number(number) => Ok(*number),
+            Column::Name(name) => header
+                .and_then(|header| header.iter().position(|field| field == name.as_bytes()))
+                .ok_or_else(|| Problem::Columns(format!("the header names no column `{name}`"))),
+        };
+        Ok(Chosen {
+            key: number(&key)?,
+            value: value.iter().map(number).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The value's columns among `fields`, or what is wrong.
+    fn check(&self, fields: usize) -> Result<Vec<usize>, String> {
+        let most = self
+            .value
+            .iter()
+            .chain([&self.key])
+            .max()
+            .copied()
+            .unwrap_or(0);
+        if most >= fields {
+            return Err(format!(
+                "column {} is missing: there are {fields}",
+                most + 1
+            ));
+        }
+        if !self.value.is_empty() {
+            return Ok(self.value.clone());
+        }
+        let rest: Vec<usize> = (0..fields).filter(|&column| column != self.key).collect();
+        if rest.is_empty() {
+            Err("there is a key but no value".to_owned())
+        } else {
+            Ok(rest)
+        }
+    }
+}
+
+/// A reader of `input`.
+pub fn reader<'a>(
+    format: Format,
+    selection: &Selection,
+    input: impl BufRead + 'a,
+) -> Result<Box<dyn Reader + 'a>, Problem> {
+    Ok(match format {
+        Format::Tsv => Box::new(tsv::Tsv::new(input, selection)?),
+        Format::Csv => Box::new(csv::Csv::new(input, selection)?),
+        Format::Jsonl => Box::new(jsonl::Jsonl::new(input, selection)),
+    })
+}
+
+/// How entries are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Only the values, each as a line (JSON objects imported whole).
+    pub values_only: bool,
+    /// Values are CSV records themselves: their fields stand beside the key.
+    pub columns: bool,
+    /// Backslashes in TSV are only backslashes.
+    pub no_escapes: bool,
+}
+
+/// Appends an entry as text, its line end included. The error says why it cannot be written so.
+pub fn write(
+    format: Format,
+    style: Style,
+    key: &[u8],
+    value: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    if style.values_only {
+        if value.contains(&b'\n') {
+            return Err(
+                "the value has several lines, so that a value a line would not give it back"
+                    .to_owned(),
+            );
+        }
+        out.extend_from_slice(value);
+        out.push(b'\n');
+        return Ok(());
+    }
+    match format {
+        Format::Tsv => tsv::write(style.no_escapes, key, value, out),
+        Format::Csv => {
+            csv::write(style.columns, key, value, out);
+            Ok(())
+        }
+        Format::Jsonl => jsonl::write(key, value, out),
+    }
+}
+
+/// Appends a key alone, as a line of JSON.
+pub fn write_json_key(key: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    out.push(b'{');
+    jsonl::write_field("key", key, out)?;
+    out.extend_from_slice(b"}\n");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All entries, or the problems of those that are malformed.
+    pub(super) fn read_all(
+        format: Format,
+        selection: &Selection,
+        text: &[u8],
+    ) -> Vec<Result<Entry, (u64, String)>> {
+        let mut reader = reader(format, selection, text).expect("columns");
+        let mut all = Vec::new();
+        loop {
+            let mut entry = Entry::default();
+            match reader.next(&mut entry) {
+                Ok(true) => all.push(Ok(entry)),
+                Ok(false) => return all,
+                Err(Problem::Malformed { line, what }) => all.push(Err((line, what))),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(entries: Vec<(Vec<u8>, Vec<u8>)>) {
+            for format in [Format::Tsv, Format::Csv, Format::Jsonl] {
+                let mut text = Vec::new();
+                for (key, value) in &entries {
+                    write(format, Style::default(), key, value, &mut text).unwrap();
+                }
+                let back: Vec<_> = read_all(format, &Selection::default(), &text)
+                    .into_iter()
+                    .map(|entry| entry.map(|entry| (entry.key, entry.value)))
+                    .collect::<Result<_, _>>()
+                    .unwrap();
+                prop_assert_eq!(&back, &entries, "{:?}", format);
+            }
+        }
+
+        #[test]
+        fn arbitrary_input_never_panics(text: Vec<u8>) {
+            for format in [Format::Tsv, Format::Csv, Format::Jsonl] {
+                let lines = text.iter().filter(|&&byte| byte == b'\n').count() + 1;
+                prop_assert!(read_all(format, &Selection::default(), &text).len() <= lines);
+            }
+        }
+    }
+
+    #[test]
+    fn formats_by_name() {
+        let choose = |name: &str| Format::choose(None, Path::new(name)).ok();
+        assert_eq!(choose("a.b.TSV"), Some(Format::Tsv));
+        assert_eq!(choose("x.ndjson"), Some(Format::Jsonl));
+        assert_eq!(choose("-"), None);
+        assert_eq!(choose("x.gz"), None);
+        assert_eq!(
+            Format::choose(Some(Format::Csv), Path::new("a.tsv")).ok(),
+            Some(Format::Csv)
+        );
+    }
+}

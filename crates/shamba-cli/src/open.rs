@@ -1,0 +1,249 @@
+//! Opening databases, and the engine options commands share.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use shamba::{
+    Compression, Db, Durability, FilterFamily, FilterOptions, Granularity, Keyspace,
+    KeyspaceOptions, MemoryBudget, MergePolicy, Options,
+};
+
+use crate::args::{Global, size};
+use crate::failure::Failure;
+
+/// Options of the engine. They hold for this run only: files say themselves how to be read.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Engine options")]
+pub struct EngineArgs {
+    /// How sorted runs are merged [default: leveling]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub merge_policy: Option<Merge>,
+    /// Size ratio between levels, 2 to 1000 [default: 10]
+    #[arg(long, value_name = "T")]
+    pub size_ratio: Option<u32>,
+    /// Size of the write buffer [default: 64MiB; less where the memory budget asks for it]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub write_buffer: Option<u64>,
+    /// Where compaction starts a new file [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub target_file: Option<u64>,
+    /// Filter bits per key, 0 (no filter) to 64 [default: 10]
+    #[arg(long, value_name = "BITS")]
+    pub bits_per_key: Option<f64>,
+    /// Filter family [default: bloom]
+    #[arg(long, value_enum, value_name = "FAMILY")]
+    pub filter: Option<Filter>,
+    /// Whether filters and indexes are cut into pages by key range [default: true]
+    #[arg(long, value_name = "BOOL")]
+    pub partitioned: Option<bool>,
+    /// Compression by level, the last for all deeper ones: none, lz4, zstd or zstd:LEVEL [default: none]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub compression: Vec<LevelCompression>,
+    /// What a write survives once acknowledged: nothing, a crash of the process, or of the machine
+    /// [default: buffered]
+    #[arg(long, value_enum, value_name = "DURABILITY")]
+    pub durability: Option<Durable>,
+    /// Threads for flushes and compactions, 0 to 64 [default: 2]
+    #[arg(long, value_name = "N")]
+    pub background_threads: Option<usize>,
+    /// Whether a lookup hashes its key once, or for each table [default: true]
+    #[arg(long, value_name = "BOOL")]
+    pub hash_sharing: Option<bool>,
+}
+
+/// How runs are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Merge {
+    /// One run a level, merged a file at a time
+    Leveling,
+    /// One run a level, merged as a whole
+    WholeLevel,
+    /// Several runs a level
+    Tiering,
+    /// Several runs a level, one in the last
+    LazyLeveling,
+}
+
+/// Filter families.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Filter {
+    /// Standard Bloom
+    Bloom,
+    /// Bloom blocked by cache line
+    BlockedBloom,
+}
+
+/// Durability of writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Durable {
+    /// Not logged
+    None,
+    /// Handed to the operating system
+    Buffered,
+    /// On storage
+    Synced,
+}
+
+/// Compression of one level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LevelCompression(pub Compression);
+
+impl FromStr for LevelCompression {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let compression = match text {
+            "none" => Compression::None,
+            "lz4" => Compression::Lz4,
+            "zstd" => Compression::Zstd(3),
+            _ => match text
+                .strip_prefix("zstd:")
+                .and_then(|level| level.parse().ok())
+            {
+                Some(level) => Compression::Zstd(level),
+                None => return Err("write none, lz4, zstd or zstd:LEVEL".to_owned()),
+            },
+        };
+        Ok(LevelCompression(compression))
+    }
+}
+
+impl EngineArgs {
+    /// The keyspace options, `base` where nothing was asked for.
+    pub fn keyspace(&self, base: KeyspaceOptions) -> KeyspaceOptions {
+        KeyspaceOptions {
+            merge_policy: self
+                .merge_policy
+                .map_or(base.merge_policy, |policy| match policy {
+                    Merge::Leveling => MergePolicy::Leveling {
+                        granularity: Granularity::File,
+                    },
+                    Merge::WholeLevel => MergePolicy::Leveling {
+                        granularity: Granularity::Level,
+                    },
+                    Merge::Tiering => MergePolicy::Tiering,
+                    Merge::LazyLeveling => MergePolicy::LazyLeveling,
+                }),
+            size_ratio: self.size_ratio.unwrap_or(base.size_ratio),
+            write_buffer: self.write_buffer.unwrap_or(base.write_buffer),
+            target_file: self.target_file.unwrap_or(base.target_file),
+            compression: match self.compression.as_slice() {
+                [] => base.compression,
+                levels => levels.iter().map(|level| level.0).collect(),
+            },
+            filter: FilterOptions {
+                family: self
+                    .filter
+                    .map_or(base.filter.family, |family| match family {
+                        Filter::Bloom => FilterFamily::Bloom,
+                        Filter::BlockedBloom => FilterFamily::BlockedBloom,
+                    }),
+                bits_per_key: self.bits_per_key.unwrap_or(base.filter.bits_per_key),
+                partitioned: self.partitioned.unwrap_or(base.filter.partitioned),
+            },
+            ..base
+        }
+    }
+
+    /// The database options over `memory`, with `base` for what was not asked for in keyspaces.
+    pub fn options(&self, memory: MemoryBudget, base: KeyspaceOptions) -> Options {
+        let mut options = Options::new().memory(memory).keyspace(self.keyspace(base));
+        if let Some(durability) = self.durability {
+            options = options.durability(match durability {
+                Durable::None => Durability::None,
+                Durable::Buffered => Durability::Buffered,
+                Durable::Synced => Durability::Synced,
+            });
+        }
+        if let Some(threads) = self.background_threads {
+            options = options.background_threads(threads);
+        }
+        if let Some(yes) = self.hash_sharing {
+            options = options.hash_sharing(yes);
+        }
+        options
+    }
+}
+
+/// What a command does to the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Only looks: nothing is created, no compaction starts.
+    Read,
+    /// Changes what is there.
+    Write,
+    /// Creates database and keyspace where missing.
+    Create,
+}
+
+/// An open database and the keyspace the command works on.
+pub struct Opened {
+    pub db: Db,
+    pub keyspace: Keyspace,
+}
+
+/// Opens the database in `dir`.
+pub fn open(
+    global: &Global,
+    dir: &Path,
+    access: Access,
+    engine: &EngineArgs,
+) -> Result<Opened, Failure> {
+    let mut options = engine
+        .options(global.budget(), KeyspaceOptions::default())
+        .create_if_missing(access == Access::Create);
+    if access == Access::Read {
+        options = options.background_threads(0);
+    }
+    let db = options.open(dir)?;
+    let keyspace = match &global.keyspace {
+        None => db.default_keyspace(),
+        Some(name) => match db.keyspace(name) {
+            Err(shamba::Error::KeyspaceNotFound { .. }) if access == Access::Create => {
+                db.create_keyspace(name, engine.keyspace(KeyspaceOptions::default()))?
+            }
+            found => found?,
+        },
+    };
+    Ok(Opened { db, keyspace })
+}
+
+impl Opened {
+    /// Closes the database, so that what goes wrong then is told.
+    pub fn close(self) -> Result<(), Failure> {
+        Ok(self.db.close()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_asked_for_stays() {
+        let base = KeyspaceOptions {
+            size_ratio: 4,
+            write_buffer: 1 << 20,
+            ..KeyspaceOptions::default()
+        };
+        let none = EngineArgs::default().keyspace(base.clone());
+        assert_eq!(none, base);
+        let asked = EngineArgs {
+            size_ratio: Some(7),
+            bits_per_key: Some(5.0),
+            ..EngineArgs::default()
+        }
+        .keyspace(base);
+        assert_eq!((asked.size_ratio, asked.write_buffer), (7, 1 << 20));
+        assert_eq!(asked.filter.bits_per_key, 5.0);
+    }
+
+    #[test]
+    fn compressions() {
+        let parse = |text: &str| text.parse::<LevelCompression>().map(|level| level.0);
+        assert_eq!(parse("lz4"), Ok(Compression::Lz4));
+        assert_eq!(parse("zstd:9"), Ok(Compression::Zstd(9)));
+        assert!(parse("zstd:").is_err() && parse("gzip").is_err());
+    }
+}

@@ -1,0 +1,114 @@
+//! `shamba get`, `put` and `delete`: one key.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::import::read_stdin;
+use crate::open::{Access, EngineArgs, open};
+use crate::text::{argument, preview};
+
+/// Print the value of a key, byte by byte as it is
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exits with 1 when the key is not there.\n\nExamples:\n  shamba get db bash\n  shamba get db --escaped 'a\\x00b' --output value.bin"
+)]
+pub struct GetArgs {
+    /// The database folder
+    dir: PathBuf,
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: OsString,
+    /// Write the value to this file instead
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The key is written with escapes: \t \n \r \\ \xNN
+    #[arg(long)]
+    escaped: bool,
+}
+
+/// Set a key to a value
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  shamba put db greeting hello\n  shamba put db photo - < photo.jpg"
+)]
+pub struct PutArgs {
+    /// The database folder; created when missing
+    dir: PathBuf,
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: OsString,
+    /// The value, or - for standard input
+    #[arg(allow_hyphen_values = true)]
+    value: OsString,
+    /// Key and value are written with escapes: \t \n \r \\ \xNN
+    #[arg(long)]
+    escaped: bool,
+}
+
+/// Remove a key; one that is not there is no error
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  shamba delete db greeting")]
+pub struct DeleteArgs {
+    /// The database folder
+    dir: PathBuf,
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: OsString,
+    /// The key is written with escapes: \t \n \r \\ \xNN
+    #[arg(long)]
+    escaped: bool,
+}
+
+pub fn get(global: &Global, args: &GetArgs) -> Result<(), Failure> {
+    let key = argument(&args.key, args.escaped)?;
+    let opened = open(global, &args.dir, Access::Read, &EngineArgs::default())?;
+    let Some(value) = opened.keyspace.get(&key)? else {
+        return Err(Failure::Absent { key: preview(&key) });
+    };
+    match &args.output {
+        Some(path) => {
+            std::fs::write(path, &value).map_err(|source| Failure::io("write", path, source))?
+        }
+        None => {
+            let mut out = io::stdout().lock();
+            // A prompt should not stick to the value; a program gets exactly its bytes.
+            let end: &[u8] = if out.is_terminal() && !value.ends_with(b"\n") {
+                b"\n"
+            } else {
+                b""
+            };
+            out.write_all(&value)
+                .and_then(|()| out.write_all(end))
+                .and_then(|()| out.flush())
+                .map_err(Failure::output)?;
+        }
+    }
+    drop(value);
+    opened.close()
+}
+
+pub fn put(global: &Global, args: &PutArgs) -> Result<(), Failure> {
+    let key = argument(&args.key, args.escaped)?;
+    let value = match args.value.as_encoded_bytes() {
+        // The engine's limit is 64 MiB; a little more tells it that the value is too large.
+        b"-" => read_stdin((64 << 20) + 1)?,
+        _ => argument(&args.value, args.escaped)?,
+    };
+    let opened = open(global, &args.dir, Access::Create, &EngineArgs::default())?;
+    opened.keyspace.put(&key, &value)?;
+    opened.db.sync()?;
+    opened.close()
+}
+
+pub fn delete(global: &Global, args: &DeleteArgs) -> Result<(), Failure> {
+    let key = argument(&args.key, args.escaped)?;
+    let opened = open(global, &args.dir, Access::Write, &EngineArgs::default())?;
+    opened.keyspace.delete(&key)?;
+    opened.db.sync()?;
+    opened.close()
+}

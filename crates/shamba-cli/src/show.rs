@@ -1,0 +1,287 @@
+//! What a person sees: tables, amounts, bars, progress, warnings.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use shamba::MemoryUsage;
+
+use crate::failure::Failure;
+
+/// Bytes with a unit.
+pub fn bytes(amount: u64) -> String {
+    ByteSize::b(amount).display().iec().to_string()
+}
+
+/// A number with thousands separated.
+pub fn number(amount: u64) -> String {
+    let digits = amount.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A measured number with about three significant digits.
+pub fn measured(amount: f64) -> String {
+    let size = amount.abs();
+    if size >= 100.0 || size == 0.0 {
+        number(amount.round() as u64)
+    } else if size >= 10.0 {
+        format!("{amount:.1}")
+    } else if size >= 1.0 {
+        format!("{amount:.2}")
+    } else {
+        format!("{amount:.4}")
+    }
+}
+
+/// Time with a unit.
+pub fn seconds(time: f64) -> String {
+    if time >= 60.0 {
+        format!("{:.0} min {:02.0} s", (time / 60.0).floor(), time % 60.0)
+    } else if time >= 1.0 {
+        format!("{time:.1} s")
+    } else {
+        format!("{:.1} ms", time * 1000.0)
+    }
+}
+
+/// A bar of `width` characters, filled to `share` of 1.
+pub fn bar(share: f64, width: usize) -> String {
+    let filled = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
+    "█".repeat(filled) + &"·".repeat(width - filled)
+}
+
+/// A table: the first column to the left, the others to the right.
+pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::ASCII_MARKDOWN)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    for row in rows {
+        table.add_row(row.iter().enumerate().map(|(column, text)| {
+            Cell::new(text).set_alignment(if column == 0 {
+                CellAlignment::Left
+            } else {
+                CellAlignment::Right
+            })
+        }));
+    }
+    table.to_string()
+}
+
+/// Memory by role against the budget.
+pub fn memory(usage: &MemoryUsage) -> String {
+    let budget = &usage.budget;
+    let limit = budget.limit.max(1) as f64;
+    let row = |name: &str, amount: u64| {
+        let share = amount as f64 / limit;
+        vec![
+            name.to_owned(),
+            bytes(amount),
+            format!("{:.1} %", share * 100.0),
+            bar(share, 40),
+        ]
+    };
+    let mut rows: Vec<_> = budget
+        .by_role
+        .iter()
+        .map(|(role, amount)| row(role.name(), *amount))
+        .collect();
+    rows.push(row("all, now", budget.used));
+    rows.push(row("all, at most", budget.peak));
+    rows.push(row("budget", budget.limit));
+    let mut text = table(&["memory", "bytes", "of the budget", ""], &rows);
+    if budget.overdraft > 0 {
+        text += &format!(
+            "\nat one moment {} above the budget were needed",
+            bytes(budget.overdraft)
+        );
+    }
+    text
+}
+
+/// Writes to standard output; a reader that went away ends the command quietly.
+pub fn print(text: impl std::fmt::Display) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")
+        .and_then(|()| out.flush())
+        .map_err(Failure::output)
+}
+
+/// Writes a value as JSON to standard output.
+pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text =
+        serde_json::to_string_pretty(value).map_err(|e| Failure::output(io::Error::other(e)))?;
+    print(text)
+}
+
+/// A note to the person at the terminal.
+pub fn note(quiet: bool, text: impl std::fmt::Display) {
+    if !quiet {
+        eprintln!("{text}");
+    }
+}
+
+/// A bar on standard error; nothing when quiet or when that is no terminal.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// Counts to `total` things.
+    pub fn count(quiet: bool, name: &str, total: u64) -> Self {
+        Self::new(
+            quiet,
+            name,
+            Some(total),
+            "{msg:<24} {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta} left",
+        )
+    }
+
+    /// Counts to `total` bytes.
+    pub fn bytes(quiet: bool, name: &str, total: u64) -> Self {
+        Self::new(
+            quiet,
+            name,
+            Some(total),
+            "{msg:<24} {wide_bar} {binary_bytes} of {binary_total_bytes}, {eta} left",
+        )
+    }
+
+    /// Counts what has no known end.
+    pub fn endless(quiet: bool, name: &str) -> Self {
+        Self::new(quiet, name, None, "{spinner} {msg} {human_pos} {elapsed}")
+    }
+
+    /// Shows that something goes on.
+    pub fn spinner(quiet: bool, name: &str) -> Self {
+        let progress = Self::new(quiet, name, None, "{spinner} {msg} {elapsed}");
+        progress.0.enable_steady_tick(Duration::from_millis(120));
+        progress
+    }
+
+    fn new(quiet: bool, name: &str, total: Option<u64>, template: &str) -> Self {
+        let target = if quiet {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr_with_hz(8)
+        };
+        let style =
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::with_draw_target(total, target).with_style(style);
+        bar.set_message(name.to_owned());
+        Progress(bar)
+    }
+
+    /// Sets how far the work is.
+    pub fn set(&self, position: u64) {
+        self.0.set_position(position);
+    }
+
+    /// Moves on.
+    pub fn advance(&self, by: u64) {
+        self.0.inc(by);
+    }
+
+    /// Does `work`, meanwhile showing the counter it moves.
+    pub fn watch<T>(&self, counter: &AtomicU64, work: impl FnOnce() -> T) -> T {
+        struct Done<'a>(&'a AtomicBool);
+        impl Drop for Done<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            if !self.0.is_hidden() {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Acquire) {
+                        self.set(counter.load(Ordering::Relaxed));
+                        std::thread::sleep(Duration::from_millis(100));
+                    }
+                });
+            }
+            // Also when the work panics, or the thread above would keep the scope open.
+            let _done = Done(&done);
+            work()
+        })
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+struct Warnings;
+
+impl log::Log for Warnings {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Warn
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            let name = if record.level() == log::Level::Error {
+                "error"
+            } else {
+                "warning"
+            };
+            eprintln!("{name}: {}", record.args());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Shows the engine's warnings on standard error.
+pub fn start_logging(quiet: bool) {
+    static WARNINGS: Warnings = Warnings;
+    log::set_max_level(if quiet {
+        log::LevelFilter::Off
+    } else {
+        log::LevelFilter::Warn
+    });
+    // Only fails when set twice, which main does not do.
+    let _set = log::set_logger(&WARNINGS);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts() {
+        assert_eq!(number(1), "1");
+        assert_eq!(number(16_777_216), "16,777,216");
+        assert_eq!(bytes(32 << 20), "32.0 MiB");
+        assert_eq!(seconds(0.0021), "2.1 ms");
+        assert_eq!(seconds(75.0), "1 min 15 s");
+        assert_eq!(measured(1234.5), "1,235");
+        assert_eq!(measured(0.03512), "0.0351");
+    }
+
+    #[test]
+    fn bars_keep_their_width() {
+        for share in [-1.0, 0.0, 0.26, 1.0, 7.0] {
+            assert_eq!(bar(share, 20).chars().count(), 20);
+        }
+        assert_eq!(bar(0.5, 4), "██··");
+    }
+
+    #[test]
+    fn watching_returns_what_the_work_returns() {
+        let counter = AtomicU64::new(0);
+        let progress = Progress::count(true, "test", 1);
+        assert_eq!(progress.watch(&counter, || 7), 7);
+    }
+}

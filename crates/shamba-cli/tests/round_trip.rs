@@ -1,0 +1,254 @@
+//! What is imported comes back: every format, every byte, across restarts.
+
+mod common;
+
+use common::{Random, Work};
+use std::collections::BTreeMap;
+
+/// Entries with every awkward byte, in key order.
+fn awkward() -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut entries = BTreeMap::new();
+    for byte in 0..=u8::MAX {
+        entries.insert(vec![byte], vec![byte, b'x', byte]);
+        entries.insert(vec![b'k', byte, byte], Vec::new());
+    }
+    for text in [
+        "\\", "\\t", "a\tb", "a,b", "\"", "a\"\"b", "l1\r\nl2", "\r", "straße", " ", "{}", "null",
+    ] {
+        entries.insert(text.as_bytes().to_vec(), text.repeat(3).into_bytes());
+    }
+    entries
+}
+
+#[test]
+fn every_byte_comes_back_in_every_format() {
+    let work = Work::new();
+    let text = awkward_tsv();
+    work.file("in.tsv", &text);
+    work.ok(&["import", "first", "in.tsv"]);
+    assert_eq!(work.ok(&["export", "first"]), text, "tsv");
+    for format in ["tsv", "csv", "jsonl"] {
+        let (file, copy) = (format!("out.{format}"), format!("copy-{format}"));
+        work.ok(&["export", "first", "--output", &file]);
+        work.ok(&["import", &copy, &file]);
+        assert_eq!(work.ok(&["export", &copy]), text, "{format}");
+        // The format's own text comes back byte by byte too.
+        let exported = std::fs::read(work.path(&file)).unwrap();
+        assert_eq!(
+            work.ok(&["export", &copy, "--format", format]),
+            exported,
+            "{format}"
+        );
+        assert!(!work.path(&format!("{file}.partial")).exists());
+    }
+}
+
+/// The awkward entries as export writes them, written here by the rules of the manual.
+fn awkward_tsv() -> Vec<u8> {
+    let mut text = Vec::new();
+    for (key, value) in awkward() {
+        for (bytes, is_key) in [(key, true), (value, false)] {
+            for byte in bytes {
+                match byte {
+                    b'\\' => text.extend(b"\\\\"),
+                    b'\n' => text.extend(b"\\n"),
+                    b'\r' => text.extend(b"\\r"),
+                    b'\t' if is_key => text.extend(b"\\t"),
+                    other => text.push(other),
+                }
+            }
+            text.push(if is_key { b'\t' } else { b'\n' });
+        }
+    }
+    text
+}
+
+#[test]
+fn many_records_of_varied_sizes_come_back() {
+    const RECORDS: u64 = 61_000;
+    let seed = 20_240_607;
+    let mut random = Random(seed);
+    let mut entries = BTreeMap::new();
+    while (entries.len() as u64) < RECORDS {
+        let number = random.next();
+        let key = format!(
+            "{:x}/{}",
+            number >> 40,
+            "n".repeat(random.below(60) as usize)
+        );
+        // Most are short, a few are far larger than a page.
+        let length = match random.below(1000) {
+            0 => 20_000 + random.below(50_000),
+            1..=99 => random.below(4_000),
+            _ => random.below(300),
+        };
+        let value: String = (0..length)
+            .map(|_| char::from(b' ' + (random.next() % 95) as u8))
+            .collect();
+        entries.insert(key, value.replace('\\', "/"));
+    }
+    let text: String = entries
+        .iter()
+        .map(|(key, value)| format!("{key}\t{value}\n"))
+        .collect();
+    let work = Work::new();
+    work.file("in.tsv", &text);
+    let memory = ["--memory", "4MiB"];
+    let run = |arguments: &[&str]| work.ok(&[arguments, &memory].concat());
+
+    run(&["import", "db", "in.tsv"]);
+    assert!(
+        run(&["export", "db"]) == text.as_bytes(),
+        "seed {seed}: the export differs"
+    );
+    assert!(
+        String::from_utf8(run(&["verify", "db"]))
+            .unwrap()
+            .contains("no damage")
+    );
+    run(&["compact", "db"]);
+    assert!(
+        run(&["export", "db"]) == text.as_bytes(),
+        "seed {seed}: compaction changed the export"
+    );
+    let stats: serde_json::Value =
+        serde_json::from_slice(&run(&["stats", "db", "--json"])).unwrap();
+    let levels = stats["keyspaces"][0]["levels"].as_array().unwrap();
+    let stored: u64 = levels
+        .iter()
+        .map(|level| level["entries"].as_u64().unwrap())
+        .sum();
+    assert_eq!(stored, RECORDS);
+
+    run(&["checkpoint", "db", "copy"]);
+    for (key, value) in entries.iter().step_by(9_000) {
+        assert_eq!(run(&["get", "copy", key]), value.as_bytes(), "{key}");
+    }
+    let (middle, _) = entries.iter().nth(30_000).unwrap();
+    let from_middle: Vec<_> = entries
+        .range(middle.clone()..)
+        .take(3)
+        .map(|(key, _)| format!("{key}\n"))
+        .collect();
+    assert_eq!(
+        run(&[
+            "scan",
+            "db",
+            "--from",
+            middle,
+            "--limit",
+            "3",
+            "--keys-only"
+        ]),
+        from_middle.concat().as_bytes()
+    );
+    let to_middle: Vec<_> = entries
+        .range(..middle.clone())
+        .rev()
+        .take(2)
+        .map(|(key, _)| format!("{key}\n"))
+        .collect();
+    let reverse = run(&[
+        "scan",
+        "db",
+        "--to",
+        middle,
+        "--reverse",
+        "--limit",
+        "2",
+        "--keys-only",
+    ]);
+    assert_eq!(reverse, to_middle.concat().as_bytes());
+}
+
+#[test]
+fn columns_fields_and_whole_objects_come_back() {
+    let work = Work::new();
+    let table = "id,name,note\n1,\"a,b\",x\n2,c,\"q\"\"q\"\n";
+    work.file("t.csv", table);
+    work.ok(&["import", "csv", "t.csv", "--key", "id"]);
+    assert_eq!(work.ok(&["get", "csv", "1"]), b"\"a,b\",x");
+    let back = work.ok(&[
+        "export",
+        "csv",
+        "--format",
+        "csv",
+        "--columns",
+        "--header",
+        "id,name,note",
+    ]);
+    assert_eq!(String::from_utf8(back).unwrap(), table);
+
+    let objects = "{\"id\":1, \"tags\":[1,2]}\n{\"id\":2,\"x\":\"\\u00e9\"}\n";
+    work.file("o.jsonl", objects);
+    work.ok(&["import", "json", "o.jsonl", "--key", "id"]);
+    assert_eq!(
+        work.ok(&["export", "json", "--format", "jsonl", "--values-only"]),
+        objects.as_bytes()
+    );
+
+    let wide = "b\tc:\\temp\t1\nk\t\\q\t2\n";
+    work.file("wide.tsv", wide);
+    work.ok(&["import", "wide", "wide.tsv", "--no-escapes"]);
+    assert_eq!(
+        work.ok(&["export", "wide", "--no-escapes"]),
+        wide.as_bytes()
+    );
+}
+
+#[test]
+fn points_bounds_and_keyspaces() {
+    let work = Work::new();
+    work.ok(&["put", "db", "b", "2"]);
+    let stored = work.run_with(&["put", "db", "a", "-"], b"from\0stdin\n");
+    assert_eq!(stored.code, 0, "{}", stored.stderr);
+    work.ok(&["put", "db", "--escaped", "c\\x00", "x\\ty"]);
+    work.ok(&["put", "db", "b", "other", "--keyspace", "side"]);
+    assert_eq!(work.ok(&["get", "db", "a"]), b"from\0stdin\n");
+    assert_eq!(work.ok(&["get", "db", "b"]), b"2");
+    assert_eq!(work.ok(&["get", "db", "b", "--keyspace", "side"]), b"other");
+    work.ok(&["get", "db", "b", "--output", "value"]);
+    assert_eq!(std::fs::read(work.path("value")).unwrap(), b"2");
+    assert_eq!(
+        work.ok(&["scan", "db", "--from", "b"]),
+        b"b\t2\nc\0\tx\ty\n"
+    );
+    assert_eq!(
+        work.ok(&["scan", "db", "--prefix", "c", "--json"]),
+        b"{\"key\":\"c\\u0000\",\"value\":\"x\\ty\"}\n"
+    );
+    assert_eq!(
+        work.ok(&[
+            "scan",
+            "db",
+            "--reverse",
+            "--limit",
+            "1",
+            "--json",
+            "--keys-only"
+        ]),
+        b"{\"key\":\"c\\u0000\"}\n"
+    );
+    assert_eq!(
+        work.ok(&["scan", "db", "--keyspace", "side"]),
+        b"b\tother\n"
+    );
+    work.ok(&["delete", "db", "b"]);
+    work.fails(1, &["get", "db", "b"]);
+    assert_eq!(work.ok(&["get", "db", "b", "--keyspace", "side"]), b"other");
+    let stats = String::from_utf8(work.ok(&["stats", "db"])).unwrap();
+    assert!(
+        stats.contains("keyspace `side`") && stats.contains("budget"),
+        "{stats}"
+    );
+}
+
+#[test]
+fn later_lines_replace_earlier_ones_and_imports_add_up() {
+    let work = Work::new();
+    work.file("1.tsv", "a\t1\nb\t1\na\t2\n");
+    work.file("2.tsv", "b\t3\nc\t3");
+    work.ok(&["import", "db", "1.tsv", "--batch", "1"]);
+    work.ok(&["import", "db", "2.tsv"]);
+    assert_eq!(work.ok(&["export", "db"]), b"a\t2\nb\t3\nc\t3\n");
+}
