@@ -128,6 +128,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Db::write`](crate::Db::write).
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.inner.check_alive()?;
         self.db.inner.write_one(
             self.inner.id,
             key.as_ref(),
@@ -141,6 +142,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Db::write`](crate::Db::write).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.inner.check_alive()?;
         self.db
             .inner
             .write_one(self.inner.id, key.as_ref(), None, WriteOptions::default())

@@ -316,6 +316,7 @@ impl DbInner {
     }
 
     pub(crate) fn wait_idle(&self) -> Result<()> {
+        self.check_open()?;
         self.wait_until(|| {
             if self.compaction_error.load().is_some() {
                 return true;
@@ -346,6 +347,8 @@ impl DbInner {
         self.compactions_paused.fetch_add(1, Ordering::AcqRel);
         let result = self.compact_paused(keyspace, from, to);
         self.compactions_paused.fetch_sub(1, Ordering::AcqRel);
+        // The space of what was merged is free when the call returns.
+        self.remove_obsolete();
         self.signal.notify();
         result
     }

@@ -391,6 +391,10 @@ impl DbInner {
                 }
             }
             let before = self.frozen_count(writer);
+            if before == 0 {
+                // Flushed already; what it freed is looked at anew, for nothing else would wake us.
+                continue;
+            }
             self.wait_for_room(
                 || self.frozen_count(writer) < before || !self.memtables_over_quota(size),
                 false,

@@ -127,12 +127,13 @@ impl TableBuilder {
         }
     }
 
-    /// About how long the file would be if it were finished now, in bytes.
+    /// About how many bytes of blocks there are so far, without the fixed end of a file: otherwise
+    /// a small target would make a file of each entry.
     pub(crate) fn estimated_len(&self) -> u64 {
         let filter_bits =
             self.partition.digests.len() as u64 * u64::from(self.options.filter.millibits()) / 1000;
         let pending = self.block.len() as u64 + filter_bits / 8;
-        (u64::from(self.writer.pages()) + 2) * PAGE as u64 + pending
+        u64::from(self.writer.pages()) * PAGE as u64 + pending
     }
 
     /// Adds an entry. Entries must come in the order of the tree, each once.

@@ -1,0 +1,476 @@
+//! What callers and folders can get wrong: each a clear, typed error, and nothing lost by it.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::{Rng, contents, files_ending, small_keyspace, small_options};
+use shamba::fs::{Access, Fs, MemFs, OsFs};
+use shamba::{
+    Compression, Db, Error, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget, Options, WriteBatch,
+    WriteOptions,
+};
+
+const DIR: &str = "/db";
+
+fn options(fs: &MemFs) -> Options {
+    small_options(Arc::new(fs.clone()))
+}
+
+/// A database with tables and a log, closed or as a killed process leaves it.
+fn filled(closed: bool) -> MemFs {
+    let fs = MemFs::new();
+    let db = options(&fs).open(DIR).unwrap();
+    fill(&db);
+    if closed {
+        db.close().unwrap();
+        return fs;
+    }
+    fs.deep_clone()
+}
+
+fn fill(db: &Db) {
+    for i in 0..300u32 {
+        db.put(format!("key{i:04}"), vec![b'v'; 64]).unwrap();
+    }
+    db.flush().unwrap();
+    db.put(b"last", b"in the log").unwrap();
+}
+
+fn assert_whole(fs: &MemFs) {
+    let db = options(fs).open(DIR).unwrap();
+    assert_eq!(contents(&db.default_keyspace()).unwrap().len(), 301);
+    assert_eq!(db.get(b"last").unwrap().as_deref(), Some(&b"in the log"[..]));
+    db.verify().unwrap();
+}
+
+/// The error of an open that must fail; the message must name the path or the option.
+fn refused(options: Options, dir: impl AsRef<Path>) -> Error {
+    match options.open(dir) {
+        Ok(_) => panic!("the open succeeded"),
+        Err(error) => error,
+    }
+}
+
+fn change(fs: &MemFs, path: &Path, how: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs.read_file(path).unwrap();
+    how(&mut bytes);
+    fs.write_file(path, &bytes).unwrap();
+}
+
+fn find(fs: &MemFs, part: &str) -> PathBuf {
+    let found = fs.files().into_iter().find(|path| path.to_string_lossy().contains(part));
+    found.unwrap_or_else(|| panic!("no {part} in {:?}", fs.files()))
+}
+
+#[test]
+fn a_missing_folder_is_not_found_and_not_made() {
+    let fs = MemFs::new();
+    let error = refused(options(&fs).create_if_missing(false), "/nowhere");
+    assert!(matches!(&error, Error::NotFound { path } if path == Path::new("/nowhere")), "{error:?}");
+    assert!(error.to_string().contains("/nowhere"));
+    assert!(!fs.exists(Path::new("/nowhere")).unwrap());
+    options(&fs).open("/nowhere").unwrap();
+}
+
+#[test]
+fn an_empty_folder_becomes_a_database_only_when_asked() {
+    let fs = MemFs::new();
+    fs.create_dir_all(Path::new("/empty")).unwrap();
+    let error = refused(options(&fs).create_if_missing(false), "/empty");
+    assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
+    options(&fs).open("/empty").unwrap();
+}
+
+#[test]
+fn a_folder_of_something_else_is_left_alone() {
+    let fs = MemFs::new();
+    fs.create_dir_all(Path::new("/photos")).unwrap();
+    fs.write_file("/photos/holiday.jpg", b"...").unwrap();
+    for create in [false, true] {
+        let error = refused(options(&fs).create_if_missing(create), "/photos");
+        assert!(matches!(error, Error::NotADatabase { .. }), "{error:?}");
+    }
+    assert_eq!(fs.files(), [PathBuf::from("/photos/holiday.jpg")]);
+}
+
+#[test]
+fn a_file_in_place_of_the_folder_is_an_error() {
+    let fs = MemFs::new();
+    fs.write_file("/file", b"...").unwrap();
+    let error = refused(options(&fs), "/file");
+    assert!(matches!(error, Error::Io { .. } | Error::NotADatabase { .. }), "{error:?}");
+    assert_eq!(fs.read_file("/file").unwrap(), b"...");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, b"...").unwrap();
+    let error = refused(small_options(Arc::new(OsFs::new())), &file);
+    assert!(matches!(error, Error::Io { .. } | Error::NotADatabase { .. }), "{error:?}");
+}
+
+#[test]
+fn a_database_that_must_be_new_is_refused() {
+    let fs = filled(true);
+    let error = refused(options(&fs).error_if_exists(true), DIR);
+    assert!(matches!(error, Error::AlreadyExists { .. }), "{error:?}");
+    assert_whole(&fs);
+}
+
+#[test]
+fn a_database_in_use_is_locked_until_it_is_closed() {
+    let fs = MemFs::new();
+    let db = options(&fs).open(DIR).unwrap();
+    fill(&db);
+    let error = refused(options(&fs), DIR);
+    assert!(matches!(error, Error::Locked { .. }), "{error:?}");
+    db.put(b"still", b"here").unwrap();
+    db.delete(b"still").unwrap();
+    let clone = db.clone();
+    drop(db);
+    assert!(matches!(refused(options(&fs), DIR), Error::Locked { .. }));
+    drop(clone);
+    assert_whole(&fs);
+}
+
+#[test]
+fn a_database_in_use_is_locked_on_a_real_folder_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || small_options(Arc::new(OsFs::new())).open(folder.path());
+    let db = open().unwrap();
+    fill(&db);
+    assert!(matches!(open(), Err(Error::Locked { .. })));
+    db.close().unwrap();
+    assert_eq!(contents(&open().unwrap().default_keyspace()).unwrap().len(), 301);
+}
+
+#[test]
+fn a_newer_log_or_manifest_is_refused_and_no_data_touched() {
+    for part in ["MANIFEST-", ".wal"] {
+        let fs = filled(false);
+        let path = find(&fs, part);
+        let whole = fs.deep_clone();
+        change(&fs, &path, |bytes| {
+            bytes[8..12].copy_from_slice(&7u32.to_le_bytes());
+            let crc = crc32c::crc32c(&bytes[..40]);
+            bytes[40..44].copy_from_slice(&crc.to_le_bytes());
+        });
+        let error = refused(options(&fs), DIR);
+        assert!(
+            matches!(&error, Error::UnsupportedFormat { file, found: 7, supported: 1 } if *file == path),
+            "{part}: {error:?}"
+        );
+        let holds_data = |file: &PathBuf| file.extension().is_some_and(|ext| ext == "sst" || ext == "wal");
+        for file in whole.files().into_iter().filter(|file| *file != path && holds_data(file)) {
+            assert_eq!(whole.read_file(&file).unwrap(), fs.read_file(&file).unwrap(), "{}", file.display());
+        }
+        assert_whole(&whole);
+    }
+}
+
+#[test]
+fn a_newer_table_is_refused() {
+    let fs = filled(true);
+    let path = find(&fs, ".sst");
+    let original = fs.read_file(&path).unwrap();
+    change(&fs, &path, |bytes| {
+        // The footer page ends in: version u32, checksum of the page before it u32, magic u64.
+        let end = bytes.len();
+        let page = end - 4096;
+        bytes[end - 16..end - 12].copy_from_slice(&9u32.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[page..end - 12]);
+        bytes[end - 12..end - 8].copy_from_slice(&crc.to_le_bytes());
+    });
+    // Whether the table is opened with the database or at the first read is the engine's choice.
+    let error = match options(&fs).open(DIR) {
+        Err(error) => error,
+        Ok(db) => db.verify().unwrap_err(),
+    };
+    assert!(matches!(&error, Error::UnsupportedFormat { found: 9, .. }), "{error:?}");
+    fs.write_file(&path, &original).unwrap();
+    assert_whole(&fs);
+}
+
+#[test]
+fn a_missing_manifest_is_corruption_and_nothing_is_removed() {
+    for part in ["MANIFEST-", "CURRENT"] {
+        let fs = filled(true);
+        let path = find(&fs, part);
+        let bytes = fs.read_file(&path).unwrap();
+        fs.remove(&path).unwrap();
+        let before = fs.files();
+        let error = refused(options(&fs), DIR);
+        assert!(error.is_corruption(), "{part}: {error:?}");
+        assert!(error.to_string().contains(part), "{error}");
+        let after: Vec<_> = fs.files().into_iter().filter(|file| !file.ends_with("LOCK")).collect();
+        assert!(before.iter().filter(|file| !file.ends_with("LOCK")).all(|file| after.contains(file)), "{after:?}");
+        fs.write_file(&path, &bytes).unwrap();
+        assert_whole(&fs);
+    }
+}
+
+#[test]
+fn a_corrupt_manifest_is_corruption_and_nothing_is_removed() {
+    for part in ["MANIFEST-", "CURRENT"] {
+        for garbage in [&b""[..], b"\n", b"nonsense\n", &[0; 5000]] {
+            let fs = filled(true);
+            let path = find(&fs, part);
+            let bytes = fs.read_file(&path).unwrap();
+            fs.write_file(&path, garbage).unwrap();
+            let tables = files_ending(&fs, DIR, ".sst");
+            let error = refused(options(&fs), DIR);
+            assert!(error.is_corruption(), "{part} {garbage:?}: {error:?}");
+            assert_eq!(files_ending(&fs, DIR, ".sst"), tables);
+            fs.write_file(&path, &bytes).unwrap();
+            assert_whole(&fs);
+        }
+    }
+}
+
+#[test]
+fn a_truncated_table_is_corruption_that_names_it() {
+    for keep in [0, 1, 4095, 4096] {
+        let fs = filled(true);
+        let path = find(&fs, ".sst");
+        let bytes = fs.read_file(&path).unwrap();
+        assert!(bytes.len() > 4096);
+        change(&fs, &path, |bytes| bytes.truncate(keep));
+        let error = refused(options(&fs), DIR);
+        assert!(matches!(&error, Error::Corruption { file, .. } if *file == path), "{error:?}");
+        fs.write_file(&path, &bytes).unwrap();
+        assert_whole(&fs);
+    }
+}
+
+#[test]
+fn options_that_make_no_sense_are_named() {
+    let keyspace = small_keyspace;
+    let bad_keyspaces: Vec<(&str, KeyspaceOptions)> = vec![
+        ("size_ratio", KeyspaceOptions { size_ratio: 1, ..keyspace() }),
+        ("size_ratio", KeyspaceOptions { size_ratio: 1001, ..keyspace() }),
+        ("write_buffer", KeyspaceOptions { write_buffer: 0, ..keyspace() }),
+        ("write_buffer", KeyspaceOptions { write_buffer: u64::MAX, ..keyspace() }),
+        ("level0_runs", KeyspaceOptions { level0_runs: 0, ..keyspace() }),
+        ("level0_slowdown", KeyspaceOptions { level0_runs: 9, level0_slowdown: 3, ..keyspace() }),
+        ("level0_stall", KeyspaceOptions { level0_stall: 20, level0_slowdown: 20, ..keyspace() }),
+        ("target_file", KeyspaceOptions { target_file: 1, ..keyspace() }),
+        ("restart_interval", KeyspaceOptions { restart_interval: 0, ..keyspace() }),
+        ("compression", KeyspaceOptions { compression: vec![], ..keyspace() }),
+        ("compression", KeyspaceOptions { compression: vec![Compression::Zstd(77)], ..keyspace() }),
+        ("filter.bits_per_key", bits(-1.0)),
+        ("filter.bits_per_key", bits(f64::NAN)),
+        ("filter.bits_per_key", bits(f64::INFINITY)),
+    ];
+    let fs = MemFs::new();
+    let db = options(&fs).open("/good").unwrap();
+    for (name, keyspace) in &bad_keyspaces {
+        for bad in [options(&fs).keyspace(keyspace.clone()), options(&fs).keyspace_options("x", keyspace.clone())] {
+            let error = refused(bad, DIR);
+            assert!(matches!(&error, Error::InvalidOption { option, .. } if option == name), "{name}: {error:?}");
+            assert!(error.to_string().contains(name));
+        }
+        let error = db.create_keyspace("x", keyspace.clone()).unwrap_err();
+        assert!(matches!(&error, Error::InvalidOption { option, .. } if option == name), "{name}: {error:?}");
+    }
+    let bad_options = [
+        ("memory", options(&fs).memory(MemoryBudget::bytes(100))),
+        ("background_threads", options(&fs).background_threads(1000)),
+        ("max_open_files", options(&fs).max_open_files(0)),
+        ("max_wal_bytes", options(&fs).max_wal_bytes(0)),
+    ];
+    for (name, bad) in bad_options {
+        let error = refused(bad, DIR);
+        assert!(matches!(&error, Error::InvalidOption { option, .. } if *option == name), "{name}: {error:?}");
+    }
+    assert!(!fs.exists(Path::new(DIR)).unwrap(), "a refused open left a folder");
+    assert_eq!(db.keyspaces(), ["default"]);
+}
+
+fn bits(bits_per_key: f64) -> KeyspaceOptions {
+    KeyspaceOptions { filter: FilterOptions { bits_per_key, ..FilterOptions::default() }, ..small_keyspace() }
+}
+
+#[test]
+fn names_of_keyspaces_are_checked() {
+    let fs = MemFs::new();
+    let db = options(&fs).open(DIR).unwrap();
+    for name in [String::new(), "x".repeat(256)] {
+        let error = db.create_keyspace(&name, small_keyspace()).unwrap_err();
+        assert!(matches!(error, Error::InvalidOption { option: "name", .. }), "{error:?}");
+    }
+    db.create_keyspace(&"x".repeat(255), small_keyspace()).unwrap();
+    assert!(matches!(db.create_keyspace("default", small_keyspace()), Err(Error::KeyspaceExists { .. })));
+    assert!(matches!(db.drop_keyspace("default"), Err(Error::InvalidOption { .. })));
+    assert!(matches!(db.drop_keyspace("none"), Err(Error::KeyspaceNotFound { .. })));
+    assert!(matches!(db.keyspace("none"), Err(Error::KeyspaceNotFound { .. })));
+}
+
+#[test]
+fn keys_and_values_too_large_are_refused_whole() {
+    let fs = MemFs::new();
+    let db = options(&fs).open(DIR).unwrap();
+    fill(&db);
+    let longest = vec![b'k'; 65_535];
+    db.put(&longest, b"v").unwrap();
+    assert!(db.get(&longest).unwrap().is_some());
+    db.delete(&longest).unwrap();
+    let error = db.put(vec![b'k'; 65_536], b"v").unwrap_err();
+    assert!(matches!(error, Error::KeyTooLarge { len: 65_536, max: 65_535 }), "{error:?}");
+    // An eighth of the budget of 1 MiB.
+    let max = 128 << 10;
+    let mut rng = Rng::new(1);
+    let largest = rng.bytes(max);
+    db.put(b"large", &largest).unwrap();
+    assert_eq!(db.get(b"large").unwrap().as_deref(), Some(largest.as_slice()));
+    db.delete(b"large").unwrap();
+    let error = db.put(b"large", vec![0; max + 1]).unwrap_err();
+    assert!(matches!(error, Error::ValueTooLarge { len, max: most } if len == max + 1 && most == max), "{error:?}");
+
+    let mut batch = WriteBatch::new();
+    batch.put(b"small", b"v");
+    batch.put(b"large", vec![0; max + 1]);
+    assert!(matches!(db.write(batch, WriteOptions::default()), Err(Error::ValueTooLarge { .. })));
+    assert!(db.get(b"small").unwrap().is_none());
+    // A key that cannot exist is absent, not an error.
+    assert!(db.get(vec![b'k'; 70_000]).unwrap().is_none());
+    db.close().unwrap();
+    assert_whole(&fs);
+}
+
+#[test]
+fn values_are_bounded_at_64_mib_under_any_budget() {
+    let fs = MemFs::new();
+    let db = options(&fs).memory(MemoryBudget::bytes(2 << 30)).open(DIR).unwrap();
+    let max = 64 << 20;
+    let error = db.put(b"k", vec![0; max + 1]).unwrap_err();
+    assert!(matches!(error, Error::ValueTooLarge { max: most, .. } if most == max), "{error:?}");
+}
+
+#[test]
+fn keyspaces_and_snapshots_of_another_database_are_refused() {
+    let (first, second) = (MemFs::new(), MemFs::new());
+    let (first, second) = (options(&first).open(DIR).unwrap(), options(&second).open(DIR).unwrap());
+    first.put(b"k", b"first").unwrap();
+    second.put(b"k", b"second").unwrap();
+    let foreign = first.default_keyspace();
+
+    let mut batch = WriteBatch::new();
+    batch.put_in(&foreign, b"k", b"v");
+    let error = second.write(batch, WriteOptions::default()).unwrap_err();
+    assert!(matches!(error, Error::WrongDatabase { what: "keyspace" }), "{error:?}");
+
+    let mut mixed = WriteBatch::new();
+    mixed.put_in(&second.default_keyspace(), b"k", b"v");
+    mixed.put_in(&foreign, b"k", b"v");
+    for db in [&first, &second] {
+        let error = db.write(mixed.clone(), WriteOptions::default()).unwrap_err();
+        assert!(matches!(error, Error::WrongDatabase { .. }), "{error:?}");
+    }
+    assert!(matches!(second.compact_range_in(&foreign, None, None), Err(Error::WrongDatabase { .. })));
+    assert!(matches!(second.snapshot().get_in(&foreign, b"k"), Err(Error::WrongDatabase { .. })));
+    assert!(matches!(second.snapshot().iter_in(&foreign, IterOptions::default()), Err(Error::WrongDatabase { .. })));
+    assert_eq!(first.get(b"k").unwrap().as_deref(), Some(&b"first"[..]));
+    assert_eq!(second.get(b"k").unwrap().as_deref(), Some(&b"second"[..]));
+}
+
+#[test]
+fn a_dropped_keyspace_is_gone_for_its_handles_and_harms_no_other_write() {
+    let fs = MemFs::new();
+    let db = options(&fs).open(DIR).unwrap();
+    let gone = db.create_keyspace("gone", small_keyspace()).unwrap();
+    gone.put(b"k", b"v").unwrap();
+    let snapshot = db.snapshot();
+    let mut iter = gone.iter(IterOptions::default()).unwrap();
+    db.drop_keyspace("gone").unwrap();
+
+    let dropped = |error: Error| matches!(&error, Error::KeyspaceDropped { name } if name == "gone");
+    assert!(dropped(gone.get(b"k").unwrap_err()));
+    assert!(dropped(gone.put(b"k", b"v").unwrap_err()));
+    assert!(dropped(gone.multi_get(&[b"k"]).unwrap_err()));
+    assert!(dropped(gone.iter(IterOptions::default()).unwrap_err()));
+    assert!(dropped(snapshot.get_in(&gone, b"k").unwrap_err()));
+    assert!(dropped(db.compact_range_in(&gone, None, None).unwrap_err()));
+    iter.seek_to_first().unwrap();
+    assert_eq!((iter.key(), iter.value()), (&b"k"[..], &b"v"[..]));
+
+    let mut batch = WriteBatch::new();
+    batch.put(b"other", b"v");
+    batch.put_in(&gone, b"k", b"v");
+    assert!(dropped(db.write(batch, WriteOptions::default()).unwrap_err()));
+    assert!(db.get(b"other").unwrap().is_none());
+    db.put(b"other", b"v").unwrap();
+    // A keyspace of the same name is another one.
+    let again = db.create_keyspace("gone", small_keyspace()).unwrap();
+    assert!(again.get(b"k").unwrap().is_none());
+    assert!(dropped(gone.get(b"k").unwrap_err()));
+}
+
+#[test]
+fn after_a_close_every_call_says_so() {
+    let fs = MemFs::new();
+    let db = options(&fs).open(DIR).unwrap();
+    fill(&db);
+    let other = db.clone();
+    let keyspace = db.default_keyspace();
+    let snapshot = db.snapshot();
+    db.close().unwrap();
+
+    let mut batch = WriteBatch::new();
+    batch.put(b"k", b"v");
+    let results: Vec<(&str, shamba::Result<()>)> = vec![
+        ("get", other.get(b"k").map(drop)),
+        ("put", other.put(b"k", b"v")),
+        ("delete", other.delete(b"k")),
+        ("write", other.write(batch, WriteOptions::default())),
+        ("multi_get", other.multi_get(&[b"k"]).map(drop)),
+        ("iter", other.iter(IterOptions::default()).map(drop)),
+        ("flush", other.flush()),
+        ("sync", other.sync()),
+        ("compact_range", other.compact_range(None, None)),
+        ("wait_for_compaction", other.wait_for_compaction()),
+        ("checkpoint", other.checkpoint("/copy")),
+        ("verify", other.verify().map(drop)),
+        ("create_keyspace", other.create_keyspace("x", small_keyspace()).map(drop)),
+        ("drop_keyspace", other.drop_keyspace("x")),
+        ("keyspace get", keyspace.get(b"k").map(drop)),
+        ("keyspace put", keyspace.put(b"k", b"v")),
+        ("snapshot get", snapshot.get(b"k").map(drop)),
+        ("snapshot iter", snapshot.iter(IterOptions::default()).map(drop)),
+    ];
+    for (name, result) in results {
+        assert!(matches!(result, Err(Error::Closed)), "{name}: {result:?}");
+    }
+    other.close().unwrap();
+    // The folder is free, though handles are still held.
+    assert_whole(&fs);
+    drop((keyspace, snapshot));
+    assert_whole(&fs);
+}
+
+#[test]
+fn a_checkpoint_into_a_folder_in_use_is_refused() {
+    let fs = MemFs::new();
+    let db = options(&fs).open(DIR).unwrap();
+    fill(&db);
+    fs.create_dir_all(Path::new("/used")).unwrap();
+    fs.write_file("/used/file", b"...").unwrap();
+    for used in ["/used", DIR] {
+        let error = db.checkpoint(used).unwrap_err();
+        assert!(matches!(error, Error::AlreadyExists { .. }), "{error:?}");
+    }
+    assert_eq!(fs.read_file("/used/file").unwrap(), b"...");
+    db.close().unwrap();
+    assert_whole(&fs);
+}
+
+#[test]
+fn files_of_others_in_the_folder_stay() {
+    let fs = filled(true);
+    let note = Path::new("/db/README");
+    let mut file = fs.create(note, Access::Buffered).unwrap();
+    file.append(b"mine").unwrap();
+    drop(file);
+    assert_whole(&fs);
+    assert_eq!(fs.read_file(note).unwrap(), b"mine");
+}

@@ -1,0 +1,202 @@
+//! What the tests share: a small random generator, random options, and ways to read a whole
+//! database. Nothing here keeps state between calls.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use shamba::fs::Fs;
+use shamba::{
+    Compression, Db, Durability, FilterFamily, FilterOptions, Granularity, IterOptions, Keyspace, KeyspaceOptions,
+    MemoryBudget, MergePolicy, Options, Result,
+};
+
+/// Keys and their values.
+pub type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// SplitMix64: small, seedable, the same everywhere.
+#[derive(Debug, Clone)]
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        assert!(n > 0);
+        self.next() % n
+    }
+
+    /// A number between two, both included.
+    pub fn between(&mut self, min: u64, max: u64) -> u64 {
+        min + self.below(max - min + 1)
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len() as u64) as usize]
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(len + 8);
+        // Half of the values compress, half do not.
+        if self.one_in(2) {
+            let word = self.next().to_le_bytes();
+            while bytes.len() < len {
+                bytes.extend_from_slice(&word);
+            }
+        } else {
+            while bytes.len() < len {
+                bytes.extend_from_slice(&self.next().to_le_bytes());
+            }
+        }
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+/// A number from the environment.
+pub fn env_number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+/// Whether the complete, slow form of a test is asked for.
+pub fn full_run() -> bool {
+    std::env::var_os("SHAMBA_FULL").is_some()
+}
+
+/// Says on a panic how to run the failing case again.
+pub struct Replay(pub String);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the failing case again: {}", self.0);
+        }
+    }
+}
+
+/// Runs `case` for the numbers `0..count`, on every core, stopping at the first panic.
+pub fn on_every_core(count: u64, case: impl Fn(u64) + Sync) {
+    let next = std::sync::atomic::AtomicU64::new(0);
+    let failed = std::sync::atomic::AtomicBool::new(false);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(8);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                use std::sync::atomic::Ordering::Relaxed;
+                loop {
+                    let number = next.fetch_add(1, Relaxed);
+                    if number >= count || failed.load(Relaxed) {
+                        return;
+                    }
+                    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(number)));
+                    if let Err(panic) = outcome {
+                        failed.store(true, Relaxed);
+                        std::panic::resume_unwind(panic);
+                    }
+                }
+            });
+        }
+    });
+}
+
+pub fn random_merge_policy(rng: &mut Rng) -> MergePolicy {
+    match rng.below(4) {
+        0 => MergePolicy::Leveling { granularity: Granularity::File },
+        1 => MergePolicy::Leveling { granularity: Granularity::Level },
+        2 => MergePolicy::Tiering,
+        _ => MergePolicy::LazyLeveling,
+    }
+}
+
+pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
+    let compression = |rng: &mut Rng| match rng.below(4) {
+        0 => Compression::Lz4,
+        1 => Compression::Zstd(*rng.pick(&[1, 3, 9])),
+        _ => Compression::None,
+    };
+    let level0_runs = rng.between(1, 6) as u32;
+    let level0_slowdown = level0_runs + rng.between(0, 20) as u32;
+    KeyspaceOptions {
+        merge_policy: random_merge_policy(rng),
+        size_ratio: rng.between(2, 10) as u32,
+        write_buffer: *rng.pick(&[4 << 10, 8 << 10, 16 << 10, 64 << 10, 1 << 20]),
+        level0_runs,
+        level0_slowdown,
+        level0_stall: level0_slowdown + rng.between(1, 10) as u32,
+        target_file: *rng.pick(&[4 << 10, 8 << 10, 20 << 10, 128 << 10, 64 << 20]),
+        compression: (0..rng.between(1, 3)).map(|_| compression(rng)).collect(),
+        filter: FilterOptions {
+            family: *rng.pick(&[FilterFamily::Bloom, FilterFamily::BlockedBloom]),
+            bits_per_key: *rng.pick(&[0.0, 0.5, 1.0, 4.0, 7.3, 10.0, 10.0, 15.0, 20.0]),
+            partitioned: rng.one_in(2),
+        },
+        restart_interval: *rng.pick(&[1, 2, 8, 16, 64]),
+    }
+}
+
+/// Memory budgets from almost nothing to plenty.
+pub const BUDGETS: [u64; 8] = [64 << 10, 80 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 4 << 20, 32 << 20];
+
+/// Random options of a database without threads, so that the same seed does the same.
+pub fn random_options(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {
+    Options::new()
+        .fs(fs)
+        .memory(MemoryBudget::bytes(*rng.pick(&BUDGETS)))
+        .background_threads(0)
+        .durability(*rng.pick(&[Durability::Buffered, Durability::Buffered, Durability::Synced]))
+        .max_open_files(*rng.pick(&[16, 40, 4096]))
+        .hash_sharing(rng.one_in(2))
+        .max_wal_bytes(*rng.pick(&[64 << 10, 1 << 20, 1 << 30]))
+        .keyspace(random_keyspace_options(rng))
+}
+
+/// Options of a database small enough that a few hundred writes flush and compact.
+pub fn small_options(fs: Arc<dyn Fs>) -> Options {
+    Options::new().fs(fs).memory(MemoryBudget::bytes(1 << 20)).background_threads(0).keyspace(small_keyspace())
+}
+
+/// The keyspace options of [`small_options`].
+pub fn small_keyspace() -> KeyspaceOptions {
+    KeyspaceOptions {
+        size_ratio: 3,
+        write_buffer: 8 << 10,
+        level0_runs: 2,
+        target_file: 8 << 10,
+        ..KeyspaceOptions::default()
+    }
+}
+
+/// Everything in a keyspace, by a scan.
+pub fn contents(keyspace: &Keyspace) -> Result<Map> {
+    keyspace.iter(IterOptions::default())?.collect()
+}
+
+/// Everything in every keyspace.
+pub fn all_contents(db: &Db) -> Result<BTreeMap<String, Map>> {
+    db.keyspaces().into_iter().map(|name| Ok((name.clone(), contents(&db.keyspace(&name)?)?))).collect()
+}
+
+/// The names of the files in a folder that end so, sorted.
+pub fn files_ending(fs: &dyn Fs, dir: impl AsRef<Path>, suffix: &str) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs.list(dir.as_ref()).unwrap().into_iter().map(|entry| entry.name).filter(|name| name.ends_with(suffix)).collect();
+    names.sort();
+    names
+}

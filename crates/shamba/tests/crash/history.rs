@@ -1,0 +1,112 @@
+//! What was written, in order, and which of its prefixes a recovered database may be.
+
+use std::collections::BTreeMap;
+
+use shamba::{Db, Result, WriteBatch};
+
+use crate::common::{Map, all_contents};
+
+/// One operation of a batch: keyspace, key, value or delete.
+pub type BatchOp = (&'static str, Vec<u8>, Option<Vec<u8>>);
+
+/// All keyspaces, those without keys left out.
+pub type State = BTreeMap<String, Map>;
+
+/// Batches in the order they were written.
+#[derive(Debug, Default, Clone)]
+pub struct History(pub Vec<Vec<BatchOp>>);
+
+/// How far a writer had come: no crash at this moment may leave fewer than `durable` batches of
+/// the history, nor more than `started`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub started: usize,
+    pub durable: usize,
+}
+
+impl History {
+    /// The number of batches whose prefix of the history `state` is, within what `progress` allows;
+    /// if there are several, the largest.
+    pub fn prefix_of(&self, state: &State, progress: Progress) -> std::result::Result<usize, String> {
+        let mut model = State::new();
+        let mut found = None;
+        let mut elsewhere = None;
+        for applied in 0..=self.0.len() {
+            if applied > 0 {
+                apply(&mut model, &self.0[applied - 1]);
+            }
+            if model == *state {
+                if (progress.durable..=progress.started).contains(&applied) {
+                    found = Some(applied);
+                } else {
+                    elsewhere = Some(applied);
+                }
+            }
+        }
+        found.ok_or_else(|| match elsewhere {
+            Some(applied) => format!("{applied} batches survived, {progress:?}"),
+            None => format!("no prefix of the writes survived, {progress:?}: {}", self.explain(state, progress)),
+        })
+    }
+
+    /// The key nearest to an explanation: how the state differs from the whole and the durable.
+    fn explain(&self, state: &State, progress: Progress) -> String {
+        let mut text = String::new();
+        for upto in [progress.durable, progress.started.min(self.0.len())] {
+            let mut model = State::new();
+            self.0[..upto].iter().for_each(|batch| apply(&mut model, batch));
+            let differing = |a: &State, b: &State| -> Vec<String> {
+                let keys = a.iter().flat_map(|(name, map)| map.iter().map(move |pair| (name, pair)));
+                keys.filter(|(name, (key, value))| b.get(*name).and_then(|map| map.get(*key)) != Some(value))
+                    .map(|(name, (key, _))| format!("{name}/{}", String::from_utf8_lossy(key)))
+                    .collect()
+            };
+            text += &format!(
+                "\n  against {upto} batches, wanted {:?}, got {:?}",
+                differing(&model, state),
+                differing(state, &model)
+            );
+        }
+        text
+    }
+}
+
+/// Applies a batch to a model.
+pub fn apply(state: &mut State, batch: &[BatchOp]) {
+    for (name, key, value) in batch {
+        let map = state.entry((*name).to_owned()).or_default();
+        match value {
+            Some(value) => map.insert(key.clone(), value.clone()),
+            None => map.remove(key),
+        };
+        if map.is_empty() {
+            state.remove(*name);
+        }
+    }
+}
+
+/// Makes the batch of a database.
+pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
+    let mut batch = WriteBatch::new();
+    for (name, key, value) in ops {
+        let keyspace = db.keyspace(name)?;
+        match value {
+            Some(value) => batch.put_in(&keyspace, key, value),
+            None => batch.delete_in(&keyspace, key),
+        }
+    }
+    Ok(batch)
+}
+
+/// Everything in a database, checked to be the same by lookups and by scans.
+pub fn read_state(db: &Db) -> Result<State> {
+    let mut state = all_contents(db)?;
+    for (name, map) in &state {
+        let keyspace = db.keyspace(name)?;
+        for (key, value) in map {
+            assert_eq!(keyspace.get(key)?.as_deref(), Some(value.as_slice()), "{name} {key:?}");
+        }
+    }
+    state.retain(|_, map| !map.is_empty());
+    Ok(state)
+}

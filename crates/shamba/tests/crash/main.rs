@@ -1,0 +1,340 @@
+//! Power failures on the simulated file system: at every sync and rename, and at random moments,
+//! also while an earlier failure is being recovered from.
+//!
+//! After each, what was acknowledged as synced is there, the database is what some prefix of the
+//! writes makes of it, and every batch is whole across its keyspaces.
+//!
+//! `SHAMBA_CRASH_SEEDS` sets the number of seeds (default 300; the full run is 10,000), and
+//! `SHAMBA_SEED` runs the one that failed.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod history;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use common::{Replay, Rng, env_number, on_every_core, random_keyspace_options, random_options};
+use history::{BatchOp, History, Progress, apply, read_state, to_batch};
+use shamba::fs::{FaultFs, Faults, Fs, MemFs, Op};
+use shamba::{Db, Durability, Options, WriteOptions};
+
+const DIR: &str = "/db";
+const NAMES: [&str; 3] = ["default", "a", "b"];
+
+/// A file system as a power failure left it, and how far the writer had come.
+struct Crash {
+    fs: MemFs,
+    progress: Progress,
+    at: String,
+}
+
+/// Takes crashes while a workload runs.
+struct Camera {
+    fs: MemFs,
+    started: AtomicUsize,
+    durable: AtomicUsize,
+    crashes: Mutex<Vec<Crash>>,
+    rng: Mutex<Rng>,
+    /// Whether the operation before was a boundary, so that the moment after it is taken too.
+    after_boundary: AtomicBool,
+    every_boundary: bool,
+    /// One in so many other operations is taken.
+    sparseness: u64,
+    most: usize,
+}
+
+impl Camera {
+    fn new(fs: &MemFs, rng: Rng, every_boundary: bool, sparseness: u64, most: usize) -> Arc<Self> {
+        Arc::new(Camera {
+            fs: fs.clone(),
+            started: AtomicUsize::new(0),
+            durable: AtomicUsize::new(0),
+            crashes: Mutex::new(Vec::new()),
+            rng: Mutex::new(rng),
+            after_boundary: AtomicBool::new(false),
+            every_boundary,
+            sparseness,
+            most,
+        })
+    }
+
+    /// The file system to run the workload on.
+    fn watch(self: &Arc<Self>) -> Arc<dyn Fs> {
+        let faults = Faults::new();
+        let camera = self.clone();
+        faults.set_hook(Some(Arc::new(move |op, path: &Path| camera.see(op, path))));
+        Arc::new(FaultFs::new(Arc::new(self.fs.clone()), faults))
+    }
+
+    fn see(&self, op: Op, path: &Path) {
+        if matches!(op, Op::Read | Op::Open | Op::List | Op::Exists) {
+            return;
+        }
+        let boundary = matches!(op, Op::Sync | Op::SyncDir | Op::Rename | Op::Remove);
+        let after = self.after_boundary.swap(boundary, Ordering::SeqCst);
+        let seed = {
+            let mut rng = self.rng.lock().unwrap();
+            let wanted = (self.every_boundary && (boundary || after)) || rng.one_in(self.sparseness);
+            wanted.then(|| rng.next())
+        };
+        if let Some(seed) = seed {
+            self.take(seed, format!("before {op:?} of {}", path.display()));
+        }
+    }
+
+    fn take(&self, seed: u64, at: String) {
+        // In this order the two numbers hold whatever other threads do meanwhile.
+        let durable = self.durable.load(Ordering::SeqCst);
+        let fs = self.fs.crash_clone(seed);
+        let started = self.started.load(Ordering::SeqCst);
+        let mut crashes = self.crashes.lock().unwrap();
+        if crashes.len() < self.most {
+            crashes.push(Crash { fs, progress: Progress { started, durable }, at });
+        }
+    }
+}
+
+fn random_batch(rng: &mut Rng, number: usize) -> Vec<BatchOp> {
+    let count = match rng.below(20) {
+        0 => rng.between(50, 200),
+        1..5 => rng.between(2, 12),
+        _ => 1,
+    };
+    let size = if rng.one_in(30) { 3000 } else { 60 };
+    (0..count)
+        .map(|i| {
+            let key = format!("key{:03}", rng.below(60)).into_bytes();
+            let value = format!("{number}.{i}:").into_bytes();
+            let filling = rng.below(size) as usize;
+            let value = [value, rng.bytes(filling)].concat();
+            (*rng.pick(&NAMES), key, (!rng.one_in(5)).then_some(value))
+        })
+        .collect()
+}
+
+/// Writes a history under the camera's eyes. The keyspaces are made before it looks.
+fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) -> History {
+    let mut options = random_options(rng, Arc::new(camera.fs.clone()));
+    for name in NAMES {
+        options = options.keyspace_options(name, random_keyspace_options(rng));
+    }
+    let names = &NAMES[..rng.between(1, NAMES.len() as u64) as usize];
+    {
+        let db = options.clone().open(DIR).unwrap();
+        for name in &names[1..] {
+            db.create_keyspace(name, random_keyspace_options(rng)).unwrap();
+        }
+        db.close().unwrap();
+    }
+    let mut db = options.clone().fs(camera.watch()).background_threads(threads).open(DIR).unwrap();
+    let mut history = History::default();
+    while history.0.len() < writes {
+        match rng.below(60) {
+            0 => {
+                db.flush().unwrap();
+                camera.durable.store(history.0.len(), Ordering::SeqCst);
+            }
+            1 => {
+                db.sync().unwrap();
+                camera.durable.store(history.0.len(), Ordering::SeqCst);
+            }
+            2 => db.compact_range(None, None).unwrap(),
+            3 if rng.one_in(4) => {
+                db.close().unwrap();
+                camera.durable.store(history.0.len(), Ordering::SeqCst);
+                db = options.clone().fs(camera.watch()).background_threads(threads).open(DIR).unwrap();
+            }
+            _ => {
+                let mut ops = random_batch(rng, history.0.len());
+                ops.iter_mut().filter(|op| !names.contains(&op.0)).for_each(|op| op.0 = "default");
+                let batch = to_batch(&db, &ops).unwrap();
+                let synced = rng.one_in(8);
+                history.0.push(ops);
+                camera.started.store(history.0.len(), Ordering::SeqCst);
+                let durability = Some(if synced { Durability::Synced } else { Durability::Buffered });
+                db.write(batch, WriteOptions { durability }).unwrap();
+                if synced {
+                    camera.durable.store(history.0.len(), Ordering::SeqCst);
+                }
+            }
+        }
+    }
+    // The end of a process that closes nothing.
+    let seed = rng.next();
+    camera.take(seed, "at the end".to_owned());
+    history
+}
+
+fn reopen(options: &Options, fs: Arc<dyn Fs>, at: &str) -> Db {
+    options.clone().fs(fs).create_if_missing(false).open(DIR).unwrap_or_else(|error| panic!("crashed {at}: {error}"))
+}
+
+/// Recovers from a crash, crashing again on the way, and goes on writing.
+fn check(rng: &mut Rng, history: &History, crash: &Crash) {
+    let mut options = random_options(rng, Arc::new(MemFs::new()));
+    for name in NAMES {
+        options = options.keyspace_options(name, random_keyspace_options(rng));
+    }
+    let names: Vec<String>;
+    let camera = Camera::new(&crash.fs, rng.clone(), false, 6, 3);
+    let prefix = {
+        let db = reopen(&options, camera.watch(), &crash.at);
+        let state = read_state(&db).unwrap_or_else(|error| panic!("crashed {}: {error}", crash.at));
+        db.verify().unwrap();
+        names = db.keyspaces();
+        history.prefix_of(&state, crash.progress).unwrap_or_else(|what| panic!("crashed {}: {what}", crash.at))
+    };
+    for again in camera.crashes.lock().unwrap().iter() {
+        let at = format!("{}, then {}", crash.at, again.at);
+        let db = reopen(&options, Arc::new(again.fs.clone()), &at);
+        let state = read_state(&db).unwrap_or_else(|error| panic!("crashed {at}: {error}"));
+        history.prefix_of(&state, crash.progress).unwrap_or_else(|what| panic!("crashed {at}: {what}"));
+    }
+
+    // What is recovered is durable, and the database takes writes as before.
+    let db = reopen(&options, Arc::new(crash.fs.clone()), &crash.at);
+    let mut longer = History(history.0[..prefix].to_vec());
+    for number in 0..rng.between(1, 10) as usize {
+        let mut ops = random_batch(rng, 1_000_000 + number);
+        ops.iter_mut().filter(|op| !names.iter().any(|name| name == op.0)).for_each(|op| op.0 = "default");
+        db.write(to_batch(&db, &ops).unwrap(), WriteOptions::synced()).unwrap();
+        longer.0.push(ops);
+    }
+    let fs = crash.fs.crash_clone(rng.next());
+    drop(db);
+    let state = read_state(&reopen(&options, Arc::new(fs), &crash.at)).unwrap();
+    let progress = Progress { started: longer.0.len(), durable: longer.0.len() };
+    longer.prefix_of(&state, progress).unwrap_or_else(|what| panic!("crashed {}, went on, crashed: {what}", crash.at));
+}
+
+fn run_seed(seed: u64) {
+    let _replay = Replay(format!("SHAMBA_SEED={seed} cargo test -p shamba --test crash"));
+    let mut rng = Rng::new(seed);
+    let threads = usize::from(rng.one_in(5));
+    let writes = rng.between(20, 200) as usize;
+    let sparseness = rng.between(5, 60);
+    let camera = Camera::new(&MemFs::new(), Rng::new(rng.next()), false, sparseness, 8);
+    let history = record(&mut rng, &camera, threads, writes);
+    for crash in camera.crashes.lock().unwrap().iter() {
+        check(&mut rng, &history, crash);
+    }
+}
+
+#[test]
+fn a_crash_at_a_random_moment_loses_nothing_synced_and_invents_nothing() {
+    if let Some(seed) = env_number("SHAMBA_SEED") {
+        run_seed(seed);
+        return;
+    }
+    on_every_core(env_number("SHAMBA_CRASH_SEEDS").unwrap_or(300), run_seed);
+}
+
+#[test]
+fn a_crash_at_any_sync_or_rename_loses_nothing_synced_and_invents_nothing() {
+    on_every_core(6, |seed| {
+        let _replay = Replay(format!("seed {seed} of the boundaries"));
+        let mut rng = Rng::new(0xb0_0000 + seed);
+        let camera = Camera::new(&MemFs::new(), Rng::new(seed), true, 50, usize::MAX);
+        let history = record(&mut rng, &camera, 0, 120);
+        let crashes = camera.crashes.lock().unwrap();
+        assert!(crashes.len() > 20, "only {} crashes were taken", crashes.len());
+        for crash in crashes.iter() {
+            check(&mut rng, &history, crash);
+        }
+    });
+}
+
+#[test]
+fn a_crash_while_keyspaces_come_and_go_leaves_each_whole_or_not_there() {
+    on_every_core(20, |seed| {
+        let _replay = Replay(format!("seed {seed} of the keyspaces"));
+        let mut rng = Rng::new(0xca_0000 + seed);
+        let fs = MemFs::new();
+        let camera = Camera::new(&fs, Rng::new(seed), true, 10, usize::MAX);
+        let options = random_options(&mut rng, camera.watch());
+        // 0: nothing; 1: the database is there; 2: the keyspace; 3: its content; 4: it is gone.
+        let reach = |number: usize| camera.started.store(number, Ordering::SeqCst);
+        let done = |number: usize| camera.durable.store(number, Ordering::SeqCst);
+        reach(1);
+        let db = options.clone().open(DIR).unwrap();
+        done(1);
+        reach(2);
+        let keyspace = db.create_keyspace("a", random_keyspace_options(&mut rng)).unwrap();
+        done(2);
+        reach(3);
+        let batch: Vec<BatchOp> =
+            (0..50).map(|i| (NAMES[i % 2], format!("{i}").into_bytes(), Some(vec![7; 100]))).collect();
+        db.write(to_batch(&db, &batch).unwrap(), WriteOptions::synced()).unwrap();
+        done(3);
+        db.flush().unwrap();
+        drop(keyspace);
+        reach(4);
+        db.drop_keyspace("a").unwrap();
+        done(4);
+        db.close().unwrap();
+        camera.take(seed, "at the end".to_owned());
+
+        let mut whole = history::State::new();
+        apply(&mut whole, &batch);
+        let default_only = history::State::from([("default".to_owned(), whole["default"].clone())]);
+        for crash in camera.crashes.lock().unwrap().iter() {
+            let db = options.clone().fs(Arc::new(crash.fs.clone())).open(DIR);
+            let db = db.unwrap_or_else(|error| panic!("crashed {}: {error}", crash.at));
+            let state = read_state(&db).unwrap();
+            let has = db.keyspace("a").is_ok();
+            let reached = match (has, &state) {
+                (false, state) if state.is_empty() => 0..=1,
+                (true, state) if state.is_empty() => 2..=2,
+                (true, state) if *state == whole => 3..=3,
+                (false, state) if *state == default_only => 4..=4,
+                _ => panic!("crashed {}: keyspace there: {has}, {state:?}", crash.at),
+            };
+            let Progress { started, durable } = crash.progress;
+            assert!(*reached.end() >= durable && *reached.start() <= started, "crashed {}: {reached:?}, {:?}", crash.at, crash.progress);
+        }
+    });
+}
+
+#[test]
+fn writes_without_log_survive_once_flushed_and_never_turn_into_others() {
+    on_every_core(40, |seed| {
+        let _replay = Replay(format!("seed {seed} of the writes without log"));
+        let mut rng = Rng::new(0xd0_0000 + seed);
+        let fs = MemFs::new();
+        let options = random_options(&mut rng, Arc::new(fs.clone()));
+        let db = options.clone().open(DIR).unwrap();
+        // For each key everything written to it, and how many of those were durable at a flush.
+        let mut written: Vec<Vec<Option<Vec<u8>>>> = vec![vec![None]; 40];
+        let mut durable = vec![0; 40];
+        for number in 0..300 {
+            let id = rng.below(40) as usize;
+            let key = format!("{id:03}");
+            if rng.one_in(40) {
+                db.flush().unwrap();
+                durable = written.iter().map(|values| values.len() - 1).collect();
+            }
+            let value = (!rng.one_in(6)).then(|| format!("{number}").into_bytes());
+            let durability = Some(*rng.pick(&[Durability::None, Durability::None, Durability::Synced]));
+            let mut batch = shamba::WriteBatch::new();
+            match &value {
+                Some(value) => batch.put(key, value),
+                None => batch.delete(key),
+            }
+            db.write(batch, WriteOptions { durability }).unwrap();
+            written[id].push(value);
+            if durability == Some(Durability::Synced) {
+                durable[id] = written[id].len() - 1;
+            }
+        }
+        let crashed = fs.crash_clone(seed);
+        drop(db);
+        let db = reopen(&options, Arc::new(crashed), "at the end");
+        for id in 0..40 {
+            let got = db.get(format!("{id:03}")).unwrap().map(shamba::Value::into_vec);
+            let allowed = &written[id][durable[id]..];
+            assert!(allowed.contains(&got), "{id}: {got:?} is not of {allowed:?}");
+        }
+    });
+}

@@ -1,0 +1,136 @@
+//! The reference: what each keyspace held at each moment, as a map from keys to their versions.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::rc::Rc;
+
+use shamba::IterOptions;
+
+use crate::common::Map;
+
+pub type Bytes = Rc<[u8]>;
+
+/// A keyspace; it lives on for iterators after it is dropped.
+pub type KeyspaceRef = Rc<RefCell<Versions>>;
+
+/// For each key its versions, oldest first: the moment of the write and the value, `None` for a
+/// delete.
+#[derive(Debug, Default)]
+pub struct Versions(BTreeMap<Vec<u8>, Vec<(u64, Option<Bytes>)>>);
+
+impl Versions {
+    /// Records a write at `now`, forgetting what no reader at or after `oldest_held` can see.
+    pub fn write(&mut self, key: &[u8], value: Option<Bytes>, now: u64, oldest_held: u64) {
+        let versions = self.0.entry(key.to_vec()).or_default();
+        versions.push((now, value));
+        let needed = versions.iter().rposition(|(at, _)| *at <= oldest_held).unwrap_or(0);
+        versions.drain(..needed);
+    }
+
+    pub fn get(&self, key: &[u8], at: u64) -> Option<Bytes> {
+        value_at(self.0.get(key)?, at)
+    }
+
+    /// The first key from `from` on that has a value.
+    pub fn next_from(&self, from: Bound<&[u8]>, at: u64) -> Option<(Vec<u8>, Bytes)> {
+        let mut range = self.0.range::<[u8], _>((from, Bound::Unbounded));
+        range.find_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?)))
+    }
+
+    /// The last key up to `to` that has a value.
+    pub fn last_to(&self, to: Bound<&[u8]>, at: u64) -> Option<(Vec<u8>, Bytes)> {
+        let range = self.0.range::<[u8], _>((Bound::Unbounded, to));
+        range.rev().find_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?)))
+    }
+
+    pub fn map_at(&self, at: u64) -> Map {
+        let values = self.0.iter().filter_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?.to_vec())));
+        values.collect()
+    }
+}
+
+fn value_at(versions: &[(u64, Option<Bytes>)], at: u64) -> Option<Bytes> {
+    versions.iter().rev().find(|(written, _)| *written <= at)?.1.clone()
+}
+
+/// What an iterator over the reference is at.
+#[derive(Debug)]
+pub struct Cursor {
+    pub keyspace: KeyspaceRef,
+    pub at: u64,
+    pub options: IterOptions,
+    pub place: Option<(Vec<u8>, Bytes)>,
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+impl Cursor {
+    fn inside(&self, found: Option<(Vec<u8>, Bytes)>) -> Option<(Vec<u8>, Bytes)> {
+        found.filter(|(key, _)| {
+            let from = match &self.options.lower {
+                Bound::Included(lower) => key >= lower,
+                Bound::Excluded(lower) => key > lower,
+                Bound::Unbounded => true,
+            };
+            let to = match &self.options.upper {
+                Bound::Included(upper) => key <= upper,
+                Bound::Excluded(upper) => key < upper,
+                Bound::Unbounded => true,
+            };
+            from && to
+        })
+    }
+
+    fn forward(&mut self, from: Bound<&[u8]>) {
+        let found = self.keyspace.borrow().next_from(from, self.at);
+        self.place = self.inside(found);
+    }
+
+    fn backward(&mut self, to: Bound<&[u8]>) {
+        let found = self.keyspace.borrow().last_to(to, self.at);
+        self.place = self.inside(found);
+    }
+
+    pub fn first(&mut self) {
+        let lower = self.options.lower.clone();
+        self.forward(as_slice(&lower));
+    }
+
+    pub fn last(&mut self) {
+        let upper = self.options.upper.clone();
+        self.backward(as_slice(&upper));
+    }
+
+    pub fn seek(&mut self, key: &[u8]) {
+        let below = match &self.options.lower {
+            Bound::Included(lower) => key < lower.as_slice(),
+            Bound::Excluded(lower) => key <= lower.as_slice(),
+            Bound::Unbounded => false,
+        };
+        if below { self.first() } else { self.forward(Bound::Included(key)) }
+    }
+
+    pub fn seek_for_prev(&mut self, key: &[u8]) {
+        let above = match &self.options.upper {
+            Bound::Included(upper) => key > upper.as_slice(),
+            Bound::Excluded(upper) => key >= upper.as_slice(),
+            Bound::Unbounded => false,
+        };
+        if above { self.last() } else { self.backward(Bound::Included(key)) }
+    }
+
+    pub fn next(&mut self) {
+        if let Some((key, _)) = self.place.take() {
+            self.forward(Bound::Excluded(&key));
+        }
+    }
+
+    pub fn prev(&mut self) {
+        if let Some((key, _)) = self.place.take() {
+            self.backward(Bound::Excluded(&key));
+        }
+    }
+}

@@ -1,0 +1,551 @@
+//! One case: a database, its reference, and steps that act on both and compare.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use shamba::fs::{Fs, MemFs, OsFs};
+use shamba::{
+    Db, Durability, Error, Iter, IterOptions, Keyspace, MemoryBudget, Options, Snapshot, WriteBatch, WriteOptions,
+};
+
+use crate::common::{BUDGETS, Map, Rng, contents, random_keyspace_options, random_options};
+use crate::reference::{Bytes, Cursor, KeyspaceRef};
+
+/// Where the database lies.
+pub struct Storage {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Storage {
+    pub fn memory() -> Self {
+        Storage { fs: Arc::new(MemFs::new()), dir: PathBuf::from("/db"), _temporary: None }
+    }
+
+    pub fn folder() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        Storage { fs: Arc::new(OsFs::new()), dir: temporary.path().join("db"), _temporary: Some(temporary) }
+    }
+}
+
+/// A keyspace in both.
+struct Pair {
+    real: Keyspace,
+    model: KeyspaceRef,
+}
+
+struct HeldSnapshot {
+    real: Snapshot,
+    at: u64,
+}
+
+struct HeldIter {
+    real: Iter,
+    model: Cursor,
+}
+
+const NAMES: [&str; 4] = ["default", "users", "posts", "x"];
+
+pub struct Run {
+    rng: Rng,
+    storage: Storage,
+    threads: usize,
+    db: Option<Db>,
+    budget: u64,
+    /// The budget is never below this, so that values written stay within an eighth of it.
+    least_budget: u64,
+    memory: MemoryBudget,
+    now: u64,
+    keyspaces: BTreeMap<String, Pair>,
+    snapshots: Vec<HeldSnapshot>,
+    iters: Vec<HeldIter>,
+    key_space: u64,
+    checkpoints: u64,
+    trace: bool,
+    /// Operations so far, each key of a batch and each move of an iterator counting
+    /// as one, and a whole scan as one.
+    pub ops: u64,
+    over_budget: Option<String>,
+    step: &'static str,
+}
+
+impl Run {
+    pub fn start(mut rng: Rng, storage: Storage, threads: usize) -> Run {
+        let key_space = *rng.pick(&[20, 200, 1000, 5000]);
+        let least_budget = *rng.pick(&BUDGETS);
+        let mut run = Run {
+            rng,
+            storage,
+            threads,
+            db: None,
+            budget: 0,
+            least_budget,
+            memory: MemoryBudget::bytes(1 << 20),
+            now: 0,
+            keyspaces: BTreeMap::new(),
+            snapshots: Vec::new(),
+            iters: Vec::new(),
+            key_space,
+            checkpoints: 0,
+            trace: std::env::var_os("SHAMBA_TRACE").is_some(),
+            ops: 0,
+            over_budget: None,
+            step: "open",
+        };
+        run.open(&mut BTreeMap::new());
+        run
+    }
+
+    fn options(&mut self) -> Options {
+        let mut options = random_options(&mut self.rng, self.storage.fs.clone());
+        for name in NAMES {
+            if self.rng.one_in(2) {
+                options = options.keyspace_options(name, random_keyspace_options(&mut self.rng));
+            }
+        }
+        self.budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        self.memory = MemoryBudget::bytes(self.budget);
+        options.memory(self.memory.clone()).background_threads(self.threads)
+    }
+
+    fn open(&mut self, models: &mut BTreeMap<String, KeyspaceRef>) {
+        let options = self.options();
+        self.note(|| format!("open with {options:?}"));
+        let db = options.open(&self.storage.dir).unwrap();
+        let mut names = db.keyspaces();
+        names.sort();
+        models.entry("default".to_owned()).or_default();
+        assert!(names.iter().eq(models.keys()), "{names:?} against {:?}", models.keys());
+        for (name, model) in std::mem::take(models) {
+            let real = db.keyspace(&name).unwrap();
+            assert_same(&contents(&real).unwrap(), &model.borrow().map_at(self.now), &name);
+            self.keyspaces.insert(name, Pair { real, model });
+        }
+        self.db = Some(db);
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    fn note(&self, what: impl FnOnce() -> String) {
+        if self.trace {
+            eprintln!("{:>6} {}", self.ops, what());
+        }
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let id = if self.rng.one_in(2) { self.rng.below(self.key_space / 10 + 1) } else { self.rng.below(self.key_space) };
+        match id % 16 {
+            // The empty key, a long key, and keys that are prefixes of others.
+            0 if id == 0 => Vec::new(),
+            1 => [vec![b'L'; 300], id.to_be_bytes().to_vec()].concat(),
+            2 => vec![u8::MAX; 1 + (id / 16 % 4) as usize],
+            3 => vec![b'k'; 1 + (id / 16 % 8) as usize],
+            _ => format!("k{:02}/{id:05}", id % 7).into_bytes(),
+        }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let most = self.least_budget / 8;
+        let len = match self.rng.below(200) {
+            0 => self.rng.below(most.min(2 << 20) + 1),
+            1..6 => self.rng.below(20_000.min(most) + 1),
+            6..20 => 0,
+            _ => self.rng.below(200),
+        };
+        self.rng.bytes(len as usize)
+    }
+
+    fn name(&mut self) -> String {
+        let names: Vec<&String> = self.keyspaces.keys().collect();
+        (*self.rng.pick(&names)).clone()
+    }
+
+    /// The moment at or after which every reader reads.
+    fn oldest_held(&self) -> u64 {
+        let held = self.snapshots.iter().map(|held| held.at).chain(self.iters.iter().map(|held| held.model.at));
+        held.min().unwrap_or(self.now).min(self.now)
+    }
+
+    fn record(&mut self, name: &str, key: &[u8], value: Option<&[u8]>) {
+        let oldest = self.oldest_held();
+        let model = &self.keyspaces[name].model;
+        model.borrow_mut().write(key, value.map(Bytes::from), self.now + 1, oldest);
+    }
+
+    pub fn step(&mut self) {
+        let (name, step): (&'static str, fn(&mut Self)) = match self.rng.below(1000) {
+            0..300 => ("put", Self::put),
+            300..380 => ("delete", Self::delete),
+            380..450 => ("batch", Self::batch),
+            450..600 => ("get", Self::get),
+            600..630 => ("multi_get", Self::multi_get),
+            630..650 => ("take a snapshot", Self::take_snapshot),
+            650..665 => ("drop a snapshot", Self::drop_snapshot),
+            665..720 => ("get at a snapshot", Self::get_at_snapshot),
+            720..745 => ("open an iterator", Self::open_iter),
+            745..755 => ("drop an iterator", Self::drop_iter),
+            755..960 => ("move an iterator", Self::move_iter),
+            960..972 => ("flush", Self::flush),
+            972..976 => ("compact", Self::compact),
+            976..979 => ("scan", Self::scan),
+            979..983 => ("change keyspaces", Self::change_keyspaces),
+            983..991 => ("sizes", Self::sizes),
+            991..994 => ("verify", Self::verify),
+            994..997 => ("sync", Self::sync),
+            997 => ("checkpoint", Self::checkpoint),
+            _ => ("reopen", Self::reopen),
+        };
+        self.step = name;
+        let before = self.ops;
+        step(self);
+        self.ops = self.ops.max(before + 1);
+        self.check_memory();
+    }
+
+    fn check_memory(&mut self) {
+        let usage = self.memory.usage().budget;
+        if self.over_budget.is_none() && (usage.overdraft > 0 || usage.used > usage.limit) {
+            let held = (self.iters.len(), self.snapshots.len());
+            self.over_budget = Some(format!("at operation {} ({}), {held:?} iterators and snapshots held: {usage:?}", self.ops, self.step));
+        }
+    }
+
+    fn write(&mut self, batch: WriteBatch) {
+        let durability = *self.rng.pick(&[
+            None,
+            None,
+            Some(Durability::None),
+            Some(Durability::Buffered),
+            Some(Durability::Synced),
+        ]);
+        self.db().write(batch, WriteOptions { durability }).unwrap();
+        self.now += 1;
+    }
+
+    fn put(&mut self) {
+        let (name, key, value) = (self.name(), self.key(), self.value());
+        self.note(|| format!("put {name} {key:?} {} bytes", value.len()));
+        self.record(&name, &key, Some(&value));
+        if name == "default" && self.rng.one_in(2) {
+            self.db().put(&key, &value).unwrap();
+        } else {
+            self.keyspaces[&name].real.put(&key, &value).unwrap();
+        }
+        self.now += 1;
+    }
+
+    fn delete(&mut self) {
+        let (name, key) = (self.name(), self.key());
+        self.note(|| format!("delete {name} {key:?}"));
+        self.record(&name, &key, None);
+        if name == "default" && self.rng.one_in(2) {
+            self.db().delete(&key).unwrap();
+        } else {
+            self.keyspaces[&name].real.delete(&key).unwrap();
+        }
+        self.now += 1;
+    }
+
+    fn batch(&mut self) {
+        let count = self.rng.between(1, 25);
+        let mut batch = WriteBatch::new();
+        self.note(|| format!("batch of {count}"));
+        for _ in 0..count {
+            let (name, key) = (self.name(), self.key());
+            if self.rng.one_in(4) {
+                batch.delete_in(&self.keyspaces[&name].real, &key);
+                self.record(&name, &key, None);
+            } else {
+                let len = self.rng.below(100) as usize;
+                let value = self.rng.bytes(len);
+                batch.put_in(&self.keyspaces[&name].real, &key, &value);
+                self.record(&name, &key, Some(&value));
+            }
+        }
+        assert_eq!(batch.len() as u64, count);
+        self.write(batch);
+        self.ops += count;
+    }
+
+    fn get(&mut self) {
+        let (name, key) = (self.name(), self.key());
+        self.note(|| format!("get {name} {key:?}"));
+        let pair = &self.keyspaces[&name];
+        let got = pair.real.get(&key).unwrap();
+        assert_eq!(got.as_deref(), pair.model.borrow().get(&key, self.now).as_deref(), "{name} {key:?}");
+    }
+
+    fn multi_get(&mut self) {
+        let name = self.name();
+        let count = self.rng.between(0, 20);
+        let keys: Vec<_> = (0..count).map(|_| self.key()).collect();
+        self.note(|| format!("multi_get {name} {keys:?}"));
+        let pair = &self.keyspaces[&name];
+        let got = pair.real.multi_get(&keys).unwrap();
+        assert_eq!(got.len(), keys.len());
+        for (key, got) in keys.iter().zip(got) {
+            assert_eq!(got.as_deref(), pair.model.borrow().get(key, self.now).as_deref(), "{name} {key:?}");
+        }
+        self.ops += count;
+    }
+
+    fn take_snapshot(&mut self) {
+        if self.snapshots.len() < 5 {
+            self.note(|| format!("snapshot at {}", self.now));
+            let real = self.db().snapshot();
+            self.snapshots.push(HeldSnapshot { real, at: self.now });
+        }
+    }
+
+    fn drop_snapshot(&mut self) {
+        if !self.snapshots.is_empty() {
+            let held = self.rng.below(self.snapshots.len() as u64) as usize;
+            self.note(|| format!("drop snapshot {held}"));
+            self.snapshots.swap_remove(held);
+        }
+    }
+
+    fn get_at_snapshot(&mut self) {
+        if self.snapshots.is_empty() {
+            return;
+        }
+        let held = self.rng.below(self.snapshots.len() as u64) as usize;
+        let (name, key) = (self.name(), self.key());
+        self.note(|| format!("get {name} {key:?} at snapshot {held}"));
+        let held = &self.snapshots[held];
+        let pair = &self.keyspaces[&name];
+        let got = held.real.get_in(&pair.real, &key).unwrap();
+        assert_eq!(got.as_deref(), pair.model.borrow().get(&key, held.at).as_deref(), "{name} {key:?} at {}", held.at);
+    }
+
+    fn open_iter(&mut self) {
+        // Each iterator pins a block of each run: hold as many as the budget is meant for.
+        let most = (self.budget / (128 << 10)).clamp(1, 4) as usize;
+        if self.iters.len() >= most {
+            let held = self.rng.below(self.iters.len() as u64) as usize;
+            self.iters.swap_remove(held);
+        }
+        let name = self.name();
+        let options = match self.rng.below(4) {
+            0 => IterOptions::prefix(self.rng.pick(&[&b"k"[..], b"k03/", b"L", b"\xff", b"\xff\xff", b""])),
+            1 => IterOptions { lower: self.bound(), upper: self.bound(), ..IterOptions::default() },
+            _ => IterOptions::default(),
+        };
+        let options = options.fill_cache(self.rng.one_in(2));
+        let snapshot = (!self.snapshots.is_empty() && self.rng.one_in(2))
+            .then(|| self.rng.below(self.snapshots.len() as u64) as usize);
+        self.note(|| format!("iterate {name} {options:?} at snapshot {snapshot:?}"));
+        let pair = &self.keyspaces[&name];
+        let (real, at) = match snapshot {
+            Some(held) => {
+                let held = &self.snapshots[held];
+                (held.real.iter_in(&pair.real, options.clone()).unwrap(), held.at)
+            }
+            None => (pair.real.iter(options.clone()).unwrap(), self.now),
+        };
+        assert!(!real.valid());
+        let model = Cursor { keyspace: Rc::clone(&pair.model), at, options, place: None };
+        self.iters.push(HeldIter { real, model });
+    }
+
+    fn bound(&mut self) -> Bound<Vec<u8>> {
+        match self.rng.below(3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(self.key()),
+            _ => Bound::Excluded(self.key()),
+        }
+    }
+
+    fn drop_iter(&mut self) {
+        if !self.iters.is_empty() {
+            let held = self.rng.below(self.iters.len() as u64) as usize;
+            self.note(|| format!("drop iterator {held}"));
+            self.iters.swap_remove(held);
+        }
+    }
+
+    fn move_iter(&mut self) {
+        if self.iters.is_empty() {
+            return;
+        }
+        let held = self.rng.below(self.iters.len() as u64) as usize;
+        let moves = if self.rng.one_in(4) { self.rng.between(1, 30) } else { 1 };
+        for _ in 0..moves {
+            let kind = self.rng.below(20);
+            let key = self.key();
+            self.note(|| format!("move {kind} iterator {held} {key:?}"));
+            let HeldIter { real, model } = &mut self.iters[held];
+            match kind {
+                0 => (real.seek_to_first().unwrap(), model.first()),
+                1 => (real.seek_to_last().unwrap(), model.last()),
+                2..4 => (real.seek(&key).unwrap(), model.seek(&key)),
+                4..6 => (real.seek_for_prev(&key).unwrap(), model.seek_for_prev(&key)),
+                6..14 => (real.next().unwrap(), model.next()),
+                _ => (real.prev().unwrap(), model.prev()),
+            };
+            assert_eq!(real.valid(), model.place.is_some(), "after move {kind} to {key:?}: {model:?}");
+            let (key, value) = model.place.as_ref().map_or((&[][..], &[][..]), |(key, value)| (key, value));
+            assert_eq!(real.key(), key);
+            assert_eq!(real.value(), value, "of {key:?}");
+            self.ops += 1;
+        }
+    }
+
+    fn flush(&mut self) {
+        self.note(|| "flush".to_owned());
+        self.db().flush().unwrap();
+    }
+
+    fn sync(&mut self) {
+        self.note(|| "sync".to_owned());
+        self.db().sync().unwrap();
+    }
+
+    fn compact(&mut self) {
+        let name = self.name();
+        let from = self.rng.one_in(2).then(|| self.key());
+        let to = self.rng.one_in(2).then(|| self.key());
+        self.note(|| format!("compact {name} {from:?} to {to:?}"));
+        let pair = &self.keyspaces[&name];
+        self.db().compact_range_in(&pair.real, from.as_deref(), to.as_deref()).unwrap();
+        self.db().wait_for_compaction().unwrap();
+    }
+
+    fn scan(&mut self) {
+        let name = self.name();
+        self.note(|| format!("scan {name}"));
+        let pair = &self.keyspaces[&name];
+        let model = pair.model.borrow().map_at(self.now);
+        assert_same(&contents(&pair.real).unwrap(), &model, &name);
+        let mut iter = pair.real.iter(IterOptions::default()).unwrap();
+        iter.seek_to_last().unwrap();
+        for (key, value) in model.iter().rev() {
+            assert_eq!((iter.key(), iter.value()), (key.as_slice(), value.as_slice()), "{name} backward");
+            iter.prev().unwrap();
+        }
+        assert!(!iter.valid());
+        self.ops += 2;
+    }
+
+    fn change_keyspaces(&mut self) {
+        let name = *self.rng.pick(&NAMES);
+        if self.keyspaces.contains_key(name) {
+            let exists = self.db().create_keyspace(name, random_keyspace_options(&mut self.rng.clone()));
+            assert!(matches!(exists, Err(Error::KeyspaceExists { .. })), "{exists:?}");
+        }
+        if name == "default" {
+            assert!(matches!(self.db().drop_keyspace(name), Err(Error::InvalidOption { .. })));
+        } else if let Some(pair) = self.keyspaces.remove(name) {
+            self.note(|| format!("drop keyspace {name}"));
+            self.db().drop_keyspace(name).unwrap();
+            assert!(matches!(pair.real.get(b"k"), Err(Error::KeyspaceDropped { .. })));
+            assert!(matches!(pair.real.put(b"k", b"v"), Err(Error::KeyspaceDropped { .. })));
+            assert!(matches!(self.db().keyspace(name), Err(Error::KeyspaceNotFound { .. })));
+        } else {
+            self.note(|| format!("create keyspace {name}"));
+            let options = random_keyspace_options(&mut self.rng);
+            let real = self.db().create_keyspace(name, options).unwrap();
+            self.keyspaces.insert(name.to_owned(), Pair { real, model: KeyspaceRef::default() });
+        }
+    }
+
+    fn sizes(&mut self) {
+        let (from, to) = (self.key(), self.key());
+        let stats = self.db().stats();
+        assert!(stats.writes_stopped.is_none(), "{:?}", stats.writes_stopped);
+        assert!(stats.compactions_stopped.is_none(), "{:?}", stats.compactions_stopped);
+        assert_eq!(stats.snapshots, self.snapshots.len() + self.iters.len());
+        assert_eq!(stats.keyspaces.len(), self.keyspaces.len());
+        for keyspace in &stats.keyspaces {
+            for level in &keyspace.levels {
+                assert!(level.runs <= level.files && level.tombstones <= level.entries, "{level:?}");
+                assert_eq!(level.files == 0, level.bytes == 0, "{level:?}");
+            }
+        }
+        if self.threads == 0 {
+            let size = self.db().approximate_size(&from, &to);
+            if from >= to {
+                assert_eq!(size, 0);
+            }
+            let whole = self.db().approximate_size(b"", &[u8::MAX; 8]);
+            assert!(size <= whole, "{from:?} to {to:?}: {size} of {whole}");
+            let default = stats.keyspaces.iter().find(|keyspace| keyspace.name == "default").unwrap();
+            let tables: u64 = default.levels.iter().map(|level| level.bytes).sum();
+            assert!(whole >= tables && whole <= tables + default.memtable_bytes, "{whole}: {default:?}");
+        }
+    }
+
+    fn verify(&mut self) {
+        self.note(|| "verify".to_owned());
+        self.db().verify().unwrap();
+    }
+
+    fn checkpoint(&mut self) {
+        self.checkpoints += 1;
+        let dir = self.storage.dir.with_file_name(format!("checkpoint{}", self.checkpoints));
+        self.note(|| format!("checkpoint {}", dir.display()));
+        self.db().checkpoint(&dir).unwrap();
+        assert!(matches!(self.db().checkpoint(&dir), Err(Error::AlreadyExists { .. })));
+        let options = random_options(&mut self.rng, self.storage.fs.clone());
+        let copy = options.create_if_missing(false).open(&dir).unwrap();
+        assert_eq!(copy.keyspaces().len(), self.keyspaces.len());
+        for (name, pair) in &self.keyspaces {
+            let copied = contents(&copy.keyspace(name).unwrap()).unwrap();
+            assert_same(&copied, &pair.model.borrow().map_at(self.now), name);
+        }
+        // What happens to the copy does not concern the original.
+        copy.put(b"only in the copy", b"1").unwrap();
+        copy.compact_range(None, None).unwrap();
+        copy.verify().unwrap();
+        copy.close().unwrap();
+        for entry in self.storage.fs.list(&dir).unwrap() {
+            self.storage.fs.remove(&dir.join(entry.name)).unwrap();
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.close();
+        let keyspaces = std::mem::take(&mut self.keyspaces);
+        let mut models = keyspaces.into_iter().map(|(name, pair)| (name, pair.model)).collect();
+        self.open(&mut models);
+    }
+
+    fn close(&mut self) {
+        self.note(|| "close".to_owned());
+        self.check_memory();
+        self.iters.clear();
+        self.snapshots.clear();
+        let db = self.db.take().unwrap();
+        if self.rng.one_in(2) {
+            db.close().unwrap();
+            let closed = self.keyspaces["default"].real.get(b"k");
+            assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+        }
+        // Otherwise the last handle dropped, a keyspace's, closes it.
+    }
+
+    /// Compares everything a last time; gives the number of operations made, and where first more
+    /// memory was accounted than the budget.
+    pub fn finish(mut self) -> (u64, Option<String>) {
+        self.scan();
+        self.verify();
+        self.reopen();
+        self.check_memory();
+        (self.ops, self.over_budget)
+    }
+}
+
+fn assert_same(got: &Map, wanted: &Map, name: &str) {
+    if got == wanted {
+        return;
+    }
+    let missing: Vec<_> = wanted.iter().filter(|(key, value)| got.get(*key) != Some(value)).map(|(key, _)| key).collect();
+    let extra: Vec<_> = got.keys().filter(|key| !wanted.contains_key(*key)).collect();
+    panic!("{name}: {} keys differ or are missing: {missing:?}; {} should not be there: {extra:?}", missing.len(), extra.len());
+}

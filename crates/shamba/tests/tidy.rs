@@ -1,0 +1,417 @@
+//! The structure of the source: who imports whom, and the rules of the house that a program can
+//! check. The rules are those of ARCHITECTURE.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which modules of the engine each may import. A name with a path allows that part only.
+const IMPORTS: &[(&str, &[&str])] = &[
+    ("base", &["error"]),
+    ("error", &[]),
+    ("metrics", &[]),
+    ("budget", &["base", "error"]),
+    ("fs", &["base", "error"]),
+    ("wal", &["base", "error", "fs"]),
+    ("memtable", &["base", "error", "budget"]),
+    ("filter", &["base", "error"]),
+    ("cache", &["base", "error", "budget", "fs"]),
+    ("table", &["base", "error", "budget", "fs", "cache", "filter"]),
+    ("policy", &["base", "error", "filter::plan"]),
+    (
+        "version",
+        &["base", "error", "fs", "wal", "filter::plan", "table::format", "table::TableSlot", "table::table_cache::TableSlot", "table::builder::TableSummary", "table::TableSummary"],
+    ),
+    ("compaction", &["base", "error", "budget", "fs", "cache", "filter", "table", "version", "policy", "memtable"]),
+    ("options", &["*"]),
+    ("db", &["*"]),
+    ("lib", &["*"]),
+];
+
+/// No file is longer without tests, unless its first paragraph says why.
+const MOST_LINES: usize = 500;
+
+struct Source {
+    /// From the root of the repository.
+    path: PathBuf,
+    text: String,
+    /// Declared by its parent for tests only.
+    declared_test: bool,
+}
+
+impl Source {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// The text before its unit tests.
+    fn code(&self) -> &str {
+        let end = self.text.find("#[cfg(test)]\nmod tests {").unwrap_or(self.text.len());
+        &self.text[..end]
+    }
+
+    /// Whether the file is compiled for tests only.
+    fn is_test(&self) -> bool {
+        let name = self.name();
+        self.declared_test || name.contains("/tests/") || name.contains("/benches/")
+    }
+
+    /// Whether it belongs to a crate others link to.
+    fn is_library(&self) -> bool {
+        let name = self.name();
+        name.starts_with("crates/shamba/src") || name.starts_with("crates/shamba-model/src")
+    }
+
+    /// Its module of the engine, if it is one.
+    fn module(&self) -> Option<String> {
+        let inside = self.path.strip_prefix("crates/shamba/src").ok()?;
+        let first = inside.components().next()?.as_os_str().to_str()?;
+        Some(first.trim_end_matches(".rs").to_owned())
+    }
+
+    /// Lines with their numbers, comments and the insides of strings blanked out.
+    fn lines(&self) -> Vec<(usize, String)> {
+        self.code().lines().enumerate().map(|(number, line)| (number + 1, without_comment(line))).collect()
+    }
+}
+
+/// A line without its comment and its strings. Good for rules by line; not a parser.
+fn without_comment(line: &str) -> String {
+    let mut out = String::new();
+    let mut chars = line.chars().peekable();
+    let mut in_string = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if in_string => drop(chars.next()),
+            '"' => {
+                in_string = !in_string;
+                out.push('"');
+            }
+            '/' if !in_string && chars.peek() == Some(&'/') => break,
+            _ if in_string => {}
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn collect(dir: &Path, ends: &str, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.map(|entry| entry.unwrap().path()) {
+        let name = entry.file_name().unwrap().to_string_lossy().into_owned();
+        if entry.is_dir() && name != "target" && !name.starts_with('.') {
+            collect(&entry, ends, found);
+        } else if name.ends_with(ends) {
+            found.push(entry);
+        }
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let root = root();
+    let mut paths = Vec::new();
+    collect(&root.join("crates"), ".rs", &mut paths);
+    paths.sort();
+    let read = |path: PathBuf| Source {
+        text: fs::read_to_string(&path).unwrap(),
+        path: path.strip_prefix(&root).unwrap().to_path_buf(),
+        declared_test: false,
+    };
+    let mut sources: Vec<Source> = paths.into_iter().map(read).collect();
+    let tests: BTreeSet<PathBuf> = sources.iter().flat_map(test_modules).collect();
+    for source in &mut sources {
+        source.declared_test = tests.contains(&source.path);
+    }
+    assert!(sources.len() > 40, "the sources were not found");
+    sources
+}
+
+/// The files a file declares as modules for tests only.
+fn test_modules(source: &Source) -> Vec<PathBuf> {
+    let dir = source.path.parent().unwrap();
+    let stem = source.path.file_stem().unwrap().to_str().unwrap();
+    let home = if matches!(stem, "mod" | "lib" | "main") { dir.to_path_buf() } else { dir.join(stem) };
+    let mut found = Vec::new();
+    let mut cfg_test = false;
+    for line in source.text.lines() {
+        if let Some(name) = line.strip_prefix("mod ").and_then(|line| line.strip_suffix(';'))
+            && cfg_test
+        {
+            found.extend([home.join(format!("{name}.rs")), home.join(name).join("mod.rs")]);
+        }
+        cfg_test = line.starts_with("#[cfg(test)]") || cfg_test && line.starts_with("#[");
+    }
+    found
+}
+
+/// Fails with all complaints at once.
+fn report(rule: &str, complaints: &[String]) {
+    assert!(complaints.is_empty(), "{rule}:\n  {}", complaints.join("\n  "));
+}
+
+/// The paths after `crate::` in a text, groups in braces taken apart: `a::{b, c::d}` gives `a::b`
+/// and `a::c::d`.
+fn crate_paths(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("crate::") {
+        let before = text[..at].chars().next_back();
+        if before.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != ':' && c != '$') {
+            expand("", &text[at + "crate::".len()..], &mut found);
+        }
+    }
+    found
+}
+
+/// Expands one path at the start of `rest`; gives what follows it.
+fn expand<'a>(prefix: &str, rest: &'a str, found: &mut Vec<String>) -> &'a str {
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(rest.len());
+    let (path, mut rest) = rest.split_at(end);
+    let whole = format!("{prefix}{path}");
+    if !(path.ends_with("::") || path.is_empty()) || !rest.starts_with('{') {
+        found.push(whole.trim_end_matches(':').to_owned());
+        return rest;
+    }
+    rest = &rest[1..];
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+        if rest.is_empty() {
+            return rest;
+        }
+        if let Some(after) = rest.strip_prefix('}') {
+            return after;
+        }
+        let before = rest.len();
+        rest = expand(&whole, rest, found);
+        // `as name`, or something that is no path: go past it.
+        if rest.len() == before || rest.trim_start().starts_with("as ") || rest.starts_with('*') {
+            let skip = rest.find([',', '}']).unwrap_or(rest.len());
+            rest = &rest[skip..];
+        }
+    }
+}
+
+#[test]
+fn paths_are_taken_apart() {
+    let text = "use crate::a::{b, c::d, e::{f, g as h}};\nlet x = crate::i::j(); $crate::no; my_crate::no;";
+    assert_eq!(crate_paths(text), ["a::b", "a::c::d", "a::e::f", "a::e::g", "i::j"]);
+}
+
+#[test]
+fn modules_import_only_what_they_may() {
+    let allowed: BTreeMap<&str, &[&str]> = IMPORTS.iter().copied().collect();
+    let mut complaints = Vec::new();
+    let mut seen = 0;
+    for source in sources() {
+        let Some(module) = source.module() else { continue };
+        if source.is_test() {
+            continue;
+        }
+        let Some(allowed) = allowed.get(module.as_str()) else {
+            complaints.push(format!("{}: `{module}` is not in the table of imports", source.name()));
+            continue;
+        };
+        let code: String = source.lines().into_iter().map(|(_, line)| line + "\n").collect();
+        for path in crate_paths(&code) {
+            let first = path.split("::").next().unwrap_or_default();
+            // `crate::Error` and `crate::Result` are the error module's.
+            let first = if matches!(first, "Error" | "Result") { "error" } else { first };
+            seen += 1;
+            let fits = |allowed: &&str| {
+                *allowed == "*" || *allowed == first || path == *allowed || path.starts_with(&format!("{allowed}::"))
+            };
+            if first != module && !allowed.iter().any(fits) {
+                complaints.push(format!("{}: imports crate::{path}", source.name()));
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} imports were found");
+    report("imports against the layers", &complaints);
+}
+
+#[test]
+fn crates_depend_downwards() {
+    let allowed: [(&str, &[&str]); 4] = [
+        ("shamba-model", &[]),
+        ("shamba", &["shamba-model"]),
+        ("shamba-bench", &["shamba", "shamba-model"]),
+        ("shamba-cli", &["shamba", "shamba-bench", "shamba-model"]),
+    ];
+    let mut complaints = Vec::new();
+    for (name, allowed) in allowed {
+        let manifest = fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+        for line in manifest.lines() {
+            let dependency = line.split(['.', '=', ' ']).next().unwrap_or_default();
+            if dependency.starts_with("shamba") && !allowed.contains(&dependency) {
+                complaints.push(format!("{name} depends on {dependency}"));
+            }
+        }
+    }
+    report("crates against the layers", &complaints);
+}
+
+#[test]
+fn files_are_short_or_say_why_not() {
+    let mut complaints = Vec::new();
+    for source in sources() {
+        let lines = source.code().lines().count();
+        let first: String = source.text.lines().take_while(|line| line.starts_with("//!")).collect();
+        if !source.is_test() && lines > MOST_LINES && !first.contains("long") {
+            complaints.push(format!("{}: {lines} lines without tests", source.name()));
+        }
+    }
+    report("files over 500 lines whose first paragraph does not say why they are that long", &complaints);
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let without = sources().into_iter().filter(|source| !source.text.starts_with("//! "));
+    report("files that do not begin with what they are for", &without.map(|source| source.name()).collect::<Vec<_>>());
+}
+
+#[test]
+fn storage_is_reached_only_through_the_fs_module() {
+    let mut complaints = Vec::new();
+    for source in sources() {
+        let name = source.name();
+        if !source.is_library() || source.is_test() || name.starts_with("crates/shamba/src/fs/") {
+            continue;
+        }
+        // The limits of memory are read from the system's own files, not from storage.
+        if name == "crates/shamba/src/budget/container.rs" {
+            continue;
+        }
+        for (number, line) in source.lines() {
+            for banned in ["std::fs", "fs::File", "File::open", "OpenOptions", "rustix::fs", "std::os::unix::fs"] {
+                if line.contains(banned) && !line.contains("crate::fs") {
+                    complaints.push(format!("{name}:{number}: {banned}"));
+                }
+            }
+        }
+    }
+    report("storage reached past the fs module", &complaints);
+}
+
+#[test]
+fn nothing_is_left_undone_and_libraries_print_nothing() {
+    let mut complaints = Vec::new();
+    for source in sources() {
+        let undone = ["TODO", "FIXME", "XXX", "HACK"];
+        let macros = ["todo!", "unimplemented!", "dbg!"];
+        let prints = ["println!", "eprintln!", "print!", "eprint!"];
+        // This file names what it bans.
+        if source.path.ends_with("tests/tidy.rs") {
+            continue;
+        }
+        for (number, line) in source.text.lines().enumerate() {
+            let words: BTreeSet<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            if let Some(word) = undone.iter().find(|word| words.contains(**word)) {
+                complaints.push(format!("{}:{}: {word}", source.name(), number + 1));
+            }
+        }
+        for (number, line) in source.lines() {
+            let prints: &[&str] = if source.is_library() && !source.is_test() { &prints } else { &[] };
+            if let Some(word) = macros.iter().chain(prints).find(|word| line.contains(**word)) {
+                complaints.push(format!("{}:{number}: {word}", source.name()));
+            }
+        }
+    }
+    report("left undone, or printing in a library", &complaints);
+}
+
+#[test]
+fn unsafe_code_is_rare_and_argued_for() {
+    let mut complaints = Vec::new();
+    for source in sources() {
+        let lines: Vec<&str> = source.text.lines().collect();
+        let mut uses = 0;
+        for (number, line) in source.text.lines().enumerate() {
+            let code = without_comment(line);
+            let words: Vec<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            if !words.contains(&"unsafe") {
+                continue;
+            }
+            uses += 1;
+            let above = lines[number.saturating_sub(8)..=number].iter();
+            if !above.clone().any(|line| line.contains("SAFETY:") || line.contains("# Safety")) {
+                complaints.push(format!("{}:{}: no SAFETY line", source.name(), number + 1));
+            }
+        }
+        let says = source.text.contains("unsafe_code, reason") || source.text.contains("unsafe_code,\n    reason");
+        if uses > 0 && !says && !source.is_test() {
+            complaints.push(format!("{}: unsafe without an expectation that gives the reason", source.name()));
+        }
+        if uses > 0 && source.code().lines().count() > 350 {
+            complaints.push(format!("{}: unsafe in a file that is not tiny", source.name()));
+        }
+    }
+    report("unsafe code", &complaints);
+}
+
+#[test]
+fn every_file_is_part_of_a_crate() {
+    let sources = sources();
+    let paths: BTreeSet<PathBuf> = sources.iter().map(|source| source.path.clone()).collect();
+    let mut reached: BTreeSet<PathBuf> = BTreeSet::new();
+    let is_root = |path: &Path| {
+        let name = path.to_string_lossy();
+        let parent = path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+        name.ends_with("src/lib.rs")
+            || name.ends_with("src/main.rs")
+            || matches!(parent, "tests" | "examples" | "benches" | "bin")
+            || (name.ends_with("/main.rs") && name.contains("/tests/"))
+            || name.ends_with("build.rs")
+    };
+    let mut waiting: Vec<PathBuf> = paths.iter().filter(|path| is_root(path)).cloned().collect();
+    while let Some(path) = waiting.pop() {
+        if !reached.insert(path.clone()) {
+            continue;
+        }
+        let source = sources.iter().find(|source| source.path == path).unwrap();
+        let dir = path.parent().unwrap();
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        let home = if is_root(&path) || stem == "mod" { dir.to_path_buf() } else { dir.join(stem) };
+        let mut elsewhere: Option<PathBuf> = None;
+        for line in source.text.lines().map(str::trim) {
+            if let Some(named) = line.strip_prefix("#[path = \"") {
+                elsewhere = named.split('"').next().map(|named| dir.join(named));
+            }
+            let declared = line.strip_suffix(';').and_then(|line| line.rsplit_once("mod ")).map(|(_, name)| name);
+            let Some(name) = declared.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_')) else { continue };
+            let candidates = match elsewhere.take() {
+                Some(path) => vec![normal(&path)],
+                None => vec![home.join(format!("{name}.rs")), home.join(name).join("mod.rs")],
+            };
+            waiting.extend(candidates.into_iter().filter(|path| paths.contains(path)));
+        }
+    }
+    let dead: Vec<String> = paths.difference(&reached).map(|path| path.display().to_string()).collect();
+    report("files that no crate compiles", &dead);
+}
+
+/// A path without `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(out.pop()),
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+#[test]
+fn the_licences_and_documents_are_there() {
+    for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "ARCHITECTURE.md", "docs/format.md", ".ci/run"] {
+        let text = fs::read_to_string(root().join(file));
+        assert!(text.is_ok_and(|text| text.len() > 300), "{file} is missing or empty");
+    }
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let checks = fs::read_to_string(root().join(".ci/run")).unwrap();
+    let last = checks.lines().last().unwrap();
+    assert!(readme.contains(last), "the README's test command is not `{last}`, which .ci/run ends with");
+}
