@@ -8,8 +8,8 @@ use std::sync::Arc;
 use common::{Rng, contents, files_ending, small_keyspace, small_options};
 use shamba::fs::{Access, Fs, MemFs, OsFs};
 use shamba::{
-    Compression, Db, Error, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget, Options, WriteBatch,
-    WriteOptions,
+    Compression, Db, Error, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget, Options,
+    WriteBatch, WriteOptions,
 };
 
 const DIR: &str = "/db";
@@ -41,7 +41,10 @@ fn fill(db: &Db) {
 fn assert_whole(fs: &MemFs) {
     let db = options(fs).open(DIR).unwrap();
     assert_eq!(contents(&db.default_keyspace()).unwrap().len(), 301);
-    assert_eq!(db.get(b"last").unwrap().as_deref(), Some(&b"in the log"[..]));
+    assert_eq!(
+        db.get(b"last").unwrap().as_deref(),
+        Some(&b"in the log"[..])
+    );
     db.verify().unwrap();
 }
 
@@ -60,7 +63,10 @@ fn change(fs: &MemFs, path: &Path, how: impl FnOnce(&mut Vec<u8>)) {
 }
 
 fn find(fs: &MemFs, part: &str) -> PathBuf {
-    let found = fs.files().into_iter().find(|path| path.to_string_lossy().contains(part));
+    let found = fs
+        .files()
+        .into_iter()
+        .find(|path| path.to_string_lossy().contains(part));
     found.unwrap_or_else(|| panic!("no {part} in {:?}", fs.files()))
 }
 
@@ -68,7 +74,10 @@ fn find(fs: &MemFs, part: &str) -> PathBuf {
 fn a_missing_folder_is_not_found_and_not_made() {
     let fs = MemFs::new();
     let error = refused(options(&fs).create_if_missing(false), "/nowhere");
-    assert!(matches!(&error, Error::NotFound { path } if path == Path::new("/nowhere")), "{error:?}");
+    assert!(
+        matches!(&error, Error::NotFound { path } if path == Path::new("/nowhere")),
+        "{error:?}"
+    );
     assert!(error.to_string().contains("/nowhere"));
     assert!(!fs.exists(Path::new("/nowhere")).unwrap());
     options(&fs).open("/nowhere").unwrap();
@@ -100,14 +109,20 @@ fn a_file_in_place_of_the_folder_is_an_error() {
     let fs = MemFs::new();
     fs.write_file("/file", b"...").unwrap();
     let error = refused(options(&fs), "/file");
-    assert!(matches!(error, Error::Io { .. } | Error::NotADatabase { .. }), "{error:?}");
+    assert!(
+        matches!(error, Error::Io { .. } | Error::NotADatabase { .. }),
+        "{error:?}"
+    );
     assert_eq!(fs.read_file("/file").unwrap(), b"...");
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, b"...").unwrap();
     let error = refused(small_options(Arc::new(OsFs::new())), &file);
-    assert!(matches!(error, Error::Io { .. } | Error::NotADatabase { .. }), "{error:?}");
+    assert!(
+        matches!(error, Error::Io { .. } | Error::NotADatabase { .. }),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -142,7 +157,10 @@ fn a_database_in_use_is_locked_on_a_real_folder_too() {
     fill(&db);
     assert!(matches!(open(), Err(Error::Locked { .. })));
     db.close().unwrap();
-    assert_eq!(contents(&open().unwrap().default_keyspace()).unwrap().len(), 301);
+    assert_eq!(
+        contents(&open().unwrap().default_keyspace()).unwrap().len(),
+        301
+    );
 }
 
 #[test]
@@ -161,9 +179,21 @@ fn a_newer_log_or_manifest_is_refused_and_no_data_touched() {
             matches!(&error, Error::UnsupportedFormat { file, found: 7, supported: 1 } if *file == path),
             "{part}: {error:?}"
         );
-        let holds_data = |file: &PathBuf| file.extension().is_some_and(|ext| ext == "sst" || ext == "wal");
-        for file in whole.files().into_iter().filter(|file| *file != path && holds_data(file)) {
-            assert_eq!(whole.read_file(&file).unwrap(), fs.read_file(&file).unwrap(), "{}", file.display());
+        let holds_data = |file: &PathBuf| {
+            file.extension()
+                .is_some_and(|ext| ext == "sst" || ext == "wal")
+        };
+        for file in whole
+            .files()
+            .into_iter()
+            .filter(|file| *file != path && holds_data(file))
+        {
+            assert_eq!(
+                whole.read_file(&file).unwrap(),
+                fs.read_file(&file).unwrap(),
+                "{}",
+                file.display()
+            );
         }
         assert_whole(&whole);
     }
@@ -187,7 +217,10 @@ fn a_newer_table_is_refused() {
         Err(error) => error,
         Ok(db) => db.verify().unwrap_err(),
     };
-    assert!(matches!(&error, Error::UnsupportedFormat { found: 9, .. }), "{error:?}");
+    assert!(
+        matches!(&error, Error::UnsupportedFormat { found: 9, .. }),
+        "{error:?}"
+    );
     fs.write_file(&path, &original).unwrap();
     assert_whole(&fs);
 }
@@ -203,8 +236,18 @@ fn a_missing_manifest_is_corruption_and_nothing_is_removed() {
         let error = refused(options(&fs), DIR);
         assert!(error.is_corruption(), "{part}: {error:?}");
         assert!(error.to_string().contains(part), "{error}");
-        let after: Vec<_> = fs.files().into_iter().filter(|file| !file.ends_with("LOCK")).collect();
-        assert!(before.iter().filter(|file| !file.ends_with("LOCK")).all(|file| after.contains(file)), "{after:?}");
+        let after: Vec<_> = fs
+            .files()
+            .into_iter()
+            .filter(|file| !file.ends_with("LOCK"))
+            .collect();
+        assert!(
+            before
+                .iter()
+                .filter(|file| !file.ends_with("LOCK"))
+                .all(|file| after.contains(file)),
+            "{after:?}"
+        );
         fs.write_file(&path, &bytes).unwrap();
         assert_whole(&fs);
     }
@@ -237,7 +280,10 @@ fn a_truncated_table_is_corruption_that_names_it() {
         assert!(bytes.len() > 4096);
         change(&fs, &path, |bytes| bytes.truncate(keep));
         let error = refused(options(&fs), DIR);
-        assert!(matches!(&error, Error::Corruption { file, .. } if *file == path), "{error:?}");
+        assert!(
+            matches!(&error, Error::Corruption { file, .. } if *file == path),
+            "{error:?}"
+        );
         fs.write_file(&path, &bytes).unwrap();
         assert_whole(&fs);
     }
@@ -247,17 +293,85 @@ fn a_truncated_table_is_corruption_that_names_it() {
 fn options_that_make_no_sense_are_named() {
     let keyspace = small_keyspace;
     let bad_keyspaces: Vec<(&str, KeyspaceOptions)> = vec![
-        ("size_ratio", KeyspaceOptions { size_ratio: 1, ..keyspace() }),
-        ("size_ratio", KeyspaceOptions { size_ratio: 1001, ..keyspace() }),
-        ("write_buffer", KeyspaceOptions { write_buffer: 0, ..keyspace() }),
-        ("write_buffer", KeyspaceOptions { write_buffer: u64::MAX, ..keyspace() }),
-        ("level0_runs", KeyspaceOptions { level0_runs: 0, ..keyspace() }),
-        ("level0_slowdown", KeyspaceOptions { level0_runs: 9, level0_slowdown: 3, ..keyspace() }),
-        ("level0_stall", KeyspaceOptions { level0_stall: 20, level0_slowdown: 20, ..keyspace() }),
-        ("target_file", KeyspaceOptions { target_file: 1, ..keyspace() }),
-        ("restart_interval", KeyspaceOptions { restart_interval: 0, ..keyspace() }),
-        ("compression", KeyspaceOptions { compression: vec![], ..keyspace() }),
-        ("compression", KeyspaceOptions { compression: vec![Compression::Zstd(77)], ..keyspace() }),
+        (
+            "size_ratio",
+            KeyspaceOptions {
+                size_ratio: 1,
+                ..keyspace()
+            },
+        ),
+        (
+            "size_ratio",
+            KeyspaceOptions {
+                size_ratio: 1001,
+                ..keyspace()
+            },
+        ),
+        (
+            "write_buffer",
+            KeyspaceOptions {
+                write_buffer: 0,
+                ..keyspace()
+            },
+        ),
+        (
+            "write_buffer",
+            KeyspaceOptions {
+                write_buffer: u64::MAX,
+                ..keyspace()
+            },
+        ),
+        (
+            "level0_runs",
+            KeyspaceOptions {
+                level0_runs: 0,
+                ..keyspace()
+            },
+        ),
+        (
+            "level0_slowdown",
+            KeyspaceOptions {
+                level0_runs: 9,
+                level0_slowdown: 3,
+                ..keyspace()
+            },
+        ),
+        (
+            "level0_stall",
+            KeyspaceOptions {
+                level0_stall: 20,
+                level0_slowdown: 20,
+                ..keyspace()
+            },
+        ),
+        (
+            "target_file",
+            KeyspaceOptions {
+                target_file: 1,
+                ..keyspace()
+            },
+        ),
+        (
+            "restart_interval",
+            KeyspaceOptions {
+                restart_interval: 0,
+                ..keyspace()
+            },
+        ),
+        (
+            "compression",
+            KeyspaceOptions {
+                compression: vec![],
+                ..keyspace()
+            },
+        ),
+        (
+            "compression",
+            KeyspaceOptions {
+                compression: vec![Compression::Zstd(77)],
+                ..keyspace()
+            },
+        ),
         ("filter.bits_per_key", bits(-1.0)),
         ("filter.bits_per_key", bits(f64::NAN)),
         ("filter.bits_per_key", bits(f64::INFINITY)),
@@ -265,13 +379,22 @@ fn options_that_make_no_sense_are_named() {
     let fs = MemFs::new();
     let db = options(&fs).open("/good").unwrap();
     for (name, keyspace) in &bad_keyspaces {
-        for bad in [options(&fs).keyspace(keyspace.clone()), options(&fs).keyspace_options("x", keyspace.clone())] {
+        for bad in [
+            options(&fs).keyspace(keyspace.clone()),
+            options(&fs).keyspace_options("x", keyspace.clone()),
+        ] {
             let error = refused(bad, DIR);
-            assert!(matches!(&error, Error::InvalidOption { option, .. } if option == name), "{name}: {error:?}");
+            assert!(
+                matches!(&error, Error::InvalidOption { option, .. } if option == name),
+                "{name}: {error:?}"
+            );
             assert!(error.to_string().contains(name));
         }
         let error = db.create_keyspace("x", keyspace.clone()).unwrap_err();
-        assert!(matches!(&error, Error::InvalidOption { option, .. } if option == name), "{name}: {error:?}");
+        assert!(
+            matches!(&error, Error::InvalidOption { option, .. } if option == name),
+            "{name}: {error:?}"
+        );
     }
     let bad_options = [
         ("memory", options(&fs).memory(MemoryBudget::bytes(100))),
@@ -281,14 +404,26 @@ fn options_that_make_no_sense_are_named() {
     ];
     for (name, bad) in bad_options {
         let error = refused(bad, DIR);
-        assert!(matches!(&error, Error::InvalidOption { option, .. } if *option == name), "{name}: {error:?}");
+        assert!(
+            matches!(&error, Error::InvalidOption { option, .. } if *option == name),
+            "{name}: {error:?}"
+        );
     }
-    assert!(!fs.exists(Path::new(DIR)).unwrap(), "a refused open left a folder");
+    assert!(
+        !fs.exists(Path::new(DIR)).unwrap(),
+        "a refused open left a folder"
+    );
     assert_eq!(db.keyspaces(), ["default"]);
 }
 
 fn bits(bits_per_key: f64) -> KeyspaceOptions {
-    KeyspaceOptions { filter: FilterOptions { bits_per_key, ..FilterOptions::default() }, ..small_keyspace() }
+    KeyspaceOptions {
+        filter: FilterOptions {
+            bits_per_key,
+            ..FilterOptions::default()
+        },
+        ..small_keyspace()
+    }
 }
 
 #[test]
@@ -297,13 +432,29 @@ fn names_of_keyspaces_are_checked() {
     let db = options(&fs).open(DIR).unwrap();
     for name in [String::new(), "x".repeat(256)] {
         let error = db.create_keyspace(&name, small_keyspace()).unwrap_err();
-        assert!(matches!(error, Error::InvalidOption { option: "name", .. }), "{error:?}");
+        assert!(
+            matches!(error, Error::InvalidOption { option: "name", .. }),
+            "{error:?}"
+        );
     }
-    db.create_keyspace(&"x".repeat(255), small_keyspace()).unwrap();
-    assert!(matches!(db.create_keyspace("default", small_keyspace()), Err(Error::KeyspaceExists { .. })));
-    assert!(matches!(db.drop_keyspace("default"), Err(Error::InvalidOption { .. })));
-    assert!(matches!(db.drop_keyspace("none"), Err(Error::KeyspaceNotFound { .. })));
-    assert!(matches!(db.keyspace("none"), Err(Error::KeyspaceNotFound { .. })));
+    db.create_keyspace(&"x".repeat(255), small_keyspace())
+        .unwrap();
+    assert!(matches!(
+        db.create_keyspace("default", small_keyspace()),
+        Err(Error::KeyspaceExists { .. })
+    ));
+    assert!(matches!(
+        db.drop_keyspace("default"),
+        Err(Error::InvalidOption { .. })
+    ));
+    assert!(matches!(
+        db.drop_keyspace("none"),
+        Err(Error::KeyspaceNotFound { .. })
+    ));
+    assert!(matches!(
+        db.keyspace("none"),
+        Err(Error::KeyspaceNotFound { .. })
+    ));
 }
 
 #[test]
@@ -316,21 +467,39 @@ fn keys_and_values_too_large_are_refused_whole() {
     assert!(db.get(&longest).unwrap().is_some());
     db.delete(&longest).unwrap();
     let error = db.put(vec![b'k'; 65_536], b"v").unwrap_err();
-    assert!(matches!(error, Error::KeyTooLarge { len: 65_536, max: 65_535 }), "{error:?}");
+    assert!(
+        matches!(
+            error,
+            Error::KeyTooLarge {
+                len: 65_536,
+                max: 65_535
+            }
+        ),
+        "{error:?}"
+    );
     // An eighth of the budget of 1 MiB.
     let max = 128 << 10;
     let mut rng = Rng::new(1);
     let largest = rng.bytes(max);
     db.put(b"large", &largest).unwrap();
-    assert_eq!(db.get(b"large").unwrap().as_deref(), Some(largest.as_slice()));
+    assert_eq!(
+        db.get(b"large").unwrap().as_deref(),
+        Some(largest.as_slice())
+    );
     db.delete(b"large").unwrap();
     let error = db.put(b"large", vec![0; max + 1]).unwrap_err();
-    assert!(matches!(error, Error::ValueTooLarge { len, max: most } if len == max + 1 && most == max), "{error:?}");
+    assert!(
+        matches!(error, Error::ValueTooLarge { len, max: most } if len == max + 1 && most == max),
+        "{error:?}"
+    );
 
     let mut batch = WriteBatch::new();
     batch.put(b"small", b"v");
     batch.put(b"large", vec![0; max + 1]);
-    assert!(matches!(db.write(batch, WriteOptions::default()), Err(Error::ValueTooLarge { .. })));
+    assert!(matches!(
+        db.write(batch, WriteOptions::default()),
+        Err(Error::ValueTooLarge { .. })
+    ));
     assert!(db.get(b"small").unwrap().is_none());
     // A key that cannot exist is absent, not an error.
     assert!(db.get(vec![b'k'; 70_000]).unwrap().is_none());
@@ -341,16 +510,25 @@ fn keys_and_values_too_large_are_refused_whole() {
 #[test]
 fn values_are_bounded_at_64_mib_under_any_budget() {
     let fs = MemFs::new();
-    let db = options(&fs).memory(MemoryBudget::bytes(2 << 30)).open(DIR).unwrap();
+    let db = options(&fs)
+        .memory(MemoryBudget::bytes(2 << 30))
+        .open(DIR)
+        .unwrap();
     let max = 64 << 20;
     let error = db.put(b"k", vec![0; max + 1]).unwrap_err();
-    assert!(matches!(error, Error::ValueTooLarge { max: most, .. } if most == max), "{error:?}");
+    assert!(
+        matches!(error, Error::ValueTooLarge { max: most, .. } if most == max),
+        "{error:?}"
+    );
 }
 
 #[test]
 fn keyspaces_and_snapshots_of_another_database_are_refused() {
     let (first, second) = (MemFs::new(), MemFs::new());
-    let (first, second) = (options(&first).open(DIR).unwrap(), options(&second).open(DIR).unwrap());
+    let (first, second) = (
+        options(&first).open(DIR).unwrap(),
+        options(&second).open(DIR).unwrap(),
+    );
     first.put(b"k", b"first").unwrap();
     second.put(b"k", b"second").unwrap();
     let foreign = first.default_keyspace();
@@ -358,18 +536,32 @@ fn keyspaces_and_snapshots_of_another_database_are_refused() {
     let mut batch = WriteBatch::new();
     batch.put_in(&foreign, b"k", b"v");
     let error = second.write(batch, WriteOptions::default()).unwrap_err();
-    assert!(matches!(error, Error::WrongDatabase { what: "keyspace" }), "{error:?}");
+    assert!(
+        matches!(error, Error::WrongDatabase { what: "keyspace" }),
+        "{error:?}"
+    );
 
     let mut mixed = WriteBatch::new();
     mixed.put_in(&second.default_keyspace(), b"k", b"v");
     mixed.put_in(&foreign, b"k", b"v");
     for db in [&first, &second] {
-        let error = db.write(mixed.clone(), WriteOptions::default()).unwrap_err();
+        let error = db
+            .write(mixed.clone(), WriteOptions::default())
+            .unwrap_err();
         assert!(matches!(error, Error::WrongDatabase { .. }), "{error:?}");
     }
-    assert!(matches!(second.compact_range_in(&foreign, None, None), Err(Error::WrongDatabase { .. })));
-    assert!(matches!(second.snapshot().get_in(&foreign, b"k"), Err(Error::WrongDatabase { .. })));
-    assert!(matches!(second.snapshot().iter_in(&foreign, IterOptions::default()), Err(Error::WrongDatabase { .. })));
+    assert!(matches!(
+        second.compact_range_in(&foreign, None, None),
+        Err(Error::WrongDatabase { .. })
+    ));
+    assert!(matches!(
+        second.snapshot().get_in(&foreign, b"k"),
+        Err(Error::WrongDatabase { .. })
+    ));
+    assert!(matches!(
+        second.snapshot().iter_in(&foreign, IterOptions::default()),
+        Err(Error::WrongDatabase { .. })
+    ));
     assert_eq!(first.get(b"k").unwrap().as_deref(), Some(&b"first"[..]));
     assert_eq!(second.get(b"k").unwrap().as_deref(), Some(&b"second"[..]));
 }
@@ -384,7 +576,8 @@ fn a_dropped_keyspace_is_gone_for_its_handles_and_harms_no_other_write() {
     let mut iter = gone.iter(IterOptions::default()).unwrap();
     db.drop_keyspace("gone").unwrap();
 
-    let dropped = |error: Error| matches!(&error, Error::KeyspaceDropped { name } if name == "gone");
+    let dropped =
+        |error: Error| matches!(&error, Error::KeyspaceDropped { name } if name == "gone");
     assert!(dropped(gone.get(b"k").unwrap_err()));
     assert!(dropped(gone.put(b"k", b"v").unwrap_err()));
     assert!(dropped(gone.multi_get(&[b"k"]).unwrap_err()));
@@ -397,7 +590,9 @@ fn a_dropped_keyspace_is_gone_for_its_handles_and_harms_no_other_write() {
     let mut batch = WriteBatch::new();
     batch.put(b"other", b"v");
     batch.put_in(&gone, b"k", b"v");
-    assert!(dropped(db.write(batch, WriteOptions::default()).unwrap_err()));
+    assert!(dropped(
+        db.write(batch, WriteOptions::default()).unwrap_err()
+    ));
     assert!(db.get(b"other").unwrap().is_none());
     db.put(b"other", b"v").unwrap();
     // A keyspace of the same name is another one.
@@ -431,12 +626,18 @@ fn after_a_close_every_call_says_so() {
         ("wait_for_compaction", other.wait_for_compaction()),
         ("checkpoint", other.checkpoint("/copy")),
         ("verify", other.verify().map(drop)),
-        ("create_keyspace", other.create_keyspace("x", small_keyspace()).map(drop)),
+        (
+            "create_keyspace",
+            other.create_keyspace("x", small_keyspace()).map(drop),
+        ),
         ("drop_keyspace", other.drop_keyspace("x")),
         ("keyspace get", keyspace.get(b"k").map(drop)),
         ("keyspace put", keyspace.put(b"k", b"v")),
         ("snapshot get", snapshot.get(b"k").map(drop)),
-        ("snapshot iter", snapshot.iter(IterOptions::default()).map(drop)),
+        (
+            "snapshot iter",
+            snapshot.iter(IterOptions::default()).map(drop),
+        ),
     ];
     for (name, result) in results {
         assert!(matches!(result, Err(Error::Closed)), "{name}: {result:?}");

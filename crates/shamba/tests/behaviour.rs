@@ -10,26 +10,42 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::{Map, Rng, contents, files_ending, small_keyspace, small_options};
-use shamba::fs::{BlockKind, Charge, DeviceModel, Effect, Fault, FaultFs, Faults, MemFs, MeteredFs, Op, Purpose};
+use shamba::fs::{
+    BlockKind, Charge, DeviceModel, Effect, Fault, FaultFs, Faults, MemFs, MeteredFs, Op, Purpose,
+};
 use shamba::{
-    Db, Durability, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, KeyspaceStatistics, MemoryBudget,
-    MergePolicy, Options, WriteBatch, WriteOptions,
+    Db, Durability, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, KeyspaceStatistics,
+    MemoryBudget, MergePolicy, Options, WriteBatch, WriteOptions,
 };
 
 const DIR: &str = "/db";
 
 fn default_statistics(db: &Db) -> KeyspaceStatistics {
-    db.stats().keyspaces.into_iter().find(|keyspace| keyspace.name == "default").unwrap()
+    db.stats()
+        .keyspaces
+        .into_iter()
+        .find(|keyspace| keyspace.name == "default")
+        .unwrap()
 }
 
 fn entries(db: &Db) -> u64 {
-    default_statistics(db).levels.iter().map(|level| level.entries).sum()
+    default_statistics(db)
+        .levels
+        .iter()
+        .map(|level| level.entries)
+        .sum()
 }
 
 fn put(db: &Db, key: &str, durability: Durability) {
     let mut batch = WriteBatch::new();
     batch.put(key, b"v");
-    db.write(batch, WriteOptions { durability: Some(durability) }).unwrap();
+    db.write(
+        batch,
+        WriteOptions {
+            durability: Some(durability),
+        },
+    )
+    .unwrap();
 }
 
 // Durability.
@@ -45,11 +61,17 @@ fn each_durability_survives_what_it_promises() {
     // The process is killed: what the operating system has stays.
     let killed = options().fs(Arc::new(fs.deep_clone())).open(DIR).unwrap();
     assert!(killed.get("synced").unwrap().is_some() && killed.get("buffered").unwrap().is_some());
-    assert!(killed.get("none").unwrap().is_none(), "a write without log was logged");
+    assert!(
+        killed.get("none").unwrap().is_none(),
+        "a write without log was logged"
+    );
     // The machine loses power.
     let mut buffered_lost = false;
     for seed in 0..50 {
-        let crashed = options().fs(Arc::new(fs.crash_clone(seed))).open(DIR).unwrap();
+        let crashed = options()
+            .fs(Arc::new(fs.crash_clone(seed)))
+            .open(DIR)
+            .unwrap();
         assert!(crashed.get("synced").unwrap().is_some(), "seed {seed}");
         buffered_lost |= crashed.get("buffered").unwrap().is_none();
     }
@@ -57,12 +79,18 @@ fn each_durability_survives_what_it_promises() {
     // Until it is made durable after the fact.
     db.sync().unwrap();
     for seed in 0..20 {
-        let crashed = options().fs(Arc::new(fs.crash_clone(seed))).open(DIR).unwrap();
+        let crashed = options()
+            .fs(Arc::new(fs.crash_clone(seed)))
+            .open(DIR)
+            .unwrap();
         assert!(crashed.get("buffered").unwrap().is_some(), "seed {seed}");
     }
     db.flush().unwrap();
     for seed in 0..20 {
-        let crashed = options().fs(Arc::new(fs.crash_clone(seed))).open(DIR).unwrap();
+        let crashed = options()
+            .fs(Arc::new(fs.crash_clone(seed)))
+            .open(DIR)
+            .unwrap();
         assert!(crashed.get("none").unwrap().is_some(), "seed {seed}");
     }
 }
@@ -81,10 +109,19 @@ fn the_databases_durability_holds_for_writes_that_say_none() {
 
 #[test]
 fn writers_that_wait_together_share_a_sync() {
-    let device = DeviceModel { read: 0, read_page: 0, write: 0, write_page: 0, sync: 2_000_000 };
+    let device = DeviceModel {
+        read: 0,
+        read_page: 0,
+        write: 0,
+        write_page: 0,
+        sync: 2_000_000,
+    };
     let fs = MemFs::new();
     let slow = MeteredFs::with_device(Arc::new(fs.clone()), device, Charge::Real);
-    let db = small_options(Arc::new(slow)).memory(MemoryBudget::bytes(16 << 20)).open(DIR).unwrap();
+    let db = small_options(Arc::new(slow))
+        .memory(MemoryBudget::bytes(16 << 20))
+        .open(DIR)
+        .unwrap();
     let (threads, writes) = (8, 40);
     let barrier = Barrier::new(threads);
     std::thread::scope(|scope| {
@@ -99,17 +136,28 @@ fn writers_that_wait_together_share_a_sync() {
     let counters = db.stats().counters;
     let total = (threads * writes) as u64;
     assert_eq!(counters.batches, total);
-    assert!(counters.wal_syncs * 2 < total, "{} syncs for {total} writes", counters.wal_syncs);
+    assert!(
+        counters.wal_syncs * 2 < total,
+        "{} syncs for {total} writes",
+        counters.wal_syncs
+    );
     assert!(counters.write_groups * 2 < total);
-    let crashed = small_options(Arc::new(fs.crash_clone(1))).open(DIR).unwrap();
-    assert_eq!(contents(&crashed.default_keyspace()).unwrap().len() as u64, total);
+    let crashed = small_options(Arc::new(fs.crash_clone(1)))
+        .open(DIR)
+        .unwrap();
+    assert_eq!(
+        contents(&crashed.default_keyspace()).unwrap().len() as u64,
+        total
+    );
 }
 
 #[test]
 fn a_failed_sync_stops_writes_and_not_reads() {
     let fs = MemFs::new();
     let faults = Faults::new();
-    let db = small_options(Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone()))).open(DIR).unwrap();
+    let db = small_options(Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone())))
+        .open(DIR)
+        .unwrap();
     put(&db, "before", Durability::Synced);
     faults.add(Fault::new(Effect::Fail(shamba::fs::FaultError::EIO)).on(Op::Sync));
     assert!(db.write(one("during"), WriteOptions::synced()).is_err());
@@ -136,27 +184,46 @@ fn one(key: &str) -> WriteBatch {
 #[test]
 fn a_sequential_load_moves_files_and_rewrites_nothing() {
     for threads in [0, 2] {
-        let db = small_options(Arc::new(MemFs::new())).background_threads(threads).open(DIR).unwrap();
+        let db = small_options(Arc::new(MemFs::new()))
+            .background_threads(threads)
+            .open(DIR)
+            .unwrap();
         for i in 0..20_000u32 {
             db.put(i.to_be_bytes(), [7; 40]).unwrap();
         }
         db.flush().unwrap();
         db.wait_for_compaction().unwrap();
         let counters = db.stats().counters;
-        assert_eq!(counters.compaction_bytes_written, 0, "with {threads} threads: {counters:?}");
+        assert_eq!(
+            counters.compaction_bytes_written, 0,
+            "with {threads} threads: {counters:?}"
+        );
         assert!(counters.trivial_moves > 10);
         let levels = default_statistics(&db).levels;
-        assert!(levels.iter().filter(|level| level.files > 0).count() >= 2, "{levels:?}");
+        assert!(
+            levels.iter().filter(|level| level.files > 0).count() >= 2,
+            "{levels:?}"
+        );
         assert_eq!(contents(&db.default_keyspace()).unwrap().len(), 20_000);
     }
 }
 
 #[test]
 fn space_is_given_back_when_everything_is_deleted() {
-    for policy in [MergePolicy::default(), MergePolicy::Tiering, MergePolicy::LazyLeveling] {
+    for policy in [
+        MergePolicy::default(),
+        MergePolicy::Tiering,
+        MergePolicy::LazyLeveling,
+    ] {
         let fs = MemFs::new();
-        let keyspace = KeyspaceOptions { merge_policy: policy, ..small_keyspace() };
-        let db = small_options(Arc::new(fs.clone())).keyspace(keyspace).open(DIR).unwrap();
+        let keyspace = KeyspaceOptions {
+            merge_policy: policy,
+            ..small_keyspace()
+        };
+        let db = small_options(Arc::new(fs.clone()))
+            .keyspace(keyspace)
+            .open(DIR)
+            .unwrap();
         for i in 0..5000u32 {
             db.put(i.to_be_bytes(), [7; 100]).unwrap();
         }
@@ -167,8 +234,16 @@ fn space_is_given_back_when_everything_is_deleted() {
         }
         db.compact_range(None, None).unwrap();
         assert_eq!(entries(&db), 0, "{policy:?}: tombstones are left");
-        assert!(files_ending(&fs, DIR, ".sst").is_empty(), "{policy:?}: {:?}", files_ending(&fs, DIR, ".sst"));
-        assert!(fs.total_bytes() * 20 < full, "{policy:?}: {} of {full} bytes are left", fs.total_bytes());
+        assert!(
+            files_ending(&fs, DIR, ".sst").is_empty(),
+            "{policy:?}: {:?}",
+            files_ending(&fs, DIR, ".sst")
+        );
+        assert!(
+            fs.total_bytes() * 20 < full,
+            "{policy:?}: {} of {full} bytes are left",
+            fs.total_bytes()
+        );
     }
 }
 
@@ -183,7 +258,11 @@ fn overwritten_values_are_dropped_unless_a_snapshot_sees_them() {
     let third = first.clone();
     drop(third);
     db.compact_range(None, None).unwrap();
-    assert_eq!(entries(&db), 400, "the snapshot's and the newest version are kept, nothing else");
+    assert_eq!(
+        entries(&db),
+        400,
+        "the snapshot's and the newest version are kept, nothing else"
+    );
     (0..200u32).for_each(|i| assert_eq!(*first.get(i.to_be_bytes()).unwrap().unwrap(), [1; 20]));
     (0..200u32).for_each(|i| db.delete(i.to_be_bytes()).unwrap());
     db.compact_range(None, None).unwrap();
@@ -224,11 +303,20 @@ fn files_nobody_uses_are_removed_and_those_in_use_are_not() {
     }
     db.compact_range(None, None).unwrap();
     db.wait_for_compaction().unwrap();
-    db.put(b"a write so that work without threads is done", b"").unwrap();
-    let live: usize = default_statistics(&db).levels.iter().map(|level| level.files).sum();
+    db.put(b"a write so that work without threads is done", b"")
+        .unwrap();
+    let live: usize = default_statistics(&db)
+        .levels
+        .iter()
+        .map(|level| level.files)
+        .sum();
     assert_eq!(files_ending(&fs, DIR, ".sst").len(), live);
     assert!(all_seen.len() > 4 * live);
-    assert!(files_ending(&fs, DIR, ".wal").len() <= 2, "{:?}", files_ending(&fs, DIR, ".wal"));
+    assert!(
+        files_ending(&fs, DIR, ".wal").len() <= 2,
+        "{:?}",
+        files_ending(&fs, DIR, ".wal")
+    );
     db.verify().unwrap();
 }
 
@@ -252,18 +340,32 @@ fn orphans_of_a_crash_are_removed_at_the_next_open() {
 #[test]
 fn values_of_64_mib_work_under_a_large_budget() {
     let fs = MemFs::new();
-    let options = || Options::new().fs(Arc::new(fs.clone())).memory(MemoryBudget::bytes(1 << 30)).background_threads(0);
+    let options = || {
+        Options::new()
+            .fs(Arc::new(fs.clone()))
+            .memory(MemoryBudget::bytes(1 << 30))
+            .background_threads(0)
+    };
     let value = Rng::new(5).bytes(64 << 20);
     let db = options().open(DIR).unwrap();
     db.put(b"large", &value).unwrap();
     db.put(b"small", b"v").unwrap();
-    assert!(db.get(b"large").unwrap().as_deref() == Some(value.as_slice()), "from the memtable");
+    assert!(
+        db.get(b"large").unwrap().as_deref() == Some(value.as_slice()),
+        "from the memtable"
+    );
     db.flush().unwrap();
-    assert!(db.get(b"large").unwrap().as_deref() == Some(value.as_slice()), "from a table");
+    assert!(
+        db.get(b"large").unwrap().as_deref() == Some(value.as_slice()),
+        "from a table"
+    );
     db.compact_range(None, None).unwrap();
     db.close().unwrap();
     let db = options().open(DIR).unwrap();
-    assert!(contents(&db.default_keyspace()).unwrap()[&b"large"[..]] == value, "by a scan");
+    assert!(
+        contents(&db.default_keyspace()).unwrap()[&b"large"[..]] == value,
+        "by a scan"
+    );
     assert_eq!(db.get(b"small").unwrap().as_deref(), Some(&b"v"[..]));
     assert_eq!(db.stats().memory.budget.overdraft, 0);
 }
@@ -273,11 +375,24 @@ fn values_of_64_mib_work_under_a_large_budget() {
 #[test]
 fn iterators_keep_to_their_bounds_and_prefixes() {
     let db = small_options(Arc::new(MemFs::new())).open(DIR).unwrap();
-    let keys: [&[u8]; 8] = [b"", b"a", b"ab", b"ab\xff", b"ab\xff\xff", b"ac", b"b", b"\xff\xff"];
+    let keys: [&[u8]; 8] = [
+        b"",
+        b"a",
+        b"ab",
+        b"ab\xff",
+        b"ab\xff\xff",
+        b"ac",
+        b"b",
+        b"\xff\xff",
+    ];
     keys.iter().for_each(|key| db.put(key, b"v").unwrap());
     for flushed in [false, true] {
         let list = |options: IterOptions| -> Vec<Vec<u8>> {
-            let forward: Vec<_> = db.iter(options.clone()).unwrap().map(|pair| pair.unwrap().0).collect();
+            let forward: Vec<_> = db
+                .iter(options.clone())
+                .unwrap()
+                .map(|pair| pair.unwrap().0)
+                .collect();
             let mut iter = db.iter(options).unwrap();
             let mut backward = Vec::new();
             iter.seek_to_last().unwrap();
@@ -295,11 +410,30 @@ fn iterators_keep_to_their_bounds_and_prefixes() {
         assert_eq!(list(IterOptions::prefix(b"ab\xff")), keys[3..5]);
         assert_eq!(list(IterOptions::prefix(b"\xff")), keys[7..]);
         assert_eq!(list(IterOptions::prefix(b"")), keys);
-        assert_eq!(list(IterOptions::range(b"ab".to_vec()..b"b".to_vec())), keys[2..6]);
-        assert_eq!(list(IterOptions::range(b"ab".to_vec()..=b"b".to_vec())), keys[2..7]);
-        assert_eq!(list(IterOptions::range(b"b".to_vec()..b"a".to_vec())), keys[..0]);
-        let (lower, upper) = (std::ops::Bound::Excluded(b"ab".to_vec()), std::ops::Bound::Unbounded);
-        assert_eq!(list(IterOptions { lower, upper, ..IterOptions::default() }), keys[3..]);
+        assert_eq!(
+            list(IterOptions::range(b"ab".to_vec()..b"b".to_vec())),
+            keys[2..6]
+        );
+        assert_eq!(
+            list(IterOptions::range(b"ab".to_vec()..=b"b".to_vec())),
+            keys[2..7]
+        );
+        assert_eq!(
+            list(IterOptions::range(b"b".to_vec()..b"a".to_vec())),
+            keys[..0]
+        );
+        let (lower, upper) = (
+            std::ops::Bound::Excluded(b"ab".to_vec()),
+            std::ops::Bound::Unbounded,
+        );
+        assert_eq!(
+            list(IterOptions {
+                lower,
+                upper,
+                ..IterOptions::default()
+            }),
+            keys[3..]
+        );
         if !flushed {
             db.flush().unwrap();
         }
@@ -316,15 +450,27 @@ fn a_checkpoint_and_its_source_go_separate_ways() {
     other.put(b"k", b"v").unwrap();
     let before = fs.total_bytes();
     db.checkpoint("/copy").unwrap();
-    assert!(fs.total_bytes() < before + before / 4 + 8192, "the tables were copied, not linked");
+    assert!(
+        fs.total_bytes() < before + before / 4 + 8192,
+        "the tables were copied, not linked"
+    );
     // The source changes everything; the copy is as it was.
     (0..2000u32).for_each(|i| db.put(i.to_be_bytes(), [2; 50]).unwrap());
     db.drop_keyspace("other").unwrap();
     db.compact_range(None, None).unwrap();
     let copy = open("/copy");
-    let whole: Map = (0..2000u32).map(|i| (i.to_be_bytes().to_vec(), vec![1; 50])).collect();
+    let whole: Map = (0..2000u32)
+        .map(|i| (i.to_be_bytes().to_vec(), vec![1; 50]))
+        .collect();
     assert!(contents(&copy.default_keyspace()).unwrap() == whole);
-    assert_eq!(copy.keyspace("other").unwrap().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(
+        copy.keyspace("other")
+            .unwrap()
+            .get(b"k")
+            .unwrap()
+            .as_deref(),
+        Some(&b"v"[..])
+    );
     // The copy is emptied; the source is as it was.
     (0..2000u32).for_each(|i| copy.delete(i.to_be_bytes()).unwrap());
     copy.compact_range(None, None).unwrap();
@@ -338,7 +484,10 @@ fn a_checkpoint_and_its_source_go_separate_ways() {
     db.checkpoint("/copy2").unwrap();
     for seed in 0..20 {
         let crashed = fs.crash_clone(seed);
-        let copy = small_options(Arc::new(crashed)).create_if_missing(false).open("/copy2").unwrap();
+        let copy = small_options(Arc::new(crashed))
+            .create_if_missing(false)
+            .open("/copy2")
+            .unwrap();
         assert_eq!(contents(&copy.default_keyspace()).unwrap().len(), 2000);
     }
 }
@@ -349,8 +498,14 @@ fn a_checkpoint_and_its_source_go_separate_ways() {
 fn databases_that_share_a_budget_stay_within_it_together() {
     let budget = MemoryBudget::bytes(2 << 20);
     let open = || {
-        let keyspace = KeyspaceOptions { write_buffer: 1 << 20, ..small_keyspace() };
-        small_options(Arc::new(MemFs::new())).memory(budget.clone()).keyspace(keyspace).background_threads(1)
+        let keyspace = KeyspaceOptions {
+            write_buffer: 1 << 20,
+            ..small_keyspace()
+        };
+        small_options(Arc::new(MemFs::new()))
+            .memory(budget.clone())
+            .keyspace(keyspace)
+            .background_threads(1)
     };
     let databases: Vec<Db> = (0..4).map(|_| open().open(DIR).unwrap()).collect();
     std::thread::scope(|scope| {
@@ -358,7 +513,8 @@ fn databases_that_share_a_budget_stay_within_it_together() {
             scope.spawn(move || {
                 let mut rng = Rng::new(number as u64);
                 for i in 0..8000u32 {
-                    db.put(rng.below(5000).to_be_bytes(), [i as u8; 200]).unwrap();
+                    db.put(rng.below(5000).to_be_bytes(), [i as u8; 200])
+                        .unwrap();
                     db.get(rng.below(10_000).to_be_bytes()).unwrap();
                 }
                 assert!(db.iter(IterOptions::default()).unwrap().count() > 3000);
@@ -368,12 +524,18 @@ fn databases_that_share_a_budget_stay_within_it_together() {
     for db in &databases {
         let memory = db.stats().memory.budget;
         assert_eq!(memory.limit, 2 << 20);
-        assert!(memory.used <= memory.limit && memory.overdraft == 0, "{memory:?}");
+        assert!(
+            memory.used <= memory.limit && memory.overdraft == 0,
+            "{memory:?}"
+        );
         assert!(memory.peak > 1 << 20, "{memory:?}");
     }
     drop(databases);
     let left = budget.usage().budget;
-    assert!(left.used < 64 << 10, "closed databases hold memory: {left:?}");
+    assert!(
+        left.used < 64 << 10,
+        "closed databases hold memory: {left:?}"
+    );
 }
 
 #[test]
@@ -382,7 +544,9 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
     let db = options.open(DIR).unwrap();
     (0..5000u32).for_each(|i| db.put(i.to_be_bytes(), [i as u8; 100]).unwrap());
     db.flush().unwrap();
-    let held: Vec<_> = (0..200u32).map(|i| db.get((i * 25).to_be_bytes()).unwrap().unwrap()).collect();
+    let held: Vec<_> = (0..200u32)
+        .map(|i| db.get((i * 25).to_be_bytes()).unwrap().unwrap())
+        .collect();
     let mut iter = db.iter(IterOptions::default()).unwrap();
     iter.seek(2500u32.to_be_bytes()).unwrap();
     for i in 0..5000u32 {
@@ -393,7 +557,10 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
         assert_eq!(**value, [(i * 25) as u8; 100]);
     }
     for i in 2500..5000u32 {
-        assert_eq!((iter.key(), iter.value()), (&i.to_be_bytes()[..], &[i as u8; 100][..]));
+        assert_eq!(
+            (iter.key(), iter.value()),
+            (&i.to_be_bytes()[..], &[i as u8; 100][..])
+        );
         iter.next().unwrap();
     }
     assert!(!iter.valid());
@@ -403,7 +570,13 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
 
 #[test]
 fn slowdowns_come_before_stalls_and_both_are_counted() {
-    let device = DeviceModel { read: 0, read_page: 0, write: 3_000_000, write_page: 0, sync: 3_000_000 };
+    let device = DeviceModel {
+        read: 0,
+        read_page: 0,
+        write: 3_000_000,
+        write_page: 0,
+        sync: 3_000_000,
+    };
     let slow = MeteredFs::with_device(Arc::new(MemFs::new()), device, Charge::Real);
     let keyspace = KeyspaceOptions {
         write_buffer: 4 << 10,
@@ -413,12 +586,22 @@ fn slowdowns_come_before_stalls_and_both_are_counted() {
         target_file: 4 << 10,
         ..small_keyspace()
     };
-    let db = small_options(Arc::new(slow)).keyspace(keyspace).background_threads(1).open(DIR).unwrap();
+    let db = small_options(Arc::new(slow))
+        .keyspace(keyspace)
+        .background_threads(1)
+        .open(DIR)
+        .unwrap();
     let mut slowdowns_before_stalls = None;
     for i in 0..20_000u32 {
         let mut batch = WriteBatch::new();
         batch.put(i.wrapping_mul(2_654_435_761).to_be_bytes(), [1; 100]);
-        db.write(batch, WriteOptions { durability: Some(Durability::None) }).unwrap();
+        db.write(
+            batch,
+            WriteOptions {
+                durability: Some(Durability::None),
+            },
+        )
+        .unwrap();
         let counters = db.stats().counters;
         if counters.write_stalls > 0 && slowdowns_before_stalls.is_none() {
             slowdowns_before_stalls = Some(counters.write_slowdowns);
@@ -428,15 +611,31 @@ fn slowdowns_come_before_stalls_and_both_are_counted() {
         }
     }
     let counters = db.stats().counters;
-    assert!(counters.write_slowdowns > 0 && counters.write_slowdown_micros >= counters.write_slowdowns * 500);
-    assert!(counters.write_stalls > 0 && counters.write_stall_micros > 0, "{counters:?}");
+    assert!(
+        counters.write_slowdowns > 0
+            && counters.write_slowdown_micros >= counters.write_slowdowns * 500
+    );
+    assert!(
+        counters.write_stalls > 0 && counters.write_stall_micros > 0,
+        "{counters:?}"
+    );
 }
 
 #[test]
 fn reads_go_on_while_a_compaction_runs() {
-    let device = DeviceModel { read: 0, read_page: 0, write: 1_000_000, write_page: 0, sync: 1_000_000 };
+    let device = DeviceModel {
+        read: 0,
+        read_page: 0,
+        write: 1_000_000,
+        write_page: 0,
+        sync: 1_000_000,
+    };
     let slow = MeteredFs::with_device(Arc::new(MemFs::new()), device, Charge::Real);
-    let db = small_options(Arc::new(slow)).background_threads(1).memory(MemoryBudget::bytes(16 << 20)).open(DIR).unwrap();
+    let db = small_options(Arc::new(slow))
+        .background_threads(1)
+        .memory(MemoryBudget::bytes(16 << 20))
+        .open(DIR)
+        .unwrap();
     for i in 0..3000u32 {
         db.put(i.to_be_bytes(), [1; 50]).unwrap();
     }
@@ -452,7 +651,10 @@ fn reads_go_on_while_a_compaction_runs() {
             reads += 1;
         }
     });
-    assert!(reads > 3000, "only {reads} reads were made during a compaction");
+    assert!(
+        reads > 3000,
+        "only {reads} reads were made during a compaction"
+    );
 }
 
 // Filters and counts.
@@ -460,7 +662,12 @@ fn reads_go_on_while_a_compaction_runs() {
 /// A tree of several runs under a memory that caches little, read through a meter.
 fn metered(filter: FilterOptions, hash_sharing: bool) -> (Db, MeteredFs) {
     let meter = MeteredFs::new(Arc::new(MemFs::new()));
-    let keyspace = KeyspaceOptions { merge_policy: MergePolicy::Tiering, size_ratio: 4, filter, ..small_keyspace() };
+    let keyspace = KeyspaceOptions {
+        merge_policy: MergePolicy::Tiering,
+        size_ratio: 4,
+        filter,
+        ..small_keyspace()
+    };
     let db = small_options(Arc::new(meter.clone()))
         .memory(MemoryBudget::bytes(256 << 10))
         .keyspace(keyspace)
@@ -474,7 +681,11 @@ fn metered(filter: FilterOptions, hash_sharing: bool) -> (Db, MeteredFs) {
         db.put(key.to_be_bytes(), [1; 60]).unwrap();
     }
     db.flush().unwrap();
-    let runs: usize = default_statistics(&db).levels.iter().map(|level| level.runs).sum();
+    let runs: usize = default_statistics(&db)
+        .levels
+        .iter()
+        .map(|level| level.runs)
+        .sum();
     assert!(runs >= 3, "only {runs} runs");
     (db, meter)
 }
@@ -492,7 +703,14 @@ fn filters_save_reads_for_absent_keys() {
     for family in [FilterFamily::Bloom, FilterFamily::BlockedBloom] {
         for partitioned in [true, false] {
             let data_reads = |bits_per_key| {
-                let (db, meter) = metered(FilterOptions { family, bits_per_key, partitioned }, true);
+                let (db, meter) = metered(
+                    FilterOptions {
+                        family,
+                        bits_per_key,
+                        partitioned,
+                    },
+                    true,
+                );
                 let before = meter.counts();
                 look_up_absent(&db, 2000);
                 let counts = meter.counts() - before;
@@ -502,27 +720,46 @@ fn filters_save_reads_for_absent_keys() {
                     let rate = counters.false_positives as f64 / counters.tables_probed as f64;
                     // The theory has 0.15 at 4 bits and 0.001 at 14; blocks of a cache line are worse.
                     let most = if bits_per_key < 10.0 { 0.25 } else { 0.01 };
-                    assert!(rate < most, "{family:?}: {rate} false positives a table at {bits_per_key} bits");
+                    assert!(
+                        rate < most,
+                        "{family:?}: {rate} false positives a table at {bits_per_key} bits"
+                    );
                 } else {
                     assert_eq!(counters.filter_negatives, 0);
                 }
                 counts.reads(BlockKind::Data, Purpose::Lookup).reads as f64 / 2000.0
             };
             let (without, few, many) = (data_reads(0.0), data_reads(4.0), data_reads(14.0));
-            assert!(without > 1.0, "{without} data reads a lookup without filters");
-            assert!(few < without / 2.0 && many < few / 2.0, "{family:?} partitioned {partitioned}: {without} {few} {many}");
-            assert!(many < 0.1, "{family:?} partitioned {partitioned}: {many} data reads a lookup at 14 bits");
+            assert!(
+                without > 1.0,
+                "{without} data reads a lookup without filters"
+            );
+            assert!(
+                few < without / 2.0 && many < few / 2.0,
+                "{family:?} partitioned {partitioned}: {without} {few} {many}"
+            );
+            assert!(
+                many < 0.1,
+                "{family:?} partitioned {partitioned}: {many} data reads a lookup at 14 bits"
+            );
         }
     }
 }
 
 #[test]
 fn a_lookup_hashes_its_key_once_with_hash_sharing_and_once_a_table_without() {
-    let filter = || FilterOptions { bits_per_key: 10.0, ..FilterOptions::default() };
+    let filter = || FilterOptions {
+        bits_per_key: 10.0,
+        ..FilterOptions::default()
+    };
     let (shared, _) = metered(filter(), true);
     look_up_absent(&shared, 1000);
     let counters = shared.stats().counters;
-    assert_eq!((counters.lookups, counters.keys_hashed), (1000, 1000), "{counters:?}");
+    assert_eq!(
+        (counters.lookups, counters.keys_hashed),
+        (1000, 1000),
+        "{counters:?}"
+    );
     assert!(counters.tables_probed > 2000);
     let (each, _) = metered(filter(), false);
     look_up_absent(&each, 1000);
@@ -533,7 +770,13 @@ fn a_lookup_hashes_its_key_once_with_hash_sharing_and_once_a_table_without() {
 #[test]
 fn counters_of_reads_agree_with_what_storage_saw() {
     for partitioned in [true, false] {
-        let (db, meter) = metered(FilterOptions { partitioned, ..FilterOptions::default() }, true);
+        let (db, meter) = metered(
+            FilterOptions {
+                partitioned,
+                ..FilterOptions::default()
+            },
+            true,
+        );
         let before = (meter.counts(), db.stats().counters);
         let mut rng = Rng::new(13);
         for _ in 0..3000 {
@@ -543,15 +786,31 @@ fn counters_of_reads_agree_with_what_storage_saw() {
         let after = db.stats().counters;
         let seen = |kind| storage.reads(kind, Purpose::Lookup);
         let counted = [
-            (after.data_reads - before.1.data_reads, after.data_pages - before.1.data_pages),
-            (after.index_reads - before.1.index_reads, after.index_pages - before.1.index_pages),
-            (after.filter_reads - before.1.filter_reads, after.filter_pages - before.1.filter_pages),
+            (
+                after.data_reads - before.1.data_reads,
+                after.data_pages - before.1.data_pages,
+            ),
+            (
+                after.index_reads - before.1.index_reads,
+                after.index_pages - before.1.index_pages,
+            ),
+            (
+                after.filter_reads - before.1.filter_reads,
+                after.filter_pages - before.1.filter_pages,
+            ),
         ];
         let kinds = [BlockKind::Data, BlockKind::Index, BlockKind::Filter(0)];
         for (kind, counted) in kinds.into_iter().zip(counted) {
-            assert_eq!((seen(kind).reads, seen(kind).pages), counted, "{kind:?}, partitioned {partitioned}");
+            assert_eq!(
+                (seen(kind).reads, seen(kind).pages),
+                counted,
+                "{kind:?}, partitioned {partitioned}"
+            );
         }
-        assert!(seen(BlockKind::Filter(0)).reads > 0, "everything was cached: the test shows nothing");
+        assert!(
+            seen(BlockKind::Filter(0)).reads > 0,
+            "everything was cached: the test shows nothing"
+        );
         assert!(after.cache_hits > before.1.cache_hits);
     }
 }
@@ -559,7 +818,10 @@ fn counters_of_reads_agree_with_what_storage_saw() {
 #[test]
 fn statistics_describe_the_tree() {
     let db = small_options(Arc::new(MemFs::new())).open(DIR).unwrap();
-    (0..3000u32).for_each(|i| db.put(i.wrapping_mul(2_654_435_761).to_be_bytes(), [1; 50]).unwrap());
+    (0..3000u32).for_each(|i| {
+        db.put(i.wrapping_mul(2_654_435_761).to_be_bytes(), [1; 50])
+            .unwrap()
+    });
     db.compact_range(None, None).unwrap();
     let stats = db.stats();
     assert_eq!(stats.counters.entries_written, 3000);
@@ -571,11 +833,22 @@ fn statistics_describe_the_tree() {
     assert!((9.0..16.0).contains(&bottom.bits_per_key), "{bottom:?}");
     assert!(bottom.bytes > 3000 * 54);
     let verified = db.verify().unwrap();
-    assert_eq!((verified.entries, verified.tables), (3000, bottom.files as u64));
+    assert_eq!(
+        (verified.entries, verified.tables),
+        (3000, bottom.files as u64)
+    );
     assert_eq!(db.approximate_size(&[], &[u8::MAX; 5]), bottom.bytes);
     let half = db.approximate_size(&[], &(u32::MAX / 2).to_be_bytes());
-    assert!((bottom.bytes / 3..bottom.bytes * 2 / 3).contains(&half), "{half} of {}", bottom.bytes);
-    assert!(serde_json::to_string(&stats).unwrap().contains("\"entries\":3000"));
+    assert!(
+        (bottom.bytes / 3..bottom.bytes * 2 / 3).contains(&half),
+        "{half} of {}",
+        bottom.bytes
+    );
+    assert!(
+        serde_json::to_string(&stats)
+            .unwrap()
+            .contains("\"entries\":3000")
+    );
 }
 
 // Threads.
@@ -583,7 +856,9 @@ fn statistics_describe_the_tree() {
 #[test]
 fn threads_see_whole_batches_and_their_own_writes() {
     let fs = MemFs::new();
-    let options = small_options(Arc::new(fs)).background_threads(2).memory(MemoryBudget::bytes(2 << 20));
+    let options = small_options(Arc::new(fs))
+        .background_threads(2)
+        .memory(MemoryBudget::bytes(2 << 20));
     let db = options.open(DIR).unwrap();
     let other = db.create_keyspace("other", small_keyspace()).unwrap();
     let stop = AtomicBool::new(false);
@@ -613,20 +888,30 @@ fn threads_see_whole_batches_and_their_own_writes() {
                     let snapshot = db.snapshot();
                     let first = snapshot.iter(IterOptions::default()).unwrap();
                     let second = snapshot.iter_in(other, IterOptions::default()).unwrap();
-                    let pairs = first.map(|pair| pair.unwrap()).zip(second.map(|pair| pair.unwrap()));
-                    assert!(pairs.into_iter().all(|(first, second)| first == second), "half a batch was seen");
+                    let pairs = first
+                        .map(|pair| pair.unwrap())
+                        .zip(second.map(|pair| pair.unwrap()));
+                    assert!(
+                        pairs.into_iter().all(|(first, second)| first == second),
+                        "half a batch was seen"
+                    );
                     // Numbers of a key only grow.
                     for _ in 0..100 {
                         let id = rng.below(300);
                         let key = (id / 100 << 32 | id % 100).to_be_bytes();
-                        let number = db.get(key).unwrap().map_or(0, |value| u64::from_be_bytes((*value).try_into().unwrap()));
+                        let number = db
+                            .get(key)
+                            .unwrap()
+                            .map_or(0, |value| u64::from_be_bytes((*value).try_into().unwrap()));
                         assert!(number >= last[id as usize], "an older value came back");
                         last[id as usize] = number;
                     }
                 }
             });
         }
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        writers
+            .into_iter()
+            .for_each(|writer| writer.join().unwrap());
         stop.store(true, Ordering::SeqCst);
     });
     assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 300);
@@ -640,10 +925,14 @@ fn threads_see_whole_batches_and_their_own_writes() {
 fn a_database_closes_at_any_time_without_waiting_long() {
     for round in 0..10u64 {
         let fs = MemFs::new();
-        let db = small_options(Arc::new(fs.clone())).background_threads(2).open(DIR).unwrap();
+        let db = small_options(Arc::new(fs.clone()))
+            .background_threads(2)
+            .open(DIR)
+            .unwrap();
         let mut rng = Rng::new(round);
         for i in 0..rng.between(100, 5000) {
-            db.put(i.wrapping_mul(0x9e37_79b9).to_be_bytes(), [1; 60]).unwrap();
+            db.put(i.wrapping_mul(0x9e37_79b9).to_be_bytes(), [1; 60])
+                .unwrap();
         }
         let written = db.stats().counters.entries_written;
         let started = std::time::Instant::now();
@@ -654,9 +943,15 @@ fn a_database_closes_at_any_time_without_waiting_long() {
         }
         assert!(started.elapsed() < Duration::from_secs(10));
         let db = small_options(Arc::new(fs.clone())).open(DIR).unwrap();
-        assert_eq!(contents(&db.default_keyspace()).unwrap().len() as u64, written);
+        assert_eq!(
+            contents(&db.default_keyspace()).unwrap().len() as u64,
+            written
+        );
         let logs = files_ending(&fs, Path::new(DIR), ".wal");
-        assert!(logs.is_empty(), "a clean close leaves nothing to replay: {logs:?}");
+        assert!(
+            logs.is_empty(),
+            "a clean close leaves nothing to replay: {logs:?}"
+        );
     }
 }
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use common::{Map, Rng, full_run, on_every_core, small_keyspace};
 use shamba::fs::MemFs;
 use shamba::{
-    Compression, Db, Error, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget, Options, Result,
-    WriteBatch, WriteOptions,
+    Compression, Db, Error, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions,
+    MemoryBudget, Options, Result, WriteBatch, WriteOptions,
 };
 
 const DIR: &str = "/db";
@@ -39,13 +39,20 @@ fn options(keyspace: &KeyspaceOptions, fs: MemFs) -> Options {
 /// Tables on several levels, tombstones, a value of several pages, and a log that is not empty.
 fn sample(name: &'static str, keyspace: KeyspaceOptions) -> Sample {
     let fs = MemFs::new();
-    let db = options(&keyspace, fs.clone()).create_if_missing(true).open(DIR).unwrap();
+    let db = options(&keyspace, fs.clone())
+        .create_if_missing(true)
+        .open(DIR)
+        .unwrap();
     let mut rng = Rng::new(7);
     let mut contents = Map::new();
     let mut before_last = Map::new();
     for i in 0..420u32 {
         let key = format!("key{:04}", rng.below(300)).into_bytes();
-        let len = if i == 100 { 9000 } else { rng.below(90) as usize };
+        let len = if i == 100 {
+            9000
+        } else {
+            rng.below(90) as usize
+        };
         let value = rng.bytes(len);
         let mut batch = WriteBatch::new();
         before_last.clone_from(&contents);
@@ -65,14 +72,31 @@ fn sample(name: &'static str, keyspace: KeyspaceOptions) -> Sample {
         }
     }
     let stats = db.stats();
-    assert!(stats.keyspaces[0].levels.iter().map(|level| level.files).sum::<usize>() >= 2);
+    assert!(
+        stats.keyspaces[0]
+            .levels
+            .iter()
+            .map(|level| level.files)
+            .sum::<usize>()
+            >= 2
+    );
     assert!(stats.keyspaces[0].memtable_entries > 0);
     let fs = fs.deep_clone();
-    Sample { name, fs, keyspace, contents, before_last }
+    Sample {
+        name,
+        fs,
+        keyspace,
+        contents,
+        before_last,
+    }
 }
 
 fn samples() -> Vec<Sample> {
-    let filter = |family, partitioned| FilterOptions { family, bits_per_key: 10.0, partitioned };
+    let filter = |family, partitioned| FilterOptions {
+        family,
+        bits_per_key: 10.0,
+        partitioned,
+    };
     vec![
         sample("partitioned", small_keyspace()),
         sample(
@@ -96,7 +120,10 @@ enum Outcome {
 fn typed(error: &Error) -> bool {
     matches!(
         error,
-        Error::Corruption { .. } | Error::UnsupportedFormat { .. } | Error::NotADatabase { .. } | Error::Poisoned { .. }
+        Error::Corruption { .. }
+            | Error::UnsupportedFormat { .. }
+            | Error::NotADatabase { .. }
+            | Error::Poisoned { .. }
     )
 }
 
@@ -120,21 +147,35 @@ fn examine(sample: &Sample, fs: MemFs, allowed: &[&Map], what: &str) -> Outcome 
         for i in 0..300 {
             let key = format!("key{i:04}").into_bytes();
             match db.get(&key) {
-                Ok(got) => possible.retain(|map| map.get(&key).map(Vec::as_slice) == got.as_deref()),
+                Ok(got) => {
+                    possible.retain(|map| map.get(&key).map(Vec::as_slice) == got.as_deref())
+                }
                 Err(error) => see(error),
             }
-            assert!(!possible.is_empty(), "{what}, round {round}: a wrong answer for key{i:04}");
+            assert!(
+                !possible.is_empty(),
+                "{what}, round {round}: a wrong answer for key{i:04}"
+            );
         }
-        match db.iter(IterOptions::default()).and_then(|iter| iter.collect::<Result<Map>>()) {
+        match db
+            .iter(IterOptions::default())
+            .and_then(|iter| iter.collect::<Result<Map>>())
+        {
             Ok(got) => possible.retain(|map| **map == got),
             Err(error) => see(error),
         }
-        assert!(!possible.is_empty(), "{what}, round {round}: a scan gives something else");
+        assert!(
+            !possible.is_empty(),
+            "{what}, round {round}: a scan gives something else"
+        );
         match backward(&db) {
             Ok(got) => possible.retain(|map| **map == got),
             Err(error) => see(error),
         }
-        assert!(!possible.is_empty(), "{what}, round {round}: a backward scan gives something else");
+        assert!(
+            !possible.is_empty(),
+            "{what}, round {round}: a backward scan gives something else"
+        );
         if round == 0 {
             // Merging must not turn damage into answers.
             db.verify().map(drop).unwrap_or_else(&mut see);
@@ -163,14 +204,33 @@ fn damaged(sample: &Sample, path: &Path, what: &str, damage: impl FnOnce(&mut Ve
     fs.write_file(path, &bytes).unwrap();
     // The end of the log may have been torn by a crash as far as anyone can tell.
     let in_log = path.extension().is_some_and(|ext| ext == "wal");
-    let allowed = if in_log { vec![&sample.contents, &sample.before_last] } else { vec![&sample.contents] };
-    examine(sample, fs, &allowed, &format!("{}: {what} of {}", sample.name, path.display()))
+    let allowed = if in_log {
+        vec![&sample.contents, &sample.before_last]
+    } else {
+        vec![&sample.contents]
+    };
+    examine(
+        sample,
+        fs,
+        &allowed,
+        &format!("{}: {what} of {}", sample.name, path.display()),
+    )
 }
 
 fn files(sample: &Sample) -> Vec<PathBuf> {
-    let files: Vec<_> = sample.fs.files().into_iter().filter(|path| !path.ends_with("LOCK")).collect();
+    let files: Vec<_> = sample
+        .fs
+        .files()
+        .into_iter()
+        .filter(|path| !path.ends_with("LOCK"))
+        .collect();
     for wanted in ["CURRENT", "MANIFEST", ".sst", ".wal"] {
-        assert!(files.iter().any(|path| path.to_string_lossy().contains(wanted)), "no {wanted} in {files:?}");
+        assert!(
+            files
+                .iter()
+                .any(|path| path.to_string_lossy().contains(wanted)),
+            "no {wanted} in {files:?}"
+        );
     }
     files
 }
@@ -187,19 +247,39 @@ fn a_changed_byte_anywhere_is_detected_or_harmless() {
         for path in files(sample) {
             let step = if full_run() || !is_table(&path) { 1 } else { 7 };
             let len = sample.fs.read_file(&path).unwrap().len();
-            cases.extend((0..len).step_by(step).map(|byte| (sample, path.clone(), byte)));
+            cases.extend(
+                (0..len)
+                    .step_by(step)
+                    .map(|byte| (sample, path.clone(), byte)),
+            );
         }
     }
     let detected = std::sync::atomic::AtomicUsize::new(0);
     on_every_core(cases.len() as u64, |number| {
         let (sample, path, byte) = &cases[number as usize];
         // One bit, another at each byte; of every eighth byte all bits.
-        let mask = if byte % 8 == 7 { 0xff } else { 1 << (byte * 5 % 8) };
-        let outcome = damaged(sample, path, &format!("byte {byte} changed by {mask:#x}"), |bytes| bytes[*byte] ^= mask);
-        detected.fetch_add(usize::from(outcome == Outcome::Detected), std::sync::atomic::Ordering::Relaxed);
+        let mask = if byte % 8 == 7 {
+            0xff
+        } else {
+            1 << (byte * 5 % 8)
+        };
+        let outcome = damaged(
+            sample,
+            path,
+            &format!("byte {byte} changed by {mask:#x}"),
+            |bytes| bytes[*byte] ^= mask,
+        );
+        detected.fetch_add(
+            usize::from(outcome == Outcome::Detected),
+            std::sync::atomic::Ordering::Relaxed,
+        );
     });
     let detected = detected.into_inner();
-    assert!(detected * 10 > cases.len() * 8, "of {} changes only {detected} were noticed", cases.len());
+    assert!(
+        detected * 10 > cases.len() * 8,
+        "of {} changes only {detected} were noticed",
+        cases.len()
+    );
 }
 
 #[test]
@@ -213,11 +293,19 @@ fn a_file_cut_short_or_longer_is_detected_or_harmless() {
             let log = path.extension().is_some_and(|ext| ext == "wal");
             for cut in cuts {
                 // A log may end anywhere after a crash, though not before what was durable.
-                let outcome = damaged(sample, &path, &format!("cut at {cut}"), |bytes| bytes.truncate(cut));
-                assert!(log || outcome == Outcome::Detected, "{} cut at {cut} of {len}", path.display());
+                let outcome = damaged(sample, &path, &format!("cut at {cut}"), |bytes| {
+                    bytes.truncate(cut)
+                });
+                assert!(
+                    log || outcome == Outcome::Detected,
+                    "{} cut at {cut} of {len}",
+                    path.display()
+                );
             }
             for more in [1, 100, 4096] {
-                damaged(sample, &path, &format!("{more} more bytes"), |bytes| bytes.extend(vec![0x5a; more]));
+                damaged(sample, &path, &format!("{more} more bytes"), |bytes| {
+                    bytes.extend(vec![0x5a; more])
+                });
             }
         }
     }
@@ -226,7 +314,10 @@ fn a_file_cut_short_or_longer_is_detected_or_harmless() {
 #[test]
 fn a_missing_or_swapped_table_is_detected() {
     for sample in &samples() {
-        let tables: Vec<_> = files(sample).into_iter().filter(|path| is_table(path)).collect();
+        let tables: Vec<_> = files(sample)
+            .into_iter()
+            .filter(|path| is_table(path))
+            .collect();
         assert!(tables.len() >= 2);
         let fs = sample.fs.deep_clone();
         shamba::fs::Fs::remove(&fs, &tables[0]).unwrap();
@@ -234,7 +325,10 @@ fn a_missing_or_swapped_table_is_detected() {
         assert_eq!(missing, Outcome::Detected);
 
         let fs = sample.fs.deep_clone();
-        let (first, second) = (fs.read_file(&tables[0]).unwrap(), fs.read_file(&tables[1]).unwrap());
+        let (first, second) = (
+            fs.read_file(&tables[0]).unwrap(),
+            fs.read_file(&tables[1]).unwrap(),
+        );
         assert_ne!(first, second);
         fs.write_file(&tables[0], &second).unwrap();
         fs.write_file(&tables[1], &first).unwrap();

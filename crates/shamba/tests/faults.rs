@@ -13,7 +13,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Map, Replay, all_contents, contents, env_number, full_run, on_every_core, small_keyspace, small_options};
+use common::{
+    Map, Replay, all_contents, contents, env_number, full_run, on_every_core, small_keyspace,
+    small_options,
+};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, MemFs, Op};
 use shamba::{Db, Error, IterOptions, Options, Result, WriteBatch, WriteOptions};
 
@@ -59,7 +62,10 @@ impl Script {
     }
 
     fn options(&self) -> Options {
-        small_options(Arc::new(FaultFs::new(Arc::new(self.fs.clone()), self.faults.clone())))
+        small_options(Arc::new(FaultFs::new(
+            Arc::new(self.fs.clone()),
+            self.faults.clone(),
+        )))
     }
 
     /// Notes an error; gives what succeeded.
@@ -69,7 +75,10 @@ impl Script {
             Err(error) => {
                 let typed = matches!(
                     error,
-                    Error::Io { .. } | Error::Corruption { .. } | Error::Poisoned { .. } | Error::Locked { .. }
+                    Error::Io { .. }
+                        | Error::Corruption { .. }
+                        | Error::Poisoned { .. }
+                        | Error::Locked { .. }
                 );
                 assert!(typed, "not an error of storage: {error:?}");
                 assert!(!error.to_string().is_empty());
@@ -93,7 +102,9 @@ impl Script {
         let Some(db) = self.db.clone() else { return };
         let mut batch = WriteBatch::new();
         for (name, key, value) in &ops {
-            let Ok(keyspace) = db.keyspace(name) else { return };
+            let Ok(keyspace) = db.keyspace(name) else {
+                return;
+            };
             match value {
                 Some(value) => batch.put_in(&keyspace, key, value),
                 None => batch.delete_in(&keyspace, key),
@@ -117,7 +128,8 @@ impl Script {
     fn puts(&mut self, range: std::ops::Range<u32>, len: usize) {
         for i in range {
             let key = format!("key{:04}", i * 7919 % 199).into_bytes();
-            let value = (i % 6 != 5).then(|| [format!("{i}:").into_bytes(), vec![b'v'; len]].concat());
+            let value =
+                (i % 6 != 5).then(|| [format!("{i}:").into_bytes(), vec![b'v'; len]].concat());
             self.write(vec![("default", key, value)]);
         }
     }
@@ -127,13 +139,19 @@ impl Script {
         let Some(db) = self.db.clone() else { return };
         let settled = self.settled();
         for (name, map) in self.state.clone() {
-            let Ok(keyspace) = db.keyspace(&name) else { continue };
+            let Ok(keyspace) = db.keyspace(&name) else {
+                continue;
+            };
             for i in (0..199).step_by(13) {
                 let key = format!("key{i:04}").into_bytes();
                 if let Some(got) = self.note(keyspace.get(&key))
                     && settled
                 {
-                    assert_eq!(got.as_deref(), map.get(&key).map(Vec::as_slice), "{name} {i}");
+                    assert_eq!(
+                        got.as_deref(),
+                        map.get(&key).map(Vec::as_slice),
+                        "{name} {i}"
+                    );
                 }
             }
             if let Some(got) = self.note(contents(&keyspace))
@@ -154,8 +172,14 @@ impl Script {
             if let Some(got) = self.note(backward)
                 && settled
             {
-                let wanted = map.range(..=b"key0150".to_vec()).rev().map(|(key, _)| key.clone());
-                assert!(wanted.eq(got), "a backward scan of {name} gives something else");
+                let wanted = map
+                    .range(..=b"key0150".to_vec())
+                    .rev()
+                    .map(|(key, _)| key.clone());
+                assert!(
+                    wanted.eq(got),
+                    "a backward scan of {name} gives something else"
+                );
             }
         }
     }
@@ -165,14 +189,20 @@ impl Script {
         self.puts(0..60, 100);
         if let Some(db) = self.db.clone() {
             self.second_may_exist = true;
-            if self.note(db.create_keyspace("second", small_keyspace())).is_some() {
+            if self
+                .note(db.create_keyspace("second", small_keyspace()))
+                .is_some()
+            {
                 self.second_exists = true;
                 self.state.insert("second".to_owned(), Map::new());
             }
         }
         let both = |i: u32| -> Batch {
             let key = format!("key{i:04}").into_bytes();
-            vec![("default", key.clone(), Some(vec![b'b'; 50])), ("second", key, Some(vec![b'c'; 50]))]
+            vec![
+                ("default", key.clone(), Some(vec![b'b'; 50])),
+                ("second", key, Some(vec![b'c'; 50])),
+            ]
         };
         (0..20).for_each(|i| self.write(both(i * 9)));
         self.read();
@@ -181,7 +211,11 @@ impl Script {
         }
         self.puts(60..130, 120);
         self.read();
-        self.write(vec![("default", b"key0100".to_vec(), Some(vec![b'L'; 30_000]))]);
+        self.write(vec![(
+            "default",
+            b"key0100".to_vec(),
+            Some(vec![b'L'; 30_000]),
+        )]);
         if let Some(db) = self.db.clone() {
             self.note(db.compact_range(None, None));
             let to = PathBuf::from("/checkpoint");
@@ -207,7 +241,9 @@ impl Script {
     /// After an open: finds out which of the writes left open happened.
     fn settle(&mut self) {
         let Some(db) = self.db.clone() else { return };
-        let Some(state) = self.note(all_contents(&db)) else { return };
+        let Some(state) = self.note(all_contents(&db)) else {
+            return;
+        };
         self.settle_as(state);
     }
 
@@ -224,7 +260,11 @@ impl Script {
         assert!(exists || !self.second_exists, "a keyspace is gone");
         assert!(!exists || self.second_may_exist);
         self.second_exists = exists;
-        let failed = self.writes.iter().filter(|(_, acknowledged)| !acknowledged).count();
+        let failed = self
+            .writes
+            .iter()
+            .filter(|(_, acknowledged)| !acknowledged)
+            .count();
         assert!(failed < 6, "too many writes failed without stopping writes");
         let fits = (0..1u32 << failed).any(|happened| {
             let mut candidate = self.base.clone();
@@ -240,7 +280,12 @@ impl Script {
             }
             candidate == *state
         });
-        let count = |state: &State| state.iter().map(|(name, map)| (name.clone(), map.len())).collect::<Vec<_>>();
+        let count = |state: &State| {
+            state
+                .iter()
+                .map(|(name, map)| (name.clone(), map.len()))
+                .collect::<Vec<_>>()
+        };
         assert!(
             fits,
             "after reopening: wanted {:?}, got {:?}; errors were {:#?}",
@@ -256,18 +301,28 @@ impl Script {
         let crashed = self.fs.crash_clone(seed);
         let killed = self.fs.deep_clone();
         self.db = None;
-        for (fs, what) in [(killed, "a kill"), (crashed, "a power failure"), (self.fs.clone(), "a close")] {
+        for (fs, what) in [
+            (killed, "a kill"),
+            (crashed, "a power failure"),
+            (self.fs.clone(), "a close"),
+        ] {
             let db = small_options(Arc::new(fs)).open(DIR);
-            let db = db.unwrap_or_else(|error| panic!("after {what}: {error}; errors were {:#?}", self.errors));
+            let db = db.unwrap_or_else(|error| {
+                panic!("after {what}: {error}; errors were {:#?}", self.errors)
+            });
             let state = all_contents(&db).unwrap_or_else(|error| panic!("after {what}: {error}"));
-            db.verify().unwrap_or_else(|error| panic!("after {what}: {error}"));
+            db.verify()
+                .unwrap_or_else(|error| panic!("after {what}: {error}"));
             let existed = self.second_exists;
             self.check_state(&state);
             self.second_exists = existed;
             db.put(b"still", b"writable").unwrap();
         }
         for (dir, state) in &self.checkpoints {
-            let db = small_options(Arc::new(self.fs.clone())).create_if_missing(false).open(dir).unwrap();
+            let db = small_options(Arc::new(self.fs.clone()))
+                .create_if_missing(false)
+                .open(dir)
+                .unwrap();
             let mut copy = all_contents(&db).unwrap();
             copy.retain(|name, map| !map.is_empty() || state.contains_key(name));
             assert!(copy == *state, "the checkpoint is something else");
@@ -277,7 +332,9 @@ impl Script {
 
 fn apply(state: &mut State, batch: &Batch) {
     for (name, key, value) in batch {
-        let Some(map) = state.get_mut(*name) else { continue };
+        let Some(map) = state.get_mut(*name) else {
+            continue;
+        };
         match value {
             Some(value) => map.insert(key.clone(), value.clone()),
             None => map.remove(key),
@@ -299,37 +356,64 @@ fn cases() -> Vec<Case> {
     let seen: Arc<Mutex<Vec<(Op, PathBuf)>>> = Arc::default();
     let mut script = Script::new();
     let list = seen.clone();
-    script.faults.set_hook(Some(Arc::new(move |op, path: &Path| list.lock().unwrap().push((op, path.to_path_buf())))));
+    script
+        .faults
+        .set_hook(Some(Arc::new(move |op, path: &Path| {
+            list.lock().unwrap().push((op, path.to_path_buf()))
+        })));
     script.run();
-    assert!(script.errors.is_empty(), "without faults: {:#?}", script.errors);
+    assert!(
+        script.errors.is_empty(),
+        "without faults: {:#?}",
+        script.errors
+    );
     let stats = script.db.as_ref().unwrap().stats();
     assert!(stats.counters.flushes > 0 && !script.checkpoints.is_empty());
     script.check(0);
     let seen = seen.lock().unwrap();
     let of_op = |(index, (op, path)): (usize, &(Op, PathBuf))| {
         let fail = Effect::Fail;
-        let mut effects = vec![(fail(FaultError::EIO), false), (fail(FaultError::EIO), true)];
+        let mut effects = vec![
+            (fail(FaultError::EIO), false),
+            (fail(FaultError::EIO), true),
+        ];
         if !matches!(op, Op::Read | Op::Open | Op::List | Op::Exists) {
-            effects.extend([(fail(FaultError::ENOSPC), false), (fail(FaultError::ENOSPC), true)]);
+            effects.extend([
+                (fail(FaultError::ENOSPC), false),
+                (fail(FaultError::ENOSPC), true),
+            ]);
         }
         match op {
             Op::Read => effects.extend([(Effect::Short, false), (Effect::FlipBit, false)]),
             Op::Append => effects.push((Effect::Short, false)),
             _ => {}
         }
-        let case = |(effect, forever)| Case { index: index as u64, op: *op, path: path.clone(), effect, forever };
+        let case = |(effect, forever)| Case {
+            index: index as u64,
+            op: *op,
+            path: path.clone(),
+            effect,
+            forever,
+        };
         effects.into_iter().map(case).collect::<Vec<_>>()
     };
     seen.iter().enumerate().flat_map(of_op).collect()
 }
 
 fn run_case(number: u64, case: &Case) {
-    let _replay = Replay(format!("SHAMBA_SEED={number} cargo test -p shamba --test faults: {case:?}"));
+    let _replay = Replay(format!(
+        "SHAMBA_SEED={number} cargo test -p shamba --test faults: {case:?}"
+    ));
     let mut script = Script::new();
     let fault = Fault::new(case.effect).after(case.index);
-    script.faults.add(if case.forever { fault.forever() } else { fault });
+    script
+        .faults
+        .add(if case.forever { fault.forever() } else { fault });
     script.run();
-    assert!(script.faults.fired() > 0, "the failure was never met: the workload is not the same each time");
+    assert!(
+        script.faults.fired() > 0,
+        "the failure was never met: the workload is not the same each time"
+    );
     script.check(number);
 }
 

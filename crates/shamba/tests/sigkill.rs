@@ -34,7 +34,11 @@ fn options(rng: &mut Rng) -> Options {
 fn operation(n: u64) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut rng = Rng::new(n);
     let key = format!("{:05}", rng.below(KEYS)).into_bytes();
-    let len = if rng.one_in(40) { 9000 } else { rng.below(300) as usize };
+    let len = if rng.one_in(40) {
+        9000
+    } else {
+        rng.below(300) as usize
+    };
     (key, (!rng.one_in(5)).then(|| rng.bytes(len)))
 }
 
@@ -69,7 +73,11 @@ fn child(dir: &Path) -> Result<()> {
                 batch.delete_in(&second, &key);
             }
         }
-        let durability = Some(if n % 50 == 0 { Durability::Synced } else { Durability::Buffered });
+        let durability = Some(if n % 50 == 0 {
+            Durability::Synced
+        } else {
+            Durability::Buffered
+        });
         db.write(batch, WriteOptions { durability })?;
         writeln!(out, "done {n}").unwrap();
         out.flush().unwrap();
@@ -79,7 +87,12 @@ fn child(dir: &Path) -> Result<()> {
 /// Runs a child, kills it, and gives the last write it told of.
 fn run_and_kill(dir: &Path, seed: u64, after: Duration) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_killed_process_loses_no_acknowledged_write", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "a_killed_process_loses_no_acknowledged_write",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(CHILD, dir)
         .env("SHAMBA_SIGKILL_SEED", seed.to_string())
         .stdout(Stdio::piped())
@@ -89,10 +102,16 @@ fn run_and_kill(dir: &Path, seed: u64, after: Duration) -> u64 {
     let reader = std::thread::spawn(move || {
         let lines = out.lines().map_while(std::result::Result::ok);
         // A line that was cut off has no number or a shorter one: only whole lines end in "\n".
-        lines.filter_map(|line| line.strip_prefix("done ")?.parse::<u64>().ok()).max().unwrap_or(0)
+        lines
+            .filter_map(|line| line.strip_prefix("done ")?.parse::<u64>().ok())
+            .max()
+            .unwrap_or(0)
     });
     std::thread::sleep(after);
-    assert!(child.try_wait().unwrap().is_none(), "the writing process ended by itself");
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "the writing process ended by itself"
+    );
     child.kill().unwrap();
     child.wait().unwrap();
     reader.join().unwrap()
@@ -117,7 +136,10 @@ fn a_killed_process_loses_no_acknowledged_write() {
         let db = options(&mut rng).open(&dir).unwrap();
         let reached = counter(&db).unwrap();
         // The write after the last one told of may have been done, without time to say so.
-        assert!(reached == told || reached == told + 1, "told of {told} writes, {reached} are there");
+        assert!(
+            reached == told || reached == told + 1,
+            "told of {told} writes, {reached} are there"
+        );
         for n in known + 1..=reached {
             match operation(n) {
                 (key, Some(value)) => model.insert(key, value),
@@ -127,16 +149,25 @@ fn a_killed_process_loses_no_acknowledged_write() {
         if reached > 0 {
             model.insert(COUNTER.to_vec(), reached.to_be_bytes().to_vec());
             for (name, contents) in all_contents(&db).unwrap() {
-                assert!(contents == model, "{name} is not what the first {reached} writes make");
+                assert!(
+                    contents == model,
+                    "{name} is not what the first {reached} writes make"
+                );
             }
         }
         for n in 0..KEYS {
             let key = format!("{n:05}").into_bytes();
-            assert_eq!(db.get(&key).unwrap().as_deref(), model.get(&key).map(Vec::as_slice));
+            assert_eq!(
+                db.get(&key).unwrap().as_deref(),
+                model.get(&key).map(Vec::as_slice)
+            );
         }
         db.verify().unwrap();
         db.close().unwrap();
         known = reached;
     }
-    assert!(known > kills * 10, "only {known} writes were made: the processes had no time to do anything");
+    assert!(
+        known > kills * 10,
+        "only {known} writes were made: the processes had no time to do anything"
+    );
 }

@@ -16,13 +16,33 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("memtable", &["base", "error", "budget"]),
     ("filter", &["base", "error"]),
     ("cache", &["base", "error", "budget", "fs"]),
-    ("table", &["base", "error", "budget", "fs", "cache", "filter"]),
+    (
+        "table",
+        &["base", "error", "budget", "fs", "cache", "filter"],
+    ),
     ("policy", &["base", "error", "filter::plan"]),
     (
         "version",
-        &["base", "error", "fs", "wal", "filter::plan", "table::format", "table::TableSlot", "table::table_cache::TableSlot", "table::builder::TableSummary", "table::TableSummary"],
+        &[
+            "base",
+            "error",
+            "fs",
+            "wal",
+            "filter::plan",
+            "table::format",
+            "table::TableSlot",
+            "table::table_cache::TableSlot",
+            "table::builder::TableSummary",
+            "table::TableSummary",
+        ],
     ),
-    ("compaction", &["base", "error", "budget", "fs", "cache", "filter", "table", "version", "policy", "memtable"]),
+    (
+        "compaction",
+        &[
+            "base", "error", "budget", "fs", "cache", "filter", "table", "version", "policy",
+            "memtable",
+        ],
+    ),
     ("options", &["*"]),
     ("db", &["*"]),
     ("lib", &["*"]),
@@ -46,7 +66,10 @@ impl Source {
 
     /// The text before its unit tests.
     fn code(&self) -> &str {
-        let end = self.text.find("#[cfg(test)]\nmod tests {").unwrap_or(self.text.len());
+        let end = self
+            .text
+            .find("#[cfg(test)]\nmod tests {")
+            .unwrap_or(self.text.len());
         &self.text[..end]
     }
 
@@ -71,7 +94,11 @@ impl Source {
 
     /// Lines with their numbers, comments and the insides of strings blanked out.
     fn lines(&self) -> Vec<(usize, String)> {
-        self.code().lines().enumerate().map(|(number, line)| (number + 1, without_comment(line))).collect()
+        self.code()
+            .lines()
+            .enumerate()
+            .map(|(number, line)| (number + 1, without_comment(line)))
+            .collect()
     }
 }
 
@@ -96,11 +123,16 @@ fn without_comment(line: &str) -> String {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }
 
 fn collect(dir: &Path, ends: &str, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
     for entry in entries.map(|entry| entry.unwrap().path()) {
         let name = entry.file_name().unwrap().to_string_lossy().into_owned();
         if entry.is_dir() && name != "target" && !name.starts_with('.') {
@@ -134,14 +166,23 @@ fn sources() -> Vec<Source> {
 fn test_modules(source: &Source) -> Vec<PathBuf> {
     let dir = source.path.parent().unwrap();
     let stem = source.path.file_stem().unwrap().to_str().unwrap();
-    let home = if matches!(stem, "mod" | "lib" | "main") { dir.to_path_buf() } else { dir.join(stem) };
+    let home = if matches!(stem, "mod" | "lib" | "main") {
+        dir.to_path_buf()
+    } else {
+        dir.join(stem)
+    };
     let mut found = Vec::new();
     let mut cfg_test = false;
     for line in source.text.lines() {
-        if let Some(name) = line.strip_prefix("mod ").and_then(|line| line.strip_suffix(';'))
+        if let Some(name) = line
+            .strip_prefix("mod ")
+            .and_then(|line| line.strip_suffix(';'))
             && cfg_test
         {
-            found.extend([home.join(format!("{name}.rs")), home.join(name).join("mod.rs")]);
+            found.extend([
+                home.join(format!("{name}.rs")),
+                home.join(name).join("mod.rs"),
+            ]);
         }
         cfg_test = line.starts_with("#[cfg(test)]") || cfg_test && line.starts_with("#[");
     }
@@ -150,7 +191,11 @@ fn test_modules(source: &Source) -> Vec<PathBuf> {
 
 /// Fails with all complaints at once.
 fn report(rule: &str, complaints: &[String]) {
-    assert!(complaints.is_empty(), "{rule}:\n  {}", complaints.join("\n  "));
+    assert!(
+        complaints.is_empty(),
+        "{rule}:\n  {}",
+        complaints.join("\n  ")
+    );
 }
 
 /// The paths after `crate::` in a text, groups in braces taken apart: `a::{b, c::d}` gives `a::b`
@@ -168,7 +213,9 @@ fn crate_paths(text: &str) -> Vec<String> {
 
 /// Expands one path at the start of `rest`; gives what follows it.
 fn expand<'a>(prefix: &str, rest: &'a str, found: &mut Vec<String>) -> &'a str {
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':')
+        .unwrap_or(rest.len());
     let (path, mut rest) = rest.split_at(end);
     let whole = format!("{prefix}{path}");
     if !(path.ends_with("::") || path.is_empty()) || !rest.starts_with('{') {
@@ -197,7 +244,10 @@ fn expand<'a>(prefix: &str, rest: &'a str, found: &mut Vec<String>) -> &'a str {
 #[test]
 fn paths_are_taken_apart() {
     let text = "use crate::a::{b, c::d, e::{f, g as h}};\nlet x = crate::i::j(); $crate::no; my_crate::no;";
-    assert_eq!(crate_paths(text), ["a::b", "a::c::d", "a::e::f", "a::e::g", "i::j"]);
+    assert_eq!(
+        crate_paths(text),
+        ["a::b", "a::c::d", "a::e::f", "a::e::g", "i::j"]
+    );
 }
 
 #[test]
@@ -206,22 +256,38 @@ fn modules_import_only_what_they_may() {
     let mut complaints = Vec::new();
     let mut seen = 0;
     for source in sources() {
-        let Some(module) = source.module() else { continue };
+        let Some(module) = source.module() else {
+            continue;
+        };
         if source.is_test() {
             continue;
         }
         let Some(allowed) = allowed.get(module.as_str()) else {
-            complaints.push(format!("{}: `{module}` is not in the table of imports", source.name()));
+            complaints.push(format!(
+                "{}: `{module}` is not in the table of imports",
+                source.name()
+            ));
             continue;
         };
-        let code: String = source.lines().into_iter().map(|(_, line)| line + "\n").collect();
+        let code: String = source
+            .lines()
+            .into_iter()
+            .map(|(_, line)| line + "\n")
+            .collect();
         for path in crate_paths(&code) {
             let first = path.split("::").next().unwrap_or_default();
             // `crate::Error` and `crate::Result` are the error module's.
-            let first = if matches!(first, "Error" | "Result") { "error" } else { first };
+            let first = if matches!(first, "Error" | "Result") {
+                "error"
+            } else {
+                first
+            };
             seen += 1;
             let fits = |allowed: &&str| {
-                *allowed == "*" || *allowed == first || path == *allowed || path.starts_with(&format!("{allowed}::"))
+                *allowed == "*"
+                    || *allowed == first
+                    || path == *allowed
+                    || path.starts_with(&format!("{allowed}::"))
             };
             if first != module && !allowed.iter().any(fits) {
                 complaints.push(format!("{}: imports crate::{path}", source.name()));
@@ -242,7 +308,8 @@ fn crates_depend_downwards() {
     ];
     let mut complaints = Vec::new();
     for (name, allowed) in allowed {
-        let manifest = fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+        let manifest =
+            fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
         for line in manifest.lines() {
             let dependency = line.split(['.', '=', ' ']).next().unwrap_or_default();
             if dependency.starts_with("shamba") && !allowed.contains(&dependency) {
@@ -258,18 +325,30 @@ fn files_are_short_or_say_why_not() {
     let mut complaints = Vec::new();
     for source in sources() {
         let lines = source.code().lines().count();
-        let first: String = source.text.lines().take_while(|line| line.starts_with("//!")).collect();
+        let first: String = source
+            .text
+            .lines()
+            .take_while(|line| line.starts_with("//!"))
+            .collect();
         if !source.is_test() && lines > MOST_LINES && !first.contains("long") {
             complaints.push(format!("{}: {lines} lines without tests", source.name()));
         }
     }
-    report("files over 500 lines whose first paragraph does not say why they are that long", &complaints);
+    report(
+        "files over 500 lines whose first paragraph does not say why they are that long",
+        &complaints,
+    );
 }
 
 #[test]
 fn every_file_says_what_it_is_for() {
-    let without = sources().into_iter().filter(|source| !source.text.starts_with("//! "));
-    report("files that do not begin with what they are for", &without.map(|source| source.name()).collect::<Vec<_>>());
+    let without = sources()
+        .into_iter()
+        .filter(|source| !source.text.starts_with("//! "));
+    report(
+        "files that do not begin with what they are for",
+        &without.map(|source| source.name()).collect::<Vec<_>>(),
+    );
 }
 
 #[test]
@@ -285,7 +364,14 @@ fn storage_is_reached_only_through_the_fs_module() {
             continue;
         }
         for (number, line) in source.lines() {
-            for banned in ["std::fs", "fs::File", "File::open", "OpenOptions", "rustix::fs", "std::os::unix::fs"] {
+            for banned in [
+                "std::fs",
+                "fs::File",
+                "File::open",
+                "OpenOptions",
+                "rustix::fs",
+                "std::os::unix::fs",
+            ] {
                 if line.contains(banned) && !line.contains("crate::fs") {
                     complaints.push(format!("{name}:{number}: {banned}"));
                 }
@@ -307,14 +393,24 @@ fn nothing_is_left_undone_and_libraries_print_nothing() {
             continue;
         }
         for (number, line) in source.text.lines().enumerate() {
-            let words: BTreeSet<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            let words: BTreeSet<&str> = line
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .collect();
             if let Some(word) = undone.iter().find(|word| words.contains(**word)) {
                 complaints.push(format!("{}:{}: {word}", source.name(), number + 1));
             }
         }
         for (number, line) in source.lines() {
-            let prints: &[&str] = if source.is_library() && !source.is_test() { &prints } else { &[] };
-            if let Some(word) = macros.iter().chain(prints).find(|word| line.contains(**word)) {
+            let prints: &[&str] = if source.is_library() && !source.is_test() {
+                &prints
+            } else {
+                &[]
+            };
+            if let Some(word) = macros
+                .iter()
+                .chain(prints)
+                .find(|word| line.contains(**word))
+            {
                 complaints.push(format!("{}:{number}: {word}", source.name()));
             }
         }
@@ -330,22 +426,34 @@ fn unsafe_code_is_rare_and_argued_for() {
         let mut uses = 0;
         for (number, line) in source.text.lines().enumerate() {
             let code = without_comment(line);
-            let words: Vec<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            let words: Vec<&str> = code
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .collect();
             if !words.contains(&"unsafe") {
                 continue;
             }
             uses += 1;
             let above = lines[number.saturating_sub(8)..=number].iter();
-            if !above.clone().any(|line| line.contains("SAFETY:") || line.contains("# Safety")) {
+            if !above
+                .clone()
+                .any(|line| line.contains("SAFETY:") || line.contains("# Safety"))
+            {
                 complaints.push(format!("{}:{}: no SAFETY line", source.name(), number + 1));
             }
         }
-        let says = source.text.contains("unsafe_code, reason") || source.text.contains("unsafe_code,\n    reason");
+        let says = source.text.contains("unsafe_code, reason")
+            || source.text.contains("unsafe_code,\n    reason");
         if uses > 0 && !says && !source.is_test() {
-            complaints.push(format!("{}: unsafe without an expectation that gives the reason", source.name()));
+            complaints.push(format!(
+                "{}: unsafe without an expectation that gives the reason",
+                source.name()
+            ));
         }
         if uses > 0 && source.code().lines().count() > 350 {
-            complaints.push(format!("{}: unsafe in a file that is not tiny", source.name()));
+            complaints.push(format!(
+                "{}: unsafe in a file that is not tiny",
+                source.name()
+            ));
         }
     }
     report("unsafe code", &complaints);
@@ -358,7 +466,11 @@ fn every_file_is_part_of_a_crate() {
     let mut reached: BTreeSet<PathBuf> = BTreeSet::new();
     let is_root = |path: &Path| {
         let name = path.to_string_lossy();
-        let parent = path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+        let parent = path
+            .parent()
+            .and_then(Path::file_name)
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
         name.ends_with("src/lib.rs")
             || name.ends_with("src/main.rs")
             || matches!(parent, "tests" | "examples" | "benches" | "bin")
@@ -373,22 +485,39 @@ fn every_file_is_part_of_a_crate() {
         let source = sources.iter().find(|source| source.path == path).unwrap();
         let dir = path.parent().unwrap();
         let stem = path.file_stem().unwrap().to_str().unwrap();
-        let home = if is_root(&path) || stem == "mod" { dir.to_path_buf() } else { dir.join(stem) };
+        let home = if is_root(&path) || stem == "mod" {
+            dir.to_path_buf()
+        } else {
+            dir.join(stem)
+        };
         let mut elsewhere: Option<PathBuf> = None;
         for line in source.text.lines().map(str::trim) {
             if let Some(named) = line.strip_prefix("#[path = \"") {
                 elsewhere = named.split('"').next().map(|named| dir.join(named));
             }
-            let declared = line.strip_suffix(';').and_then(|line| line.rsplit_once("mod ")).map(|(_, name)| name);
-            let Some(name) = declared.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_')) else { continue };
+            let declared = line
+                .strip_suffix(';')
+                .and_then(|line| line.rsplit_once("mod "))
+                .map(|(_, name)| name);
+            let Some(name) =
+                declared.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'))
+            else {
+                continue;
+            };
             let candidates = match elsewhere.take() {
                 Some(path) => vec![normal(&path)],
-                None => vec![home.join(format!("{name}.rs")), home.join(name).join("mod.rs")],
+                None => vec![
+                    home.join(format!("{name}.rs")),
+                    home.join(name).join("mod.rs"),
+                ],
             };
             waiting.extend(candidates.into_iter().filter(|path| paths.contains(path)));
         }
     }
-    let dead: Vec<String> = paths.difference(&reached).map(|path| path.display().to_string()).collect();
+    let dead: Vec<String> = paths
+        .difference(&reached)
+        .map(|path| path.display().to_string())
+        .collect();
     report("files that no crate compiles", &dead);
 }
 
@@ -406,12 +535,25 @@ fn normal(path: &Path) -> PathBuf {
 
 #[test]
 fn the_licences_and_documents_are_there() {
-    for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "ARCHITECTURE.md", "docs/format.md", ".ci/run"] {
+    for file in [
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        "README.md",
+        "ARCHITECTURE.md",
+        "docs/format.md",
+        ".ci/run",
+    ] {
         let text = fs::read_to_string(root().join(file));
-        assert!(text.is_ok_and(|text| text.len() > 300), "{file} is missing or empty");
+        assert!(
+            text.is_ok_and(|text| text.len() > 300),
+            "{file} is missing or empty"
+        );
     }
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let checks = fs::read_to_string(root().join(".ci/run")).unwrap();
     let last = checks.lines().last().unwrap();
-    assert!(readme.contains(last), "the README's test command is not `{last}`, which .ci/run ends with");
+    assert!(
+        readme.contains(last),
+        "the README's test command is not `{last}`, which .ci/run ends with"
+    );
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use shamba::fs::Fs;
 use shamba::{
-    Compression, Db, Durability, FilterFamily, FilterOptions, Granularity, IterOptions, Keyspace, KeyspaceOptions,
-    MemoryBudget, MergePolicy, Options, Result,
+    Compression, Db, Durability, FilterFamily, FilterOptions, Granularity, IterOptions, Keyspace,
+    KeyspaceOptions, MemoryBudget, MergePolicy, Options, Result,
 };
 
 /// Keys and their values.
@@ -72,7 +72,10 @@ impl Rng {
 /// A number from the environment.
 pub fn env_number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+    )
 }
 
 /// Whether the complete, slow form of a test is asked for.
@@ -95,7 +98,9 @@ impl Drop for Replay {
 pub fn on_every_core(count: u64, case: impl Fn(u64) + Sync) {
     let next = std::sync::atomic::AtomicU64::new(0);
     let failed = std::sync::atomic::AtomicBool::new(false);
-    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(8);
+    let threads = std::thread::available_parallelism()
+        .map_or(2, usize::from)
+        .min(8);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -105,7 +110,8 @@ pub fn on_every_core(count: u64, case: impl Fn(u64) + Sync) {
                     if number >= count || failed.load(Relaxed) {
                         return;
                     }
-                    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(number)));
+                    let outcome =
+                        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(number)));
                     if let Err(panic) = outcome {
                         failed.store(true, Relaxed);
                         std::panic::resume_unwind(panic);
@@ -118,8 +124,12 @@ pub fn on_every_core(count: u64, case: impl Fn(u64) + Sync) {
 
 pub fn random_merge_policy(rng: &mut Rng) -> MergePolicy {
     match rng.below(4) {
-        0 => MergePolicy::Leveling { granularity: Granularity::File },
-        1 => MergePolicy::Leveling { granularity: Granularity::Level },
+        0 => MergePolicy::Leveling {
+            granularity: Granularity::File,
+        },
+        1 => MergePolicy::Leveling {
+            granularity: Granularity::Level,
+        },
         2 => MergePolicy::Tiering,
         _ => MergePolicy::LazyLeveling,
     }
@@ -152,7 +162,16 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
 }
 
 /// Memory budgets from almost nothing to plenty.
-pub const BUDGETS: [u64; 8] = [64 << 10, 80 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 4 << 20, 32 << 20];
+pub const BUDGETS: [u64; 8] = [
+    64 << 10,
+    80 << 10,
+    128 << 10,
+    256 << 10,
+    512 << 10,
+    1 << 20,
+    4 << 20,
+    32 << 20,
+];
 
 /// Random options of a database without threads, so that the same seed does the same.
 pub fn random_options(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {
@@ -160,7 +179,11 @@ pub fn random_options(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {
         .fs(fs)
         .memory(MemoryBudget::bytes(*rng.pick(&BUDGETS)))
         .background_threads(0)
-        .durability(*rng.pick(&[Durability::Buffered, Durability::Buffered, Durability::Synced]))
+        .durability(*rng.pick(&[
+            Durability::Buffered,
+            Durability::Buffered,
+            Durability::Synced,
+        ]))
         .max_open_files(*rng.pick(&[16, 40, 4096]))
         .hash_sharing(rng.one_in(2))
         .max_wal_bytes(*rng.pick(&[64 << 10, 1 << 20, 1 << 30]))
@@ -169,7 +192,11 @@ pub fn random_options(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {
 
 /// Options of a database small enough that a few hundred writes flush and compact.
 pub fn small_options(fs: Arc<dyn Fs>) -> Options {
-    Options::new().fs(fs).memory(MemoryBudget::bytes(1 << 20)).background_threads(0).keyspace(small_keyspace())
+    Options::new()
+        .fs(fs)
+        .memory(MemoryBudget::bytes(1 << 20))
+        .background_threads(0)
+        .keyspace(small_keyspace())
 }
 
 /// The keyspace options of [`small_options`].
@@ -190,13 +217,21 @@ pub fn contents(keyspace: &Keyspace) -> Result<Map> {
 
 /// Everything in every keyspace.
 pub fn all_contents(db: &Db) -> Result<BTreeMap<String, Map>> {
-    db.keyspaces().into_iter().map(|name| Ok((name.clone(), contents(&db.keyspace(&name)?)?))).collect()
+    db.keyspaces()
+        .into_iter()
+        .map(|name| Ok((name.clone(), contents(&db.keyspace(&name)?)?)))
+        .collect()
 }
 
 /// The names of the files in a folder that end so, sorted.
 pub fn files_ending(fs: &dyn Fs, dir: impl AsRef<Path>, suffix: &str) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs.list(dir.as_ref()).unwrap().into_iter().map(|entry| entry.name).filter(|name| name.ends_with(suffix)).collect();
+    let mut names: Vec<String> = fs
+        .list(dir.as_ref())
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.name)
+        .filter(|name| name.ends_with(suffix))
+        .collect();
     names.sort();
     names
 }

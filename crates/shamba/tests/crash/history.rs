@@ -27,7 +27,11 @@ pub struct Progress {
 impl History {
     /// The number of batches whose prefix of the history `state` is, within what `progress` allows;
     /// if there are several, the largest.
-    pub fn prefix_of(&self, state: &State, progress: Progress) -> std::result::Result<usize, String> {
+    pub fn prefix_of(
+        &self,
+        state: &State,
+        progress: Progress,
+    ) -> std::result::Result<usize, String> {
         let mut model = State::new();
         let mut found = None;
         let mut elsewhere = None;
@@ -45,7 +49,10 @@ impl History {
         }
         found.ok_or_else(|| match elsewhere {
             Some(applied) => format!("{applied} batches survived, {progress:?}"),
-            None => format!("no prefix of the writes survived, {progress:?}: {}", self.explain(state, progress)),
+            None => format!(
+                "no prefix of the writes survived, {progress:?}: {}",
+                self.explain(state, progress)
+            ),
         })
     }
 
@@ -54,12 +61,18 @@ impl History {
         let mut text = String::new();
         for upto in [progress.durable, progress.started.min(self.0.len())] {
             let mut model = State::new();
-            self.0[..upto].iter().for_each(|batch| apply(&mut model, batch));
+            self.0[..upto]
+                .iter()
+                .for_each(|batch| apply(&mut model, batch));
             let differing = |a: &State, b: &State| -> Vec<String> {
-                let keys = a.iter().flat_map(|(name, map)| map.iter().map(move |pair| (name, pair)));
-                keys.filter(|(name, (key, value))| b.get(*name).and_then(|map| map.get(*key)) != Some(value))
-                    .map(|(name, (key, _))| format!("{name}/{}", String::from_utf8_lossy(key)))
-                    .collect()
+                let keys = a
+                    .iter()
+                    .flat_map(|(name, map)| map.iter().map(move |pair| (name, pair)));
+                keys.filter(|(name, (key, value))| {
+                    b.get(*name).and_then(|map| map.get(*key)) != Some(value)
+                })
+                .map(|(name, (key, _))| format!("{name}/{}", String::from_utf8_lossy(key)))
+                .collect()
             };
             text += &format!(
                 "\n  against {upto} batches, wanted {:?}, got {:?}",
@@ -104,7 +117,11 @@ pub fn read_state(db: &Db) -> Result<State> {
     for (name, map) in &state {
         let keyspace = db.keyspace(name)?;
         for (key, value) in map {
-            assert_eq!(keyspace.get(key)?.as_deref(), Some(value.as_slice()), "{name} {key:?}");
+            assert_eq!(
+                keyspace.get(key)?.as_deref(),
+                Some(value.as_slice()),
+                "{name} {key:?}"
+            );
         }
     }
     state.retain(|_, map| !map.is_empty());

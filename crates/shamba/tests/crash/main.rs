@@ -76,7 +76,8 @@ impl Camera {
         let after = self.after_boundary.swap(boundary, Ordering::SeqCst);
         let seed = {
             let mut rng = self.rng.lock().unwrap();
-            let wanted = (self.every_boundary && (boundary || after)) || rng.one_in(self.sparseness);
+            let wanted =
+                (self.every_boundary && (boundary || after)) || rng.one_in(self.sparseness);
             wanted.then(|| rng.next())
         };
         if let Some(seed) = seed {
@@ -91,7 +92,11 @@ impl Camera {
         let started = self.started.load(Ordering::SeqCst);
         let mut crashes = self.crashes.lock().unwrap();
         if crashes.len() < self.most {
-            crashes.push(Crash { fs, progress: Progress { started, durable }, at });
+            crashes.push(Crash {
+                fs,
+                progress: Progress { started, durable },
+                at,
+            });
         }
     }
 }
@@ -124,11 +129,17 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
     {
         let db = options.clone().open(DIR).unwrap();
         for name in &names[1..] {
-            db.create_keyspace(name, random_keyspace_options(rng)).unwrap();
+            db.create_keyspace(name, random_keyspace_options(rng))
+                .unwrap();
         }
         db.close().unwrap();
     }
-    let mut db = options.clone().fs(camera.watch()).background_threads(threads).open(DIR).unwrap();
+    let mut db = options
+        .clone()
+        .fs(camera.watch())
+        .background_threads(threads)
+        .open(DIR)
+        .unwrap();
     let mut history = History::default();
     while history.0.len() < writes {
         match rng.below(60) {
@@ -144,16 +155,27 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
             3 if rng.one_in(4) => {
                 db.close().unwrap();
                 camera.durable.store(history.0.len(), Ordering::SeqCst);
-                db = options.clone().fs(camera.watch()).background_threads(threads).open(DIR).unwrap();
+                db = options
+                    .clone()
+                    .fs(camera.watch())
+                    .background_threads(threads)
+                    .open(DIR)
+                    .unwrap();
             }
             _ => {
                 let mut ops = random_batch(rng, history.0.len());
-                ops.iter_mut().filter(|op| !names.contains(&op.0)).for_each(|op| op.0 = "default");
+                ops.iter_mut()
+                    .filter(|op| !names.contains(&op.0))
+                    .for_each(|op| op.0 = "default");
                 let batch = to_batch(&db, &ops).unwrap();
                 let synced = rng.one_in(8);
                 history.0.push(ops);
                 camera.started.store(history.0.len(), Ordering::SeqCst);
-                let durability = Some(if synced { Durability::Synced } else { Durability::Buffered });
+                let durability = Some(if synced {
+                    Durability::Synced
+                } else {
+                    Durability::Buffered
+                });
                 db.write(batch, WriteOptions { durability }).unwrap();
                 if synced {
                     camera.durable.store(history.0.len(), Ordering::SeqCst);
@@ -168,7 +190,12 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
 }
 
 fn reopen(options: &Options, fs: Arc<dyn Fs>, at: &str) -> Db {
-    options.clone().fs(fs).create_if_missing(false).open(DIR).unwrap_or_else(|error| panic!("crashed {at}: {error}"))
+    options
+        .clone()
+        .fs(fs)
+        .create_if_missing(false)
+        .open(DIR)
+        .unwrap_or_else(|error| panic!("crashed {at}: {error}"))
 }
 
 /// Recovers from a crash, crashing again on the way, and goes on writing.
@@ -184,13 +211,17 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) {
         let state = read_state(&db).unwrap_or_else(|error| panic!("crashed {}: {error}", crash.at));
         db.verify().unwrap();
         names = db.keyspaces();
-        history.prefix_of(&state, crash.progress).unwrap_or_else(|what| panic!("crashed {}: {what}", crash.at))
+        history
+            .prefix_of(&state, crash.progress)
+            .unwrap_or_else(|what| panic!("crashed {}: {what}", crash.at))
     };
     for again in camera.crashes.lock().unwrap().iter() {
         let at = format!("{}, then {}", crash.at, again.at);
         let db = reopen(&options, Arc::new(again.fs.clone()), &at);
         let state = read_state(&db).unwrap_or_else(|error| panic!("crashed {at}: {error}"));
-        history.prefix_of(&state, crash.progress).unwrap_or_else(|what| panic!("crashed {at}: {what}"));
+        history
+            .prefix_of(&state, crash.progress)
+            .unwrap_or_else(|what| panic!("crashed {at}: {what}"));
     }
 
     // What is recovered is durable, and the database takes writes as before.
@@ -198,19 +229,29 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) {
     let mut longer = History(history.0[..prefix].to_vec());
     for number in 0..rng.between(1, 10) as usize {
         let mut ops = random_batch(rng, 1_000_000 + number);
-        ops.iter_mut().filter(|op| !names.iter().any(|name| name == op.0)).for_each(|op| op.0 = "default");
-        db.write(to_batch(&db, &ops).unwrap(), WriteOptions::synced()).unwrap();
+        ops.iter_mut()
+            .filter(|op| !names.iter().any(|name| name == op.0))
+            .for_each(|op| op.0 = "default");
+        db.write(to_batch(&db, &ops).unwrap(), WriteOptions::synced())
+            .unwrap();
         longer.0.push(ops);
     }
     let fs = crash.fs.crash_clone(rng.next());
     drop(db);
     let state = read_state(&reopen(&options, Arc::new(fs), &crash.at)).unwrap();
-    let progress = Progress { started: longer.0.len(), durable: longer.0.len() };
-    longer.prefix_of(&state, progress).unwrap_or_else(|what| panic!("crashed {}, went on, crashed: {what}", crash.at));
+    let progress = Progress {
+        started: longer.0.len(),
+        durable: longer.0.len(),
+    };
+    longer
+        .prefix_of(&state, progress)
+        .unwrap_or_else(|what| panic!("crashed {}, went on, crashed: {what}", crash.at));
 }
 
 fn run_seed(seed: u64) {
-    let _replay = Replay(format!("SHAMBA_SEED={seed} cargo test -p shamba --test crash"));
+    let _replay = Replay(format!(
+        "SHAMBA_SEED={seed} cargo test -p shamba --test crash"
+    ));
     let mut rng = Rng::new(seed);
     let threads = usize::from(rng.one_in(5));
     let writes = rng.between(20, 200) as usize;
@@ -239,7 +280,11 @@ fn a_crash_at_any_sync_or_rename_loses_nothing_synced_and_invents_nothing() {
         let camera = Camera::new(&MemFs::new(), Rng::new(seed), true, 50, usize::MAX);
         let history = record(&mut rng, &camera, 0, 120);
         let crashes = camera.crashes.lock().unwrap();
-        assert!(crashes.len() > 20, "only {} crashes were taken", crashes.len());
+        assert!(
+            crashes.len() > 20,
+            "only {} crashes were taken",
+            crashes.len()
+        );
         for crash in crashes.iter() {
             check(&mut rng, &history, crash);
         }
@@ -261,12 +306,22 @@ fn a_crash_while_keyspaces_come_and_go_leaves_each_whole_or_not_there() {
         let db = options.clone().open(DIR).unwrap();
         done(1);
         reach(2);
-        let keyspace = db.create_keyspace("a", random_keyspace_options(&mut rng)).unwrap();
+        let keyspace = db
+            .create_keyspace("a", random_keyspace_options(&mut rng))
+            .unwrap();
         done(2);
         reach(3);
-        let batch: Vec<BatchOp> =
-            (0..50).map(|i| (NAMES[i % 2], format!("{i}").into_bytes(), Some(vec![7; 100]))).collect();
-        db.write(to_batch(&db, &batch).unwrap(), WriteOptions::synced()).unwrap();
+        let batch: Vec<BatchOp> = (0..50)
+            .map(|i| {
+                (
+                    NAMES[i % 2],
+                    format!("{i}").into_bytes(),
+                    Some(vec![7; 100]),
+                )
+            })
+            .collect();
+        db.write(to_batch(&db, &batch).unwrap(), WriteOptions::synced())
+            .unwrap();
         done(3);
         db.flush().unwrap();
         drop(keyspace);
@@ -292,7 +347,12 @@ fn a_crash_while_keyspaces_come_and_go_leaves_each_whole_or_not_there() {
                 _ => panic!("crashed {}: keyspace there: {has}, {state:?}", crash.at),
             };
             let Progress { started, durable } = crash.progress;
-            assert!(*reached.end() >= durable && *reached.start() <= started, "crashed {}: {reached:?}, {:?}", crash.at, crash.progress);
+            assert!(
+                *reached.end() >= durable && *reached.start() <= started,
+                "crashed {}: {reached:?}, {:?}",
+                crash.at,
+                crash.progress
+            );
         }
     });
 }
@@ -316,7 +376,8 @@ fn writes_without_log_survive_once_flushed_and_never_turn_into_others() {
                 durable = written.iter().map(|values| values.len() - 1).collect();
             }
             let value = (!rng.one_in(6)).then(|| format!("{number}").into_bytes());
-            let durability = Some(*rng.pick(&[Durability::None, Durability::None, Durability::Synced]));
+            let durability =
+                Some(*rng.pick(&[Durability::None, Durability::None, Durability::Synced]));
             let mut batch = shamba::WriteBatch::new();
             match &value {
                 Some(value) => batch.put(key, value),
@@ -332,9 +393,15 @@ fn writes_without_log_survive_once_flushed_and_never_turn_into_others() {
         drop(db);
         let db = reopen(&options, Arc::new(crashed), "at the end");
         for id in 0..40 {
-            let got = db.get(format!("{id:03}")).unwrap().map(shamba::Value::into_vec);
+            let got = db
+                .get(format!("{id:03}"))
+                .unwrap()
+                .map(shamba::Value::into_vec);
             let allowed = &written[id][durable[id]..];
-            assert!(allowed.contains(&got), "{id}: {got:?} is not of {allowed:?}");
+            assert!(
+                allowed.contains(&got),
+                "{id}: {got:?} is not of {allowed:?}"
+            );
         }
     });
 }

@@ -19,10 +19,16 @@ use run::{Run, Storage};
 const CASE_OPS: u64 = 12_000;
 
 fn run_case(seed: u64) -> (u64, Option<String>) {
-    let _replay = Replay(format!("SHAMBA_SEED={seed} cargo test -p shamba --test model"));
+    let _replay = Replay(format!(
+        "SHAMBA_SEED={seed} cargo test -p shamba --test model"
+    ));
     let mut rng = Rng::new(seed);
     // Most cases are alone with their seed; some have threads, some a real disk.
-    let threads = if rng.one_in(5) { rng.between(1, 2) as usize } else { 0 };
+    let threads = if rng.one_in(5) {
+        rng.between(1, 2) as usize
+    } else {
+        0
+    };
     let (storage, ops) = if seed % 16 == 15 {
         (Storage::folder(), CASE_OPS / 4)
     } else {
@@ -51,11 +57,18 @@ fn a_database_answers_as_a_map_does() {
         if done.load(Ordering::Relaxed) < wanted {
             let (ops, over) = run_case(from + case);
             done.fetch_add(ops, Ordering::Relaxed);
-            over_budget.lock().unwrap().extend(over.map(|over| format!("SHAMBA_SEED={} {over}", from + case)));
+            over_budget
+                .lock()
+                .unwrap()
+                .extend(over.map(|over| format!("SHAMBA_SEED={} {over}", from + case)));
         }
     });
     assert!(done.into_inner() >= wanted);
     let over_budget = over_budget.into_inner().unwrap();
     let some = &over_budget[..over_budget.len().min(10)];
-    assert!(over_budget.is_empty(), "over the budget in {} cases, such as {some:#?}", over_budget.len());
+    assert!(
+        over_budget.is_empty(),
+        "over the budget in {} cases, such as {some:#?}",
+        over_budget.len()
+    );
 }

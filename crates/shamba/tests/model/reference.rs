@@ -24,7 +24,10 @@ impl Versions {
     pub fn write(&mut self, key: &[u8], value: Option<Bytes>, now: u64, oldest_held: u64) {
         let versions = self.0.entry(key.to_vec()).or_default();
         versions.push((now, value));
-        let needed = versions.iter().rposition(|(at, _)| *at <= oldest_held).unwrap_or(0);
+        let needed = versions
+            .iter()
+            .rposition(|(at, _)| *at <= oldest_held)
+            .unwrap_or(0);
         versions.drain(..needed);
     }
 
@@ -41,17 +44,27 @@ impl Versions {
     /// The last key up to `to` that has a value.
     pub fn last_to(&self, to: Bound<&[u8]>, at: u64) -> Option<(Vec<u8>, Bytes)> {
         let range = self.0.range::<[u8], _>((Bound::Unbounded, to));
-        range.rev().find_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?)))
+        range
+            .rev()
+            .find_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?)))
     }
 
     pub fn map_at(&self, at: u64) -> Map {
-        let values = self.0.iter().filter_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?.to_vec())));
+        let values = self
+            .0
+            .iter()
+            .filter_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?.to_vec())));
         values.collect()
     }
 }
 
 fn value_at(versions: &[(u64, Option<Bytes>)], at: u64) -> Option<Bytes> {
-    versions.iter().rev().find(|(written, _)| *written <= at)?.1.clone()
+    versions
+        .iter()
+        .rev()
+        .find(|(written, _)| *written <= at)?
+        .1
+        .clone()
 }
 
 /// What an iterator over the reference is at.
@@ -110,7 +123,11 @@ impl Cursor {
             Bound::Excluded(lower) => key <= lower.as_slice(),
             Bound::Unbounded => false,
         };
-        if below { self.first() } else { self.forward(Bound::Included(key)) }
+        if below {
+            self.first()
+        } else {
+            self.forward(Bound::Included(key))
+        }
     }
 
     pub fn seek_for_prev(&mut self, key: &[u8]) {
@@ -119,7 +136,11 @@ impl Cursor {
             Bound::Excluded(upper) => key >= upper.as_slice(),
             Bound::Unbounded => false,
         };
-        if above { self.last() } else { self.backward(Bound::Included(key)) }
+        if above {
+            self.last()
+        } else {
+            self.backward(Bound::Included(key))
+        }
     }
 
     pub fn next(&mut self) {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
-    Db, Durability, Error, Iter, IterOptions, Keyspace, MemoryBudget, Options, Snapshot, WriteBatch, WriteOptions,
+    Db, Durability, Error, Iter, IterOptions, Keyspace, MemoryBudget, Options, Snapshot,
+    WriteBatch, WriteOptions,
 };
 
 use crate::common::{BUDGETS, Map, Rng, contents, random_keyspace_options, random_options};
@@ -23,12 +24,20 @@ pub struct Storage {
 
 impl Storage {
     pub fn memory() -> Self {
-        Storage { fs: Arc::new(MemFs::new()), dir: PathBuf::from("/db"), _temporary: None }
+        Storage {
+            fs: Arc::new(MemFs::new()),
+            dir: PathBuf::from("/db"),
+            _temporary: None,
+        }
     }
 
     pub fn folder() -> Self {
         let temporary = tempfile::tempdir().unwrap();
-        Storage { fs: Arc::new(OsFs::new()), dir: temporary.path().join("db"), _temporary: Some(temporary) }
+        Storage {
+            fs: Arc::new(OsFs::new()),
+            dir: temporary.path().join("db"),
+            _temporary: Some(temporary),
+        }
     }
 }
 
@@ -109,7 +118,9 @@ impl Run {
         }
         self.budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
         self.memory = MemoryBudget::bytes(self.budget);
-        options.memory(self.memory.clone()).background_threads(self.threads)
+        options
+            .memory(self.memory.clone())
+            .background_threads(self.threads)
     }
 
     fn open(&mut self, models: &mut BTreeMap<String, KeyspaceRef>) {
@@ -119,10 +130,18 @@ impl Run {
         let mut names = db.keyspaces();
         names.sort();
         models.entry("default".to_owned()).or_default();
-        assert!(names.iter().eq(models.keys()), "{names:?} against {:?}", models.keys());
+        assert!(
+            names.iter().eq(models.keys()),
+            "{names:?} against {:?}",
+            models.keys()
+        );
         for (name, model) in std::mem::take(models) {
             let real = db.keyspace(&name).unwrap();
-            assert_same(&contents(&real).unwrap(), &model.borrow().map_at(self.now), &name);
+            assert_same(
+                &contents(&real).unwrap(),
+                &model.borrow().map_at(self.now),
+                &name,
+            );
             self.keyspaces.insert(name, Pair { real, model });
         }
         self.db = Some(db);
@@ -139,7 +158,11 @@ impl Run {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        let id = if self.rng.one_in(2) { self.rng.below(self.key_space / 10 + 1) } else { self.rng.below(self.key_space) };
+        let id = if self.rng.one_in(2) {
+            self.rng.below(self.key_space / 10 + 1)
+        } else {
+            self.rng.below(self.key_space)
+        };
         match id % 16 {
             // The empty key, a long key, and keys that are prefixes of others.
             0 if id == 0 => Vec::new(),
@@ -168,14 +191,20 @@ impl Run {
 
     /// The moment at or after which every reader reads.
     fn oldest_held(&self) -> u64 {
-        let held = self.snapshots.iter().map(|held| held.at).chain(self.iters.iter().map(|held| held.model.at));
+        let held = self
+            .snapshots
+            .iter()
+            .map(|held| held.at)
+            .chain(self.iters.iter().map(|held| held.model.at));
         held.min().unwrap_or(self.now).min(self.now)
     }
 
     fn record(&mut self, name: &str, key: &[u8], value: Option<&[u8]>) {
         let oldest = self.oldest_held();
         let model = &self.keyspaces[name].model;
-        model.borrow_mut().write(key, value.map(Bytes::from), self.now + 1, oldest);
+        model
+            .borrow_mut()
+            .write(key, value.map(Bytes::from), self.now + 1, oldest);
     }
 
     pub fn step(&mut self) {
@@ -212,7 +241,10 @@ impl Run {
         let usage = self.memory.usage().budget;
         if self.over_budget.is_none() && (usage.overdraft > 0 || usage.used > usage.limit) {
             let held = (self.iters.len(), self.snapshots.len());
-            self.over_budget = Some(format!("at operation {} ({}), {held:?} iterators and snapshots held: {usage:?}", self.ops, self.step));
+            self.over_budget = Some(format!(
+                "at operation {} ({}), {held:?} iterators and snapshots held: {usage:?}",
+                self.ops, self.step
+            ));
         }
     }
 
@@ -278,7 +310,11 @@ impl Run {
         self.note(|| format!("get {name} {key:?}"));
         let pair = &self.keyspaces[&name];
         let got = pair.real.get(&key).unwrap();
-        assert_eq!(got.as_deref(), pair.model.borrow().get(&key, self.now).as_deref(), "{name} {key:?}");
+        assert_eq!(
+            got.as_deref(),
+            pair.model.borrow().get(&key, self.now).as_deref(),
+            "{name} {key:?}"
+        );
     }
 
     fn multi_get(&mut self) {
@@ -290,7 +326,11 @@ impl Run {
         let got = pair.real.multi_get(&keys).unwrap();
         assert_eq!(got.len(), keys.len());
         for (key, got) in keys.iter().zip(got) {
-            assert_eq!(got.as_deref(), pair.model.borrow().get(key, self.now).as_deref(), "{name} {key:?}");
+            assert_eq!(
+                got.as_deref(),
+                pair.model.borrow().get(key, self.now).as_deref(),
+                "{name} {key:?}"
+            );
         }
         self.ops += count;
     }
@@ -321,7 +361,12 @@ impl Run {
         let held = &self.snapshots[held];
         let pair = &self.keyspaces[&name];
         let got = held.real.get_in(&pair.real, &key).unwrap();
-        assert_eq!(got.as_deref(), pair.model.borrow().get(&key, held.at).as_deref(), "{name} {key:?} at {}", held.at);
+        assert_eq!(
+            got.as_deref(),
+            pair.model.borrow().get(&key, held.at).as_deref(),
+            "{name} {key:?} at {}",
+            held.at
+        );
     }
 
     fn open_iter(&mut self) {
@@ -333,8 +378,19 @@ impl Run {
         }
         let name = self.name();
         let options = match self.rng.below(4) {
-            0 => IterOptions::prefix(self.rng.pick(&[&b"k"[..], b"k03/", b"L", b"\xff", b"\xff\xff", b""])),
-            1 => IterOptions { lower: self.bound(), upper: self.bound(), ..IterOptions::default() },
+            0 => IterOptions::prefix(self.rng.pick(&[
+                &b"k"[..],
+                b"k03/",
+                b"L",
+                b"\xff",
+                b"\xff\xff",
+                b"",
+            ])),
+            1 => IterOptions {
+                lower: self.bound(),
+                upper: self.bound(),
+                ..IterOptions::default()
+            },
             _ => IterOptions::default(),
         };
         let options = options.fill_cache(self.rng.one_in(2));
@@ -345,12 +401,20 @@ impl Run {
         let (real, at) = match snapshot {
             Some(held) => {
                 let held = &self.snapshots[held];
-                (held.real.iter_in(&pair.real, options.clone()).unwrap(), held.at)
+                (
+                    held.real.iter_in(&pair.real, options.clone()).unwrap(),
+                    held.at,
+                )
             }
             None => (pair.real.iter(options.clone()).unwrap(), self.now),
         };
         assert!(!real.valid());
-        let model = Cursor { keyspace: Rc::clone(&pair.model), at, options, place: None };
+        let model = Cursor {
+            keyspace: Rc::clone(&pair.model),
+            at,
+            options,
+            place: None,
+        };
         self.iters.push(HeldIter { real, model });
     }
 
@@ -375,7 +439,11 @@ impl Run {
             return;
         }
         let held = self.rng.below(self.iters.len() as u64) as usize;
-        let moves = if self.rng.one_in(4) { self.rng.between(1, 30) } else { 1 };
+        let moves = if self.rng.one_in(4) {
+            self.rng.between(1, 30)
+        } else {
+            1
+        };
         for _ in 0..moves {
             let kind = self.rng.below(20);
             let key = self.key();
@@ -389,8 +457,15 @@ impl Run {
                 6..14 => (real.next().unwrap(), model.next()),
                 _ => (real.prev().unwrap(), model.prev()),
             };
-            assert_eq!(real.valid(), model.place.is_some(), "after move {kind} to {key:?}: {model:?}");
-            let (key, value) = model.place.as_ref().map_or((&[][..], &[][..]), |(key, value)| (key, value));
+            assert_eq!(
+                real.valid(),
+                model.place.is_some(),
+                "after move {kind} to {key:?}: {model:?}"
+            );
+            let (key, value) = model
+                .place
+                .as_ref()
+                .map_or((&[][..], &[][..]), |(key, value)| (key, value));
             assert_eq!(real.key(), key);
             assert_eq!(real.value(), value, "of {key:?}");
             self.ops += 1;
@@ -413,7 +488,9 @@ impl Run {
         let to = self.rng.one_in(2).then(|| self.key());
         self.note(|| format!("compact {name} {from:?} to {to:?}"));
         let pair = &self.keyspaces[&name];
-        self.db().compact_range_in(&pair.real, from.as_deref(), to.as_deref()).unwrap();
+        self.db()
+            .compact_range_in(&pair.real, from.as_deref(), to.as_deref())
+            .unwrap();
         self.db().wait_for_compaction().unwrap();
     }
 
@@ -426,7 +503,11 @@ impl Run {
         let mut iter = pair.real.iter(IterOptions::default()).unwrap();
         iter.seek_to_last().unwrap();
         for (key, value) in model.iter().rev() {
-            assert_eq!((iter.key(), iter.value()), (key.as_slice(), value.as_slice()), "{name} backward");
+            assert_eq!(
+                (iter.key(), iter.value()),
+                (key.as_slice(), value.as_slice()),
+                "{name} backward"
+            );
             iter.prev().unwrap();
         }
         assert!(!iter.valid());
@@ -436,22 +517,45 @@ impl Run {
     fn change_keyspaces(&mut self) {
         let name = *self.rng.pick(&NAMES);
         if self.keyspaces.contains_key(name) {
-            let exists = self.db().create_keyspace(name, random_keyspace_options(&mut self.rng.clone()));
-            assert!(matches!(exists, Err(Error::KeyspaceExists { .. })), "{exists:?}");
+            let exists = self
+                .db()
+                .create_keyspace(name, random_keyspace_options(&mut self.rng.clone()));
+            assert!(
+                matches!(exists, Err(Error::KeyspaceExists { .. })),
+                "{exists:?}"
+            );
         }
         if name == "default" {
-            assert!(matches!(self.db().drop_keyspace(name), Err(Error::InvalidOption { .. })));
+            assert!(matches!(
+                self.db().drop_keyspace(name),
+                Err(Error::InvalidOption { .. })
+            ));
         } else if let Some(pair) = self.keyspaces.remove(name) {
             self.note(|| format!("drop keyspace {name}"));
             self.db().drop_keyspace(name).unwrap();
-            assert!(matches!(pair.real.get(b"k"), Err(Error::KeyspaceDropped { .. })));
-            assert!(matches!(pair.real.put(b"k", b"v"), Err(Error::KeyspaceDropped { .. })));
-            assert!(matches!(self.db().keyspace(name), Err(Error::KeyspaceNotFound { .. })));
+            assert!(matches!(
+                pair.real.get(b"k"),
+                Err(Error::KeyspaceDropped { .. })
+            ));
+            assert!(matches!(
+                pair.real.put(b"k", b"v"),
+                Err(Error::KeyspaceDropped { .. })
+            ));
+            assert!(matches!(
+                self.db().keyspace(name),
+                Err(Error::KeyspaceNotFound { .. })
+            ));
         } else {
             self.note(|| format!("create keyspace {name}"));
             let options = random_keyspace_options(&mut self.rng);
             let real = self.db().create_keyspace(name, options).unwrap();
-            self.keyspaces.insert(name.to_owned(), Pair { real, model: KeyspaceRef::default() });
+            self.keyspaces.insert(
+                name.to_owned(),
+                Pair {
+                    real,
+                    model: KeyspaceRef::default(),
+                },
+            );
         }
     }
 
@@ -459,12 +563,19 @@ impl Run {
         let (from, to) = (self.key(), self.key());
         let stats = self.db().stats();
         assert!(stats.writes_stopped.is_none(), "{:?}", stats.writes_stopped);
-        assert!(stats.compactions_stopped.is_none(), "{:?}", stats.compactions_stopped);
+        assert!(
+            stats.compactions_stopped.is_none(),
+            "{:?}",
+            stats.compactions_stopped
+        );
         assert_eq!(stats.snapshots, self.snapshots.len() + self.iters.len());
         assert_eq!(stats.keyspaces.len(), self.keyspaces.len());
         for keyspace in &stats.keyspaces {
             for level in &keyspace.levels {
-                assert!(level.runs <= level.files && level.tombstones <= level.entries, "{level:?}");
+                assert!(
+                    level.runs <= level.files && level.tombstones <= level.entries,
+                    "{level:?}"
+                );
                 assert_eq!(level.files == 0, level.bytes == 0, "{level:?}");
             }
         }
@@ -475,9 +586,16 @@ impl Run {
             }
             let whole = self.db().approximate_size(b"", &[u8::MAX; 8]);
             assert!(size <= whole, "{from:?} to {to:?}: {size} of {whole}");
-            let default = stats.keyspaces.iter().find(|keyspace| keyspace.name == "default").unwrap();
+            let default = stats
+                .keyspaces
+                .iter()
+                .find(|keyspace| keyspace.name == "default")
+                .unwrap();
             let tables: u64 = default.levels.iter().map(|level| level.bytes).sum();
-            assert!(whole >= tables && whole <= tables + default.memtable_bytes, "{whole}: {default:?}");
+            assert!(
+                whole >= tables && whole <= tables + default.memtable_bytes,
+                "{whole}: {default:?}"
+            );
         }
     }
 
@@ -488,10 +606,16 @@ impl Run {
 
     fn checkpoint(&mut self) {
         self.checkpoints += 1;
-        let dir = self.storage.dir.with_file_name(format!("checkpoint{}", self.checkpoints));
+        let dir = self
+            .storage
+            .dir
+            .with_file_name(format!("checkpoint{}", self.checkpoints));
         self.note(|| format!("checkpoint {}", dir.display()));
         self.db().checkpoint(&dir).unwrap();
-        assert!(matches!(self.db().checkpoint(&dir), Err(Error::AlreadyExists { .. })));
+        assert!(matches!(
+            self.db().checkpoint(&dir),
+            Err(Error::AlreadyExists { .. })
+        ));
         let options = random_options(&mut self.rng, self.storage.fs.clone());
         let copy = options.create_if_missing(false).open(&dir).unwrap();
         assert_eq!(copy.keyspaces().len(), self.keyspaces.len());
@@ -512,7 +636,10 @@ impl Run {
     fn reopen(&mut self) {
         self.close();
         let keyspaces = std::mem::take(&mut self.keyspaces);
-        let mut models = keyspaces.into_iter().map(|(name, pair)| (name, pair.model)).collect();
+        let mut models = keyspaces
+            .into_iter()
+            .map(|(name, pair)| (name, pair.model))
+            .collect();
         self.open(&mut models);
     }
 
@@ -545,7 +672,18 @@ fn assert_same(got: &Map, wanted: &Map, name: &str) {
     if got == wanted {
         return;
     }
-    let missing: Vec<_> = wanted.iter().filter(|(key, value)| got.get(*key) != Some(value)).map(|(key, _)| key).collect();
-    let extra: Vec<_> = got.keys().filter(|key| !wanted.contains_key(*key)).collect();
-    panic!("{name}: {} keys differ or are missing: {missing:?}; {} should not be there: {extra:?}", missing.len(), extra.len());
+    let missing: Vec<_> = wanted
+        .iter()
+        .filter(|(key, value)| got.get(*key) != Some(value))
+        .map(|(key, _)| key)
+        .collect();
+    let extra: Vec<_> = got
+        .keys()
+        .filter(|key| !wanted.contains_key(*key))
+        .collect();
+    panic!(
+        "{name}: {} keys differ or are missing: {missing:?}; {} should not be there: {extra:?}",
+        missing.len(),
+        extra.len()
+    );
 }
