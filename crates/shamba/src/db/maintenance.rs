@@ -315,20 +315,20 @@ impl DbInner {
         }
     }
 
+    /// Whether no flush or compaction is due or running.
+    pub(crate) fn nothing_due(&self) -> bool {
+        let tree = self.tree.lock();
+        self.compactions_running.load(Ordering::Acquire) == 0
+            && tree.keyspaces.values().all(|keyspace| {
+                let state = keyspace.state.load();
+                state.frozen.is_empty()
+                    && pick(&state.version, &self.picker_options(keyspace)).is_none()
+            })
+    }
+
     pub(crate) fn wait_idle(&self) -> Result<()> {
         self.check_open()?;
-        self.wait_until(|| {
-            if self.compaction_error.load().is_some() {
-                return true;
-            }
-            let tree = self.tree.lock();
-            self.compactions_running.load(Ordering::Acquire) == 0
-                && tree.keyspaces.values().all(|keyspace| {
-                    let state = keyspace.state.load();
-                    state.frozen.is_empty()
-                        && pick(&state.version, &self.picker_options(keyspace)).is_none()
-                })
-        })?;
+        self.wait_until(|| self.compaction_error.load().is_some() || self.nothing_due())?;
         match &*self.compaction_error.load() {
             Some(error) => Err((**error).clone()),
             None => Ok(()),

@@ -245,11 +245,12 @@ impl DbInner {
     ) -> Result<u64> {
         let mut bytes = 0;
         let mut target: Option<Target> = None;
-        let ops = group
-            .iter()
-            .flat_map(|(batch, _)| Ops(batch.rep()))
-            .flatten();
-        for (seq, op) in (first..).zip(ops) {
+        // Each operation with whether a part of its record is in a memtable already.
+        let ops = group.iter().flat_map(|(batch, durability)| {
+            let of_record = Ops(batch.rep()).flatten().enumerate();
+            of_record.map(|(i, op)| (op, i > 0 && *durability == Durability::Buffered))
+        });
+        for (seq, (op, within_record)) in (first..).zip(ops) {
             let size = op.key.len() + op.value.len();
             let tag = Tag::new(seq, op.kind);
             if target
@@ -265,6 +266,11 @@ impl DbInner {
             {
                 // A batch half applied can only be completed by recovery: stop writes.
                 let keyspace = current.keyspace.clone();
+                if within_record {
+                    // The part in the full memtable may be in a table before the rest is: only
+                    // the log makes the batch whole after a crash.
+                    self.sync_logs(writer)?;
+                }
                 self.make_room(writer, &keyspace, size)
                     .inspect_err(|error| self.poison(error))?;
                 let fresh = Target::of(&keyspace);
@@ -353,7 +359,11 @@ impl DbInner {
             let runs = || keyspace.state.load().version.runs_of(0).len() as u32;
             let options = &keyspace.options;
             if runs() >= options.level0_stall {
-                self.wait_for_room(|| runs() < options.level0_stall, true)?;
+                // More runs than that may be what the merge policy wants.
+                self.wait_for_room(
+                    || runs() < options.level0_stall || self.nothing_due(),
+                    true,
+                )?;
             } else if runs() >= options.level0_slowdown && self.options.background_threads > 0 {
                 std::thread::sleep(Duration::from_micros(SLOWDOWN_MICROS));
                 self.metrics.add_all(&[
