@@ -371,8 +371,8 @@ fn cases() -> Vec<Case> {
         script.errors
     );
     assert!(script.flushes > 1 && !script.checkpoints.is_empty());
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
     script.check(0);
-    let seen = seen.lock().unwrap();
     let of_op = |(index, (op, path)): (usize, &(Op, PathBuf))| {
         let fail = Effect::Fail;
         let mut effects = vec![

@@ -360,10 +360,7 @@ impl DbInner {
             let options = &keyspace.options;
             if runs() >= options.level0_stall {
                 // More runs than that may be what the merge policy wants.
-                self.wait_for_room(
-                    || runs() < options.level0_stall || self.nothing_due(),
-                    true,
-                )?;
+                self.wait_for_room(|| runs() < options.level0_stall || self.nothing_due(), true)?;
             } else if runs() >= options.level0_slowdown && self.options.background_threads > 0 {
                 std::thread::sleep(Duration::from_micros(SLOWDOWN_MICROS));
                 self.metrics.add_all(&[
