@@ -10,16 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::DbShared;
-use super::keyspace::{KeyspaceInner, ReadState};
+use super::keyspace::KeyspaceInner;
+use super::source::{Source, sources};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::budget::{Reservation, Role};
-use crate::compaction::{Files, MergeIter, RunIter};
+use crate::compaction::{MergeIter, RunIter};
 use crate::error::Result;
-use crate::fs::Purpose;
-use crate::memtable::MemtableIter;
 use crate::metrics::Counter;
-use crate::table::ScanOptions;
 
 /// What an iterator covers.
 ///
@@ -103,54 +101,6 @@ impl IterOptions {
             Bound::Excluded(upper) => key >= upper.as_slice(),
             Bound::Unbounded => false,
         }
-    }
-}
-
-/// A source an iterator merges.
-enum Source {
-    Memtable(MemtableIter),
-    Run(Box<RunIter>),
-}
-
-macro_rules! each {
-    ($self:ident, $iter:ident => $call:expr) => {
-        match $self {
-            Source::Memtable($iter) => $call,
-            Source::Run($iter) => $call,
-        }
-    };
-}
-
-impl InternalIterator for Source {
-    fn valid(&self) -> bool {
-        each!(self, iter => iter.valid())
-    }
-    fn key(&self) -> &[u8] {
-        each!(self, iter => iter.key())
-    }
-    fn tag(&self) -> Tag {
-        each!(self, iter => iter.tag())
-    }
-    fn value(&self) -> &[u8] {
-        each!(self, iter => iter.value())
-    }
-    fn seek_to_first(&mut self) -> Result<()> {
-        each!(self, iter => iter.seek_to_first())
-    }
-    fn seek_to_last(&mut self) -> Result<()> {
-        each!(self, iter => iter.seek_to_last())
-    }
-    fn seek(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        each!(self, iter => iter.seek(key, tag))
-    }
-    fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        each!(self, iter => iter.seek_for_prev(key, tag))
-    }
-    fn next(&mut self) -> Result<()> {
-        each!(self, iter => iter.next())
-    }
-    fn prev(&mut self) -> Result<()> {
-        each!(self, iter => iter.prev())
     }
 }
 
@@ -512,29 +462,4 @@ impl Iterator for Iter {
         self.valid()
             .then(|| Ok((self.key().to_vec(), self.value().to_vec())))
     }
-}
-
-/// A merge over everything a read state holds, newest first, and how many sources it has.
-fn sources(db: &DbShared, state: &ReadState, fill_cache: bool) -> (MergeIter<Source>, usize) {
-    let scan = ScanOptions {
-        purpose: Purpose::Scan,
-        fill_cache,
-        readahead_pages: 0,
-        budget: db.inner.options.memory.budget().clone(),
-    };
-    let memtables = std::iter::once(&state.active)
-        .chain(&state.frozen)
-        .filter(|memtable| !memtable.is_empty() || Arc::ptr_eq(memtable, &state.active));
-    let mut sources: Vec<Source> = memtables
-        .map(|memtable| Source::Memtable(memtable.iter()))
-        .collect();
-    for level in state.version.levels() {
-        for run in level.runs() {
-            let files = Files::Run(run.clone());
-            let run = RunIter::new(db.inner.tables.clone(), files, scan.clone());
-            sources.push(Source::Run(Box::new(run)));
-        }
-    }
-    let count = sources.len();
-    (MergeIter::new(sources), count)
 }

@@ -13,6 +13,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use super::batch::{DEFAULT_KEYSPACE, Ops};
+use super::group::WriteQueue;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::snapshot::SnapshotList;
 use super::write::{Writer, next_database_id};
@@ -149,7 +150,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         visible: AtomicU64::new(recovered.last_seq),
         next_file,
         next_run: AtomicU64::new(recovered.next_run),
-        pending: Mutex::new(Vec::new()),
+        queue: WriteQueue::default(),
         writer: Mutex::new(writer),
         tree: Mutex::new(tree),
         closed_logs: Mutex::new(Vec::new()),
@@ -278,7 +279,7 @@ impl DbInner {
         }
         let (stale, needed): (Vec<u64>, Vec<u64>) =
             logs.into_iter().partition(|&number| number < log_number);
-        let path = |number: &u64| super::write::log_path(&self.dir, *number);
+        let path = |number: &u64| super::logs::log_path(&self.dir, *number);
         let paths: Vec<PathBuf> = needed.iter().map(path).collect();
         if !paths.is_empty() {
             let mode: RecoveryMode = self.options.recovery;
@@ -323,7 +324,7 @@ impl DbInner {
         for (seq, op) in (first_seq..).zip(Ops(payload)) {
             let malformed = || {
                 Error::corruption(
-                    super::write::log_path(&self.dir, log),
+                    super::logs::log_path(&self.dir, log),
                     position,
                     "a record's operations are malformed",
                 )

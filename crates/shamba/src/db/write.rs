@@ -1,34 +1,23 @@
-//! The write path: group commit, the log, memtables, and making room.
+//! The write path of a group's leader: give sequence numbers, append to the log, sync if one of the
+//! batches asks for it, apply to the memtables, publish the last number; and making room.
 //!
-//! A writer puts its batch into `pending` and takes the `writer` lock. Whoever gets the lock is
-//! the leader: it takes every pending batch, gives sequence numbers, appends all to the log, syncs
-//! if one of them asks for it, applies them to the memtables and publishes the last number. The
-//! others find their result when the lock reaches them.
-//!
-//! A failed append or sync leaves the log's tail unknown, so it stops writes for good.
+//! [`super::group`] decides who leads. One thread at a time, under the `writer` lock.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::DbInner;
 use super::batch::{Ops, WriteBatch};
 use super::keyspace::{KeyspaceInner, ReadState};
-use crate::base::checksum::checksum;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
 use crate::budget::{Reservation, Role};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::{Durability, KeyspaceOptions, WriteOptions};
-use crate::wal::{LogStart, LogWriter};
-
-/// The most a group's batches take together, in bytes, so that a leader does not serve for ever.
-const GROUP_BYTES: usize = 1 << 20;
+use crate::wal::LogWriter;
 
 /// The largest batch, in bytes of its log record.
 const MAX_BATCH: usize = 256 << 20;
@@ -50,24 +39,6 @@ pub(crate) struct Writer {
     pub(crate) memory: Reservation,
 }
 
-/// A log that takes no more records, until no memtable needs it.
-pub(crate) struct ClosedLog {
-    pub(crate) number: u64,
-    pub(crate) path: PathBuf,
-    pub(crate) len: u64,
-    /// No record in it has a larger sequence number.
-    pub(crate) max_seq: SeqNo,
-    /// Held, with its memory, while the log is not known to be durable.
-    pub(crate) unsynced: Option<(LogWriter, Reservation)>,
-}
-
-/// A batch waiting for a leader.
-pub(crate) struct Pending {
-    batch: WriteBatch,
-    durability: Durability,
-    outcome: Arc<Mutex<Option<Result<()>>>>,
-}
-
 /// Where operations go: a keyspace and its active memtable.
 struct Target {
     keyspace: Arc<KeyspaceInner>,
@@ -81,18 +52,6 @@ impl Target {
             memtable: keyspace.state.load().active.clone(),
         }
     }
-}
-
-/// Bytes of a log's buffer under a budget.
-pub(crate) fn log_buffer(limit: u64) -> usize {
-    usize::try_from(limit / 64)
-        .unwrap_or(usize::MAX)
-        .clamp(1 << 10, 64 << 10)
-}
-
-/// The path of a log file.
-pub(crate) fn log_path(dir: &std::path::Path, number: u64) -> PathBuf {
-    dir.join(format!("{number:06}.wal"))
 }
 
 impl KeyspaceOptions {
@@ -159,51 +118,12 @@ impl DbInner {
         outcome
     }
 
-    fn enqueue(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
-        if let Some(mut writer) = self.writer.try_lock()
-            && self.pending.lock().is_empty()
-        {
-            return self.write_group(&mut writer, &[(&batch, durability)]);
-        }
-        let outcome = Arc::new(Mutex::new(None));
-        self.pending.lock().push(Pending {
-            batch,
-            durability,
-            outcome: outcome.clone(),
-        });
-        loop {
-            let mut writer = self.writer.lock();
-            if let Some(result) = outcome.lock().take() {
-                return result;
-            }
-            let group = self.take_group();
-            let batches: Vec<_> = group
-                .iter()
-                .map(|waiting| (&waiting.batch, waiting.durability))
-                .collect();
-            let result = self.write_group(&mut writer, &batches);
-            for waiting in &group {
-                *waiting.outcome.lock() = Some(result.clone());
-            }
-        }
-    }
-
-    /// The oldest pending batches up to [`GROUP_BYTES`].
-    fn take_group(&self) -> Vec<Pending> {
-        let mut pending = self.pending.lock();
-        let mut bytes = 0;
-        let fits = pending.iter().take_while(|waiting| {
-            let first = bytes == 0;
-            bytes += waiting.batch.size();
-            first || bytes <= GROUP_BYTES
-        });
-        let count = fits.count();
-        let rest = pending.split_off(count);
-        std::mem::replace(&mut *pending, rest)
-    }
-
     /// Writes a group of batches, in order.
-    fn write_group(&self, writer: &mut Writer, group: &[(&WriteBatch, Durability)]) -> Result<()> {
+    pub(super) fn write_group(
+        &self,
+        writer: &mut Writer,
+        group: &[(&WriteBatch, Durability)],
+    ) -> Result<()> {
         self.check_writable()?;
         self.throttle(writer)?;
         let first = writer.last_seq + 1;
@@ -287,64 +207,6 @@ impl DbInner {
             bytes += size as u64;
         }
         Ok(bytes)
-    }
-
-    fn append(&self, writer: &mut Writer, seq: SeqNo, payload: &[u8]) -> Result<()> {
-        if writer.log.is_none() {
-            let number = self.next_file.fetch_add(1, Ordering::Relaxed);
-            let path = log_path(&self.dir, number);
-            let seed = checksum(0, self.dir.as_os_str().as_encoded_bytes()).into();
-            let start = LogStart {
-                buffer: log_buffer(self.options.memory.limit()),
-                number,
-                base: writer.position,
-                synced: writer.synced,
-                seed,
-            };
-            let log = LogWriter::create(&*self.options.fs, &path, start)
-                .inspect_err(|error| self.poison(error))?;
-            writer.memory.resize(log.memory() as u64);
-            writer.log = Some(log);
-        }
-        let Some(log) = writer.log.as_mut() else {
-            return Err(Error::Closed);
-        };
-        let before = log.position();
-        log.append(seq, &[payload])
-            .inspect_err(|error| self.poison(error))?;
-        self.metrics
-            .add(Counter::wal_bytes, log.position() - before);
-        Ok(())
-    }
-
-    /// Syncs the closed logs that are not durable yet, oldest first.
-    pub(crate) fn sync_closed_logs(&self) -> Result<()> {
-        for log in self.closed_logs.lock().iter_mut() {
-            if let Some((unsynced, _)) = log.unsynced.as_mut() {
-                unsynced.sync().inspect_err(|error| self.poison(error))?;
-                self.metrics.add(Counter::wal_syncs, 1);
-                log.unsynced = None;
-            }
-        }
-        Ok(())
-    }
-
-    fn sync_logs(&self, writer: &mut Writer) -> Result<()> {
-        self.sync_closed_logs()?;
-        if let Some(log) = writer.log.as_mut() {
-            log.predecessors_synced();
-            log.sync().inspect_err(|error| self.poison(error))?;
-            self.metrics.add(Counter::wal_syncs, 1);
-            writer.synced = log.synced();
-        } else {
-            writer.synced = writer.position;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn sync_log(&self) -> Result<()> {
-        self.check_writable()?;
-        self.sync_logs(&mut self.writer.lock())
     }
 
     /// Whether `more` bytes would take the memtables past half of the budget.
@@ -458,62 +320,6 @@ impl DbInner {
             self.wait_for_room(|| keyspace.state.load().frozen.len() <= 2, false)?;
         }
         Ok(())
-    }
-
-    /// Moves the present log to the closed ones.
-    pub(crate) fn close_log(&self, writer: &mut Writer) -> Result<()> {
-        let Some(mut log) = writer.log.take() else {
-            return Ok(());
-        };
-        log.flush().inspect_err(|error| self.poison(error))?;
-        writer.position = log.position();
-        let none = self.options.memory.budget().reserve(Role::Wal, 0);
-        let memory = std::mem::replace(&mut writer.memory, none);
-        self.closed_logs.lock().push(ClosedLog {
-            number: log.number(),
-            path: log_path(&self.dir, log.number()),
-            len: log.len(),
-            max_seq: writer.last_seq,
-            unsynced: Some((log, memory)),
-        });
-        Ok(())
-    }
-
-    /// When the closed logs have grown past their bound, freezes the memtables that keep the
-    /// oldest one alive.
-    fn freeze_holders_of_old_logs(&self, writer: &mut Writer) {
-        let logs = self.closed_logs.lock();
-        let total: u64 = logs.iter().map(|log| log.len).sum();
-        let Some(oldest) = logs.first().filter(|_| total > self.options.max_wal_bytes) else {
-            return;
-        };
-        let max_seq = oldest.max_seq;
-        drop(logs);
-        for keyspace in writer.keyspaces.values() {
-            let holds = |state: &ReadState| {
-                state
-                    .active
-                    .first_seq()
-                    .is_some_and(|first| first <= max_seq)
-            };
-            if holds(&keyspace.state.load()) {
-                let budget = self.options.memory.budget();
-                let fresh = Arc::new(Memtable::new(
-                    budget,
-                    keyspace.options.memtable_capacity(budget.limit()),
-                ));
-                keyspace.update(|state| {
-                    let mut frozen = vec![state.active.clone()];
-                    frozen.extend(state.frozen.iter().cloned());
-                    ReadState {
-                        active: fresh.clone(),
-                        frozen,
-                        version: state.version.clone(),
-                    }
-                });
-            }
-        }
-        self.signal.notify();
     }
 
     /// Waits until `ready`, doing the work itself when there are no threads. Gives up with the

@@ -1,3 +1,5 @@
+//! Filters against their models: false positives, independence of modules, no false negatives.
+
 use super::*;
 use crate::base::digest::KeyDigest;
 use proptest::prelude::*;

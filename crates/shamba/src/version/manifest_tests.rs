@@ -1,3 +1,5 @@
+//! The manifest across restarts, crashes and damage.
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -190,6 +190,14 @@ impl LogWriter {
         &self.path
     }
 
+    /// Gives the buffer's memory back, once nothing more is appended; what it held is flushed.
+    pub(crate) fn release_buffer(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer = Vec::new();
+            self.buffer_size = 0;
+        }
+    }
+
     /// The memory the writer holds, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.buffer.capacity()
