@@ -3,7 +3,7 @@
 //! [`Db`] is a handle, cheap to clone and safe to share; the last one dropped closes the database.
 //! Locks, in the order they may be taken: `writer` (the leader of a group of writes), `tree` (the
 //! manifest and the installing of versions), `closed_logs`, then short ones that hold nothing else
-//! (`snapshots`, `pending`, `signal`). Reads take none of them: they load a keyspace's
+//! (`snapshots`, `queue`, `signal`). Reads take none of them: they load a keyspace's
 //! [`keyspace::ReadState`] and the visible sequence number.
 
 mod batch;
@@ -13,6 +13,7 @@ mod iter;
 mod keyspace;
 mod maintenance;
 mod open;
+mod queue;
 mod read;
 mod snapshot;
 mod stats;
@@ -45,8 +46,9 @@ use crate::options::{KeyspaceOptions, Options, WriteOptions};
 use crate::table::TableCache;
 use crate::version::{Manifest, Obsolete};
 use keyspace::KeyspaceInner;
+use queue::CommitQueue;
 use snapshot::SnapshotList;
-use write::{ClosedLog, Pending, Writer};
+use write::{ClosedLog, Writer};
 
 /// Wakes those who wait for a change of state: writers for room, threads for work, callers for
 /// quiet. Take `now` first, look at the state, then `wait_past`: a change in between is not missed.
@@ -92,7 +94,7 @@ pub(crate) struct DbInner {
     pub(crate) visible: AtomicU64,
     pub(crate) next_file: AtomicU64,
     pub(crate) next_run: AtomicU64,
-    pub(crate) pending: Mutex<Vec<Pending>>,
+    pub(crate) queue: CommitQueue,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) tree: Mutex<Tree>,
     pub(crate) closed_logs: Mutex<Vec<ClosedLog>>,

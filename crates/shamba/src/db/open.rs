@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use super::batch::{DEFAULT_KEYSPACE, Ops};
 use super::keyspace::{KeyspaceInner, ReadState};
+use super::queue::CommitQueue;
 use super::snapshot::SnapshotList;
 use super::write::{Writer, next_database_id};
 use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
@@ -149,7 +150,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         visible: AtomicU64::new(recovered.last_seq),
         next_file,
         next_run: AtomicU64::new(recovered.next_run),
-        pending: Mutex::new(Vec::new()),
+        queue: CommitQueue::default(),
         writer: Mutex::new(writer),
         tree: Mutex::new(tree),
         closed_logs: Mutex::new(Vec::new()),

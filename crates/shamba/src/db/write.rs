@@ -1,9 +1,8 @@
 //! The write path: group commit, the log, memtables, and making room.
 //!
-//! A writer puts its batch into `pending` and takes the `writer` lock. Whoever gets the lock is
-//! the leader: it takes every pending batch, gives sequence numbers, appends all to the log, syncs
-//! if one of them asks for it, applies them to the memtables and publishes the last number. The
-//! others find their result when the lock reaches them.
+//! Writers queue up (see `queue`); the one that leads takes the `writer` lock for its group: it
+//! gives sequence numbers, appends all to the log, syncs if one of them asks for it, applies them
+//! to the memtables and publishes the last number.
 //!
 //! A failed append or sync leaves the log's tail unknown, so it stops writes for good.
 
@@ -12,8 +11,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
 
 use super::DbInner;
 use super::batch::{Ops, WriteBatch};
@@ -26,9 +23,6 @@ use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::{Durability, KeyspaceOptions, WriteOptions};
 use crate::wal::{LogStart, LogWriter};
-
-/// The most a group's batches take together, in bytes, so that a leader does not serve for ever.
-const GROUP_BYTES: usize = 1 << 20;
 
 /// The largest batch, in bytes of its log record.
 const MAX_BATCH: usize = 256 << 20;
@@ -59,13 +53,6 @@ pub(crate) struct ClosedLog {
     pub(crate) max_seq: SeqNo,
     /// Held, with its memory, while the log is not known to be durable.
     pub(crate) unsynced: Option<(LogWriter, Reservation)>,
-}
-
-/// A batch waiting for a leader.
-pub(crate) struct Pending {
-    batch: WriteBatch,
-    durability: Durability,
-    outcome: Arc<Mutex<Option<Result<()>>>>,
 }
 
 /// Where operations go: a keyspace and its active memtable.
@@ -152,54 +139,13 @@ impl DbInner {
         }
         batch.check_keyspaces()?;
         let durability = options.durability.unwrap_or(self.options.durability);
-        let outcome = self.enqueue(batch, durability);
+        let outcome = self.queue.commit(batch, durability, |group| {
+            self.write_group(&mut self.writer.lock(), group)
+        });
         if self.options.background_threads == 0 && outcome.is_ok() {
             self.work_inline();
         }
         outcome
-    }
-
-    fn enqueue(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
-        if let Some(mut writer) = self.writer.try_lock()
-            && self.pending.lock().is_empty()
-        {
-            return self.write_group(&mut writer, &[(&batch, durability)]);
-        }
-        let outcome = Arc::new(Mutex::new(None));
-        self.pending.lock().push(Pending {
-            batch,
-            durability,
-            outcome: outcome.clone(),
-        });
-        loop {
-            let mut writer = self.writer.lock();
-            if let Some(result) = outcome.lock().take() {
-                return result;
-            }
-            let group = self.take_group();
-            let batches: Vec<_> = group
-                .iter()
-                .map(|waiting| (&waiting.batch, waiting.durability))
-                .collect();
-            let result = self.write_group(&mut writer, &batches);
-            for waiting in &group {
-                *waiting.outcome.lock() = Some(result.clone());
-            }
-        }
-    }
-
-    /// The oldest pending batches up to [`GROUP_BYTES`].
-    fn take_group(&self) -> Vec<Pending> {
-        let mut pending = self.pending.lock();
-        let mut bytes = 0;
-        let fits = pending.iter().take_while(|waiting| {
-            let first = bytes == 0;
-            bytes += waiting.batch.size();
-            first || bytes <= GROUP_BYTES
-        });
-        let count = fits.count();
-        let rest = pending.split_off(count);
-        std::mem::replace(&mut *pending, rest)
     }
 
     /// Writes a group of batches, in order.
