@@ -869,7 +869,7 @@ fn threads_see_whole_batches_and_their_own_writes() {
                 let (db, other) = (&db, &other);
                 scope.spawn(move || {
                     for number in 0..3000u64 {
-                        let key = (writer << 32 | number % 100).to_be_bytes();
+                        let key = ((writer << 32) | (number % 100)).to_be_bytes();
                         let mut batch = WriteBatch::new();
                         batch.put(key, number.to_be_bytes());
                         batch.put_in(other, key, number.to_be_bytes());
@@ -898,7 +898,7 @@ fn threads_see_whole_batches_and_their_own_writes() {
                     // Numbers of a key only grow.
                     for _ in 0..100 {
                         let id = rng.below(300);
-                        let key = (id / 100 << 32 | id % 100).to_be_bytes();
+                        let key = (((id / 100) << 32) | (id % 100)).to_be_bytes();
                         let number = db
                             .get(key)
                             .unwrap()
