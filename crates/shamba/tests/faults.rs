@@ -2,8 +2,7 @@
 //! answer, no panic, no hang, and nothing acknowledged is gone afterwards.
 //!
 //! The workload runs once to list its operations; then, for each of them, again and again with one
-//! failure planned there. `SHAMBA_FULL` tries every one; otherwise a part, another in each run of
-//! operations. `SHAMBA_SEED` tries one case.
+//! failure planned there. `SHAMBA_SEED` tries one case.
 
 mod common;
 
@@ -14,8 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{
-    Map, Replay, all_contents, contents, env_number, full_run, on_every_core, small_keyspace,
-    small_options,
+    Map, Replay, all_contents, contents, env_number, on_every_core, small_keyspace, small_options,
 };
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, MemFs, Op};
 use shamba::{Db, Error, IterOptions, Options, Result, WriteBatch, WriteOptions};
@@ -404,7 +402,12 @@ fn cases() -> Vec<Case> {
 
 fn run_case(number: u64, case: &Case) {
     let _replay = Replay(format!(
-        "SHAMBA_SEED={number} cargo test -p shamba --test faults: {case:?}"
+        "SHAMBA_SEED={number} cargo test -p shamba --test faults: {:?} at {} {}: {:?}, forever: {}",
+        case.op,
+        case.index,
+        case.path.display(),
+        case.effect,
+        case.forever
     ));
     let mut script = Script::new();
     let fault = Fault::new(case.effect).after(case.index);
@@ -444,24 +447,7 @@ fn any_failure_anywhere_gives_an_error_or_the_answer_and_loses_nothing() {
         run_watched(number, &cases[number as usize]);
         return;
     }
-    // The operations on names are few and each is a case of its own; reads and appends are many
-    // and much the same.
-    let all = full_run();
-    let mut chosen = Vec::new();
-    let mut of_kind: BTreeMap<Op, u64> = BTreeMap::new();
-    for (number, case) in cases.iter().enumerate() {
-        let count = of_kind.entry(case.op).or_default();
-        *count += 1;
-        let step = match case.op {
-            Op::Read | Op::Append | Op::Sync | Op::Exists | Op::Open => 17,
-            _ => 5,
-        };
-        if all || *count % step == 1 {
-            chosen.push((number as u64, case));
-        }
-    }
-    on_every_core(chosen.len() as u64, |i| {
-        let (number, case) = chosen[i as usize];
-        run_watched(number, case);
+    on_every_core(cases.len() as u64, |number| {
+        run_watched(number, &cases[number as usize]);
     });
 }
