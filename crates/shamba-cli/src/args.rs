@@ -114,29 +114,30 @@ pub fn size(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("`{text}` is not a size; write for example 65536, 64KiB or 1GiB"))
 }
 
-/// Reads a positive number, with `_` between digits if you like, or `k`, `M`, `G` for thousands,
-/// millions, thousands of millions.
-pub fn count(text: &str) -> Result<u64, String> {
+/// Reads a number, with `_` between digits if you like, or `k`, `M`, `G` for thousands, millions,
+/// thousands of millions.
+pub fn amount(text: &str) -> Result<u64, String> {
     let plain = text.replace('_', "");
-    let (digits, unit) = match plain.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1_000),
-        None => match plain.strip_suffix(['m', 'M']) {
-            Some(digits) => (digits, 1_000_000),
-            None => match plain.strip_suffix(['g', 'G']) {
-                Some(digits) => (digits, 1_000_000_000),
-                None => (plain.as_str(), 1),
-            },
-        },
+    let unit = match plain.chars().last() {
+        Some('k' | 'K') => 1_000,
+        Some('m' | 'M') => 1_000_000,
+        Some('g' | 'G') => 1_000_000_000,
+        _ => 1,
     };
-    match digits
+    let digits = plain.strip_suffix(char::is_alphabetic).unwrap_or(&plain);
+    digits
         .parse::<u64>()
         .ok()
+        .filter(|_| unit > 1 || digits == plain)
         .and_then(|number| number.checked_mul(unit))
-    {
-        Some(0) | None => Err(format!(
-            "`{text}` is not a positive number; write for example 5000, 60_000 or 5M"
-        )),
-        Some(number) => Ok(number),
+        .ok_or_else(|| format!("`{text}` is not a number; write for example 5000, 60_000 or 5M"))
+}
+
+/// As [`amount`], and not zero.
+pub fn count(text: &str) -> Result<u64, String> {
+    match amount(text)? {
+        0 => Err("it must not be zero".to_owned()),
+        count => Ok(count),
     }
 }
 
@@ -164,7 +165,8 @@ mod tests {
     fn counts() {
         assert_eq!(count("60_000"), Ok(60_000));
         assert_eq!(count("5M"), Ok(5_000_000));
-        for nonsense in ["", "0", "-1", "k", "1.5", "99999999999G"] {
+        assert_eq!(amount("0"), Ok(0));
+        for nonsense in ["", "0", "-1", "k", "1.5", "7x", "99999999999G"] {
             assert!(count(nonsense).is_err(), "{nonsense}");
         }
     }

@@ -10,8 +10,8 @@ use shamba_bench::proc_io;
 use shamba_bench::runner::{self, Amount, Data, Order};
 use shamba_bench::workload::{Distribution, KeyKind, KeySpace, Mix, Operation, ValueSpec};
 
-use crate::args::{Global, count};
-use crate::engine::Measured;
+use crate::args::{Global, amount, count};
+use crate::engine::Padded;
 use crate::failure::Failure;
 use crate::measure::{self, Phase};
 use crate::open::EngineArgs;
@@ -41,7 +41,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value = "200k", value_parser = count)]
     ops: u64,
     /// Operations before measuring
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = amount)]
     warmup: u64,
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -63,7 +63,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch: u32,
     /// Writes per second beside the reads of readwhilewriting; 0 for as many as there can be
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    #[arg(long, value_name = "N", default_value = "20k", value_parser = amount)]
     write_rate: u64,
     /// Decides every random choice
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -198,13 +198,7 @@ pub fn run(global: &Global, args: &BenchArgs) -> Result<(), Failure> {
         }
         opened => opened?,
     };
-    let measured = Measured { db, padding: 0 };
-    let phases = phases(global, args, mix.as_ref(), measured)?;
-    let Done {
-        db,
-        phases,
-        compaction_seconds,
-    } = phases;
+    let (phases, compaction_seconds) = phases(global, args, mix.as_ref(), &db)?;
     let stats = db.stats();
     let report = Report {
         workload: args.workload.name(),
@@ -228,25 +222,20 @@ pub fn run(global: &Global, args: &BenchArgs) -> Result<(), Failure> {
     }
 }
 
-struct Done {
-    db: Db,
-    phases: Vec<Phase>,
-    compaction_seconds: f64,
-}
-
 fn phases(
     global: &Global,
     args: &BenchArgs,
     mix: Option<&Mix>,
-    mut engine: Measured,
-) -> Result<Done, Failure> {
+    db: &Db,
+) -> Result<(Vec<Phase>, f64), Failure> {
     let kind = if args.key_size < 32 {
         KeyKind::Plain
     } else {
         KeyKind::Spread
     };
     let keys = KeySpace::new(kind, args.entries);
-    engine.padding = usize::from(args.key_size).saturating_sub(keys.key_len());
+    let padding = usize::from(args.key_size).saturating_sub(keys.key_len());
+    let engine = Padded::new(db, padding);
     let data = Data {
         keys,
         values: ValueSpec {
@@ -271,13 +260,13 @@ fn phases(
             false => ("fill".to_owned(), 1, 100.max(args.batch as usize)),
         };
         phases.push(measure::phase(
-            &engine.db,
+            db,
             global.quiet,
             &name,
             args.entries,
             |done| Ok(runner::fill(&engine, &data, order, threads, batch, done)?),
         )?);
-        compaction_seconds = rest(&engine.db, global.quiet)?;
+        compaction_seconds = rest(db, global.quiet)?;
     }
     let amount = |operations, phase| Amount {
         operations,
@@ -287,7 +276,7 @@ fn phases(
     if let Some(mix) = mix {
         if args.warmup > 0 {
             phases.push(measure::phase(
-                &engine.db,
+                db,
                 global.quiet,
                 "warm-up",
                 args.warmup,
@@ -304,7 +293,7 @@ fn phases(
         }
         let mut writer = None;
         phases.push(measure::phase(
-            &engine.db,
+            db,
             global.quiet,
             &args.workload.name(),
             args.ops,
@@ -329,13 +318,9 @@ fn phases(
             phases.push(writes);
         }
     } else if args.workload == Workload::Scan {
-        phases.push(scan(global, args, &engine.db)?);
+        phases.push(scan(global, args, db)?);
     }
-    Ok(Done {
-        db: engine.db,
-        phases,
-        compaction_seconds,
-    })
+    Ok((phases, compaction_seconds))
 }
 
 /// Waits for compaction; how many seconds it took.

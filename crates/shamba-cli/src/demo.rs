@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use shamba::{Db, KeyspaceOptions, KeyspaceStatistics, MemoryUsage};
+use shamba_bench::engine::Shamba;
 use shamba_bench::proc_io;
 use shamba_bench::runner::{self, Amount, Data, Order};
 use shamba_bench::workload::{Distribution, KeyKind, KeySpace, Mix, ValueSpec};
 
 use crate::args::{Global, Memory, count, size};
 use crate::bench::{rest, temporary_folder};
-use crate::engine::Measured;
 use crate::failure::Failure;
 use crate::measure::{self, Phase, Writes};
 use crate::open::EngineArgs;
@@ -116,7 +116,8 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
             dir.display()
         ))?;
     }
-    let report = measure(global, args, db, entries)?;
+    let report = measure(global, args, &db, entries)?;
+    db.close()?;
     match args.json {
         true => show::print_json(&report)?,
         false => show::print(text(&report))?,
@@ -131,9 +132,8 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
     }
 }
 
-fn measure(global: &Global, args: &DemoArgs, db: Db, entries: u64) -> Result<Report, Failure> {
-    let engine = Measured { db, padding: 0 };
-    let db = &engine.db;
+fn measure(global: &Global, args: &DemoArgs, db: &Db, entries: u64) -> Result<Report, Failure> {
+    let engine = Shamba::from(db.clone());
     let data = Data {
         keys: KeySpace::new(KeyKind::Spread, entries),
         values: ValueSpec::random(VALUE),
@@ -175,7 +175,6 @@ fn measure(global: &Global, args: &DemoArgs, db: Db, entries: u64) -> Result<Rep
         memory: stats.memory,
         process_peak_bytes: proc_io::peak_memory(),
     };
-    engine.db.close()?;
     Ok(report)
 }
 

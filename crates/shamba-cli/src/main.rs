@@ -4,7 +4,9 @@
 //! [`format`] reads and writes the import and export formats, [`show`] prints tables and progress,
 //! [`failure`] turns every error into a message, a hint and an exit code. Results go to standard
 //! output, everything else to standard error.
+#![deny(unsafe_code)]
 
+mod allocator;
 mod args;
 mod bench;
 mod demo;
@@ -29,6 +31,7 @@ use args::{Cli, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
+    allocator::share_one_heap();
     let cli = Cli::parse();
     show::start_logging(cli.global.quiet);
     match run(&cli) {

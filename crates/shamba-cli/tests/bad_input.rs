@@ -269,3 +269,65 @@ fn a_reader_that_stops_ends_the_command_quietly() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{command}");
     }
 }
+
+#[test]
+fn damage_is_found_and_named() {
+    let work = Work::new();
+    let text: String = (0..20_000)
+        .map(|i| format!("{i:08}\tvalue {i}\n"))
+        .collect();
+    work.file("in.tsv", &text);
+    work.ok(&["import", "db", "in.tsv"]);
+    work.ok(&["compact", "db"]);
+    assert_eq!(work.ok(&["export", "db"]), text.as_bytes());
+    // Every open may write a new manifest: names are looked up when they are needed.
+    let files = || {
+        std::fs::read_dir(work.path("db"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+    };
+    let table = &files()
+        .max_by_key(|path| path.metadata().unwrap().len())
+        .unwrap();
+    let length = table.metadata().unwrap().len();
+    let named = |start: &str| {
+        let name =
+            |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        files().find(|path| name(path).starts_with(start)).unwrap()
+    };
+    let flip = |path: &std::path::Path, at: u64| {
+        let mut bytes = std::fs::read(path).unwrap();
+        bytes[at as usize] ^= 0x10;
+        std::fs::write(path, bytes).unwrap();
+    };
+    let damaged = |path: &std::path::Path, damage: &dyn Fn()| {
+        let whole = std::fs::read(path).unwrap();
+        damage();
+        let message = work.fails(4, &["verify", "db"]);
+        std::fs::write(path, whole).unwrap();
+        message
+    };
+    let name = table.file_name().unwrap().to_str().unwrap();
+    for at in [100, length / 2, length - 10] {
+        let message = damaged(table, &|| flip(table, at));
+        assert!(message.contains(name), "byte {at}: {message}");
+    }
+    let message = damaged(table, &|| {
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(table)
+            .unwrap()
+            .set_len(length / 3)
+            .unwrap();
+    });
+    assert!(message.contains(name), "cut: {message}");
+    let manifest = &named("MANIFEST");
+    damaged(manifest, &|| flip(manifest, 20));
+    let current = &named("CURRENT");
+    damaged(current, &|| {
+        std::fs::write(current, "MANIFEST-999999\n").unwrap()
+    });
+    damaged(current, &|| std::fs::write(current, "nonsense").unwrap());
+    work.ok(&["verify", "db"]);
+    assert_eq!(work.ok(&["export", "db"]), text.as_bytes());
+}

@@ -147,14 +147,14 @@ fn the_demo_keeps_its_promises() {
     let small = [
         "demo",
         "--size",
-        "4MiB",
+        "24MiB",
         "--lookups",
         "2000",
         "--memory",
-        "2MiB",
+        "8MiB",
     ];
     let report = json(&work, &[&small, &["--json"] as &[&str]].concat());
-    assert_eq!(report["entries"], 65_536);
+    assert_eq!(report["entries"], 393_216);
     assert_eq!(report["existing"]["reads"]["found"], 2000);
     assert_eq!(report["absent"]["reads"]["found"], 0);
     assert!(report["process_peak_bytes"].as_u64() <= report["process_allowed_bytes"].as_u64());
@@ -170,7 +170,7 @@ fn the_demo_keeps_its_promises() {
         "p99.9",
         "budget",
         "kept",
-        "65,536",
+        "393,216",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
