@@ -242,7 +242,8 @@ impl TableIter {
         let memory = self
             .own_memory
             .get_or_insert_with(|| self.options.budget.reserve(Role::Compaction, 0));
-        if wanted > memory.bytes() && !memory.try_grow(wanted - memory.bytes()) {
+        let more = wanted.saturating_sub(memory.bytes());
+        if more > 0 && !(spare(&self.options.budget, more) && memory.try_grow(more)) {
             self.own = Vec::new();
             self.own_memory = None;
             return Ok(false);
@@ -265,7 +266,9 @@ impl TableIter {
             self.ahead = Ahead::default();
             loop {
                 let bytes = u64::from(count) * unit;
-                self.ahead.memory = self.options.budget.try_reserve(Role::Compaction, bytes);
+                self.ahead.memory = spare(&self.options.budget, bytes)
+                    .then(|| self.options.budget.try_reserve(Role::Compaction, bytes))
+                    .flatten();
                 if self.ahead.memory.is_some() {
                     break;
                 }
@@ -363,6 +366,13 @@ impl TableIter {
         }
         result
     }
+}
+
+/// Whether a merge may take so much more to read ahead. Nobody can take that back while the merge
+/// runs, so all merges together have a share of the budget, and what they cannot do without comes
+/// out of the rest.
+fn spare(budget: &Budget, bytes: u64) -> bool {
+    budget.used_by(Role::Compaction) + bytes <= budget.limit() / 8
 }
 
 impl InternalIterator for TableIter {

@@ -1,7 +1,7 @@
 //! Random operations on a database and on a map, under random options: the same answers, always,
 //! and never more memory accounted than the budget.
 //!
-//! `SHAMBA_OPS` sets how many operations a run makes in all (default 1,200,000), `SHAMBA_FROM` the
+//! `SHAMBA_OPS` sets how many operations a run makes in all (default 1,000,000), `SHAMBA_FROM` the
 //! first seed, `SHAMBA_SEED` runs the one case that failed, and `SHAMBA_TRACE` prints its steps.
 
 #[path = "../common/mod.rs"]
@@ -48,7 +48,7 @@ fn a_database_answers_as_a_map_does() {
         assert_eq!(over_budget, None);
         return;
     }
-    let wanted = env_number("SHAMBA_OPS").unwrap_or(1_200_000);
+    let wanted = env_number("SHAMBA_OPS").unwrap_or(1_000_000);
     let from = env_number("SHAMBA_FROM").unwrap_or(0);
     let done = AtomicU64::new(0);
     let over_budget = Mutex::new(Vec::new());
