@@ -303,8 +303,19 @@ fn a_file_cut_short_or_longer_is_detected_or_harmless() {
             let mut cuts = vec![0, 1, len / 2, len - 1, len.saturating_sub(4096)];
             cuts.extend((0..40).map(|_| rng.below(len as u64) as usize));
             for cut in cuts {
-                // A log cut short is a log that was never longer, as far as anyone can tell; a
-                // manifest may lose a last record that changes nothing.
+                if path.to_string_lossy().contains("MANIFEST") {
+                    // A manifest cut short is an older manifest: what is missing was synced, and
+                    // nothing else says that it was there. It must only not crash anything.
+                    let fs = sample.fs.deep_clone();
+                    let mut bytes = fs.read_file(&path).unwrap();
+                    bytes.truncate(cut);
+                    fs.write_file(&path, &bytes).unwrap();
+                    if let Err(error) = options(&sample.keyspace, fs).open(DIR) {
+                        assert!(typed(&error), "{error:?}");
+                    }
+                    continue;
+                }
+                // A log cut short is a log that was never longer, as far as anyone can tell.
                 let any = usize::MAX;
                 let outcome = damaged(sample, &path, &format!("cut at {cut}"), any, |bytes| {
                     bytes.truncate(cut)
