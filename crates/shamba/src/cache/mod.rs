@@ -187,8 +187,13 @@ impl BlockCache {
 
     /// Drops every block of a file, when it is deleted. Takes time in the number of all residents.
     pub(crate) fn remove_file(&self, file: u64) {
+        self.remove_files(|other| other == file);
+    }
+
+    /// Drops every block of the files that `gone` names. Takes time in the number of all residents.
+    pub(crate) fn remove_files(&self, gone: impl Fn(u64) -> bool) {
         for shard in &self.shards {
-            shard.lock().remove_file(file);
+            shard.lock().remove_files(&gone);
         }
     }
 

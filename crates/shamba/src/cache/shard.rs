@@ -165,10 +165,10 @@ impl Shard {
     }
 
     /// Drops every block of a file; blocks that are held elsewhere live on there.
-    pub(super) fn remove_file(&mut self, file: u64) {
+    pub(super) fn remove_files(&mut self, gone: &impl Fn(u64) -> bool) {
         // Backwards, since a removal moves the last entry into the gap.
         for at in (0..self.entries.len()).rev() {
-            if self.entries.get(at).is_some_and(|e| e.key.file == file) {
+            if self.entries.get(at).is_some_and(|e| gone(e.key.file)) {
                 self.remove_at(at);
             }
         }

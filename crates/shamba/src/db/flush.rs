@@ -43,10 +43,10 @@ impl DbInner {
             compression: keyspace.options.compression_at(level),
             restart_interval: keyspace.options.restart_interval,
             // Under a small budget less is gathered before it is written.
-            partition_keys: u32::try_from(limit / 128)
+            partition_keys: u32::try_from(limit / 1024)
                 .unwrap_or(u32::MAX)
                 .min(PARTITION_KEYS),
-            write_buffer: usize::try_from(limit / 32)
+            write_buffer: usize::try_from(limit / 128)
                 .unwrap_or(usize::MAX)
                 .clamp(PAGE, 128 << 10),
             level: level as u32,

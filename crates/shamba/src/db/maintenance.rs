@@ -18,13 +18,20 @@ use crate::compaction::{
     TaskKind, manual, pick,
 };
 use crate::error::{Error, Result};
-use crate::fs::Purpose;
+use crate::fs::{PAGE, Purpose};
 use crate::metrics::Counter;
 use crate::table::ScanOptions;
 use crate::version::KeyspaceEdit;
 
-/// Pages a merge reads at a time from each input, if memory allows.
-const READAHEAD_PAGES: u32 = 64;
+/// The most pages a merge reads at a time from each input.
+const MAX_READAHEAD: u64 = 64;
+
+/// Pages a merge of so many inputs reads at a time from each: all together a 64th of the budget, so
+/// that what cannot do without memory finds some.
+fn readahead_pages(limit: u64, inputs: usize) -> u32 {
+    let pages = limit / 64 / PAGE as u64 / inputs.max(1) as u64;
+    pages.clamp(1, MAX_READAHEAD) as u32
+}
 
 /// Failures in a row after which compactions stop being tried.
 const MAX_FAILURES: u64 = 5;
@@ -206,7 +213,7 @@ impl DbInner {
         let scan = ScanOptions {
             purpose: Purpose::Background,
             fill_cache: false,
-            readahead_pages: READAHEAD_PAGES,
+            readahead_pages: readahead_pages(self.options.memory.limit(), task.inputs.len()),
             budget: self.options.memory.budget().clone(),
         };
         let children = task
@@ -405,6 +412,14 @@ impl DbInner {
         }
         drop(writer);
         self.remove_obsolete();
+        let keyspaces = self.all_keyspaces();
+        let states: Vec<_> = keyspaces
+            .iter()
+            .map(|keyspace| keyspace.state.load())
+            .collect();
+        let files = states.iter().flat_map(|state| state.version.files());
+        self.tables
+            .forget_all(&files.map(|file| file.slot.cache_id()).collect());
         let tree: &mut Tree = &mut self.tree.lock();
         tree.manifest.seal()
     }

@@ -5,7 +5,7 @@
 //! tables has its own lock, taken only to open and to close. Tables in use stay usable when they
 //! are closed here: their memory is given back when the last user lets go. Thread-safe.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -176,6 +176,12 @@ impl TableCache {
             self.cache.remove_file(cache_id);
             self.open.lock().retain(|weak| weak.strong_count() > 0);
         }
+    }
+
+    /// Drops from the block cache what it holds of the files with these names there: the database
+    /// closes, others may share the cache.
+    pub(crate) fn forget_all(&self, cache_ids: &HashSet<u64>) {
+        self.cache.remove_files(|file| cache_ids.contains(&file));
     }
 
     /// How many tables are open.
