@@ -26,7 +26,7 @@ pub const MIN_MEMORY: u64 = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub enum Durability {
     /// Not logged: lost in a crash of the process or the machine unless it was flushed to a table
-    /// first. A batch over several keyspaces written so may survive in part.
+    /// first. Of a batch written so, a part may survive.
     None,
     /// Handed to the operating system: survives a crash of the process, not of the machine.
     #[default]
