@@ -150,6 +150,12 @@ impl DbInner {
             keyspace.update(|state| without(state, memtable));
             return Ok(());
         }
+        // Another thread flushed it meanwhile: a second time would put it above newer tables.
+        let oldest = keyspace.state.load().frozen.last().cloned();
+        if oldest.is_none_or(|oldest| !Arc::ptr_eq(&oldest, memtable)) {
+            self.remove_new(tables);
+            return Ok(());
+        }
         // A batch over several keyspaces is whole after a crash only if its record is durable
         // before a part of it is in a table.
         if tree.keyspaces.len() > 1 {

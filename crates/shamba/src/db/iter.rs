@@ -140,11 +140,13 @@ pub struct Iter {
     seq: SeqNo,
     generation: u64,
     merge: MergeIter<Source>,
+    /// How many sources `merge` has.
+    sources: usize,
     place: Place,
     positioned: bool,
     key: Vec<u8>,
     value: Vec<u8>,
-    _memory: Reservation,
+    memory: Reservation,
 }
 
 impl std::fmt::Debug for Iter {
@@ -191,11 +193,12 @@ impl Iter {
             seq,
             generation,
             merge,
+            sources,
             place: Place::Nowhere,
             positioned: false,
             key: Vec::new(),
             value: Vec::new(),
-            _memory: memory,
+            memory,
         })
     }
 
@@ -348,12 +351,18 @@ impl Iter {
         self.positioned = true;
         if self.stale() && !self.keyspace.dropped.load(Ordering::Acquire) {
             self.generation = self.keyspace.generation.load(Ordering::Acquire);
-            self.merge = sources(
-                &self.db,
-                &self.keyspace.state.load(),
-                self.options.fill_cache,
-            )
-            .0;
+            let state = self.keyspace.state.load();
+            (self.merge, self.sources) = sources(&self.db, &state, self.options.fill_cache);
+        }
+        self.account();
+    }
+
+    /// Brings the reservation to what the iterator holds.
+    fn account(&mut self) {
+        let held = self.sources as u64 * SOURCE_BYTES
+            + (self.key.capacity() + self.value.capacity()) as u64;
+        if held != self.memory.bytes() {
+            self.memory.resize(held);
         }
     }
 
@@ -434,6 +443,7 @@ impl Iter {
             }
             if visible {
                 self.place = Place::Backward;
+                self.account();
                 return Ok(());
             }
         }

@@ -66,9 +66,51 @@ fn work(db: &DbInner) {
     }
 }
 
+/// Work on tables under way; closing waits for it.
+pub(crate) struct Job<'a>(&'a DbInner);
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        self.0.jobs.fetch_sub(1, Ordering::SeqCst);
+        if self.0.closed.load(Ordering::SeqCst) {
+            self.0.signal.notify();
+        }
+    }
+}
+
 impl DbInner {
+    /// Says that work on tables begins; refused once the database closes.
+    fn begin_job(&self) -> Result<Job<'_>> {
+        self.jobs.fetch_add(1, Ordering::SeqCst);
+        let job = Job(self);
+        // After the count: either closing sees the job, or the job sees the closing.
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Error::Closed);
+        }
+        Ok(job)
+    }
+
+    /// Waits until no work on tables is under way, after `closed` was set.
+    pub(crate) fn wait_for_jobs(&self) {
+        loop {
+            let seen = self.signal.now();
+            if self.jobs.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            self.signal.wait_past(seen, Duration::from_millis(100));
+        }
+    }
+
+    /// Whether another thread flushes or compacts right now.
+    pub(crate) fn others_at_work(&self) -> bool {
+        let flushing = |keyspace: &Arc<KeyspaceInner>| keyspace.flushing.load(Ordering::Acquire);
+        self.compactions_running.load(Ordering::Acquire) > 0
+            || self.all_keyspaces().iter().any(flushing)
+    }
+
     /// Does one piece of background work; false when nothing is due.
     pub(crate) fn step(&self) -> Result<bool> {
+        let _job = self.begin_job()?;
         self.remove_obsolete();
         if self.poison.load().is_some() {
             return Ok(false);
@@ -316,7 +358,9 @@ impl DbInner {
                 if self.step()? || done() {
                     continue;
                 }
-                return Ok(());
+                if !self.others_at_work() {
+                    return Ok(());
+                }
             }
             self.signal.wait_past(seen, Duration::from_millis(100));
         }
@@ -351,6 +395,7 @@ impl DbInner {
     ) -> Result<()> {
         keyspace.check_alive()?;
         drop(self.flush_all()?);
+        let _job = self.begin_job()?;
         self.compactions_paused.fetch_add(1, Ordering::AcqRel);
         let result = self.compact_paused(keyspace, from, to);
         self.compactions_paused.fetch_sub(1, Ordering::AcqRel);

@@ -109,6 +109,8 @@ pub(crate) struct DbInner {
     /// The last failure of a compaction, until one succeeds.
     pub(crate) compaction_error: ArcSwapOption<Error>,
     pub(crate) compaction_failures: AtomicU64,
+    /// Pieces of work on tables under way, on whatever thread.
+    pub(crate) jobs: AtomicU64,
     /// Compactions running, and whether new ones may start.
     pub(crate) compactions_running: AtomicU64,
     pub(crate) compactions_paused: AtomicU64,
@@ -180,7 +182,7 @@ impl DbShared {
     fn close(&self) -> Result<()> {
         let inner = &self.inner;
         let mut threads = self.threads.lock();
-        if inner.closed.swap(true, Ordering::AcqRel) {
+        if inner.closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
         inner.stop.store(true, Ordering::Release);
@@ -190,6 +192,7 @@ impl DbShared {
                 log::error!("{}: a background thread panicked", inner.dir.display());
             }
         }
+        inner.wait_for_jobs();
         let flushed = inner.close_files();
         *inner.lock.lock() = None;
         flushed

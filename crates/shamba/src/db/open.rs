@@ -16,7 +16,7 @@ use super::batch::{DEFAULT_KEYSPACE, Ops};
 use super::group::WriteQueue;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::snapshot::SnapshotList;
-use super::write::{Writer, next_database_id};
+use super::write::{Writer, next_database_id, worth_flushing};
 use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
 use crate::base::key::Tag;
 use crate::budget::Role;
@@ -67,6 +67,10 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         }
         fs.create_dir_all(dir).map_err(on("create"))?;
         fs.sync_dir(dir).map_err(on("sync"))?;
+        // The folder's own name is durable with the folder above.
+        if let Some(above) = dir.parent().filter(|above| !above.as_os_str().is_empty()) {
+            fs.sync_dir(above).map_err(on("sync the folder above"))?;
+        }
     }
     let exists = fs.exists(&dir.join("CURRENT")).map_err(on("look into"))?;
     if !exists {
@@ -160,6 +164,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         poison: ArcSwapOption::empty(),
         compaction_error: ArcSwapOption::empty(),
         compaction_failures: AtomicU64::new(0),
+        jobs: AtomicU64::new(0),
         compactions_running: AtomicU64::new(0),
         compactions_paused: AtomicU64::new(0),
         stop: AtomicBool::new(false),
@@ -337,15 +342,20 @@ impl DbInner {
                 let size = op.key.len() + op.value.len();
                 let crowded = self.options.memory.budget().used_by(Role::Memtable)
                     > self.options.memory.limit() / 2;
-                if crowded || !keyspace.state.load().active.fits(1, size) {
+                let active = keyspace.state.load().active.clone();
+                if crowded && worth_flushing(&active) || !active.fits(1, size) {
                     self.freeze_replayed(keyspace, size);
                     while self.flush_oldest(keyspace)? {}
                 }
-                keyspace
-                    .state
-                    .load()
-                    .active
-                    .insert(op.key, Tag::new(seq, op.kind), op.value);
+                drop(active);
+                let tag = Tag::new(seq, op.kind);
+                if !keyspace.state.load().active.insert(op.key, tag, op.value) {
+                    let max = self.max_value();
+                    return Err(Error::ValueTooLarge {
+                        len: op.value.len(),
+                        max,
+                    });
+                }
             }
             // A flush in the middle of a record keeps what readers could see apart by number.
             self.visible.fetch_max(seq, Ordering::AcqRel);

@@ -64,7 +64,7 @@ impl KeyspaceOptions {
 
 impl DbInner {
     /// The longest value accepted under the present budget.
-    fn max_value(&self) -> usize {
+    pub(super) fn max_value(&self) -> usize {
         usize::try_from(self.options.memory.limit() / 8)
             .unwrap_or(usize::MAX)
             .min(MAX_VALUE_LEN)
@@ -343,10 +343,9 @@ impl DbInner {
             if self.options.background_threads == 0 {
                 match self.step() {
                     Ok(true) => continue,
-                    Ok(false) => {
-                        // Nothing to do and still no room: what is held is held by readers.
-                        break Ok(());
-                    }
+                    // Nothing to do and still no room: what is held is held by readers.
+                    Ok(false) if !self.others_at_work() => break Ok(()),
+                    Ok(false) => {}
                     Err(error) => break Err(error),
                 }
             }
@@ -359,7 +358,7 @@ impl DbInner {
 }
 
 /// Whether flushing a memtable gives back enough to be worth a table.
-fn worth_flushing(memtable: &Memtable) -> bool {
+pub(super) fn worth_flushing(memtable: &Memtable) -> bool {
     memtable.bytes_used() * 4 >= memtable.capacity()
 }
 
