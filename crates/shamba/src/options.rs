@@ -20,7 +20,7 @@ use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
 
 /// The smallest memory budget accepted, in bytes.
-pub const MIN_MEMORY: u64 = 64 << 10;
+pub const MIN_MEMORY: u64 = 256 << 10;
 
 /// How durable a write is before it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]

@@ -477,8 +477,8 @@ fn keys_and_values_too_large_are_refused_whole() {
         ),
         "{error:?}"
     );
-    // An eighth of the budget of 1 MiB.
-    let max = 128 << 10;
+    // A sixteenth of the budget of 1 MiB.
+    let max = 64 << 10;
     let mut rng = Rng::new(1);
     let largest = rng.bytes(max);
     db.put(b"large", &largest).unwrap();

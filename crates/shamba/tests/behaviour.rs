@@ -547,7 +547,8 @@ fn databases_that_share_a_budget_stay_within_it_together() {
 
 #[test]
 fn values_and_iterators_held_stay_right_under_almost_no_memory() {
-    let options = small_options(Arc::new(MemFs::new())).memory(MemoryBudget::bytes(64 << 10));
+    let options =
+        small_options(Arc::new(MemFs::new())).memory(MemoryBudget::bytes(shamba::MIN_MEMORY));
     let db = options.open(DIR).unwrap();
     (0..5000u32).for_each(|i| db.put(i.to_be_bytes(), [i as u8; 100]).unwrap());
     db.flush().unwrap();

@@ -65,7 +65,7 @@ impl KeyspaceOptions {
 impl DbInner {
     /// The longest value accepted under the present budget.
     pub(super) fn max_value(&self) -> usize {
-        usize::try_from(self.options.memory.limit() / 8)
+        usize::try_from(self.options.memory.limit() / 16)
             .unwrap_or(usize::MAX)
             .min(MAX_VALUE_LEN)
     }

@@ -163,10 +163,10 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
 
 /// Memory budgets from almost nothing to plenty.
 pub const BUDGETS: [u64; 8] = [
-    64 << 10,
-    80 << 10,
-    128 << 10,
     256 << 10,
+    272 << 10,
+    320 << 10,
+    384 << 10,
     512 << 10,
     1 << 20,
     4 << 20,

@@ -65,7 +65,7 @@ pub struct Run {
     threads: usize,
     db: Option<Db>,
     budget: u64,
-    /// The budget is never below this, so that values written stay within an eighth of it.
+    /// The budget is never below this, so that values written stay within a sixteenth of it.
     least_budget: u64,
     memory: MemoryBudget,
     now: u64,
@@ -174,7 +174,7 @@ impl Run {
     }
 
     fn value(&mut self) -> Vec<u8> {
-        let most = self.least_budget / 8;
+        let most = self.least_budget / 16;
         let len = match self.rng.below(200) {
             0 => self.rng.below(most.min(2 << 20) + 1),
             1..6 => self.rng.below(20_000.min(most) + 1),
@@ -239,9 +239,7 @@ impl Run {
 
     fn check_memory(&mut self) {
         let usage = self.memory.usage().budget;
-        // From 1 MiB on never; below, a large value and the page it is written to may pass it.
-        let allowed = if usage.limit < 1 << 20 { 160 << 10 } else { 0 };
-        if self.over_budget.is_none() && usage.overdraft > allowed {
+        if self.over_budget.is_none() && (usage.overdraft > 0 || usage.used > usage.limit) {
             let held = (self.iters.len(), self.snapshots.len());
             self.over_budget = Some(format!(
                 "at operation {} ({}), {held:?} iterators and snapshots held: {usage:?}",
