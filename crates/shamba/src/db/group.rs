@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crossbeam_utils::Backoff;
 use parking_lot::{Condvar, Mutex};
 
 use super::DbInner;
@@ -64,30 +63,20 @@ impl Waiter {
 
 impl WriteQueue {
     /// Leads if nobody does, else queues the batch. Gives the batch back to a leader.
-    ///
-    /// A leader that does not sync is done sooner than a thread can be put to sleep and woken, so
-    /// the lead is waited for a few microseconds first.
     fn enter(&self, batch: WriteBatch, durability: Durability) -> Result<WriteBatch, Arc<Waiter>> {
-        let backoff = Backoff::new();
-        loop {
-            let mut queue = self.0.lock();
-            if !queue.led {
-                queue.led = true;
-                return Ok(batch);
-            }
-            if backoff.is_completed() {
-                let waiter = Arc::new(Waiter {
-                    batch,
-                    durability,
-                    turn: Mutex::new(Turn::Wait),
-                    told: Condvar::new(),
-                });
-                queue.waiting.push_back(waiter.clone());
-                return Err(waiter);
-            }
-            drop(queue);
-            backoff.snooze();
+        let mut queue = self.0.lock();
+        if !queue.led {
+            queue.led = true;
+            return Ok(batch);
         }
+        let waiter = Arc::new(Waiter {
+            batch,
+            durability,
+            turn: Mutex::new(Turn::Wait),
+            told: Condvar::new(),
+        });
+        queue.waiting.push_back(waiter.clone());
+        Err(waiter)
     }
 
     /// The oldest waiters up to [`GROUP_BYTES`], at least one.
