@@ -406,7 +406,7 @@ impl Db {
         self.inner().checkpoint(destination.as_ref())
     }
 
-    /// About how many bytes of tables and memtables the keys between two bounds (`from` inclusive,
+    /// About how many bytes of tables (not of memtables) the keys between two bounds (`from` inclusive,
     /// `to` exclusive) of the default keyspace take.
     #[must_use]
     pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> u64 {
