@@ -4,6 +4,7 @@
 #![deny(missing_docs)]
 
 mod error;
+pub mod expected_reads;
 pub mod fpr;
 pub mod tree;
 

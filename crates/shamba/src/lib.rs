@@ -31,7 +31,7 @@ mod version;
 mod wal;
 
 pub use budget::{MemoryStats, Role};
-pub use cache::{CacheStats, KindStats, MemoryBudget, MemoryUsage};
+pub use cache::{CacheStats, KindStats, Eviction, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
 pub use db::{
     Db, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelStatistics, Snapshot, Statistics,

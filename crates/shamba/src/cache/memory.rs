@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{BlockCache, CacheStats, IoPool};
+use super::{BlockCache, CacheStats, Eviction, IoPool};
 use crate::budget::{Budget, MemoryStats, container_memory};
 use crate::fs::read_small;
 
@@ -58,6 +58,12 @@ impl MemoryBudget {
     pub fn share_of_container(share: f64) -> Self {
         let memory = container_memory(read_small);
         MemoryBudget::bytes((memory as f64 * share.clamp(0.0, 1.0)) as u64)
+    }
+
+    /// Decides which blocks leave the cache when it is full, from now on and for every database
+    /// that shares this budget. The default is [`Eviction::ExpectedReads`].
+    pub fn set_eviction(&self, eviction: Eviction) {
+        self.cache.set_eviction(eviction);
     }
 
     /// The budget in bytes.

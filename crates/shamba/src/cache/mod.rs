@@ -1,10 +1,11 @@
 //! The block cache: every data, index and filter byte that is read passes through it.
 //!
 //! [`BlockCache`] is sharded by key; a hit takes one shard's mutex for a table lookup and a
-//! counter. Resident blocks are charged to the budget; a block that is evicted or removed while
+//! counter. What stays is decided by [`Eviction`]: by expected reads, as [`Heat`] and a sketch of
+//! the accesses to data pages tell them, or by two-priority LRU. Resident blocks are charged to the budget; a block that is evicted or removed while
 //! someone holds it stays charged until the last holder lets go. The cache is the budget's reclaimer:
-//! it grows into whatever is free and shrinks when others need memory. An insert may be refused;
-//! the reader then uses the bytes it has and drops them.
+//! it grows into whatever is free and shrinks when others need memory. An insert may be refused, or
+//! only some columns of a block may be kept; the reader uses the bytes it has.
 //!
 //! Protocol: `get`; on `None` read the block, check it, and offer it with `insert`, which counts
 //! the miss. Thread-safe. Lock order: a shard's mutex is innermost, and while it is held the budget is asked
@@ -12,11 +13,13 @@
 //!
 //! [`IoPool`] lends the aligned scratch buffers that pages are read into.
 
+mod clock;
+mod heat;
 mod io_pool;
 mod memory;
 mod shard;
+mod sketch;
 mod stats;
-mod value;
 
 use std::fmt;
 use std::ops::Deref;
@@ -26,13 +29,16 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::budget::{Budget, Reclaim, Reservation, Role};
-use crate::fs::BlockKind;
-use shard::Shard;
+use crate::fs::{BlockKind, PAGE};
+use shard::{Room, Shard};
+use sketch::MIN_COUNTERS;
 
+pub(crate) use clock::Clock;
+pub use clock::Eviction;
+pub(crate) use heat::{Heat, ModuleShape};
 pub(crate) use io_pool::{IoBuf, IoPool};
 pub use memory::{MemoryBudget, MemoryUsage};
 pub use stats::{CacheStats, KindStats};
-pub(crate) use value::Priority;
 
 /// The name of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,23 +47,41 @@ pub(crate) struct BlockKey {
     pub(crate) file: u64,
     /// The page at which the block starts.
     pub(crate) page: u32,
-    /// A part of the block: 0 for the whole of it.
-    pub(crate) part: u8,
 }
 
 impl BlockKey {
     /// A hash whose bits are all well mixed: shards and tables use different ones.
     #[inline]
     fn hash64(&self) -> u64 {
-        let place = u64::from(self.page) << 8 | u64::from(self.part);
         let mut z = self
             .file
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .wrapping_add(place);
+            .wrapping_add(u64::from(self.page));
         z = (z ^ (z >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
         z = (z ^ (z >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
         z ^ (z >> 32)
     }
+}
+
+/// How long a block stays under [`Eviction::TwoPriorityLru`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Priority {
+    /// Data, and filter modules that are rarely needed.
+    Low,
+    /// Blocks that nearly every lookup in their range needs (indexes, first filter modules).
+    High,
+}
+
+/// What a block that is offered to the cache is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    pub(crate) key: BlockKey,
+    pub(crate) kind: BlockKind,
+    pub(crate) priority: Priority,
+    /// Who knows what the block is worth; none for data.
+    pub(crate) heat: Option<&'a Arc<Heat>>,
+    /// The partition it belongs to.
+    pub(crate) partition: u32,
 }
 
 /// The bytes of a block, charged to the budget as long as they live.
@@ -72,10 +96,23 @@ pub(crate) struct Block {
 pub(crate) const BLOCK_OVERHEAD: usize =
     size_of::<Block>() + 2 * size_of::<usize>() + 2 * 16 + shard::ENTRY_OVERHEAD;
 
+/// Counters of accesses for each page that the cache could hold.
+const COUNTERS_PER_PAGE: usize = 32;
+
+/// The most counters of one shard.
+const MAX_COUNTERS: usize = 1 << 20;
+
 impl Block {
     /// What the block is charged, in bytes.
     fn charge(&self) -> u64 {
         self.reservation.bytes()
+    }
+
+    /// Puts fewer bytes in the place of these.
+    fn replace(&mut self, bytes: Box<[u8]>) {
+        let saved = self.bytes.len().saturating_sub(bytes.len());
+        self.bytes = bytes;
+        self.reservation.shrink(saved as u64);
     }
 }
 
@@ -91,25 +128,37 @@ impl Deref for Block {
 /// A cache of blocks within a memory budget.
 pub(crate) struct BlockCache {
     budget: Arc<Budget>,
+    clock: Arc<Clock>,
     shards: Box<[Mutex<Shard>]>,
     /// The shard at which the next eviction on behalf of others starts.
     next_victim: AtomicUsize,
     next_file: AtomicU64,
+    /// For the counters of accesses.
+    _held: Option<Reservation>,
 }
 
 impl BlockCache {
     /// An empty cache of `shards` shards (rounded up to a power of two), registered as the
     /// budget's reclaimer.
     pub(crate) fn new(budget: Arc<Budget>, shards: usize) -> Arc<Self> {
+        let count = shards.max(1).next_power_of_two() as u64;
+        let pages = usize::try_from(budget.limit() / count / PAGE as u64).unwrap_or(usize::MAX);
+        let counters = pages.saturating_mul(COUNTERS_PER_PAGE).min(MAX_COUNTERS);
+        let shard = |i: u64| {
+            let seed = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            Mutex::new(Shard::new(seed, counters))
+        };
+        let bytes = count * counters.max(MIN_COUNTERS).next_power_of_two() as u64;
+        let held = budget.try_reserve(Role::Tables, bytes);
         Arc::new_cyclic(|this: &Weak<Self>| {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
             BlockCache {
-                shards: (0..shards.max(1).next_power_of_two() as u64)
-                    .map(|i| Mutex::new(Shard::new((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))))
-                    .collect(),
+                shards: (0..count).map(shard).collect(),
                 budget,
+                clock: Arc::new(Clock::new()),
                 next_victim: AtomicUsize::new(0),
                 next_file: AtomicU64::new(1),
+                _held: held,
             }
         })
     }
@@ -134,7 +183,7 @@ impl BlockCache {
     #[inline]
     pub(crate) fn get(&self, key: &BlockKey) -> Option<Arc<Block>> {
         let hash = key.hash64();
-        self.shard(hash).lock().get(hash, key)
+        self.shard(hash).lock().get(hash, key, &self.clock)
     }
 
     /// Whether a block is resident; does not count as a use.
@@ -146,41 +195,75 @@ impl BlockCache {
 
     /// Makes a block resident that was just read. Gives the block to use, which is another's when
     /// that one came first, or the bytes back when there is no room for them: all memory is in use
-    /// for other things, or for blocks that are held.
-    pub(crate) fn insert(
+    /// for other things, for blocks that are held, or for blocks that are worth more. A block of
+    /// columns may be cut down to the columns that are worth their room, either way.
+    pub(crate) fn insert(&self, owner: Owner<'_>, bytes: Box<[u8]>) -> Result<Arc<Block>, Box<[u8]>> {
+        let hash = owner.key.hash64();
+        let shard = self.shard(hash);
+        shard.lock().count_miss(hash, owner.kind, &self.clock);
+        let inserted = self.try_insert(hash, owner, bytes);
+        if inserted.is_err() {
+            shard.lock().count_refused(owner.kind);
+        }
+        inserted
+    }
+
+    fn try_insert(
         &self,
-        key: BlockKey,
-        kind: BlockKind,
-        priority: Priority,
-        bytes: Box<[u8]>,
+        hash: u64,
+        owner: Owner<'_>,
+        mut bytes: Box<[u8]>,
     ) -> Result<Arc<Block>, Box<[u8]>> {
-        let hash = key.hash64();
-        let role = role_of(kind);
-        let charge = (bytes.len() + BLOCK_OVERHEAD) as u64;
-        self.shard(hash).lock().count_miss(kind);
+        let role = role_of(owner.kind);
+        let mut columns = owner.heat.map_or(1, |heat| heat.columns(owner.kind));
         loop {
+            let charge = (bytes.len() + BLOCK_OVERHEAD) as u64;
             let mut shard = self.shard(hash).lock();
-            if let Some(block) = shard.get_raced(hash, &key) {
+            if let Some(block) = shard.get_raced(hash, &owner.key, columns, &self.clock) {
                 return Ok(block);
             }
-            let mut reserved = self.budget.try_reserve_now(role, charge);
-            while reserved.is_none() && charge <= self.budget.limit() {
-                let short = self.shortage(charge);
-                if short > 0 && shard.evict(short) == 0 {
-                    break;
-                }
-                reserved = self.budget.try_reserve_now(role, charge);
-            }
-            if let Some(reservation) = reserved {
-                let block = Arc::new(Block { bytes, reservation });
-                shard.insert(hash, key, kind, priority, Arc::clone(&block));
-                return Ok(block);
-            }
-            drop(shard);
-            let hopeless = charge > self.budget.limit();
-            if hopeless || self.reclaim(self.shortage(charge).max(1)) == 0 {
-                self.shard(hash).lock().count_refused(kind);
+            if charge > self.budget.limit() {
                 return Err(bytes);
+            }
+            let mut free = true;
+            loop {
+                if let Some(reservation) = self.budget.try_reserve_now(role, charge) {
+                    if free {
+                        self.clock.given();
+                    }
+                    let block = Arc::new(Block { bytes, reservation });
+                    shard.insert(hash, &owner, columns, Arc::clone(&block), &self.clock);
+                    return Ok(block);
+                }
+                free = false;
+                if self.shortage(charge) == 0 {
+                    continue;
+                }
+                let (density, left) = match self.clock.eviction() {
+                    Eviction::TwoPriorityLru => (f32::INFINITY, 0),
+                    Eviction::ExpectedReads => {
+                        let (heat, place) = (owner.heat, owner.partition);
+                        shard.density(hash, heat, place, owner.kind, columns, bytes.len())
+                    }
+                };
+                match shard.make_room(density, &self.clock) {
+                    Room::Freed(_) => {}
+                    Room::Dearer => {
+                        let (Some(heat), 1..) = (owner.heat, left) else {
+                            return Err(bytes);
+                        };
+                        bytes = heat.shrink(&bytes, left);
+                        columns = left;
+                        break;
+                    }
+                    Room::Held => {
+                        drop(shard);
+                        if self.reclaim(self.shortage(charge).max(1)) == 0 {
+                            return Err(bytes);
+                        }
+                        break;
+                    }
+                }
             }
         }
     }
@@ -193,7 +276,7 @@ impl BlockCache {
     /// Drops every block of the files that `gone` names. Takes time in the number of all residents.
     pub(crate) fn remove_files(&self, gone: impl Fn(u64) -> bool) {
         for shard in &self.shards {
-            shard.lock().remove_files(&gone);
+            shard.lock().remove_files(&gone, &self.clock);
         }
     }
 
@@ -204,6 +287,16 @@ impl BlockCache {
             stats.add(shard.lock().kinds());
         }
         stats
+    }
+
+    /// The cache's clock.
+    pub(crate) fn clock(&self) -> &Arc<Clock> {
+        &self.clock
+    }
+
+    /// Decides how blocks are evicted from now on.
+    pub(crate) fn set_eviction(&self, eviction: Eviction) {
+        self.clock.set_eviction(eviction);
     }
 
     /// The budget the blocks are charged to.
@@ -240,7 +333,7 @@ impl Reclaim for BlockCache {
                 }
                 let at = self.next_victim.fetch_add(1, Ordering::Relaxed) & (count - 1);
                 if let Some(shard) = self.shards.get(at) {
-                    freed += shard.lock().evict(part.min(bytes - freed));
+                    freed += shard.lock().evict(part.min(bytes - freed), &self.clock);
                 }
             }
             if freed == before {

@@ -1,36 +1,43 @@
 //! One shard of the block cache: a table from keys to a dense array of resident blocks.
 //!
-//! Not thread-safe by itself; the cache keeps each shard under a mutex. A hit adds one to a counter
-//! in the block's entry and moves nothing. Eviction looks at a few random residents and drops the
-//! one with the least keep-value that nobody else holds.
+//! Not thread-safe by itself; the cache keeps each shard under a mutex. A hit moves nothing.
+//! Eviction looks at a few random residents and drops the one that is worth least and that nobody
+//! else holds; of a block of columns it drops one column.
 
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::stats::{KIND_COUNT, KindStats, kind_index};
-use super::value::{Priority, USE, keep_value};
-use super::{Block, BlockKey};
+use super::clock::{Clock, Eviction, TICKS_PER_HALF_LIFE};
+use super::heat::Heat;
+use super::sketch::Sketch;
+use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index};
+use super::{BLOCK_OVERHEAD, Block, BlockKey, Owner, Priority};
 use crate::fs::BlockKind;
 
-/// How many residents an eviction compares.
+/// How many residents an eviction compares: by expected reads, and by recency (which is cheap).
 const SAMPLE: usize = 8;
+const LRU_SAMPLE: usize = 16;
 
-/// Uses and ages are halved each time a shard saw this many accesses per resident block, so that
-/// the value of a block follows its recent use.
-const HALVING_PERIOD: u32 = 8;
+/// While memory is plenty, one in so many uses of data pages counts, for as many.
+const SAMPLED: u8 = 8;
+
+/// The cache's clock is told of so many accesses at once.
+const REPORT: u32 = 32;
 
 /// What is known of a resident block.
 #[derive(Debug)]
 struct Entry {
     key: BlockKey,
     block: Arc<Block>,
-    /// The shard's clock when the block came in; moved forward when uses are halved.
-    born: u32,
-    /// In units of 1 / [`USE`].
-    uses: u16,
+    /// Who knows what the block is worth; none for data.
+    heat: Option<Arc<Heat>>,
+    partition: u32,
+    /// The shard's clock at the last use.
+    used: u32,
     kind: u8,
     priority: Priority,
+    columns: u8,
 }
 
 /// Bytes of a shard's own memory for each resident block: its entry with the array's spare room,
@@ -38,27 +45,43 @@ struct Entry {
 pub(super) const ENTRY_OVERHEAD: usize =
     size_of::<Entry>() + size_of::<Entry>() / 8 + (size_of::<u32>() + 1) * 2;
 
+/// What a block is worth against what would have to go for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Room {
+    /// So many bytes were freed.
+    Freed(u64),
+    /// What would have to go is worth more.
+    Dearer,
+    /// Nothing can go.
+    Held,
+}
+
 /// A part of the cache.
 #[derive(Debug)]
 pub(super) struct Shard {
     table: HashTable<u32>,
     entries: Vec<Entry>,
+    /// Accesses so far.
     clock: u32,
-    next_halving: u32,
     random: u64,
     kinds: [KindStats; KIND_COUNT],
+    sketch: Sketch,
+    /// The tick at which the sketch was last halved.
+    halved: u32,
 }
 
 impl Shard {
-    /// An empty shard; `seed` starts its random choices.
-    pub(super) fn new(seed: u64) -> Self {
+    /// An empty shard that counts accesses of data pages in `counters` counters; `seed` starts its
+    /// random choices.
+    pub(super) fn new(seed: u64, counters: usize) -> Self {
         Shard {
             table: HashTable::new(),
             entries: Vec::new(),
             clock: 0,
-            next_halving: HALVING_PERIOD,
             random: seed | 1,
             kinds: [KindStats::default(); KIND_COUNT],
+            sketch: Sketch::new(counters),
+            halved: 0,
         }
     }
 
@@ -75,37 +98,55 @@ impl Shard {
 
     /// A resident block; counts as a use.
     #[inline]
-    pub(super) fn get(&mut self, hash: u64, key: &BlockKey) -> Option<Arc<Block>> {
+    pub(super) fn get(&mut self, hash: u64, key: &BlockKey, clock: &Clock) -> Option<Arc<Block>> {
         let at = self.find(hash, key)?;
+        let now = self.advance(clock);
         let entry = self.entries.get_mut(at)?;
-        entry.uses = entry.uses.saturating_add(USE);
+        entry.used = now;
         let block = Arc::clone(&entry.block);
-        let kind = usize::from(entry.kind);
+        let (kind, heat) = (usize::from(entry.kind), entry.heat.is_some());
         if let Some(stats) = self.kinds.get_mut(kind) {
             stats.hits += 1;
         }
-        self.advance();
+        if !heat {
+            // While there is room for all a sample will do.
+            if clock.pressed() {
+                self.sketch.record(hash, 1);
+            } else if now.is_multiple_of(u32::from(SAMPLED)) {
+                self.sketch.record(hash, SAMPLED);
+            }
+        }
         Some(block)
     }
 
-    /// A resident block that a reader fetched in vain, because another did so at the same time.
-    pub(super) fn get_raced(&mut self, hash: u64, key: &BlockKey) -> Option<Arc<Block>> {
+    /// A resident block that a reader fetched in vain, because another did so at the same time, if
+    /// it has at least so many columns. One of fewer goes, since what was read replaces it.
+    pub(super) fn get_raced(
+        &mut self,
+        hash: u64,
+        key: &BlockKey,
+        columns: u8,
+        clock: &Clock,
+    ) -> Option<Arc<Block>> {
         let at = self.find(hash, key)?;
         let entry = self.entries.get_mut(at)?;
-        entry.uses = entry.uses.saturating_add(USE);
-        Some(Arc::clone(&entry.block))
+        if entry.columns >= columns {
+            return Some(Arc::clone(&entry.block));
+        }
+        self.remove_at(at, clock);
+        None
     }
 
     /// Adds a block whose key is not resident.
     pub(super) fn insert(
         &mut self,
         hash: u64,
-        key: BlockKey,
-        kind: BlockKind,
-        priority: Priority,
+        owner: &Owner<'_>,
+        columns: u8,
         block: Arc<Block>,
+        clock: &Clock,
     ) {
-        let kind = kind_index(kind);
+        let kind = kind_index(owner.kind);
         if let Some(stats) = self.kinds.get_mut(kind) {
             stats.inserts += 1;
             stats.blocks += 1;
@@ -115,13 +156,19 @@ impl Shard {
             self.entries.reserve_exact(self.entries.len() / 8 + 4);
         }
         let at = self.entries.len() as u32;
+        if let Some(heat) = owner.heat {
+            heat.set_resident(owner.partition, owner.kind, columns, true);
+        }
+        clock.count_blocks(1);
         self.entries.push(Entry {
-            key,
+            key: owner.key,
             block,
-            born: self.clock,
-            uses: 0,
+            heat: owner.heat.cloned(),
+            partition: owner.partition,
+            used: self.clock,
             kind: kind as u8,
-            priority,
+            priority: owner.priority,
+            columns,
         });
         let entries = &self.entries;
         self.table.insert_unique(hash, at, |&i| {
@@ -129,13 +176,21 @@ impl Shard {
                 .get(i as usize)
                 .map_or(0, |entry| entry.key.hash64())
         });
-        self.advance();
     }
 
     /// Counts a block that was fetched from storage.
-    pub(super) fn count_miss(&mut self, kind: BlockKind) {
+    pub(super) fn count_miss(&mut self, hash: u64, kind: BlockKind, clock: &Clock) {
         if let Some(stats) = self.kinds.get_mut(kind_index(kind)) {
             stats.misses += 1;
+        }
+        self.advance(clock);
+        let halvings = clock.ticks().wrapping_sub(self.halved) / TICKS_PER_HALF_LIFE;
+        for _ in 0..halvings.min(8) {
+            self.sketch.halve();
+        }
+        self.halved = self.halved.wrapping_add(halvings * TICKS_PER_HALF_LIFE);
+        if kind == BlockKind::Data {
+            self.sketch.record(hash, 1);
         }
     }
 
@@ -146,32 +201,101 @@ impl Shard {
         }
     }
 
-    /// Drops blocks until `bytes` bytes are free of them or none is left that nobody else holds;
+    /// What a byte of the part of a block that would be dropped first is worth, and the columns
+    /// left without it. `len` is the block's length.
+    pub(super) fn density(
+        &self,
+        hash: u64,
+        heat: Option<&Arc<Heat>>,
+        partition: u32,
+        kind: BlockKind,
+        columns: u8,
+        len: usize,
+    ) -> (f32, u8) {
+        match heat {
+            None => (self.sketch.expected(hash) / (len + BLOCK_OVERHEAD) as f32, 0),
+            Some(heat) => {
+                let worth = heat.appraise(partition, kind, columns);
+                let bytes = match worth.left {
+                    0 => len + BLOCK_OVERHEAD,
+                    _ => len / usize::from(columns.max(1)),
+                };
+                (worth.value / bytes as f32, worth.left)
+            }
+        }
+    }
+
+    /// Drops parts of blocks until `bytes` bytes are free or none is left that nobody else holds;
     /// gives the bytes freed.
-    pub(super) fn evict(&mut self, bytes: u64) -> u64 {
+    pub(super) fn evict(&mut self, bytes: u64, clock: &Clock) -> u64 {
         let mut freed = 0;
         while freed < bytes {
-            let Some(victim) = self.choose_victim() else {
-                break;
-            };
-            if let Some(entry) = self.remove_at(victim) {
-                freed += entry.block.charge();
-                if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
-                    stats.evictions += 1;
-                }
+            match self.make_room(f32::INFINITY, clock) {
+                Room::Freed(more) => freed += more,
+                Room::Dearer | Room::Held => break,
             }
         }
         freed
     }
 
+    /// Drops the part of a block worth least in a sample, unless a byte of it is worth more than
+    /// `density`.
+    pub(super) fn make_room(&mut self, density: f32, clock: &Clock) -> Room {
+        let eviction = clock.eviction();
+        let Some((at, worth, left)) = self.choose_victim(eviction) else {
+            return Room::Held;
+        };
+        if eviction == Eviction::ExpectedReads {
+            clock.sold(worth);
+            if worth > density {
+                return Room::Dearer;
+            }
+        }
+        let Some(entry) = self.entries.get_mut(at) else {
+            return Room::Held;
+        };
+        if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
+            stats.evictions += 1;
+        }
+        let before = entry.block.charge();
+        if left > 0
+            && let Some(heat) = &entry.heat
+            && let Some(block) = Arc::get_mut(&mut entry.block)
+        {
+            let rest = heat.shrink(&block.bytes, left);
+            block.replace(rest);
+            entry.columns = left;
+            heat.set_resident(entry.partition, kind_at(usize::from(entry.kind)), left, true);
+            let freed = before.saturating_sub(entry.block.charge());
+            if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
+                stats.bytes -= freed;
+            }
+            if freed > 0 {
+                return Room::Freed(freed);
+            }
+        }
+        self.remove_at(at, clock);
+        Room::Freed(before)
+    }
+
     /// Drops every block of a file; blocks that are held elsewhere live on there.
-    pub(super) fn remove_files(&mut self, gone: &impl Fn(u64) -> bool) {
+    pub(super) fn remove_files(&mut self, gone: &impl Fn(u64) -> bool, clock: &Clock) {
         // Backwards, since a removal moves the last entry into the gap.
         for at in (0..self.entries.len()).rev() {
             if self.entries.get(at).is_some_and(|e| gone(e.key.file)) {
-                self.remove_at(at);
+                self.remove_at(at, clock);
             }
         }
+    }
+
+    /// Counts an access, and tells the cache's clock now and then.
+    #[inline]
+    fn advance(&mut self, clock: &Clock) -> u32 {
+        self.clock = self.clock.wrapping_add(1);
+        if self.clock.is_multiple_of(REPORT) {
+            clock.advance(u64::from(REPORT));
+        }
+        self.clock
     }
 
     fn find(&self, hash: u64, key: &BlockKey) -> Option<usize> {
@@ -184,49 +308,59 @@ impl Shard {
             .map(|&i| i as usize)
     }
 
-    fn remove_at(&mut self, at: usize) -> Option<Entry> {
-        let last = self.entries.len().checked_sub(1)?;
-        let gone = self.entries.get(at)?.key.hash64();
+    fn remove_at(&mut self, at: usize, clock: &Clock) {
+        let Some(gone) = self.entries.get(at).map(|entry| entry.key.hash64()) else {
+            return;
+        };
+        let last = self.entries.len() - 1;
         if let Ok(slot) = self.table.find_entry(gone, |&i| i as usize == at) {
             slot.remove();
         }
         if at != last {
-            let moved = self.entries.get(last)?.key.hash64();
+            let moved = self.entries.get(last).map_or(0, |e| e.key.hash64());
             if let Some(slot) = self.table.find_mut(moved, |&i| i as usize == last) {
                 *slot = at as u32;
             }
         }
         let entry = self.entries.swap_remove(at);
+        if let Some(heat) = &entry.heat {
+            heat.set_resident(entry.partition, kind_at(usize::from(entry.kind)), 0, false);
+        }
+        clock.count_blocks(-1);
         if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
             stats.blocks -= 1;
             stats.bytes -= entry.block.charge();
         }
-        Some(entry)
     }
 
-    fn choose_victim(&mut self) -> Option<usize> {
+    /// The place, worth and remaining columns of what had best go.
+    fn choose_victim(&mut self, eviction: Eviction) -> Option<(usize, f32, u8)> {
         let len = self.entries.len();
+        let sample = match eviction {
+            Eviction::ExpectedReads => SAMPLE,
+            Eviction::TwoPriorityLru => LRU_SAMPLE,
+        };
         let mut best = None;
-        if len > SAMPLE {
-            for _ in 0..SAMPLE {
+        if len > sample {
+            for _ in 0..sample {
                 self.random ^= self.random << 13;
                 self.random ^= self.random >> 7;
                 self.random ^= self.random << 17;
                 let at = (self.random >> 32) as usize % len;
-                self.consider(at, &mut best);
+                self.consider(at, eviction, &mut best);
             }
         }
         // A small shard is looked at as a whole, and so is one whose sample is all held: only then
         // is it known that nothing can go.
         if best.is_none() {
             for at in 0..len {
-                self.consider(at, &mut best);
+                self.consider(at, eviction, &mut best);
             }
         }
-        best.map(|(_, at)| at)
+        best
     }
 
-    fn consider(&self, at: usize, best: &mut Option<(f32, usize)>) {
+    fn consider(&self, at: usize, eviction: Eviction, best: &mut Option<(usize, f32, u8)>) {
         // The lock on the shard keeps a count of one from rising: the only reference is the entry's.
         let Some(entry) = self
             .entries
@@ -235,33 +369,26 @@ impl Shard {
         else {
             return;
         };
-        let age = self.clock.wrapping_sub(entry.born);
-        let charge = u32::try_from(entry.block.charge()).unwrap_or(u32::MAX);
-        let value = keep_value(entry.priority, entry.uses, age, charge);
-        if best.is_none_or(|(least, _)| value < least) {
-            *best = Some((value, at));
+        let (worth, left) = match eviction {
+            Eviction::ExpectedReads => self.density(
+                entry.key.hash64(),
+                entry.heat.as_ref(),
+                entry.partition,
+                kind_at(usize::from(entry.kind)),
+                entry.columns,
+                entry.block.len(),
+            ),
+            Eviction::TwoPriorityLru => {
+                let idle = self.clock.wrapping_sub(entry.used);
+                let base = match entry.priority {
+                    Priority::Low => 0.0,
+                    Priority::High => 1.0,
+                };
+                (base + 1.0 / (idle as f32 + 2.0), 0)
+            }
+        };
+        if best.is_none_or(|(_, least, _)| worth < least) {
+            *best = Some((at, worth, left));
         }
-    }
-
-    /// Moves the clock, and now and then halves uses and ages alike.
-    #[inline]
-    fn advance(&mut self) {
-        self.clock = self.clock.wrapping_add(1);
-        if self.clock == self.next_halving {
-            self.halve();
-        }
-    }
-
-    #[cold]
-    fn halve(&mut self) {
-        for entry in &mut self.entries {
-            entry.uses /= 2;
-            let age = self.clock.wrapping_sub(entry.born);
-            entry.born = self.clock.wrapping_sub(age / 2);
-        }
-        let period = (self.entries.len() as u32).saturating_mul(HALVING_PERIOD);
-        self.next_halving = self
-            .clock
-            .wrapping_add(period.clamp(HALVING_PERIOD, 1 << 24));
     }
 }

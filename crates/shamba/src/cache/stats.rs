@@ -27,7 +27,7 @@ pub(super) const fn kind_index(kind: BlockKind) -> usize {
 }
 
 /// The kind at a place.
-const fn kind_at(index: usize) -> BlockKind {
+pub(super) const fn kind_at(index: usize) -> BlockKind {
     match index {
         0 => BlockKind::Data,
         1 => BlockKind::Index,

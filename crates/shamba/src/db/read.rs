@@ -15,6 +15,7 @@ use super::DbInner;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::value::Value;
 use crate::base::key::{EntryKind, SeqNo};
+use crate::cache::Eviction;
 use crate::error::Result;
 use crate::metrics::Counter;
 use crate::table::{Lookup, LookupStats, TableGet, TableValue};
@@ -103,7 +104,9 @@ impl DbInner {
                 }));
             }
         }
-        let lookup = Lookup::new(key, seq, self.options.hash_sharing);
+        let clock = self.tables.clock();
+        let by_worth = clock.eviction() == Eviction::ExpectedReads;
+        let lookup = Lookup::new(key, seq, self.options.hash_sharing).reading_by_worth(by_worth);
         let weight = sample_weight();
         for level in state.version.levels() {
             for run in level.runs() {
@@ -124,16 +127,30 @@ impl DbInner {
         stats: &mut LookupStats,
     ) -> Result<Option<Found>> {
         let limit = file.stats.module_limit();
-        let outcome = match &*self.tables.load(&file.slot) {
-            Some(table) => table.get(lookup, limit, stats)?,
-            None => self
-                .tables
-                .get(file.number, &file.slot)?
-                .get(lookup, limit, stats)?,
+        let opened = self.tables.load(&file.slot);
+        let just_opened;
+        let table = match &*opened {
+            Some(table) => table,
+            None => {
+                just_opened = self.tables.get(file.number, &file.slot)?;
+                &just_opened
+            }
         };
+        let outcome = table.get(lookup, limit, stats)?;
+        let found = matches!(outcome, TableGet::Found { .. });
         if weight > 0 {
-            let found = matches!(outcome, TableGet::Found { .. });
             file.stats.record(found, weight);
+        }
+        // While memory is short every visit counts; else a sample will do.
+        let visits = if self.tables.clock().pressed() {
+            1
+        } else {
+            weight as u16
+        };
+        if visits > 0
+            && let Some(partition) = lookup.partition()
+        {
+            table.heat().record(partition, found, visits);
         }
         Ok(match outcome {
             TableGet::Found { tag, value } if tag.kind() == Some(EntryKind::Put) => {

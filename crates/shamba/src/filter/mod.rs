@@ -12,6 +12,10 @@ mod blocked;
 mod bloom;
 mod plan;
 
+use shamba_model::fpr;
+
+use crate::base::digest::KeyDigest;
+
 pub(crate) use plan::{
     Family, FileContext, FilterOptions, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError,
     plan,
@@ -76,6 +80,60 @@ pub(crate) fn keys_filling(module: &ModulePlan, pages: u32, page_payload: usize)
 #[inline]
 pub(crate) const fn locate(hash: u64, blocks: u32) -> u32 {
     fast_range(hash, blocks as u64) as u32
+}
+
+/// The hash of a key for a module.
+#[inline]
+pub(crate) fn hash_of(_module: &ModulePlan, number: usize, digest: KeyDigest) -> u64 {
+    digest.remix(number as u32)
+}
+
+/// The pages of the block of a module that a hash belongs to; `pages` are all of the module's in
+/// the partition.
+#[inline]
+pub(crate) fn block_of(
+    _module: &ModulePlan,
+    layout: Layout,
+    hash: u64,
+    pages: std::ops::Range<u32>,
+) -> std::ops::Range<u32> {
+    match layout {
+        Layout::Whole => pages,
+        Layout::Partitioned => {
+            let page = pages.start + locate(hash, pages.end - pages.start);
+            page..page + 1
+        }
+    }
+}
+
+/// How many blocks a module of so many pages has, and how many pages each.
+pub(crate) fn division(_module: &ModulePlan, layout: Layout, pages: u16) -> (u16, u16) {
+    match layout {
+        Layout::Whole => (1, pages),
+        Layout::Partitioned => (pages, 1),
+    }
+}
+
+/// The chance that one column of a module, or a module without columns, lets an absent key pass.
+pub(crate) fn column_fpr(module: &ModulePlan) -> f32 {
+    let bits = f64::from(module.millibits) / 1000.0;
+    let hashes = u32::from(module.hashes);
+    let fpr = match module.family {
+        Family::Bloom => fpr::bloom(bits, hashes),
+        Family::Blocked => fpr::blocked(bits, hashes, fpr::LINE_BITS),
+    };
+    fpr.map_or(1.0, |fpr| fpr as f32)
+}
+
+/// The columns in a block.
+#[inline]
+pub(crate) fn columns_in(_module: &ModulePlan, _block: &[u8]) -> u8 {
+    1
+}
+
+/// A block cut down to its first columns.
+pub(crate) fn shrink(block: &[u8], _columns: u8) -> Box<[u8]> {
+    block.into()
 }
 
 /// Whether a block may contain the key of this hash. A block too short to be of its family may

@@ -60,6 +60,14 @@ pub(crate) struct ModulePlan {
     pub(crate) hashes: u8,
 }
 
+impl ModulePlan {
+    /// The columns of a block, 1 where it can be kept only as a whole.
+    #[inline]
+    pub(crate) const fn columns(&self) -> u8 {
+        1
+    }
+}
+
 /// A table's filter: its modules in the order of probing. None: the table has no filter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct FilterPlan {

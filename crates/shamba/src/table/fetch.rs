@@ -11,7 +11,7 @@ use super::format::{self, Codec};
 use super::lookup::Reads;
 use super::reader::Table;
 use crate::budget::{Reservation, Role};
-use crate::cache::{Block, BlockKey, IoBuf, Priority};
+use crate::cache::{Block, BlockKey, IoBuf, Owner, Priority};
 use crate::error::{Error, Result};
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
 
@@ -27,6 +27,29 @@ pub(super) enum BlockRef {
         bytes: Box<[u8]>,
         _held: Reservation,
     },
+}
+
+/// A block as it was read, checked and not yet decompressed.
+struct Raw {
+    buf: IoBuf,
+    start: u32,
+    codec: Codec,
+    len: usize,
+}
+
+impl Raw {
+    fn stored(&self, table: &Table) -> Result<&[u8]> {
+        let short = format::Damage("the block is shorter than its length says");
+        let stored = self.buf.get(..self.len);
+        stored.ok_or_else(|| table.damage(self.start, short))
+    }
+
+    fn into_scratch(self) -> BlockRef {
+        BlockRef::Scratch {
+            buf: self.buf,
+            len: self.len,
+        }
+    }
 }
 
 impl Deref for BlockRef {
@@ -47,7 +70,6 @@ impl Table {
         BlockKey {
             file: self.cache_id,
             page,
-            part: 0,
         }
     }
 
@@ -57,11 +79,13 @@ impl Table {
         self.cache.get(&self.block_key(page)).map(BlockRef::Cached)
     }
 
-    /// A block, from the cache or else from storage; then `fill` offers it to the cache.
+    /// An index or data block of a partition, from the cache or else from storage; then `fill`
+    /// offers it to the cache.
     #[inline]
     pub(super) fn fetch(
         &self,
         pages: Range<u32>,
+        partition: usize,
         tag: ReadTag,
         fill: bool,
         reads: &mut Reads,
@@ -70,24 +94,18 @@ impl Table {
             reads.hits += 1;
             return Ok(block);
         }
-        reads.reads += 1;
-        reads.pages += u64::from(pages.end - pages.start);
-        let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
-        let mut buf = self.io.acquire(count as usize * PAGE);
-        self.read_pages(&mut buf, start, tag)?;
-        let (codec, stored) =
-            format::open_block(&buf, self.salt, start).map_err(|d| self.damage(start, d))?;
-        let len = stored.len();
-        let scratch = codec == Codec::Raw;
+        let start = pages.start;
+        let read = self.read_raw(pages, tag, reads)?;
+        let stored = read.stored(self)?;
+        let scratch = read.codec == Codec::Raw;
         if scratch && !fill {
-            return Ok(BlockRef::Scratch { buf, len });
+            return Ok(read.into_scratch());
         }
-        let mut bytes = format::decode(codec, stored).map_err(|d| self.damage(start, d))?;
+        let mut bytes = format::decode(read.codec, stored).map_err(|d| self.damage(start, d))?;
         if fill {
-            let key = self.block_key(start);
-            match self.cache.insert(key, tag.kind, priority(tag), bytes) {
+            match self.offer(start, partition, tag.kind, bytes) {
                 Ok(block) => return Ok(BlockRef::Cached(block)),
-                Err(_) if scratch => return Ok(BlockRef::Scratch { buf, len }),
+                Err(_) if scratch => return Ok(read.into_scratch()),
                 Err(refused) => bytes = refused,
             }
         }
@@ -96,9 +114,66 @@ impl Table {
         Ok(BlockRef::Loose { bytes, _held: held })
     }
 
+    /// Reads a filter block, asks it, and offers it to the cache.
+    pub(super) fn read_filter<T>(
+        &self,
+        pages: Range<u32>,
+        partition: usize,
+        tag: ReadTag,
+        reads: &mut Reads,
+        ask: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T> {
+        let start = pages.start;
+        let read = self.read_raw(pages, tag, reads)?;
+        let stored = read.stored(self)?;
+        let bytes = format::decode(read.codec, stored).map_err(|d| self.damage(start, d))?;
+        let answer = ask(&bytes);
+        // Refused, the bytes have served all the same.
+        let _ = self.offer(start, partition, tag.kind, bytes);
+        Ok(answer)
+    }
+
+    fn offer(
+        &self,
+        page: u32,
+        partition: usize,
+        kind: BlockKind,
+        bytes: Box<[u8]>,
+    ) -> Result<Arc<Block>, Box<[u8]>> {
+        let owner = Owner {
+            key: self.block_key(page),
+            kind,
+            priority: priority(kind),
+            heat: match kind {
+                BlockKind::Index | BlockKind::Filter(_) => Some(&self.heat),
+                _ => None,
+            },
+            partition: partition as u32,
+        };
+        self.cache.insert(owner, bytes)
+    }
+
+    fn read_raw(&self, pages: Range<u32>, tag: ReadTag, reads: &mut Reads) -> Result<Raw> {
+        reads.reads += 1;
+        reads.pages += u64::from(pages.end - pages.start);
+        let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
+        let mut buf = self.source.io.acquire(count as usize * PAGE);
+        self.read_pages(&mut buf, start, tag)?;
+        let (codec, stored) =
+            format::open_block(&buf, self.salt, start).map_err(|d| self.damage(start, d))?;
+        let len = stored.len();
+        Ok(Raw {
+            buf,
+            start,
+            codec,
+            len,
+        })
+    }
+
     /// Reads and checks a block.
     pub(super) fn read_block(&self, pages: Range<u32>, tag: ReadTag) -> Result<Box<[u8]>> {
         let mut buf = self
+            .source
             .io
             .acquire((pages.end.saturating_sub(pages.start)) as usize * PAGE);
         self.read_pages(&mut buf, pages.start, tag)?;
@@ -107,24 +182,17 @@ impl Table {
 
     /// Fills `buf` with pages from `page` on.
     pub(super) fn read_pages(&self, buf: &mut [u8], page: u32, tag: ReadTag) -> Result<()> {
-        self.file
-            .read_exact_at(buf, u64::from(page) * PAGE as u64, tag)
-            .map_err(|e| match e.kind() {
-                std::io::ErrorKind::UnexpectedEof => {
-                    self.damage(page, format::Damage("the file ends before this block"))
-                }
-                _ => Error::io("read", &*self.path, e),
-            })
+        self.source.read_pages(buf, page, tag)
     }
 
     pub(super) fn damage(&self, page: u32, damage: format::Damage) -> Error {
-        Error::corruption(&*self.path, u64::from(page) * PAGE as u64, damage.0)
+        self.source.damage(page, damage)
     }
 }
 
 /// Indexes and first modules are what nearly every lookup in their range needs.
-const fn priority(tag: ReadTag) -> Priority {
-    match tag.kind {
+const fn priority(kind: BlockKind) -> Priority {
+    match kind {
         BlockKind::Index | BlockKind::Filter(0) => Priority::High,
         _ => Priority::Low,
     }

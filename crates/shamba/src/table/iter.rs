@@ -123,7 +123,8 @@ impl TableIter {
         };
         let tag = label(BlockKind::Index, self.options.purpose);
         let fill = self.options.fill_cache;
-        let index = table.fetch(page..page + place.index_pages, tag, fill, &mut self.reads)?;
+        let pages = page..page + place.index_pages;
+        let index = table.fetch(pages, self.partition, tag, fill, &mut self.reads)?;
         IndexBlock::parse(&index)
             .and_then(|index| view(&index))
             .map_err(|d| table.damage(page, d))
@@ -218,7 +219,10 @@ impl TableIter {
             }
         }
         let fill = self.options.fill_cache;
-        let block = self.table.fetch(pages, tag, fill, &mut self.reads)?;
+        let partition = self.partition;
+        let block = self
+            .table
+            .fetch(pages, partition, tag, fill, &mut self.reads)?;
         if matches!(block, BlockRef::Cached(_)) {
             self.held = Held::Cached(block);
             return Ok(None);

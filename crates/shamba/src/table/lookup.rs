@@ -19,6 +19,10 @@ pub(crate) struct Lookup<'a> {
     digest: Cell<Option<KeyDigest>>,
     /// Compute the digest once for all tables (hash sharing), not once for each.
     share_digest: bool,
+    /// Read a filter module only where it is expected to save reads.
+    by_worth: bool,
+    /// The partition of the table asked last.
+    partition: Cell<Option<u32>>,
 }
 
 impl<'a> Lookup<'a> {
@@ -29,6 +33,8 @@ impl<'a> Lookup<'a> {
             tag: Tag::seek(snapshot),
             digest: Cell::new(None),
             share_digest,
+            by_worth: false,
+            partition: Cell::new(None),
         }
     }
 
@@ -42,8 +48,24 @@ impl<'a> Lookup<'a> {
         self.tag
     }
 
+    /// Reads filter modules where that is expected to save reads, not up to a file's limit.
+    pub(crate) fn reading_by_worth(self, by_worth: bool) -> Self {
+        Lookup { by_worth, ..self }
+    }
+
+    /// Whether modules are read by their worth.
+    pub(super) fn by_worth(&self) -> bool {
+        self.by_worth
+    }
+
+    /// The partition of the table asked last, if the key is in the range of one.
+    pub(crate) fn partition(&self) -> Option<u32> {
+        self.partition.get()
+    }
+
     /// A table begins to use the lookup.
-    pub(super) fn enter_table(&self) {
+    pub(super) fn enter_table(&self, partition: Option<u32>) {
+        self.partition.set(partition);
         if !self.share_digest {
             self.digest.set(None);
         }

@@ -17,6 +17,7 @@ mod iter;
 mod lookup;
 mod properties;
 mod reader;
+mod source;
 mod table_cache;
 mod top;
 mod verify;

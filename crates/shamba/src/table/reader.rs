@@ -4,21 +4,22 @@
 //! index, charged to `Role::Tables`; everything else comes through the cache.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use super::block::{DataBlock, Search};
 use super::fetch::{BlockRef, label};
-use super::format::{self, Damage, FORMAT_VERSION, Footer, FooterError};
+use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::{Lookup, LookupStats, Reads, TableGet, TableValue};
 use super::properties::Properties;
+use super::source::Source;
 use super::top::Top;
 use crate::base::coding::take_bytes;
 use crate::budget::{Reservation, Role};
-use crate::cache::{BlockCache, IoPool};
-use crate::error::{Error, Result};
-use crate::filter::{self, FilterPlan};
+use crate::cache::{BlockCache, Heat, IoPool, ModuleShape};
+use crate::error::Result;
+use crate::filter::{self, FilterPlan, MAX_MODULES};
 use crate::fs::{BlockKind, PAGE, Purpose, ReadFile};
 
 /// What an open table is charged over what it holds: the file handle and the cache of handles.
@@ -26,21 +27,20 @@ const OVERHEAD: usize = 256;
 
 /// An open table.
 pub(crate) struct Table {
-    pub(super) file: Arc<dyn ReadFile>,
-    pub(super) path: Box<Path>,
+    pub(super) source: Source,
     pub(super) cache_id: u64,
     pub(super) cache: Arc<BlockCache>,
-    pub(super) io: Arc<IoPool>,
     pub(super) salt: u32,
     pub(super) plan: FilterPlan,
     pub(super) top: Top,
+    pub(super) heat: Arc<Heat>,
     _held: Reservation,
 }
 
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Table")
-            .field("path", &self.path)
+            .field("path", &self.source.path)
             .field("partitions", &self.top.len())
             .finish_non_exhaustive()
     }
@@ -49,33 +49,37 @@ impl std::fmt::Debug for Table {
 impl Table {
     /// Opens a table: one page read, or two reads where the table is large. `cache_id` names the
     /// file in the cache: one of [`BlockCache::new_file_id`], and the same when it is opened again.
+    /// `heat` is what is known of its partitions from the time when it was open before.
     pub(crate) fn open(
         file: Arc<dyn ReadFile>,
         path: PathBuf,
         cache_id: u64,
         cache: Arc<BlockCache>,
         io: Arc<IoPool>,
+        heat: &OnceLock<Arc<Heat>>,
     ) -> Result<Table> {
-        let held = cache.budget().reserve(Role::Tables, 0);
-        let mut table = Table {
+        let source = Source {
             file,
             path: path.into_boxed_path(),
-            cache_id,
-            cache,
             io,
-            salt: 0,
-            plan: FilterPlan::none(filter::Layout::Partitioned),
-            top: Top::default(),
-            _held: held,
         };
-        let (footer, meta, pages) = table.read_meta()?;
-        table.salt = footer.salt;
-        let damage = |d| table.damage(footer.meta_page, d);
+        let (footer, meta, pages) = source.read_meta()?;
+        let damage = |d| source.damage(footer.meta_page, d);
         let (properties, top) = split_meta(&meta).map_err(damage)?;
-        let modules = properties.filter.modules.len();
-        table.top = Top::decode(top, modules, pages).map_err(damage)?;
-        table.plan = properties.filter;
-        table.plan.modules.shrink_to_fit();
+        let mut plan = properties.filter;
+        plan.modules.shrink_to_fit();
+        let top = Top::decode(top, plan.modules.len(), pages).map_err(damage)?;
+        let heat = heat.get_or_init(|| Arc::new(new_heat(&cache, &plan, &top)));
+        let mut table = Table {
+            source,
+            cache_id,
+            salt: footer.salt,
+            plan,
+            top,
+            heat: Arc::clone(heat),
+            _held: cache.budget().reserve(Role::Tables, 0),
+            cache,
+        };
         let bytes = table.memory() as u64;
         table._held.grow(bytes);
         Ok(table)
@@ -84,7 +88,7 @@ impl Table {
     fn memory(&self) -> usize {
         size_of::<Self>()
             + OVERHEAD
-            + self.path.as_os_str().len()
+            + self.source.path.as_os_str().len()
             + self.top.memory()
             + size_of_val(self.plan.modules.as_slice())
     }
@@ -95,44 +99,9 @@ impl Table {
         self._held.bytes()
     }
 
-    /// The footer, the bytes of properties and top-level index, and the pages of all partitions.
-    fn read_meta(&self) -> Result<(Footer, Box<[u8]>, u32)> {
-        let len = self.file.len();
-        let pages = u32::try_from(len / PAGE as u64).unwrap_or(0);
-        let truncated = Damage("the length is not one of a table; the file may be truncated");
-        let last = pages
-            .checked_sub(1)
-            .filter(|_| len.is_multiple_of(PAGE as u64))
-            .ok_or_else(|| self.damage(0, truncated))?;
-        let tag = label(BlockKind::Footer, Purpose::Background);
-        let mut buf = self.io.acquire(PAGE);
-        self.read_pages(&mut buf, last, tag)?;
-        let (footer, inline) = Footer::open(&buf).map_err(|error| match error {
-            FooterError::Damage(d) => self.damage(last, d),
-            FooterError::Version(found) => Error::UnsupportedFormat {
-                file: self.path.to_path_buf(),
-                found,
-                supported: FORMAT_VERSION,
-            },
-        })?;
-        if footer.meta_page.checked_add(footer.meta_pages) != Some(last) {
-            return Err(self.damage(last, truncated));
-        }
-        if footer.meta_pages == 0 {
-            return Ok((footer, inline.into(), last));
-        }
-        drop(buf);
-        let range = footer.meta_page..last;
-        let mut buf = self.io.acquire(footer.meta_pages as usize * PAGE);
-        self.read_pages(&mut buf, range.start, tag)?;
-        let meta = format::read_block(&buf, footer.salt, range.start)
-            .map_err(|d| self.damage(range.start, d))?;
-        Ok((footer, meta, range.start))
-    }
-
     /// The table's properties, read from storage again.
     pub(crate) fn properties(&self) -> Result<Properties> {
-        let (footer, meta, _) = self.read_meta()?;
+        let (footer, meta, _) = self.source.read_meta()?;
         let (properties, _) = split_meta(&meta).map_err(|d| self.damage(footer.meta_page, d))?;
         Ok(properties)
     }
@@ -141,13 +110,19 @@ impl Table {
     pub(crate) fn offset_of(&self, key: &[u8]) -> u64 {
         let page = match self.top.get(self.top.find(key)) {
             Some(partition) => partition.first_page,
-            None => (self.file.len() / PAGE as u64) as u32,
+            None => (self.source.file.len() / PAGE as u64) as u32,
         };
         u64::from(page) * PAGE as u64
     }
 
+    /// What is known of the table's partitions.
+    pub(crate) fn heat(&self) -> &Heat {
+        &self.heat
+    }
+
     /// Looks a key up. Modules below `limit` are read where they are not resident; those past it
-    /// are asked only if they are.
+    /// are asked only if they are. A lookup by worth asks all that is resident and then reads what
+    /// is worth it.
     pub(crate) fn get(
         &self,
         lookup: &Lookup<'_>,
@@ -155,80 +130,138 @@ impl Table {
         stats: &mut LookupStats,
     ) -> Result<TableGet> {
         stats.tables += 1;
-        lookup.enter_table();
         let partition = self.top.find(lookup.key());
-        if partition >= self.top.len() {
+        let inside = partition < self.top.len();
+        lookup.enter_table(inside.then_some(partition as u32));
+        if !inside {
             return Ok(TableGet::Absent);
         }
-        let mut passed = 0u32;
+        let limit = if lookup.by_worth() { 0 } else { limit };
+        let mut asked = Asked::default();
         stats.modules = stats.modules.max(self.plan.modules.len());
         for module in 0..self.plan.modules.len() {
-            match self.probe(partition, module, lookup, limit, stats)? {
-                Some(true) => passed |= 1 << module,
-                Some(false) => {
-                    if let Some(count) = stats.negatives.get_mut(module) {
-                        *count += 1;
-                    }
-                    return Ok(TableGet::Absent);
-                }
-                None => {}
+            let read = module < usize::from(limit);
+            if !self.probe(partition, module, lookup, read, &mut asked, stats)? {
+                return Ok(TableGet::Absent);
             }
+        }
+        if lookup.by_worth()
+            && asked.incomplete
+            && !self.probe_more(partition, lookup, &mut asked, stats)?
+        {
+            return Ok(TableGet::Absent);
         }
         let found = self.search(partition, lookup, stats)?;
         if matches!(found, TableGet::Absent) {
-            for (module, count) in stats
-                .false_positives
-                .iter_mut()
-                .take(self.plan.modules.len())
-                .enumerate()
-            {
-                *count += u64::from(passed >> module & 1);
+            let counts = stats.false_positives.iter_mut().zip(asked.columns);
+            for (count, columns) in counts.take(self.plan.modules.len()) {
+                *count += u64::from(columns > 0);
             }
         }
         Ok(found)
     }
 
-    /// Asks one filter module; `None` when it was not to be read, or cannot be.
+    /// Asks one filter module if it is resident or to be `read`; false when it says that the key
+    /// is absent.
     #[inline]
     fn probe(
         &self,
         partition: usize,
         module: usize,
         lookup: &Lookup<'_>,
-        limit: u8,
+        read: bool,
+        asked: &mut Asked,
         stats: &mut LookupStats,
-    ) -> Result<Option<bool>> {
+    ) -> Result<bool> {
         let place = self.top.module(partition, module);
         let (Some(plan), Some(pages)) = (self.plan.modules.get(module), place) else {
-            return Ok(None);
+            return Ok(true);
         };
-        let hash = lookup.digest(stats).remix(module as u32);
-        let pages = match self.plan.layout {
-            filter::Layout::Whole => pages,
-            filter::Layout::Partitioned => {
-                let page = pages.start + filter::locate(hash, pages.end - pages.start);
-                page..page + 1
-            }
-        };
+        let hash = filter::hash_of(plan, module, lookup.digest(stats));
+        let pages = filter::block_of(plan, self.plan.layout, hash, pages);
         let mut unlisted = Default::default();
         let reads = stats.filter.get_mut(module).unwrap_or(&mut unlisted);
-        let block = if module < usize::from(limit) {
+        let (columns, maybe) = if let Some(block) = self.resident(pages.start) {
+            reads.hits += 1;
+            let columns = filter::columns_in(plan, &block);
+            (columns, filter::may_contain(plan, &block, hash))
+        } else if read {
             let tag = label(BlockKind::Filter(module as u8), Purpose::Lookup);
-            match self.fetch(pages, tag, true, reads) {
-                Ok(block) => Some(block),
+            let ask = |block: &[u8]| filter::may_contain(plan, block, hash);
+            match self.read_filter(pages, partition, tag, reads, ask) {
+                Ok(maybe) => (plan.columns(), maybe),
                 Err(error) if error.is_corruption() => {
                     log::warn!("a filter is ignored: {error}");
                     stats.corrupt_filters += 1;
-                    None
+                    (0, true)
                 }
                 Err(error) => return Err(error),
             }
         } else {
-            let block = self.resident(pages.start);
-            reads.hits += u64::from(block.is_some());
-            block
+            (0, true)
         };
-        Ok(block.map(|block| filter::may_contain(plan, &block, hash)))
+        if !maybe && let Some(count) = stats.negatives.get_mut(module) {
+            *count += 1;
+        }
+        if let Some(slot) = asked.columns.get_mut(module) {
+            *slot = columns;
+        }
+        asked.incomplete |= columns < plan.columns();
+        Ok(maybe)
+    }
+
+    /// Reads, one after another, the modules that are not wholly resident and worth a read; false
+    /// when one says that the key is absent. Everything resident was asked.
+    #[cold]
+    fn probe_more(
+        &self,
+        partition: usize,
+        lookup: &Lookup<'_>,
+        asked: &mut Asked,
+        stats: &mut LookupStats,
+    ) -> Result<bool> {
+        let modules = self.plan.modules.iter().zip(asked.columns);
+        let mut passed: f32 = modules
+            .map(|(plan, columns)| filter::column_fpr(plan).powi(i32::from(columns)))
+            .product();
+        for module in 0..self.plan.modules.len() {
+            let Some(plan) = self.plan.modules.get(module) else {
+                continue;
+            };
+            let have = asked.columns.get(module).copied().unwrap_or(0);
+            let missing = plan.columns().saturating_sub(have);
+            let place = partition as u32;
+            if missing == 0 || !self.heat.worth_reading(place, module, missing, passed) {
+                continue;
+            }
+            let pages = self.top.module(partition, module).unwrap_or(0..0);
+            let hash = filter::hash_of(plan, module, lookup.digest(stats));
+            let pages = filter::block_of(plan, self.plan.layout, hash, pages);
+            let tag = label(BlockKind::Filter(module as u8), Purpose::Lookup);
+            let mut unlisted = Default::default();
+            let reads = stats.filter.get_mut(module).unwrap_or(&mut unlisted);
+            let ask = |block: &[u8]| filter::may_contain(plan, block, hash);
+            match self.read_filter(pages, partition, tag, reads, ask) {
+                Ok(true) => {
+                    passed *= filter::column_fpr(plan).powi(i32::from(missing));
+                    if let Some(slot) = asked.columns.get_mut(module) {
+                        *slot = plan.columns();
+                    }
+                }
+                Ok(false) => {
+                    if let Some(count) = stats.negatives.get_mut(module) {
+                        *count += 1;
+                    }
+                    return Ok(false);
+                }
+                Err(error) if error.is_corruption() => {
+                    log::warn!("a filter is ignored: {error}");
+                    stats.corrupt_filters += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
     }
 
     /// Looks in the index and then in the data. Holds one block at a time.
@@ -243,7 +276,7 @@ impl Table {
             let place = self.place(partition, number, lookup.key(), &mut stats.index)?;
             let start = place.pages.start;
             let tag = label(BlockKind::Data, Purpose::Lookup);
-            let block = self.fetch(place.pages, tag, true, &mut stats.data)?;
+            let block = self.fetch(place.pages, partition, tag, true, &mut stats.data)?;
             let found = DataBlock::parse(&block)
                 .and_then(|view| view.search(lookup.key(), lookup.tag()))
                 .map_err(|d| self.damage(start, d))?;
@@ -283,7 +316,7 @@ impl Table {
             return Err(self.damage(0, Damage("a partition is missing")));
         };
         let tag = label(BlockKind::Index, Purpose::Lookup);
-        let index = self.fetch(page..page + place.index_pages, tag, true, reads)?;
+        let index = self.fetch(page..page + place.index_pages, partition, tag, true, reads)?;
         let view = IndexBlock::parse(&index).map_err(|d| self.damage(page, d))?;
         let number = number.unwrap_or_else(|| view.find(key));
         let pages = view.pages(number).map_err(|d| self.damage(page, d))?;
@@ -298,6 +331,15 @@ impl Table {
     }
 }
 
+/// What of a filter a lookup asked.
+#[derive(Default)]
+struct Asked {
+    /// Columns asked of each module; 1 for a module that has none.
+    columns: [u8; MAX_MODULES],
+    /// Whether something was not asked.
+    incomplete: bool,
+}
+
 /// A data block's place.
 struct Place {
     /// Its number in its partition.
@@ -310,6 +352,27 @@ struct Place {
 
 const UNKNOWN_KIND: Damage =
     Damage("an entry is of a kind this build does not know; a newer build may");
+
+fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat {
+    let pages = |number| top.module(0, number).map_or(1, |pages| pages.len() as u16);
+    let shape = |(number, module)| {
+        let (blocks, pages) = filter::division(module, plan.layout, pages(number));
+        ModuleShape {
+            fpr: filter::column_fpr(module),
+            columns: module.columns(),
+            blocks,
+            pages,
+        }
+    };
+    Heat::new(
+        Arc::clone(cache.clock()),
+        cache.budget(),
+        top.len(),
+        plan.modules.iter().enumerate().map(shape).collect(),
+        top.get(0).map_or(1, |partition| partition.index_pages),
+        filter::shrink,
+    )
+}
 
 fn split_meta(meta: &[u8]) -> Result<(Properties, &[u8]), Damage> {
     let mut input = meta;

@@ -8,14 +8,14 @@
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
 use super::reader::Table;
 use crate::budget::{Budget, Role};
-use crate::cache::{BlockCache, IoPool};
+use crate::cache::{BlockCache, Clock, Heat, IoPool};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
 
@@ -40,6 +40,8 @@ struct Inner {
     used: AtomicBool,
     /// The file's name in the block cache, kept when the table is closed; 0 before the first time.
     cache_id: AtomicU64,
+    /// What is known of its partitions, kept when the table is closed.
+    heat: OnceLock<Arc<Heat>>,
 }
 
 impl TableSlot {
@@ -86,6 +88,12 @@ impl TableCache {
             stripes: Default::default(),
             open: Mutex::default(),
         }
+    }
+
+    /// The clock of the block cache.
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        self.cache.clock()
     }
 
     /// Where a table file lies.
@@ -135,7 +143,14 @@ impl TableCache {
                 _ => Error::io("open", &path, e),
             })?;
         let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
-        let table = Arc::new(Table::open(file, path, cache_id, cache, io)?);
+        let table = Arc::new(Table::open(
+            file,
+            path,
+            cache_id,
+            cache,
+            io,
+            &slot.0.heat,
+        )?);
         slot.0.used.store(true, Ordering::Relaxed);
         slot.0.table.store(Some(Arc::clone(&table)));
         self.open.lock().push_back(Arc::downgrade(&slot.0));

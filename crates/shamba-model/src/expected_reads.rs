@@ -1,0 +1,169 @@
+//! What memory is worth, in page reads saved: the policy of keeping, fetching and skipping filter,
+//! index and data blocks by expected reads.
+//!
+//! A *partition* is a key range of a table with its filter modules and its index block. A lookup
+//! that comes to it is a *visit*: positive if the key is there, else empty. Rates are visits per
+//! window; every value here is in page reads per window, so that values of different kinds of
+//! blocks compare. Pure; inputs are not checked, since a policy is only a hint: with nonsense in,
+//! nonsense comes out, but no panic.
+
+/// Visits of a partition per window.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Visits {
+    /// Visits by keys that are not there.
+    pub empty: f32,
+    /// Visits by keys that are there.
+    pub positive: f32,
+}
+
+/// A filter module that is on storage and not, or not wholly, in memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Missing {
+    /// The chance that what is missing of it lets an absent key pass.
+    pub pass: f32,
+    /// Pages to read for it.
+    pub pages: f32,
+}
+
+/// What a visit of a partition meets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Partition {
+    /// Who comes.
+    pub visits: Visits,
+    /// The chance that the filter modules in memory let an absent key pass.
+    pub pass: f32,
+    /// The best module to read, if one is missing.
+    pub missing: Option<Missing>,
+    /// Pages to read for the index block; 0 if it is in memory.
+    pub index_pages: f32,
+}
+
+impl Partition {
+    /// Page reads per window that the partition's visits cost, but for the data pages of keys that
+    /// are found: the cheaper of going to index and data at once, and of reading the missing module
+    /// first.
+    #[must_use]
+    pub fn reads(&self) -> f32 {
+        let Visits { empty, positive } = self.visits;
+        let passing = empty * self.pass;
+        let search = 1.0 + self.index_pages;
+        let found = positive * self.index_pages;
+        let direct = passing * search + found;
+        match self.missing {
+            Some(missing) => {
+                let asked = (passing + positive) * missing.pages;
+                direct.min(asked + passing * missing.pass * search + found)
+            }
+            None => direct,
+        }
+    }
+
+    /// Reads that the index block saves by being in memory, where it takes `pages` to read.
+    #[must_use]
+    pub fn value_of_index(&self, pages: f32) -> f32 {
+        let with = |index_pages| Partition {
+            index_pages,
+            ..*self
+        };
+        with(pages).reads() - with(0.0).reads()
+    }
+
+    /// Reads that a filter part saves by being in memory: one that alone lets `fpr` of absent keys
+    /// pass, of a module that takes `pages` to read. The part is not counted in `pass`.
+    #[must_use]
+    pub fn value_of_filter(&self, fpr: f32, pages: f32) -> f32 {
+        let without = Partition {
+            missing: Some(match self.missing {
+                Some(missing) => Missing {
+                    pass: missing.pass * fpr,
+                    ..missing
+                },
+                None => Missing { pass: fpr, pages },
+            }),
+            ..*self
+        };
+        let with = Partition {
+            pass: self.pass * fpr,
+            ..*self
+        };
+        without.reads() - with.reads()
+    }
+
+    /// Reads that this very visit is expected to save, net, by reading the missing module first;
+    /// negative where it costs more than it saves. The visitor has passed what is in memory.
+    #[must_use]
+    pub fn saved_by_fetching(&self, missing: Missing) -> f32 {
+        let passing = self.visits.empty * self.pass;
+        let all = passing + self.visits.positive;
+        // Nobody came before: as likely one as the other.
+        let empty = if all > 0.0 { passing / all } else { 0.5 };
+        empty * (1.0 - missing.pass) * (1.0 + self.index_pages) - missing.pages
+    }
+}
+
+/// The accesses to expect in the next window of an item that was accessed `count` times in the last
+/// one: of `items` such items, so many accesses were `met` in a window. With uniform accesses to
+/// many items one access says next to nothing; with skewed ones it does (the question of Good, "The
+/// population frequencies of species", 1953). Where little was seen, a share of the count is
+/// expected.
+#[must_use]
+pub fn further_accesses(count: f32, items: f32, met: f32) -> f32 {
+    /// Items' worth of belief that things go on as they went.
+    const BELIEF: f32 = 16.0;
+    const SHARE: f32 = 0.5;
+    (met + BELIEF * SHARE * count) / (items + BELIEF)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partition(empty: f32, positive: f32, pass: f32, index_pages: f32) -> Partition {
+        Partition {
+            visits: Visits { empty, positive },
+            pass,
+            missing: None,
+            index_pages,
+        }
+    }
+
+    #[test]
+    fn a_column_saves_what_section_6_of_the_design_says() {
+        // e f (1 - f_column) (1 + [index absent]), where reading the filter would not pay.
+        let p = partition(8.0, 100.0, 0.25, 0.0);
+        assert!((p.value_of_filter(0.5, 1.0) - 8.0 * 0.25 * 0.5).abs() < 1e-5);
+        let absent = partition(8.0, 100.0, 0.25, 1.0);
+        assert!((absent.value_of_filter(0.5, 1.0) - 8.0 * 0.25 * 0.5 * 2.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn the_index_is_worth_its_passing_visits() {
+        let p = partition(8.0, 3.0, 0.25, 1.0);
+        assert!((p.value_of_index(1.0) - (8.0 * 0.25 + 3.0)).abs() < 1e-5);
+    }
+
+    #[test]
+    fn reading_the_filter_bounds_the_cost_of_empty_visits() {
+        let module = Missing {
+            pass: 1.0 / 16.0,
+            pages: 1.0,
+        };
+        let mut p = partition(10.0, 0.0, 1.0, 1.0);
+        assert!((p.reads() - 20.0).abs() < 1e-5);
+        p.missing = Some(module);
+        assert!((p.reads() - 11.25).abs() < 1e-5);
+        assert!(p.saved_by_fetching(module) > 0.8);
+        p.visits.positive = 1000.0;
+        assert!(p.saved_by_fetching(module) < 0.0);
+        p.index_pages = 0.0;
+        p.visits.positive = 0.0;
+        assert!(p.saved_by_fetching(module) < 0.0, "one read for another");
+    }
+
+    #[test]
+    fn chance_is_told_from_habit() {
+        assert!(further_accesses(1.0, 1000.0, 40.0) < 0.05);
+        assert!(further_accesses(1.0, 1000.0, 1000.0) > 0.9);
+        assert_eq!(further_accesses(4.0, 0.0, 0.0), 2.0);
+    }
+}

@@ -1,0 +1,144 @@
+//! Time and prices of a cache.
+//!
+//! Time is counted in accesses to the cache, in *ticks*: four ticks halve every count of past
+//! use, so that counts follow what is asked lately (the *window*). The price is what the memory in
+//! the cache was lately worth at its margin. All fields are relaxed atomics: they are hints.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Ticks in which counts halve.
+pub(super) const TICKS_PER_HALF_LIFE: u32 = 4;
+
+/// Accesses in which counts halve, at least and at most; between, in proportion to what is cached.
+const HALF_LIFE: (u64, u64) = (1 << 10, 512 << 10);
+
+/// A half-life is so many accesses per resident block.
+const ACCESSES_PER_BLOCK: u64 = 16;
+
+/// The weight of one victim in the price.
+const PRICE_STEP: f32 = 1.0 / 32.0;
+
+/// Which blocks leave a cache that is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Eviction {
+    /// Those that save the fewest expected storage reads per byte; a block that would save fewer
+    /// than what it would push out does not come in. The default.
+    #[default]
+    ExpectedReads,
+    /// The least recently used: data blocks and later filter modules before indexes and first
+    /// filter modules. What other engines do, and the baseline of the papers.
+    TwoPriorityLru,
+}
+
+/// The clock of one cache.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    accesses: AtomicU64,
+    next_tick: AtomicU64,
+    ticks: AtomicU32,
+    blocks: AtomicU64,
+    /// Bits of an `f32`: page reads per window and byte.
+    price: AtomicU32,
+    /// Whether the cache refused or evicted anything since the tick before the last.
+    pressed: AtomicU8,
+    eviction: AtomicBool,
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        Clock {
+            accesses: AtomicU64::new(0),
+            next_tick: AtomicU64::new(HALF_LIFE.0 / u64::from(TICKS_PER_HALF_LIFE)),
+            ticks: AtomicU32::new(0),
+            blocks: AtomicU64::new(0),
+            price: AtomicU32::new(0),
+            pressed: AtomicU8::new(0),
+            eviction: AtomicBool::new(true),
+        }
+    }
+
+    /// How blocks are evicted.
+    #[inline]
+    pub(crate) fn eviction(&self) -> Eviction {
+        if self.eviction.load(Relaxed) {
+            Eviction::ExpectedReads
+        } else {
+            Eviction::TwoPriorityLru
+        }
+    }
+
+    pub(super) fn set_eviction(&self, eviction: Eviction) {
+        self.eviction
+            .store(eviction == Eviction::ExpectedReads, Relaxed);
+    }
+
+    /// Whether memory is short, so that what is seen of lookups matters.
+    #[inline]
+    pub(crate) fn pressed(&self) -> bool {
+        self.pressed.load(Relaxed) > 0
+    }
+
+    /// Ticks so far.
+    #[inline]
+    pub(super) fn ticks(&self) -> u32 {
+        self.ticks.load(Relaxed)
+    }
+
+    /// Counts accesses.
+    #[inline]
+    pub(super) fn advance(&self, accesses: u64) {
+        let now = self.accesses.fetch_add(accesses, Relaxed) + accesses;
+        if now >= self.next_tick.load(Relaxed) {
+            self.tick(now);
+        }
+    }
+
+    #[cold]
+    fn tick(&self, now: u64) {
+        // Few blocks at first: the first windows are short.
+        let length = (self.blocks.load(Relaxed) * ACCESSES_PER_BLOCK).clamp(HALF_LIFE.0, HALF_LIFE.1)
+            / u64::from(TICKS_PER_HALF_LIFE);
+        let due = self.next_tick.load(Relaxed);
+        let turn = self
+            .next_tick
+            .compare_exchange(due, now + length, Relaxed, Relaxed);
+        if now >= due && turn.is_ok() {
+            self.ticks.fetch_add(1, Relaxed);
+            let pressed = self.pressed.load(Relaxed);
+            self.pressed.store(pressed.saturating_sub(1), Relaxed);
+        }
+    }
+
+    pub(super) fn count_blocks(&self, more: i64) {
+        self.blocks.fetch_add(more as u64, Relaxed);
+    }
+
+    /// What a byte of the cache is worth at the margin, in page reads per window.
+    #[inline]
+    pub(crate) fn price(&self) -> f32 {
+        f32::from_bits(self.price.load(Relaxed))
+    }
+
+    /// A byte worth so much was given up, or found no room.
+    pub(super) fn sold(&self, density: f32) {
+        if self.pressed.load(Relaxed) < 8 {
+            self.pressed.store(8, Relaxed);
+        }
+        self.blend(density);
+    }
+
+    /// A byte was taken that nobody needed.
+    pub(super) fn given(&self) {
+        if self.price.load(Relaxed) != 0 {
+            self.blend(0.0);
+        }
+    }
+
+    fn blend(&self, density: f32) {
+        let price = self.price();
+        let next = price + (density - price) * PRICE_STEP;
+        let next = if next < 1e-12 { 0.0 } else { next };
+        self.price.store(next.to_bits(), Relaxed);
+    }
+}

@@ -1,0 +1,354 @@
+//! How hot the partitions of a table are, and so what its filter and index blocks are worth.
+//!
+//! [`Heat`] belongs to an open table's file and outlives the open table. Readers add visits; the
+//! cache notes what is resident and asks what a block is worth; readers ask whether a module is
+//! worth a read. Everything is a hint in relaxed atomics, and a lost update harms nobody.
+//! Thread-safe. The formulas are in `shamba_model::expected_reads`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
+
+use shamba_model::expected_reads::{Missing, Partition, Visits};
+
+use super::clock::{Clock, TICKS_PER_HALF_LIFE};
+use crate::budget::{Budget, Reservation, Role};
+use crate::fs::{BlockKind, PAGE};
+
+/// Modules of which is known how much is resident; later ones count as absent.
+pub(crate) const TRACKED: usize = 4;
+
+/// Counts are kept in units of 1 / SCALE visits.
+const SCALE: f32 = 8.0;
+
+/// A module is worth a read if it repays it within so many windows, provided that it stays.
+const HORIZON: f32 = 8.0;
+
+/// What is the same of one module in all partitions of a table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ModuleShape {
+    /// The chance that one part lets an absent key pass.
+    pub(crate) fpr: f32,
+    /// The parts a key is in: the columns of a block that can be kept one by one, or 1.
+    pub(crate) columns: u8,
+    /// About how many blocks a partition has, each over a part of its keys.
+    pub(crate) blocks: u16,
+    /// About how many pages a block has.
+    pub(crate) pages: u16,
+}
+
+/// What is known of one partition.
+#[derive(Debug, Default)]
+struct Cell {
+    empty: AtomicU16,
+    positive: AtomicU16,
+    /// The tick at which the counts were true.
+    tick: AtomicU16,
+    /// Whether the index block is resident.
+    index: AtomicU8,
+    /// Blocks or columns resident of each module.
+    resident: [AtomicU8; TRACKED],
+}
+
+/// Cuts a block down to its first so many columns.
+pub(crate) type Shrink = fn(&[u8], u8) -> Box<[u8]>;
+
+/// What is known of the partitions of one table.
+#[derive(Debug)]
+pub(crate) struct Heat {
+    clock: Arc<Clock>,
+    cells: Box<[Cell]>,
+    modules: Box<[ModuleShape]>,
+    index_pages: f32,
+    shrink: Shrink,
+    _held: Reservation,
+}
+
+/// What a block, or the part of it that can be dropped first, is worth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Worth {
+    /// Page reads saved per window.
+    pub(super) value: f32,
+    /// Columns that would be left without the part; 0: the part is the whole block.
+    pub(super) left: u8,
+}
+
+impl Heat {
+    /// Cold partitions of a table whose blocks go through the cache of this clock.
+    pub(crate) fn new(
+        clock: Arc<Clock>,
+        budget: &Arc<Budget>,
+        partitions: usize,
+        modules: Box<[ModuleShape]>,
+        index_pages: u32,
+        shrink: Shrink,
+    ) -> Self {
+        let bytes = partitions * size_of::<Cell>() + size_of_val(&*modules) + size_of::<Heat>();
+        let tick = clock.ticks() as u16;
+        let cell = || Cell {
+            tick: AtomicU16::new(tick),
+            ..Cell::default()
+        };
+        Heat {
+            _held: budget.reserve(Role::Tables, bytes as u64),
+            clock,
+            cells: (0..partitions).map(|_| cell()).collect(),
+            modules,
+            index_pages: index_pages as f32,
+            shrink,
+        }
+    }
+
+    /// The number of partitions.
+    pub(crate) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Counts `weight` visits of a partition.
+    #[inline]
+    pub(crate) fn record(&self, partition: u32, positive: bool, weight: u16) {
+        let Some(cell) = self.cells.get(partition as usize) else {
+            return;
+        };
+        self.age(cell);
+        let count = if positive {
+            &cell.positive
+        } else {
+            &cell.empty
+        };
+        let more = weight.saturating_mul(SCALE as u16);
+        count.store(count.load(Relaxed).saturating_add(more), Relaxed);
+    }
+
+    /// Visits of a partition in the present window.
+    pub(crate) fn visits(&self, partition: u32) -> Visits {
+        match self.cells.get(partition as usize) {
+            Some(cell) => {
+                self.age(cell);
+                Visits {
+                    empty: f32::from(cell.empty.load(Relaxed)) / SCALE,
+                    positive: f32::from(cell.positive.load(Relaxed)) / SCALE,
+                }
+            }
+            None => Visits::default(),
+        }
+    }
+
+    /// Sets what is expected of a partition before anyone came.
+    pub(crate) fn inherit(&self, partition: u32, visits: Visits) {
+        if let Some(cell) = self.cells.get(partition as usize) {
+            let count = |visits: f32| (visits * SCALE).clamp(0.0, f32::from(u16::MAX)) as u16;
+            cell.empty.store(count(visits.empty), Relaxed);
+            cell.positive.store(count(visits.positive), Relaxed);
+            cell.tick.store(self.clock.ticks() as u16, Relaxed);
+        }
+    }
+
+    #[inline]
+    fn age(&self, cell: &Cell) {
+        let now = self.clock.ticks() as u16;
+        let then = cell.tick.load(Relaxed);
+        if now != then {
+            cell.tick.store(now, Relaxed);
+            let kept = kept_after(now.wrapping_sub(then));
+            for count in [&cell.empty, &cell.positive] {
+                count.store((f32::from(count.load(Relaxed)) * kept) as u16, Relaxed);
+            }
+        }
+    }
+
+    /// The chance that what is resident of module `number` lets an absent key pass.
+    fn pass_of(&self, cell: &Cell, number: usize, module: &ModuleShape) -> f32 {
+        let Some(resident) = cell.resident.get(number) else {
+            return 1.0;
+        };
+        let resident = resident.load(Relaxed);
+        if module.columns > 1 {
+            module.fpr.powi(i32::from(resident))
+        } else {
+            let share = (f32::from(resident) / f32::from(module.blocks.max(1))).min(1.0);
+            1.0 - share * (1.0 - module.fpr)
+        }
+    }
+
+    fn absent_index(&self, cell: &Cell) -> f32 {
+        if cell.index.load(Relaxed) == 0 {
+            self.index_pages
+        } else {
+            0.0
+        }
+    }
+
+    /// A partition as a visit meets it, but for module `except`; the best of the other modules
+    /// that are missing is the one to read.
+    fn partition(&self, cell: &Cell, visits: Visits, except: Option<usize>) -> Partition {
+        let mut partition = Partition {
+            visits,
+            pass: 1.0,
+            missing: None,
+            index_pages: self.absent_index(cell),
+        };
+        for (number, module) in self.modules.iter().enumerate() {
+            if Some(number) == except {
+                continue;
+            }
+            let pass = self.pass_of(cell, number, module);
+            partition.pass *= pass;
+            let whole = module.fpr.powi(i32::from(module.columns));
+            let rest = whole / pass.max(1e-9);
+            if rest < 0.9 && partition.missing.is_none_or(|best| rest < best.pass) {
+                partition.missing = Some(Missing {
+                    pass: rest,
+                    pages: f32::from(module.pages),
+                });
+            }
+        }
+        partition
+    }
+
+    /// What a block is worth; `columns` are those in it, resident or about to be.
+    pub(super) fn appraise(&self, partition: u32, kind: BlockKind, columns: u8) -> Worth {
+        let nothing = Worth {
+            value: 0.0,
+            left: 0,
+        };
+        let Some(cell) = self.cells.get(partition as usize) else {
+            return nothing;
+        };
+        let visits = self.visits(partition);
+        match kind {
+            BlockKind::Index => Worth {
+                value: self
+                    .partition(cell, visits, None)
+                    .value_of_index(self.index_pages),
+                left: 0,
+            },
+            BlockKind::Filter(number) => {
+                let Some(module) = self.modules.get(usize::from(number)) else {
+                    return nothing;
+                };
+                let except = Some(usize::from(number));
+                let mut rest = self.partition(cell, visits, except);
+                let share = 1.0 / f32::from(module.blocks.max(1));
+                rest.visits.empty *= share;
+                rest.visits.positive *= share;
+                let left = columns.saturating_sub(1);
+                rest.pass *= module.fpr.powi(i32::from(left));
+                let pages = f32::from(module.pages);
+                if module.columns > columns {
+                    let missing = module.fpr.powi(i32::from(module.columns - columns));
+                    if rest.missing.is_none_or(|best| missing < best.pass) {
+                        rest.missing = Some(Missing {
+                            pass: missing,
+                            pages,
+                        });
+                    }
+                }
+                Worth {
+                    value: rest.value_of_filter(module.fpr, pages),
+                    left,
+                }
+            }
+            _ => nothing,
+        }
+    }
+
+    /// Whether a visitor that passed modules of false-positive rate `passed` had better read more
+    /// of module `number` before it goes on.
+    pub(crate) fn worth_reading(
+        &self,
+        partition: u32,
+        number: usize,
+        columns_missing: u8,
+        passed: f32,
+    ) -> bool {
+        let (Some(cell), Some(module)) = (
+            self.cells.get(partition as usize),
+            self.modules.get(number),
+        ) else {
+            return false;
+        };
+        let visits = self.visits(partition);
+        let now = Partition {
+            visits,
+            pass: passed,
+            missing: None,
+            index_pages: self.absent_index(cell),
+        };
+        let pages = f32::from(module.pages);
+        let missing = Missing {
+            pass: module.fpr.powi(i32::from(columns_missing)),
+            pages,
+        };
+        let net = now.saved_by_fetching(missing);
+        if net > 0.0 {
+            return true;
+        }
+        // What it saves later, over what its room is worth, for the columns that would stay.
+        let bytes = pages * PAGE as f32 / f32::from(module.columns);
+        let price = self.clock.price() * bytes;
+        let share = 1.0 / f32::from(module.blocks.max(1));
+        let mut later = now;
+        later.visits.empty *= share;
+        later.visits.positive *= share;
+        let mut gain = 0.0;
+        for _ in 0..columns_missing {
+            let more = later.value_of_filter(module.fpr, pages) - price;
+            if more <= 0.0 {
+                break;
+            }
+            gain += more;
+            later.pass *= module.fpr;
+        }
+        net + gain * HORIZON > 0.0
+    }
+
+    /// Notes that a block came or went, or how many columns are there now.
+    pub(super) fn set_resident(&self, partition: u32, kind: BlockKind, columns: u8, here: bool) {
+        let Some(cell) = self.cells.get(partition as usize) else {
+            return;
+        };
+        match kind {
+            BlockKind::Index => cell.index.store(u8::from(here), Relaxed),
+            BlockKind::Filter(number) => {
+                let number = usize::from(number);
+                let (Some(resident), Some(module)) =
+                    (cell.resident.get(number), self.modules.get(number))
+                else {
+                    return;
+                };
+                if module.columns > 1 {
+                    resident.store(if here { columns } else { 0 }, Relaxed);
+                } else {
+                    let count = resident.load(Relaxed);
+                    let count = if here {
+                        count.saturating_add(1)
+                    } else {
+                        count.saturating_sub(1)
+                    };
+                    resident.store(count, Relaxed);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The columns a whole block of this kind has.
+    pub(super) fn columns(&self, kind: BlockKind) -> u8 {
+        match kind {
+            BlockKind::Filter(number) => self
+                .modules
+                .get(usize::from(number))
+                .map_or(1, |module| module.columns),
+            _ => 1,
+        }
+    }
+
+    pub(super) fn shrink(&self, block: &[u8], columns: u8) -> Box<[u8]> {
+        (self.shrink)(block, columns)
+    }
+}
+
+/// What is left of a count after so many ticks.
+fn kept_after(ticks: u16) -> f32 {
+    (-f32::from(ticks) / TICKS_PER_HALF_LIFE as f32).exp2()
+}

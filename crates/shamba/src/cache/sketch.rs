@@ -1,0 +1,155 @@
+//! How often data pages are asked for, whether resident or not: a count-min sketch with
+//! conservative update (Cormode, Muthukrishnan 2005; Estan, Varghese 2002), halved now and then.
+//!
+//! Part of a shard and not thread-safe by itself. Beside the counts it learns what a count means:
+//! with uniform lookups a page that was met once is hardly ever met again, with skewed ones it is.
+
+use shamba_model::expected_reads::further_accesses;
+
+/// Counters that each page has.
+const ROWS: usize = 3;
+
+/// The fewest counters.
+pub(super) const MIN_COUNTERS: usize = 64;
+
+/// Windows are so many half-lives long: the sum of what is left of each past half-life.
+const WINDOW: f32 = std::f32::consts::LOG2_E;
+
+/// Counts told apart in learning what a count means.
+const CLASSES: usize = 9;
+
+/// Counts of accesses.
+#[derive(Debug)]
+pub(super) struct Sketch {
+    counters: Box<[u8]>,
+    /// Accesses in this half-life that met each count.
+    met: [f32; CLASSES],
+    /// Pages of each count when this half-life began.
+    began: [f32; CLASSES],
+    /// Accesses to expect of a page of each count.
+    rates: [f32; CLASSES],
+}
+
+impl Sketch {
+    /// A sketch of `len` counters, rounded up to a power of two.
+    pub(super) fn new(len: usize) -> Self {
+        Sketch {
+            counters: vec![0; len.max(MIN_COUNTERS).next_power_of_two()].into(),
+            met: [0.0; CLASSES],
+            began: [0.0; CLASSES],
+            rates: std::array::from_fn(|count| further_accesses(count as f32, 0.0, 0.0)),
+        }
+    }
+
+    fn place(&self, hash: u64, row: usize) -> usize {
+        let step = (hash >> 32) | 1;
+        (hash.wrapping_add(step.wrapping_mul(row as u64)) as usize) & (self.counters.len() - 1)
+    }
+
+    fn count(&self, hash: u64) -> u8 {
+        let counters = (0..ROWS).filter_map(|row| self.counters.get(self.place(hash, row)));
+        counters.copied().min().unwrap_or(0)
+    }
+
+    /// Counts `weight` accesses.
+    pub(super) fn record(&mut self, hash: u64, weight: u8) {
+        let count = self.count(hash);
+        if let Some(met) = self.met.get_mut(usize::from(count).min(CLASSES - 1)) {
+            *met += f32::from(weight);
+        }
+        for row in 0..ROWS {
+            let place = self.place(hash, row);
+            if let Some(counter) = self.counters.get_mut(place) {
+                *counter = (*counter).max(count.saturating_add(weight));
+            }
+        }
+    }
+
+    /// The accesses to expect in the next window.
+    pub(super) fn expected(&self, hash: u64) -> f32 {
+        let count = usize::from(self.count(hash));
+        let highest = CLASSES - 1;
+        let rate = self.rates.get(count.min(highest)).copied().unwrap_or(0.0);
+        // Of higher counts as many go on as of the highest that is told apart.
+        rate * count.max(highest) as f32 / highest as f32
+    }
+
+    /// About how many pages have each count.
+    fn pages(&self) -> [f32; CLASSES] {
+        let mut pages = [0.0; CLASSES];
+        for counter in &self.counters {
+            if let Some(pages) = pages.get_mut(usize::from(*counter).min(CLASSES - 1)) {
+                *pages += 1.0 / ROWS as f32;
+            }
+        }
+        pages
+    }
+
+    /// Ends a half-life: learns what counts meant in it, and forgets half of everything.
+    pub(super) fn halve(&mut self) {
+        let ended = self.pages();
+        for counter in &mut self.counters {
+            *counter /= 2;
+        }
+        let counts = self.rates.iter_mut().zip(self.met).enumerate().skip(1);
+        for ((count, (rate, met)), (began, ended)) in
+            counts.zip(self.began.into_iter().zip(ended).skip(1))
+        {
+            let now = further_accesses(count as f32, (began + ended) / 2.0, met * WINDOW);
+            *rate += (now - *rate) / 2.0;
+        }
+        self.began = self.pages();
+        self.met = [0.0; CLASSES];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(i: u64) -> u64 {
+        let z = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (z ^ (z >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    #[test]
+    fn counts_are_never_too_low_and_seldom_too_high() {
+        let mut sketch = Sketch::new(4096);
+        for i in 0..500u64 {
+            for _ in 0..=i % 4 {
+                sketch.record(hash(i), 1);
+            }
+        }
+        let mut wrong = 0;
+        for i in 0..500u64 {
+            let (count, true_count) = (sketch.count(hash(i)), (i % 4 + 1) as u8);
+            assert!(count >= true_count);
+            wrong += u32::from(count != true_count);
+        }
+        assert!(wrong < 10, "{wrong}");
+        sketch.halve();
+        assert_eq!(sketch.count(hash(3)), 2);
+    }
+
+    #[test]
+    fn a_page_met_once_is_worth_what_such_pages_turned_out_to_be() {
+        let mut uniform = Sketch::new(1 << 14);
+        for i in 0..20_000u64 {
+            uniform.record(hash(i * 7919 % 100_000), 1);
+            if i % 1000 == 999 {
+                uniform.halve();
+            }
+        }
+        uniform.record(hash(7919), 1);
+        assert!(uniform.expected(hash(7919)) < 0.1);
+        // The same pages again and again, two rounds to a half-life.
+        let mut again = Sketch::new(1 << 14);
+        for i in 0..20_000u64 {
+            again.record(hash(i % 500), 1);
+            if i % 1000 == 999 {
+                again.halve();
+            }
+        }
+        assert!(again.expected(hash(3)) > 1.0);
+    }
+}

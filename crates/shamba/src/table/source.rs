@@ -1,0 +1,70 @@
+//! A table's file, as its reader and its opening see it: pages, and errors that name their place.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::fetch::label;
+use super::format::{self, Damage, FORMAT_VERSION, Footer, FooterError};
+use crate::cache::IoPool;
+use crate::error::{Error, Result};
+use crate::fs::{BlockKind, PAGE, Purpose, ReadFile, ReadTag};
+
+/// A table's file.
+pub(super) struct Source {
+    pub(super) file: Arc<dyn ReadFile>,
+    pub(super) path: Box<Path>,
+    pub(super) io: Arc<IoPool>,
+}
+
+impl Source {
+    /// Fills `buf` with pages from `page` on.
+    pub(super) fn read_pages(&self, buf: &mut [u8], page: u32, tag: ReadTag) -> Result<()> {
+        self.file
+            .read_exact_at(buf, u64::from(page) * PAGE as u64, tag)
+            .map_err(|e| match e.kind() {
+                std::io::ErrorKind::UnexpectedEof => {
+                    self.damage(page, Damage("the file ends before this block"))
+                }
+                _ => Error::io("read", &*self.path, e),
+            })
+    }
+
+    pub(super) fn damage(&self, page: u32, damage: Damage) -> Error {
+        Error::corruption(&*self.path, u64::from(page) * PAGE as u64, damage.0)
+    }
+
+    /// The footer, the bytes of properties and top-level index, and the pages of all partitions.
+    pub(super) fn read_meta(&self) -> Result<(Footer, Box<[u8]>, u32)> {
+        let len = self.file.len();
+        let pages = u32::try_from(len / PAGE as u64).unwrap_or(0);
+        let truncated = Damage("the length is not one of a table; the file may be truncated");
+        let last = pages
+            .checked_sub(1)
+            .filter(|_| len.is_multiple_of(PAGE as u64))
+            .ok_or_else(|| self.damage(0, truncated))?;
+        let tag = label(BlockKind::Footer, Purpose::Background);
+        let mut buf = self.io.acquire(PAGE);
+        self.read_pages(&mut buf, last, tag)?;
+        let (footer, inline) = Footer::open(&buf).map_err(|error| match error {
+            FooterError::Damage(d) => self.damage(last, d),
+            FooterError::Version(found) => Error::UnsupportedFormat {
+                file: self.path.to_path_buf(),
+                found,
+                supported: FORMAT_VERSION,
+            },
+        })?;
+        if footer.meta_page.checked_add(footer.meta_pages) != Some(last) {
+            return Err(self.damage(last, truncated));
+        }
+        if footer.meta_pages == 0 {
+            return Ok((footer, inline.into(), last));
+        }
+        drop(buf);
+        let range = footer.meta_page..last;
+        let mut buf = self.io.acquire(footer.meta_pages as usize * PAGE);
+        self.read_pages(&mut buf, range.start, tag)?;
+        let meta = format::read_block(&buf, footer.salt, range.start)
+            .map_err(|d| self.damage(range.start, d))?;
+        Ok((footer, meta, range.start))
+    }
+}
