@@ -5,6 +5,8 @@
 
 mod error;
 pub mod fpr;
+pub mod modular;
+pub mod ribbon;
 pub mod tree;
 
 pub use error::ModelError;
