@@ -12,6 +12,10 @@ mod blocked;
 mod bloom;
 mod plan;
 
+use std::ops::Range;
+
+use crate::base::digest::KeyDigest;
+
 pub(crate) use plan::{
     Family, FileContext, FilterOptions, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError,
     plan,
@@ -76,6 +80,29 @@ pub(crate) fn keys_filling(module: &ModulePlan, pages: u32, page_payload: usize)
 #[inline]
 pub(crate) const fn locate(hash: u64, blocks: u32) -> u32 {
     fast_range(hash, blocks as u64) as u32
+}
+
+/// The hash that a module knows a key by.
+#[inline]
+pub(crate) fn hash_of(_module: &ModulePlan, number: usize, digest: KeyDigest) -> u64 {
+    digest.remix(number as u32)
+}
+
+/// The pages of the block that a hash belongs to, of the pages of a module in one partition.
+#[inline]
+pub(crate) fn block_of(
+    _module: &ModulePlan,
+    layout: Layout,
+    hash: u64,
+    pages: Range<u32>,
+) -> Range<u32> {
+    match layout {
+        Layout::Whole => pages,
+        Layout::Partitioned => {
+            let page = pages.start + locate(hash, pages.end - pages.start);
+            page..page + 1
+        }
+    }
 }
 
 /// Whether a block may contain the key of this hash. A block too short to be of its family may

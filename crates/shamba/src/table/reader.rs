@@ -202,14 +202,8 @@ impl Table {
         let (Some(plan), Some(pages)) = (self.plan.modules.get(module), place) else {
             return Ok(None);
         };
-        let hash = lookup.digest(stats).remix(module as u32);
-        let pages = match self.plan.layout {
-            filter::Layout::Whole => pages,
-            filter::Layout::Partitioned => {
-                let page = pages.start + filter::locate(hash, pages.end - pages.start);
-                page..page + 1
-            }
-        };
+        let hash = filter::hash_of(plan, module, lookup.digest(stats));
+        let pages = filter::block_of(plan, self.plan.layout, hash, pages);
         let mut unlisted = Default::default();
         let reads = stats.filter.get_mut(module).unwrap_or(&mut unlisted);
         let block = if module < usize::from(limit) {
