@@ -38,6 +38,7 @@ pub use db::{
     Value, VerifySummary, WriteBatch,
 };
 pub use error::{Error, Result};
+pub use filter::ModuleSizes;
 pub use metrics::Counters;
 pub use options::{
     Compression, Durability, FilterFamily, FilterOptions, KeyspaceOptions, MIN_MEMORY, Options,
