@@ -110,7 +110,7 @@ mod tests {
             assert!(slots(keys) <= room && slots(keys + 1) > room);
             assert_eq!(slots_within(keys, room), slots(keys));
             assert_eq!(slots_within(keys + keys / 200, room), room);
-            assert!(slots_within(keys + keys / 20 + 20, room) > room);
+            assert!(slots_within(keys + keys / 10 + 20, room) > room);
         }
         assert_eq!(keys_for(0), 0);
         assert_eq!(slots_within(100, 110), 136);
