@@ -141,6 +141,7 @@ impl EngineArgs {
                     }),
                 bits_per_key: self.bits_per_key.unwrap_or(base.filter.bits_per_key),
                 partitioned: self.partitioned.unwrap_or(base.filter.partitioned),
+                ..base.filter
             },
             ..base
         }

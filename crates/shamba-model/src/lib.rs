@@ -6,6 +6,8 @@
 mod error;
 pub mod expected_reads;
 pub mod fpr;
+pub mod modular;
+pub mod ribbon;
 pub mod tree;
 
 pub use error::ModelError;

@@ -31,13 +31,14 @@ mod version;
 mod wal;
 
 pub use budget::{MemoryStats, Role};
-pub use cache::{CacheStats, KindStats, Eviction, MemoryBudget, MemoryUsage};
+pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
 pub use db::{
     Db, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelStatistics, Snapshot, Statistics,
     Value, VerifySummary, WriteBatch,
 };
 pub use error::{Error, Result};
+pub use filter::ModuleSizes;
 pub use metrics::Counters;
 pub use options::{
     Compression, Durability, FilterFamily, FilterOptions, KeyspaceOptions, MIN_MEMORY, Options,

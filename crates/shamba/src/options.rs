@@ -14,7 +14,7 @@ use crate::cache::MemoryBudget;
 use crate::compaction::MergePolicy;
 use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::filter::{Family, FilterOptions as FilterWish, Layout};
+use crate::filter::{Families, Family, FilterOptions as FilterWish, Layout, ModuleSizes};
 use crate::fs::{Fs, OsFs};
 use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
@@ -51,16 +51,30 @@ pub enum Compression {
 /// Filter families that can be chosen for new tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum FilterFamily {
-    /// Standard Bloom filter: the fewest false positives for its bits of the two.
+    /// Standard Bloom filter: fewer false positives for its bits than a blocked one.
     #[default]
     Bloom,
     /// Bloom filter blocked by cache line: one cache miss a probe, more false positives.
     BlockedBloom,
+    /// Ribbon columns: as many as the bits come to, each halving the false positives for 1.03 bits
+    /// per key (a Bloom filter takes 1.44). Several times slower to build. For data that is
+    /// rarely rewritten.
+    Ribbon,
+    /// By level: Bloom filters of 16 bits per key where files are soon written again, ribbon
+    /// columns in deeper levels, eight in the last two and twelve above. Bits per key (unless 0)
+    /// and modules are without effect.
+    Auto,
 }
 
 /// The filter written into new tables.
 ///
 /// Default: one standard Bloom module of 10 bits per key, partitioned.
+///
+/// ```
+/// use shamba::{FilterFamily, FilterOptions, KeyspaceOptions};
+/// let filter = FilterOptions { family: FilterFamily::Ribbon, modules: 2, ..Default::default() };
+/// KeyspaceOptions { filter, ..Default::default() }.validate().unwrap();
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct FilterOptions {
     /// Filter family.
@@ -68,6 +82,13 @@ pub struct FilterOptions {
     /// Bits per key over all modules, 0 to 64. Zero writes no filter. Default 10. More bits cost
     /// memory and save reads for absent keys.
     pub bits_per_key: f64,
+    /// Modules that the bits are spread over, each stored, cached and probed by itself, 1 to 16.
+    /// Default 1. With more, a lookup under little memory reads less of a filter. Each should have
+    /// at least a page in a file, or in a partition (`shamba_model::modular::most_modules`). A
+    /// ribbon module has at most eight columns: more bits make more modules.
+    pub modules: u8,
+    /// How large the modules are. Default equal.
+    pub module_sizes: ModuleSizes,
     /// Whether filter and index are cut into pages by key range, each read and cached alone
     /// (true, the default), or are one block for each table (false: the baseline of the papers).
     pub partitioned: bool,
@@ -78,6 +99,8 @@ impl Default for FilterOptions {
         FilterOptions {
             family: FilterFamily::Bloom,
             bits_per_key: 10.0,
+            modules: 1,
+            module_sizes: ModuleSizes::Equal,
             partitioned: true,
         }
     }
@@ -174,6 +197,10 @@ impl KeyspaceOptions {
         range("target_file", self.target_file, 4 << 10, 1 << 40)?;
         range("restart_interval", self.restart_interval, 1, 1024)?;
         range("filter.bits_per_key", self.filter.bits_per_key, 0.0, 64.0)?;
+        range("filter.modules", self.filter.modules, 1, 16)?;
+        if let ModuleSizes::Proportional { first_bits_per_key } = self.filter.module_sizes {
+            range("filter.module_sizes", first_bits_per_key, 0.0, 64.0)?;
+        }
         if self.compression.is_empty() {
             return Err(Error::option(
                 "compression",
@@ -201,12 +228,15 @@ impl KeyspaceOptions {
     /// The filter options as the planner takes them.
     pub(crate) fn filter_wish(&self) -> FilterWish {
         FilterWish {
-            family: match self.filter.family {
-                FilterFamily::Bloom => Family::Bloom,
-                FilterFamily::BlockedBloom => Family::Blocked,
+            families: match self.filter.family {
+                FilterFamily::Bloom => Families::Same(Family::Bloom),
+                FilterFamily::BlockedBloom => Families::Same(Family::Blocked),
+                FilterFamily::Ribbon => Families::Same(Family::Ribbon),
+                FilterFamily::Auto => Families::ByLevel,
             },
             bits_per_key: self.filter.bits_per_key,
-            modules: 1,
+            modules: self.filter.modules,
+            sizes: self.filter.module_sizes,
             layout: if self.filter.partitioned {
                 Layout::Partitioned
             } else {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use common::{Rng, contents, files_ending, small_keyspace, small_options};
 use shamba::fs::{Access, Fs, MemFs, OsFs};
 use shamba::{
-    Compression, Db, Error, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget, Options,
-    WriteBatch, WriteOptions,
+    Compression, Db, Error, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget, ModuleSizes,
+    Options, WriteBatch, WriteOptions,
 };
 
 const DIR: &str = "/db";
@@ -375,6 +375,28 @@ fn options_that_make_no_sense_are_named() {
         ("filter.bits_per_key", bits(-1.0)),
         ("filter.bits_per_key", bits(f64::NAN)),
         ("filter.bits_per_key", bits(f64::INFINITY)),
+        (
+            "filter.modules",
+            KeyspaceOptions {
+                filter: FilterOptions {
+                    modules: 17,
+                    ..FilterOptions::default()
+                },
+                ..keyspace()
+            },
+        ),
+        (
+            "filter.module_sizes",
+            KeyspaceOptions {
+                filter: FilterOptions {
+                    module_sizes: ModuleSizes::Proportional {
+                        first_bits_per_key: f64::NAN,
+                    },
+                    ..FilterOptions::default()
+                },
+                ..keyspace()
+            },
+        ),
     ];
     let fs = MemFs::new();
     let db = options(&fs).open("/good").unwrap();

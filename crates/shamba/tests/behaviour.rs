@@ -708,7 +708,11 @@ fn look_up_absent(db: &Db, lookups: u64) {
 
 #[test]
 fn filters_save_reads_for_absent_keys() {
-    for family in [FilterFamily::Bloom, FilterFamily::BlockedBloom] {
+    for family in [
+        FilterFamily::Bloom,
+        FilterFamily::BlockedBloom,
+        FilterFamily::Ribbon,
+    ] {
         for partitioned in [true, false] {
             let data_reads = |bits_per_key| {
                 let (db, meter) = metered(
@@ -716,6 +720,7 @@ fn filters_save_reads_for_absent_keys() {
                         family,
                         bits_per_key,
                         partitioned,
+                        ..FilterOptions::default()
                     },
                     true,
                 );

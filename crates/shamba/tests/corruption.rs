@@ -98,6 +98,7 @@ fn samples() -> Vec<Sample> {
         family,
         bits_per_key: 10.0,
         partitioned,
+        ..FilterOptions::default()
     };
     vec![
         sample("partitioned", small_keyspace()),
@@ -106,6 +107,16 @@ fn samples() -> Vec<Sample> {
             KeyspaceOptions {
                 filter: filter(FilterFamily::BlockedBloom, false),
                 compression: vec![Compression::Lz4, Compression::Zstd(3)],
+                ..small_keyspace()
+            },
+        ),
+        sample(
+            "ribbon",
+            KeyspaceOptions {
+                filter: FilterOptions {
+                    modules: 2,
+                    ..filter(FilterFamily::Ribbon, true)
+                },
                 ..small_keyspace()
             },
         ),

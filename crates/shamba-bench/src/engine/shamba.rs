@@ -72,6 +72,7 @@ impl Shamba {
                 },
                 bits_per_key: config.bits_per_key,
                 partitioned: !variant.whole,
+                ..FilterOptions::default()
             },
             ..KeyspaceOptions::default()
         };

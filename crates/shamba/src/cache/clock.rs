@@ -97,7 +97,8 @@ impl Clock {
     #[cold]
     fn tick(&self, now: u64) {
         // Few blocks at first: the first windows are short.
-        let length = (self.blocks.load(Relaxed) * ACCESSES_PER_BLOCK).clamp(HALF_LIFE.0, HALF_LIFE.1)
+        let length = (self.blocks.load(Relaxed) * ACCESSES_PER_BLOCK)
+            .clamp(HALF_LIFE.0, HALF_LIFE.1)
             / u64::from(TICKS_PER_HALF_LIFE);
         let due = self.next_tick.load(Relaxed);
         let turn = self

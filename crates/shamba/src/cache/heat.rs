@@ -99,6 +99,7 @@ impl Heat {
     }
 
     /// The number of partitions.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
     }
@@ -261,10 +262,9 @@ impl Heat {
         columns_missing: u8,
         passed: f32,
     ) -> bool {
-        let (Some(cell), Some(module)) = (
-            self.cells.get(partition as usize),
-            self.modules.get(number),
-        ) else {
+        let (Some(cell), Some(module)) =
+            (self.cells.get(partition as usize), self.modules.get(number))
+        else {
             return false;
         };
         let visits = self.visits(partition);

@@ -197,7 +197,11 @@ impl BlockCache {
     /// that one came first, or the bytes back when there is no room for them: all memory is in use
     /// for other things, for blocks that are held, or for blocks that are worth more. A block of
     /// columns may be cut down to the columns that are worth their room, either way.
-    pub(crate) fn insert(&self, owner: Owner<'_>, bytes: Box<[u8]>) -> Result<Arc<Block>, Box<[u8]>> {
+    pub(crate) fn insert(
+        &self,
+        owner: Owner<'_>,
+        bytes: Box<[u8]>,
+    ) -> Result<Arc<Block>, Box<[u8]>> {
         let hash = owner.key.hash64();
         let shard = self.shard(hash);
         shard.lock().count_miss(hash, owner.kind, &self.clock);

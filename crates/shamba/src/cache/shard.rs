@@ -213,7 +213,10 @@ impl Shard {
         len: usize,
     ) -> (f32, u8) {
         match heat {
-            None => (self.sketch.expected(hash) / (len + BLOCK_OVERHEAD) as f32, 0),
+            None => (
+                self.sketch.expected(hash) / (len + BLOCK_OVERHEAD) as f32,
+                0,
+            ),
             Some(heat) => {
                 let worth = heat.appraise(partition, kind, columns);
                 let bytes = match worth.left {
@@ -265,7 +268,12 @@ impl Shard {
             let rest = heat.shrink(&block.bytes, left);
             block.replace(rest);
             entry.columns = left;
-            heat.set_resident(entry.partition, kind_at(usize::from(entry.kind)), left, true);
+            heat.set_resident(
+                entry.partition,
+                kind_at(usize::from(entry.kind)),
+                left,
+                true,
+            );
             let freed = before.saturating_sub(entry.block.charge());
             if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
                 stats.bytes -= freed;

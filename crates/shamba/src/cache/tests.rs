@@ -38,9 +38,7 @@ fn cache(blocks: u64, shards: usize) -> (Arc<Budget>, Arc<BlockCache>) {
 }
 
 fn put(cache: &BlockCache, key: BlockKey, priority: Priority) -> Option<Arc<Block>> {
-    cache
-        .insert(data(key, priority), bytes(key, LEN))
-        .ok()
+    cache.insert(data(key, priority), bytes(key, LEN)).ok()
 }
 
 #[derive(Debug, Clone)]
@@ -208,11 +206,7 @@ fn a_block_larger_than_the_budget_is_refused_and_evicts_nothing() {
         put(&cache, key(1, page), Priority::Low);
     }
     let big = vec![0u8; 5 * CHARGE as usize].into();
-    assert!(
-        cache
-            .insert(data(key(2, 0), Priority::High), big)
-            .is_err()
-    );
+    assert!(cache.insert(data(key(2, 0), Priority::High), big).is_err());
     assert_eq!(cache.stats().total().blocks, 4);
 }
 

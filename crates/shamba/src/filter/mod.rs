@@ -1,25 +1,32 @@
 //! Filters as lists of modules.
 //!
 //! A [`FilterPlan`] lists the modules of a table's filter; each module is stored, cached, probed
-//! and skipped by itself. This module turns key digests into the modules' blocks
-//! ([`ModuleWriter`]) and answers whether a block may contain a digest ([`may_contain`]). Bytes are
-//! specified in docs/format.md, "Filter modules". Everything here is pure; nothing does I/O.
+//! and skipped by itself; of a ribbon module memory may hold any part of the columns
+//! ([`keep_columns`]). This module turns key digests into the modules' blocks ([`FilterWriter`]) and
+//! answers whether a block may contain a key ([`may_contain`]). Bytes are specified in
+//! docs/format.md, "Filter modules". Everything here is pure; nothing does I/O.
 //!
-//! Protocol: `ModuleShape::of`, `ModuleWriter::new`, `add` for each digest remixed by the module's
-//! number, then `blocks`. A probe takes block number [`locate`] of the same hash.
+//! Protocol of a probe: [`hash_of`] the module, [`block_of`] that hash, then [`may_contain`]. No
+//! caller asks a module for its family.
 
+mod banding;
 mod blocked;
 mod bloom;
+mod choose;
 mod plan;
+mod ribbon;
+mod writer;
+
+use std::ops::Range;
 
 use shamba_model::fpr;
 
 use crate::base::digest::KeyDigest;
 
-pub(crate) use plan::{
-    Family, FileContext, FilterOptions, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError,
-    plan,
-};
+pub use choose::ModuleSizes;
+pub(crate) use choose::{Families, FileContext, FilterOptions, plan};
+pub(crate) use plan::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError};
+pub(crate) use writer::FilterWriter;
 
 /// Successive probes multiply the hash by this odd constant (the golden ratio in 64 bits).
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -30,7 +37,11 @@ const fn fast_range(hash: u64, n: u64) -> u64 {
     ((hash as u128 * n as u128) >> 64) as u64
 }
 
-/// How a module's bytes are divided into blocks.
+/// The number that digests are remixed with for ribbon columns: that of no module, so that they
+/// are independent of Bloom modules, and the same for all, so that one elimination serves them.
+const RIBBON_REMIX: u32 = 256;
+
+/// How a Bloom module's bytes are divided into blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ModuleShape {
     /// The number of blocks: 1 in the whole layout.
@@ -71,47 +82,73 @@ impl ModuleShape {
 
 /// How many keys fill `pages` blocks of `page_payload` bytes as full as they get.
 pub(crate) fn keys_filling(module: &ModulePlan, pages: u32, page_payload: usize) -> usize {
+    if module.family == Family::Ribbon {
+        let slots = writer::page_slots(module.columns, page_payload * pages as usize);
+        let keys = shamba_model::ribbon::keys_for(slots as u64);
+        return usize::try_from(keys).unwrap_or(usize::MAX);
+    }
     let granule = module.family.granule();
     let bits = (page_payload - page_payload % granule) as u64 * 8 * u64::from(pages);
     usize::try_from(bits * 1000 / u64::from(module.millibits.max(1))).unwrap_or(usize::MAX)
 }
 
-/// The block of a module that a hash belongs to.
-#[inline]
-pub(crate) const fn locate(hash: u64, blocks: u32) -> u32 {
-    fast_range(hash, blocks as u64) as u32
-}
-
-/// The hash of a key for a module.
-#[inline]
-pub(crate) fn hash_of(_module: &ModulePlan, number: usize, digest: KeyDigest) -> u64 {
-    digest.remix(number as u32)
-}
-
-/// The pages of the block of a module that a hash belongs to; `pages` are all of the module's in
-/// the partition.
-#[inline]
-pub(crate) fn block_of(
-    _module: &ModulePlan,
-    layout: Layout,
-    hash: u64,
-    pages: std::ops::Range<u32>,
-) -> std::ops::Range<u32> {
-    match layout {
-        Layout::Whole => pages,
-        Layout::Partitioned => {
-            let page = pages.start + locate(hash, pages.end - pages.start);
-            page..page + 1
+/// Bits per key, in thousandths, of a module of `bytes` bytes over `keys` keys, as a table's
+/// properties state them: as planned, where the plan decides them.
+pub(crate) fn written_millibits(module: &ModulePlan, bytes: u64, keys: u64) -> u32 {
+    match module.family {
+        Family::Bloom | Family::Blocked => module.millibits,
+        Family::Ribbon => {
+            let millibits = u128::from(bytes) * 8000 / u128::from(keys.max(1));
+            u32::try_from(millibits).unwrap_or(u32::MAX).max(1)
         }
     }
 }
 
-/// How many blocks a module of so many pages has, and how many pages each.
-pub(crate) fn division(_module: &ModulePlan, layout: Layout, pages: u16) -> (u16, u16) {
-    match layout {
-        Layout::Whole => (1, pages),
-        Layout::Partitioned => (pages, 1),
+/// The hash that a module knows a key by.
+#[inline]
+pub(crate) fn hash_of(module: &ModulePlan, number: usize, digest: KeyDigest) -> u64 {
+    digest.remix(match module.family {
+        Family::Bloom | Family::Blocked => number as u32,
+        Family::Ribbon => RIBBON_REMIX,
+    })
+}
+
+/// The block of a hash, out of several.
+#[inline]
+const fn locate(hash: u64, blocks: u32) -> u32 {
+    fast_range(hash, blocks as u64) as u32
+}
+
+/// How many blocks a module of `pages` pages in one partition has.
+#[inline]
+pub(crate) const fn blocks_in(module: &ModulePlan, layout: Layout, pages: u32) -> u32 {
+    match (layout, module.family) {
+        (Layout::Whole, _) | (_, Family::Ribbon) => 1,
+        (Layout::Partitioned, _) => pages,
     }
+}
+
+/// The pages of the block that a hash belongs to, of the pages of a module in one partition.
+#[inline]
+pub(crate) fn block_of(
+    module: &ModulePlan,
+    layout: Layout,
+    hash: u64,
+    pages: Range<u32>,
+) -> Range<u32> {
+    let count = blocks_in(module, layout, pages.end - pages.start);
+    if count <= 1 {
+        return pages;
+    }
+    let page = pages.start + locate(hash, count);
+    page..page + 1
+}
+
+/// How many blocks a module of `pages` pages in one partition has, and how many pages each.
+pub(crate) fn division(module: &ModulePlan, layout: Layout, pages: u32) -> (u16, u16) {
+    let blocks = blocks_in(module, layout, pages).max(1);
+    let limit = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
+    (limit(blocks), limit(pages / blocks))
 }
 
 /// The chance that one column of a module, or a module without columns, lets an absent key pass.
@@ -121,67 +158,56 @@ pub(crate) fn column_fpr(module: &ModulePlan) -> f32 {
     let fpr = match module.family {
         Family::Bloom => fpr::bloom(bits, hashes),
         Family::Blocked => fpr::blocked(bits, hashes, fpr::LINE_BITS),
+        Family::Ribbon => fpr::ribbon(1),
     };
     fpr.map_or(1.0, |fpr| fpr as f32)
 }
 
-/// The columns in a block.
-#[inline]
-pub(crate) fn columns_in(_module: &ModulePlan, _block: &[u8]) -> u8 {
-    1
-}
-
-/// A block cut down to its first columns.
-pub(crate) fn shrink(block: &[u8], _columns: u8) -> Box<[u8]> {
-    block.into()
-}
-
 /// Whether a block may contain the key of this hash. A block too short to be of its family may
-/// contain everything.
+/// contain everything, and so may one without columns.
 #[inline]
 pub(crate) fn may_contain(module: &ModulePlan, block: &[u8], hash: u64) -> bool {
     match module.family {
         Family::Bloom => bloom::may_contain(block, hash, module.hashes),
         Family::Blocked => blocked::may_contain(block, hash, module.hashes),
+        Family::Ribbon => ribbon::may_contain(block, hash),
     }
 }
 
-/// Builds one module.
-#[derive(Debug)]
-pub(crate) struct ModuleWriter {
-    plan: ModulePlan,
-    shape: ModuleShape,
-    bits: Vec<u8>,
-}
-
-impl ModuleWriter {
-    /// An empty module of a shape; holds `shape.len()` bytes.
-    pub(crate) fn new(plan: ModulePlan, shape: ModuleShape) -> Self {
-        ModuleWriter {
-            plan,
-            shape,
-            bits: vec![0; shape.len()],
-        }
-    }
-
-    /// Adds a key by its digest, remixed with the module's number.
-    #[inline]
-    pub(crate) fn add(&mut self, hash: u64) {
-        let start = locate(hash, self.shape.blocks) as usize * self.shape.block_len;
-        let Some(block) = self.bits.get_mut(start..start + self.shape.block_len) else {
-            return;
-        };
-        match self.plan.family {
-            Family::Bloom => bloom::add(block, hash, self.plan.hashes),
-            Family::Blocked => blocked::add(block, hash, self.plan.hashes),
-        }
-    }
-
-    /// The module's blocks, in order.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = &[u8]> {
-        self.bits.chunks(self.shape.block_len)
+/// Which of its module's columns a block has; a Bloom block is one column. None if a ribbon block
+/// is not sound.
+#[inline]
+pub(crate) fn columns(module: &ModulePlan, block: &[u8]) -> u8 {
+    match module.family {
+        Family::Bloom | Family::Blocked => u8::from(!block.is_empty()),
+        Family::Ribbon => ribbon::columns(block),
     }
 }
 
+/// The block with only those of its columns that are in `keep`.
+#[cfg(test)]
+pub(crate) fn shrink(module: &ModulePlan, block: &[u8], keep: u8) -> Box<[u8]> {
+    match module.family {
+        Family::Bloom | Family::Blocked if keep & 1 == 0 => Box::default(),
+        Family::Bloom | Family::Blocked => block.into(),
+        Family::Ribbon => ribbon::shrink(block, keep),
+    }
+}
+
+/// A block of columns cut down to its first so many. Every block that comes of it can be probed,
+/// and says less; without columns it may contain everything.
+pub(crate) fn keep_columns(block: &[u8], columns: u8) -> Box<[u8]> {
+    ribbon::shrink(
+        block,
+        1u8.checked_shl(u32::from(columns))
+            .unwrap_or(0)
+            .wrapping_sub(1),
+    )
+}
+
+#[cfg(test)]
+mod measured_tests;
+#[cfg(test)]
+mod ribbon_tests;
 #[cfg(test)]
 mod tests;

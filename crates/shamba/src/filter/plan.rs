@@ -1,16 +1,20 @@
-//! What modules a table's filter has: a pure decision, and its bytes in a table's properties.
+//! What modules a table's filter has, and the bytes of that in a table's properties. Plain data,
+//! whoever decides it ([`super::choose`]).
 
 use shamba_model::fpr;
 
+use super::banding::MAX_COLUMNS;
+use super::ribbon::MODULE_COLUMNS;
 use crate::base::coding::{put_varint, take_varint};
 
 /// The most modules of one filter: their numbers fit the counters by block kind.
 pub(crate) const MAX_MODULES: usize = 16;
 
-/// The most bits per key of one module, in thousandths.
-const MAX_MILLIBITS: u32 = 64_000;
+/// The most bits per key of one Bloom module, in thousandths. A ribbon module over few keys has
+/// more: its columns have at least one window.
+pub(super) const MAX_MILLIBITS: u32 = 64_000;
 
-/// How a module turns a hash into bits. The numbers are on storage; 3 is kept for ribbon columns.
+/// How a module turns a hash into bits. The numbers are on storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -19,6 +23,8 @@ pub(crate) enum Family {
     Bloom = 1,
     /// Bits in one cache line.
     Blocked = 2,
+    /// Columns of a ribbon filter that all ribbon modules of the table share.
+    Ribbon = 3,
 }
 
 impl Family {
@@ -26,6 +32,7 @@ impl Family {
         match number {
             1 => Some(Family::Bloom),
             2 => Some(Family::Blocked),
+            3 => Some(Family::Ribbon),
             _ => None,
         }
     }
@@ -33,7 +40,7 @@ impl Family {
     /// A block's length is a multiple of this many bytes.
     pub(super) const fn granule(self) -> usize {
         match self {
-            Family::Bloom => 1,
+            Family::Bloom | Family::Ribbon => 1,
             Family::Blocked => super::blocked::LINE,
         }
     }
@@ -54,17 +61,35 @@ pub(crate) enum Layout {
 pub(crate) struct ModulePlan {
     /// The family.
     pub(crate) family: Family,
-    /// Bits per key, in thousandths; at least 1.
+    /// Bits per key, in thousandths; at least 1. Of a ribbon module a consequence: nominal in a
+    /// plan, what was written in a table's properties.
     pub(crate) millibits: u32,
-    /// Bits set for each key, 1 to 30.
+    /// Bits set for each key, 1 to 30; 0 in a ribbon module.
     pub(crate) hashes: u8,
+    /// Parts that memory can hold one without the other: 1 to 8 columns in a ribbon module, 1 in
+    /// others.
+    pub(crate) columns: u8,
 }
 
 impl ModulePlan {
-    /// The columns of a block, 1 where it can be kept only as a whole.
-    #[inline]
-    pub(crate) const fn columns(&self) -> u8 {
-        1
+    /// A module of a Bloom family.
+    pub(crate) const fn bloom(family: Family, millibits: u32, hashes: u8) -> Self {
+        ModulePlan {
+            family,
+            millibits,
+            hashes,
+            columns: 1,
+        }
+    }
+
+    /// A module of ribbon columns.
+    pub(crate) const fn ribbon(columns: u8, millibits: u32) -> Self {
+        ModulePlan {
+            family: Family::Ribbon,
+            millibits,
+            hashes: 0,
+            columns,
+        }
     }
 }
 
@@ -97,7 +122,17 @@ impl FilterPlan {
 
     /// All modules' bits per key, in thousandths.
     pub(crate) fn millibits(&self) -> u32 {
-        self.modules.iter().map(|module| module.millibits).sum()
+        let millibits = self.modules.iter().map(|module| module.millibits);
+        millibits.fold(0, u32::saturating_add)
+    }
+
+    /// The number of ribbon columns in the modules before `module`.
+    pub(super) fn columns_before(&self, module: usize) -> usize {
+        let before = self.modules.iter().take(module);
+        before
+            .filter(|module| module.family == Family::Ribbon)
+            .map(|module| usize::from(module.columns))
+            .sum()
     }
 
     /// Appends the plan's bytes.
@@ -107,7 +142,13 @@ impl FilterPlan {
         for module in &self.modules {
             put_varint(out, module.family as u64);
             put_varint(out, u64::from(module.millibits));
-            put_varint(out, u64::from(module.hashes));
+            put_varint(
+                out,
+                u64::from(match module.family {
+                    Family::Bloom | Family::Blocked => module.hashes,
+                    Family::Ribbon => module.columns,
+                }),
+            );
         }
     }
 
@@ -127,69 +168,27 @@ impl FilterPlan {
         for _ in 0..count {
             let family =
                 Family::from_number(take_varint(input).ok_or(Malformed)?).ok_or(Unknown)?;
+            let (most_bits, most) = match family {
+                Family::Bloom | Family::Blocked => (MAX_MILLIBITS, fpr::MAX_HASHES),
+                Family::Ribbon => (u32::MAX, MODULE_COLUMNS as u32),
+            };
             let millibits = take_varint(input)
                 .and_then(|bits| u32::try_from(bits).ok())
-                .filter(|bits| (1..=MAX_MILLIBITS).contains(bits))
+                .filter(|bits| (1..=most_bits).contains(bits))
                 .ok_or(Malformed)?;
-            let hashes = take_varint(input)
-                .and_then(|hashes| u8::try_from(hashes).ok())
-                .filter(|hashes| (1..=fpr::MAX_HASHES).contains(&u32::from(*hashes)))
+            let number = take_varint(input)
+                .and_then(|number| u8::try_from(number).ok())
+                .filter(|number| (1..=most).contains(&u32::from(*number)))
                 .ok_or(Malformed)?;
-            modules.push(ModulePlan {
-                family,
-                millibits,
-                hashes,
+            modules.push(match family {
+                Family::Bloom | Family::Blocked => ModulePlan::bloom(family, millibits, number),
+                Family::Ribbon => ModulePlan::ribbon(number, millibits),
             });
         }
-        Ok(FilterPlan { layout, modules })
-    }
-}
-
-/// What filters the user wants.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct FilterOptions {
-    /// The family of every module.
-    pub(crate) family: Family,
-    /// Bits per key over all modules; 0 for no filter.
-    pub(crate) bits_per_key: f64,
-    /// The number of modules the bits are spread over evenly.
-    pub(crate) modules: u8,
-    /// How filters and indexes are cut into blocks.
-    pub(crate) layout: Layout,
-}
-
-/// What a planner may know of the file to be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FileContext {
-    /// The level it will be on, 0 for a flush.
-    pub(crate) level: u32,
-    /// The number of levels of the tree.
-    pub(crate) levels: u32,
-    /// About how many entries it will have.
-    pub(crate) expected_entries: u64,
-}
-
-/// Decides a file's modules: the bits spread evenly over the modules, each with the number of
-/// hashes that is best for its family. Bits that make no sense, or too few for a module to say
-/// anything, give no filter.
-pub(crate) fn plan(options: &FilterOptions, _file: &FileContext) -> FilterPlan {
-    let count = usize::from(options.modules).clamp(1, MAX_MODULES);
-    let bits = options.bits_per_key / count as f64;
-    let millibits = (bits * 1000.0).round().min(f64::from(MAX_MILLIBITS));
-    let hashes = match options.family {
-        Family::Bloom => fpr::optimal_hashes(bits),
-        Family::Blocked => fpr::optimal_blocked_hashes(bits, fpr::LINE_BITS),
-    };
-    let (Ok(hashes), true) = (hashes, millibits >= 1.0) else {
-        return FilterPlan::none(options.layout);
-    };
-    let module = ModulePlan {
-        family: options.family,
-        millibits: millibits as u32,
-        hashes: hashes as u8,
-    };
-    FilterPlan {
-        layout: options.layout,
-        modules: vec![module; count],
+        let plan = FilterPlan { layout, modules };
+        if plan.columns_before(plan.modules.len()) > MAX_COLUMNS {
+            return Err(Malformed);
+        }
+        Ok(plan)
     }
 }

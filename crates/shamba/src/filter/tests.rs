@@ -1,76 +1,85 @@
 //! Filters against their models: false positives, independence of modules, no false negatives.
 
 use super::*;
-use crate::base::digest::KeyDigest;
 use proptest::prelude::*;
 use shamba_model::fpr;
 
 const PAGE_PAYLOAD: usize = 4087;
 
-struct Filter {
-    plan: FilterPlan,
-    modules: Vec<Vec<Vec<u8>>>,
+pub(super) struct Filter {
+    pub(super) plan: FilterPlan,
+    pub(super) modules: Vec<Vec<Vec<u8>>>,
 }
 
 impl Filter {
-    fn build(plan: FilterPlan, keys: impl Iterator<Item = u64> + Clone, remix: bool) -> Filter {
-        let modules = (plan.modules.iter().enumerate())
-            .map(|(i, module)| {
-                let shape =
-                    ModuleShape::of(module, plan.layout, keys.clone().count(), PAGE_PAYLOAD);
-                let mut writer = ModuleWriter::new(*module, shape);
-                for key in keys.clone() {
-                    writer.add(digest(key).remix(if remix { i as u32 } else { 0 }));
-                }
-                let blocks: Vec<_> = writer.blocks().map(<[u8]>::to_vec).collect();
-                assert_eq!(blocks.len(), shape.blocks as usize);
-                assert!(plan.layout == Layout::Whole || shape.block_len <= PAGE_PAYLOAD);
+    pub(super) fn build(plan: FilterPlan, keys: impl Iterator<Item = u64>) -> Filter {
+        let digests: Vec<KeyDigest> = keys.map(digest).collect();
+        let writer = FilterWriter::new(&plan, &digests, PAGE_PAYLOAD);
+        let modules = (0..plan.modules.len())
+            .map(|i| {
+                let module = writer.module(i);
+                let blocks: Vec<_> = module.blocks().map(<[u8]>::to_vec).collect();
+                assert_eq!(module.len(), blocks.iter().map(Vec::len).sum());
+                let family = plan.modules[i].family;
+                assert!(
+                    plan.layout == Layout::Whole
+                        || family == Family::Ribbon
+                        || blocks[0].len() <= PAGE_PAYLOAD
+                );
                 blocks
             })
             .collect();
         Filter { plan, modules }
     }
 
-    fn probe(&self, module: usize, hash: u64) -> bool {
-        let blocks = &self.modules[module];
-        let block = &blocks[locate(hash, blocks.len() as u32) as usize];
-        may_contain(&self.plan.modules[module], block, hash)
+    pub(super) fn probe(&self, number: usize, digest: KeyDigest) -> bool {
+        let (module, blocks) = (&self.plan.modules[number], &self.modules[number]);
+        let hash = hash_of(module, number, digest);
+        let place = block_of(module, self.plan.layout, hash, 0..blocks.len() as u32);
+        may_contain(module, &blocks[place.start as usize], hash)
+    }
+
+    /// The rate at which all of the modules in `mask` answer wrongly.
+    pub(super) fn measure(&self, keys: u64, probes: u64, mask: u32) -> f64 {
+        let hits = (keys..keys + probes)
+            .filter(|&key| {
+                (0..self.modules.len())
+                    .filter(|i| mask >> i & 1 == 1)
+                    .all(|i| self.probe(i, digest(key)))
+            })
+            .count();
+        hits as f64 / probes as f64
     }
 }
 
-fn digest(key: u64) -> KeyDigest {
+pub(super) fn digest(key: u64) -> KeyDigest {
     KeyDigest::of(&key.to_le_bytes())
 }
 
-fn equal_modules(family: Family, layout: Layout, bits: f64, modules: u8) -> FilterPlan {
+const FILE: FileContext = FileContext {
+    level: 1,
+    levels: 3,
+    expected_entries: 1000,
+};
+
+fn same(family: Family, layout: Layout, bits: f64, modules: u8) -> FilterOptions {
+    FilterOptions {
+        families: Families::Same(family),
+        bits_per_key: bits,
+        modules,
+        sizes: ModuleSizes::Equal,
+        layout,
+    }
+}
+
+pub(super) fn equal_modules(family: Family, layout: Layout, bits: f64, modules: u8) -> FilterPlan {
     plan(
-        &FilterOptions {
-            family,
-            bits_per_key: bits * f64::from(modules),
-            modules,
-            layout,
-        },
-        &FileContext {
-            level: 1,
-            levels: 3,
-            expected_entries: 1000,
-        },
+        &same(family, layout, bits * f64::from(modules), modules),
+        &FILE,
     )
 }
 
-/// The rate at which all of the modules in `mask` answer wrongly.
-fn measure(filter: &Filter, keys: u64, probes: u64, mask: u32, remix: bool) -> f64 {
-    let hits = (keys..keys + probes)
-        .filter(|&key| {
-            (0..filter.modules.len())
-                .filter(|i| mask >> i & 1 == 1)
-                .all(|i| filter.probe(i, digest(key).remix(if remix { i as u32 } else { 0 })))
-        })
-        .count();
-    hits as f64 / probes as f64
-}
-
-fn close(got: f64, want: f64, tolerance: f64, what: &str) {
+pub(super) fn close(got: f64, want: f64, tolerance: f64, what: &str) {
     assert!(
         (got / want - 1.0).abs() <= tolerance,
         "{what}: measured {got}, expected {want}"
@@ -94,7 +103,7 @@ fn measured_rates_match_the_model() {
         ),
         (Family::Blocked, Layout::Whole, 20.0, 200_000, 8_000_000),
     ] {
-        let filter = Filter::build(equal_modules(family, layout, bits, 1), 0..keys, true);
+        let filter = Filter::build(equal_modules(family, layout, bits, 1), 0..keys);
         let module = filter.plan.modules[0];
         // What rounding lengths up gives away is the model's business too.
         let len: usize = filter.modules[0].iter().map(Vec::len).sum();
@@ -106,9 +115,9 @@ fn measured_rates_match_the_model() {
             (Family::Bloom, Layout::Partitioned) => {
                 fpr::blocked(real, hashes, filter.modules[0][0].len() as u32 * 8)
             }
-            (Family::Blocked, _) => fpr::blocked(real, hashes, fpr::LINE_BITS),
+            _ => fpr::blocked(real, hashes, fpr::LINE_BITS),
         };
-        let got = measure(&filter, keys, probes, 1, true);
+        let got = filter.measure(keys, probes, 1);
         close(
             got,
             want.unwrap(),
@@ -118,35 +127,165 @@ fn measured_rates_match_the_model() {
     }
 }
 
+/// Every set of modules answers wrongly at the product of its modules' rates, so no two modules
+/// say the same; the columns inside a module are the business of the ribbon's own tests.
 #[test]
-fn equal_modules_multiply() {
-    for family in [Family::Bloom, Family::Blocked] {
+fn modules_multiply() {
+    for family in [Family::Bloom, Family::Blocked, Family::Ribbon] {
         for layout in [Layout::Whole, Layout::Partitioned] {
-            let keys = 60_000;
-            let filter = Filter::build(equal_modules(family, layout, 2.5, 3), 0..keys, true);
-            let one = measure(&filter, keys, 1_000_000, 1, true);
-            for mask in 2u32..8 {
-                let got = measure(&filter, keys, 1_000_000, mask, true);
-                let want = one.powi(mask.count_ones() as i32);
-                close(
-                    got,
-                    want,
-                    0.03,
-                    &format!("{family:?} {layout:?} modules {mask:b}"),
-                );
+            for modules in [2, 3, 7] {
+                let bits = if modules == 7 { 1.1 } else { 2.5 };
+                let keys = 20_000;
+                let filter = Filter::build(equal_modules(family, layout, bits, modules), 0..keys);
+                assert_eq!(filter.modules.len(), usize::from(modules));
+                let probes = 1_000_000;
+                let one: Vec<f64> = (0..u32::from(modules))
+                    .map(|i| filter.measure(keys, probes, 1 << i))
+                    .collect();
+                let masks = if modules == 7 {
+                    vec![0b11, 0b101, 0b1101, 0x7f]
+                } else {
+                    (3..1 << modules).collect()
+                };
+                for mask in masks {
+                    let want: f64 = (one.iter().enumerate())
+                        .map(|(i, rate)| if mask >> i & 1 == 1 { *rate } else { 1.0 })
+                        .product();
+                    let got = filter.measure(keys, probes, mask);
+                    // Four standard deviations of the count, where that is more.
+                    let tolerance = (4.0 / (want * probes as f64).sqrt()).max(0.03);
+                    close(
+                        got,
+                        want,
+                        tolerance,
+                        &format!("{family:?} {layout:?} {modules} modules, {mask:b}"),
+                    );
+                }
             }
         }
     }
 }
 
+/// What the product law is there to notice.
 #[test]
 fn modules_that_are_not_remixed_add_nothing() {
-    let keys = 50_000;
-    let plan = equal_modules(Family::Bloom, Layout::Partitioned, 3.0, 2);
-    let filter = Filter::build(plan, 0..keys, false);
-    let one = measure(&filter, keys, 200_000, 0b01, false);
-    let both = measure(&filter, keys, 200_000, 0b11, false);
+    let mut blocks = [vec![0u8; 20_000], vec![0; 20_000]];
+    for key in 0..50_000 {
+        for block in &mut blocks {
+            bloom::add(block, digest(key).remix(0), 2);
+        }
+    }
+    let rate = |blocks: &[Vec<u8>]| {
+        let hits = (50_000..250_000).filter(|&key| {
+            (blocks.iter()).all(|block| bloom::may_contain(block, digest(key).remix(0), 2))
+        });
+        hits.count() as f64 / 200_000.0
+    };
+    let (one, both) = (rate(&blocks[..1]), rate(&blocks));
     assert!(one > 0.1 && both == one, "one {one}, both {both}");
+}
+
+#[test]
+fn hashes_are_those_of_the_whole_filter() {
+    for (modules, want) in [
+        (1, vec![7]),
+        (2, vec![3, 4]),
+        (3, vec![2, 2, 3]),
+        (7, vec![1; 7]),
+    ] {
+        let plan = plan(&same(Family::Bloom, Layout::Whole, 10.0, modules), &FILE);
+        let hashes: Vec<u8> = plan.modules.iter().map(|module| module.hashes).collect();
+        assert_eq!(hashes, want);
+        assert!((9990..=10_003).contains(&plan.millibits()), "{plan:?}");
+    }
+}
+
+#[test]
+fn the_first_module_may_have_its_own_size() {
+    let sized = |family, first_bits_per_key, modules| {
+        let sizes = ModuleSizes::Proportional { first_bits_per_key };
+        let options = FilterOptions {
+            sizes,
+            ..same(family, Layout::Whole, 10.0, modules)
+        };
+        let modules = plan(&options, &FILE).modules;
+        modules
+            .iter()
+            .map(|m| (m.millibits, m.hashes, m.columns))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(sized(Family::Bloom, 7.0, 2), [(7000, 5, 1), (3000, 2, 1)]);
+    assert_eq!(
+        sized(Family::Bloom, 2.0, 3),
+        [(2000, 1, 1), (4000, 3, 1), (4000, 3, 1)]
+    );
+    // From the whole filter's size on, there is one module.
+    assert_eq!(sized(Family::Bloom, 10.0, 2), [(10_000, 7, 1)]);
+    assert_eq!(sized(Family::Bloom, 12.0, 2), [(10_000, 7, 1)]);
+    assert_eq!(sized(Family::Blocked, 7.0, 2).len(), 2);
+    let columns = |first, modules| {
+        let modules = sized(Family::Ribbon, first, modules);
+        modules.iter().map(|module| module.2).collect::<Vec<_>>()
+    };
+    assert_eq!(columns(7.0, 2), [7, 3]);
+    assert_eq!(columns(0.0, 2), [2, 8]);
+    assert_eq!(columns(2.0, 3), [2, 4, 4]);
+    assert_eq!(columns(64.0, 3), [8, 1, 1]);
+}
+
+#[test]
+fn ribbon_modules_share_out_the_columns() {
+    let columns = |bits, modules| {
+        let plan = plan(&same(Family::Ribbon, Layout::Whole, bits, modules), &FILE);
+        plan.modules
+            .iter()
+            .map(|module| module.columns)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(columns(8.2, 1), [8]);
+    assert_eq!(columns(8.2, 2), [4, 4]);
+    assert_eq!(columns(10.0, 1), [5, 5]);
+    assert_eq!(columns(10.0, 3), [4, 3, 3]);
+    assert_eq!(columns(3.0, 16), [1, 1, 1]);
+    assert_eq!(columns(64.0, 1), [8; 4]);
+    assert_eq!(columns(64.0, 16), [2; 16]);
+    assert!(columns(0.3, 4).is_empty());
+    let two = plan(&same(Family::Ribbon, Layout::Whole, 8.0, 2), &FILE);
+    assert_eq!(two.millibits(), 8316);
+}
+
+#[test]
+fn families_follow_the_level() {
+    let at = |level, levels, bits_per_key| {
+        let options = FilterOptions {
+            families: Families::ByLevel,
+            ..same(Family::Bloom, Layout::Partitioned, bits_per_key, 1)
+        };
+        let file = FileContext {
+            level,
+            levels,
+            expected_entries: 1,
+        };
+        let modules = plan(&options, &file).modules;
+        modules
+            .iter()
+            .map(|m| (m.family, m.columns))
+            .collect::<Vec<_>>()
+    };
+    let quick = vec![(Family::Bloom, 1); 2];
+    for levels in 1..8 {
+        assert_eq!(at(0, levels, 10.0), quick);
+        assert!(at(3, levels, 0.0).is_empty());
+    }
+    for level in [5, 6] {
+        assert_eq!(at(level, 7, 10.0), [(Family::Ribbon, 4); 2]);
+    }
+    for level in [2, 3, 4] {
+        assert_eq!(at(level, 7, 10.0), [(Family::Ribbon, 4); 3]);
+    }
+    assert_eq!(at(1, 7, 10.0), quick);
+    assert_eq!(at(1, 3, 10.0), quick);
+    assert_eq!(at(1, 2, 10.0), [(Family::Ribbon, 4); 2]);
 }
 
 #[test]
@@ -171,20 +310,22 @@ fn whole_pages_are_filled() {
         let more = ModuleShape::of(&module, Layout::Partitioned, keys + 2, PAGE_PAYLOAD);
         assert_eq!(more.blocks, pages + 1);
     }
+    let ribbon = equal_modules(Family::Ribbon, Layout::Partitioned, 4.1, 2);
+    assert_eq!(keys_filling(&ribbon.modules[0], 1, PAGE_PAYLOAD), 7849);
+    for (keys, len) in [(7849, PAGE_PAYLOAD), (8050, PAGE_PAYLOAD), (8200, 4271)] {
+        let filter = Filter::build(ribbon.clone(), 0..keys);
+        for module in &filter.modules {
+            assert_eq!((module.len(), module[0].len()), (1, len), "{keys}");
+        }
+    }
 }
 
-fn any_plan() -> impl Strategy<Value = FilterPlan> {
+pub(super) fn any_plan() -> impl Strategy<Value = FilterPlan> {
     let module =
-        (1u32..64_000, 1u8..=30, any::<bool>()).prop_map(|(millibits, hashes, blocked)| {
-            ModulePlan {
-                family: if blocked {
-                    Family::Blocked
-                } else {
-                    Family::Bloom
-                },
-                millibits,
-                hashes,
-            }
+        (1u32..64_000, 1u8..=30, 0..3).prop_map(|(millibits, number, family)| match family {
+            0 => ModulePlan::bloom(Family::Bloom, millibits, number),
+            1 => ModulePlan::bloom(Family::Blocked, millibits, number),
+            _ => ModulePlan::ribbon(1 + number % 8, millibits),
         });
     (
         any::<bool>(),
@@ -198,6 +339,9 @@ fn any_plan() -> impl Strategy<Value = FilterPlan> {
             },
             modules,
         })
+        .prop_filter("too many columns", |plan| {
+            plan.columns_before(plan.modules.len()) <= 32
+        })
 }
 
 proptest! {
@@ -206,10 +350,10 @@ proptest! {
     #[test]
     fn added_keys_are_always_found(plan in any_plan(), keys in 1u64..3000, salt in any::<u32>()) {
         let keys = (0..keys).map(|key| key << 32 | u64::from(salt));
-        let filter = Filter::build(plan, keys.clone(), true);
+        let filter = Filter::build(plan, keys.clone());
         for key in keys {
             for module in 0..filter.modules.len() {
-                prop_assert!(filter.probe(module, digest(key).remix(module as u32)));
+                prop_assert!(filter.probe(module, digest(key)));
             }
         }
     }
@@ -225,10 +369,20 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_or_fail(bytes in any::<Vec<u8>>(), block in any::<Vec<u8>>(), hash: u64) {
-        if let Ok(plan) = FilterPlan::decode(&mut bytes.as_slice()) {
+    fn any_bytes_decode_or_fail(
+        bytes in any::<Vec<u8>>(),
+        plan in any_plan(),
+        block in any::<Vec<u8>>(),
+        keep: u8,
+        hash: u64,
+    ) {
+        let decoded = FilterPlan::decode(&mut bytes.as_slice());
+        for plan in decoded.iter().chain([&plan]) {
             for module in &plan.modules {
                 may_contain(module, &block, hash);
+                let part = shrink(module, &block, keep);
+                may_contain(module, &part, hash);
+                prop_assert_eq!(columns(module, &part), columns(module, &block) & keep);
             }
         }
     }
@@ -236,24 +390,16 @@ proptest! {
 
 #[test]
 fn unknown_families_are_told_from_nonsense() {
-    assert_eq!(
-        FilterPlan::decode(&mut [1, 1, 3, 1, 1].as_slice()),
-        Err(PlanError::Unknown)
-    );
-    assert_eq!(
-        FilterPlan::decode(&mut [2, 0].as_slice()),
-        Err(PlanError::Unknown)
-    );
-    assert_eq!(
-        FilterPlan::decode(&mut [1, 1, 1, 0, 1].as_slice()),
-        Err(PlanError::Malformed)
-    );
-    assert_eq!(
-        FilterPlan::decode(&mut [1, 1, 1, 9, 31].as_slice()),
-        Err(PlanError::Malformed)
-    );
-    assert_eq!(
-        FilterPlan::decode(&mut [1].as_slice()),
-        Err(PlanError::Malformed)
-    );
+    let decode = |bytes: &[u8]| FilterPlan::decode(&mut &*bytes);
+    assert_eq!(decode(&[1, 1, 4, 1, 1]), Err(PlanError::Unknown));
+    assert_eq!(decode(&[2, 0]), Err(PlanError::Unknown));
+    assert_eq!(decode(&[1, 17]), Err(PlanError::Unknown));
+    assert_eq!(decode(&[1, 1, 1, 0, 1]), Err(PlanError::Malformed));
+    assert_eq!(decode(&[1, 1, 1, 9, 31]), Err(PlanError::Malformed));
+    assert_eq!(decode(&[1, 1, 3, 9, 9]), Err(PlanError::Malformed));
+    assert_eq!(decode(&[1, 1, 3, 9, 0]), Err(PlanError::Malformed));
+    assert!(decode(&[1, 4, 3, 9, 8, 3, 9, 8, 3, 9, 8, 3, 9, 8]).is_ok());
+    let many = [1, 5, 3, 9, 8, 3, 9, 8, 3, 9, 8, 3, 9, 8, 3, 9, 1];
+    assert_eq!(decode(&many), Err(PlanError::Malformed));
+    assert_eq!(decode(&[1]), Err(PlanError::Malformed));
 }

@@ -18,7 +18,7 @@ use crate::base::digest::KeyDigest;
 use crate::base::key::{self, EntryKind, Tag};
 use crate::budget::Reservation;
 use crate::error::{Error, Result};
-use crate::filter::{self, FilterPlan, Layout, ModuleShape, ModuleWriter};
+use crate::filter::{self, FilterPlan, FilterWriter, Layout};
 use crate::fs::{PAGE, WriteFile};
 
 /// How a table is to be written.
@@ -81,6 +81,8 @@ pub(crate) struct TableBuilder {
     partition_target: usize,
     top: TopBuilder,
     properties: Properties,
+    /// Payload bytes of each filter module so far.
+    module_bytes: Vec<u64>,
 }
 
 /// The partition being gathered.
@@ -123,6 +125,7 @@ impl TableBuilder {
             partition_target: partition_target(&options),
             top: TopBuilder::default(),
             properties,
+            module_bytes: vec![0; options.filter.modules.len()],
             options,
         }
     }
@@ -320,28 +323,24 @@ impl TableBuilder {
         }
         let plan = &self.options.filter;
         let mut module_pages = vec![0; plan.modules.len()];
-        for (i, module) in plan.modules.iter().enumerate().rev() {
-            let shape = ModuleShape::of(
-                module,
-                plan.layout,
-                self.partition.digests.len(),
-                PAGE_PAYLOAD,
-            );
-            self.reservation.grow(shape.len() as u64);
-            let mut bits = ModuleWriter::new(*module, shape);
-            for digest in &self.partition.digests {
-                bits.add(digest.remix(i as u32));
-            }
+        let held = FilterWriter::memory(plan, self.partition.digests.len(), PAGE_PAYLOAD) as u64;
+        self.reservation.grow(held);
+        let filter = FilterWriter::new(plan, &self.partition.digests, PAGE_PAYLOAD);
+        for (i, (pages, total)) in (module_pages.iter_mut().zip(&mut self.module_bytes))
+            .enumerate()
+            .rev()
+        {
+            let module = filter.module(i);
             let start = self.writer.pages();
-            for block in bits.blocks() {
+            for block in module.blocks() {
                 self.writer.block(block, Codec::Raw)?;
             }
-            self.properties.filter_bytes += shape.len() as u64;
-            self.reservation.shrink(shape.len() as u64);
-            if let Some(pages) = module_pages.get_mut(i) {
-                *pages = self.writer.pages() - start;
-            }
+            *pages = self.writer.pages() - start;
+            *total += module.len() as u64;
+            self.properties.filter_bytes += module.len() as u64;
         }
+        drop(filter);
+        self.reservation.shrink(held);
         let (data_pages, blocks) = (self.partition.index.pages(), self.partition.index.blocks());
         self.partition.index.finish(&mut self.payload);
         self.properties.index_bytes += self.payload.len() as u64;
@@ -383,6 +382,16 @@ impl TableBuilder {
         } else {
             self.close_partition(None)?;
             self.properties.largest = self.last_key.clone();
+        }
+        let keys = self.properties.keys;
+        for (module, &bytes) in self
+            .properties
+            .filter
+            .modules
+            .iter_mut()
+            .zip(&self.module_bytes)
+        {
+            module.millibits = filter::written_millibits(module, bytes, keys);
         }
         let mut properties = Vec::new();
         self.properties.encode(&mut properties);

@@ -183,13 +183,13 @@ impl Table {
         let reads = stats.filter.get_mut(module).unwrap_or(&mut unlisted);
         let (columns, maybe) = if let Some(block) = self.resident(pages.start) {
             reads.hits += 1;
-            let columns = filter::columns_in(plan, &block);
+            let columns = filter::columns(plan, &block).count_ones() as u8;
             (columns, filter::may_contain(plan, &block, hash))
         } else if read {
             let tag = label(BlockKind::Filter(module as u8), Purpose::Lookup);
             let ask = |block: &[u8]| filter::may_contain(plan, block, hash);
             match self.read_filter(pages, partition, tag, reads, ask) {
-                Ok(maybe) => (plan.columns(), maybe),
+                Ok(maybe) => (plan.columns, maybe),
                 Err(error) if error.is_corruption() => {
                     log::warn!("a filter is ignored: {error}");
                     stats.corrupt_filters += 1;
@@ -206,7 +206,7 @@ impl Table {
         if let Some(slot) = asked.columns.get_mut(module) {
             *slot = columns;
         }
-        asked.incomplete |= columns < plan.columns();
+        asked.incomplete |= columns < plan.columns;
         Ok(maybe)
     }
 
@@ -229,7 +229,7 @@ impl Table {
                 continue;
             };
             let have = asked.columns.get(module).copied().unwrap_or(0);
-            let missing = plan.columns().saturating_sub(have);
+            let missing = plan.columns.saturating_sub(have);
             let place = partition as u32;
             if missing == 0 || !self.heat.worth_reading(place, module, missing, passed) {
                 continue;
@@ -245,7 +245,7 @@ impl Table {
                 Ok(true) => {
                     passed *= filter::column_fpr(plan).powi(i32::from(missing));
                     if let Some(slot) = asked.columns.get_mut(module) {
-                        *slot = plan.columns();
+                        *slot = plan.columns;
                     }
                 }
                 Ok(false) => {
@@ -354,12 +354,12 @@ const UNKNOWN_KIND: Damage =
     Damage("an entry is of a kind this build does not know; a newer build may");
 
 fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat {
-    let pages = |number| top.module(0, number).map_or(1, |pages| pages.len() as u16);
+    let pages = |number| top.module(0, number).map_or(1, |pages| pages.len() as u32);
     let shape = |(number, module)| {
         let (blocks, pages) = filter::division(module, plan.layout, pages(number));
         ModuleShape {
             fpr: filter::column_fpr(module),
-            columns: module.columns(),
+            columns: module.columns,
             blocks,
             pages,
         }
@@ -370,7 +370,7 @@ fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat {
         top.len(),
         plan.modules.iter().enumerate().map(shape).collect(),
         top.get(0).map_or(1, |partition| partition.index_pages),
-        filter::shrink,
+        filter::keep_columns,
     )
 }
 

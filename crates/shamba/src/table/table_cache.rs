@@ -143,14 +143,7 @@ impl TableCache {
                 _ => Error::io("open", &path, e),
             })?;
         let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
-        let table = Arc::new(Table::open(
-            file,
-            path,
-            cache_id,
-            cache,
-            io,
-            &slot.0.heat,
-        )?);
+        let table = Arc::new(Table::open(file, path, cache_id, cache, io, &slot.0.heat)?);
         slot.0.used.store(true, Ordering::Relaxed);
         slot.0.table.store(Some(Arc::clone(&table)));
         self.open.lock().push_back(Arc::downgrade(&slot.0));

@@ -16,7 +16,8 @@ use crate::base::key::{EntryKind, MAX_SEQNO, Tag, compare};
 use crate::budget::{Budget, Role};
 use crate::cache::{BlockCache, IoPool};
 use crate::filter::{
-    Family, FileContext, FilterOptions, FilterPlan, Layout, MAX_MODULES, ModulePlan, plan,
+    Families, Family, FileContext, FilterOptions, FilterPlan, Layout, MAX_MODULES, ModulePlan,
+    ModuleSizes, plan,
 };
 use crate::fs::{Access, BlockKind, Fs, MemFs, MeteredFs, PAGE, Purpose};
 
@@ -62,7 +63,15 @@ impl Env {
         let file = self.fs.open(Path::new(name), Access::Direct).unwrap();
         let id = self.cache.new_file_id();
         let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
-        Table::open(file, name.into(), id, cache, io, &std::sync::OnceLock::new()).map(Arc::new)
+        Table::open(
+            file,
+            name.into(),
+            id,
+            cache,
+            io,
+            &std::sync::OnceLock::new(),
+        )
+        .map(Arc::new)
     }
 
     fn scan(&self, readahead_pages: u32, fill_cache: bool) -> ScanOptions {
@@ -82,9 +91,10 @@ fn put(key: impl AsRef<[u8]>, seq: u64, value: impl AsRef<[u8]>) -> Entry {
 
 fn bloom(bits: f64, modules: u8, layout: Layout) -> FilterPlan {
     let options = FilterOptions {
-        family: Family::Bloom,
+        families: Families::Same(Family::Bloom),
         bits_per_key: bits,
         modules,
+        sizes: ModuleSizes::Equal,
         layout,
     };
     let file = FileContext {
@@ -177,7 +187,7 @@ fn entries_strategy(max: usize) -> impl Strategy<Value = Vec<Entry>> {
 }
 
 fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
-    let modules = proptest::collection::vec((100u32..20_000, 1u8..12, any::<bool>()), 0..4);
+    let modules = proptest::collection::vec((100u32..20_000, 1u8..12, 0..3), 0..4);
     let compression = prop_oneof![
         Just(Compression::None),
         Just(Compression::Lz4),
@@ -195,14 +205,10 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
             |(modules, compression, restart_interval, partition_keys, salt, whole)| {
                 let modules = modules
                     .into_iter()
-                    .map(|(millibits, hashes, blocked)| ModulePlan {
-                        family: if blocked {
-                            Family::Blocked
-                        } else {
-                            Family::Bloom
-                        },
-                        millibits,
-                        hashes,
+                    .map(|(millibits, number, family)| match family {
+                        0 => ModulePlan::bloom(Family::Bloom, millibits, number),
+                        1 => ModulePlan::bloom(Family::Blocked, millibits, number),
+                        _ => ModulePlan::ribbon(1 + number % 8, millibits),
                     })
                     .collect();
                 TableBuildOptions {
@@ -734,11 +740,7 @@ fn a_newer_format_is_told_from_damage() {
 fn the_bytes_of_a_tiny_table() {
     let fs = Arc::new(MemFs::new());
     let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
-    let module = ModulePlan {
-        family: Family::Bloom,
-        millibits: 8000,
-        hashes: 3,
-    };
+    let module = ModulePlan::bloom(Family::Bloom, 8000, 3);
     let options = TableBuildOptions {
         filter: FilterPlan {
             layout: Layout::Partitioned,

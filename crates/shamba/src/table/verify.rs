@@ -17,7 +17,7 @@ use crate::base::digest::KeyDigest;
 use crate::base::key::{self, EntryKind, Tag};
 use crate::budget::Role;
 use crate::error::{Error, Result};
-use crate::filter::{self, Layout};
+use crate::filter;
 use crate::fs::{BlockKind, PAGE, Purpose};
 
 /// Problems past this many are only counted.
@@ -232,10 +232,10 @@ impl Verifier<'_> {
             let Some(pages) = table.top.module(partition, number) else {
                 continue;
             };
-            let (count, size) = match table.plan.layout {
-                Layout::Whole => (1, pages.end - pages.start),
-                Layout::Partitioned => (pages.end - pages.start, 1),
-            };
+            let layout = table.plan.layout;
+            let all = pages.end - pages.start;
+            let count = filter::blocks_in(module, layout, all);
+            let size = all / count.max(1);
             for i in 0..count {
                 let start = pages.start + i * size;
                 let kind = BlockKind::Filter(number as u8);
@@ -244,8 +244,9 @@ impl Verifier<'_> {
                 };
                 self.seen.filter_bytes += block.len() as u64;
                 let missing = self.digests.iter().any(|digest| {
-                    let hash = digest.remix(number as u32);
-                    filter::locate(hash, count) == i && !filter::may_contain(module, &block, hash)
+                    let hash = filter::hash_of(module, number, *digest);
+                    let place = filter::block_of(module, layout, hash, pages.clone());
+                    place.start == start && !filter::may_contain(module, &block, hash)
                 });
                 if missing {
                     self.problem(start, "a filter does not contain a key of its partition");

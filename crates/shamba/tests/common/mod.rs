@@ -9,7 +9,7 @@ use std::sync::Arc;
 use shamba::fs::Fs;
 use shamba::{
     Compression, Db, Durability, FilterFamily, FilterOptions, Granularity, IterOptions, Keyspace,
-    KeyspaceOptions, MemoryBudget, MergePolicy, Options, Result,
+    KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options, Result,
 };
 
 /// Keys and their values.
@@ -153,8 +153,21 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
         target_file: *rng.pick(&[4 << 10, 8 << 10, 20 << 10, 128 << 10, 64 << 20]),
         compression: (0..rng.between(1, 3)).map(|_| compression(rng)).collect(),
         filter: FilterOptions {
-            family: *rng.pick(&[FilterFamily::Bloom, FilterFamily::BlockedBloom]),
+            family: *rng.pick(&[
+                FilterFamily::Bloom,
+                FilterFamily::BlockedBloom,
+                FilterFamily::Ribbon,
+                FilterFamily::Auto,
+            ]),
             bits_per_key: *rng.pick(&[0.0, 0.5, 1.0, 4.0, 7.3, 10.0, 10.0, 15.0, 20.0]),
+            modules: *rng.pick(&[1, 1, 2, 3, 7]),
+            module_sizes: if rng.one_in(3) {
+                ModuleSizes::Proportional {
+                    first_bits_per_key: *rng.pick(&[0.0, 1.0, 3.0, 7.0, 12.0]),
+                }
+            } else {
+                ModuleSizes::Equal
+            },
             partitioned: rng.one_in(2),
         },
         restart_interval: *rng.pick(&[1, 2, 8, 16, 64]),

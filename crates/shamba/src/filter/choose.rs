@@ -1,0 +1,207 @@
+//! Decides the modules of a file's filter: a pure function of what the user wants and of what is
+//! known of the file. Readers never see the decision, only the plan in a table's properties.
+
+use shamba_model::{fpr, modular, ribbon};
+
+use super::banding::MAX_COLUMNS;
+use super::plan::{Family, FilterPlan, Layout, MAX_MILLIBITS, MAX_MODULES, ModulePlan};
+use super::ribbon::MODULE_COLUMNS;
+
+/// Which families a tree's files have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Families {
+    /// One, in all files.
+    Same(Family),
+    /// What suits the level: quick to build where files live shortly, small where most keys are.
+    ByLevel,
+}
+
+/// How large the modules of a filter are.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum ModuleSizes {
+    /// All alike (SHaMBa-eq).
+    #[default]
+    Equal,
+    /// The first as given, the others alike (SHaMBa-prop).
+    Proportional {
+        /// Bits per key of the first module, 0 to 64; the whole filter is one module if it has no
+        /// more. Best such that the first modules of all files fit the memory budget:
+        /// `shamba_model::modular::first_bits_per_key`.
+        first_bits_per_key: f64,
+    },
+}
+
+/// What filters the user wants.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FilterOptions {
+    /// The families of the modules.
+    pub(crate) families: Families,
+    /// Bits per key over all modules; 0 for no filter. Beyond that without effect by level.
+    pub(crate) bits_per_key: f64,
+    /// The number of modules the bits are spread over; without effect by level.
+    pub(crate) modules: u8,
+    /// How they are spread; without effect by level.
+    pub(crate) sizes: ModuleSizes,
+    /// How filters and indexes are cut into blocks.
+    pub(crate) layout: Layout,
+}
+
+/// What a planner may know of the file to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileContext {
+    /// The level it will be on, 0 for a flush.
+    pub(crate) level: u32,
+    /// The number of levels of the tree.
+    pub(crate) levels: u32,
+    /// About how many entries it will have.
+    pub(crate) expected_entries: u64,
+}
+
+/// Keys that the bits per key of ribbon columns are stated for: about those of a partition.
+const NOMINAL_KEYS: u64 = 8000;
+
+/// Columns of a module that fill a page.
+const PAGE_COLUMNS: u8 = 4;
+
+/// The last levels of a tree, which hold nearly all keys: fewer columns there.
+const LAST_LEVELS: u32 = 2;
+
+/// Bits per key and modules where building speed matters.
+const QUICK: (f64, usize) = (16.0, 2);
+
+/// Decides a file's modules. Bits that make no sense, or too few for a module to say anything,
+/// give no filter.
+pub(crate) fn plan(options: &FilterOptions, file: &FileContext) -> FilterPlan {
+    let modules = match options.families {
+        Families::Same(family) => spread(
+            family,
+            options.bits_per_key,
+            usize::from(options.modules),
+            options.sizes,
+        ),
+        Families::ByLevel if options.bits_per_key > 0.0 => by_level(file),
+        Families::ByLevel => Vec::new(),
+    };
+    FilterPlan {
+        layout: options.layout,
+        modules,
+    }
+}
+
+/// Flushed files, and those of level 1 above others, are soon written again: a Bloom filter. The
+/// last levels hold most of the keys and so most of the filters' bytes: two ribbon modules, 0.4 %
+/// false positives in 8.2 bits. Those between are few enough for a third.
+fn by_level(file: &FileContext) -> Vec<ModulePlan> {
+    let last = file.level + 1 >= file.levels;
+    if file.level == 0 || file.level == 1 && !last {
+        let (bits, modules) = QUICK;
+        return spread(Family::Bloom, bits, modules, ModuleSizes::Equal);
+    }
+    let count = if file.level + LAST_LEVELS >= file.levels {
+        2
+    } else {
+        3
+    };
+    columns(&vec![PAGE_COLUMNS; count])
+}
+
+/// Spreads bits per key over at most `count` modules of one family.
+fn spread(family: Family, bits: f64, count: usize, sizes: ModuleSizes) -> Vec<ModulePlan> {
+    if !(bits.is_finite() && bits > 0.0) {
+        return Vec::new();
+    }
+    let count = count.clamp(1, MAX_MODULES);
+    if family == Family::Ribbon {
+        return ribbon_modules(bits, count, sizes);
+    }
+    let bits: Vec<f64> = divide(bits, count, sizes)
+        .into_iter()
+        .map(|bits| bits.min(f64::from(MAX_MILLIBITS) / 1000.0))
+        .collect();
+    let modules: Option<Vec<ModulePlan>> = hashes(family, &bits).and_then(|hashes| {
+        let module = |(bits, hashes): (&f64, u32)| {
+            let millibits = (bits * 1000.0).round();
+            (millibits >= 1.0).then(|| ModulePlan::bloom(family, millibits as u32, hashes as u8))
+        };
+        bits.iter().zip(hashes).map(module).collect()
+    });
+    modules.unwrap_or_default()
+}
+
+/// The bits per key of each module.
+fn divide(bits: f64, count: usize, sizes: ModuleSizes) -> Vec<f64> {
+    match sizes {
+        ModuleSizes::Proportional { first_bits_per_key } if count > 1 => {
+            let rest = (bits - first_bits_per_key) / (count - 1) as f64;
+            // Less than a thousandth of a bit is no module.
+            if first_bits_per_key > 0.0 && rest >= 0.001 {
+                let mut all = vec![rest; count];
+                all.iter_mut().take(1).for_each(|b| *b = first_bits_per_key);
+                all
+            } else if first_bits_per_key > 0.0 {
+                vec![bits]
+            } else {
+                vec![bits / count as f64; count]
+            }
+        }
+        _ => vec![bits / count as f64; count],
+    }
+}
+
+/// The hashes of each Bloom module. Standard modules share out the hashes that are best for the
+/// bits of all of them, as the paper does; a blocked one has the number that is best for its own
+/// lines, which crowd differently in every module.
+fn hashes(family: Family, bits: &[f64]) -> Option<Vec<u32>> {
+    let each = |best: &dyn Fn(f64) -> Result<u32, shamba_model::ModelError>| {
+        bits.iter()
+            .map(|&bits| best(bits))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let total: f64 = bits.iter().sum();
+    let hashes = match family {
+        // Past these bits one module would want more hashes than it may have.
+        Family::Bloom if total <= 40.0 => {
+            fpr::optimal_hashes(total).and_then(|all| modular::divide_hashes(all, bits))
+        }
+        Family::Bloom => each(&fpr::optimal_hashes),
+        _ => each(&|bits| fpr::optimal_blocked_hashes(bits, fpr::LINE_BITS)),
+    };
+    hashes.ok()
+}
+
+/// The ribbon modules whose columns are nearest to the bits.
+fn ribbon_modules(bits: f64, count: usize, sizes: ModuleSizes) -> Vec<ModulePlan> {
+    let per_column = ribbon::bits_per_key(NOMINAL_KEYS).unwrap_or(1.0);
+    let total = ((bits / per_column).round() as usize).min(MAX_COLUMNS);
+    if total == 0 {
+        return Vec::new();
+    }
+    let count = count.clamp(total.div_ceil(MODULE_COLUMNS), total);
+    let (mut left, mut modules) = (total, Vec::new());
+    if let ModuleSizes::Proportional { first_bits_per_key } = sizes
+        && count > 1
+    {
+        // The others have at least a column each, and room for all the rest.
+        let most = (total - (count - 1)).min(MODULE_COLUMNS);
+        let least = total.saturating_sub((count - 1) * MODULE_COLUMNS).max(1);
+        let first = ((first_bits_per_key / per_column).round() as usize).clamp(least, most);
+        modules.push(first as u8);
+        left -= first;
+    }
+    for remaining in (1..=count - modules.len()).rev() {
+        let next = left.div_ceil(remaining);
+        modules.push(next as u8);
+        left -= next;
+    }
+    columns(&modules)
+}
+
+/// Ribbon modules of so many columns each.
+fn columns(modules: &[u8]) -> Vec<ModulePlan> {
+    let slots = ribbon::slots(NOMINAL_KEYS);
+    let module = |&columns: &u8| {
+        let millibits = slots * u64::from(columns) * 1000 / NOMINAL_KEYS;
+        ModulePlan::ribbon(columns, u32::try_from(millibits).unwrap_or(u32::MAX))
+    };
+    modules.iter().map(module).collect()
+}

@@ -1,0 +1,147 @@
+//! Blocks of ribbon columns: a module's columns, or any part of them.
+//!
+//! A block holds its module's columns one after another, each on its own bytes, so that a part of
+//! them is cut out by copying ([`shrink`]); a header says which
+//! columns are there. Any columns of one partition, of whatever modules, answer independently:
+//! `n` of them let an absent key through at a rate of `2^-n`. Bytes are specified in
+//! docs/format.md, "Filter modules"; the equations are those of [`super::banding`]. Pure.
+
+use super::banding::{self, Row, Solution};
+
+/// Bytes before the columns.
+pub(super) const HEADER: usize = 7;
+
+/// The most columns of one module: the bits of the mask.
+pub(crate) const MODULE_COLUMNS: usize = 8;
+
+/// What the header of a block says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Header {
+    /// Bit j: the module's column j is in this block.
+    mask: u8,
+    seed: u8,
+    /// The module's column 0 compares this bit of the fingerprint.
+    first: u8,
+    /// Bytes of a column.
+    column_len: u32,
+}
+
+impl Header {
+    /// The header of a sound block and its columns.
+    #[inline]
+    fn parse(block: &[u8]) -> Option<(Header, &[u8])> {
+        let (bytes, columns) = block.split_first_chunk::<HEADER>()?;
+        let [mask, seed, first, a, b, c, d] = *bytes;
+        let header = Header {
+            mask,
+            seed,
+            first,
+            column_len: u32::from_le_bytes([a, b, c, d]),
+        };
+        let len = u64::from(mask.count_ones()) * u64::from(header.column_len);
+        (len == columns.len() as u64 && header.column_len as usize >= WINDOW)
+            .then_some((header, columns))
+    }
+
+    fn block(self, columns: usize) -> Vec<u8> {
+        let mut block = Vec::with_capacity(HEADER + columns * self.column_len as usize);
+        block.extend_from_slice(&[self.mask, self.seed, self.first]);
+        block.extend_from_slice(&self.column_len.to_le_bytes());
+        block
+    }
+}
+
+/// Bytes that hold any window.
+const WINDOW: usize = shamba_model::ribbon::LEAST_COLUMN;
+
+/// The block of the module that has the columns from `first` on of a solution. A solution without
+/// columns, which [`banding::solve`] gives up with, makes a block without columns.
+pub(super) fn block(solution: &Solution, first: usize, columns: usize) -> Box<[u8]> {
+    let from = first * solution.column_len;
+    let bytes = (solution.columns).get(from..from + columns * solution.column_len);
+    let header = Header {
+        mask: match bytes {
+            Some(_) => (1u16 << columns).wrapping_sub(1) as u8,
+            None => 0,
+        },
+        seed: solution.seed,
+        first: first as u8,
+        column_len: solution.column_len as u32,
+    };
+    let mut block = header.block(columns);
+    block.extend_from_slice(bytes.unwrap_or_default());
+    block.into()
+}
+
+/// Whether a block may contain the key of this hash, as far as its columns tell. A block that is
+/// not sound tells nothing.
+#[inline]
+pub(super) fn may_contain(block: &[u8], hash: u64) -> bool {
+    let Some((header, columns)) = Header::parse(block) else {
+        return true;
+    };
+    let len = header.column_len as usize;
+    let row = Row::of(banding::seeded(hash, header.seed), banding::starts(len));
+    // A window starts inside a byte; its coefficients are moved to the byte's first bit, and the
+    // last of them spill into a 17th byte.
+    let inside = (row.start % 8) as u32;
+    let low = row.coefficients << inside;
+    let high = (row.coefficients >> 1 >> (127 - inside)) as u8;
+    let expected = row
+        .fingerprint
+        .checked_shr(u32::from(header.first))
+        .unwrap_or(0);
+    let mut differ = 0;
+    let mut mask = header.mask;
+    let mut at = row.start / 8;
+    // No branch on what a column says: at a rate of a half it would be mispredicted.
+    while mask != 0 {
+        let skipped = mask.trailing_zeros();
+        mask &= mask - 1;
+        let bit = (expected >> skipped) as u8 & 1;
+        let Some(([bytes @ .., last], _)) = columns
+            .get(at..)
+            .and_then(|rest| rest.split_first_chunk::<WINDOW>())
+        else {
+            return true;
+        };
+        let window = u128::from_le_bytes(*bytes);
+        let sum = banding::parity(window & low ^ u128::from(last & high));
+        differ |= sum ^ bit;
+        at += len;
+    }
+    differ == 0
+}
+
+/// Which columns of its module a block has; none if it is not sound.
+pub(crate) fn columns(block: &[u8]) -> u8 {
+    Header::parse(block).map_or(0, |(header, _)| header.mask)
+}
+
+/// The block with only those of its columns that are in `keep`. A block that is not sound stays
+/// without columns.
+pub(crate) fn shrink(block: &[u8], keep: u8) -> Box<[u8]> {
+    let Some((header, bytes)) = Header::parse(block) else {
+        return EMPTY.into();
+    };
+    let kept = Header {
+        mask: header.mask & keep,
+        ..header
+    };
+    let mut out = kept.block(kept.mask.count_ones() as usize);
+    append(header, bytes, kept.mask, &mut out);
+    out.into()
+}
+
+/// Appends the columns in `wanted` of a block's bytes.
+fn append(header: Header, bytes: &[u8], wanted: u8, out: &mut Vec<u8>) {
+    let present = (0..MODULE_COLUMNS).filter(|column| header.mask >> column & 1 == 1);
+    for (column, bytes) in present.zip(bytes.chunks_exact(header.column_len as usize)) {
+        if wanted >> column & 1 == 1 {
+            out.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// A block without columns.
+const EMPTY: [u8; HEADER] = [0, 0, 0, WINDOW as u8, 0, 0, 0];
