@@ -40,7 +40,8 @@ pub use db::{
 pub use error::{Error, Result};
 pub use metrics::Counters;
 pub use options::{
-    Compression, Durability, FilterFamily, FilterOptions, KeyspaceOptions, MIN_MEMORY, Options,
-    WriteOptions,
+    Compression, Durability, Eviction, FilterFamily, FilterOptions, KeyspaceOptions, MIN_MEMORY,
+    Options, Preset, WriteOptions,
 };
+pub use policy::{FilterPolicy, Skipping, Thresholds};
 pub use wal::RecoveryMode;

@@ -6,6 +6,8 @@
 //! open: nothing but the keyspaces' names is kept on storage, and every file records by itself how
 //! to decode it, so any option may differ from one open to the next.
 
+mod preset;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +16,13 @@ use crate::cache::MemoryBudget;
 use crate::compaction::MergePolicy;
 use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::filter::{Family, FilterOptions as FilterWish, Layout};
+use crate::filter::{Family, FilterOptions as FilterWish, Layout, MAX_MODULES};
 use crate::fs::{Fs, OsFs};
+use crate::policy::FilterPolicy;
 use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
+
+pub use preset::{Eviction, Preset};
 
 /// The smallest memory budget accepted, in bytes.
 pub const MIN_MEMORY: u64 = 256 << 10;
@@ -68,6 +73,9 @@ pub struct FilterOptions {
     /// Bits per key over all modules, 0 to 64. Zero writes no filter. Default 10. More bits cost
     /// memory and save reads for absent keys.
     pub bits_per_key: f64,
+    /// The number of modules the bits are spread over, 1 to 16. Default 1. Each module is a filter
+    /// over all keys, stored, cached, read and skipped by itself; more cost a page or more each.
+    pub modules: u8,
     /// Whether filter and index are cut into pages by key range, each read and cached alone
     /// (true, the default), or are one block for each table (false: the baseline of the papers).
     pub partitioned: bool,
@@ -78,6 +86,7 @@ impl Default for FilterOptions {
         FilterOptions {
             family: FilterFamily::Bloom,
             bits_per_key: 10.0,
+            modules: 1,
             partitioned: true,
         }
     }
@@ -114,6 +123,12 @@ pub struct KeyspaceOptions {
     pub compression: Vec<Compression>,
     /// The filter of new tables.
     pub filter: FilterOptions,
+    /// Which modules of a filter lookups read. Default: any, as each lookup weighs it.
+    pub filter_policy: FilterPolicy,
+    /// Lookups after which the statistics of files are taken stock of and the filter policy
+    /// decides anew, at least 1. Default 2048; four for each file where that is more. Fewer follow
+    /// the workload quicker and see less of it.
+    pub epoch_lookups: u64,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.
     pub restart_interval: u32,
@@ -131,6 +146,8 @@ impl Default for KeyspaceOptions {
             target_file: 64 << 20,
             compression: vec![Compression::None],
             filter: FilterOptions::default(),
+            filter_policy: FilterPolicy::default(),
+            epoch_lookups: 2048,
             restart_interval: 8,
         }
     }
@@ -174,6 +191,9 @@ impl KeyspaceOptions {
         range("target_file", self.target_file, 4 << 10, 1 << 40)?;
         range("restart_interval", self.restart_interval, 1, 1024)?;
         range("filter.bits_per_key", self.filter.bits_per_key, 0.0, 64.0)?;
+        range("filter.modules", self.filter.modules, 1, MAX_MODULES as u8)?;
+        range("epoch_lookups", self.epoch_lookups, 1, u64::MAX)?;
+        self.filter_policy.validate()?;
         if self.compression.is_empty() {
             return Err(Error::option(
                 "compression",
@@ -206,7 +226,7 @@ impl KeyspaceOptions {
                 FilterFamily::BlockedBloom => Family::Blocked,
             },
             bits_per_key: self.filter.bits_per_key,
-            modules: 1,
+            modules: self.filter.modules,
             layout: if self.filter.partitioned {
                 Layout::Partitioned
             } else {

@@ -716,6 +716,7 @@ fn filters_save_reads_for_absent_keys() {
                         family,
                         bits_per_key,
                         partitioned,
+                        ..FilterOptions::default()
                     },
                     true,
                 );

@@ -98,6 +98,7 @@ fn samples() -> Vec<Sample> {
         family,
         bits_per_key: 10.0,
         partitioned,
+        ..FilterOptions::default()
     };
     vec![
         sample("partitioned", small_keyspace()),

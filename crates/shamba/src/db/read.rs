@@ -57,6 +57,7 @@ impl DbInner {
         };
         let value = found.map(into_value);
         self.record(1, u64::from(matches!(value, Ok(Some(_)))), &stats);
+        self.count_lookups(keyspace, 1);
         value
     }
 
@@ -84,6 +85,7 @@ impl DbInner {
             .as_ref()
             .map_or(0, |values| values.iter().flatten().count());
         self.record(keys.len() as u64, found as u64, &stats);
+        self.count_lookups(keyspace, keys.len() as u64);
         values
     }
 

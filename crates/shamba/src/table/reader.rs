@@ -130,6 +130,11 @@ impl Table {
         Ok((footer, meta, range.start))
     }
 
+    /// The filter's modules.
+    pub(crate) fn plan(&self) -> &FilterPlan {
+        &self.plan
+    }
+
     /// The table's properties, read from storage again.
     pub(crate) fn properties(&self) -> Result<Properties> {
         let (footer, meta, _) = self.read_meta()?;
