@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use shamba::{
     Compression, Db, Durability, FilterFamily, FilterOptions, Granularity, Keyspace,
-    KeyspaceOptions, MemoryBudget, MergePolicy, Options,
+    KeyspaceOptions, MemoryBudget, MergePolicy, Options, Preset,
 };
 
 use crate::args::{Global, size};
@@ -16,6 +16,11 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Engine options")]
 pub struct EngineArgs {
+    /// A system as settings of filters, which other options then change: state-of-the-art,
+    /// partitioned, shamba-eq, shamba-eq-p, shamba-eq-f, shamba-prop, shamba-prop-p, shamba-prop-f,
+    /// elastic or default [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<Preset>,
     /// How sorted runs are merged [default: leveling]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub merge_policy: Option<Merge>,
@@ -112,6 +117,10 @@ impl FromStr for LevelCompression {
 impl EngineArgs {
     /// The keyspace options, `base` where nothing was asked for.
     pub fn keyspace(&self, base: KeyspaceOptions) -> KeyspaceOptions {
+        let base = match self.preset {
+            Some(preset) => base.preset(preset),
+            None => base,
+        };
         KeyspaceOptions {
             merge_policy: self
                 .merge_policy
@@ -160,7 +169,8 @@ impl EngineArgs {
         if let Some(threads) = self.background_threads {
             options = options.background_threads(threads);
         }
-        if let Some(yes) = self.hash_sharing {
+        let sharing = self.preset.map(Preset::hash_sharing);
+        if let Some(yes) = self.hash_sharing.or(sharing) {
             options = options.hash_sharing(yes);
         }
         options
@@ -238,6 +248,28 @@ mod tests {
         .keyspace(base);
         assert_eq!((asked.size_ratio, asked.write_buffer), (7, 1 << 20));
         assert_eq!(asked.filter.bits_per_key, 5.0);
+    }
+
+    #[test]
+    fn a_preset_holds_where_nothing_else_was_asked_for() {
+        let made = EngineArgs {
+            preset: Some(Preset::ShambaEqP),
+            partitioned: Some(true),
+            ..EngineArgs::default()
+        }
+        .keyspace(KeyspaceOptions::default());
+        assert_eq!(made.filter_policy, Preset::ShambaEqP.filter_policy());
+        assert!(made.filter.partitioned && made.filter.modules == 2);
+        // The help lists them all.
+        let help = {
+            use clap::Args;
+            let command = EngineArgs::augment_args(clap::Command::new("x"));
+            let preset = command.get_arguments().find(|a| a.get_id() == "preset");
+            preset.and_then(|a| a.get_help()).map(ToString::to_string)
+        };
+        for preset in Preset::ALL {
+            assert!(help.as_ref().unwrap().contains(preset.name()), "{preset}");
+        }
     }
 
     #[test]

@@ -1,13 +1,16 @@
-//! Pure models behind the SHaMBa engine: what filters of given bits answer wrongly, and what
-//! shape a tree has. Plain numbers in, plain numbers out; no I/O, no state, nothing of the engine.
+//! Pure models behind the SHaMBa engine: what filters of given bits answer wrongly, what their
+//! modules are worth, and what shape a tree has. Plain numbers in, plain numbers out; no I/O, no
+//! state, nothing of the engine.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod elastic;
 mod error;
 pub mod expected_reads;
 pub mod fpr;
 pub mod modular;
 pub mod ribbon;
 pub mod tree;
+pub mod utility;
 
 pub use error::ModelError;

@@ -42,6 +42,7 @@ pub use filter::ModuleSizes;
 pub use metrics::Counters;
 pub use options::{
     Compression, Durability, FilterFamily, FilterOptions, KeyspaceOptions, MIN_MEMORY, Options,
-    WriteOptions,
+    Preset, WriteOptions,
 };
+pub use policy::{FilterPolicy, Skipping, Thresholds};
 pub use wal::RecoveryMode;

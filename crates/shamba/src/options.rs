@@ -6,18 +6,25 @@
 //! open: nothing but the keyspaces' names is kept on storage, and every file records by itself how
 //! to decode it, so any option may differ from one open to the next.
 
+mod preset;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cache::MemoryBudget;
+use crate::cache::{Eviction, MemoryBudget};
 use crate::compaction::MergePolicy;
 use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::filter::{Families, Family, FilterOptions as FilterWish, Layout, ModuleSizes};
+use crate::filter::{
+    Families, Family, FilterOptions as FilterWish, Layout, MAX_MODULES, ModuleSizes,
+};
 use crate::fs::{Fs, OsFs};
+use crate::policy::FilterPolicy;
 use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
+
+pub use preset::Preset;
 
 /// The smallest memory budget accepted, in bytes.
 pub const MIN_MEMORY: u64 = 256 << 10;
@@ -52,7 +59,6 @@ pub enum Compression {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum FilterFamily {
     /// Standard Bloom filter: fewer false positives for its bits than a blocked one.
-    #[default]
     Bloom,
     /// Bloom filter blocked by cache line: one cache miss a probe, more false positives.
     BlockedBloom,
@@ -62,13 +68,14 @@ pub enum FilterFamily {
     Ribbon,
     /// By level: Bloom filters of 16 bits per key where files are soon written again, ribbon
     /// columns in deeper levels, eight in the last two and twelve above. Bits per key (unless 0)
-    /// and modules are without effect.
+    /// and modules are without effect. The default.
+    #[default]
     Auto,
 }
 
 /// The filter written into new tables.
 ///
-/// Default: one standard Bloom module of 10 bits per key, partitioned.
+/// Default: by level, ribbon columns in the deep ones and Bloom filters above, partitioned.
 ///
 /// ```
 /// use shamba::{FilterFamily, FilterOptions, KeyspaceOptions};
@@ -97,7 +104,7 @@ pub struct FilterOptions {
 impl Default for FilterOptions {
     fn default() -> Self {
         FilterOptions {
-            family: FilterFamily::Bloom,
+            family: FilterFamily::Auto,
             bits_per_key: 10.0,
             modules: 1,
             module_sizes: ModuleSizes::Equal,
@@ -137,6 +144,12 @@ pub struct KeyspaceOptions {
     pub compression: Vec<Compression>,
     /// The filter of new tables.
     pub filter: FilterOptions,
+    /// Which modules of a filter lookups read. Default: any, as each lookup weighs it.
+    pub filter_policy: FilterPolicy,
+    /// Lookups after which the statistics of files are taken stock of and the filter policy
+    /// decides anew, at least 1. Default 2048; four for each file where that is more. Fewer follow
+    /// the workload quicker and see less of it.
+    pub epoch_lookups: u64,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.
     pub restart_interval: u32,
@@ -154,6 +167,8 @@ impl Default for KeyspaceOptions {
             target_file: 64 << 20,
             compression: vec![Compression::None],
             filter: FilterOptions::default(),
+            filter_policy: FilterPolicy::default(),
+            epoch_lookups: 2048,
             restart_interval: 8,
         }
     }
@@ -197,10 +212,12 @@ impl KeyspaceOptions {
         range("target_file", self.target_file, 4 << 10, 1 << 40)?;
         range("restart_interval", self.restart_interval, 1, 1024)?;
         range("filter.bits_per_key", self.filter.bits_per_key, 0.0, 64.0)?;
-        range("filter.modules", self.filter.modules, 1, 16)?;
+        range("filter.modules", self.filter.modules, 1, MAX_MODULES as u8)?;
         if let ModuleSizes::Proportional { first_bits_per_key } = self.filter.module_sizes {
             range("filter.module_sizes", first_bits_per_key, 0.0, 64.0)?;
         }
+        range("epoch_lookups", self.epoch_lookups, 1, u64::MAX)?;
+        self.filter_policy.validate()?;
         if self.compression.is_empty() {
             return Err(Error::option(
                 "compression",
@@ -268,6 +285,7 @@ pub struct Options {
     pub(crate) background_threads: usize,
     pub(crate) max_open_files: usize,
     pub(crate) hash_sharing: bool,
+    pub(crate) eviction: Option<Eviction>,
     pub(crate) max_wal_bytes: u64,
     pub(crate) default_keyspace: KeyspaceOptions,
     pub(crate) keyspace_options: BTreeMap<String, KeyspaceOptions>,
@@ -294,6 +312,7 @@ impl Options {
             background_threads: 2,
             max_open_files: 4096,
             hash_sharing: true,
+            eviction: None,
             max_wal_bytes: 1 << 30,
             default_keyspace: KeyspaceOptions::default(),
             keyspace_options: BTreeMap::new(),
@@ -338,6 +357,15 @@ impl Options {
     }
 
     // Performance.
+
+    /// Which blocks leave the cache of the memory budget when it is full: as if
+    /// [`MemoryBudget::set_eviction`] were called when the database opens. Default: what the
+    /// budget has, at first [`Eviction::ExpectedReads`].
+    #[must_use]
+    pub fn eviction(mut self, eviction: Eviction) -> Self {
+        self.eviction = Some(eviction);
+        self
+    }
 
     /// The memory the engine may use; clones of one [`MemoryBudget`] given to several databases
     /// are one budget. Default: a quarter of the memory of the container or machine.

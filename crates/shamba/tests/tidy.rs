@@ -20,7 +20,17 @@ const IMPORTS: &[(&str, &[&str])] = &[
         "table",
         &["base", "error", "budget", "fs", "cache", "filter"],
     ),
-    ("policy", &["base", "error", "filter::plan"]),
+    (
+        "policy",
+        &[
+            "base",
+            "error",
+            "filter::plan",
+            "filter::Family",
+            "filter::FilterPlan",
+            "filter::ModulePlan",
+        ],
+    ),
     (
         "version",
         &[

@@ -2,49 +2,116 @@
 use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
 use crate::{Error, Result};
 use ::shamba::{
-    Db, Durability, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget,
-    Options, WriteBatch, WriteOptions,
+    Db, Durability, FilterFamily, FilterPolicy, IterOptions, KeyspaceOptions, MemoryBudget,
+    Options, Preset, Thresholds, WriteBatch, WriteOptions,
 };
 
-/// What a specification after `shamba:` chooses, its words joined by `-` or `+`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a specification after `shamba:` chooses: a preset's name, and words that change it, joined
+/// by `+`; or words alone, joined by `-` or `+`.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Variant {
-    /// `blocked` instead of `bloom`.
-    blocked: bool,
-    /// `whole` instead of `partitioned` filters and indexes.
-    whole: bool,
+    preset: Preset,
+    /// `bloom`, `blocked`, `ribbon` or `auto`, where the preset is not followed.
+    family: Option<FilterFamily>,
+    /// `whole` instead of `partitioned` filters and indexes, where the preset is not followed.
+    whole: Option<bool>,
     /// `rehash`: hash the key for each table instead of once for each lookup.
     rehash: bool,
+    /// `paper`: the skipping thresholds as they are printed, instead of relative ones.
+    paper: bool,
+    /// `modules=N`, where the preset is not followed.
+    modules: Option<u8>,
 }
 
 impl Variant {
     pub(super) fn parse(settings: &str) -> Result<Self> {
-        let mut variant = Self::default();
-        for word in settings.split(['-', '+']).filter(|word| !word.is_empty()) {
-            match word {
-                "bloom" => variant.blocked = false,
-                "blocked" => variant.blocked = true,
-                "partitioned" => variant.whole = false,
-                "whole" => variant.whole = true,
-                "rehash" => variant.rehash = true,
-                _ => {
-                    return Err(Error::InvalidSetting(format!(
-                        "shamba has no setting `{word}` (bloom or blocked, partitioned or whole, \
-                         rehash)"
-                    )));
-                }
+        let mut variant = Self {
+            preset: Preset::default(),
+            family: None,
+            whole: None,
+            rehash: false,
+            paper: false,
+            modules: None,
+        };
+        let parts = settings.split('+').filter(|part| !part.is_empty());
+        for (number, part) in parts.enumerate() {
+            match part.parse() {
+                Ok(preset) if number == 0 => variant.preset = preset,
+                _ => part
+                    .split('-')
+                    .filter(|word| !word.is_empty())
+                    .try_for_each(|word| variant.set(word))?,
             }
         }
         Ok(variant)
     }
 
+    fn set(&mut self, word: &str) -> Result<()> {
+        match word {
+            "bloom" => self.family = Some(FilterFamily::Bloom),
+            "blocked" => self.family = Some(FilterFamily::BlockedBloom),
+            "ribbon" => self.family = Some(FilterFamily::Ribbon),
+            "auto" => self.family = Some(FilterFamily::Auto),
+            "partitioned" => self.whole = Some(false),
+            "whole" => self.whole = Some(true),
+            "rehash" => self.rehash = true,
+            "paper" => self.paper = true,
+            _ => match word.strip_prefix("modules=").map(str::parse) {
+                Some(Ok(modules)) => self.modules = Some(modules),
+                _ => {
+                    let presets = Preset::ALL.map(Preset::name).join(", ");
+                    return Err(Error::InvalidSetting(format!(
+                        "shamba has no setting `{word}` (one of {presets}, and then bloom, \
+                         blocked, ribbon or auto, partitioned or whole, rehash, paper, modules=N, joined by `+`)"
+                    )));
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// The keyspace options: every engine gets the same bits per key, which for ElasticBF are the
+    /// enabled ones.
+    fn keyspace(self, config: &EngineConfig) -> KeyspaceOptions {
+        let mut keyspace = KeyspaceOptions {
+            size_ratio: config.size_ratio,
+            write_buffer: config.write_buffer,
+            target_file: config.file_size,
+            ..KeyspaceOptions::default()
+        }
+        .preset(self.preset);
+        let filter = &mut keyspace.filter;
+        filter.bits_per_key *= config.bits_per_key / 10.0;
+        filter.family = self.family.unwrap_or(filter.family);
+        filter.partitioned = self.whole.map_or(filter.partitioned, |whole| !whole);
+        filter.modules = self.modules.unwrap_or(filter.modules);
+        if let FilterPolicy::Utility { thresholds, .. } = &mut keyspace.filter_policy
+            && self.paper
+        {
+            *thresholds = Thresholds::PAPER;
+        }
+        keyspace
+    }
+
     /// The settings that change what lies on disk.
     pub(super) fn layout(self) -> String {
-        format!(
+        let filter = self.preset.filter();
+        let modules = self.modules.unwrap_or(filter.modules);
+        let whole = self.whole.unwrap_or(!filter.partitioned);
+        let mut name = format!(
             "{}-{}",
-            if self.blocked { "blocked" } else { "bloom" },
-            if self.whole { "whole" } else { "partitioned" }
-        )
+            match self.family.unwrap_or(filter.family) {
+                FilterFamily::Bloom => "bloom",
+                FilterFamily::BlockedBloom => "blocked",
+                FilterFamily::Ribbon => "ribbon",
+                FilterFamily::Auto => "auto",
+            },
+            if whole { "whole" } else { "partitioned" }
+        );
+        if modules != 1 {
+            name += &format!("-{modules}x{}", filter.bits_per_key);
+        }
+        name
     }
 }
 
@@ -60,22 +127,6 @@ fn failed(source: ::shamba::Error) -> Error {
 impl Shamba {
     pub(super) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
         let variant = Variant::parse(settings)?;
-        let keyspace = KeyspaceOptions {
-            size_ratio: config.size_ratio,
-            write_buffer: config.write_buffer,
-            target_file: config.file_size,
-            filter: FilterOptions {
-                family: if variant.blocked {
-                    FilterFamily::BlockedBloom
-                } else {
-                    FilterFamily::Bloom
-                },
-                bits_per_key: config.bits_per_key,
-                partitioned: !variant.whole,
-                ..FilterOptions::default()
-            },
-            ..KeyspaceOptions::default()
-        };
         let durability = if config.wal {
             Durability::Buffered
         } else {
@@ -86,8 +137,9 @@ impl Shamba {
             .memory(MemoryBudget::bytes(config.memory))
             .background_threads(config.background)
             .durability(durability)
-            .hash_sharing(!variant.rehash)
-            .keyspace(keyspace)
+            .hash_sharing(variant.preset.hash_sharing() && !variant.rehash)
+            .keyspace(variant.keyspace(config))
+            .eviction(variant.preset.eviction())
             .open(&config.dir)
             .map_err(failed)?;
         Ok(Self { db })
@@ -183,7 +235,34 @@ mod tests {
         let variant = Variant::parse("blocked-whole+rehash").unwrap();
         assert_eq!(variant.layout(), "blocked-whole");
         assert!(variant.rehash);
-        assert_eq!(Variant::parse("").unwrap().layout(), "bloom-partitioned");
-        assert!(Variant::parse("ribbon").is_err());
+        assert_eq!(Variant::parse("").unwrap().layout(), "auto-partitioned");
+        assert!(Variant::parse("granite").is_err());
+    }
+
+    #[test]
+    fn presets_are_named_and_changed() {
+        let config = EngineConfig::standard("db".into(), 1 << 20);
+        let keyspace = |settings: &str| Variant::parse(settings).unwrap().keyspace(&config);
+        for preset in Preset::ALL {
+            let made = keyspace(preset.name());
+            assert_eq!(made.filter, preset.filter());
+            assert_eq!(made.filter_policy, preset.filter_policy());
+            assert_eq!((made.size_ratio, made.write_buffer), (4, 4 << 20));
+        }
+        let changed = keyspace("shamba-eq-f+partitioned+paper+modules=3");
+        assert!(changed.filter.partitioned && changed.filter.modules == 3);
+        assert!(matches!(
+            changed.filter_policy,
+            FilterPolicy::Utility {
+                thresholds: Thresholds::PAPER,
+                ..
+            }
+        ));
+        let layout = |settings: &str| Variant::parse(settings).unwrap().layout();
+        assert_eq!(layout("shamba-eq"), layout("shamba-eq-f"));
+        assert_eq!(layout("state-of-the-art"), "bloom-whole");
+        assert_eq!(layout("shamba-eq"), "bloom-whole-2x10");
+        assert_eq!(layout("elastic"), "bloom-whole-4x20");
+        assert!(Variant::parse("shamba-eq-q").is_err());
     }
 }

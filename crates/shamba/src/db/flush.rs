@@ -10,15 +10,15 @@ use std::sync::atomic::Ordering;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::{DbInner, Tree};
 use crate::base::key::SeqNo;
-use crate::compaction::Retain;
 use crate::compaction::job::{NewTable, Output, write_tables};
+use crate::compaction::{Origin, Retain};
 use crate::error::{Error, Result};
 use crate::filter::{FileContext, plan};
 use crate::fs::PAGE;
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::table::TableBuildOptions;
-use crate::version::{AddedFile, FileInfo, FileMeta, KeyspaceEdit, VersionEdit};
+use crate::version::{AddedFile, FileInfo, FileMeta, FileStats, KeyspaceEdit, VersionEdit};
 
 /// About how many keys share a partition of index and filter.
 const PARTITION_KEYS: u32 = 8000;
@@ -79,11 +79,13 @@ impl DbInner {
         level: usize,
         run: u64,
         tables: &[NewTable],
+        origin: Origin<'_>,
     ) -> Vec<AddedFile> {
         let created = tree.manifest.state().next_created;
         let add = |table: &NewTable| {
             let properties = &table.summary.properties;
-            let file = FileMeta::new(FileInfo {
+            let hotness = origin.hotness(&properties.smallest, &properties.largest);
+            let info = FileInfo {
                 number: table.number,
                 size: table.summary.len,
                 entries: properties.entries,
@@ -96,11 +98,11 @@ impl DbInner {
                 created,
                 filter_bytes: properties.filter_bytes,
                 index_bytes: properties.index_bytes,
-            });
+            };
             AddedFile {
                 level: level as u32,
                 run,
-                file: Arc::new(file),
+                file: Arc::new(FileMeta::with_stats(info, FileStats::inheriting(hotness))),
             }
         };
         tables.iter().map(add).collect()
@@ -163,10 +165,12 @@ impl DbInner {
         }
         let flushed = memtable.last_seq().unwrap_or(0);
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
+        let version = keyspace.state.load().version.clone();
+        let origin = Origin::Flush(&version, keyspace.options.size_ratio);
         let edit = KeyspaceEdit {
             id: keyspace.id,
             flushed_seq: Some(flushed),
-            adds: self.adds(&tree, 0, run, tables),
+            adds: self.adds(&tree, 0, run, tables, origin),
             ..KeyspaceEdit::default()
         };
         let done = memtable.clone();
@@ -189,14 +193,17 @@ impl DbInner {
         let version = version.ok_or_else(|| Error::KeyspaceDropped {
             name: keyspace.name.clone(),
         })?;
-        keyspace.update(|state| {
-            let mut state = match &flushed {
-                Some(memtable) => without(state, memtable),
-                None => state.clone(),
-            };
-            state.version = version.clone();
-            state
-        });
+        let publish = || {
+            keyspace.update(|state| {
+                let mut state = match &flushed {
+                    Some(memtable) => without(state, memtable),
+                    None => state.clone(),
+                };
+                state.version = version.clone();
+                state
+            });
+        };
+        keyspace.limits.publish(&version, publish);
         self.signal.notify();
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 
 use super::iter::{Iter, IterOptions};
+use super::limits::Limits;
 use super::value::Value;
 use super::{DbInner, DbShared};
 use crate::budget::Budget;
@@ -38,6 +39,8 @@ pub(crate) struct KeyspaceInner {
     pub(crate) flushing: AtomicBool,
     /// The next flush merges nothing below this request number (see `maintenance`).
     pub(crate) flushed_seq: AtomicU64,
+    /// Which filter modules lookups may read.
+    pub(crate) limits: Limits,
 }
 
 impl KeyspaceInner {
@@ -53,6 +56,7 @@ impl KeyspaceInner {
             budget,
             options.memtable_capacity(budget.limit()),
         ));
+        let limits = Limits::new(&options, &version);
         KeyspaceInner {
             id,
             name,
@@ -66,6 +70,7 @@ impl KeyspaceInner {
             dropped: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
             flushed_seq: AtomicU64::new(flushed_seq),
+            limits,
         }
     }
 

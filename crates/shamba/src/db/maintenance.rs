@@ -14,7 +14,7 @@ use super::write::Writer;
 use super::{DbInner, Tree};
 use crate::compaction::job::{NewTable, table_path, write_tables};
 use crate::compaction::{
-    Files, Manual, ManualRange, MergeIter, PickerOptions, Retain, RunIter, TargetRun, Task,
+    Files, Manual, ManualRange, MergeIter, Origin, PickerOptions, Retain, RunIter, TargetRun, Task,
     TaskKind, manual, pick,
 };
 use crate::error::{Error, Result};
@@ -112,6 +112,7 @@ impl DbInner {
     pub(crate) fn step(&self) -> Result<bool> {
         let _job = self.begin_job()?;
         self.remove_obsolete();
+        self.end_epochs();
         if self.poison.load().is_some() {
             return Ok(false);
         }
@@ -307,7 +308,7 @@ impl DbInner {
         let edit = KeyspaceEdit {
             id: keyspace.id,
             removes: task.removes(),
-            adds: self.adds(&tree, task.output_level, run, tables),
+            adds: self.adds(&tree, task.output_level, run, tables, Origin::Merge(task)),
             ..KeyspaceEdit::default()
         };
         self.install(&mut tree, keyspace, edit, None)

@@ -3,7 +3,7 @@
 //! [`Db`] is a handle, cheap to clone and safe to share; the last one dropped closes the database.
 //! Locks, in the order they may be taken: `writer` (the leader of a group of writes), `tree` (the
 //! manifest and the installing of versions), `closed_logs`, then short ones that hold nothing else
-//! (`snapshots`, `queue`, `signal`). Reads take none of them: they load a keyspace's
+//! (`limits`, `snapshots`, `queue`, `signal`). Reads take none of them: they load a keyspace's
 //! [`keyspace::ReadState`] and the visible sequence number.
 
 mod batch;
@@ -12,6 +12,7 @@ mod flush;
 mod group;
 mod iter;
 mod keyspace;
+mod limits;
 mod logs;
 mod maintenance;
 mod open;

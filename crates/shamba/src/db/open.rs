@@ -98,6 +98,9 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     }
     let recovered = manifest.state().clone();
     let budget = options.memory.budget().clone();
+    if let Some(eviction) = options.eviction {
+        options.memory.set_eviction(eviction);
+    }
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
         let own = options

@@ -15,9 +15,9 @@ use super::DbInner;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::value::Value;
 use crate::base::key::{EntryKind, SeqNo};
-use crate::cache::Eviction;
 use crate::error::Result;
 use crate::metrics::Counter;
+use crate::policy::FilterPolicy;
 use crate::table::{Lookup, LookupStats, TableGet, TableValue};
 use crate::version::FileMeta;
 
@@ -50,14 +50,15 @@ impl DbInner {
         keyspace.check_alive()?;
         let mut stats = LookupStats::default();
         let found = match snapshot {
-            Some(seq) => self.find(&keyspace.state.load(), key, seq, &mut stats),
+            Some(seq) => self.find(keyspace, &keyspace.state.load(), key, seq, &mut stats),
             None => {
                 let (state, seq) = self.read_point(keyspace);
-                self.find(&state, key, seq, &mut stats)
+                self.find(keyspace, &state, key, seq, &mut stats)
             }
         };
         let value = found.map(into_value);
         self.record(1, u64::from(matches!(value, Ok(Some(_)))), &stats);
+        self.count_lookups(keyspace, 1);
         value
     }
 
@@ -77,7 +78,7 @@ impl DbInner {
         let values = keys
             .iter()
             .map(|key| {
-                self.find(&state, key.as_ref(), seq, &mut stats)
+                self.find(keyspace, &state, key.as_ref(), seq, &mut stats)
                     .map(into_value)
             })
             .collect::<Result<Vec<_>>>();
@@ -85,12 +86,14 @@ impl DbInner {
             .as_ref()
             .map_or(0, |values| values.iter().flatten().count());
         self.record(keys.len() as u64, found as u64, &stats);
+        self.count_lookups(keyspace, keys.len() as u64);
         values
     }
 
     /// The newest entry of a key at or before `seq`.
     fn find(
         &self,
+        keyspace: &KeyspaceInner,
         state: &ReadState,
         key: &[u8],
         seq: SeqNo,
@@ -104,8 +107,7 @@ impl DbInner {
                 }));
             }
         }
-        let clock = self.tables.clock();
-        let by_worth = clock.eviction() == Eviction::ExpectedReads;
+        let by_worth = keyspace.options.filter_policy == FilterPolicy::ExpectedReads;
         let lookup = Lookup::new(key, seq, self.options.hash_sharing).reading_by_worth(by_worth);
         let weight = sample_weight();
         for level in state.version.levels() {

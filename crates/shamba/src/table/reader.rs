@@ -99,6 +99,11 @@ impl Table {
         self._held.bytes()
     }
 
+    /// The filter's modules.
+    pub(crate) fn plan(&self) -> &FilterPlan {
+        &self.plan
+    }
+
     /// The table's properties, read from storage again.
     pub(crate) fn properties(&self) -> Result<Properties> {
         let (footer, meta, _) = self.source.read_meta()?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::file_meta::{FileInfo, FileMeta};
-use super::file_stats::FileStats;
+use super::file_stats::{FileStats, Hotness};
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQNO, SeqNo};
 use crate::error::Error;
@@ -39,7 +39,7 @@ const TAG_NEXT_RUN: u64 = 24;
 /// record that it was synced.
 pub(crate) const MARK: &[u8] = &[OPTIONAL as u8, 0];
 
-/// Inside an added file: probes and positives inherited or counted so far.
+/// Inside an added file: probes and positives counted so far, and hotness as far as it is known.
 const TAG_FILE_COUNTS: u64 = 2 | OPTIONAL;
 
 /// A change to the whole database's tree. Absent fields leave things as they are.
@@ -392,9 +392,13 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     put_all(out, &[file.min_seq, file.max_seq, file.created]);
     put_all(out, &[file.filter_bytes, file.index_bytes]);
     let (probes, positives) = (file.stats.probes(), file.stats.positives());
-    if probes != 0 {
+    let hotness = file.stats.hotness();
+    if probes != 0 || hotness.is_some() {
         let mut counts = Vec::new();
         put_all(&mut counts, &[probes, positives]);
+        if let Some(hotness) = hotness {
+            put_all(&mut counts, &hotness.to_parts());
+        }
         put_varint(out, TAG_FILE_COUNTS);
         put_bytes(out, &counts);
     }
@@ -427,7 +431,10 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
             TAG_FILE_COUNTS => {
                 let probes = take_varint(&mut payload)?;
                 let positives = take_varint(&mut payload)?;
-                stats = FileStats::with_counts(probes, positives);
+                // Hints: older builds wrote none.
+                let hotness = take_varint(&mut payload).zip(take_varint(&mut payload));
+                let hotness = hotness.map(|(a, p)| Hotness::from_parts([a, p]));
+                stats = FileStats::restored(probes, positives, hotness);
             }
             _ if tag & OPTIONAL != 0 => {}
             _ => return Some(None),
@@ -493,13 +500,23 @@ mod tests {
     }
 
     fn added() -> impl Strategy<Value = AddedFile> {
-        (0..MAX_LEVELS, any::<u64>(), info(), any::<(u64, u64)>()).prop_map(
-            |(level, run, info, (probes, positives))| AddedFile {
+        let hotness = prop::option::of((0..=1_000_000_000u64, 0..=1_000_000_000u64));
+        let counts = (any::<(u64, u64)>(), hotness);
+        (0..MAX_LEVELS, any::<u64>(), info(), counts).prop_map(
+            |(level, run, info, ((probes, positives), hotness))| AddedFile {
                 level,
                 run,
                 file: Arc::new(FileMeta::with_stats(
                     info,
-                    FileStats::with_counts(probes, if probes == 0 { 0 } else { positives }),
+                    FileStats::restored(
+                        probes,
+                        if probes == 0 && hotness.is_none() {
+                            0
+                        } else {
+                            positives
+                        },
+                        hotness.map(|(a, p)| Hotness::from_parts([a, p])),
+                    ),
                 )),
             },
         )

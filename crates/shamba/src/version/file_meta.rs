@@ -58,6 +58,7 @@ pub(crate) struct FileMeta {
 
 impl FileMeta {
     /// A file with fresh statistics.
+    #[cfg(test)]
     pub(crate) fn new(info: FileInfo) -> Self {
         FileMeta::with_stats(info, FileStats::default())
     }

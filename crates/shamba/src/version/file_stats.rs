@@ -1,13 +1,48 @@
-//! What lookups have seen of a file. Hints only: losing them changes no answer.
+//! What lookups have seen of a file, and how hot that makes it. Hints only: losing them changes no
+//! answer.
 //!
-//! All counters are relaxed atomics. Only the read path increments them, and for a sample of the
+//! Protocol: the read path increments the two counters and nothing else, for a sample of the
 //! lookups, each with its weight: readers on different cores would otherwise pass the line to and
-//! fro at every lookup.
+//! fro at every lookup. Maintenance ends epochs ([`FileStats::end_epoch`]) and sets the module
+//! limit. Flush and compaction create statistics that inherit ([`FileStats::inheriting`]). The
+//! manifest keeps counters and hotness. Counters and limit are relaxed atomics; the rest is behind
+//! a lock that no lookup takes.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
+use parking_lot::Mutex;
+use shamba_model::utility::{blend, measured_weight};
+
 /// The module limit that lets a lookup probe every module a filter has.
 pub(crate) const ALL_MODULES: u8 = u8::MAX;
+
+/// Epochs over which measured counts fade, and after which a file's own are all that counts.
+const WINDOW: u64 = 16;
+
+/// How often a file is asked, and how often it has the key.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Hotness {
+    /// The share of its keyspace's lookups that ask the file, 0 to 1.
+    pub(crate) access: f64,
+    /// The share of those that find their key in it, 0 to 1.
+    pub(crate) positive: f64,
+}
+
+/// Hotness is stored in parts of this.
+const PARTS: f64 = 1e9;
+
+impl Hotness {
+    /// As whole numbers: what the manifest keeps of access and positive share.
+    pub(super) fn to_parts(self) -> [u64; 2] {
+        [self.access, self.positive].map(|share| (share.clamp(0.0, 1.0) * PARTS).round() as u64)
+    }
+
+    /// The hotness of these numbers.
+    pub(super) fn from_parts(parts: [u64; 2]) -> Self {
+        let [access, positive] = parts.map(|part| (part as f64 / PARTS).min(1.0));
+        Hotness { access, positive }
+    }
+}
 
 /// The statistics of one file.
 #[derive(Debug)]
@@ -15,25 +50,49 @@ pub(crate) struct FileStats {
     probes: AtomicU64,
     positives: AtomicU64,
     module_limit: AtomicU8,
+    aged: Mutex<Aged>,
+}
+
+/// What the ends of epochs made of the counters.
+#[derive(Debug, Default)]
+struct Aged {
+    /// The counters at the end of the last epoch.
+    seen: (u64, u64),
+    /// Probes, positives and the keyspace's lookups, fading.
+    probes: f64,
+    positives: f64,
+    lookups: f64,
+    /// Epochs the file has seen end.
+    age: u64,
+    /// The last epoch in which it was asked; 0 for never.
+    last_access: u64,
+    /// What it was given at its birth or kept over a restart.
+    inherited: Option<Hotness>,
 }
 
 impl Default for FileStats {
     fn default() -> Self {
-        FileStats {
-            probes: AtomicU64::new(0),
-            positives: AtomicU64::new(0),
-            module_limit: AtomicU8::new(ALL_MODULES),
-        }
+        FileStats::inheriting(None)
     }
 }
 
 impl FileStats {
-    /// Statistics that start from inherited counts.
-    pub(crate) fn with_counts(probes: u64, positives: u64) -> Self {
+    /// The statistics of a new file.
+    pub(crate) fn inheriting(inherited: Option<Hotness>) -> Self {
+        FileStats::restored(0, 0, inherited)
+    }
+
+    /// Statistics as they were kept.
+    pub(super) fn restored(probes: u64, positives: u64, hotness: Option<Hotness>) -> Self {
         FileStats {
             probes: AtomicU64::new(probes),
             positives: AtomicU64::new(positives),
-            ..FileStats::default()
+            module_limit: AtomicU8::new(ALL_MODULES),
+            aged: Mutex::new(Aged {
+                seen: (probes, positives),
+                inherited: hotness,
+                ..Aged::default()
+            }),
         }
     }
 
@@ -63,9 +122,63 @@ impl FileStats {
     }
 
     /// Sets how many modules a lookup probes without asking.
-    #[cfg(test)]
     pub(crate) fn set_module_limit(&self, limit: u8) {
-        self.module_limit.store(limit, Relaxed);
+        // Readers share the line; most limits stay as they are.
+        if self.module_limit() != limit {
+            self.module_limit.store(limit, Relaxed);
+        }
+    }
+
+    /// Ends an epoch in which the keyspace saw so many lookups: what was measured before fades.
+    pub(crate) fn end_epoch(&self, epoch: u64, lookups: u64) {
+        let seen = (self.probes(), self.positives());
+        let mut aged = self.aged.lock();
+        let (probes, positives) = (
+            seen.0.saturating_sub(aged.seen.0),
+            seen.1.saturating_sub(aged.seen.1),
+        );
+        let keep = 1.0 - 1.0 / WINDOW as f64;
+        aged.seen = seen;
+        aged.probes = aged.probes * keep + probes as f64;
+        aged.positives = aged.positives * keep + positives as f64;
+        aged.lookups = aged.lookups * keep + lookups as f64;
+        aged.age += 1;
+        if probes > 0 {
+            aged.last_access = epoch;
+        }
+    }
+
+    /// The last epoch in which the file was asked; 0 for never.
+    pub(crate) fn last_access(&self) -> u64 {
+        self.aged.lock().last_access
+    }
+
+    /// How hot the file is by what was inherited and measured (SHaMBa, Eq. 12); `None` when
+    /// neither says anything.
+    pub(crate) fn hotness(&self) -> Option<Hotness> {
+        let aged = self.aged.lock();
+        if aged.lookups <= 0.0 {
+            return aged.inherited;
+        }
+        let part = |of: f64, whole: f64| (of / whole).clamp(0.0, 1.0);
+        let unasked = aged.inherited.map_or(0.0, |inherited| inherited.positive);
+        let measured = Hotness {
+            access: part(aged.probes, aged.lookups),
+            positive: if aged.probes > 0.0 {
+                part(aged.positives, aged.probes)
+            } else {
+                unasked
+            },
+        };
+        let Some(inherited) = aged.inherited else {
+            return Some(measured);
+        };
+        let weight = measured_weight(aged.age, WINDOW).unwrap_or(1.0);
+        let mixed = |measured, inherited| blend(measured, inherited, weight).unwrap_or(measured);
+        Some(Hotness {
+            access: mixed(measured.access, inherited.access),
+            positive: mixed(measured.positive, inherited.positive),
+        })
     }
 }
 
@@ -75,12 +188,63 @@ mod tests {
 
     #[test]
     fn lookups_count_by_their_weight() {
-        let stats = FileStats::with_counts(7, 2);
+        let stats = FileStats::restored(7, 2, None);
         assert_eq!(stats.module_limit(), ALL_MODULES);
         stats.record(true, 8);
         stats.record(false, 8);
         assert_eq!((stats.probes(), stats.positives()), (23, 10));
         stats.set_module_limit(1);
         assert_eq!(stats.module_limit(), 1);
+    }
+
+    #[test]
+    fn a_new_file_is_as_hot_as_it_inherited_and_an_old_one_as_it_was_measured() {
+        let inherited = Hotness {
+            access: 0.8,
+            positive: 0.5,
+        };
+        let stats = FileStats::inheriting(Some(inherited));
+        assert_eq!(stats.hotness(), Some(inherited));
+        let mut last = inherited.access;
+        for epoch in 1..=WINDOW {
+            for _ in 0..100 {
+                stats.record(false, 1);
+            }
+            stats.end_epoch(epoch, 1000);
+            let now = stats.hotness().unwrap().access;
+            assert!(now < last, "epoch {epoch}: {now} after {last}");
+            last = now;
+        }
+        let old = stats.hotness().unwrap();
+        assert!(
+            (old.access - 0.1).abs() < 1e-9 && old.positive == 0.0,
+            "{old:?}"
+        );
+        assert_eq!(stats.last_access(), WINDOW);
+    }
+
+    #[test]
+    fn what_was_measured_long_ago_fades() {
+        let stats = FileStats::default();
+        assert_eq!(stats.hotness(), None);
+        stats.record(true, 1000);
+        stats.end_epoch(1, 1000);
+        assert_eq!(stats.hotness().unwrap().access, 1.0);
+        for epoch in 2..100 {
+            stats.end_epoch(epoch, 1000);
+        }
+        let cold = stats.hotness().unwrap();
+        assert!(cold.access < 0.01 && cold.positive > 0.99, "{cold:?}");
+        assert_eq!(stats.last_access(), 1);
+        assert_eq!(stats.probes(), 1000, "the counters themselves stay");
+    }
+
+    #[test]
+    fn hotness_is_kept_in_parts() {
+        for (access, positive) in [(0.0, 1.0), (0.25, 1e-9), (1.0, 0.0)] {
+            let hotness = Hotness { access, positive };
+            assert_eq!(Hotness::from_parts(hotness.to_parts()), hotness);
+        }
+        assert_eq!(Hotness::from_parts([u64::MAX, 0]).access, 1.0);
     }
 }

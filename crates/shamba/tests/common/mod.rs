@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use shamba::fs::Fs;
 use shamba::{
-    Compression, Db, Durability, FilterFamily, FilterOptions, Granularity, IterOptions, Keyspace,
-    KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options, Result,
+    Compression, Db, Durability, FilterFamily, FilterOptions, FilterPolicy, Granularity,
+    IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
+    Preset, Result, Skipping, Thresholds,
 };
 
 /// Keys and their values.
@@ -135,6 +136,33 @@ pub fn random_merge_policy(rng: &mut Rng) -> MergePolicy {
     }
 }
 
+pub fn random_filter_policy(rng: &mut Rng) -> FilterPolicy {
+    let skipping = *rng.pick(&[Skipping::Partial, Skipping::Full]);
+    match rng.below(4) {
+        0 => FilterPolicy::All,
+        1 => FilterPolicy::Utility {
+            skipping,
+            thresholds: *rng.pick(&[
+                Thresholds::PAPER,
+                Thresholds::RELATIVE,
+                Thresholds::Absolute {
+                    first: 0.0,
+                    later: 1.0,
+                },
+                Thresholds::Relative {
+                    first: 9.0,
+                    later: 0.0,
+                },
+            ]),
+        },
+        2 => FilterPolicy::Elastic {
+            initial_units: rng.between(1, 5) as u8,
+            lifetime: rng.between(1, 4) as u32,
+        },
+        _ => FilterPolicy::ExpectedReads,
+    }
+}
+
 pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
     let compression = |rng: &mut Rng| match rng.below(4) {
         0 => Compression::Lz4,
@@ -143,7 +171,7 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
     };
     let level0_runs = rng.between(1, 6) as u32;
     let level0_slowdown = level0_runs + rng.between(0, 20) as u32;
-    KeyspaceOptions {
+    let options = KeyspaceOptions {
         merge_policy: random_merge_policy(rng),
         size_ratio: rng.between(2, 10) as u32,
         write_buffer: *rng.pick(&[4 << 10, 8 << 10, 16 << 10, 64 << 10, 1 << 20]),
@@ -160,7 +188,7 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
                 FilterFamily::Auto,
             ]),
             bits_per_key: *rng.pick(&[0.0, 0.5, 1.0, 4.0, 7.3, 10.0, 10.0, 15.0, 20.0]),
-            modules: *rng.pick(&[1, 1, 2, 3, 7]),
+            modules: *rng.pick(&[1, 1, 2, 3, 7, 16]),
             module_sizes: if rng.one_in(3) {
                 ModuleSizes::Proportional {
                     first_bits_per_key: *rng.pick(&[0.0, 1.0, 3.0, 7.0, 12.0]),
@@ -170,8 +198,16 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
             },
             partitioned: rng.one_in(2),
         },
+        filter_policy: random_filter_policy(rng),
+        epoch_lookups: *rng.pick(&[1, 8, 64, 2048]),
         restart_interval: *rng.pick(&[1, 2, 8, 16, 64]),
+    };
+    if rng.one_in(3) {
+        let mut options = options.preset(*rng.pick(&Preset::ALL));
+        options.filter.partitioned ^= rng.one_in(2);
+        return options;
     }
+    options
 }
 
 /// Memory budgets from almost nothing to plenty.

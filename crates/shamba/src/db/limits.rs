@@ -1,0 +1,173 @@
+//! The part of maintenance that keeps module limits: it ends epochs of the files' statistics and
+//! asks the keyspace's controller, then and at each change of the tree.
+//!
+//! An epoch is a number of lookups of a keyspace. Lookups count themselves here, some at a time; who
+//! counts the last of an epoch wakes the threads, or, when there are none, ends it itself. One
+//! thread at a time decides limits, under a lock that readers never wait for and that is held while
+//! a new version is published, so that the controller sees versions in their order and readers see
+//! no file without its limit.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use super::DbInner;
+use super::keyspace::KeyspaceInner;
+use crate::filter::{FileContext, FilterPlan, plan};
+use crate::options::KeyspaceOptions;
+use crate::policy::{FileView, ModuleController, rates};
+use crate::version::{FileMeta, Version};
+
+/// Lookups a thread gathers before it counts them: else all threads would share a line.
+const BATCH: u64 = 8;
+
+/// An epoch is at least so many lookups for each file, so that ending it costs each lookup little.
+const LOOKUPS_PER_FILE: u64 = 4;
+
+/// A keyspace's limits.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Lookups since the last epoch ended.
+    lookups: AtomicU64,
+    /// The lookups of an epoch of the present tree.
+    epoch_lookups: AtomicU64,
+    least_lookups: u64,
+    decider: Mutex<Decider>,
+}
+
+#[derive(Debug)]
+struct Decider {
+    controller: Box<dyn ModuleController>,
+    epoch: u64,
+    /// The rates of a file that is not open: those of a file written now.
+    expected: Arc<[f64]>,
+    /// Rates by plan; there are as many plans as there were settings.
+    known: HashMap<FilterPlan, Arc<[f64]>>,
+}
+
+impl Limits {
+    /// Limits for the files of a keyspace that is opened, set.
+    pub(super) fn new(options: &KeyspaceOptions, version: &Version) -> Self {
+        let usual = FileContext {
+            level: 0,
+            levels: 1,
+            expected_entries: 0,
+        };
+        let limits = Limits {
+            lookups: AtomicU64::new(0),
+            epoch_lookups: AtomicU64::new(u64::MAX),
+            least_lookups: options.epoch_lookups,
+            decider: Mutex::new(Decider {
+                controller: options.filter_policy.controller(),
+                epoch: 0,
+                expected: rates(&plan(&options.filter_wish(), &usual)),
+                known: HashMap::new(),
+            }),
+        };
+        limits.publish(version, || ());
+        limits
+    }
+
+    /// Sets the limits of a version, then lets `publish` show it to readers.
+    pub(super) fn publish(&self, version: &Version, publish: impl FnOnce()) {
+        let mut decider = self.decider.lock();
+        self.decide(&mut decider, version);
+        publish();
+    }
+
+    fn decide(&self, decider: &mut Decider, version: &Version) {
+        let views: Vec<_> = version.files().map(|file| decider.view(file)).collect();
+        let epoch = self
+            .least_lookups
+            .max(views.len() as u64 * LOOKUPS_PER_FILE);
+        self.epoch_lookups.store(epoch, Relaxed);
+        let limits = decider.controller.limits(&views, decider.epoch);
+        for (file, limit) in version.files().zip(limits) {
+            file.stats.set_module_limit(limit);
+        }
+    }
+
+    /// Counts lookups; whether an epoch is over with them.
+    fn count(&self, lookups: u64) -> bool {
+        let before = self.lookups.fetch_add(lookups, Relaxed);
+        let epoch = self.epoch_lookups.load(Relaxed);
+        before < epoch && before.saturating_add(lookups) >= epoch
+    }
+}
+
+impl Decider {
+    fn view(&mut self, file: &FileMeta) -> FileView {
+        let rates = match file.slot.peek() {
+            None => self.expected.clone(),
+            Some(table) => match self.known.get(table.plan()) {
+                Some(rates) => rates.clone(),
+                None => {
+                    let found = rates(table.plan());
+                    self.known.insert(table.plan().clone(), found.clone());
+                    found
+                }
+            },
+        };
+        let hotness = file.stats.hotness();
+        FileView {
+            number: file.number,
+            hotness: hotness.map(|hotness| (hotness.access, hotness.positive)),
+            last_access: file.stats.last_access(),
+            rates,
+        }
+    }
+}
+
+impl DbInner {
+    /// Counts point lookups of a keyspace for its epochs.
+    #[inline]
+    pub(crate) fn count_lookups(&self, keyspace: &KeyspaceInner, lookups: u64) {
+        thread_local! {
+            static UNCOUNTED: Cell<u64> = const { Cell::new(0) };
+        }
+        let gathered = UNCOUNTED.get() + lookups;
+        if gathered < BATCH {
+            UNCOUNTED.set(gathered);
+            return;
+        }
+        UNCOUNTED.set(0);
+        if keyspace.limits.count(gathered) {
+            if self.options.background_threads == 0 {
+                end_epoch(keyspace);
+            } else {
+                self.signal.notify();
+            }
+        }
+    }
+
+    /// Ends the epochs that are over.
+    pub(crate) fn end_epochs(&self) {
+        self.all_keyspaces()
+            .iter()
+            .for_each(|keyspace| end_epoch(keyspace));
+    }
+}
+
+/// Ends the keyspace's epoch if it is over and no other thread is at it.
+fn end_epoch(keyspace: &KeyspaceInner) {
+    let limits = &keyspace.limits;
+    if limits.lookups.load(Relaxed) < limits.epoch_lookups.load(Relaxed) {
+        return;
+    }
+    let Some(mut decider) = limits.decider.try_lock() else {
+        return;
+    };
+    let lookups = limits.lookups.swap(0, Relaxed);
+    decider.epoch += 1;
+    let version = keyspace.state.load().version.clone();
+    for file in version.files() {
+        file.stats.end_epoch(decider.epoch, lookups);
+    }
+    limits.decide(&mut decider, &version);
+}
+
+#[cfg(test)]
+mod tests;
