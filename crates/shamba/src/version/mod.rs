@@ -23,6 +23,7 @@ pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFil
 pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
 pub(crate) use manifest::Manifest;
 pub(crate) use run::Run;
+pub(crate) use set::TreeState;
 pub(crate) use tree::Version;
 
 use crate::error::Error;
