@@ -956,6 +956,9 @@ fn closing_waits_for_a_compaction_on_a_callers_thread() {
     let faulty = FaultFs::new(Arc::new(fs.clone()), faults.clone());
     let db = small_options(Arc::new(faulty)).open(DIR).unwrap();
     (0..500u32).for_each(|i| db.put(i.to_be_bytes(), [1; 100]).unwrap());
+    db.wait_for_compaction().unwrap();
+    // Lies in the middle of the others, so that they have to be merged.
+    db.put(250u32.to_be_bytes(), [2; 100]).unwrap();
     db.flush().unwrap();
     let (at_gate, open) = gate(&faults);
     let events = Mutex::new(Vec::new());
