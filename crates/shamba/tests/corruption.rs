@@ -336,8 +336,8 @@ fn a_manifest_cut_off_at_any_byte_is_detected() {
                 let db = options(&sample.keyspace, sample.fs.clone()).open(DIR);
                 db.unwrap().close().unwrap();
             }
-            let manifests = sample.fs.files().into_iter();
-            let path = manifests.filter(|path| is_manifest(path)).next_back();
+            let mut files = sample.fs.files().into_iter();
+            let path = files.find(|path| is_manifest(path));
             let path = path.unwrap();
             let len = sample.fs.read_file(&path).unwrap().len();
             // The seal carries nothing.
