@@ -173,7 +173,8 @@ fn a_refused_open_changes_nothing() {
     };
     let damage = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
     let shorter = |bytes: &mut Vec<u8>| bytes.truncate(4096);
-    let cases: [(&str, &str, &dyn Fn(&mut Vec<u8>)); 4] = [
+    type How<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let cases: [(&str, &str, How<'_>); 4] = [
         ("a newer log", ".wal", &newer),
         ("a newer manifest", "MANIFEST-", &newer),
         ("a damaged log", ".wal", &damage),
