@@ -132,6 +132,12 @@ pub enum Error {
         /// `"keyspace"` or `"snapshot"`.
         what: &'static str,
     },
+    /// A thread panicked in the middle of changing the database: a bug.
+    #[error("a thread panicked while {op}; please report it; reopen the database to go on")]
+    Panicked {
+        /// What it was doing.
+        op: &'static str,
+    },
     /// An earlier write could not be made durable; the database takes no more writes. Reads go on.
     #[error(
         "writes are stopped since an earlier failure ({cause}); reads go on; reopen the database once the cause is mended"

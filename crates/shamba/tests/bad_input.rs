@@ -164,37 +164,46 @@ fn a_database_in_use_is_locked_on_a_real_folder_too() {
 }
 
 #[test]
-fn a_newer_log_or_manifest_is_refused_and_no_data_touched() {
-    for part in ["MANIFEST-", ".wal"] {
+fn a_refused_open_changes_nothing() {
+    let newer = |bytes: &mut Vec<u8>| {
+        // The version, and the checksum over the header's other bytes.
+        bytes[8..12].copy_from_slice(&7u32.to_le_bytes());
+        let sum = crc32c::crc32c(&bytes[..40]);
+        bytes[40..44].copy_from_slice(&sum.to_le_bytes());
+    };
+    let damage = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
+    let shorter = |bytes: &mut Vec<u8>| bytes.truncate(4096);
+    type How<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let cases: [(&str, &str, How<'_>); 4] = [
+        ("a newer log", ".wal", &newer),
+        ("a newer manifest", "MANIFEST-", &newer),
+        ("a damaged log", ".wal", &damage),
+        ("a shorter table", ".sst", &shorter),
+    ];
+    for (what, part, how) in cases {
         let fs = filled(false);
-        let path = find(&fs, part);
         let whole = fs.deep_clone();
-        change(&fs, &path, |bytes| {
-            bytes[8..12].copy_from_slice(&7u32.to_le_bytes());
-            let crc = crc32c::crc32c(&bytes[..40]);
-            bytes[40..44].copy_from_slice(&crc.to_le_bytes());
-        });
-        let error = refused(options(&fs), DIR);
-        assert!(
-            matches!(&error, Error::UnsupportedFormat { file, found: 7, supported: 1 } if *file == path),
-            "{part}: {error:?}"
-        );
-        let holds_data = |file: &PathBuf| {
-            file.extension()
-                .is_some_and(|ext| ext == "sst" || ext == "wal")
+        let path = find(&fs, part);
+        change(&fs, &path, how);
+        // Left by an open that was cut off; the next one that succeeds removes them.
+        fs.write_file("/db/999998.sst", b"orphan").unwrap();
+        fs.write_file("/db/CURRENT.tmp", b"orphan").unwrap();
+        let all = |fs: &MemFs| -> Vec<_> {
+            let files = fs.files().into_iter();
+            files
+                .map(|path| (fs.read_file(&path).unwrap(), path))
+                .collect()
         };
-        for file in whole
-            .files()
-            .into_iter()
-            .filter(|file| *file != path && holds_data(file))
-        {
-            assert_eq!(
-                whole.read_file(&file).unwrap(),
-                fs.read_file(&file).unwrap(),
-                "{}",
-                file.display()
-            );
+        let before = all(&fs);
+        let error = refused(options(&fs), "/db");
+        match what.contains("newer") {
+            true => assert!(
+                matches!(&error, Error::UnsupportedFormat { file, found: 7, supported: 1 } if *file == path),
+                "{what}: {error}"
+            ),
+            false => assert!(error.is_corruption(), "{what}: {error}"),
         }
+        assert!(all(&fs) == before, "{what}: the folder changed");
         assert_whole(&whole);
     }
 }

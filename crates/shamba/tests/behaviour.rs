@@ -5,8 +5,8 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
 
 use common::{Map, Rng, contents, files_ending, small_keyspace, small_options};
@@ -14,8 +14,8 @@ use shamba::fs::{
     BlockKind, Charge, DeviceModel, Effect, Fault, FaultFs, Faults, MemFs, MeteredFs, Op, Purpose,
 };
 use shamba::{
-    Db, Durability, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, KeyspaceStatistics,
-    MemoryBudget, MergePolicy, Options, WriteBatch, WriteOptions,
+    Db, Durability, Error, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions,
+    KeyspaceStatistics, MemoryBudget, MergePolicy, Options, WriteBatch, WriteOptions,
 };
 
 const DIR: &str = "/db";
@@ -932,6 +932,112 @@ fn threads_see_whole_batches_and_their_own_writes() {
     let memory = db.stats().memory.budget;
     assert_eq!(memory.overdraft, 0, "{memory:?}");
     db.verify().unwrap();
+}
+
+/// Stops whoever first makes a table from now on. Gives where that is told, and where to let it go.
+fn gate(faults: &Faults) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
+    let (reached, at_gate) = mpsc::channel();
+    let (open, opened) = mpsc::channel();
+    let once = Mutex::new(Some((reached, opened)));
+    faults.set_hook(Some(Arc::new(move |op, path: &Path| {
+        if op == Op::Create && path.extension().is_some_and(|ext| ext == "sst") {
+            let taken = once.lock().unwrap().take();
+            if let Some((reached, opened)) = taken {
+                reached.send(()).unwrap();
+                opened.recv().unwrap();
+            }
+        }
+    })));
+    (at_gate, open)
+}
+
+/// Long enough for a call that does not wait for the gate to return.
+const A_WHILE: Duration = Duration::from_millis(100);
+
+#[test]
+fn closing_waits_for_a_compaction_on_a_callers_thread() {
+    let fs = MemFs::new();
+    let faults = Faults::new();
+    let faulty = FaultFs::new(Arc::new(fs.clone()), faults.clone());
+    let db = small_options(Arc::new(faulty)).open(DIR).unwrap();
+    (0..500u32).for_each(|i| db.put(i.to_be_bytes(), [1; 100]).unwrap());
+    db.wait_for_compaction().unwrap();
+    // Lies in the middle of the others, so that they have to be merged.
+    db.put(250u32.to_be_bytes(), [2; 100]).unwrap();
+    db.flush().unwrap();
+    let (at_gate, open) = gate(&faults);
+    let events = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let compacting = scope.spawn(|| db.compact_range(None, None));
+        at_gate.recv().unwrap();
+        let closing = scope.spawn(|| {
+            db.clone().close().unwrap();
+            events.lock().unwrap().push("closed");
+        });
+        while !matches!(db.get(b"x"), Err(Error::Closed)) {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(A_WHILE);
+        events.lock().unwrap().push("let go");
+        open.send(()).unwrap();
+        let compacted = compacting.join().unwrap();
+        assert!(
+            matches!(compacted, Ok(()) | Err(Error::Closed)),
+            "{compacted:?}"
+        );
+        closing.join().unwrap();
+    });
+    assert_eq!(*events.lock().unwrap(), ["let go", "closed"]);
+    let db = small_options(Arc::new(fs)).open(DIR).unwrap();
+    assert_eq!(contents(&db.default_keyspace()).unwrap().len(), 500);
+    db.verify().unwrap();
+}
+
+#[test]
+fn without_threads_a_flush_or_checkpoint_waits_for_the_flush_of_another_caller() {
+    type Call = fn(&Db) -> shamba::Result<()>;
+    let calls: [(&str, Call); 2] = [
+        ("flush", Db::flush),
+        ("checkpoint", |db| db.checkpoint("/copy")),
+    ];
+    for (name, call) in calls {
+        let fs = MemFs::new();
+        let faults = Faults::new();
+        let faulty = FaultFs::new(Arc::new(fs.clone()), faults.clone());
+        let db = small_options(Arc::new(faulty)).open(DIR).unwrap();
+        let (at_gate, open) = gate(&faults);
+        let events = Mutex::new(Vec::new());
+        let put = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            // Writers flush themselves; this one is stopped in the middle.
+            scope.spawn(|| {
+                for i in 0..300u32 {
+                    put.store(i, Ordering::SeqCst);
+                    db.put(i.to_be_bytes(), [1; 100]).unwrap();
+                }
+            });
+            at_gate.recv().unwrap();
+            let before = put.load(Ordering::SeqCst);
+            let calling = scope.spawn(|| {
+                call(&db).unwrap();
+                events.lock().unwrap().push("done");
+            });
+            std::thread::sleep(A_WHILE);
+            events.lock().unwrap().push("let go");
+            open.send(()).unwrap();
+            calling.join().unwrap();
+            assert!(before > 0);
+            if name == "checkpoint" {
+                let copy = small_options(Arc::new(fs.clone())).open("/copy").unwrap();
+                for i in 0..before {
+                    assert!(copy.get(i.to_be_bytes()).unwrap().is_some(), "{i}");
+                }
+            }
+        });
+        assert_eq!(*events.lock().unwrap(), ["let go", "done"], "{name}");
+        assert_eq!(contents(&db.default_keyspace()).unwrap().len(), 300);
+        db.verify().unwrap();
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -450,4 +451,123 @@ fn any_failure_anywhere_gives_an_error_or_the_answer_and_loses_nothing() {
     on_every_core(cases.len() as u64, |number| {
         run_watched(number, &cases[number as usize]);
     });
+}
+
+/// Makes the operation with this number panic, counted from now on this kind of thread, those on
+/// logs left out.
+fn panic_at(faults: &Faults, number: u64, on_thread: &'static str) -> Arc<AtomicU64> {
+    let left = Arc::new(AtomicU64::new(number));
+    let count = left.clone();
+    faults.set_hook(Some(Arc::new(move |op, path: &Path| {
+        let name = path.to_string_lossy();
+        let concerns = !name.ends_with(".wal");
+        let here = std::thread::current()
+            .name()
+            .is_some_and(|thread| thread.starts_with(on_thread));
+        if concerns && here && !std::thread::panicking() {
+            // Exactly once: what comes after is as it would be.
+            if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                panic!("injected at {op:?} of {name}");
+            }
+        }
+    })));
+    count
+}
+
+/// After a panic in a job: a typed error for everyone, right reads, and a whole database at the
+/// next open.
+fn check_after_panic(db: Db, fs: &MemFs, wanted: &Map, number: u64) {
+    let error = db.put(b"more", b"x").unwrap_err();
+    let cause = match &error {
+        Error::Poisoned { cause } => (**cause).clone(),
+        other => panic!("operation {number}: {other:?}"),
+    };
+    assert!(matches!(cause, Error::Panicked { .. }), "{cause:?}");
+    assert!(db.flush().is_err() && db.compact_range(None, None).is_err());
+    assert!(db.checkpoint("/copy").is_err());
+    // Either nothing was due, or what is due cannot be done.
+    let _ = db.wait_for_compaction();
+    assert!(contents(&db.default_keyspace()).unwrap() == *wanted);
+    let _ = db.close();
+    let db = small_options(Arc::new(fs.kill_clone())).open(DIR).unwrap();
+    assert!(
+        contents(&db.default_keyspace()).unwrap() == *wanted,
+        "operation {number}"
+    );
+    db.verify().unwrap();
+}
+
+fn watched(what: String, case: impl FnOnce() + Send + 'static) {
+    let (done, wait) = mpsc::channel();
+    let thread = std::thread::Builder::new()
+        .name("caller".to_owned())
+        .spawn(move || {
+            case();
+            done.send(()).unwrap();
+        })
+        .unwrap();
+    match wait.recv_timeout(PATIENCE) {
+        Err(RecvTimeoutError::Timeout) => panic!("hangs: {what}"),
+        _ => thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
+}
+
+#[test]
+fn a_panic_in_a_flush_or_compaction_stops_writes_and_hangs_nobody() {
+    for threads in [0, 2] {
+        let mut fired = 0;
+        for number in 1..200 {
+            let (tell, told) = mpsc::channel();
+            watched(
+                format!("operation {number}, {threads} threads"),
+                move || {
+                    let fs = MemFs::new();
+                    let faults = Faults::new();
+                    let options =
+                        small_options(Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone())));
+                    let db = options.background_threads(threads).open(DIR).unwrap();
+                    let mut wanted = Map::new();
+                    for i in 0..60u32 {
+                        let (key, value) = (format!("{:03}", i * 7 % 50), vec![i as u8; 200]);
+                        db.put(&key, &value).unwrap();
+                        wanted.insert(key.into_bytes(), value);
+                    }
+                    db.wait_for_compaction().unwrap();
+                    // On a thread of the database, or on the caller's.
+                    let thread = if threads > 0 { "shamba-" } else { "caller" };
+                    let left = panic_at(&faults, number, thread);
+                    let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                        db.flush()?;
+                        db.wait_for_compaction()?;
+                        match threads {
+                            0 => db.compact_range(None, None),
+                            _ => Ok(()),
+                        }
+                    }));
+                    let struck = left.load(Ordering::SeqCst) > u64::MAX / 2
+                        || left.load(Ordering::SeqCst) == 0;
+                    faults.set_hook(None);
+                    match struck {
+                        false => worked.unwrap().unwrap(),
+                        true => {
+                            assert!(!matches!(worked, Ok(Ok(()))) || threads > 0);
+                            // A thread may be in the middle of its last work.
+                            while db.put(b"more", b"x").is_ok() {
+                                wanted.insert(b"more".to_vec(), b"x".to_vec());
+                            }
+                            check_after_panic(db, &fs, &wanted, number);
+                        }
+                    }
+                    tell.send(struck).unwrap();
+                },
+            );
+            if !told.recv().unwrap() {
+                break;
+            }
+            fired += 1;
+        }
+        assert!(fired > 10, "{threads} threads: only {fired} operations");
+    }
 }

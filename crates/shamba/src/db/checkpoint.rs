@@ -1,11 +1,13 @@
-//! Checkpoints: a consistent copy of the database in another folder, by hard links.
+//! Checkpoints: a consistent copy of the database in another folder, by hard links. Runs on the
+//! caller's thread. When it returns, the copy is durable: first the folder's own name, then the
+//! tables and their names, and last `CURRENT`, which makes it a database.
 
 use std::io;
 use std::path::Path;
 
 use super::DbInner;
 use crate::error::{Error, Result};
-use crate::fs::{Access, AlignedBuf, BlockKind, Purpose, ReadTag};
+use crate::fs::{Access, AlignedBuf, BlockKind, Purpose, ReadTag, create_dir_durably};
 use crate::version::Manifest;
 
 /// Bytes copied at a time where a hard link is not possible.
@@ -22,7 +24,7 @@ impl DbInner {
                 path: destination.to_path_buf(),
             });
         }
-        fs.create_dir_all(destination).map_err(on("create"))?;
+        create_dir_durably(&**fs, destination).map_err(on("create"))?;
         // With writes held off, what is flushed is one moment of all keyspaces.
         let writes = self.flush_all()?;
         // Holding the state keeps its files on storage.

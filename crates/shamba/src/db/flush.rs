@@ -7,10 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use parking_lot::MutexGuard;
+
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::{DbInner, Tree};
 use crate::base::key::SeqNo;
-use crate::compaction::job::{NewTable, Output, write_tables};
+use crate::compaction::job::{NewTable, Output, table_path, write_tables};
 use crate::compaction::{Origin, Retain};
 use crate::error::{Error, Result};
 use crate::filter::{FileContext, plan};
@@ -134,24 +136,37 @@ impl DbInner {
         Ok(true)
     }
 
-    fn install_flush(
+    /// Makes the names of new tables durable and takes the tree to install them in. `None` when
+    /// the keyspace was dropped meanwhile: the tables are removed again.
+    pub(crate) fn tree_for(
         &self,
         keyspace: &KeyspaceInner,
-        memtable: &Arc<Memtable>,
         tables: &[NewTable],
-    ) -> Result<()> {
+    ) -> Result<Option<MutexGuard<'_, Tree>>> {
         if !tables.is_empty() {
             self.options
                 .fs
                 .sync_dir(&self.dir)
                 .map_err(|e| Error::io("sync", &self.dir, e))?;
         }
-        let mut tree = self.tree.lock();
+        let tree = self.tree.lock();
         if keyspace.dropped.load(Ordering::Acquire) {
             self.remove_new(tables);
+            return Ok(None);
+        }
+        Ok(Some(tree))
+    }
+
+    fn install_flush(
+        &self,
+        keyspace: &KeyspaceInner,
+        memtable: &Arc<Memtable>,
+        tables: &[NewTable],
+    ) -> Result<()> {
+        let Some(mut tree) = self.tree_for(keyspace, tables)? else {
             keyspace.update(|state| without(state, memtable));
             return Ok(());
-        }
+        };
         // Another thread flushed it meanwhile: a second time would put it above newer tables.
         let oldest = keyspace.state.load().frozen.last().cloned();
         if oldest.is_none_or(|oldest| !Arc::ptr_eq(&oldest, memtable)) {
@@ -253,10 +268,7 @@ impl DbInner {
 
     fn remove_new(&self, tables: &[NewTable]) {
         for table in tables {
-            remove_quietly(
-                self,
-                &crate::compaction::job::table_path(&self.dir, table.number),
-            );
+            remove_quietly(self, &table_path(&self.dir, table.number));
         }
     }
 }
@@ -279,5 +291,50 @@ fn without(state: &ReadState, memtable: &Arc<Memtable>) -> ReadState {
 pub(crate) fn remove_quietly(db: &DbInner, path: &Path) {
     if let Err(error) = db.options.fs.remove(path) {
         log::warn!("{}: cannot remove: {error}", path.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::fs::{Fs, MemFs};
+
+    #[test]
+    fn a_memtable_is_installed_once_whoever_flushes_it() {
+        let fs = MemFs::new();
+        let options = Options::new()
+            .fs(Arc::new(fs.clone()))
+            .background_threads(0);
+        let db = options.open("/db").unwrap();
+        db.put("a", "1").unwrap();
+        let inner = db.inner();
+        let keyspace = &inner.default_keyspace;
+        let freeze = || {
+            let mut writer = inner.writer.lock();
+            inner.freeze(&mut writer, keyspace, 0).unwrap();
+            keyspace.state.load().frozen.first().cloned().unwrap()
+        };
+        let older = freeze();
+        // Two threads have written the same memtable to a table each.
+        let tables = || {
+            let output = inner.output(keyspace, 0, 1, u64::MAX);
+            let retain = Retain::new(Vec::new(), true);
+            write_tables(&mut older.iter(), retain, &output).unwrap()
+        };
+        let (first, second) = (tables(), tables());
+        inner.install_flush(keyspace, &older, &first).unwrap();
+        db.put("a", "2").unwrap();
+        let newer = freeze();
+        inner.install_flush(keyspace, &older, &second).unwrap();
+        let state = keyspace.state.load_full();
+        let files: Vec<_> = state.version.files().map(|file| file.number).collect();
+        assert_eq!(files, [first[0].number]);
+        assert!(
+            !fs.exists(&table_path("/db".as_ref(), second[0].number))
+                .unwrap()
+        );
+        assert!(state.frozen.iter().any(|held| Arc::ptr_eq(held, &newer)));
+        assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"2"[..]));
     }
 }

@@ -4,6 +4,11 @@
 //! memtables and tables only between moves: when the keyspace's read state has changed, the next
 //! move first takes the new one and finds its place again, so an iterator in use keeps neither
 //! replaced memtables in memory nor removed files on storage. One thread at a time.
+//!
+//! An iterator that is left alone between moves keeps what it saw last. Nobody else can take it
+//! away: `key` and `value` lend out bytes of the memtable or block itself, so another thread would
+//! have to lock each of those calls, or the iterator to copy each entry it comes to. Memtables held
+//! so are counted, and writers do not wait for them.
 
 use std::ops::Bound;
 use std::sync::Arc;

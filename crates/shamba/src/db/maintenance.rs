@@ -66,41 +66,7 @@ fn work(db: &DbInner) {
     }
 }
 
-/// Work on tables under way; closing waits for it.
-pub(crate) struct Job<'a>(&'a DbInner);
-
-impl Drop for Job<'_> {
-    fn drop(&mut self) {
-        self.0.jobs.fetch_sub(1, Ordering::SeqCst);
-        if self.0.closed.load(Ordering::SeqCst) {
-            self.0.signal.notify();
-        }
-    }
-}
-
 impl DbInner {
-    /// Says that work on tables begins; refused once the database closes.
-    fn begin_job(&self) -> Result<Job<'_>> {
-        self.jobs.fetch_add(1, Ordering::SeqCst);
-        let job = Job(self);
-        // After the count: either closing sees the job, or the job sees the closing.
-        if self.closed.load(Ordering::SeqCst) {
-            return Err(Error::Closed);
-        }
-        Ok(job)
-    }
-
-    /// Waits until no work on tables is under way, after `closed` was set.
-    pub(crate) fn wait_for_jobs(&self) {
-        loop {
-            let seen = self.signal.now();
-            if self.jobs.load(Ordering::SeqCst) == 0 {
-                return;
-            }
-            self.signal.wait_past(seen, Duration::from_millis(100));
-        }
-    }
-
     /// Whether another thread flushes or compacts right now.
     pub(crate) fn others_at_work(&self) -> bool {
         let flushing = |keyspace: &Arc<KeyspaceInner>| keyspace.flushing.load(Ordering::Acquire);
@@ -122,15 +88,17 @@ impl DbInner {
             {
                 continue;
             }
+            let flushing = self.hold("flushing a memtable", || {
+                keyspace.flushing.store(false, Ordering::Release);
+            });
             let result = self.flush_oldest(&keyspace);
-            keyspace.flushing.store(false, Ordering::Release);
             if let Err(error) = &result
                 && !matches!(error, Error::Closed)
             {
                 self.metrics.add(Counter::background_errors, 1);
                 self.poison(error);
             }
-            self.signal.notify();
+            drop(flushing);
             if result? {
                 return Ok(true);
             }
@@ -195,20 +163,18 @@ impl DbInner {
         claimed
     }
 
-    fn end_task(&self, task: &Task) {
-        task.release();
-        self.compactions_running.fetch_sub(1, Ordering::AcqRel);
-        self.signal.notify();
-    }
-
     /// Runs a task whose files are marked busy.
     fn run_task(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
         log::debug!("{}: {}: {task}", self.dir.display(), keyspace.name);
+        let files = self.hold("compacting tables", || {
+            task.release();
+            self.compactions_running.fetch_sub(1, Ordering::AcqRel);
+        });
         let result = match task.kind {
             TaskKind::TrivialMove => self.move_files(keyspace, task),
             TaskKind::Merge => self.merge_files(keyspace, task),
         };
-        self.end_task(task);
+        drop(files);
         match &result {
             Ok(()) => self.compaction_failures.store(0, Ordering::Relaxed),
             Err(Error::Closed) => {}
@@ -295,15 +261,9 @@ impl DbInner {
         task: &Task,
         tables: &[NewTable],
     ) -> Result<()> {
-        self.options
-            .fs
-            .sync_dir(&self.dir)
-            .map_err(|e| Error::io("sync", &self.dir, e))?;
-        let mut tree = self.tree.lock();
-        if keyspace.dropped.load(Ordering::Acquire) {
-            self.remove_tables(tables);
+        let Some(mut tree) = self.tree_for(keyspace, tables)? else {
             return Ok(());
-        }
+        };
         let run = self.output_run(task);
         let edit = KeyspaceEdit {
             id: keyspace.id,
@@ -312,12 +272,6 @@ impl DbInner {
             ..KeyspaceEdit::default()
         };
         self.install(&mut tree, keyspace, edit, None)
-    }
-
-    fn remove_tables(&self, tables: &[NewTable]) {
-        for table in tables {
-            remove_quietly(self, &table_path(&self.dir, table.number));
-        }
     }
 
     /// Removes the files of tables that no version holds any more.
@@ -398,11 +352,12 @@ impl DbInner {
         drop(self.flush_all()?);
         let _job = self.begin_job()?;
         self.compactions_paused.fetch_add(1, Ordering::AcqRel);
+        let _paused = self.hold("compacting a range", || {
+            self.compactions_paused.fetch_sub(1, Ordering::AcqRel);
+        });
         let result = self.compact_paused(keyspace, from, to);
-        self.compactions_paused.fetch_sub(1, Ordering::AcqRel);
         // The space of what was merged is free when the call returns.
         self.remove_obsolete();
-        self.signal.notify();
         result
     }
 

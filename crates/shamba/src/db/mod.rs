@@ -11,6 +11,7 @@ mod checkpoint;
 mod flush;
 mod group;
 mod iter;
+mod jobs;
 mod keyspace;
 mod limits;
 mod logs;

@@ -1,7 +1,9 @@
 //! Opening: lock, manifest, logs, orphans, threads.
 //!
-//! What the logs hold beyond the tables is replayed into memtables and flushed before the open
-//! returns, so that from then on nothing depends on the old logs, which are removed.
+//! First everything is looked at and judged, so that an open that is refused leaves the folder as
+//! it was. Then the logs are made durable, for the process that wrote them may have died before it
+//! synced them. What they hold beyond the tables is replayed into memtables and flushed before the
+//! open returns, so that from then on nothing depends on the old logs, which are removed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -21,12 +23,13 @@ use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
 use crate::base::key::Tag;
 use crate::budget::Role;
 use crate::error::{Error, Result};
+use crate::fs::{DirEntry, create_dir_durably};
 use crate::memtable::Memtable;
 use crate::metrics::Metrics;
 use crate::options::{KeyspaceOptions, Options};
 use crate::table::TableCache;
-use crate::version::{Manifest, Obsolete, VersionEdit};
-use crate::wal::{RecoveryMode, recover_logs};
+use crate::version::{Manifest, Obsolete, TreeState, VersionEdit};
+use crate::wal::Survey;
 
 /// The name of the default keyspace.
 const DEFAULT_NAME: &str = "default";
@@ -46,7 +49,7 @@ fn classify(name: &str) -> FileKind {
         FileKind::Table(number)
     } else if let Some(number) = numbered(".wal") {
         FileKind::Log(number)
-    } else if name.starts_with("MANIFEST-") {
+    } else if name.starts_with("MANIFEST-") || name.starts_with("MARKS-") {
         FileKind::Manifest
     } else if name.ends_with(".tmp") {
         FileKind::Temporary
@@ -65,12 +68,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
                 path: dir.to_path_buf(),
             });
         }
-        fs.create_dir_all(dir).map_err(on("create"))?;
-        fs.sync_dir(dir).map_err(on("sync"))?;
-        // The folder's own name is durable with the folder above.
-        if let Some(above) = dir.parent().filter(|above| !above.as_os_str().is_empty()) {
-            fs.sync_dir(above).map_err(on("sync the folder above"))?;
-        }
+        create_dir_durably(&*fs, dir).map_err(on("create"))?;
     }
     let exists = fs.exists(&dir.join("CURRENT")).map_err(on("look into"))?;
     if !exists {
@@ -88,7 +86,20 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     })?;
 
     let obsolete = Arc::new(Obsolete::default());
-    let (mut manifest, recovered) = Manifest::open(&options.fs, dir, !exists, &obsolete)?;
+    let mut found = None;
+    if exists {
+        found = Some(Manifest::read(&*fs, dir)?);
+    }
+    let entries = fs.list(dir).map_err(on("list"))?;
+    let logs = match &found {
+        Some((state, _)) => {
+            check_tables_exist(dir, state, &entries)?;
+            Logs::look(dir, state.log_number, &entries, &options)?
+        }
+        None => Logs::default(),
+    };
+    // From here on the folder changes.
+    let (mut manifest, recovered) = Manifest::begin(&fs, dir, found, &obsolete)?;
     let next_file = AtomicU64::new(recovered.next_file);
     if !manifest.state().keyspaces.contains_key(&DEFAULT_KEYSPACE) {
         manifest.log_edit(
@@ -175,8 +186,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         lock: Mutex::new(Some(lock)),
         options,
     });
-    inner.check_tables_exist()?;
-    inner.replay_logs(recovered.log_number)?;
+    inner.remove_orphans()?;
+    inner.replay_logs(logs)?;
     let threads = maintenance::start(&inner)?;
     Ok(Db {
         shared: Arc::new(DbShared {
@@ -219,50 +230,88 @@ fn refuse_what_is_no_database(dir: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-impl DbInner {
-    fn list(&self) -> Result<Vec<crate::fs::DirEntry>> {
-        self.options
-            .fs
-            .list(&self.dir)
-            .map_err(|e| Error::io("list", &self.dir, e))
+/// Every table of the state is there in its full length.
+fn check_tables_exist(dir: &Path, state: &TreeState, entries: &[DirEntry]) -> Result<()> {
+    let lengths: BTreeMap<&str, u64> = entries
+        .iter()
+        .map(|entry| (entry.name.as_str(), entry.len))
+        .collect();
+    let tables = state.keyspaces.values();
+    for file in tables.flat_map(|keyspace| keyspace.version.files()) {
+        let name = crate::table::table_name(file.number);
+        match lengths.get(name.as_str()) {
+            None => {
+                let what = "the manifest names this table, but it is missing";
+                return Err(Error::corruption(dir.join(name), 0, what));
+            }
+            Some(&len) if len != file.size => {
+                let size = file.size;
+                let what = format!("the table is {len} bytes long, the manifest says {size}");
+                return Err(Error::corruption(dir.join(name), len.min(size), what));
+            }
+            Some(_) => {}
+        }
     }
+    Ok(())
+}
 
-    /// Every table of the versions is there in its full length; what no version holds goes.
-    fn check_tables_exist(&self) -> Result<()> {
-        let entries = self.list()?;
+/// The logs of an earlier run, looked at and not yet applied.
+#[derive(Debug, Default)]
+struct Logs {
+    all: Vec<PathBuf>,
+    /// The number after the last one.
+    next: u64,
+    /// Those not all in tables.
+    needed: Option<Survey>,
+}
+
+impl Logs {
+    fn look(dir: &Path, needed: u64, entries: &[DirEntry], options: &Options) -> Result<Self> {
+        let log = |entry: &DirEntry| match classify(&entry.name) {
+            FileKind::Log(number) => Some(number),
+            _ => None,
+        };
+        let mut numbers: Vec<u64> = entries.iter().filter_map(log).collect();
+        numbers.sort_unstable();
+        let path = |number: &u64| super::logs::log_path(dir, *number);
+        let paths: Vec<PathBuf> = numbers
+            .iter()
+            .filter(|&&number| number >= needed)
+            .map(path)
+            .collect();
+        let survey = match paths.is_empty() {
+            true => None,
+            false => Some(Survey::of(&*options.fs, paths, options.recovery)?),
+        };
+        Ok(Logs {
+            all: numbers.iter().map(path).collect(),
+            next: numbers.last().map_or(0, |last| last + 1),
+            needed: survey,
+        })
+    }
+}
+
+impl DbInner {
+    /// Removes what an earlier run began and no version holds.
+    fn remove_orphans(&self) -> Result<()> {
+        let entries = self.options.fs.list(&self.dir);
+        let entries = entries.map_err(|e| Error::io("list", &self.dir, e))?;
         let mut live = HashSet::new();
         for keyspace in self.all_keyspaces() {
-            for file in keyspace.state.load().version.files() {
-                live.insert(file.number);
-                let path = crate::compaction::job::table_path(&self.dir, file.number);
-                let name = path
-                    .file_name()
-                    .and_then(|name| name.to_str())
-                    .unwrap_or_default();
-                match entries.iter().find(|entry| entry.name == name) {
-                    None => {
-                        return Err(Error::corruption(
-                            path,
-                            0,
-                            "the manifest names this table, but it is missing",
-                        ));
-                    }
-                    Some(entry) if entry.len != file.size => {
-                        let what = format!(
-                            "the table is {} bytes long, the manifest says {}",
-                            entry.len, file.size
-                        );
-                        return Err(Error::corruption(path, entry.len.min(file.size), what));
-                    }
-                    Some(_) => {}
-                }
-            }
+            live.extend(
+                keyspace
+                    .state
+                    .load()
+                    .version
+                    .files()
+                    .map(|file| file.number),
+            );
         }
-        let manifest = self.tree.lock().manifest.file_name().to_owned();
+        let tree = self.tree.lock();
         for entry in entries {
             let orphan = match classify(&entry.name) {
                 FileKind::Table(number) => !live.contains(&number),
-                FileKind::Manifest => entry.name != manifest,
+                FileKind::Manifest => !tree.manifest.owns(&entry.name),
                 FileKind::Temporary => true,
                 FileKind::Log(_) | FileKind::Other => false,
             };
@@ -274,24 +323,12 @@ impl DbInner {
     }
 
     /// Applies what the logs hold beyond the tables, flushes it, and removes the logs.
-    fn replay_logs(&self, log_number: u64) -> Result<()> {
-        let mut logs: Vec<u64> = Vec::new();
-        for entry in self.list()? {
-            if let FileKind::Log(number) = classify(&entry.name) {
-                logs.push(number);
-            }
-        }
-        logs.sort_unstable();
-        if let Some(last) = logs.last() {
-            self.next_file.fetch_max(last + 1, Ordering::Relaxed);
-        }
-        let (stale, needed): (Vec<u64>, Vec<u64>) =
-            logs.into_iter().partition(|&number| number < log_number);
-        let path = |number: &u64| super::logs::log_path(&self.dir, *number);
-        let paths: Vec<PathBuf> = needed.iter().map(path).collect();
-        if !paths.is_empty() {
-            let mode: RecoveryMode = self.options.recovery;
-            let outcome = recover_logs(&*self.options.fs, &paths, mode, &mut |record| {
+    fn replay_logs(&self, logs: Logs) -> Result<()> {
+        if let Some(needed) = logs.needed {
+            let fs = &*self.options.fs;
+            // Their names are durable since the manifest was begun.
+            needed.sync(fs)?;
+            let outcome = needed.replay(fs, &mut |record| {
                 self.replay(
                     record.payload,
                     record.first_seq,
@@ -317,12 +354,10 @@ impl DbInner {
             }
             drop(writer);
             let mut tree = self.tree.lock();
-            let next = needed.last().map_or(log_number, |last| last + 1);
-            let edit = VersionEdit::of_logs(next);
-            self.log_edit(&mut tree, edit)?;
+            self.log_edit(&mut tree, VersionEdit::of_logs(logs.next))?;
         }
-        for number in stale.iter().chain(&needed) {
-            super::flush::remove_quietly(self, &path(number));
+        for log in &logs.all {
+            super::flush::remove_quietly(self, log);
         }
         Ok(())
     }

@@ -57,6 +57,7 @@ fn conforms(fs: &dyn Fs, root: &Path) {
     assert_eq!(kind(fs.remove(&a)), ErrorKind::NotFound);
     assert_eq!(kind(fs.rename(&a, &b)), ErrorKind::NotFound);
     assert_eq!(kind(fs.hard_link(&a, &b)), ErrorKind::NotFound);
+    assert_eq!(kind(fs.sync_file(&a)), ErrorKind::NotFound);
 
     let bytes: Vec<u8> = (0..30_000u32).map(|i| (i % 253) as u8).collect();
     for (write, read) in [
@@ -88,6 +89,7 @@ fn conforms(fs: &dyn Fs, root: &Path) {
     assert_eq!(get(fs, &a, Access::Direct), b"b");
     assert_eq!(get(fs, &c, Access::Direct), bytes);
     fs.remove(&c).unwrap();
+    fs.sync_file(&a).unwrap();
     fs.sync_dir(&dir).unwrap();
     assert_eq!(names(fs, &dir), [("a".into(), 1)]);
     assert_eq!(kind(fs.sync_dir(&c)), ErrorKind::NotFound);

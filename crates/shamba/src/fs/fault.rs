@@ -31,7 +31,7 @@ pub enum Op {
     Read,
     /// [`WriteFile::append`].
     Append,
-    /// [`WriteFile::sync`].
+    /// [`WriteFile::sync`] and [`Fs::sync_file`].
     Sync,
     /// [`Fs::sync_dir`].
     SyncDir,
@@ -442,6 +442,11 @@ impl Fs for FaultFs {
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.faults.check(Op::Link, &[from, to])?;
         self.inner.hard_link(from, to)
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.faults.check(Op::Sync, &[path])?;
+        self.inner.sync_file(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

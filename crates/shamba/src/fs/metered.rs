@@ -401,6 +401,11 @@ impl Fs for MeteredFs {
         self.inner.hard_link(from, to)
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.meter.sync(&self.meter.syncs);
+        self.inner.sync_file(path)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.meter.sync(&self.meter.dir_syncs);
         self.inner.sync_dir(dir)

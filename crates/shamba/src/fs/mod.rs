@@ -5,7 +5,8 @@
 //! ([`OsFs`]), memory with simulated crashes ([`MemFs`]), and wrappers that inject faults
 //! ([`FaultFs`]) or count and delay operations ([`MeteredFs`]).
 //!
-//! What the engine assumes of the medium: `sync` makes every byte appended so far durable;
+//! What the engine assumes of the medium: `sync` makes every byte appended so far durable, and
+//! `sync_file` every byte of a file, whoever wrote it;
 //! `sync_dir` makes creations, renames, links and removals in a folder durable; `rename` replaces
 //! its target atomically; nothing else survives a crash for certain, and unsynced bytes may
 //! survive in any subset of pages.
@@ -108,11 +109,32 @@ pub trait Fs: Debug + Send + Sync + 'static {
     /// Gives a file a second name; an error of kind `CrossesDevices` or `Unsupported` where the
     /// file system cannot.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes durable what is in a file, whoever wrote it: also what another process wrote before
+    /// it died. The file's name is not part of that, see [`Fs::sync_dir`].
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, renames, links and removals in a folder durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Takes an exclusive lock on a file, creating it, until the guard is dropped; an error of
     /// kind `WouldBlock` when another holder has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
+}
+
+/// Creates a folder and those above it, durably: each one's name is durable in the folder above.
+pub(crate) fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> io::Result<()> {
+    let mut missing = Vec::new();
+    for folder in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+        if fs.exists(folder)? {
+            break;
+        }
+        missing.push(folder);
+    }
+    fs.create_dir_all(dir)?;
+    missing
+        .iter()
+        .rev()
+        .filter_map(|folder| folder.parent())
+        .try_for_each(|above| fs.sync_dir(above))?;
+    fs.sync_dir(dir)
 }
 
 /// A lock held until it is dropped.

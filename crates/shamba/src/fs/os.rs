@@ -415,6 +415,10 @@ impl Fs for OsFs {
         })
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         // The current folder has an empty name when it is some file's parent.
         let dir = if dir.as_os_str().is_empty() {

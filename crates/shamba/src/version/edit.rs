@@ -35,10 +35,6 @@ const TAG_REMOVE: u64 = 20;
 const TAG_MOVE: u64 = 22;
 const TAG_NEXT_RUN: u64 = 24;
 
-/// An edit of one optional field that says nothing: what a manifest appends behind an edit to
-/// record that it was synced.
-pub(crate) const MARK: &[u8] = &[OPTIONAL as u8, 0];
-
 /// Inside an added file: probes and positives counted so far, and hotness as far as it is known.
 const TAG_FILE_COUNTS: u64 = 2 | OPTIONAL;
 

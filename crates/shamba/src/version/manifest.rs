@@ -1,13 +1,14 @@
 //! The manifest: the log of version edits, and `CURRENT`, which names it.
 //!
-//! Protocol: [`Manifest::open`] (or [`Manifest::read`] to look without writing), then
+//! Protocol: [`Manifest::read`], which looks without writing, and [`Manifest::begin`], then
 //! [`Manifest::log_edit`] for each change, before anyone acts on it, and [`Manifest::seal`] at
 //! closing. One thread at a time. The manifest holds the tree's state, so it can begin a new log
 //! with a snapshot: at every open, and when the log has outgrown the state. Bytes: docs/format.md,
 //! "Manifest".
 //!
-//! An edit counts once it is synced. A mark appended behind it says so: it carries the log's
-//! synced position, so that damage to the last synced edit is told from a torn tail.
+//! An edit counts once it is synced. A *mark* in a second log says so then: how far the first is
+//! durable. So an edit that is damaged or gone, even when the manifest was cut off exactly where a
+//! record ends, is told from one that was never written.
 //!
 //! After an error of `log_edit` nobody knows whether the edit will be there after a restart. So no
 //! file it names may be removed, neither those it adds nor those it drops, and the manifest takes
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::edit::{FORMAT, MARK, VersionEdit};
+use super::edit::{FORMAT, VersionEdit};
 use super::file_meta::Obsolete;
 use super::set::TreeState;
 use super::{Inconsistent, Version};
@@ -45,12 +46,26 @@ pub(crate) type RecoveredState = TreeState;
 pub(crate) struct Manifest {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
-    log: LogWriter,
-    name: String,
+    files: Files,
     state: TreeState,
     roll_at: u64,
     obsolete: Arc<Obsolete>,
     failure: Option<Error>,
+}
+
+/// A manifest's own two logs.
+#[derive(Debug)]
+struct Files {
+    number: u64,
+    name: String,
+    log: LogWriter,
+    /// How far `log` is durable.
+    marks: LogWriter,
+}
+
+/// The name of a manifest's marks.
+fn marks_name(number: u64) -> String {
+    format!("MARKS-{number:06}")
 }
 
 /// The name of a manifest.
@@ -60,7 +75,8 @@ pub(crate) fn manifest_name(number: u64) -> String {
 
 /// The number in the name of a manifest, table or log.
 fn number_in(name: &str) -> Option<u64> {
-    let stem = match name.strip_prefix("MANIFEST-") {
+    let prefixed = ["MANIFEST-", "MARKS-"];
+    let stem = match prefixed.iter().find_map(|prefix| name.strip_prefix(prefix)) {
         Some(number) => number,
         None => name.split_once('.')?.0,
     };
@@ -68,25 +84,22 @@ fn number_in(name: &str) -> Option<u64> {
 }
 
 impl Manifest {
-    /// Opens the manifest of a folder, or begins one in a folder without `CURRENT` (`create`).
-    /// Either way a new log is begun. Files that edits drop from now on go to `obsolete`.
+    /// Begins a manifest in a folder: with the state and in the place of the one that
+    /// [`Manifest::read`] found, or the folder's first. Files that edits drop from now on go to
+    /// `obsolete`. Every name in the folder is durable afterwards.
     ///
     /// # Errors
-    /// `Corruption` when `CURRENT` is missing (without `create`) or damaged, when the log it names
-    /// is missing, has a hole, or describes an impossible tree; `UnsupportedFormat`; `Io`.
-    pub(crate) fn open(
+    /// `Io`.
+    pub(crate) fn begin(
         fs: &Arc<dyn Fs>,
         dir: &Path,
-        create: bool,
+        found: Option<(RecoveredState, String)>,
         obsolete: &Arc<Obsolete>,
     ) -> Result<(Manifest, RecoveredState)> {
-        let mut old = None;
-        let mut state = TreeState::default();
-        if !create {
-            let (found, name) = Manifest::read(&**fs, dir)?;
-            state = found;
-            old = Some(name);
-        }
+        let (mut state, old) = match found {
+            Some((state, name)) => (state, Some(name)),
+            None => (TreeState::default(), None),
+        };
         // A file that was begun and never named by an edit keeps its number to itself.
         for entry in fs.list(dir).map_err(|e| Error::io("list", dir, e))? {
             let next = number_in(&entry.name).map_or(0, |number| number.saturating_add(1));
@@ -94,17 +107,19 @@ impl Manifest {
         }
         let number = state.next_file;
         state.next_file = number.saturating_add(1);
-        let (log, name) = begin(&**fs, dir, number, &state.snapshot())?;
-        switch(&**fs, dir, &name)?;
+        let files = begin(&**fs, dir, number, &state.snapshot())?;
+        switch(&**fs, dir, &files.name)?;
         if let Some(old) = old {
-            remove(&**fs, &dir.join(old));
+            remove(&**fs, &dir.join(&old));
+            if let Some(number) = number_in(&old) {
+                remove(&**fs, &dir.join(marks_name(number)));
+            }
         }
         let manifest = Manifest {
             fs: Arc::clone(fs),
             dir: dir.to_path_buf(),
-            roll_at: roll_at(&log),
-            log,
-            name,
+            roll_at: roll_at(&files.log),
+            files,
             state: state.clone(),
             obsolete: Arc::clone(obsolete),
             failure: None,
@@ -113,6 +128,10 @@ impl Manifest {
     }
 
     /// Reads the state of a folder and the name of its manifest, and changes nothing.
+    ///
+    /// # Errors
+    /// `Corruption` when `CURRENT` is missing or damaged, when the log it names is missing, has a
+    /// hole, ends before its marks say, or describes an impossible tree; `UnsupportedFormat`; `Io`.
     pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<(RecoveredState, String)> {
         let name = read_current(fs, dir)?;
         let path = dir.join(&name);
@@ -126,7 +145,7 @@ impl Manifest {
         let mut state = TreeState::default();
         let mut first = true;
         let mode = RecoveryMode::TolerateTornTail;
-        recover_logs(fs, std::slice::from_ref(&path), mode, &mut |record| {
+        let read = recover_logs(fs, std::slice::from_ref(&path), mode, &mut |record| {
             // The log starts at position 0, so positions are offsets.
             let at = record.position;
             let edit = VersionEdit::decode(record.payload).map_err(|e| e.into_error(&path, at))?;
@@ -141,6 +160,11 @@ impl Manifest {
         if first {
             let what = "the manifest holds no edit";
             return Err(Error::corruption(path, 0, what));
+        }
+        let durable = number_in(&name).map_or(Ok(0), |number| last_mark(fs, dir, number))?;
+        if read.end < durable {
+            let what = format!("the manifest ends here, but was durable up to byte {durable}");
+            return Err(Error::corruption(path, read.end, what));
         }
         for keyspace in state.keyspaces.values() {
             let checked = keyspace.version.check();
@@ -158,9 +182,9 @@ impl Manifest {
             .map_err(|e| inconsistent(&path, 0, e))?;
         let number = state.next_file;
         state.next_file = number.saturating_add(1);
-        let (mut log, name) = begin(fs, dir, number, &state.snapshot())?;
-        log.seal()?;
-        switch(fs, dir, &name)
+        let mut files = begin(fs, dir, number, &state.snapshot())?;
+        files.seal()?;
+        switch(fs, dir, &files.name)
     }
 
     /// Logs an edit and makes it durable; the state is then the one after it, and files it drops
@@ -178,9 +202,16 @@ impl Manifest {
             return Err(failure.clone());
         }
         let after = self.state.apply(edit);
-        let after = after.map_err(|e| inconsistent(self.log.path(), self.log.len(), e))?;
+        let after =
+            after.map_err(|e| inconsistent(self.files.log.path(), self.files.log.len(), e))?;
+        // Set for the time of the work, so that a panic in it counts as a failure too.
+        self.failure = Some(Error::Panicked {
+            op: "logging a version edit",
+        });
         let written = self.write(edit, next_file);
-        self.failure = written.as_ref().err().cloned();
+        // The edit is durable whatever becomes of its mark; that one fails the next edit.
+        let marked = written.clone().and_then(|()| self.files.mark());
+        self.failure = marked.err();
         written?;
         for file in self.state.files_dropped_by(edit) {
             file.mark_obsolete(&self.obsolete);
@@ -190,15 +221,11 @@ impl Manifest {
     }
 
     fn write(&mut self, edit: &VersionEdit, next_file: impl FnOnce() -> u64) -> Result<()> {
-        if self.log.len() > self.roll_at {
+        if self.files.log.len() > self.roll_at {
             self.roll(next_file())?;
         }
-        self.log.append(0, &[&edit.encode()])?;
-        self.log.sync()?;
-        // The edit is durable whatever becomes of its mark; a failure stays with the log and fails
-        // the next edit.
-        let _ = mark(&mut self.log);
-        Ok(())
+        self.files.log.append(0, &[&edit.encode()])?;
+        self.files.log.sync()
     }
 
     /// Begins a new log. When that fails before `CURRENT` is touched, the old one goes on.
@@ -206,25 +233,29 @@ impl Manifest {
         let mut snapshot = self.state.snapshot();
         snapshot.next_file = Some(self.state.next_file.max(number.saturating_add(1)));
         match begin(&*self.fs, &self.dir, number, &snapshot) {
-            Ok((log, name)) => {
-                switch(&*self.fs, &self.dir, &name)?;
-                let old = std::mem::replace(&mut self.name, name);
-                self.log = log;
-                self.roll_at = roll_at(&self.log);
-                remove(&*self.fs, &self.dir.join(old));
+            Ok(files) => {
+                switch(&*self.fs, &self.dir, &files.name)?;
+                let old = std::mem::replace(&mut self.files, files);
+                self.roll_at = roll_at(&self.files.log);
+                self.remove_files(old.number);
             }
             Err(error) => {
                 log::warn!("cannot begin a new manifest, going on with the old one: {error}");
                 self.roll_at = self.roll_at.saturating_mul(2);
-                remove(&*self.fs, &self.dir.join(manifest_name(number)));
+                self.remove_files(number);
             }
         }
         Ok(())
     }
 
+    fn remove_files(&self, number: u64) {
+        remove(&*self.fs, &self.dir.join(manifest_name(number)));
+        remove(&*self.fs, &self.dir.join(marks_name(number)));
+    }
+
     /// Ends the log, at closing: damage anywhere in it is noticed from now on.
     pub(crate) fn seal(&mut self) -> Result<()> {
-        self.log.seal()
+        self.files.seal()
     }
 
     /// The state after every edit logged.
@@ -238,9 +269,15 @@ impl Manifest {
         Some(Arc::clone(&found.version))
     }
 
-    /// The name of the log in use; every other manifest in the folder is an orphan.
+    /// Whether a file is of the manifest in use; every other manifest in the folder is an orphan.
+    pub(crate) fn owns(&self, name: &str) -> bool {
+        name == self.files.name || name == marks_name(self.files.number)
+    }
+
+    /// The name of the log in use.
+    #[cfg(test)]
     pub(crate) fn file_name(&self) -> &str {
-        &self.name
+        &self.files.name
     }
 }
 
@@ -252,19 +289,49 @@ fn roll_at(log: &LogWriter) -> u64 {
     log.len().saturating_mul(4).saturating_add(ROLL_BYTES)
 }
 
-/// Notes in the log that everything before is synced.
-fn mark(log: &mut LogWriter) -> Result<()> {
-    log.append(0, &[MARK])?;
-    log.flush()
+impl Files {
+    /// Notes how far the log is durable.
+    fn mark(&mut self) -> Result<()> {
+        let synced = self.log.synced().to_le_bytes();
+        self.marks.append(0, &[&synced])?;
+        self.marks.flush()
+    }
+
+    /// Ends the log and its marks, durably.
+    fn seal(&mut self) -> Result<()> {
+        self.log.seal()?;
+        self.marks.seal()
+    }
+}
+
+/// Up to where a manifest was durable, as far as its marks are there and sound.
+fn last_mark(fs: &dyn Fs, dir: &Path, number: u64) -> Result<u64> {
+    let path = dir.join(marks_name(number));
+    let exists = fs
+        .exists(&path)
+        .map_err(|e| Error::io("look for", &path, e))?;
+    if !exists {
+        log::warn!(
+            "{} is missing; it says how long the manifest was",
+            path.display()
+        );
+        return Ok(0);
+    }
+    let mut last = 0;
+    // Each mark holds whatever became of the others.
+    recover_logs(fs, &[path], RecoveryMode::SkipDamaged, &mut |record| {
+        if let Ok(synced) = record.payload.try_into()
+            && record.log == number
+        {
+            last = last.max(u64::from_le_bytes(synced));
+        }
+        Ok(())
+    })?;
+    Ok(last)
 }
 
 /// Writes a log that starts with a snapshot, durably with its mark.
-fn begin(
-    fs: &dyn Fs,
-    dir: &Path,
-    number: u64,
-    snapshot: &VersionEdit,
-) -> Result<(LogWriter, String)> {
+fn begin(fs: &dyn Fs, dir: &Path, number: u64, snapshot: &VersionEdit) -> Result<Files> {
     let name = manifest_name(number);
     let start = LogStart {
         buffer: 4 << 10,
@@ -276,9 +343,15 @@ fn begin(
     let mut log = LogWriter::create(fs, &dir.join(&name), start)?;
     log.append(0, &[&snapshot.encode()])?;
     log.sync()?;
-    mark(&mut log)?;
-    log.sync()?;
-    Ok((log, name))
+    let mut files = Files {
+        number,
+        name,
+        log,
+        marks: LogWriter::create(fs, &dir.join(marks_name(number)), start)?,
+    };
+    files.mark()?;
+    files.marks.sync()?;
+    Ok(files)
 }
 
 /// Anything that differs between databases, also between one and its successor in its place.

@@ -27,7 +27,12 @@ fn fresh() -> MemFs {
 
 fn open(fs: &Arc<dyn Fs>, create: bool) -> crate::Result<Db> {
     let obsolete = Arc::new(Obsolete::default());
-    let (manifest, state) = Manifest::open(fs, Path::new(DIR), create, &obsolete)?;
+    let dir = Path::new(DIR);
+    let found = match create {
+        true => None,
+        false => Some(Manifest::read(&**fs, dir)?),
+    };
+    let (manifest, state) = Manifest::begin(fs, dir, found, &obsolete)?;
     let next = state.next_file;
     Ok(Db {
         manifest,
@@ -44,6 +49,10 @@ impl Db {
             *next - 1
         })
     }
+}
+
+fn path_of(db: &Db) -> std::path::PathBuf {
+    Path::new(DIR).join(db.manifest.file_name())
 }
 
 fn file(number: u64) -> Arc<FileMeta> {
@@ -103,8 +112,8 @@ fn edits_survive_reopening() {
         assert_eq!(last_step(db.manifest.state()), Some(round * 10 + 9));
     }
     assert_eq!(read(&mem).unwrap(), Some(29));
-    let manifests = mem.files().len() - 1;
-    assert_eq!(manifests, 1, "old manifests are removed: {:?}", mem.files());
+    let files = mem.files();
+    assert_eq!(files.len(), 3, "old manifests are removed: {files:?}");
 }
 
 #[test]
@@ -143,7 +152,7 @@ fn long_manifests_are_begun_anew() {
         assert!(i < 100_000, "the manifest grows without end");
     }
     assert_eq!(read(&mem).unwrap(), Some(i));
-    assert_eq!(mem.files().len(), 2);
+    assert_eq!(mem.files().len(), 3);
     let len = |name: &str| mem.read_file(Path::new(DIR).join(name)).unwrap().len();
     assert!(len(db.manifest.file_name()) < 4096);
 }
@@ -266,6 +275,58 @@ fn every_flipped_byte_is_noticed_or_harmless() {
         }
     }
     assert!(noticed > 300, "{noticed}");
+}
+
+#[test]
+fn a_manifest_cut_off_anywhere_is_noticed() {
+    for sealed in [false, true] {
+        let mem = fresh();
+        let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+        let mut db = open(&fs, true).unwrap();
+        // Where records end.
+        let mut ends = vec![mem.read_file(path_of(&db)).unwrap().len()];
+        for i in 0..6 {
+            db.log(&step(i)).unwrap();
+            ends.push(mem.read_file(path_of(&db)).unwrap().len());
+        }
+        if sealed {
+            db.manifest.seal().unwrap();
+        }
+        let whole = mem.read_file(path_of(&db)).unwrap();
+        let last = ends.pop().unwrap();
+        for cut in 0..whole.len() {
+            let damaged = mem.kill_clone();
+            damaged.write_file(path_of(&db), &whole[..cut]).unwrap();
+            match read(&damaged) {
+                Ok(found) => assert!(cut >= last && found == Some(5), "cut at {cut}: {found:?}"),
+                Err(Error::Corruption { .. }) => assert!(cut < last, "cut at {cut}"),
+                Err(other) => panic!("cut at {cut}: {other}"),
+            }
+        }
+        for cut in ends {
+            let damaged = mem.kill_clone();
+            damaged.write_file(path_of(&db), &whole[..cut]).unwrap();
+            let error = read(&damaged).unwrap_err().to_string();
+            assert!(error.contains("was durable up to byte"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn damaged_marks_alone_do_no_harm() {
+    let mem = fresh();
+    let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+    let mut db = open(&fs, true).unwrap();
+    (0..4).for_each(|i| db.log(&step(i)).unwrap());
+    let marks = Path::new(DIR).join("MARKS-000001");
+    let sound = mem.read_file(&marks).unwrap();
+    for cut in 0..sound.len() {
+        let damaged = mem.kill_clone();
+        damaged.write_file(&marks, &sound[..cut]).unwrap();
+        assert_eq!(read(&damaged).unwrap(), Some(3), "cut at {cut}");
+    }
+    mem.remove(&marks).unwrap();
+    assert_eq!(read(&mem).unwrap(), Some(3));
 }
 
 #[test]

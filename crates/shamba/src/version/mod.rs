@@ -24,6 +24,7 @@ pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
 pub(crate) use file_stats::{FileStats, Hotness};
 pub(crate) use manifest::Manifest;
 pub(crate) use run::Run;
+pub(crate) use set::TreeState;
 pub(crate) use tree::Version;
 
 use crate::error::Error;

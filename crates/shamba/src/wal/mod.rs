@@ -3,8 +3,8 @@
 //! A log is a file of records, each a byte string with a caller's number, appended in order and
 //! read back in order after a restart. Call protocol: [`LogWriter::create`], then
 //! `(append* (flush | sync))*`, then [`LogWriter::seal`] when a successor takes over. After a
-//! restart [`recover_logs`] finds where the sequence of logs validly ends and hands out the
-//! records up to there. A writer belongs to one thread at a time; readers share nothing.
+//! restart a [`Survey`] finds where the sequence of logs validly ends, changing nothing, and hands
+//! out the records up to there. A writer belongs to one thread at a time; readers share nothing.
 //!
 //! # Positions
 //!
@@ -55,7 +55,7 @@ mod recovery;
 mod writer;
 
 pub use recovery::RecoveryMode;
-pub(crate) use recovery::recover_logs;
+pub(crate) use recovery::{Survey, recover_logs};
 pub(crate) use writer::{LogStart, LogWriter};
 
 #[cfg(test)]

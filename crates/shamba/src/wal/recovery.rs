@@ -1,8 +1,9 @@
 //! Where a sequence of logs validly ends, and handing out the records up to there.
 //!
-//! [`decide`] is pure: it judges what reading each log found. [`recover_logs`] reads every log
-//! once for its checksums, decides, and only then reads again and applies, so nothing is applied
-//! when the answer is an error.
+//! [`decide`] is pure: it judges what reading each log found. Protocol: [`Survey::of`] reads every
+//! log once for its checksums and decides, so that nothing is changed or applied when the answer is
+//! an error; then [`Survey::sync`], unless nothing durable is made of the records; then
+//! [`Survey::replay`] reads again and applies.
 
 use std::path::PathBuf;
 
@@ -66,43 +67,83 @@ pub(super) struct Plan {
     pub(super) stopped: Option<Stop>,
 }
 
-/// Recovers from logs given in the order they were written: finds the valid end, then hands the
-/// records up to it to `apply`.
-///
-/// # Errors
-/// `Corruption` as the mode says, `UnsupportedFormat` for a log of a newer format, `Io` for reads
-/// that failed, and whatever `apply` returns.
+/// Logs that were read and judged, and what to apply of them.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    paths: Vec<PathBuf>,
+    mode: RecoveryMode,
+    plan: Plan,
+}
+
+impl Survey {
+    /// Judges logs given in the order they were written; changes nothing.
+    ///
+    /// # Errors
+    /// `Corruption` as the mode says, `UnsupportedFormat` for a log of a newer format, `Io` for
+    /// reads that failed.
+    pub(crate) fn of(fs: &dyn Fs, paths: Vec<PathBuf>, mode: RecoveryMode) -> Result<Survey> {
+        let ends = paths
+            .iter()
+            .map(|path| walk(fs, path, mode, u64::MAX, None))
+            .collect::<Result<Vec<_>>>()?;
+        let plan = decide(&ends, mode)?;
+        Ok(Survey { paths, mode, plan })
+    }
+
+    /// Makes the logs durable, oldest first. What a process wrote before it died may be in the
+    /// system's cache alone: before anything made of a record is durable the record must be, or a
+    /// power failure leaves a part of its batch, or later batches without earlier ones.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn sync(&self, fs: &dyn Fs) -> Result<()> {
+        let mut paths = self.paths.iter();
+        paths.try_for_each(|path| fs.sync_file(path).map_err(|e| Error::io("sync", path, e)))
+    }
+
+    /// Hands the records up to the valid end to `apply`.
+    ///
+    /// # Errors
+    /// `Io`, `Corruption` when the logs read differently now, and whatever `apply` returns.
+    pub(crate) fn replay(
+        self,
+        fs: &dyn Fs,
+        apply: &mut dyn FnMut(Record<'_>) -> Result<()>,
+    ) -> Result<RecoveryOutcome> {
+        let mut records = 0;
+        for (index, end) in self.plan.logs {
+            let Some(path) = self.paths.get(index) else {
+                continue;
+            };
+            let mut counted = |record: Record<'_>| {
+                records += 1;
+                apply(record)
+            };
+            let again = walk(fs, path, self.mode, end, Some(&mut counted))?;
+            if let Some(damage) = again
+                .damage
+                .filter(|_| self.mode != RecoveryMode::SkipDamaged)
+            {
+                let what = "a log changed, or reads differently, while it was recovered";
+                return Err(Error::corruption(path, damage.offset, what));
+            }
+        }
+        Ok(RecoveryOutcome {
+            end: self.plan.end,
+            records,
+            stopped: self.plan.stopped,
+        })
+    }
+}
+
+/// [`Survey::of`] and [`Survey::replay`], where nothing durable is made of the records.
 pub(crate) fn recover_logs(
     fs: &dyn Fs,
     paths: &[PathBuf],
     mode: RecoveryMode,
     apply: &mut dyn FnMut(Record<'_>) -> Result<()>,
 ) -> Result<RecoveryOutcome> {
-    let ends = paths
-        .iter()
-        .map(|path| walk(fs, path, mode, u64::MAX, None))
-        .collect::<Result<Vec<_>>>()?;
-    let plan = decide(&ends, mode)?;
-    let mut records = 0;
-    for (index, end) in plan.logs {
-        let Some(path) = paths.get(index) else {
-            continue;
-        };
-        let mut counted = |record: Record<'_>| {
-            records += 1;
-            apply(record)
-        };
-        let again = walk(fs, path, mode, end, Some(&mut counted))?;
-        if let Some(damage) = again.damage.filter(|_| mode != RecoveryMode::SkipDamaged) {
-            let what = "a log changed, or reads differently, while it was recovered";
-            return Err(Error::corruption(path, damage.offset, what));
-        }
-    }
-    Ok(RecoveryOutcome {
-        end: plan.end,
-        records,
-        stopped: plan.stopped,
-    })
+    Survey::of(fs, paths.to_vec(), mode)?.replay(fs, apply)
 }
 
 /// Judges what reading a sequence of logs found.

@@ -116,6 +116,7 @@ impl LogWriter {
             // Too large to gather: straight from the caller's memory.
             self.flush()?;
             for part in parts.iter().filter(|part| !part.is_empty()) {
+                self.unfinished("appending to a log");
                 let written = self.file.append(part);
                 self.noted("append to", written)?;
             }
@@ -129,6 +130,7 @@ impl LogWriter {
         if self.buffer.is_empty() {
             return Ok(());
         }
+        self.unfinished("appending to a log");
         let written = self.file.append(&self.buffer);
         self.noted("append to", written)?;
         self.buffer.clear();
@@ -139,6 +141,7 @@ impl LogWriter {
     /// durable, see [`LogStart::synced`], a recovery may still end before this log.)
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.flush()?;
+        self.unfinished("syncing a log");
         let synced = self.file.sync();
         self.noted("sync", synced)?;
         if self.synced >= self.header.base {
@@ -207,12 +210,15 @@ impl LogWriter {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
+    /// What the writer's failure is until [`Self::noted`]: a panic in between is one too.
+    fn unfinished(&mut self, op: &'static str) {
+        self.failure = Some(Error::Panicked { op });
+    }
+
     /// Turns a file operation's failure into the writer's own, for good.
     fn noted(&mut self, op: &'static str, result: std::io::Result<()>) -> Result<()> {
-        result.map_err(|e| {
-            let error = Error::io(op, &self.path, e);
-            self.failure = Some(error.clone());
-            error
-        })
+        let result = result.map_err(|e| Error::io(op, &self.path, e));
+        self.failure = result.clone().err();
+        result
     }
 }

@@ -291,6 +291,96 @@ fn a_crash_at_any_sync_or_rename_loses_nothing_synced_and_invents_nothing() {
     });
 }
 
+/// A process is killed, so that everything it wrote is in the system's cache and much of it not on
+/// storage; then the power fails while the next process recovers.
+fn kill_then_crash(seed: u64) {
+    let _replay = Replay(format!("seed {seed} of the kills"));
+    let mut rng = Rng::new(0x9111_0000 + seed);
+    let fs = MemFs::new();
+    let mut options = random_options(&mut rng, Arc::new(fs.clone()));
+    for name in NAMES {
+        options = options.keyspace_options(name, random_keyspace_options(&mut rng));
+    }
+    let db = options.clone().open(DIR).unwrap();
+    for name in &NAMES[1..] {
+        db.create_keyspace(name, random_keyspace_options(&mut rng))
+            .unwrap();
+    }
+    let mut history = History::default();
+    let mut durable = 0;
+    for number in 0..rng.between(5, 60) as usize {
+        let ops = random_batch(&mut rng, number);
+        let synced = rng.one_in(20);
+        let durability = Some(if synced {
+            Durability::Synced
+        } else {
+            Durability::Buffered
+        });
+        db.write(to_batch(&db, &ops).unwrap(), WriteOptions { durability })
+            .unwrap();
+        history.0.push(ops);
+        if synced {
+            durable = history.0.len();
+        }
+    }
+    let killed = fs.kill_clone();
+    drop(db);
+
+    let camera = Camera::new(&killed, Rng::new(seed), true, 3, usize::MAX);
+    let progress = |durable| Progress {
+        started: history.0.len(),
+        durable,
+    };
+    let db = reopen(&options, camera.watch(), "by a kill");
+    let whole = progress(history.0.len());
+    history
+        .prefix_of(&read_state(&db).unwrap(), whole)
+        .unwrap_or_else(|what| panic!("killed: {what}"));
+    let recovered = killed.crash_clone(seed);
+    for crash in camera.crashes.lock().unwrap().iter() {
+        let at = format!("by a kill, then {}", crash.at);
+        let state = read_state(&reopen(&options, Arc::new(crash.fs.clone()), &at)).unwrap();
+        history
+            .prefix_of(&state, progress(durable))
+            .unwrap_or_else(|what| panic!("crashed {at}: {what}"));
+    }
+    let state = read_state(&reopen(&options, Arc::new(recovered), "once recovered")).unwrap();
+    history
+        .prefix_of(&state, whole)
+        .unwrap_or_else(|what| panic!("what was recovered is not durable: {what}"));
+}
+
+#[test]
+fn a_power_failure_while_a_kill_is_recovered_from_splits_no_batch() {
+    on_every_core(60, kill_then_crash);
+}
+
+#[test]
+fn a_finished_checkpoint_survives_a_power_failure() {
+    on_every_core(20, |seed| {
+        let mut rng = Rng::new(0xc4_0000 + seed);
+        let fs = MemFs::new();
+        let options = random_options(&mut rng, Arc::new(fs.clone()));
+        let db = options.clone().open(DIR).unwrap();
+        let mut state = history::State::new();
+        for number in 0..60 {
+            let mut ops = random_batch(&mut rng, number);
+            ops.iter_mut().for_each(|op| op.0 = "default");
+            db.write(to_batch(&db, &ops).unwrap(), WriteOptions::default())
+                .unwrap();
+            apply(&mut state, &ops);
+        }
+        let copy = Path::new("/backups/today/db");
+        db.checkpoint(copy).unwrap();
+        for crash in 0..40 {
+            let crashed = fs.crash_clone(seed * 1000 + crash);
+            let options = options.clone().fs(Arc::new(crashed));
+            let db = options.create_if_missing(false).open(copy).unwrap();
+            assert!(read_state(&db).unwrap() == state, "seed {seed}: {crash}");
+        }
+    });
+}
+
 #[test]
 fn a_crash_while_keyspaces_come_and_go_leaves_each_whole_or_not_there() {
     on_every_core(20, |seed| {

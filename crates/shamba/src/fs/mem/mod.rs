@@ -9,9 +9,14 @@
 //! - files may be longer than the pages that survived; lost pages read as zeros;
 //! - of every other change of a folder (create, remove, rename, link), each one independently or
 //!   not at all, and a rename whole or not at all;
-//! - a folder's own creation is durable once it or its parent was synced.
+//! - a folder's own creation is durable once its parent was synced.
+//!
+//! [`MemFs::kill_clone`] gives one as the end of the writing process at this instant leaves it:
+//! everything is there, and what was not synced is still not.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod state;
+
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,158 +25,13 @@ use parking_lot::{Mutex, RwLock};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::{Access, DirEntry, FileLock, Fs, PAGE, ReadFile, ReadTag, WriteFile};
+use super::{Access, DirEntry, FileLock, Fs, ReadFile, ReadTag, WriteFile};
+use state::{Change, Content, Inode, Names, State, parent};
 
 /// Files in memory; clones share them.
 #[derive(Debug, Clone)]
 pub struct MemFs {
     state: Arc<Mutex<State>>,
-}
-
-#[derive(Debug)]
-struct State {
-    live: Names,
-    durable: Names,
-    /// Changes of `live` that no sync covers yet, in order.
-    pending: Vec<Change>,
-    locks: BTreeSet<PathBuf>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Names {
-    dirs: BTreeSet<PathBuf>,
-    files: BTreeMap<PathBuf, Arc<Inode>>,
-}
-
-#[derive(Debug, Clone)]
-enum Change {
-    MakeDir(PathBuf),
-    Put(PathBuf, Arc<Inode>),
-    Remove(PathBuf),
-    Rename(PathBuf, PathBuf, Arc<Inode>),
-}
-
-#[derive(Debug, Default)]
-struct Inode {
-    content: RwLock<Content>,
-}
-
-#[derive(Debug, Default, Clone)]
-struct Content {
-    bytes: Vec<u8>,
-    /// The prefix of `bytes` that is durable.
-    synced: usize,
-    /// What was durable before the file was emptied, until the emptying is synced.
-    before: Option<Vec<u8>>,
-}
-
-impl Change {
-    fn concerns(&self, dir: &Path) -> bool {
-        match self {
-            Change::MakeDir(path) => path == dir || parent(path) == dir,
-            Change::Put(path, _) | Change::Remove(path) => parent(path) == dir,
-            Change::Rename(from, to, _) => parent(from) == dir || parent(to) == dir,
-        }
-    }
-
-    fn apply(&self, names: &mut Names) {
-        match self {
-            Change::MakeDir(path) => {
-                names.dirs.insert(path.clone());
-            }
-            Change::Put(path, inode) => {
-                names.files.insert(path.clone(), Arc::clone(inode));
-            }
-            Change::Remove(path) => {
-                names.files.remove(path);
-            }
-            Change::Rename(from, to, inode) => {
-                // A new file may have taken the old name since; it is not this one.
-                if names
-                    .files
-                    .get(from)
-                    .is_some_and(|old| Arc::ptr_eq(old, inode))
-                {
-                    names.files.remove(from);
-                }
-                names.files.insert(to.clone(), Arc::clone(inode));
-            }
-        }
-    }
-}
-
-impl State {
-    fn change(&mut self, change: Change) {
-        change.apply(&mut self.live);
-        self.pending.push(change);
-    }
-
-    fn file(&self, path: &Path) -> io::Result<&Arc<Inode>> {
-        self.live
-            .files
-            .get(path)
-            .ok_or_else(|| ErrorKind::NotFound.into())
-    }
-
-    fn check_parent(&self, path: &Path) -> io::Result<()> {
-        if self.live.dirs.contains(path) {
-            return Err(ErrorKind::IsADirectory.into());
-        }
-        if self.live.dirs.contains(parent(path)) {
-            Ok(())
-        } else {
-            Err(ErrorKind::NotFound.into())
-        }
-    }
-}
-
-impl Content {
-    /// What a power failure may leave of the file.
-    fn crashed(&self, rng: &mut SplitMix64) -> Vec<u8> {
-        if let Some(before) = &self.before
-            && chance(rng, 2)
-        {
-            return before.clone();
-        }
-        let mut left = self.bytes.get(..self.synced).unwrap_or_default().to_vec();
-        let unsynced = self.bytes.len() - self.synced;
-        let len = self.synced
-            + match rng.next_u64() % 4 {
-                0 => 0,
-                1 => below(rng, unsynced + 1),
-                _ => unsynced,
-            };
-        left.resize(len, 0);
-        // Some crashes lose few pages, some lose most.
-        let odds = 1 + rng.next_u64() % 8;
-        let first = self.synced - self.synced % PAGE;
-        for page in (first..len).step_by(PAGE) {
-            if rng.next_u64() % 8 >= odds {
-                continue;
-            }
-            let start = page.max(self.synced);
-            let mut end = (page + PAGE).min(len);
-            if chance(rng, 4) {
-                end = start + below(rng, end - start + 1);
-            }
-            if let (Some(to), Some(from)) = (left.get_mut(start..end), self.bytes.get(start..end)) {
-                to.copy_from_slice(from);
-            }
-        }
-        left
-    }
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().unwrap_or(Path::new(""))
-}
-
-fn chance(rng: &mut SplitMix64, one_in: u64) -> bool {
-    rng.next_u64().is_multiple_of(one_in)
-}
-
-fn below(rng: &mut SplitMix64, bound: usize) -> usize {
-    (rng.next_u64() % (bound as u64).max(1)) as usize
 }
 
 impl Default for MemFs {
@@ -215,6 +75,12 @@ impl MemFs {
             }
         }
         let Names { dirs, files } = &mut names;
+        // What is in a folder that is gone is gone too; sorted, so that those above come first.
+        for dir in std::mem::take(dirs) {
+            if dir.parent().is_none_or(|above| dirs.contains(above)) {
+                dirs.insert(dir);
+            }
+        }
         files.retain(|path, _| dirs.contains(parent(path)));
         // Names of one file stay names of one file.
         let mut copies: HashMap<*const Inode, Arc<Inode>> = HashMap::new();
@@ -226,6 +92,42 @@ impl MemFs {
             *inode = Arc::clone(copy);
         }
         Self::with(names.clone(), names)
+    }
+
+    /// What the end of the writing process at this instant leaves, as a new file system without
+    /// locks: every byte and name is there, and a power failure may still take those not synced.
+    #[must_use]
+    pub fn kill_clone(&self) -> MemFs {
+        let state = self.state.lock();
+        let mut copies: HashMap<*const Inode, Arc<Inode>> = HashMap::new();
+        let mut copy = |inode: &Arc<Inode>| {
+            let copied = copies.entry(Arc::as_ptr(inode)).or_insert_with(|| {
+                let content = inode.content.read().clone();
+                Arc::new(Inode {
+                    content: RwLock::new(content),
+                })
+            });
+            Arc::clone(copied)
+        };
+        let mut names = [state.live.clone(), state.durable.clone()];
+        for inode in names.iter_mut().flat_map(|names| names.files.values_mut()) {
+            *inode = copy(inode);
+        }
+        let mut pending = state.pending.clone();
+        for change in &mut pending {
+            if let Change::Put(_, inode) | Change::Rename(_, _, inode) = change {
+                *inode = copy(inode);
+            }
+        }
+        let [live, durable] = names;
+        MemFs {
+            state: Arc::new(Mutex::new(State {
+                live,
+                durable,
+                pending,
+                locks: BTreeSet::new(),
+            })),
+        }
     }
 
     /// An independent copy of everything, as if all of it were synced.
@@ -282,28 +184,6 @@ impl MemFs {
     }
 }
 
-impl Content {
-    fn durable(bytes: Vec<u8>) -> Self {
-        Content {
-            synced: bytes.len(),
-            bytes,
-            before: None,
-        }
-    }
-}
-
-impl Inode {
-    fn durable(bytes: Vec<u8>) -> Self {
-        Inode {
-            content: RwLock::new(Content::durable(bytes)),
-        }
-    }
-
-    fn len(&self) -> u64 {
-        self.content.read().bytes.len() as u64
-    }
-}
-
 #[derive(Debug)]
 struct MemRead {
     inode: Arc<Inode>,
@@ -340,9 +220,7 @@ impl WriteFile for MemWrite {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        let mut content = self.inode.content.write();
-        content.synced = content.bytes.len();
-        content.before = None;
+        self.inode.content.write().sync();
         Ok(())
     }
 
@@ -461,6 +339,12 @@ impl Fs for MemFs {
         Ok(())
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        let inode = Arc::clone(self.state.lock().file(path)?);
+        inode.content.write().sync();
+        Ok(())
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -497,6 +381,7 @@ impl Fs for MemFs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fs::PAGE;
 
     fn write(fs: &MemFs, path: &str, synced: &[u8], rest: &[u8]) {
         let mut file = fs.create(path.as_ref(), Access::Buffered).unwrap();
@@ -543,6 +428,7 @@ mod tests {
     fn unsynced_folder_changes_survive_independently() {
         let fs = MemFs::new();
         fs.create_dir_all("/db".as_ref()).unwrap();
+        fs.sync_dir("/".as_ref()).unwrap();
         for path in ["/db/keep", "/db/old", "/db/gone"] {
             write(&fs, path, path.as_bytes(), b"");
         }
@@ -592,8 +478,37 @@ mod tests {
             (0..100).any(|seed| !fs.crash_clone(seed).exists(dir.as_ref()).unwrap())
         };
         assert!(lost(&fs, "/a") && lost(&fs, "/a/b"));
+        fs.sync_dir("/a/b".as_ref()).unwrap();
+        assert!(lost(&fs, "/a/b"), "a folder's name is in the one above");
         fs.sync_dir("/a".as_ref()).unwrap();
+        assert!(lost(&fs, "/a/b") && lost(&fs, "/a"));
+        fs.sync_dir("/".as_ref()).unwrap();
         assert!(!lost(&fs, "/a/b") && !lost(&fs, "/a"));
+        let durably = MemFs::new();
+        crate::fs::create_dir_durably(&durably, "/a/b".as_ref()).unwrap();
+        assert!(!lost(&durably, "/a/b"));
+    }
+
+    #[test]
+    fn a_kill_keeps_everything_and_makes_nothing_durable() {
+        let fs = MemFs::new();
+        write(&fs, "/a", b"synced", b" and not");
+        let killed = fs.kill_clone();
+        fs.write_file("/a", b"later").unwrap();
+        assert_eq!(killed.read_file("/a").unwrap(), b"synced and not");
+        let left = |fs: &MemFs| -> BTreeSet<Option<Vec<u8>>> {
+            (0..200)
+                .map(|seed| fs.crash_clone(seed).read_file("/a").ok())
+                .collect()
+        };
+        let crashes = left(&killed);
+        assert!(crashes.contains(&None) && crashes.contains(&Some(b"synced".to_vec())));
+        killed.sync_dir("/".as_ref()).unwrap();
+        killed.sync_file("/a".as_ref()).unwrap();
+        assert_eq!(
+            left(&killed),
+            BTreeSet::from([Some(b"synced and not".to_vec())])
+        );
     }
 
     #[test]
