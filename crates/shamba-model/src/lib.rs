@@ -5,6 +5,7 @@
 
 mod error;
 pub mod fpr;
+pub mod oracle;
 pub mod tree;
 
 pub use error::ModelError;
