@@ -4,6 +4,7 @@
 //! must not disturb the next: the experiments run every cell by starting this program again with
 //! the hidden command `cell`, the request as JSON on standard input, the result as JSON on
 //! standard output.
+use crate::experiments::{cpu, hot_spot, mixed, multi_get};
 use crate::{Error, Result, compare, oracle, pressure, store};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -19,6 +20,10 @@ pub(crate) enum Request {
     Load(store::Load),
     Pressure(pressure::Cell),
     Oracle(oracle::Request),
+    HotSpot(hot_spot::Cell),
+    Mixed(mixed::Cell),
+    MultiGet(multi_get::Cell),
+    Cpu(cpu::Cell),
 }
 
 /// Makes the measurement in a new process of this program.
@@ -44,6 +49,10 @@ pub fn answer() -> Result<()> {
     let answer = match request {
         Request::Compare(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Load(load) => serde_json::to_vec(&load.run()?)?,
+        Request::HotSpot(cell) => serde_json::to_vec(&cell.measure()?)?,
+        Request::Mixed(cell) => serde_json::to_vec(&cell.measure()?)?,
+        Request::MultiGet(cell) => serde_json::to_vec(&cell.measure()?)?,
+        Request::Cpu(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Oracle(request) => serde_json::to_vec(&request.solve()?)?,
         Request::Pressure(cell) => serde_json::to_vec(&cell.measure()?)?,
     };

@@ -4,7 +4,7 @@
 //! engine under test looks like, with adapters; [`runner`] drives one workload against one engine
 //! and checks every answer; [`proc_io`] asks the kernel what was really read; [`report`] prints.
 //! [`store`] keeps loaded databases, [`record`] measured cells, [`plot`] draws. [`compare`],
-//! [`pressure`] are the experiments built from these; [`oracle`] is the optimum to compare
+//! [`pressure`] and [`experiments`] are built from these; [`oracle`] is the optimum to compare
 //! with, [`summary`] the verdict.
 //!
 //! Competing engines are behind the features `rocksdb` and `fjall`, never built by default:
@@ -24,6 +24,7 @@ pub mod cell;
 pub mod compare;
 pub mod engine;
 mod error;
+pub mod experiments;
 pub mod oracle;
 pub mod plot;
 pub mod pressure;

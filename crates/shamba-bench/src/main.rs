@@ -1,5 +1,6 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors.
 use clap::{Args, Parser, Subcommand};
+use shamba_bench::experiments::{cpu, hot_spot, mixed, multi_get};
 use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
 use shamba_bench::summary::{self, Sides};
@@ -28,6 +29,14 @@ enum Command {
     PressureTable(Verdict),
     /// The smallest budget at which an engine needs no more pages than its competitors at 100 %.
     Third(Third),
+    /// Pages per lookup around the jump of a hot spot.
+    MovingHotSpot(HotSpot),
+    /// Reads per lookup and write throughput while the tree is written to.
+    Mixed(Mixed),
+    /// Batched lookups against single ones, on cold data.
+    MultiGet(MultiGet),
+    /// Instructions per lookup with everything resident.
+    Cpu(Cpu),
     /// The engines in this build.
     Engines,
     /// Answers one measurement request on standard input.
@@ -142,6 +151,44 @@ impl Verdict {
     }
 }
 
+#[derive(Args)]
+struct Mixed {
+    #[command(flatten)]
+    settings: mixed::Settings,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
+struct MultiGet {
+    #[command(flatten)]
+    settings: multi_get::Settings,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
+struct Cpu {
+    #[command(flatten)]
+    settings: cpu::Settings,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
+struct HotSpot {
+    #[command(flatten)]
+    settings: hot_spot::Settings,
+    /// Write every window here as CSV.
+    #[arg(long)]
+    windows: Option<PathBuf>,
+    /// Draw the windows into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -178,6 +225,28 @@ fn run(command: Command) -> Result<()> {
             let rows = pressure::run(&arguments.grid, &mut note)?;
             arguments.verdict.show(rows, summary::versus)
         }
+        Command::MovingHotSpot(arguments) => {
+            let (table, windows, panel) = hot_spot::run(&arguments.settings, &mut note)?;
+            if let Some(path) = &arguments.windows {
+                windows.save(path)?;
+            }
+            if let Some(path) = &arguments.plot {
+                plot::save(path, &[panel], 1)?;
+            }
+            show(&table, &arguments.output)
+        }
+        Command::Mixed(arguments) => show(
+            &mixed::run(&arguments.settings, &mut note)?,
+            &arguments.output,
+        ),
+        Command::MultiGet(arguments) => show(
+            &multi_get::run(&arguments.settings, &mut note)?,
+            &arguments.output,
+        ),
+        Command::Cpu(arguments) => show(
+            &cpu::run(&arguments.settings, &mut note)?,
+            &arguments.output,
+        ),
         Command::PressureTable(verdict) => verdict.show(Vec::new(), summary::versus),
         Command::Third(arguments) => {
             let rows = match &arguments.grid {

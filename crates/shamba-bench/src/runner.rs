@@ -55,6 +55,8 @@ pub struct Outcome {
     /// Nanoseconds inside the engine, per operation.
     pub latency: Histogram<u64>,
     busy: Duration,
+    writes: u64,
+    writing: Duration,
     threads: usize,
 }
 
@@ -88,6 +90,8 @@ impl Outcome {
             wall: Duration::ZERO,
             latency,
             busy: Duration::ZERO,
+            writes: 0,
+            writing: Duration::ZERO,
             threads: threads.max(1),
         })
     }
@@ -102,9 +106,21 @@ impl Outcome {
     fn add(&mut self, other: &Self) -> Result<()> {
         self.operations += other.operations;
         self.busy += other.busy;
+        self.writes += other.writes;
+        self.writing += other.writing;
         self.latency
             .add(&other.latency)
             .map_err(|e| Error::InvalidSetting(format!("histogram: {e}")))
+    }
+
+    /// Single writes among the operations.
+    pub fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Time inside the engine for [`writes`](Self::writes), and for everything else.
+    pub fn split(&self) -> (Duration, Duration) {
+        (self.writing, self.busy.saturating_sub(self.writing))
     }
 
     /// The numbers to report.
@@ -419,7 +435,10 @@ impl<'a> Worker<'a> {
         self.data.values.write(number, 0, &mut self.value);
         let start = Instant::now();
         self.engine.put(key, &self.value)?;
-        self.outcome.record(start.elapsed(), 1);
+        let took = start.elapsed();
+        self.outcome.record(took, 1);
+        self.outcome.writes += 1;
+        self.outcome.writing += took;
         Ok(())
     }
 
@@ -467,10 +486,16 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Runs `body` on each of `threads` threads and adds up the outcomes.
+/// Runs `body` on each of `threads` threads and adds up the outcomes; one thread is the caller's,
+/// so that it can tell its own reads from those of the background.
 fn on_threads(threads: usize, body: impl Fn(usize) -> Result<Outcome> + Sync) -> Result<Outcome> {
     let body = &body;
     let start = Instant::now();
+    if threads <= 1 {
+        let mut outcome = body(0)?;
+        outcome.wall = start.elapsed();
+        return Ok(outcome);
+    }
     let parts = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads.max(1))
             .map(|thread| scope.spawn(move || body(thread)))

@@ -168,16 +168,19 @@ fn keys_and_numbers_are_the_same_tree() {
 }
 
 /// The limits of the standard setting (uniform lookups, ribbon columns, 8 bytes of index per data
-/// block) that were computed apart from this code, in pages per lookup at 10, 40 and 70 %.
+/// block) that were computed apart from this code, in pages per lookup at 10, 40 and 70 %. The 0.007
+/// of empty lookups at 70 % allows more than the eight columns there are here: four runs let
+/// 4 / 256 pass.
 #[test]
 fn the_standard_setting_has_the_limits_it_is_known_for() {
-    // A sixteenth of everything has the same pages per lookup at the same percentages.
+    // A sixteenth of everything has the same pages per lookup at the same percentages. A file is
+    // one partition here, with columns of 1.04 bits a key, as 8192 slots for 7877 keys are.
     let shape = Shape {
         entries: 1_000_000,
         files: vec![3, 12, 48, 192],
-        partition_keys: 7877,
+        partition_keys: 4000,
         page_keys: 62,
-        column_bytes: 1024,
+        column_bytes: 510,
     };
     let metadata = store::STANDARD_METADATA as f64 / 16.0;
     for (positive, limits) in [
