@@ -5,7 +5,7 @@ use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
 use shamba_bench::summary::{self, Sides};
 use shamba_bench::{Result, cell, compare, engine, plot, pressure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Measures the SHaMBa engine, alone and beside other engines.
@@ -28,7 +28,9 @@ enum Command {
     /// The table and plot of cells that were measured before.
     PressureTable(Verdict),
     /// The smallest budget at which an engine needs no more pages than its competitors at 100 %.
-    Third(Third),
+    ///
+    /// From rows that `pressure` measured, best with --budgets 10,15,20,25,30,33,40,50,70,100.
+    Third(Verdict),
     /// Pages per lookup around the jump of a hot spot.
     MovingHotSpot(HotSpot),
     /// Reads per lookup and write throughput while the tree is written to.
@@ -95,15 +97,6 @@ struct Pressure {
     verdict: Verdict,
 }
 
-#[derive(Args)]
-struct Third {
-    /// Measure these cells first; without, only --rows count.
-    #[command(flatten)]
-    grid: Option<pressure::Settings>,
-    #[command(flatten)]
-    verdict: Verdict,
-}
-
 /// What is shown of measured cells.
 #[derive(Args)]
 struct Verdict {
@@ -157,6 +150,9 @@ struct Mixed {
     settings: mixed::Settings,
     #[command(flatten)]
     output: Output,
+    /// Draw the table into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -165,6 +161,9 @@ struct MultiGet {
     settings: multi_get::Settings,
     #[command(flatten)]
     output: Output,
+    /// Draw the table into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -173,6 +172,9 @@ struct Cpu {
     settings: cpu::Settings,
     #[command(flatten)]
     output: Output,
+    /// Draw the table into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -235,26 +237,34 @@ fn run(command: Command) -> Result<()> {
             }
             show(&table, &arguments.output)
         }
-        Command::Mixed(arguments) => show(
-            &mixed::run(&arguments.settings, &mut note)?,
-            &arguments.output,
-        ),
-        Command::MultiGet(arguments) => show(
-            &multi_get::run(&arguments.settings, &mut note)?,
-            &arguments.output,
-        ),
-        Command::Cpu(arguments) => show(
-            &cpu::run(&arguments.settings, &mut note)?,
-            &arguments.output,
-        ),
-        Command::PressureTable(verdict) => verdict.show(Vec::new(), summary::versus),
-        Command::Third(arguments) => {
-            let rows = match &arguments.grid {
-                Some(grid) => pressure::run(grid, &mut note)?,
-                None => Vec::new(),
-            };
-            arguments.verdict.show(rows, summary::third)
+        Command::Mixed(arguments) => {
+            let table = mixed::run(&arguments.settings, &mut note)?;
+            let axes = ["workload", "engine", "budget %", "pages"];
+            draw(&table, axes, arguments.plot.as_deref())?;
+            show(&table, &arguments.output)
         }
+        Command::MultiGet(arguments) => {
+            let table = multi_get::run(&arguments.settings, &mut note)?;
+            let axes = ["keys", "engine", "budget %", "times the throughput"];
+            draw(&table, axes, arguments.plot.as_deref())?;
+            show(&table, &arguments.output)
+        }
+        Command::Cpu(arguments) => {
+            let table = cpu::run(&arguments.settings, &mut note)?;
+            let axes = ["", "engine", "positive", "instructions"];
+            draw(&table, axes, arguments.plot.as_deref())?;
+            show(&table, &arguments.output)
+        }
+        Command::PressureTable(verdict) => verdict.show(Vec::new(), summary::versus),
+        Command::Third(verdict) => verdict.show(Vec::new(), summary::third),
+    }
+}
+
+fn draw(table: &Report, axes: [&str; 4], path: Option<&Path>) -> Result<()> {
+    let [panel, line, x, y] = axes;
+    match path {
+        Some(path) => plot::save(path, &plot::of_report(table, panel, line, x, y), 3),
+        None => Ok(()),
     }
 }
 

@@ -1,4 +1,5 @@
 //! Line plots as SVG, several panels to a file. Drawn by `plotters` without fonts or bitmaps.
+use crate::report::{Cell, Report};
 use crate::{Error, Result};
 use plotters::coord::types::RangedCoordf64;
 use plotters::coord::{Shift, ranged1d::Ranged};
@@ -40,6 +41,44 @@ pub struct Panel {
     pub log_y: bool,
     /// The lines.
     pub series: Vec<Series>,
+}
+
+/// Panels of a table: one for each value of the column `panel`, in it a line for each value of the
+/// column `line`, over the columns `x` and `y`. Rows without a number there are left out.
+pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> Vec<Panel> {
+    let column = |name: &str| report.columns.iter().position(|column| column == name);
+    let mut panels: Vec<Panel> = Vec::new();
+    for row in &report.rows {
+        let cell = |name: &str| column(name).and_then(|at| row.get(at));
+        let text = |name: &str| cell(name).map(ToString::to_string).unwrap_or_default();
+        let (Some(Cell::Number(at)), Some(Cell::Number(value))) = (cell(x), cell(y)) else {
+            continue;
+        };
+        let title = format!("{panel} {}", text(panel));
+        let panel = match panels.iter().position(|panel| panel.title == title) {
+            Some(at) => &mut panels[at],
+            None => {
+                panels.push(Panel {
+                    title,
+                    x: x.to_owned(),
+                    y: y.to_owned(),
+                    log_y: false,
+                    series: Vec::new(),
+                });
+                let last = panels.len() - 1;
+                &mut panels[last]
+            }
+        };
+        let name = text(line);
+        match panel.series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push((*at, *value)),
+            None => panel.series.push(Series {
+                name,
+                points: vec![(*at, *value)],
+            }),
+        }
+    }
+    panels
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
@@ -143,6 +182,27 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_becomes_panels() {
+        let mut report = Report::new("", &["workload", "budget %", "engine", "pages"]);
+        for (workload, budget, engine, pages) in [
+            ("a", 10.0, "x", Some(1.0)),
+            ("a", 10.0, "y", Some(2.0)),
+            ("a", 40.0, "x", Some(0.5)),
+            ("b", 10.0, "x", None),
+            ("b", 40.0, "x", Some(3.0)),
+        ] {
+            let (workload, engine) = (workload.into(), engine.into());
+            report.push(vec![workload, Cell::Number(budget), engine, pages.into()]);
+        }
+        let panels = of_report(&report, "workload", "engine", "budget %", "pages");
+        assert_eq!(panels.len(), 2);
+        assert_eq!(panels[0].title, "workload a");
+        assert_eq!(panels[0].series.len(), 2);
+        assert_eq!(panels[0].series[0].points, [(10.0, 1.0), (40.0, 0.5)]);
+        assert_eq!(panels[1].series[0].points, [(40.0, 3.0)]);
+    }
 
     #[test]
     fn every_line_and_axis_is_in_the_file_even_with_zeros() {

@@ -207,10 +207,14 @@ impl Settings {
 
 /// Loads what is not loaded yet, then measures every cell, the engines alternating. `note` gets a
 /// line about each step. Returns the rows, those of the resumed file included.
+///
+/// # Errors
+/// Also, after all other cells, if a cell failed or got a wrong answer: it has no row.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Row>> {
     let mut rows = settings.before()?;
     let mut places = settings.places();
     places.retain(|(_, place)| !rows.iter().any(|row| row.same_cell(place)));
+    let mut failures = Vec::new();
     let mut progress = Progress::default();
     for (_, place) in &places {
         progress.expect(&place.engine);
@@ -219,7 +223,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Row>
         let engine = place.engine.clone();
         let dir = settings.store.loaded(&engine, note)?;
         progress.start();
-        let measured: Measured = cell::measure(&cell::Request::Pressure(Cell {
+        let request = cell::Request::Pressure(Cell {
             engine: engine.clone(),
             entries: place.entries,
             budget: place.budget_bytes,
@@ -230,8 +234,16 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Row>
             dir,
             load_seed: settings.store.seed,
             seed: place.seed,
-        }))?;
-        let row = measured.row(place);
+        });
+        // One cell that fails does not cost a long run its others; the run still fails at its end.
+        let row = match cell::measure::<Measured>(&request) {
+            Ok(measured) => measured.row(place),
+            Err(error) => {
+                failures.push(error.to_string());
+                note(format!("{} {engine}: {error}", progress.done(&engine)));
+                continue;
+            }
+        };
         note(format!(
             "{} {engine}, {}, positive {}, {} %: {:.3} pages, {:.1} us",
             progress.done(&engine),
@@ -248,5 +260,11 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Row>
             settings.keep(&mut rows, row)?;
         }
     }
-    Ok(rows)
+    match failures.first() {
+        None => Ok(rows),
+        Some(first) => Err(crate::Error::Child(format!(
+            "{} cells failed, the first so: {first}",
+            failures.len()
+        ))),
+    }
 }

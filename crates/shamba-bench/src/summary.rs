@@ -39,7 +39,7 @@ impl Sides {
 }
 
 /// Each distinct place of the rows, in the order of first appearance.
-fn places<'a>(rows: &'a [Row], same: fn(&Row, &Row) -> bool) -> Vec<&'a Row> {
+fn places(rows: &[Row], same: fn(&Row, &Row) -> bool) -> Vec<&Row> {
     let mut places: Vec<&Row> = Vec::new();
     for row in rows {
         if !places.iter().any(|place| same(place, row)) {
