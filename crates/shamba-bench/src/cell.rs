@@ -4,7 +4,8 @@
 //! must not disturb the next: the experiments run every cell by starting this program again with
 //! the hidden command `cell`, the request as JSON on standard input, the result as JSON on
 //! standard output.
-use crate::{Error, Result, compare, pressure};
+use crate::experiments::{cpu, hot_spot, mixed, multi_get};
+use crate::{Error, Result, compare, oracle, pressure, store};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -16,8 +17,13 @@ pub const COMMAND: &str = "cell";
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Request {
     Compare(compare::Cell),
-    Load(pressure::Load),
+    Load(store::Load),
     Pressure(pressure::Cell),
+    Oracle(oracle::Request),
+    HotSpot(hot_spot::Cell),
+    Mixed(mixed::Cell),
+    MultiGet(multi_get::Cell),
+    Cpu(cpu::Cell),
 }
 
 /// Makes the measurement in a new process of this program.
@@ -43,6 +49,11 @@ pub fn answer() -> Result<()> {
     let answer = match request {
         Request::Compare(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Load(load) => serde_json::to_vec(&load.run()?)?,
+        Request::HotSpot(cell) => serde_json::to_vec(&cell.measure()?)?,
+        Request::Mixed(cell) => serde_json::to_vec(&cell.measure()?)?,
+        Request::MultiGet(cell) => serde_json::to_vec(&cell.measure()?)?,
+        Request::Cpu(cell) => serde_json::to_vec(&cell.measure()?)?,
+        Request::Oracle(request) => serde_json::to_vec(&request.solve()?)?,
         Request::Pressure(cell) => serde_json::to_vec(&cell.measure()?)?,
     };
     Ok(std::io::stdout().write_all(&answer)?)

@@ -3,7 +3,9 @@
 //! [`workload`] makes keys, values and operation mixes from a seed; [`engine`] is what every
 //! engine under test looks like, with adapters; [`runner`] drives one workload against one engine
 //! and checks every answer; [`proc_io`] asks the kernel what was really read; [`report`] prints.
-//! [`compare`] and [`pressure`] are the two experiments built from these.
+//! [`store`] keeps loaded databases, [`record`] measured cells, [`plot`] draws. [`compare`],
+//! [`pressure`] and [`experiments`] are built from these; [`oracle`] is the optimum to compare
+//! with, [`summary`] the verdict.
 //!
 //! Competing engines are behind the features `rocksdb` and `fjall`, never built by default:
 //!
@@ -22,10 +24,17 @@ pub mod cell;
 pub mod compare;
 pub mod engine;
 mod error;
+pub mod experiments;
+pub mod oracle;
+pub mod plot;
 pub mod pressure;
 pub mod proc_io;
+pub mod progress;
+pub mod record;
 pub mod report;
 pub mod runner;
+pub mod store;
+pub mod summary;
 pub mod workload;
 
 pub use error::{Error, Result};

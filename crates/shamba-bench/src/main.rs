@@ -1,15 +1,17 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors.
 use clap::{Args, Parser, Subcommand};
+use shamba_bench::experiments::{cpu, hot_spot, mixed, multi_get};
+use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
-use shamba_bench::workload::Distribution;
-use shamba_bench::{Result, cell, compare, engine, pressure};
-use std::path::PathBuf;
+use shamba_bench::summary::{self, Sides};
+use shamba_bench::{Result, cell, compare, engine, plot, pressure};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Measures the SHaMBa engine, alone and beside other engines.
 ///
 /// Engines: shamba[:(bloom|blocked)-(partitioned|whole)[+rehash]]; with --features rocksdb,fjall
-/// also fjall and rocksdb[:(bloom|ribbon)-(whole|partitioned)[+hyper][+hits][+hash]].
+/// also fjall and rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash]].
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -23,6 +25,20 @@ enum Command {
     Compare(Compare),
     /// Pages and reads per lookup under small memory budgets, in the standard setting.
     Pressure(Pressure),
+    /// The table and plot of cells that were measured before.
+    PressureTable(Verdict),
+    /// The smallest budget at which an engine needs no more pages than its competitors at 100 %.
+    ///
+    /// From rows that `pressure` measured, best with --budgets 10,15,20,25,30,33,40,50,70,100.
+    Third(Verdict),
+    /// Pages per lookup around the jump of a hot spot.
+    MovingHotSpot(HotSpot),
+    /// Reads per lookup and write throughput while the tree is written to.
+    Mixed(Mixed),
+    /// Batched lookups against single ones, on cold data.
+    MultiGet(MultiGet),
+    /// Instructions per lookup with everything resident.
+    Cpu(Cpu),
     /// The engines in this build.
     Engines,
     /// Answers one measurement request on standard input.
@@ -75,36 +91,102 @@ struct Compare {
 
 #[derive(Args)]
 struct Pressure {
-    /// Engines.
-    #[arg(long, value_delimiter = ',', required = true)]
-    engines: Vec<String>,
-    /// Entries of 64 B.
-    #[arg(long, default_value_t = pressure::STANDARD_ENTRIES)]
-    entries: u64,
-    /// Budgets in percent of RocksDB's filters and indexes.
-    #[arg(long, value_delimiter = ',', default_value = "10,40,70,100")]
-    budgets: Vec<f64>,
-    /// Shares of lookups for existing keys.
-    #[arg(long, value_delimiter = ',', default_value = "0,0.5,1")]
-    positives: Vec<f64>,
-    /// uniform, zipf[THETA], normal[SHARE] or latest.
-    #[arg(long, default_value = "uniform")]
-    distribution: Distribution,
-    /// Lookups before measuring.
-    #[arg(long, default_value_t = 60_000)]
-    warm_up: u64,
-    /// Lookups measured.
-    #[arg(long, default_value_t = 30_000)]
-    measured: u64,
-    /// Repetitions; medians are reported.
-    #[arg(long, default_value_t = 1)]
-    repeat: usize,
-    /// Folder where loaded databases are kept for the next run.
+    #[command(flatten)]
+    grid: pressure::Settings,
+    #[command(flatten)]
+    verdict: Verdict,
+}
+
+/// What is shown of measured cells.
+#[derive(Args)]
+struct Verdict {
+    /// Also take these CSV files of measured cells into account (times compare within a run only).
+    #[arg(long, value_delimiter = ',')]
+    rows: Vec<PathBuf>,
+    /// The engine to judge.
+    #[arg(long, default_value = "shamba")]
+    ours: String,
+    /// Its competitors: specifications that begin so.
+    #[arg(long, default_value = "rocksdb")]
+    theirs: String,
+    /// Write the table here: JSON if the name ends in .json, CSV otherwise.
     #[arg(long)]
-    dir: PathBuf,
-    /// Seed of every random choice; databases are kept by seed.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    table: Option<PathBuf>,
+    /// Draw pages per lookup over the budget into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verdict {
+    fn show(&self, mut rows: Vec<Row>, table: fn(&[Row], &Sides) -> Report) -> Result<()> {
+        for path in &self.rows {
+            for row in record::read(path)? {
+                if !rows.iter().any(|known| known.same_cell(&row)) {
+                    rows.push(row);
+                }
+            }
+        }
+        let sides = Sides {
+            ours: self.ours.clone(),
+            theirs: self.theirs.clone(),
+        };
+        if let Some(path) = &self.plot {
+            plot::save(path, &summary::panels(&rows), 3)?;
+        }
+        let output = Output {
+            out: self.table.clone(),
+            json: self.json,
+        };
+        show(&table(&rows, &sides), &output)
+    }
+}
+
+#[derive(Args)]
+struct Mixed {
+    #[command(flatten)]
+    settings: mixed::Settings,
+    #[command(flatten)]
+    output: Output,
+    /// Draw the table into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct MultiGet {
+    #[command(flatten)]
+    settings: multi_get::Settings,
+    #[command(flatten)]
+    output: Output,
+    /// Draw the table into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Cpu {
+    #[command(flatten)]
+    settings: cpu::Settings,
+    #[command(flatten)]
+    output: Output,
+    /// Draw the table into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct HotSpot {
+    #[command(flatten)]
+    settings: hot_spot::Settings,
+    /// Write every window here as CSV.
+    #[arg(long)]
+    windows: Option<PathBuf>,
+    /// Draw the windows into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -120,7 +202,7 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<()> {
-    let note = |line| eprintln!("{line}");
+    let mut note = |line: String| eprintln!("{line}");
     match command {
         Command::Cell => cell::answer(),
         Command::Engines => {
@@ -142,20 +224,47 @@ fn run(command: Command) -> Result<()> {
             show(&compare::run(&settings, note)?, &arguments.output)
         }
         Command::Pressure(arguments) => {
-            let settings = pressure::Settings {
-                engines: arguments.engines,
-                entries: arguments.entries,
-                budgets: arguments.budgets,
-                positives: arguments.positives,
-                distribution: arguments.distribution,
-                warm_up: arguments.warm_up,
-                measured: arguments.measured,
-                repeat: arguments.repeat,
-                dir: arguments.dir,
-                seed: arguments.seed,
-            };
-            show(&pressure::run(&settings, note)?, &arguments.output)
+            let rows = pressure::run(&arguments.grid, &mut note)?;
+            arguments.verdict.show(rows, summary::versus)
         }
+        Command::MovingHotSpot(arguments) => {
+            let (table, windows, panel) = hot_spot::run(&arguments.settings, &mut note)?;
+            if let Some(path) = &arguments.windows {
+                windows.save(path)?;
+            }
+            if let Some(path) = &arguments.plot {
+                plot::save(path, &[panel], 1)?;
+            }
+            show(&table, &arguments.output)
+        }
+        Command::Mixed(arguments) => {
+            let table = mixed::run(&arguments.settings, &mut note)?;
+            let axes = ["workload", "engine", "budget %", "pages"];
+            draw(&table, axes, arguments.plot.as_deref())?;
+            show(&table, &arguments.output)
+        }
+        Command::MultiGet(arguments) => {
+            let table = multi_get::run(&arguments.settings, &mut note)?;
+            let axes = ["keys", "engine", "budget %", "times the throughput"];
+            draw(&table, axes, arguments.plot.as_deref())?;
+            show(&table, &arguments.output)
+        }
+        Command::Cpu(arguments) => {
+            let table = cpu::run(&arguments.settings, &mut note)?;
+            let axes = ["", "engine", "positive", "instructions"];
+            draw(&table, axes, arguments.plot.as_deref())?;
+            show(&table, &arguments.output)
+        }
+        Command::PressureTable(verdict) => verdict.show(Vec::new(), summary::versus),
+        Command::Third(verdict) => verdict.show(Vec::new(), summary::third),
+    }
+}
+
+fn draw(table: &Report, axes: [&str; 4], path: Option<&Path>) -> Result<()> {
+    let [panel, line, x, y] = axes;
+    match path {
+        Some(path) => plot::save(path, &plot::of_report(table, panel, line, x, y), 3),
+        None => Ok(()),
     }
 }
 

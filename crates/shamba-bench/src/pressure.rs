@@ -1,113 +1,61 @@
 //! Reads per lookup when memory is short: the standard setting of the SHaMBa paper.
 //!
-//! Entries of 64 B are loaded in random order once per engine and layout; then, for every budget
-//! and share of existing keys, the database is reopened in a fresh process with that budget,
-//! warmed up and measured with one thread. Pages and read operations come from the kernel
-//! (`/proc/self/io`), which counts every engine alike, and beside them the engine's own counters.
-//! Every answer is checked.
+//! Entries of 64 B are loaded in random order once per engine and layout; then, for every
+//! distribution, share of existing keys and budget, the database is reopened in a fresh process
+//! with that budget, warmed up and measured with one thread, the engines alternating. Pages and
+//! read operations come from the kernel (`/proc/self/io`), which counts every engine alike, and
+//! beside them the engine's own counters. Every answer is checked. Each measured cell becomes a
+//! [`Row`] at once, so that a run can be resumed.
 use crate::engine::{self, EngineConfig, ReadCounters};
-use crate::report::{Report, median};
-use crate::runner::{self, Amount, Data, Order, Summary};
-use crate::workload::{Distribution, KeyKind, KeySpace, Mix, ValueSpec};
-use crate::{Error, Result, cell, proc_io};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use crate::progress::Progress;
+use crate::record::{self, Row};
+use crate::runner::{self, Amount, Summary};
+use crate::store::{self, Store};
+use crate::workload::{Distribution, Mix};
+use crate::{Result, cell, oracle, proc_io};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 
-/// Entries of the standard setting.
-pub const STANDARD_ENTRIES: u64 = 16_000_000;
-
-/// 100 % of the budget at [`STANDARD_ENTRIES`]: RocksDB's full filters and indexes at 10 bits per
-/// key, in bytes.
-pub const STANDARD_METADATA: u64 = 24_886_719;
-
-/// Bytes of a value: with the 32-byte key an entry has 64.
-const VALUE_SIZE: usize = 32;
-
-/// What to measure.
-#[derive(Clone, Debug)]
+/// The grid.
+#[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Specifications of the engines.
+    /// Engines, the one to judge first.
+    #[arg(long, value_delimiter = ',', required = true)]
     pub engines: Vec<String>,
-    /// Entries of 64 B.
-    pub entries: u64,
-    /// Budgets in percent of the metadata size.
+    /// Databases.
+    #[command(flatten)]
+    pub store: Store,
+    /// Budgets in percent of RocksDB's filters and indexes.
+    #[arg(long, value_delimiter = ',', default_value = "10,25,40,70,100,150")]
     pub budgets: Vec<f64>,
-    /// Shares of lookups that ask for existing keys.
+    /// Shares of lookups for existing keys.
+    #[arg(long, value_delimiter = ',', default_value = "0,0.5,1")]
     pub positives: Vec<f64>,
-    /// How lookups spread.
-    pub distribution: Distribution,
+    /// Of uniform, zipf[THETA], normal[SHARE] and latest.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "uniform,normal0.05,zipf0.99"
+    )]
+    pub distributions: Vec<Distribution>,
     /// Lookups before measuring.
+    #[arg(long, default_value_t = 60_000)]
     pub warm_up: u64,
     /// Lookups measured.
+    #[arg(long, default_value_t = 30_000)]
     pub measured: u64,
-    /// Repetitions of which medians are taken.
+    /// Repetitions; medians are reported.
+    #[arg(long, default_value_t = 1)]
     pub repeat: usize,
-    /// Where databases are kept, one folder each.
-    pub dir: PathBuf,
-    /// Decides every random choice.
-    pub seed: u64,
-}
-
-impl Settings {
-    /// The bytes of `percent` of the metadata size at this number of entries.
-    pub fn budget(&self, percent: f64) -> u64 {
-        let full = STANDARD_METADATA as f64 * self.entries as f64 / STANDARD_ENTRIES as f64;
-        (full * percent / 100.0) as u64
-    }
-}
-
-fn data(entries: u64, seed: u64) -> Data {
-    Data {
-        keys: KeySpace::new(KeyKind::Spread, entries),
-        values: ValueSpec::random(VALUE_SIZE),
-        seed,
-    }
-}
-
-/// Loads a database, in a process of its own.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Load {
-    engine: String,
-    entries: u64,
-    dir: PathBuf,
-    seed: u64,
-}
-
-/// Memory for loading: enough for any engine's buffers, little beside the data.
-const LOAD_MEMORY: u64 = 64 << 20;
-
-impl Load {
-    pub(crate) fn run(&self) -> Result<Summary> {
-        std::fs::create_dir_all(&self.dir)?;
-        let config = EngineConfig::standard(self.dir.clone(), LOAD_MEMORY);
-        let engine = engine::open(&self.engine, &config)?;
-        let data = data(self.entries, self.seed);
-        let progress = AtomicU64::new(0);
-        let finished = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut waited = 0;
-                while finished.load(Ordering::Relaxed) == 0 {
-                    std::thread::sleep(Duration::from_millis(100));
-                    waited += 1;
-                    if waited % 100 == 0 {
-                        let done = progress.load(Ordering::Relaxed).min(self.entries);
-                        eprintln!("  {}: {done} of {} loaded", self.engine, self.entries);
-                    }
-                }
-            });
-            let outcome = runner::fill(engine.as_ref(), &data, Order::Random, 1, 100, &progress)
-                .and_then(|outcome| {
-                    engine.flush()?;
-                    engine.wait_idle()?;
-                    Ok(outcome)
-                });
-            finished.store(1, Ordering::Relaxed);
-            outcome
-        })
-        .map(|outcome| outcome.summary())
-    }
+    /// Append each measured cell to this CSV file.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Skip cells that the CSV file already has.
+    #[arg(long, requires = "out")]
+    pub resume: bool,
+    /// Also compute the offline optimum, for engines that tell their tree.
+    #[arg(long)]
+    pub oracle: bool,
 }
 
 /// One engine, one budget, one share of existing keys.
@@ -153,7 +101,7 @@ impl Cell {
         };
         let engine = engine::open(&self.engine, &config)?;
         let engine = engine.as_ref();
-        let mut data = data(self.entries, self.load_seed);
+        let mut data = store::data(self.entries, self.load_seed);
         data.seed = self.seed;
         let mix = Mix::lookups(self.positive, self.distribution);
         let progress = AtomicU64::new(0);
@@ -182,143 +130,141 @@ impl Cell {
     }
 }
 
-/// Loads what is not loaded yet, then measures every cell, the engines alternating. `note` gets a
-/// line about each step.
-pub fn run(settings: &Settings, mut note: impl FnMut(String)) -> Result<Report> {
-    let mut dirs = Vec::new();
-    for engine in &settings.engines {
-        dirs.push(loaded(settings, engine, &mut note)?);
-    }
-    let mut report = Report::new(
-        format!(
-            "{} entries of 64 B, {} lookups: pages and reads per lookup from the kernel",
-            settings.entries,
-            settings.distribution.name()
-        ),
-        &[
-            "engine",
-            "positive",
-            "budget %",
-            "budget bytes",
-            "runs",
-            "pages",
-            "reads",
-            "data",
-            "index",
-            "filter",
-            "mean us",
-            "p50 us",
-            "p99 us",
-            "engine MiB",
-            "peak MiB",
-        ],
-    );
-    for &positive in &settings.positives {
-        for &percent in &settings.budgets {
-            let mut cells: Vec<Vec<Measured>> = vec![Vec::new(); settings.engines.len()];
-            for repetition in 0..settings.repeat.max(1) {
-                for ((engine, dir), cell) in settings.engines.iter().zip(&dirs).zip(&mut cells) {
-                    let request = cell::Request::Pressure(Cell {
-                        engine: engine.clone(),
-                        entries: settings.entries,
-                        budget: settings.budget(percent),
-                        positive,
-                        distribution: settings.distribution,
-                        warm_up: settings.warm_up,
-                        measured: settings.measured,
-                        dir: dir.clone(),
-                        load_seed: settings.seed,
-                        seed: settings.seed + 1 + repetition as u64,
-                    });
-                    let measured: Measured = cell::measure(&request)?;
-                    note(format!(
-                        "{engine}, positive {positive}, {percent} %: {:.3} pages, {:.1} us",
-                        measured.pages, measured.lookups.mean_us
-                    ));
-                    cell.push(measured);
-                }
-            }
-            for (engine, cell) in settings.engines.iter().zip(&cells) {
-                push(&mut report, settings, engine, positive, percent, cell);
-            }
+impl Measured {
+    fn row(self, place: Row) -> Row {
+        let lookups = self.lookups.operations.max(1) as f64;
+        let each = |value: fn(&ReadCounters) -> u64| {
+            let counters = self.counters.as_ref();
+            counters.map(|counters| value(counters) as f64 / lookups)
+        };
+        Row {
+            pages: self.pages,
+            reads: Some(self.reads),
+            data: each(|c| c.data),
+            index: each(|c| c.index),
+            filter: each(|c| c.filter),
+            runs: self.runs,
+            mean_us: Some(self.lookups.mean_us),
+            p50_us: Some(self.lookups.p50_us),
+            p99_us: Some(self.lookups.p99_us),
+            engine_bytes: self.memory,
+            peak_bytes: Some(self.peak_memory),
+            ..place
         }
     }
-    Ok(report)
 }
 
-fn push(
-    report: &mut Report,
-    settings: &Settings,
-    engine: &str,
-    positive: f64,
-    percent: f64,
-    cell: &[Measured],
-) {
-    let of = |value: &dyn Fn(&Measured) -> Option<f64>| {
-        median(&cell.iter().filter_map(value).collect::<Vec<_>>())
-    };
-    let counted = |value: fn(&ReadCounters) -> u64| {
-        of(&|m| {
-            let lookups = m.lookups.operations.max(1) as f64;
-            m.counters.as_ref().map(|c| value(c) as f64 / lookups)
-        })
-    };
-    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    report.push(vec![
-        engine.into(),
-        positive.into(),
-        percent.into(),
-        (settings.budget(percent) as f64).into(),
-        of(&|m| m.runs.map(|runs| runs as f64)).into(),
-        of(&|m| Some(m.pages)).into(),
-        of(&|m| Some(m.reads)).into(),
-        counted(|c| c.data).into(),
-        counted(|c| c.index).into(),
-        counted(|c| c.filter).into(),
-        of(&|m| Some(m.lookups.mean_us)).into(),
-        of(&|m| Some(m.lookups.p50_us)).into(),
-        of(&|m| Some(m.lookups.p99_us)).into(),
-        of(&|m| m.memory.map(mib)).into(),
-        of(&|m| Some(mib(m.peak_memory))).into(),
-    ]);
-}
-
-/// The folder of the engine's database, loaded if it was not.
-fn loaded(settings: &Settings, engine: &str, note: &mut impl FnMut(String)) -> Result<PathBuf> {
-    let name = format!(
-        "{}-{}-{}",
-        engine::layout(engine)?,
-        settings.entries,
-        settings.seed
-    );
-    let dir = settings.dir.join(name);
-    // The mark lies beside the database: an engine may refuse a folder with a stranger in it.
-    let mark = dir.with_extension("loaded");
-    if mark.exists() {
-        return Ok(dir);
+impl Settings {
+    /// The grid's places in the order they are measured, without results.
+    fn places(&self) -> Vec<(Distribution, Row)> {
+        let mut places = Vec::new();
+        for &distribution in &self.distributions {
+            for &positive in &self.positives {
+                for &budget_percent in &self.budgets {
+                    for repetition in 0..self.repeat.max(1) as u64 {
+                        places.extend(self.engines.iter().map(|engine| {
+                            let row = Row {
+                                engine: engine.clone(),
+                                distribution: distribution.name(),
+                                positive,
+                                budget_percent,
+                                budget_bytes: self.store.budget(budget_percent),
+                                entries: self.store.entries,
+                                warm_up: self.warm_up,
+                                measured: self.measured,
+                                seed: self.store.seed + 1 + repetition,
+                                ..Row::default()
+                            };
+                            (distribution, row)
+                        }));
+                    }
+                }
+            }
+        }
+        places
     }
-    note(format!("loading {}", dir.display()));
-    remove(&dir)?;
-    let summary: Summary = cell::measure(&cell::Request::Load(Load {
-        engine: engine.to_owned(),
-        entries: settings.entries,
-        dir: dir.clone(),
-        seed: settings.seed,
-    }))?;
-    if summary.operations != settings.entries {
-        return Err(Error::Child(format!(
-            "{} of {} entries loaded",
-            summary.operations, settings.entries
-        )));
+
+    fn keep(&self, rows: &mut Vec<Row>, row: Row) -> Result<()> {
+        if let Some(out) = &self.out {
+            record::append(out, &row)?;
+        }
+        rows.push(row);
+        Ok(())
     }
-    std::fs::write(&mark, serde_json::to_vec(&summary)?)?;
-    note(format!("loaded in {:.0} s", summary.seconds));
-    Ok(dir)
+
+    /// The rows of an earlier run to go on from.
+    fn before(&self) -> Result<Vec<Row>> {
+        match &self.out {
+            Some(out) if self.resume => record::read(out),
+            Some(out) if out.exists() => Err(crate::Error::InvalidSetting(format!(
+                "{} exists: add --resume to go on with it",
+                out.display()
+            ))),
+            _ => Ok(Vec::new()),
+        }
+    }
 }
 
-fn remove(dir: &Path) -> Result<()> {
-    match std::fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
+/// Loads what is not loaded yet, then measures every cell, the engines alternating. `note` gets a
+/// line about each step. Returns the rows, those of the resumed file included.
+///
+/// # Errors
+/// Also, after all other cells, if a cell failed or got a wrong answer: it has no row.
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Row>> {
+    let mut rows = settings.before()?;
+    let mut places = settings.places();
+    places.retain(|(_, place)| !rows.iter().any(|row| row.same_cell(place)));
+    let mut failures = Vec::new();
+    let mut progress = Progress::default();
+    for (_, place) in &places {
+        progress.expect(&place.engine);
+    }
+    for (distribution, place) in places {
+        let engine = place.engine.clone();
+        let dir = settings.store.loaded(&engine, note)?;
+        progress.start();
+        let request = cell::Request::Pressure(Cell {
+            engine: engine.clone(),
+            entries: place.entries,
+            budget: place.budget_bytes,
+            positive: place.positive,
+            distribution,
+            warm_up: place.warm_up,
+            measured: place.measured,
+            dir,
+            load_seed: settings.store.seed,
+            seed: place.seed,
+        });
+        // One cell that fails does not cost a long run its others; the run still fails at its end.
+        let row = match cell::measure::<Measured>(&request) {
+            Ok(measured) => measured.row(place),
+            Err(error) => {
+                failures.push(error.to_string());
+                note(format!("{} {engine}: {error}", progress.done(&engine)));
+                continue;
+            }
+        };
+        note(format!(
+            "{} {engine}, {}, positive {}, {} %: {:.3} pages, {:.1} us",
+            progress.done(&engine),
+            row.distribution,
+            row.positive,
+            row.budget_percent,
+            row.pages,
+            row.mean_us.unwrap_or_default(),
+        ));
+        settings.keep(&mut rows, row)?;
+    }
+    if settings.oracle {
+        for row in oracle::grid(settings, &rows, note)? {
+            settings.keep(&mut rows, row)?;
+        }
+    }
+    match failures.first() {
+        None => Ok(rows),
+        Some(first) => Err(crate::Error::Child(format!(
+            "{} cells failed, the first so: {first}",
+            failures.len()
+        ))),
     }
 }

@@ -19,9 +19,18 @@ pub struct ProcessIo {
 }
 
 impl ProcessIo {
-    /// The counters now.
+    /// The counters of the process now.
     pub fn now() -> Self {
-        let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+        Self::read("/proc/self/io")
+    }
+
+    /// The counters of the calling thread alone: what it read itself, and no compaction.
+    pub fn of_thread() -> Self {
+        Self::read("/proc/thread-self/io")
+    }
+
+    fn read(path: &str) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_default();
         Self {
             read_bytes: field(&text, "read_bytes:"),
             reads: field(&text, "syscr:"),
@@ -85,6 +94,22 @@ mod tests {
         let delta = ProcessIo::now().since(&before);
         // Other tests of this process read too.
         assert!(delta.reads >= 1000, "{delta:?}");
+    }
+
+    #[test]
+    fn a_thread_counts_its_own_reads_only() {
+        let before = ProcessIo::of_thread();
+        let read_much = || {
+            let mut zero = fs::File::open("/dev/zero").unwrap();
+            let mut byte = [1];
+            for _ in 0..1000 {
+                zero.read_exact(&mut byte).unwrap();
+            }
+        };
+        std::thread::spawn(read_much).join().unwrap();
+        assert!(ProcessIo::of_thread().reads - before.reads < 100);
+        read_much();
+        assert!(ProcessIo::of_thread().reads - before.reads >= 1000);
     }
 
     #[test]

@@ -3,13 +3,16 @@
 //! Only the time inside the engine counts; making keys and checking values is left out, for every
 //! engine alike. [`fill`] loads, [`run`] measures a [`Mix`], [`run_while_writing`] measures it
 //! beside a writer of a steady rate.
+mod outcome;
+
+pub use outcome::{Outcome, Summary};
+
 use crate::engine::{Engine, Write};
 use crate::workload::{
     Chooser, Distribution, KeySpace, MAX_KEY, Mix, Operation, Permutation, Random, ValueSpec,
     Workload, random,
 };
 use crate::{Error, Result};
-use hdrhistogram::Histogram;
 use rand::RngExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -43,86 +46,6 @@ pub struct Amount {
     pub threads: usize,
     /// Tells phases of one measurement apart, so that they do not repeat each other's choices.
     pub phase: u64,
-}
-
-/// What a run took.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Operations done.
-    pub operations: u64,
-    /// Wall time, making keys and checking answers included.
-    pub wall: Duration,
-    /// Nanoseconds inside the engine, per operation.
-    pub latency: Histogram<u64>,
-    busy: Duration,
-    threads: usize,
-}
-
-/// The numbers of an [`Outcome`], for reports and other processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Summary {
-    /// Operations done.
-    pub operations: u64,
-    /// Wall time in seconds.
-    pub seconds: f64,
-    /// Operations per second of engine time, all threads together.
-    pub per_second: f64,
-    /// Mean microseconds.
-    pub mean_us: f64,
-    /// Median microseconds.
-    pub p50_us: f64,
-    /// 99th percentile, microseconds.
-    pub p99_us: f64,
-    /// 99.9th percentile, microseconds.
-    pub p999_us: f64,
-    /// Slowest, microseconds.
-    pub max_us: f64,
-}
-
-impl Outcome {
-    fn new(threads: usize) -> Result<Self> {
-        let latency = Histogram::new_with_bounds(1, 60_000_000_000, 3)
-            .map_err(|e| Error::InvalidSetting(format!("histogram: {e}")))?;
-        Ok(Self {
-            operations: 0,
-            wall: Duration::ZERO,
-            latency,
-            busy: Duration::ZERO,
-            threads: threads.max(1),
-        })
-    }
-
-    fn record(&mut self, took: Duration, operations: u64) {
-        self.operations += operations;
-        self.busy += took;
-        let each = took.as_nanos() as u64 / operations.max(1);
-        self.latency.saturating_record_n(each.max(1), operations);
-    }
-
-    fn add(&mut self, other: &Self) -> Result<()> {
-        self.operations += other.operations;
-        self.busy += other.busy;
-        self.latency
-            .add(&other.latency)
-            .map_err(|e| Error::InvalidSetting(format!("histogram: {e}")))
-    }
-
-    /// The numbers to report.
-    pub fn summary(&self) -> Summary {
-        let us = |ns: u64| ns as f64 / 1000.0;
-        let busy = self.busy.as_secs_f64().max(1e-9);
-        let operations = self.operations as f64;
-        Summary {
-            operations: self.operations,
-            seconds: self.wall.as_secs_f64(),
-            per_second: operations * self.threads as f64 / busy,
-            mean_us: busy * 1e6 / operations.max(1.0),
-            p50_us: us(self.latency.value_at_quantile(0.5)),
-            p99_us: us(self.latency.value_at_quantile(0.99)),
-            p999_us: us(self.latency.value_at_quantile(0.999)),
-            max_us: us(self.latency.max()),
-        }
-    }
 }
 
 /// Runs a named workload: `amount` of it, or, if it fills, every entry once with single puts.
@@ -419,7 +342,10 @@ impl<'a> Worker<'a> {
         self.data.values.write(number, 0, &mut self.value);
         let start = Instant::now();
         self.engine.put(key, &self.value)?;
-        self.outcome.record(start.elapsed(), 1);
+        let took = start.elapsed();
+        self.outcome.record(took, 1);
+        self.outcome.writes += 1;
+        self.outcome.writing += took;
         Ok(())
     }
 
@@ -467,10 +393,16 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Runs `body` on each of `threads` threads and adds up the outcomes.
+/// Runs `body` on each of `threads` threads and adds up the outcomes; one thread is the caller's,
+/// so that it can tell its own reads from those of the background.
 fn on_threads(threads: usize, body: impl Fn(usize) -> Result<Outcome> + Sync) -> Result<Outcome> {
     let body = &body;
     let start = Instant::now();
+    if threads <= 1 {
+        let mut outcome = body(0)?;
+        outcome.wall = start.elapsed();
+        return Ok(outcome);
+    }
     let parts = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads.max(1))
             .map(|thread| scope.spawn(move || body(thread)))

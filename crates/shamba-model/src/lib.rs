@@ -9,6 +9,7 @@ mod error;
 pub mod expected_reads;
 pub mod fpr;
 pub mod modular;
+pub mod oracle;
 pub mod ribbon;
 pub mod tree;
 pub mod utility;

@@ -13,6 +13,7 @@ mod shamba;
 
 pub use shamba::Shamba;
 
+use crate::oracle::PartitionFacts;
 use crate::{Error, Result};
 use std::path::PathBuf;
 
@@ -136,6 +137,16 @@ pub trait Engine: Send + Sync {
     /// Visits up to `limit` entries from the first key at or above `from` on; how many there were.
     fn scan(&self, from: &[u8], limit: usize, visit: &mut Visit<'_>) -> Result<usize>;
 
+    /// Looks several keys up at once, as fast as the engine can; `into` gets one answer for each.
+    fn multi_get(&self, keys: &[&[u8]], into: &mut Vec<Option<Vec<u8>>>) -> Result<()> {
+        into.clear();
+        for key in keys {
+            let mut value = Vec::new();
+            into.push(self.get(key, &mut value)?.then_some(value));
+        }
+        Ok(())
+    }
+
     /// Writes the memtable out.
     fn flush(&self) -> Result<()>;
 
@@ -151,6 +162,14 @@ pub trait Engine: Send + Sync {
     /// and indexes cost grows with them.
     fn runs(&self) -> Option<u64> {
         None
+    }
+
+    /// Shows every filter partition of the tree to `visit`, in any order, nothing being written
+    /// meanwhile, and returns the bytes of memory that are taken whatever is cached (handles of
+    /// open tables, top-level indexes). `None` from engines that do not tell.
+    fn tree(&self, visit: &mut dyn FnMut(PartitionFacts) -> Result<()>) -> Result<Option<u64>> {
+        let _untold = visit;
+        Ok(None)
     }
 
     /// Bytes of memory the engine says it uses, if it says.

@@ -12,10 +12,14 @@ use ::rocksdb::{
 pub(super) struct Variant {
     /// `ribbon` instead of `bloom`.
     ribbon: bool,
+    /// `hybrid`: Bloom for flushes and level 0 and 1, ribbon below.
+    hybrid: bool,
     /// `partitioned` instead of `whole` filters and indexes.
     partitioned: bool,
     /// `hyper`: HyperClockCache instead of `lru`.
     hyper: bool,
+    /// `unsharded`: the LRU cache in one piece, so that small budgets are not cut up.
+    unsharded: bool,
     /// `hits`: no filters on the last level.
     hits: bool,
     /// `hash`: hash index inside data blocks.
@@ -27,18 +31,20 @@ impl Variant {
         let mut variant = Self::default();
         for word in settings.split(['-', '+']).filter(|word| !word.is_empty()) {
             match word {
-                "bloom" => variant.ribbon = false,
-                "ribbon" => variant.ribbon = true,
+                "bloom" => (variant.ribbon, variant.hybrid) = (false, false),
+                "ribbon" => (variant.ribbon, variant.hybrid) = (true, false),
+                "hybrid" => (variant.ribbon, variant.hybrid) = (false, true),
                 "whole" => variant.partitioned = false,
                 "partitioned" => variant.partitioned = true,
                 "lru" => variant.hyper = false,
                 "hyper" => variant.hyper = true,
+                "unsharded" => variant.unsharded = true,
                 "hits" => variant.hits = true,
                 "hash" => variant.hash = true,
                 _ => {
                     return Err(Error::InvalidSetting(format!(
-                        "rocksdb has no setting `{word}` (bloom or ribbon, whole or partitioned, \
-                         lru or hyper, hits, hash)"
+                        "rocksdb has no setting `{word}` (bloom, ribbon or hybrid, whole or \
+                         partitioned, lru or hyper, unsharded, hits, hash)"
                     )));
                 }
             }
@@ -50,7 +56,11 @@ impl Variant {
     pub(super) fn layout(self) -> String {
         let mut name = format!(
             "{}-{}",
-            if self.ribbon { "ribbon" } else { "bloom" },
+            match (self.ribbon, self.hybrid) {
+                (true, _) => "ribbon",
+                (_, true) => "hybrid",
+                _ => "bloom",
+            },
             if self.partitioned {
                 "partitioned"
             } else {
@@ -74,6 +84,8 @@ impl Variant {
         table.set_cache_index_and_filter_blocks_with_high_priority(true);
         if self.ribbon {
             table.set_ribbon_filter(config.bits_per_key);
+        } else if self.hybrid {
+            table.set_hybrid_ribbon_filter(config.bits_per_key, 2);
         } else {
             table.set_bloom_filter(config.bits_per_key, false);
         }
@@ -110,6 +122,9 @@ impl Rocks {
         } else {
             let mut lru = LruCacheOptions::default();
             lru.set_capacity(bytes);
+            if variant.unsharded {
+                lru.set_num_shard_bits(0);
+            }
             Cache::new_lru_cache_opts(&lru)
         };
         let mut options = Options::default();
@@ -160,6 +175,23 @@ impl Engine for Rocks {
             into.extend_from_slice(&value);
             true
         }))
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], into: &mut Vec<Option<Vec<u8>>>) -> Result<()> {
+        into.clear();
+        let Some(family) = self.db.cf_handle("default") else {
+            return Err(Error::engine("rocksdb", "no default column family"));
+        };
+        let mut read = ReadOptions::default();
+        // Reads of one table at a time, overlapped where RocksDB was built to.
+        read.set_async_io(true);
+        for found in self
+            .db
+            .batched_multi_get_cf_opt(&family, keys, false, &read)
+        {
+            into.push(found.map_err(failed)?.map(|value| value.to_vec()));
+        }
+        Ok(())
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
@@ -246,6 +278,9 @@ mod tests {
         assert!(variant.ribbon && variant.partitioned && variant.hyper && variant.hits);
         assert_eq!(variant.layout(), "ribbon-partitioned-hits");
         assert_eq!(Variant::parse("").unwrap().layout(), "bloom-whole");
+        let variant = Variant::parse("hybrid-whole+unsharded").unwrap();
+        assert!(variant.hybrid && variant.unsharded && !variant.ribbon);
+        assert_eq!(variant.layout(), "hybrid-whole");
         assert!(Variant::parse("fast").is_err());
     }
 }

@@ -82,6 +82,20 @@ impl KeySpace {
         }
     }
 
+    /// The number of the loaded entry that has this key.
+    pub fn number(&self, key: &[u8]) -> Option<u64> {
+        let text = std::str::from_utf8(key.get(..16)?).ok()?;
+        let guess = match self.kind {
+            KeyKind::Sequential => text.parse().ok()?,
+            // The position lost its last bit: the entry is this one or the next.
+            KeyKind::Plain | KeyKind::Spread => u64::from_str_radix(text, 16).ok()? / self.step,
+        };
+        let mut buf = [0; MAX_KEY];
+        (guess..=guess + 1)
+            .filter(|number| *number < self.entries)
+            .find(|number| self.key(*number, &mut buf) == key)
+    }
+
     /// Where entry `number` lies in the key range: always even, absent keys being odd.
     fn position(&self, number: u64) -> u64 {
         let base = (number % self.entries).wrapping_mul(self.step);
@@ -140,6 +154,23 @@ mod tests {
                     "{kind:?} {number}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_key_tells_its_number() {
+        for kind in KINDS {
+            let space = KeySpace::new(kind, 1234);
+            for number in 0..1234 {
+                assert_eq!(space.number(&key(&space, number)), Some(number), "{kind:?}");
+                assert_eq!(
+                    space.number(&absent(&space, number)),
+                    None,
+                    "{kind:?} {number}"
+                );
+            }
+            assert_eq!(space.number(&key(&space, 1234)), None);
+            assert_eq!(space.number(b"short"), None);
         }
     }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LEN: usize = 1000;
+const LEN: usize = 4000;
 const CHARGE: u64 = (LEN + BLOCK_OVERHEAD) as u64;
 
 fn key(file: u64, page: u32) -> BlockKey {

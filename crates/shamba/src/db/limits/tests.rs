@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cache::MemoryBudget;
 use crate::fs::MemFs;
-use crate::options::{FilterOptions, KeyspaceOptions, Options};
+use crate::options::{FilterFamily, FilterOptions, KeyspaceOptions, Options};
 use crate::policy::{EVERY_MODULE, FilterPolicy, Skipping, Thresholds};
 use crate::version::FileMeta;
 use crate::{Db, Preset};
@@ -37,6 +37,7 @@ fn options(fs: &MemFs, policy: FilterPolicy, modules: u8) -> Options {
             target_file: 32 << 10,
             level0_runs: 2,
             filter: FilterOptions {
+                family: FilterFamily::Bloom,
                 modules,
                 partitioned: false,
                 ..FilterOptions::default()

@@ -1,0 +1,237 @@
+//! A moving hot spot: pages per lookup, window by window, around a jump of a normal distribution
+//! from one part of the key range to another.
+use super::{Lookups, Target};
+use crate::plot::{Panel, Series};
+use crate::progress::Progress;
+use crate::report::{Report, median};
+use crate::store::Store;
+use crate::workload::Distribution;
+use crate::{Result, cell, proc_io};
+
+/// Windows that make a smoothed one: 10,000 lookups at the default window.
+const SMOOTH: usize = 10;
+
+/// What to measure.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Engines; the last is the one to be compared with in every smoothed window.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub engines: Vec<String>,
+    /// Databases.
+    #[command(flatten)]
+    pub store: Store,
+    /// Budget in percent of RocksDB's filters and indexes.
+    #[arg(long, default_value_t = 10.0)]
+    pub budget: f64,
+    /// Share of lookups for existing keys.
+    #[arg(long, default_value_t = 0.5)]
+    pub positive: f64,
+    /// Standard deviation of the hot spot, as a share of the key range.
+    #[arg(long, default_value_t = 0.05)]
+    pub deviation: f64,
+    /// How far it jumps, as a share of the key range.
+    #[arg(long, default_value_t = 0.5)]
+    pub jump: f64,
+    /// Lookups before the jump, and again after it.
+    #[arg(long, default_value_t = 150_000)]
+    pub lookups: u64,
+    /// Lookups in a window.
+    #[arg(long, default_value_t = 1000)]
+    pub window: u64,
+}
+
+/// One engine.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Cell {
+    target: Target,
+    positive: f64,
+    deviation: f64,
+    jump: f64,
+    lookups: u64,
+    window: u64,
+}
+
+impl Cell {
+    /// Pages per lookup of each window.
+    pub(crate) fn measure(&self) -> Result<Vec<f64>> {
+        let engine = self.target.open(true)?;
+        let spread = Distribution::Normal(self.deviation);
+        let mut lookups = Lookups::new(self.target.data(), self.positive, spread, 1)?;
+        let mut windows = Vec::new();
+        for shift in [0.0, self.jump] {
+            lookups.shift = (self.target.entries as f64 * shift) as u64;
+            for _ in 0..self.lookups / self.window.max(1) {
+                let before = proc_io::ProcessIo::now();
+                for _ in 0..self.window {
+                    lookups.step(engine.as_ref())?;
+                }
+                let io = proc_io::ProcessIo::now().since(&before);
+                windows.push(io.pages() / self.window as f64);
+            }
+        }
+        Ok(windows)
+    }
+}
+
+/// Each mean of [`SMOOTH`] windows in a row.
+fn smoothed(windows: &[f64]) -> Vec<f64> {
+    let means = windows.windows(SMOOTH.min(windows.len()).max(1));
+    means
+        .map(|w| w.iter().sum::<f64>() / w.len() as f64)
+        .collect()
+}
+
+/// What is settled: the median of the last fifth.
+fn settled(windows: &[f64]) -> f64 {
+    let last = windows.len() - windows.len() / 5;
+    median(windows.get(last..).unwrap_or_default()).unwrap_or(0.0)
+}
+
+/// Measures every engine. Returns the table and the courses to plot.
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Report, Panel)> {
+    let mut progress = Progress::default();
+    settings
+        .engines
+        .iter()
+        .for_each(|engine| progress.expect(engine));
+    let mut courses = Vec::new();
+    for engine in &settings.engines {
+        let target = Target::loaded(&settings.store, engine, settings.budget, 0, note)?;
+        progress.start();
+        let windows: Vec<f64> = cell::measure(&cell::Request::HotSpot(Cell {
+            target,
+            positive: settings.positive,
+            deviation: settings.deviation,
+            jump: settings.jump,
+            lookups: settings.lookups,
+            window: settings.window,
+        }))?;
+        note(format!("{} {engine}", progress.done(engine)));
+        courses.push((engine.clone(), windows));
+    }
+    Ok((
+        table(settings, &courses),
+        course(settings, &courses),
+        panel(settings, &courses),
+    ))
+}
+
+fn table(settings: &Settings, courses: &[(String, Vec<f64>)]) -> Report {
+    let mut report = Report::new(
+        format!(
+            "A hot spot (deviation {}) jumps by {} of the key range; budget {} %, positive share \
+             {}; pages per lookup",
+            settings.deviation, settings.jump, settings.budget, settings.positive
+        ),
+        &[
+            "engine",
+            "settled before",
+            "settled after",
+            "worst window after",
+            "lookups to within 15 %",
+            "worst to the last engine",
+        ],
+    );
+    let reference = courses
+        .last()
+        .map(|(_, windows)| smoothed(windows))
+        .unwrap_or_default();
+    for (engine, windows) in courses {
+        let (before, after) = windows.split_at(windows.len() / 2);
+        let goal = settled(after) * 1.15;
+        let smooth = smoothed(after);
+        // From when on it never leaves: what only dips below has not settled.
+        let back = smooth
+            .iter()
+            .rposition(|pages| *pages > goal)
+            .map_or(0, |at| at + 1);
+        let whole = smoothed(windows);
+        let worst = whole
+            .iter()
+            .zip(&reference)
+            .map(|(ours, theirs)| ours / theirs.max(1e-9));
+        report.push(vec![
+            engine.clone().into(),
+            settled(before).into(),
+            settled(after).into(),
+            smooth.iter().copied().fold(0.0, f64::max).into(),
+            ((back as u64 * settings.window) as f64).into(),
+            worst.fold(0.0, f64::max).into(),
+        ]);
+    }
+    report
+}
+
+/// Every window of every engine, for CSV.
+fn course(settings: &Settings, courses: &[(String, Vec<f64>)]) -> Report {
+    let mut report = Report::new(
+        "Pages per lookup by window",
+        &["engine", "lookups", "pages"],
+    );
+    for (engine, windows) in courses {
+        for (at, pages) in windows.iter().enumerate() {
+            let lookups = (at as u64 + 1) * settings.window;
+            report.push(vec![
+                engine.clone().into(),
+                (lookups as f64).into(),
+                (*pages).into(),
+            ]);
+        }
+    }
+    report
+}
+
+fn panel(settings: &Settings, courses: &[(String, Vec<f64>)]) -> Panel {
+    let series = courses.iter().map(|(engine, windows)| Series {
+        name: engine.clone(),
+        points: (1..)
+            .zip(windows)
+            .map(|(at, pages)| ((at * settings.window) as f64 / 1000.0, *pages))
+            .collect(),
+    });
+    Panel {
+        title: format!("hot spot, jump after {} lookups", settings.lookups),
+        x: "lookups, thousands".into(),
+        y: "pages of 4 KiB per lookup".into(),
+        log_y: true,
+        series: series.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settling_is_to_stay_below() {
+        let settings = Settings {
+            engines: Vec::new(),
+            store: Store {
+                dir: "".into(),
+                entries: 1,
+                seed: 1,
+            },
+            budget: 10.0,
+            positive: 0.5,
+            deviation: 0.05,
+            jump: 0.5,
+            lookups: 100_000,
+            window: 1000,
+        };
+        let mut windows = vec![1.0; 200];
+        windows[100..130].fill(5.0);
+        let report = table(
+            &settings,
+            &[("a".into(), windows), ("flat".into(), vec![1.0; 200])],
+        );
+        let number = |row: usize, at: usize| match report.rows[row][at] {
+            crate::report::Cell::Number(number) => number,
+            _ => panic!("{report}"),
+        };
+        assert_eq!((number(0, 1), number(0, 2), number(0, 3)), (1.0, 1.0, 5.0));
+        // The last smoothed window with a slow one in it begins at 29.
+        assert_eq!(number(0, 4), 30_000.0);
+        assert_eq!(number(0, 5), 5.0);
+        assert_eq!(number(1, 4), 0.0);
+    }
+}

@@ -1,0 +1,114 @@
+//! How often each entry and each gap between entries is asked for. Pure.
+use crate::Result;
+use crate::workload::{Chooser, Distribution, Mix, Operation, Permutation, random};
+
+/// Lookups by entry: of the key itself, and of the absent key after it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weights {
+    /// Lookups of the key of each entry.
+    pub present: Vec<f32>,
+    /// Lookups of the absent key just after each entry.
+    pub absent: Vec<f32>,
+}
+
+impl Weights {
+    /// What one lookup of a share `positive` of existing keys makes expect.
+    pub fn expected(
+        entries: u64,
+        positive: f64,
+        distribution: Distribution,
+        seed: u64,
+    ) -> Result<Self> {
+        let n = entries as f64;
+        let mut mass = vec![0.0f64; entries as usize];
+        match distribution {
+            Distribution::Uniform => mass.fill(1.0),
+            Distribution::Normal(share) => {
+                let deviation = n * share;
+                for (at, mass) in mass.iter_mut().enumerate() {
+                    // Entries are many within a deviation: the density at an entry's middle is
+                    // its integral over the entry.
+                    let z = (at as f64 + 0.5 - n / 2.0) / deviation;
+                    *mass = (-0.5 * z * z).exp();
+                }
+            }
+            Distribution::Zipf(theta) => {
+                let order = Permutation::new(entries, seed);
+                for rank in 0..entries {
+                    mass[order.apply(rank) as usize] = ((rank + 1) as f64).powf(-theta);
+                }
+            }
+            Distribution::Latest => {
+                for rank in 0..entries {
+                    mass[(entries - 1 - rank) as usize] = ((rank + 1) as f64).powf(-0.99);
+                }
+            }
+        }
+        let total: f64 = mass.iter().sum();
+        let scaled = |share: f64| mass.iter().map(|m| (m / total * share) as f32).collect();
+        Ok(Self {
+            present: scaled(positive),
+            absent: scaled(1.0 - positive),
+        })
+    }
+
+    /// The lookups that [`runner::run`](crate::runner::run) makes on one thread in this phase.
+    pub fn of_trace(entries: u64, mix: &Mix, seed: u64, phase: u64, lookups: u64) -> Result<Self> {
+        let chooser = Chooser::new(mix.distribution, entries, seed)?;
+        let mut random = random(seed, (phase << 8) + 1);
+        let mut weights = Self {
+            present: vec![0.0; entries as usize],
+            absent: vec![0.0; entries as usize],
+        };
+        for _ in 0..lookups {
+            let into = match mix.draw(&mut random) {
+                Operation::ReadMissing => &mut weights.absent,
+                _ => &mut weights.present,
+            };
+            into[chooser.draw(&mut random) as usize] += 1.0;
+        }
+        Ok(weights)
+    }
+
+    /// Lookups altogether.
+    pub fn total(&self) -> f64 {
+        let both = self.present.iter().chain(&self.absent);
+        both.map(|weight| f64::from(*weight)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long trace approaches what is expected, entry by entry and half by half.
+    #[test]
+    fn expected_counts_are_those_of_a_long_trace() {
+        for distribution in [
+            Distribution::Uniform,
+            Distribution::Normal(0.05),
+            Distribution::Zipf(0.99),
+            Distribution::Latest,
+        ] {
+            let expected = Weights::expected(500, 0.3, distribution, 7).unwrap();
+            let mix = Mix::lookups(0.3, distribution);
+            let lookups = 400_000;
+            let trace = Weights::of_trace(500, &mix, 7, 2, lookups).unwrap();
+            assert!((expected.total() - 1.0).abs() < 1e-4);
+            assert_eq!(trace.total(), lookups as f64);
+            for (want, got) in [
+                (&expected.present, &trace.present),
+                (&expected.absent, &trace.absent),
+            ] {
+                for (at, (want, got)) in want.iter().zip(got).enumerate() {
+                    let want = f64::from(*want) * lookups as f64;
+                    let off = (f64::from(*got) - want).abs();
+                    assert!(
+                        off < 6.0 * want.sqrt() + 3.0,
+                        "{distribution:?} {at} {want} {got}"
+                    );
+                }
+            }
+        }
+    }
+}

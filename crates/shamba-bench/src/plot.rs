@@ -1,0 +1,236 @@
+//! Line plots as SVG, several panels to a file. Drawn by `plotters` without fonts or bitmaps.
+use crate::report::{Cell, Report};
+use crate::{Error, Result};
+use plotters::coord::types::RangedCoordf64;
+use plotters::coord::{Shift, ranged1d::Ranged};
+use plotters::prelude::*;
+use std::path::Path;
+
+/// What a logarithmic axis shows for zero: less than one page in 30,000 lookups.
+const LEAST: f64 = 1e-5;
+
+/// A line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its points, ascending.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// A line without points.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            points: Vec::new(),
+        }
+    }
+}
+
+/// One diagram.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Panel {
+    /// What it shows.
+    pub title: String,
+    /// The horizontal axis, with its unit.
+    pub x: String,
+    /// The vertical axis, with its unit.
+    pub y: String,
+    /// Whether the vertical axis is logarithmic.
+    pub log_y: bool,
+    /// The lines.
+    pub series: Vec<Series>,
+}
+
+/// Panels of a table: one for each value of the column `panel`, in it a line for each value of the
+/// column `line`, over the columns `x` and `y`. Rows without a number there are left out.
+pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> Vec<Panel> {
+    let column = |name: &str| report.columns.iter().position(|column| column == name);
+    let mut panels: Vec<Panel> = Vec::new();
+    for row in &report.rows {
+        let cell = |name: &str| column(name).and_then(|at| row.get(at));
+        let text = |name: &str| cell(name).map(ToString::to_string).unwrap_or_default();
+        let (Some(Cell::Number(at)), Some(Cell::Number(value))) = (cell(x), cell(y)) else {
+            continue;
+        };
+        let title = format!("{panel} {}", text(panel));
+        let panel = match panels.iter().position(|panel| panel.title == title) {
+            Some(at) => &mut panels[at],
+            None => {
+                panels.push(Panel {
+                    title,
+                    x: x.to_owned(),
+                    y: y.to_owned(),
+                    log_y: false,
+                    series: Vec::new(),
+                });
+                let last = panels.len() - 1;
+                &mut panels[last]
+            }
+        };
+        let name = text(line);
+        match panel.series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push((*at, *value)),
+            None => panel.series.push(Series {
+                name,
+                points: vec![(*at, *value)],
+            }),
+        }
+    }
+    panels
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Io(std::io::Error::other(format!("drawing: {error}")))
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Draws `panels` into the file `path`, `columns` side by side.
+pub fn save(path: &Path, panels: &[Panel], columns: usize) -> Result<()> {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut text = String::new();
+    let columns = columns.clamp(1, panels.len().max(1));
+    let rows = panels.len().div_ceil(columns).max(1);
+    {
+        let size = (560 * columns as u32, 420 * rows as u32);
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        for (panel, area) in panels.iter().zip(root.split_evenly((rows, columns))) {
+            draw(panel, &area)?;
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(std::fs::write(path, text)?)
+}
+
+fn draw(panel: &Panel, area: &Area<'_>) -> Result<()> {
+    let points = || panel.series.iter().flat_map(|series| &series.points);
+    let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
+    let most = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::NEG_INFINITY, f64::max);
+    if points().next().is_none() {
+        return Ok(());
+    }
+    let (left, right) = (
+        least(&mut points().map(|p| p.0)),
+        most(&mut points().map(|p| p.0)),
+    );
+    let right = if right > left { right } else { left + 1.0 };
+    let top = most(&mut points().map(|p| p.1)).max(LEAST);
+    let mut chart = ChartBuilder::on(area);
+    chart
+        .caption(&panel.title, ("sans-serif", 16))
+        .margin(10)
+        .x_label_area_size(36)
+        .y_label_area_size(60);
+    if panel.log_y {
+        let bottom = least(&mut points().map(|p| p.1)).max(LEAST);
+        let y = (bottom * 0.8..top * 1.3).log_scale();
+        let chart = chart.build_cartesian_2d(left..right, y).map_err(failed)?;
+        lines(panel, chart, LEAST)
+    } else {
+        let y = 0.0..top * 1.1;
+        let chart = chart.build_cartesian_2d(left..right, y).map_err(failed)?;
+        lines(panel, chart, f64::NEG_INFINITY)
+    }
+}
+
+fn lines<'a, Y>(
+    panel: &Panel,
+    mut chart: ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Y>>,
+    floor: f64,
+) -> Result<()>
+where
+    Y: Ranged<ValueType = f64> + plotters::coord::ranged1d::ValueFormatter<f64>,
+{
+    chart
+        .configure_mesh()
+        .x_desc(&panel.x)
+        .y_desc(&panel.y)
+        .light_line_style(WHITE)
+        .y_label_formatter(&|y| format!("{y}"))
+        .draw()
+        .map_err(failed)?;
+    for (number, series) in panel.series.iter().enumerate() {
+        let colour = Palette99::pick(number).to_rgba();
+        let points = || series.points.iter().map(|&(x, y)| (x, y.max(floor)));
+        chart
+            .draw_series(LineSeries::new(points(), colour.stroke_width(2)))
+            .map_err(failed)?
+            .label(&series.name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+        chart
+            .draw_series(points().map(|point| Circle::new(point, 2, colour.filled())))
+            .map_err(failed)?;
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.3))
+        .label_font(("sans-serif", 11))
+        .draw()
+        .map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_becomes_panels() {
+        let mut report = Report::new("", &["workload", "budget %", "engine", "pages"]);
+        for (workload, budget, engine, pages) in [
+            ("a", 10.0, "x", Some(1.0)),
+            ("a", 10.0, "y", Some(2.0)),
+            ("a", 40.0, "x", Some(0.5)),
+            ("b", 10.0, "x", None),
+            ("b", 40.0, "x", Some(3.0)),
+        ] {
+            let (workload, engine) = (workload.into(), engine.into());
+            report.push(vec![workload, Cell::Number(budget), engine, pages.into()]);
+        }
+        let panels = of_report(&report, "workload", "engine", "budget %", "pages");
+        assert_eq!(panels.len(), 2);
+        assert_eq!(panels[0].title, "workload a");
+        assert_eq!(panels[0].series.len(), 2);
+        assert_eq!(panels[0].series[0].points, [(10.0, 1.0), (40.0, 0.5)]);
+        assert_eq!(panels[1].series[0].points, [(40.0, 3.0)]);
+    }
+
+    #[test]
+    fn every_line_and_axis_is_in_the_file_even_with_zeros() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("plots/one.svg");
+        let mut panels = Vec::new();
+        for log_y in [true, false] {
+            panels.push(Panel {
+                title: "uniform".into(),
+                x: "budget, %".into(),
+                y: "pages per lookup".into(),
+                log_y,
+                series: vec![
+                    Series {
+                        name: "first engine".into(),
+                        points: vec![(10.0, 1.5), (40.0, 0.2), (100.0, 0.0)],
+                    },
+                    Series::new("without points"),
+                ],
+            });
+        }
+        panels.push(Panel::default());
+        save(&path, &panels, 2).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("<svg"));
+        for words in ["first engine", "budget, %", "pages per lookup", "uniform"] {
+            assert_eq!(text.matches(words).count(), 2, "{words}");
+        }
+        assert!(!text.contains("NaN") && !text.contains("inf"));
+    }
+}
