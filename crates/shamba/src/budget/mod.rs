@@ -275,6 +275,17 @@ impl Reservation {
         self.budget.ledger.release(self.role, bytes);
     }
 
+    /// Moves up to `bytes` bytes to a reservation of their own.
+    pub(crate) fn split(&mut self, bytes: u64) -> Reservation {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Reservation {
+            budget: Arc::clone(&self.budget),
+            role: self.role,
+            bytes,
+        }
+    }
+
     /// Grows (as essential memory) or shrinks to `bytes`.
     pub(crate) fn resize(&mut self, bytes: u64) {
         if bytes > self.bytes {

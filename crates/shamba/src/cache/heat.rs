@@ -50,7 +50,7 @@ struct Cell {
 }
 
 /// Cuts a block down to its first so many columns.
-pub(crate) type Shrink = fn(&[u8], u8) -> Box<[u8]>;
+pub(crate) type Shrink = fn(&[u8], u8) -> Vec<u8>;
 
 /// What is known of the partitions of one table.
 #[derive(Debug)]
@@ -343,7 +343,7 @@ impl Heat {
         }
     }
 
-    pub(super) fn shrink(&self, block: &[u8], columns: u8) -> Box<[u8]> {
+    pub(super) fn shrink(&self, block: &[u8], columns: u8) -> Vec<u8> {
         (self.shrink)(block, columns)
     }
 }

@@ -21,12 +21,14 @@ mod shard;
 mod sketch;
 mod stats;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use triomphe::ThinArc;
 
 use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::fs::{BlockKind, PAGE};
@@ -84,17 +86,15 @@ pub(crate) struct Owner<'a> {
     pub(crate) partition: u32,
 }
 
-/// The bytes of a block, charged to the budget as long as they live.
-#[derive(Debug)]
-pub(crate) struct Block {
-    bytes: Box<[u8]>,
-    reservation: Reservation,
-}
+/// The bytes of a block, charged to the budget as long as anyone holds them. A clone is the same
+/// block. One allocation: a block may be a column of a kilobyte.
+#[derive(Clone, Debug)]
+pub(crate) struct Block(ThinArc<Reservation, u8>);
 
-/// What a resident block is charged over its length, in bytes: its header with reference counts,
-/// the allocator's header and rounding of two allocations, and the shard's bookkeeping.
+/// What a resident block is charged over its length, in bytes: its header (reference count,
+/// reservation and length), the allocator's header and rounding, and the shard's bookkeeping.
 pub(crate) const BLOCK_OVERHEAD: usize =
-    size_of::<Block>() + 2 * size_of::<usize>() + 2 * 16 + shard::ENTRY_OVERHEAD;
+    size_of::<Reservation>() + 2 * size_of::<usize>() + 16 + shard::ENTRY_OVERHEAD;
 
 /// Counters of accesses for each page that the cache could hold.
 const COUNTERS_PER_PAGE: usize = 32;
@@ -103,16 +103,37 @@ const COUNTERS_PER_PAGE: usize = 32;
 const MAX_COUNTERS: usize = 1 << 20;
 
 impl Block {
-    /// What the block is charged, in bytes.
-    fn charge(&self) -> u64 {
-        self.reservation.bytes()
+    fn new(reservation: Reservation, bytes: &[u8]) -> Self {
+        Block(ThinArc::from_header_and_slice(reservation, bytes))
     }
 
-    /// Puts fewer bytes in the place of these.
-    fn replace(&mut self, bytes: Box<[u8]>) {
-        let saved = self.bytes.len().saturating_sub(bytes.len());
-        self.bytes = bytes;
-        self.reservation.shrink(saved as u64);
+    /// What the block is charged, in bytes.
+    fn charge(&self) -> u64 {
+        self.0.header.header.bytes()
+    }
+
+    /// Whether nobody else holds the block.
+    fn is_unshared(&self) -> bool {
+        ThinArc::strong_count(&self.0) == 1
+    }
+
+    /// Puts fewer bytes in the place of these, where nobody else holds them.
+    fn replace(&mut self, bytes: &[u8]) {
+        let saved = self.len().saturating_sub(bytes.len()) as u64;
+        let kept = self.0.with_arc_mut(|block| {
+            let kept = triomphe::Arc::get_mut(block)?;
+            let reservation = kept.header_mut();
+            Some(reservation.split(reservation.bytes().saturating_sub(saved)))
+        });
+        if let Some(kept) = kept {
+            *self = Block::new(kept, bytes);
+        }
+    }
+
+    /// Whether two are the same block.
+    #[cfg(test)]
+    fn is(&self, other: &Block) -> bool {
+        std::ptr::eq(self.0.slice.as_ptr(), other.0.slice.as_ptr())
     }
 }
 
@@ -121,7 +142,7 @@ impl Deref for Block {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        &self.0.slice
     }
 }
 
@@ -181,7 +202,7 @@ impl BlockCache {
 
     /// A resident block; counts as a use of it.
     #[inline]
-    pub(crate) fn get(&self, key: &BlockKey) -> Option<Arc<Block>> {
+    pub(crate) fn get(&self, key: &BlockKey) -> Option<Block> {
         let hash = key.hash64();
         self.shard(hash).lock().get(hash, key, &self.clock)
     }
@@ -194,40 +215,32 @@ impl BlockCache {
     }
 
     /// Makes a block resident that was just read. Gives the block to use, which is another's when
-    /// that one came first, or the bytes back when there is no room for them: all memory is in use
-    /// for other things, for blocks that are held, or for blocks that are worth more. A block of
-    /// columns may be cut down to the columns that are worth their room, either way.
-    pub(crate) fn insert(
-        &self,
-        owner: Owner<'_>,
-        bytes: Box<[u8]>,
-    ) -> Result<Arc<Block>, Box<[u8]>> {
+    /// that one came first, or nothing when there is no room: all memory is in use for other
+    /// things, for blocks that are held, or for blocks that are worth more. Of a block of columns
+    /// only those become resident that are worth their room.
+    pub(crate) fn insert(&self, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
         let hash = owner.key.hash64();
         let shard = self.shard(hash);
         shard.lock().count_miss(hash, owner.kind, &self.clock);
         let inserted = self.try_insert(hash, owner, bytes);
-        if inserted.is_err() {
+        if inserted.is_none() {
             shard.lock().count_refused(owner.kind);
         }
         inserted
     }
 
-    fn try_insert(
-        &self,
-        hash: u64,
-        owner: Owner<'_>,
-        mut bytes: Box<[u8]>,
-    ) -> Result<Arc<Block>, Box<[u8]>> {
+    fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
+        let mut bytes = Cow::Borrowed(bytes);
         let role = role_of(owner.kind);
         let mut columns = owner.heat.map_or(1, |heat| heat.columns(owner.kind));
         loop {
             let charge = (bytes.len() + BLOCK_OVERHEAD) as u64;
             let mut shard = self.shard(hash).lock();
             if let Some(block) = shard.get_raced(hash, &owner.key, columns, &self.clock) {
-                return Ok(block);
+                return Some(block);
             }
             if charge > self.budget.limit() {
-                return Err(bytes);
+                return None;
             }
             let mut free = true;
             loop {
@@ -235,9 +248,9 @@ impl BlockCache {
                     if free {
                         self.clock.given();
                     }
-                    let block = Arc::new(Block { bytes, reservation });
-                    shard.insert(hash, &owner, columns, Arc::clone(&block), &self.clock);
-                    return Ok(block);
+                    let block = Block::new(reservation, &bytes);
+                    shard.insert(hash, &owner, columns, block.clone(), &self.clock);
+                    return Some(block);
                 }
                 free = false;
                 if self.shortage(charge) == 0 {
@@ -254,16 +267,16 @@ impl BlockCache {
                     Room::Freed(_) => {}
                     Room::Dearer => {
                         let (Some(heat), 1..) = (owner.heat, left) else {
-                            return Err(bytes);
+                            return None;
                         };
-                        bytes = heat.shrink(&bytes, left);
+                        bytes = Cow::Owned(heat.shrink(&bytes, left));
                         columns = left;
                         break;
                     }
                     Room::Held => {
                         drop(shard);
                         if self.reclaim(self.shortage(charge).max(1)) == 0 {
-                            return Err(bytes);
+                            return None;
                         }
                         break;
                     }

@@ -28,16 +28,28 @@ const REPORT: u32 = 32;
 /// What is known of a resident block.
 #[derive(Debug)]
 struct Entry {
-    key: BlockKey,
-    block: Arc<Block>,
+    /// The key: the file and the page.
+    file: u64,
+    page: u32,
+    /// The partition the block belongs to.
+    partition: u32,
+    block: Block,
     /// Who knows what the block is worth; none for data.
     heat: Option<Arc<Heat>>,
-    partition: u32,
     /// The shard's clock at the last use.
     used: u32,
     kind: u8,
     priority: Priority,
     columns: u8,
+}
+
+impl Entry {
+    fn key(&self) -> BlockKey {
+        BlockKey {
+            file: self.file,
+            page: self.page,
+        }
+    }
 }
 
 /// Bytes of a shard's own memory for each resident block: its entry with the array's spare room,
@@ -98,12 +110,12 @@ impl Shard {
 
     /// A resident block; counts as a use.
     #[inline]
-    pub(super) fn get(&mut self, hash: u64, key: &BlockKey, clock: &Clock) -> Option<Arc<Block>> {
+    pub(super) fn get(&mut self, hash: u64, key: &BlockKey, clock: &Clock) -> Option<Block> {
         let at = self.find(hash, key)?;
         let now = self.advance(clock);
         let entry = self.entries.get_mut(at)?;
         entry.used = now;
-        let block = Arc::clone(&entry.block);
+        let block = entry.block.clone();
         let (kind, heat) = (usize::from(entry.kind), entry.heat.is_some());
         if let Some(stats) = self.kinds.get_mut(kind) {
             stats.hits += 1;
@@ -127,11 +139,11 @@ impl Shard {
         key: &BlockKey,
         columns: u8,
         clock: &Clock,
-    ) -> Option<Arc<Block>> {
+    ) -> Option<Block> {
         let at = self.find(hash, key)?;
         let entry = self.entries.get_mut(at)?;
         if entry.columns >= columns {
-            return Some(Arc::clone(&entry.block));
+            return Some(entry.block.clone());
         }
         self.remove_at(at, clock);
         None
@@ -143,7 +155,7 @@ impl Shard {
         hash: u64,
         owner: &Owner<'_>,
         columns: u8,
-        block: Arc<Block>,
+        block: Block,
         clock: &Clock,
     ) {
         let kind = kind_index(owner.kind);
@@ -161,7 +173,8 @@ impl Shard {
         }
         clock.count_blocks(1);
         self.entries.push(Entry {
-            key: owner.key,
+            file: owner.key.file,
+            page: owner.key.page,
             block,
             heat: owner.heat.cloned(),
             partition: owner.partition,
@@ -174,7 +187,7 @@ impl Shard {
         self.table.insert_unique(hash, at, |&i| {
             entries
                 .get(i as usize)
-                .map_or(0, |entry| entry.key.hash64())
+                .map_or(0, |entry| entry.key().hash64())
         });
     }
 
@@ -263,10 +276,9 @@ impl Shard {
         let before = entry.block.charge();
         if left > 0
             && let Some(heat) = &entry.heat
-            && let Some(block) = Arc::get_mut(&mut entry.block)
         {
-            let rest = heat.shrink(&block.bytes, left);
-            block.replace(rest);
+            let rest = heat.shrink(&entry.block, left);
+            entry.block.replace(&rest);
             entry.columns = left;
             heat.set_resident(
                 entry.partition,
@@ -290,7 +302,7 @@ impl Shard {
     pub(super) fn remove_files(&mut self, gone: &impl Fn(u64) -> bool, clock: &Clock) {
         // Backwards, since a removal moves the last entry into the gap.
         for at in (0..self.entries.len()).rev() {
-            if self.entries.get(at).is_some_and(|e| gone(e.key.file)) {
+            if self.entries.get(at).is_some_and(|e| gone(e.file)) {
                 self.remove_at(at, clock);
             }
         }
@@ -311,13 +323,13 @@ impl Shard {
             .find(hash, |&i| {
                 self.entries
                     .get(i as usize)
-                    .is_some_and(|entry| entry.key == *key)
+                    .is_some_and(|entry| entry.key() == *key)
             })
             .map(|&i| i as usize)
     }
 
     fn remove_at(&mut self, at: usize, clock: &Clock) {
-        let Some(gone) = self.entries.get(at).map(|entry| entry.key.hash64()) else {
+        let Some(gone) = self.entries.get(at).map(|entry| entry.key().hash64()) else {
             return;
         };
         let last = self.entries.len() - 1;
@@ -325,7 +337,7 @@ impl Shard {
             slot.remove();
         }
         if at != last {
-            let moved = self.entries.get(last).map_or(0, |e| e.key.hash64());
+            let moved = self.entries.get(last).map_or(0, |e| e.key().hash64());
             if let Some(slot) = self.table.find_mut(moved, |&i| i as usize == last) {
                 *slot = at as u32;
             }
@@ -373,13 +385,13 @@ impl Shard {
         let Some(entry) = self
             .entries
             .get(at)
-            .filter(|entry| Arc::strong_count(&entry.block) == 1)
+            .filter(|entry| entry.block.is_unshared())
         else {
             return;
         };
         let (worth, left) = match eviction {
             Eviction::ExpectedReads => self.density(
-                entry.key.hash64(),
+                entry.key().hash64(),
                 entry.heat.as_ref(),
                 entry.partition,
                 kind_at(usize::from(entry.kind)),

@@ -37,8 +37,8 @@ fn cache(blocks: u64, shards: usize) -> (Arc<Budget>, Arc<BlockCache>) {
     (budget, cache)
 }
 
-fn put(cache: &BlockCache, key: BlockKey, priority: Priority) -> Option<Arc<Block>> {
-    cache.insert(data(key, priority), bytes(key, LEN)).ok()
+fn put(cache: &BlockCache, key: BlockKey, priority: Priority) -> Option<Block> {
+    cache.insert(data(key, priority), &bytes(key, LEN))
 }
 
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ proptest! {
         let cache = BlockCache::new(Arc::clone(&budget), shards);
         // The block that may be resident under a key, and blocks held.
         let mut model: HashMap<BlockKey, usize> = HashMap::new();
-        let mut held: Vec<(BlockKey, Arc<Block>)> = Vec::new();
+        let mut held: Vec<(BlockKey, Block)> = Vec::new();
         let mut essential = None;
         for op in ops {
             match op {
@@ -85,8 +85,8 @@ proptest! {
                 }
                 Op::Insert(key, len, hold) => {
                     let resident = cache.contains(&key);
-                    match cache.insert(data(key, Priority::Low), bytes(key, len)) {
-                        Ok(block) => {
+                    match cache.insert(data(key, Priority::Low), &bytes(key, len)) {
+                        Some(block) => {
                             if resident {
                                 prop_assert_eq!(Some(&block.len()), model.get(&key));
                             } else {
@@ -97,10 +97,7 @@ proptest! {
                                 held.push((key, block));
                             }
                         }
-                        Err(back) => {
-                            prop_assert!(!resident);
-                            prop_assert_eq!(back, bytes(key, len));
-                        }
+                        None => prop_assert!(!resident),
                     }
                 }
                 Op::Release(at) => {
@@ -121,10 +118,10 @@ proptest! {
             }
             prop_assert!(budget.used() <= limit);
             for (key, block) in &held {
-                prop_assert_eq!(&***block, &*bytes(*key, block.len()), "a held block is intact");
+                prop_assert_eq!(&**block, &*bytes(*key, block.len()), "a held block is intact");
             }
             let total = cache.stats().total();
-            let mut seen: Vec<*const Block> = held.iter().map(|(_, b)| Arc::as_ptr(b)).collect();
+            let mut seen: Vec<*const u8> = held.iter().map(|(_, b)| b.as_ptr()).collect();
             seen.sort_unstable();
             seen.dedup();
             let charged = budget.used() - budget.used_by(Role::Memtable) - budget.used_by(Role::Tables);
@@ -133,9 +130,9 @@ proptest! {
             prop_assert_eq!(total.inserts + total.refused <= total.misses, true);
         }
         drop((cache, essential));
-        let mut blocks: HashMap<*const Block, u64> = HashMap::new();
+        let mut blocks: HashMap<*const u8, u64> = HashMap::new();
         for (_, block) in &held {
-            blocks.insert(Arc::as_ptr(block), (block.len() + BLOCK_OVERHEAD) as u64);
+            blocks.insert(block.as_ptr(), (block.len() + BLOCK_OVERHEAD) as u64);
         }
         prop_assert_eq!(budget.used(), blocks.values().sum::<u64>(), "held blocks stay charged");
         drop(held);
@@ -205,8 +202,12 @@ fn a_block_larger_than_the_budget_is_refused_and_evicts_nothing() {
     for page in 0..4 {
         put(&cache, key(1, page), Priority::Low);
     }
-    let big = vec![0u8; 5 * CHARGE as usize].into();
-    assert!(cache.insert(data(key(2, 0), Priority::High), big).is_err());
+    let big = vec![0u8; 5 * CHARGE as usize];
+    assert!(
+        cache
+            .insert(data(key(2, 0), Priority::High), &big)
+            .is_none()
+    );
     assert_eq!(cache.stats().total().blocks, 4);
 }
 
@@ -283,7 +284,7 @@ fn the_second_of_two_inserts_gets_the_first_block() {
     let (_budget, cache) = cache(10, 1);
     let first = put(&cache, key(1, 1), Priority::Low).unwrap();
     let second = put(&cache, key(1, 1), Priority::Low).unwrap();
-    assert!(Arc::ptr_eq(&first, &second));
+    assert!(first.is(&second));
     assert_eq!(cache.stats().total().inserts, 1);
     assert_eq!(cache.stats().total().misses, 2);
 }
@@ -305,7 +306,7 @@ fn kinds_are_charged_to_their_roles() {
                     kind,
                     ..data(key, Priority::High)
                 },
-                bytes(key, LEN),
+                &bytes(key, LEN),
             )
             .unwrap();
         assert!(cache.get(&key).is_some());
@@ -332,7 +333,7 @@ fn threads_stay_within_the_budget_and_read_what_was_put() {
                     let key = key(1, (state >> 33) as u32 % 200);
                     let block = cache.get(&key).or_else(|| put(cache, key, Priority::Low));
                     if let Some(block) = block {
-                        assert_eq!(&**block, &*bytes(key, LEN));
+                        assert_eq!(&*block, &*bytes(key, LEN));
                     }
                     if round % 64 == 0 {
                         let _other = budget.try_reserve(Role::Compaction, 20 * CHARGE);

@@ -190,13 +190,13 @@ pub(crate) fn shrink(module: &ModulePlan, block: &[u8], keep: u8) -> Box<[u8]> {
     match module.family {
         Family::Bloom | Family::Blocked if keep & 1 == 0 => Box::default(),
         Family::Bloom | Family::Blocked => block.into(),
-        Family::Ribbon => ribbon::shrink(block, keep),
+        Family::Ribbon => ribbon::shrink(block, keep).into(),
     }
 }
 
 /// A block of columns cut down to its first so many. Every block that comes of it can be probed,
 /// and says less; without columns it may contain everything.
-pub(crate) fn keep_columns(block: &[u8], columns: u8) -> Box<[u8]> {
+pub(crate) fn keep_columns(block: &[u8], columns: u8) -> Vec<u8> {
     ribbon::shrink(
         block,
         1u8.checked_shl(u32::from(columns))

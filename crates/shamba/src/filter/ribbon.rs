@@ -120,7 +120,7 @@ pub(crate) fn columns(block: &[u8]) -> u8 {
 
 /// The block with only those of its columns that are in `keep`. A block that is not sound stays
 /// without columns.
-pub(crate) fn shrink(block: &[u8], keep: u8) -> Box<[u8]> {
+pub(crate) fn shrink(block: &[u8], keep: u8) -> Vec<u8> {
     let Some((header, bytes)) = Header::parse(block) else {
         return EMPTY.into();
     };
@@ -130,7 +130,7 @@ pub(crate) fn shrink(block: &[u8], keep: u8) -> Box<[u8]> {
     };
     let mut out = kept.block(kept.mask.count_ones() as usize);
     append(header, bytes, kept.mask, &mut out);
-    out.into()
+    out
 }
 
 /// Appends the columns in `wanted` of a block's bytes.

@@ -4,8 +4,8 @@
 //! in the scratch buffer. A thread may hold one scratch buffer at a time, so whoever fetches a
 //! block drops the one before first.
 
+use std::borrow::Cow;
 use std::ops::{Deref, Range};
-use std::sync::Arc;
 
 use super::format::{self, Codec};
 use super::lookup::Reads;
@@ -19,7 +19,7 @@ use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
 #[derive(Debug)]
 pub(super) enum BlockRef {
     /// In the cache, or lately so.
-    Cached(Arc<Block>),
+    Cached(Block),
     /// Where it was read, for this use only.
     Scratch { buf: IoBuf, len: usize },
     /// Decompressed for this use only.
@@ -42,6 +42,16 @@ impl Raw {
         let short = format::Damage("the block is shorter than its length says");
         let stored = self.buf.get(..self.len);
         stored.ok_or_else(|| table.damage(self.start, short))
+    }
+
+    /// The payload: the stored bytes themselves, or decompressed.
+    fn decode<'a>(&self, table: &Table, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        match self.codec {
+            Codec::Raw => Ok(Cow::Borrowed(stored)),
+            codec => format::decode(codec, stored)
+                .map(|bytes| Cow::Owned(bytes.into_vec()))
+                .map_err(|d| table.damage(self.start, d)),
+        }
     }
 
     fn into_scratch(self) -> BlockRef {
@@ -101,14 +111,14 @@ impl Table {
         if scratch && !fill {
             return Ok(read.into_scratch());
         }
-        let mut bytes = format::decode(read.codec, stored).map_err(|d| self.damage(start, d))?;
-        if fill {
-            match self.offer(start, partition, tag.kind, bytes) {
-                Ok(block) => return Ok(BlockRef::Cached(block)),
-                Err(_) if scratch => return Ok(read.into_scratch()),
-                Err(refused) => bytes = refused,
-            }
+        let bytes = read.decode(self, stored)?;
+        if fill && let Some(block) = self.offer(start, partition, tag.kind, &bytes) {
+            return Ok(BlockRef::Cached(block));
         }
+        let bytes = match bytes {
+            Cow::Borrowed(_) => return Ok(read.into_scratch()),
+            Cow::Owned(bytes) => bytes.into_boxed_slice(),
+        };
         let budget = self.cache.budget();
         let held = budget.reserve(Role::Iterators, bytes.len() as u64);
         Ok(BlockRef::Loose { bytes, _held: held })
@@ -126,20 +136,14 @@ impl Table {
         let start = pages.start;
         let read = self.read_raw(pages, tag, reads)?;
         let stored = read.stored(self)?;
-        let bytes = format::decode(read.codec, stored).map_err(|d| self.damage(start, d))?;
+        let bytes = read.decode(self, stored)?;
         let answer = ask(&bytes);
         // Refused, the bytes have served all the same.
-        let _ = self.offer(start, partition, tag.kind, bytes);
+        self.offer(start, partition, tag.kind, &bytes);
         Ok(answer)
     }
 
-    fn offer(
-        &self,
-        page: u32,
-        partition: usize,
-        kind: BlockKind,
-        bytes: Box<[u8]>,
-    ) -> Result<Arc<Block>, Box<[u8]>> {
+    fn offer(&self, page: u32, partition: usize, kind: BlockKind, bytes: &[u8]) -> Option<Block> {
         let owner = Owner {
             key: self.block_key(page),
             kind,

@@ -4,7 +4,6 @@
 
 use std::cell::Cell;
 use std::ops::{Deref, Range};
-use std::sync::Arc;
 
 use crate::base::digest::KeyDigest;
 use crate::base::key::{SeqNo, Tag};
@@ -172,7 +171,7 @@ pub(crate) enum TableValue {
     /// A part of a cached block.
     Shared {
         /// The block; holding it keeps it in memory and in the accounts.
-        block: Arc<Block>,
+        block: Block,
         /// Where in it the value lies.
         range: Range<usize>,
     },
