@@ -69,24 +69,21 @@ impl Partition {
     }
 
     /// Reads that a filter part saves by being in memory: one that alone lets `fpr` of absent keys
-    /// pass, of a module that takes `pages` to read. The part is not counted in `pass`.
+    /// pass, of a module that takes `pages` to read and of which as much is missing already as lets
+    /// `rest` pass (1: nothing). Neither is counted in `pass` or `missing`, which speak of the other
+    /// modules.
     #[must_use]
-    pub fn value_of_filter(&self, fpr: f32, pages: f32) -> f32 {
-        let without = Partition {
-            missing: Some(match self.missing {
-                Some(missing) => Missing {
-                    pass: missing.pass * fpr,
-                    ..missing
-                },
-                None => Missing { pass: fpr, pages },
-            }),
-            ..*self
+    pub fn value_of_filter(&self, fpr: f32, rest: f32, pages: f32) -> f32 {
+        let reads = |pass, own| {
+            let partition = Partition { pass, ..*self };
+            let missing = Some(Missing { pass: own, pages });
+            let own = Partition {
+                missing,
+                ..partition
+            };
+            partition.reads().min(own.reads())
         };
-        let with = Partition {
-            pass: self.pass * fpr,
-            ..*self
-        };
-        without.reads() - with.reads()
+        reads(self.pass, rest * fpr) - reads(self.pass * fpr, rest)
     }
 
     /// Reads that this very visit is expected to save, net, by reading the missing module first;
@@ -131,9 +128,9 @@ mod tests {
     fn a_column_saves_what_section_6_of_the_design_says() {
         // e f (1 - f_column) (1 + [index absent]), where reading the filter would not pay.
         let p = partition(8.0, 100.0, 0.25, 0.0);
-        assert!((p.value_of_filter(0.5, 1.0) - 8.0 * 0.25 * 0.5).abs() < 1e-5);
+        assert!((p.value_of_filter(0.5, 1.0, 1.0) - 8.0 * 0.25 * 0.5).abs() < 1e-5);
         let absent = partition(8.0, 100.0, 0.25, 1.0);
-        assert!((absent.value_of_filter(0.5, 1.0) - 8.0 * 0.25 * 0.5 * 2.0).abs() < 1e-5);
+        assert!((absent.value_of_filter(0.5, 1.0, 1.0) - 8.0 * 0.25 * 0.5 * 2.0).abs() < 1e-5);
     }
 
     #[test]
@@ -158,6 +155,27 @@ mod tests {
         p.index_pages = 0.0;
         p.visits.positive = 0.0;
         assert!(p.saved_by_fetching(module) < 0.0, "one read for another");
+    }
+
+    #[test]
+    fn the_module_that_is_missing_anyway_gives_way() {
+        // Four columns of one module are here and two of another: without a third of the other, one
+        // read still settles an empty visit; without one of the first, it takes two.
+        let other = |pass, missing| Partition {
+            pass,
+            missing: Some(Missing {
+                pass: missing,
+                pages: 1.0,
+            }),
+            ..partition(100.0, 0.0, 1.0, 1.0)
+        };
+        let of_second = Partition {
+            missing: None,
+            ..other(1.0 / 16.0 / 2.0, 1.0)
+        };
+        let of_second = of_second.value_of_filter(0.5, 0.25, 1.0);
+        let of_first = other(1.0 / 4.0 / 8.0, 0.25).value_of_filter(0.5, 1.0, 1.0);
+        assert!(of_first > of_second * 1.05, "{of_first} {of_second}");
     }
 
     #[test]

@@ -66,9 +66,9 @@ pub enum FilterFamily {
     /// per key (a Bloom filter takes 1.44). Several times slower to build. For data that is
     /// rarely rewritten.
     Ribbon,
-    /// By level: Bloom filters of 16 bits per key where files are soon written again, ribbon
-    /// columns in deeper levels, eight in the last two and twelve above. Bits per key (unless 0)
-    /// and modules are without effect. The default.
+    /// By level: Bloom filters of 16 bits per key in flushed files, which are soon written again,
+    /// ribbon columns below, eight in the last level and twelve above. Bits per key (unless 0) and
+    /// modules are without effect. The default.
     #[default]
     Auto,
 }

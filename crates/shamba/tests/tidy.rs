@@ -15,7 +15,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("wal", &["base", "error", "fs"]),
     ("memtable", &["base", "error", "budget"]),
     ("filter", &["base", "error"]),
-    ("cache", &["base", "error", "budget", "fs"]),
+    ("cache", &["base", "error", "budget", "fs", "shamba_model"]),
     (
         "table",
         &["base", "error", "budget", "fs", "cache", "filter"],

@@ -227,79 +227,87 @@ impl Heat {
                 let Some(module) = self.modules.get(usize::from(number)) else {
                     return nothing;
                 };
-                let except = Some(usize::from(number));
-                let mut rest = self.partition(cell, visits, except);
-                let share = 1.0 / f32::from(module.blocks.max(1));
-                rest.visits.empty *= share;
-                rest.visits.positive *= share;
-                let left = columns.saturating_sub(1);
-                rest.pass *= module.fpr.powi(i32::from(left));
-                let pages = f32::from(module.pages);
-                if module.columns > columns {
-                    let missing = module.fpr.powi(i32::from(module.columns - columns));
-                    if rest.missing.is_none_or(|best| missing < best.pass) {
-                        rest.missing = Some(Missing {
-                            pass: missing,
-                            pages,
-                        });
-                    }
-                }
                 Worth {
-                    value: rest.value_of_filter(module.fpr, pages),
-                    left,
+                    value: self.value_of_column(cell, visits, usize::from(number), module, columns),
+                    left: columns.saturating_sub(1),
                 }
             }
             _ => nothing,
         }
     }
 
-    /// Whether a visitor that passed modules of false-positive rate `passed` had better read more
-    /// of module `number` before it goes on.
-    pub(crate) fn worth_reading(
+    /// What the last of so many columns of a module is worth, or a block without columns.
+    fn value_of_column(
         &self,
-        partition: u32,
+        cell: &Cell,
+        visits: Visits,
         number: usize,
-        columns_missing: u8,
-        passed: f32,
-    ) -> bool {
-        let (Some(cell), Some(module)) =
-            (self.cells.get(partition as usize), self.modules.get(number))
-        else {
-            return false;
-        };
-        let visits = self.visits(partition);
+        module: &ModuleShape,
+        columns: u8,
+    ) -> f32 {
+        let mut others = self.partition(cell, visits, Some(number));
+        let share = 1.0 / f32::from(module.blocks.max(1));
+        others.visits.empty *= share;
+        others.visits.positive *= share;
+        others.pass *= module.fpr.powi(i32::from(columns.saturating_sub(1)));
+        let rest = module
+            .fpr
+            .powi(i32::from(module.columns.saturating_sub(columns)));
+        others.value_of_filter(module.fpr, rest, f32::from(module.pages))
+    }
+
+    /// The module that a visitor had better read more of before it goes on, if any; it has passed
+    /// so many columns of each module (`asked`). While there is room for all, any that is missing.
+    pub(crate) fn best_to_read(&self, partition: u32, asked: &[u8]) -> Option<usize> {
+        let cell = self.cells.get(partition as usize)?;
+        let modules = || self.modules.iter().zip(asked).enumerate();
         let now = Partition {
-            visits,
-            pass: passed,
+            visits: self.visits(partition),
+            pass: modules()
+                .map(|(_, (module, columns))| module.fpr.powi(i32::from(*columns)))
+                .product(),
             missing: None,
             index_pages: self.absent_index(cell),
         };
-        let pages = f32::from(module.pages);
-        let missing = Missing {
-            pass: module.fpr.powi(i32::from(columns_missing)),
-            pages,
-        };
-        let net = now.saved_by_fetching(missing);
-        if net > 0.0 {
-            return true;
+        let mut best = None;
+        for (number, (module, columns)) in modules() {
+            if *columns >= module.columns {
+                continue;
+            }
+            if !self.clock.pressed() {
+                return Some(number);
+            }
+            let saved = self.saved_by_reading(cell, &now, number, *columns);
+            if saved > 0.0 && best.is_none_or(|(_, most)| saved > most) {
+                best = Some((number, saved));
+            }
         }
-        // What it saves later, over what its room is worth, for the columns that would stay.
-        let bytes = pages * PAGE as f32 / f32::from(module.columns);
-        let price = self.clock.price() * bytes;
-        let share = 1.0 / f32::from(module.blocks.max(1));
-        let mut later = now;
-        later.visits.empty *= share;
-        later.visits.positive *= share;
+        best.map(|(number, _)| number)
+    }
+
+    /// Page reads saved, net, by reading the columns of a module of which a visitor asked but
+    /// `have`: now, and later by those that would stay.
+    fn saved_by_reading(&self, cell: &Cell, now: &Partition, number: usize, have: u8) -> f32 {
+        let Some(module) = self.modules.get(number) else {
+            return 0.0;
+        };
+        let pages = f32::from(module.pages);
+        let net = now.saved_by_fetching(Missing {
+            pass: module
+                .fpr
+                .powi(i32::from(module.columns.saturating_sub(have))),
+            pages,
+        });
+        let price = self.clock.price() * pages * PAGE as f32 / f32::from(module.columns);
         let mut gain = 0.0;
-        for _ in 0..columns_missing {
-            let more = later.value_of_filter(module.fpr, pages) - price;
-            if more <= 0.0 {
+        for columns in have..module.columns {
+            let value = self.value_of_column(cell, now.visits, number, module, columns + 1);
+            if value <= price {
                 break;
             }
-            gain += more;
-            later.pass *= module.fpr;
+            gain += value - price;
         }
-        net + gain * HORIZON > 0.0
+        net + gain * HORIZON
     }
 
     /// Notes that a block came or went, or how many columns are there now.

@@ -20,7 +20,7 @@ const SAMPLE: usize = 8;
 const LRU_SAMPLE: usize = 16;
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
-const SAMPLED: u8 = 8;
+const SAMPLED: u8 = 4;
 
 /// The cache's clock is told of so many accesses at once.
 const REPORT: u32 = 32;

@@ -63,9 +63,6 @@ const NOMINAL_KEYS: u64 = 8000;
 /// Columns of a module that fill a page.
 const PAGE_COLUMNS: u8 = 4;
 
-/// The last levels of a tree, which hold nearly all keys: fewer columns there.
-const LAST_LEVELS: u32 = 2;
-
 /// Bits per key and modules where building speed matters.
 const QUICK: (f64, usize) = (16.0, 2);
 
@@ -88,21 +85,16 @@ pub(crate) fn plan(options: &FilterOptions, file: &FileContext) -> FilterPlan {
     }
 }
 
-/// Flushed files, and those of level 1 above others, are soon written again: a Bloom filter. The
-/// last levels hold most of the keys and so most of the filters' bytes: two ribbon modules, 0.4 %
-/// false positives in 8.2 bits. Those between are few enough for a third.
+/// Flushed files are soon written again: a Bloom filter. The last level holds most of the keys: two
+/// ribbon modules, 0.4 % false positives in 8.3 bits. Those between are few enough for a third.
+/// Memory holds as many of the columns as are worth it.
 fn by_level(file: &FileContext) -> Vec<ModulePlan> {
-    let last = file.level + 1 >= file.levels;
-    if file.level == 0 || file.level == 1 && !last {
+    if file.level == 0 {
         let (bits, modules) = QUICK;
         return spread(Family::Bloom, bits, modules, ModuleSizes::Equal);
     }
-    let count = if file.level + LAST_LEVELS >= file.levels {
-        2
-    } else {
-        3
-    };
-    columns(&vec![PAGE_COLUMNS; count])
+    let last = file.level + 1 >= file.levels;
+    columns(&vec![PAGE_COLUMNS; if last { 2 } else { 3 }])
 }
 
 /// Spreads bits per key over at most `count` modules of one family.

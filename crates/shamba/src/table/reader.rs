@@ -225,20 +225,10 @@ impl Table {
         asked: &mut Asked,
         stats: &mut LookupStats,
     ) -> Result<bool> {
-        let modules = self.plan.modules.iter().zip(asked.columns);
-        let mut passed: f32 = modules
-            .map(|(plan, columns)| filter::column_fpr(plan).powi(i32::from(columns)))
-            .product();
-        for module in 0..self.plan.modules.len() {
+        while let Some(module) = self.heat.best_to_read(partition as u32, &asked.columns) {
             let Some(plan) = self.plan.modules.get(module) else {
-                continue;
+                break;
             };
-            let have = asked.columns.get(module).copied().unwrap_or(0);
-            let missing = plan.columns.saturating_sub(have);
-            let place = partition as u32;
-            if missing == 0 || !self.heat.worth_reading(place, module, missing, passed) {
-                continue;
-            }
             let pages = self.top.module(partition, module).unwrap_or(0..0);
             let hash = filter::hash_of(plan, module, lookup.digest(stats));
             let pages = filter::block_of(plan, self.plan.layout, hash, pages);
@@ -247,12 +237,7 @@ impl Table {
             let reads = stats.filter.get_mut(module).unwrap_or(&mut unlisted);
             let ask = |block: &[u8]| filter::may_contain(plan, block, hash);
             match self.read_filter(pages, partition, tag, reads, ask) {
-                Ok(true) => {
-                    passed *= filter::column_fpr(plan).powi(i32::from(missing));
-                    if let Some(slot) = asked.columns.get_mut(module) {
-                        *slot = plan.columns;
-                    }
-                }
+                Ok(true) => {}
                 Ok(false) => {
                     if let Some(count) = stats.negatives.get_mut(module) {
                         *count += 1;
@@ -264,6 +249,10 @@ impl Table {
                     stats.corrupt_filters += 1;
                 }
                 Err(error) => return Err(error),
+            }
+            // Damaged or not, it is not to be read again.
+            if let Some(slot) = asked.columns.get_mut(module) {
+                *slot = plan.columns;
             }
         }
         Ok(true)
