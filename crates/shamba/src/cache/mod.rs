@@ -212,6 +212,11 @@ impl BlockCache {
         inserted
     }
 
+    /// Offers a block that nobody asked for: [`Self::insert`] that counts no miss and no refusal.
+    pub(crate) fn offer(&self, owner: Owner<'_>, bytes: Box<[u8]>) -> bool {
+        self.try_insert(owner.key.hash64(), owner, bytes).is_ok()
+    }
+
     fn try_insert(
         &self,
         hash: u64,

@@ -40,6 +40,7 @@ enum FileKind {
     Log(u64),
     Manifest,
     Temporary,
+    Hints,
     Other,
 }
 
@@ -51,6 +52,8 @@ fn classify(name: &str) -> FileKind {
         FileKind::Log(number)
     } else if name.starts_with("MANIFEST-") || name.starts_with("MARKS-") {
         FileKind::Manifest
+    } else if name == super::hints::HINTS {
+        FileKind::Hints
     } else if name.ends_with(".tmp") {
         FileKind::Temporary
     } else {
@@ -112,6 +115,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     if let Some(eviction) = options.eviction {
         options.memory.set_eviction(eviction);
     }
+    let mut hints = super::hints::read(&*fs, dir, options.inherit_heat);
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
         let own = options
@@ -120,6 +124,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
             .unwrap_or(&options.default_keyspace)
             .clone();
         own.validate()?;
+        super::hints::give(&mut hints, &found.version, &budget);
         keyspaces.insert(
             id,
             Arc::new(KeyspaceInner::new(
@@ -313,7 +318,7 @@ impl DbInner {
                 FileKind::Table(number) => !live.contains(&number),
                 FileKind::Manifest => !tree.manifest.owns(&entry.name),
                 FileKind::Temporary => true,
-                FileKind::Log(_) | FileKind::Other => false,
+                FileKind::Log(_) | FileKind::Hints | FileKind::Other => false,
             };
             if orphan {
                 super::flush::remove_quietly(self, &self.dir.join(&entry.name));
