@@ -9,6 +9,7 @@
 mod batch;
 mod checkpoint;
 mod flush;
+mod folder;
 mod group;
 mod hints;
 mod iter;

@@ -15,6 +15,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use super::batch::{DEFAULT_KEYSPACE, Ops};
+use super::folder::{FileKind, classify};
 use super::group::WriteQueue;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::snapshot::SnapshotList;
@@ -33,33 +34,6 @@ use crate::wal::Survey;
 
 /// The name of the default keyspace.
 const DEFAULT_NAME: &str = "default";
-
-/// What a file's name says it is.
-enum FileKind {
-    Table(u64),
-    Log(u64),
-    Manifest,
-    Temporary,
-    Hints,
-    Other,
-}
-
-fn classify(name: &str) -> FileKind {
-    let numbered = |suffix: &str| name.strip_suffix(suffix).and_then(|stem| stem.parse().ok());
-    if let Some(number) = numbered(".sst") {
-        FileKind::Table(number)
-    } else if let Some(number) = numbered(".wal") {
-        FileKind::Log(number)
-    } else if name.starts_with("MANIFEST-") || name.starts_with("MARKS-") {
-        FileKind::Manifest
-    } else if name == super::hints::HINTS {
-        FileKind::Hints
-    } else if name.ends_with(".tmp") {
-        FileKind::Temporary
-    } else {
-        FileKind::Other
-    }
-}
 
 pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     options.validate()?;
