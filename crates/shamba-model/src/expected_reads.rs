@@ -98,6 +98,59 @@ impl Partition {
     }
 }
 
+impl Visits {
+    /// The part of them that comes to each of so many partitions that share their range, all alike;
+    /// all of them where there is none.
+    #[must_use]
+    pub fn among(self, partitions: usize) -> Visits {
+        let share = 1.0 / partitions.max(1) as f32;
+        Visits {
+            empty: self.empty * share,
+            positive: self.positive * share,
+        }
+    }
+
+    /// No visits.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self.empty <= 0.0 && self.positive <= 0.0
+    }
+}
+
+impl std::ops::AddAssign for Visits {
+    fn add_assign(&mut self, more: Visits) {
+        self.empty += more.empty;
+        self.positive += more.positive;
+    }
+}
+
+/// The visits to expect of a partition that is merged out of those of several runs, newest first;
+/// `None` for a run that has nothing in its range. An empty visit of a newer run goes on to the
+/// older one and is counted there too, so the oldest one's empty visits are all there are; each
+/// positive visit was of one run. This project's own policy ("counters are inherited at
+/// compaction").
+#[must_use]
+pub fn merged_visits(runs: impl IntoIterator<Item = Option<Visits>>) -> Visits {
+    let mut merged = Visits::default();
+    for run in runs.into_iter().flatten() {
+        merged.positive += run.positive;
+        merged.empty = run.empty;
+    }
+    merged
+}
+
+/// The visits to expect of a new partition above one that has these: the same lookups come to it.
+/// Those find their key in it that would have found it below, as far as the new one has those keys:
+/// `share` of them, the new entries over the entries below (at most all).
+#[must_use]
+pub fn visits_above(below: Visits, share: f32) -> Visits {
+    let positive = below.positive * share.clamp(0.0, 1.0);
+    Visits {
+        empty: below.empty + below.positive - positive,
+        positive,
+    }
+}
+
 /// The accesses to expect in the next window of an item that was accessed `count` times in the last
 /// one: of `items` such items, so many accesses were `met` in a window. With uniform accesses to
 /// many items one access says next to nothing; with skewed ones it does (the question of Good, "The
@@ -176,6 +229,29 @@ mod tests {
         let of_second = of_second.value_of_filter(0.5, 0.25, 1.0);
         let of_first = other(1.0 / 4.0 / 8.0, 0.25).value_of_filter(0.5, 1.0, 1.0);
         assert!(of_first > of_second * 1.05, "{of_first} {of_second}");
+    }
+
+    #[test]
+    fn a_merged_partition_has_the_visits_of_all_counted_once() {
+        let visits = |empty, positive| Some(Visits { empty, positive });
+        // 100 come to the newest; 10 find their key there, 20 of 90 in the next, 30 of 70 below.
+        let runs = [visits(90.0, 10.0), visits(70.0, 20.0), visits(40.0, 30.0)];
+        assert_eq!(Some(merged_visits(runs)), visits(40.0, 60.0));
+        assert_eq!(Some(merged_visits([runs[0], None])), runs[0]);
+        assert_eq!(merged_visits([None]), Visits::default());
+    }
+
+    #[test]
+    fn all_who_come_to_a_partition_come_to_the_one_above() {
+        let below = Visits {
+            empty: 30.0,
+            positive: 50.0,
+        };
+        let above = visits_above(below, 0.1);
+        assert_eq!((above.empty, above.positive), (75.0, 5.0));
+        assert_eq!(visits_above(below, 7.0), below);
+        assert_eq!(below.among(2).positive, 25.0);
+        assert!(!below.is_none() && Visits::default().among(0).is_none());
     }
 
     #[test]

@@ -286,6 +286,7 @@ pub struct Options {
     pub(crate) max_open_files: usize,
     pub(crate) hash_sharing: bool,
     pub(crate) eviction: Option<Eviction>,
+    pub(crate) inherit_heat: bool,
     pub(crate) max_wal_bytes: u64,
     pub(crate) default_keyspace: KeyspaceOptions,
     pub(crate) keyspace_options: BTreeMap<String, KeyspaceOptions>,
@@ -313,6 +314,7 @@ impl Options {
             max_open_files: 4096,
             hash_sharing: true,
             eviction: None,
+            inherit_heat: true,
             max_wal_bytes: 1 << 30,
             default_keyspace: KeyspaceOptions::default(),
             keyspace_options: BTreeMap::new(),
@@ -395,6 +397,17 @@ impl Options {
     #[must_use]
     pub fn hash_sharing(mut self, yes: bool) -> Self {
         self.hash_sharing = yes;
+        self
+    }
+
+    /// Whether flushes and compactions hand on to new tables what is known of those they come from
+    /// or lie above: how often each key range is looked up, and, under [`Eviction::ExpectedReads`],
+    /// those of their filter and index blocks that are then worth their room in memory. Default true.
+    /// Without it a new table starts unknown, and its blocks are read when first needed; of use to
+    /// measure what it is worth.
+    #[must_use]
+    pub fn inherit_heat(mut self, yes: bool) -> Self {
+        self.inherit_heat = yes;
         self
     }
 

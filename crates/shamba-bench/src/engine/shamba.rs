@@ -3,7 +3,7 @@ use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
 use crate::{Error, Result};
 use ::shamba::{
     Db, Durability, FilterFamily, FilterPolicy, IterOptions, KeyspaceOptions, MemoryBudget,
-    Options, Preset, Thresholds, WriteBatch, WriteOptions,
+    ModuleSizes, Options, Preset, Thresholds, WriteBatch, WriteOptions,
 };
 
 /// What a specification after `shamba:` chooses: a preset's name, and words that change it, joined
@@ -21,6 +21,8 @@ pub(super) struct Variant {
     paper: bool,
     /// `modules=N`, where the preset is not followed.
     modules: Option<u8>,
+    /// `cold`: new tables inherit nothing.
+    cold: bool,
 }
 
 impl Variant {
@@ -32,6 +34,7 @@ impl Variant {
             rehash: false,
             paper: false,
             modules: None,
+            cold: false,
         };
         let parts = settings.split('+').filter(|part| !part.is_empty());
         for (number, part) in parts.enumerate() {
@@ -55,6 +58,7 @@ impl Variant {
             "partitioned" => self.whole = Some(false),
             "whole" => self.whole = Some(true),
             "rehash" => self.rehash = true,
+            "cold" => self.cold = true,
             "paper" => self.paper = true,
             _ => match word.strip_prefix("modules=").map(str::parse) {
                 Some(Ok(modules)) => self.modules = Some(modules),
@@ -62,7 +66,7 @@ impl Variant {
                     let presets = Preset::ALL.map(Preset::name).join(", ");
                     return Err(Error::InvalidSetting(format!(
                         "shamba has no setting `{word}` (one of {presets}, and then bloom, \
-                         blocked, ribbon or auto, partitioned or whole, rehash, paper, modules=N, joined by `+`)"
+                         blocked, ribbon or auto, partitioned or whole, rehash, paper, cold, modules=N, joined by `+`)"
                     )));
                 }
             },
@@ -111,6 +115,9 @@ impl Variant {
         if modules != 1 {
             name += &format!("-{modules}x{}", filter.bits_per_key);
         }
+        if filter.module_sizes != ModuleSizes::Equal {
+            name += "-prop";
+        }
         name
     }
 }
@@ -137,6 +144,7 @@ impl Shamba {
             .memory(MemoryBudget::bytes(config.memory))
             .background_threads(config.background)
             .durability(durability)
+            .inherit_heat(!variant.cold)
             .hash_sharing(variant.preset.hash_sharing() && !variant.rehash)
             .keyspace(variant.keyspace(config))
             .eviction(variant.preset.eviction())

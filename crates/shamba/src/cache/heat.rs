@@ -99,7 +99,6 @@ impl Heat {
     }
 
     /// The number of partitions.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
     }
@@ -137,10 +136,44 @@ impl Heat {
     /// Sets what is expected of a partition before anyone came.
     pub(crate) fn inherit(&self, partition: u32, visits: Visits) {
         if let Some(cell) = self.cells.get(partition as usize) {
-            let count = |visits: f32| (visits * SCALE).clamp(0.0, f32::from(u16::MAX)) as u16;
+            let count =
+                |visits: f32| (visits * SCALE).round().clamp(0.0, f32::from(u16::MAX)) as u16;
             cell.empty.store(count(visits.empty), Relaxed);
             cell.positive.store(count(visits.positive), Relaxed);
             cell.tick.store(self.clock.ticks() as u16, Relaxed);
+        }
+    }
+
+    /// Visits of all partitions together.
+    pub(crate) fn all_visits(&self) -> Visits {
+        let mut sum = Visits::default();
+        for partition in 0..self.cells.len() {
+            sum += self.visits(partition as u32);
+        }
+        sum
+    }
+
+    /// Whether a block of a partition, of so many bytes, is worth its room at the present price; of
+    /// a block of columns, whether one column is. What is worth it counts as resident from then on:
+    /// for the heat of a table that is being written, whose blocks the cache does not have.
+    pub(crate) fn suppose_kept(&self, partition: u32, kind: BlockKind, bytes: usize) -> bool {
+        let all = self.columns(kind).max(1);
+        let price = self.clock.price() * (bytes as f32 / f32::from(all));
+        let worth_it = |columns: &u8| self.appraise(partition, kind, *columns).value > price;
+        let columns = (1..=all).take_while(worth_it).count() as u8;
+        if columns > 0 {
+            self.set_resident(partition, kind, columns, true);
+        }
+        columns > 0
+    }
+
+    /// Takes back what [`Self::suppose_kept`] supposed.
+    pub(crate) fn suppose_nothing(&self, partition: u32) {
+        if let Some(cell) = self.cells.get(partition as usize) {
+            cell.index.store(0, Relaxed);
+            cell.resident
+                .iter()
+                .for_each(|count| count.store(0, Relaxed));
         }
     }
 

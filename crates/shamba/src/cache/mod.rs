@@ -229,6 +229,11 @@ impl BlockCache {
         inserted
     }
 
+    /// Offers a block that nobody asked for: [`Self::insert`] that counts no miss and no refusal.
+    pub(crate) fn offer(&self, owner: Owner<'_>, bytes: &[u8]) -> bool {
+        self.try_insert(owner.key.hash64(), owner, bytes).is_some()
+    }
+
     fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
         let mut bytes = Cow::Borrowed(bytes);
         let role = role_of(owner.kind);

@@ -124,7 +124,7 @@ impl Shard {
             // While there is room for all a sample will do.
             if clock.pressed() {
                 self.sketch.record(hash, 1);
-            } else if now.is_multiple_of(u32::from(SAMPLED)) {
+            } else if self.draw() % u64::from(SAMPLED) == 0 {
                 self.sketch.record(hash, SAMPLED);
             }
         }
@@ -353,6 +353,15 @@ impl Shard {
         }
     }
 
+    /// A random number.
+    #[inline]
+    fn draw(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random >> 32
+    }
+
     /// The place, worth and remaining columns of what had best go.
     fn choose_victim(&mut self, eviction: Eviction) -> Option<(usize, f32, u8)> {
         let len = self.entries.len();
@@ -363,10 +372,7 @@ impl Shard {
         let mut best = None;
         if len > sample {
             for _ in 0..sample {
-                self.random ^= self.random << 13;
-                self.random ^= self.random >> 7;
-                self.random ^= self.random << 17;
-                let at = (self.random >> 32) as usize % len;
+                let at = self.draw() as usize % len;
                 self.consider(at, eviction, &mut best);
             }
         }

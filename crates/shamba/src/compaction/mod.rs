@@ -4,6 +4,7 @@
 //! take no lock and do no I/O. The job merges and writes ([`MergeIter`], [`Retain`], [`job`]).
 //! Claiming a task's files and installing the result is the `db` module's work.
 
+mod ancestry;
 mod inherit;
 pub(crate) mod job;
 mod lazy_leveling;
@@ -21,6 +22,7 @@ mod picker_tests;
 #[cfg(test)]
 mod simulation;
 
+pub(crate) use ancestry::Ancestry;
 pub(crate) use inherit::Origin;
 pub(crate) use manual::{Manual, ManualRange, manual};
 pub(crate) use merge::MergeIter;

@@ -10,17 +10,22 @@ use std::sync::atomic::Ordering;
 use parking_lot::MutexGuard;
 
 use super::keyspace::{KeyspaceInner, ReadState};
+use super::lineage::Lineage;
 use super::{DbInner, Tree};
+use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
+use crate::budget::Role;
 use crate::compaction::job::{NewTable, Output, table_path, write_tables};
-use crate::compaction::{Origin, Retain};
+use crate::compaction::{Ancestry, Origin, Retain};
 use crate::error::{Error, Result};
-use crate::filter::{FileContext, plan};
+use crate::filter::{FileContext, Room, plan};
 use crate::fs::PAGE;
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
-use crate::table::TableBuildOptions;
-use crate::version::{AddedFile, FileInfo, FileMeta, FileStats, KeyspaceEdit, VersionEdit};
+use crate::table::{TableBuildOptions, TableSlot};
+use crate::version::{
+    AddedFile, FileInfo, FileMeta, FileStats, KeyspaceEdit, Version, VersionEdit,
+};
 
 /// About how many keys share a partition of index and filter.
 const PARTITION_KEYS: u32 = 8000;
@@ -40,8 +45,11 @@ impl DbInner {
             levels,
             expected_entries: entries,
         };
+        let mut wish = keyspace.options.filter_wish();
+        let room = self.filter_room(keyspace, entries);
+        wish.sizes = wish.sizes.decided(wish.bits_per_key, wish.modules, room);
         TableBuildOptions {
-            filter: plan(&keyspace.options.filter_wish(), &context),
+            filter: plan(&wish, &context),
             compression: keyspace.options.compression_at(level),
             restart_interval: keyspace.options.restart_interval,
             // Under a small budget less is gathered before it is written.
@@ -53,6 +61,27 @@ impl DbInner {
                 .clamp(PAGE, 128 << 10),
             level: level as u32,
             ..TableBuildOptions::default()
+        }
+    }
+
+    /// The memory for filters, and how many entries are to share it once so many are written: what
+    /// the budget leaves beside indexes and write buffers.
+    fn filter_room(&self, keyspace: &KeyspaceInner, entries: u64) -> Room {
+        let version = &keyspace.state.load().version;
+        let sum = |of: fn(&FileMeta) -> u64| version.files().map(|file| of(file)).sum::<u64>();
+        let (present, bytes) = (sum(|file| file.entries), sum(|file| file.size));
+        let limit = self.options.memory.limit();
+        let buffers = self.options.memory.budget().used_by(Role::Memtable);
+        let index = sum(|file| file.index_bytes);
+        let free = limit.saturating_sub(index.saturating_add(buffers));
+        // Of a merge the entries are among those present already.
+        let entry_bytes = bytes as f64 / present.max(1) as f64;
+        let in_file = keyspace.options.target_file as f64 / entry_bytes.max(1.0);
+        Room {
+            memory: free.max(PAGE as u64) as f64,
+            entries: present.max(entries).max(1) as f64,
+            file_entries: (entries.max(1) as f64).min(in_file),
+            page: PAGE as f64,
         }
     }
 
@@ -81,10 +110,12 @@ impl DbInner {
         level: usize,
         run: u64,
         tables: &[NewTable],
-        origin: Origin<'_>,
+        (origin, lineage): (Origin<'_>, Option<&Lineage>),
     ) -> Vec<AddedFile> {
+        let cache = self.options.memory.cache();
+        let slots = lineage.map_or_else(Vec::new, |lineage| lineage.slots(tables, cache));
         let created = tree.manifest.state().next_created;
-        let add = |table: &NewTable| {
+        let add = |(table, slot): (&NewTable, TableSlot)| {
             let properties = &table.summary.properties;
             let hotness = origin.hotness(&properties.smallest, &properties.largest);
             let info = FileInfo {
@@ -101,13 +132,18 @@ impl DbInner {
                 filter_bytes: properties.filter_bytes,
                 index_bytes: properties.index_bytes,
             };
+            let mut file = FileMeta::with_stats(info, FileStats::inheriting(hotness));
+            file.slot = slot;
             AddedFile {
                 level: level as u32,
                 run,
-                file: Arc::new(FileMeta::with_stats(info, FileStats::inheriting(hotness))),
+                file: Arc::new(file),
             }
         };
-        tables.iter().map(add).collect()
+        let slots = slots
+            .into_iter()
+            .chain(std::iter::repeat_with(TableSlot::default));
+        tables.iter().zip(slots).map(add).collect()
     }
 
     /// Flushes the oldest frozen memtable of a keyspace. The caller holds its `flushing` flag.
@@ -116,16 +152,21 @@ impl DbInner {
             return Ok(false);
         };
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
-        let bottom = keyspace.state.load().version.is_empty();
-        let output = self.output(keyspace, 0, memtable.len() as u64, u64::MAX);
-        let tables = write_tables(
+        let version = keyspace.state.load().version.clone();
+        let bottom = version.is_empty();
+        let mut output = self.output(keyspace, 0, memtable.len() as u64, u64::MAX);
+        let lineage = self.lineage_of_flush(&version, &memtable)?;
+        drop(version);
+        output.options.keep = lineage.as_ref().map(Lineage::keep);
+        let mut tables = write_tables(
             &mut memtable.iter(),
             Retain::new(boundaries, bottom),
             &output,
         )?;
         // When this fails the edit may be durable all the same: the tables stay, and are orphans for
         // the next open to remove if it is not.
-        self.install_flush(keyspace, &memtable, &tables)?;
+        let files = self.install_flush(keyspace, &memtable, &tables, lineage.as_ref())?;
+        self.warm(&mut tables, &files);
         self.metrics.add_all(&[
             (Counter::flushes, 1),
             (
@@ -134,6 +175,24 @@ impl DbInner {
             ),
         ]);
         Ok(true)
+    }
+
+    /// What is known of those below a memtable.
+    fn lineage_of_flush(
+        &self,
+        version: &Version,
+        memtable: &Arc<Memtable>,
+    ) -> Result<Option<Lineage>> {
+        if !self.options.inherit_heat || version.is_empty() {
+            return Ok(None);
+        }
+        let mut entries = memtable.iter();
+        entries.seek_to_first()?;
+        let smallest = entries.key().to_vec();
+        entries.seek_to_last()?;
+        let range = (&*smallest, entries.key());
+        let ancestry = Ancestry::of_flush(version, range, memtable.len() as u64);
+        Ok(self.lineage(ancestry))
     }
 
     /// Makes the names of new tables durable and takes the tree to install them in. `None` when
@@ -162,16 +221,17 @@ impl DbInner {
         keyspace: &KeyspaceInner,
         memtable: &Arc<Memtable>,
         tables: &[NewTable],
-    ) -> Result<()> {
+        lineage: Option<&Lineage>,
+    ) -> Result<Vec<Arc<FileMeta>>> {
         let Some(mut tree) = self.tree_for(keyspace, tables)? else {
             keyspace.update(|state| without(state, memtable));
-            return Ok(());
+            return Ok(Vec::new());
         };
         // Another thread flushed it meanwhile: a second time would put it above newer tables.
         let oldest = keyspace.state.load().frozen.last().cloned();
         if oldest.is_none_or(|oldest| !Arc::ptr_eq(&oldest, memtable)) {
             self.remove_new(tables);
-            return Ok(());
+            return Ok(Vec::new());
         }
         // A batch over several keyspaces is whole after a crash only if its record is durable
         // before a part of it is in a table.
@@ -182,16 +242,19 @@ impl DbInner {
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         let version = keyspace.state.load().version.clone();
         let origin = Origin::Flush(&version, keyspace.options.size_ratio);
+        let adds = self.adds(&tree, 0, run, tables, (origin, lineage));
+        let files = adds.iter().map(|added| added.file.clone()).collect();
         let edit = KeyspaceEdit {
             id: keyspace.id,
             flushed_seq: Some(flushed),
-            adds: self.adds(&tree, 0, run, tables, origin),
+            adds,
             ..KeyspaceEdit::default()
         };
         let done = memtable.clone();
         self.install(&mut tree, keyspace, edit, Some(done))?;
         keyspace.flushed_seq.store(flushed, Ordering::Release);
-        self.drop_unneeded_logs(&mut tree)
+        self.drop_unneeded_logs(&mut tree)?;
+        Ok(files)
     }
 
     /// Logs an edit and swaps the keyspace's version; `flushed` leaves the frozen memtables in the
@@ -228,9 +291,14 @@ impl DbInner {
         edit.last_seq = Some(self.visible_seq());
         edit.next_run = Some(self.next_run.load(Ordering::Relaxed));
         let next_file = || self.next_file.fetch_add(1, Ordering::Relaxed);
+        let manifest = tree.manifest.number();
         tree.manifest
             .log_edit(&edit, next_file)
-            .inspect_err(|error| self.poison(error))
+            .inspect_err(|error| self.poison(error))?;
+        if tree.manifest.number() != manifest {
+            self.write_hints(tree);
+        }
+        Ok(())
     }
 
     /// Whether a log may hold what no table holds.
@@ -323,10 +391,12 @@ mod tests {
             write_tables(&mut older.iter(), retain, &output).unwrap()
         };
         let (first, second) = (tables(), tables());
-        inner.install_flush(keyspace, &older, &first).unwrap();
+        inner.install_flush(keyspace, &older, &first, None).unwrap();
         db.put("a", "2").unwrap();
         let newer = freeze();
-        inner.install_flush(keyspace, &older, &second).unwrap();
+        inner
+            .install_flush(keyspace, &older, &second, None)
+            .unwrap();
         let state = keyspace.state.load_full();
         let files: Vec<_> = state.version.files().map(|file| file.number).collect();
         assert_eq!(files, [first[0].number]);

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::DbInner;
 use super::keyspace::KeyspaceInner;
-use crate::filter::{FileContext, FilterPlan, plan};
+use crate::filter::{FileContext, FilterOptions, FilterPlan, plan};
 use crate::options::KeyspaceOptions;
 use crate::policy::{FileView, ModuleController, rates};
 use crate::version::{FileMeta, Version};
@@ -42,8 +42,8 @@ pub(crate) struct Limits {
 struct Decider {
     controller: Box<dyn ModuleController>,
     epoch: u64,
-    /// The rates of a file that is not open: those of a file written now.
-    expected: Arc<[f64]>,
+    /// The filters of new tables.
+    wish: FilterOptions,
     /// Rates by plan; there are as many plans as there were settings.
     known: HashMap<FilterPlan, Arc<[f64]>>,
 }
@@ -51,11 +51,6 @@ struct Decider {
 impl Limits {
     /// Limits for the files of a keyspace that is opened, set.
     pub(super) fn new(options: &KeyspaceOptions, version: &Version) -> Self {
-        let usual = FileContext {
-            level: 0,
-            levels: 1,
-            expected_entries: 0,
-        };
         let limits = Limits {
             lookups: AtomicU64::new(0),
             epoch_lookups: AtomicU64::new(u64::MAX),
@@ -63,7 +58,7 @@ impl Limits {
             decider: Mutex::new(Decider {
                 controller: options.filter_policy.controller(),
                 epoch: 0,
-                expected: rates(&plan(&options.filter_wish(), &usual)),
+                wish: options.filter_wish(),
                 known: HashMap::new(),
             }),
         };
@@ -79,7 +74,14 @@ impl Limits {
     }
 
     fn decide(&self, decider: &mut Decider, version: &Version) {
-        let views: Vec<_> = version.files().map(|file| decider.view(file)).collect();
+        let levels = version.levels().len() as u32;
+        let files = version.runs().flat_map(|(level, run)| {
+            let files = run.files().iter();
+            files.map(move |file| (level as u32, file))
+        });
+        let views: Vec<_> = files
+            .map(|(level, file)| decider.view(file, level, levels))
+            .collect();
         let epoch = self
             .least_lookups
             .max(views.len() as u64 * LOOKUPS_PER_FILE);
@@ -99,17 +101,28 @@ impl Limits {
 }
 
 impl Decider {
-    fn view(&mut self, file: &FileMeta) -> FileView {
+    fn rates_of(&mut self, plan: &FilterPlan) -> Arc<[f64]> {
+        if let Some(rates) = self.known.get(plan) {
+            return rates.clone();
+        }
+        let found = rates(plan);
+        self.known.insert(plan.clone(), found.clone());
+        found
+    }
+
+    fn view(&mut self, file: &FileMeta, level: u32, levels: u32) -> FileView {
         let rates = match file.slot.peek() {
-            None => self.expected.clone(),
-            Some(table) => match self.known.get(table.plan()) {
-                Some(rates) => rates.clone(),
-                None => {
-                    let found = rates(table.plan());
-                    self.known.insert(table.plan().clone(), found.clone());
-                    found
-                }
-            },
+            // As of a file written now for the level.
+            None => {
+                let context = FileContext {
+                    level,
+                    levels,
+                    expected_entries: file.entries,
+                };
+                let plan = plan(&self.wish, &context);
+                self.rates_of(&plan)
+            }
+            Some(table) => self.rates_of(table.plan()),
         };
         let hotness = file.stats.hotness();
         FileView {

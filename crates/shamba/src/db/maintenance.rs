@@ -10,18 +10,19 @@ use parking_lot::MutexGuard;
 
 use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
+use super::lineage::Lineage;
 use super::write::Writer;
 use super::{DbInner, Tree};
 use crate::compaction::job::{NewTable, table_path, write_tables};
 use crate::compaction::{
-    Files, Manual, ManualRange, MergeIter, Origin, PickerOptions, Retain, RunIter, TargetRun, Task,
-    TaskKind, manual, pick,
+    Ancestry, Files, Manual, ManualRange, MergeIter, Origin, PickerOptions, Retain, RunIter,
+    TargetRun, Task, TaskKind, manual, pick,
 };
 use crate::error::{Error, Result};
 use crate::fs::{PAGE, Purpose};
 use crate::metrics::Counter;
 use crate::table::ScanOptions;
-use crate::version::KeyspaceEdit;
+use crate::version::{FileMeta, KeyspaceEdit};
 
 /// The most pages a merge reads at a time from each input.
 const MAX_READAHEAD: u64 = 64;
@@ -237,16 +238,26 @@ impl DbInner {
             })
             .collect();
         let mut merged = MergeIter::new(children);
-        let output = self.output(
+        let mut output = self.output(
             keyspace,
             task.output_level,
             entries,
             keyspace.options.target_file,
         );
-        let tables = write_tables(&mut merged, Retain::new(boundaries, task.bottom), &output)?;
+        let inherits = self.options.inherit_heat;
+        let lineage = inherits.then(|| Ancestry::of_merge(task, &self.tables));
+        let lineage = lineage.and_then(|ancestry| self.lineage(ancestry));
+        output.options.keep = lineage.as_ref().map(Lineage::keep);
+        let mut tables = write_tables(&mut merged, Retain::new(boundaries, task.bottom), &output)?;
         let written = tables.iter().map(|table| table.summary.len).sum();
         // As with a flush: after a failure the tables stay for the next open to judge.
-        self.install_merge(keyspace, task, &tables)?;
+        let files = self.install_merge(keyspace, task, &tables, lineage.as_ref())?;
+        if lineage.is_some() {
+            // What is in memory of the inputs makes room for what takes its place.
+            let gone = task.files().map(|file| file.slot.cache_id());
+            self.tables.forget_all(&gone.collect());
+            self.warm(&mut tables, &files);
+        }
         self.metrics.add_all(&[
             (Counter::compactions, 1),
             (Counter::compaction_bytes_read, bytes_read),
@@ -260,18 +271,23 @@ impl DbInner {
         keyspace: &KeyspaceInner,
         task: &Task,
         tables: &[NewTable],
-    ) -> Result<()> {
+        lineage: Option<&Lineage>,
+    ) -> Result<Vec<Arc<FileMeta>>> {
         let Some(mut tree) = self.tree_for(keyspace, tables)? else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let run = self.output_run(task);
+        let origin = Origin::Merge(task);
+        let adds = self.adds(&tree, task.output_level, run, tables, (origin, lineage));
+        let files = adds.iter().map(|added| added.file.clone()).collect();
         let edit = KeyspaceEdit {
             id: keyspace.id,
             removes: task.removes(),
-            adds: self.adds(&tree, task.output_level, run, tables, Origin::Merge(task)),
+            adds,
             ..KeyspaceEdit::default()
         };
-        self.install(&mut tree, keyspace, edit, None)
+        self.install(&mut tree, keyspace, edit, None)?;
+        Ok(files)
     }
 
     /// Removes the files of tables that no version holds any more.
@@ -422,6 +438,7 @@ impl DbInner {
         self.tables
             .forget_all(&files.map(|file| file.slot.cache_id()).collect());
         let tree: &mut Tree = &mut self.tree.lock();
+        self.write_hints(tree);
         tree.manifest.seal()
     }
 

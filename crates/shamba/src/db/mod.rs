@@ -9,11 +9,14 @@
 mod batch;
 mod checkpoint;
 mod flush;
+mod folder;
 mod group;
+mod hints;
 mod iter;
 mod jobs;
 mod keyspace;
 mod limits;
+mod lineage;
 mod logs;
 mod maintenance;
 mod open;

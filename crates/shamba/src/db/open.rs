@@ -15,6 +15,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use super::batch::{DEFAULT_KEYSPACE, Ops};
+use super::folder::{FileKind, classify};
 use super::group::WriteQueue;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::snapshot::SnapshotList;
@@ -33,30 +34,6 @@ use crate::wal::Survey;
 
 /// The name of the default keyspace.
 const DEFAULT_NAME: &str = "default";
-
-/// What a file's name says it is.
-enum FileKind {
-    Table(u64),
-    Log(u64),
-    Manifest,
-    Temporary,
-    Other,
-}
-
-fn classify(name: &str) -> FileKind {
-    let numbered = |suffix: &str| name.strip_suffix(suffix).and_then(|stem| stem.parse().ok());
-    if let Some(number) = numbered(".sst") {
-        FileKind::Table(number)
-    } else if let Some(number) = numbered(".wal") {
-        FileKind::Log(number)
-    } else if name.starts_with("MANIFEST-") || name.starts_with("MARKS-") {
-        FileKind::Manifest
-    } else if name.ends_with(".tmp") {
-        FileKind::Temporary
-    } else {
-        FileKind::Other
-    }
-}
 
 pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     options.validate()?;
@@ -112,6 +89,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     if let Some(eviction) = options.eviction {
         options.memory.set_eviction(eviction);
     }
+    let mut hints = super::hints::read(&*fs, dir, options.inherit_heat);
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
         let own = options
@@ -120,6 +98,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
             .unwrap_or(&options.default_keyspace)
             .clone();
         own.validate()?;
+        super::hints::give(&mut hints, &found.version, &budget);
         keyspaces.insert(
             id,
             Arc::new(KeyspaceInner::new(
@@ -313,7 +292,7 @@ impl DbInner {
                 FileKind::Table(number) => !live.contains(&number),
                 FileKind::Manifest => !tree.manifest.owns(&entry.name),
                 FileKind::Temporary => true,
-                FileKind::Log(_) | FileKind::Other => false,
+                FileKind::Log(_) | FileKind::Hints | FileKind::Other => false,
             };
             if orphan {
                 super::flush::remove_quietly(self, &self.dir.join(&entry.name));

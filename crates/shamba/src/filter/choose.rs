@@ -29,6 +29,48 @@ pub enum ModuleSizes {
         /// `shamba_model::modular::first_bits_per_key`.
         first_bits_per_key: f64,
     },
+    /// The first as large as memory holds of all files, the others alike (SHaMBa-prop). Decided
+    /// anew for each file that is written, from the memory budget and the entries of the keyspace
+    /// then; a file too small for modules of a page each gets one module.
+    FirstInMemory,
+}
+
+/// What is known when modules are sized by memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Room {
+    /// Bytes that filters may take.
+    pub(crate) memory: f64,
+    /// Entries of all files.
+    pub(crate) entries: f64,
+    /// About the entries of the file to be written.
+    pub(crate) file_entries: f64,
+    /// Bytes of a page, the least that is read.
+    pub(crate) page: f64,
+}
+
+impl ModuleSizes {
+    /// The sizes of a filter of `bits` bits per key in `modules` modules, decided: those that depend
+    /// on memory by SHaMBa's Eqs. 10 and 11 and section 5.1.1.
+    pub(crate) fn decided(self, bits: f64, modules: u8, room: Room) -> ModuleSizes {
+        if self != ModuleSizes::FirstInMemory {
+            return self;
+        }
+        let feasible = modular::most_modules(room.file_entries, bits, room.page).unwrap_or(0);
+        let fits = modular::first_bits_per_key(room.memory, room.entries, bits).unwrap_or(bits);
+        let first_bits_per_key = if feasible < u32::from(modules) {
+            bits
+        } else {
+            // Each module has a page at least.
+            let least = room.page * 8.0 / room.file_entries;
+            let rest = least * f64::from(modules.saturating_sub(1));
+            if fits + rest > bits {
+                bits
+            } else {
+                fits.max(least)
+            }
+        };
+        ModuleSizes::Proportional { first_bits_per_key }
+    }
 }
 
 /// What filters the user wants.

@@ -24,7 +24,7 @@ use shamba_model::fpr;
 use crate::base::digest::KeyDigest;
 
 pub use choose::ModuleSizes;
-pub(crate) use choose::{Families, FileContext, FilterOptions, plan};
+pub(crate) use choose::{Families, FileContext, FilterOptions, Room, plan};
 pub(crate) use plan::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError};
 pub(crate) use writer::FilterWriter;
 

@@ -399,3 +399,26 @@ fn unknown_families_are_told_from_nonsense() {
     assert_eq!(decode(&many), Err(PlanError::Malformed));
     assert_eq!(decode(&[1]), Err(PlanError::Malformed));
 }
+
+#[test]
+fn the_first_module_is_as_large_as_memory_holds() {
+    let room = |memory: f64, file_entries: f64| choose::Room {
+        memory: memory * 16e6 * 10.0 / 8.0,
+        entries: 16e6,
+        file_entries,
+        page: 4096.0,
+    };
+    let first = |room| match ModuleSizes::FirstInMemory.decided(10.0, 2, room) {
+        ModuleSizes::Proportional { first_bits_per_key } => first_bits_per_key,
+        sizes => panic!("{sizes:?}"),
+    };
+    // The paper's example: 70 % of the memory are 7 of 10 bits.
+    assert!((first(room(0.7, 1e5)) - 7.0).abs() < 1e-9);
+    assert_eq!(first(room(2.0, 1e5)), 10.0);
+    // A file of less than two pages of filter has one module, and no module has less than a page.
+    assert_eq!(first(room(0.5, 6000.0)), 10.0);
+    assert_eq!(first(room(0.01, 8000.0)), 4096.0 * 8.0 / 8000.0);
+    assert_eq!(first(room(0.9, 8000.0)), 10.0);
+    let equal = ModuleSizes::Equal.decided(10.0, 2, room(0.7, 1e5));
+    assert_eq!(equal, ModuleSizes::Equal);
+}

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use super::{FilterFamily, FilterOptions, KeyspaceOptions, Options};
 use crate::cache::Eviction;
 use crate::error::{Error, Result};
+use crate::filter::ModuleSizes;
 use crate::policy::{FilterPolicy, Skipping, Thresholds};
 
 /// A system as settings: filter, filter policy, eviction and hash sharing. Whatever is set
@@ -32,7 +33,8 @@ pub enum Preset {
     ShambaEqP,
     /// `shamba-eq-f`: both modules are read by utility.
     ShambaEqF,
-    /// `shamba-prop`: two modules, the first as large as memory holds for all files.
+    /// `shamba-prop`: two modules, the first as large as memory holds for all files when a file is
+    /// written.
     ShambaProp,
     /// `shamba-prop-p`: the second module is read by utility.
     ShambaPropP,
@@ -94,14 +96,15 @@ impl Preset {
                 partitioned: true,
                 ..whole(1, 10.0)
             },
-            // Proportional modules are a choice of sizes, and set here once filters offer it.
-            Preset::ShambaEq
-            | Preset::ShambaEqP
-            | Preset::ShambaEqF
-            | Preset::ShambaProp
-            | Preset::ShambaPropP
-            | Preset::ShambaPropF => whole(2, 10.0),
-            Preset::Elastic => whole(4, 20.0),
+            Preset::ShambaEq | Preset::ShambaEqP | Preset::ShambaEqF => whole(2, 10.0),
+            Preset::ShambaProp | Preset::ShambaPropP | Preset::ShambaPropF => FilterOptions {
+                module_sizes: ModuleSizes::FirstInMemory,
+                ..whole(2, 10.0)
+            },
+            Preset::Elastic => FilterOptions {
+                partitioned: false,
+                ..FilterOptions::units(4, 5.0)
+            },
             Preset::Default => FilterOptions::default(),
         }
     }
@@ -139,6 +142,26 @@ impl Preset {
     #[must_use]
     pub const fn hash_sharing(self) -> bool {
         !matches!(self, Preset::StateOfTheArt | Preset::Partitioned)
+    }
+}
+
+impl FilterOptions {
+    /// Standard Bloom filter units of so many bits per key each (ElasticBF): modules that
+    /// [`FilterPolicy::Elastic`] enables and disables. The bits of a filter are those of all units;
+    /// in memory are those enabled.
+    ///
+    /// ```
+    /// let filter = shamba::FilterOptions::units(6, 4.0);
+    /// assert_eq!((filter.modules, filter.bits_per_key), (6, 24.0));
+    /// ```
+    #[must_use]
+    pub fn units(units: u8, bits_per_unit: f64) -> Self {
+        FilterOptions {
+            family: FilterFamily::Bloom,
+            bits_per_key: f64::from(units) * bits_per_unit,
+            modules: units,
+            ..FilterOptions::default()
+        }
     }
 }
 
@@ -216,5 +239,14 @@ mod tests {
             assert_eq!(options, base);
         }
         assert!(!Options::new().preset(Preset::StateOfTheArt).hash_sharing);
+    }
+
+    #[test]
+    fn presets_of_a_system_differ_in_their_filters_where_the_papers_say_so() {
+        let (eq, prop) = (Preset::ShambaEq.filter(), Preset::ShambaProp.filter());
+        assert_eq!(eq.module_sizes, ModuleSizes::Equal);
+        assert_eq!(prop.module_sizes, ModuleSizes::FirstInMemory);
+        let units = Preset::Elastic.filter();
+        assert_eq!((units.modules, units.bits_per_key), (4, 20.0));
     }
 }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use super::block::{BlockBuilder, Cursor, DataBlock, MAX_SHARED_BLOCK};
 use super::format::{self, Codec, Compression, Compressor, Footer, PAGE_PAYLOAD};
 use super::index::{self, IndexBuilder};
+use super::keep::{Keep, Keeper, Prepared};
 use super::properties::Properties;
 use super::top::TopBuilder;
 use super::writer::PageWriter;
@@ -19,7 +20,7 @@ use crate::base::key::{self, EntryKind, Tag};
 use crate::budget::Reservation;
 use crate::error::{Error, Result};
 use crate::filter::{self, FilterPlan, FilterWriter, Layout};
-use crate::fs::{PAGE, WriteFile};
+use crate::fs::{BlockKind, PAGE, WriteFile};
 
 /// How a table is to be written.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub(crate) struct TableBuildOptions {
     pub(crate) salt: u32,
     /// Bytes gathered before a write, 64 to 256 KiB.
     pub(crate) write_buffer: usize,
+    /// What may be kept for the cache; none where nobody is expected to read.
+    pub(crate) keep: Option<Keep>,
 }
 
 impl Default for TableBuildOptions {
@@ -51,17 +54,20 @@ impl Default for TableBuildOptions {
             level: 0,
             salt: 0,
             write_buffer: 128 << 10,
+            keep: None,
         }
     }
 }
 
 /// A finished table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct TableSummary {
     /// The file's length in bytes.
     pub(crate) len: u64,
     /// What the table holds.
     pub(crate) properties: Properties,
+    /// What is handed on to readers.
+    pub(crate) prepared: Option<Prepared>,
 }
 
 /// Writes one table.
@@ -83,6 +89,7 @@ pub(crate) struct TableBuilder {
     properties: Properties,
     /// Payload bytes of each filter module so far.
     module_bytes: Vec<u64>,
+    keeper: Option<Keeper>,
 }
 
 /// The partition being gathered.
@@ -126,6 +133,7 @@ impl TableBuilder {
             top: TopBuilder::default(),
             properties,
             module_bytes: vec![0; options.filter.modules.len()],
+            keeper: options.keep.clone().map(Keeper::new),
             options,
         }
     }
@@ -322,6 +330,19 @@ impl TableBuilder {
             self.write_block(next)?;
         }
         let plan = &self.options.filter;
+        let separator = if next.is_some() {
+            &self.partition.separator
+        } else {
+            &self.last_key
+        };
+        if let Some(keeper) = &mut self.keeper {
+            keeper.begin(
+                &self.properties.smallest,
+                separator,
+                plan,
+                self.partition.keys,
+            );
+        }
         let mut module_pages = vec![0; plan.modules.len()];
         let held = FilterWriter::memory(plan, self.partition.digests.len(), PAGE_PAYLOAD) as u64;
         self.reservation.grow(held);
@@ -333,6 +354,9 @@ impl TableBuilder {
             let module = filter.module(i);
             let start = self.writer.pages();
             for block in module.blocks() {
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.offer(self.writer.pages(), BlockKind::Filter(i as u8), block);
+                }
                 self.writer.block(block, Codec::Raw)?;
             }
             *pages = self.writer.pages() - start;
@@ -344,12 +368,11 @@ impl TableBuilder {
         let (data_pages, blocks) = (self.partition.index.pages(), self.partition.index.blocks());
         self.partition.index.finish(&mut self.payload);
         self.properties.index_bytes += self.payload.len() as u64;
+        if let Some(keeper) = &mut self.keeper {
+            keeper.offer(self.writer.pages(), BlockKind::Index, &self.payload);
+            keeper.end();
+        }
         let index_pages = self.writer.block(&self.payload, Codec::Raw)?;
-        let separator = if next.is_some() {
-            &self.partition.separator
-        } else {
-            &self.last_key
-        };
         self.top
             .push(separator, data_pages, blocks, &module_pages, index_pages);
         self.partition.digests.clear();
@@ -397,7 +420,13 @@ impl TableBuilder {
         self.properties.encode(&mut properties);
         let mut meta = Vec::new();
         put_bytes(&mut meta, &properties);
+        let top = meta.len();
         self.top.encode(&mut meta);
+        let prepared = self.keeper.take().and_then(|keeper| {
+            let modules = self.module_bytes.len();
+            let top = meta.get(top..).unwrap_or_default();
+            keeper.finish(top, modules, self.writer.pages(), &self.properties.smallest)
+        });
         let mut footer = Footer {
             meta_page: self.writer.pages(),
             meta_pages: 0,
@@ -414,6 +443,7 @@ impl TableBuilder {
         Ok(TableSummary {
             len: u64::from(self.writer.pages()) * PAGE as u64,
             properties: self.properties,
+            prepared,
         })
     }
 }

@@ -195,7 +195,7 @@ impl Table {
 }
 
 /// Indexes and first modules are what nearly every lookup in their range needs.
-const fn priority(kind: BlockKind) -> Priority {
+pub(super) const fn priority(kind: BlockKind) -> Priority {
     match kind {
         BlockKind::Index | BlockKind::Filter(0) => Priority::High,
         _ => Priority::Low,

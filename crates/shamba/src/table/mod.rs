@@ -14,6 +14,7 @@ mod fetch;
 mod format;
 mod index;
 mod iter;
+mod keep;
 mod lookup;
 mod properties;
 mod reader;
@@ -26,8 +27,9 @@ mod writer;
 pub(crate) use builder::{TableBuildOptions, TableBuilder, TableSummary};
 pub use format::Compression;
 pub(crate) use iter::{ScanOptions, TableIter};
+pub(crate) use keep::{Expect, Keep, Prepared, Span};
 pub(crate) use lookup::{Lookup, LookupStats, TableGet, TableValue};
-pub(crate) use table_cache::{TableCache, TableSlot, table_name};
+pub(crate) use table_cache::{Hint, TableCache, TableSlot, table_name};
 
 #[cfg(test)]
 mod tests;

@@ -347,7 +347,7 @@ struct Place {
 const UNKNOWN_KIND: Damage =
     Damage("an entry is of a kind this build does not know; a newer build may");
 
-fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat {
+pub(super) fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat {
     let pages = |number| top.module(0, number).map_or(1, |pages| pages.len() as u32);
     let shape = |(number, module)| {
         let (blocks, pages) = filter::division(module, plan.layout, pages(number));

@@ -12,9 +12,10 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
+use shamba_model::expected_reads::Visits;
 
 use super::reader::Table;
-use crate::budget::{Budget, Role};
+use crate::budget::{Budget, Reservation, Role};
 use crate::cache::{BlockCache, Clock, Heat, IoPool};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
@@ -30,6 +31,15 @@ pub(crate) fn table_name(number: u64) -> String {
     format!("{number:06}.sst")
 }
 
+/// What was known of a file's partitions when the database closed.
+#[derive(Debug)]
+pub(crate) struct Hint {
+    /// Of each partition.
+    pub(crate) visits: Box<[Visits]>,
+    /// The memory it takes.
+    pub(crate) _held: Reservation,
+}
+
 /// Where a file's open table is kept, if it is open.
 #[derive(Debug, Default)]
 pub(crate) struct TableSlot(Arc<Inner>);
@@ -42,12 +52,47 @@ struct Inner {
     cache_id: AtomicU64,
     /// What is known of its partitions, kept when the table is closed.
     heat: OnceLock<Arc<Heat>>,
+    /// What the heat is to start with.
+    hint: Mutex<Option<Hint>>,
 }
 
 impl TableSlot {
     /// The file's name in the block cache; 0 if it was never opened.
     pub(crate) fn cache_id(&self) -> u64 {
         self.0.cache_id.load(Ordering::Relaxed)
+    }
+
+    /// The slot of a file that was never opened and has heat all the same.
+    pub(super) fn with_heat(cache_id: u64, heat: Arc<Heat>) -> Self {
+        TableSlot(Arc::new(Inner {
+            cache_id: AtomicU64::new(cache_id),
+            heat: OnceLock::from(heat),
+            ..Inner::default()
+        }))
+    }
+
+    /// Keeps what was known of the partitions of a file that is not open yet, until it is.
+    pub(crate) fn set_hint(&self, hint: Hint) {
+        *self.0.hint.lock() = Some(hint);
+    }
+
+    /// Whether something was known of the file that waits for its opening.
+    pub(crate) fn is_hinted(&self) -> bool {
+        self.0.hint.lock().is_some()
+    }
+
+    /// What is known of each partition's visits, whether the file was opened or not.
+    pub(crate) fn visits(&self) -> Vec<Visits> {
+        match (self.heat(), &*self.0.hint.lock()) {
+            (Some(heat), _) => (0..heat.len()).map(|i| heat.visits(i as u32)).collect(),
+            (None, Some(hint)) => hint.visits.to_vec(),
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// What is known of the file's partitions.
+    pub(crate) fn heat(&self) -> Option<&Arc<Heat>> {
+        self.0.heat.get()
     }
 
     /// The table if it is open, without opening it.
@@ -144,6 +189,13 @@ impl TableCache {
             })?;
         let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
         let table = Arc::new(Table::open(file, path, cache_id, cache, io, &slot.0.heat)?);
+        if let Some(hint) = slot.0.hint.lock().take()
+            && hint.visits.len() == table.heat().len()
+        {
+            for (partition, visits) in (0..).zip(&hint.visits) {
+                table.heat().inherit(partition, *visits);
+            }
+        }
         slot.0.used.store(true, Ordering::Relaxed);
         slot.0.table.store(Some(Arc::clone(&table)));
         self.open.lock().push_back(Arc::downgrade(&slot.0));

@@ -226,6 +226,7 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
                     salt,
                     level: 3,
                     write_buffer: 64 << 10,
+                    keep: None,
                 }
             },
         )

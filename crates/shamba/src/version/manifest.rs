@@ -274,6 +274,11 @@ impl Manifest {
         name == self.files.name || name == marks_name(self.files.number)
     }
 
+    /// The number of the log in use.
+    pub(crate) fn number(&self) -> u64 {
+        self.files.number
+    }
+
     /// The name of the log in use.
     #[cfg(test)]
     pub(crate) fn file_name(&self) -> &str {

@@ -1,0 +1,242 @@
+//! What the partitions of new tables inherit of the visits of the partitions they come from or lie
+//! above, so that a new table is as hot as its readers will find it.
+//!
+//! An [`Ancestry`] is gathered before tables are written; while they are, it says about what a
+//! partition will inherit ([`Expect`]), and when they are installed, [`Ancestry::inherited`] says
+//! it exactly: a partition's visits go in equal parts to the new partitions that its range meets.
+//! Of the visits of several runs the rules of `shamba_model::expected_reads` make one. Visits are
+//! read when they are asked for, so that those of the meantime count. Thread-safe.
+
+use std::sync::Arc;
+
+use shamba_model::expected_reads::{Visits, merged_visits, visits_above};
+
+use super::Task;
+use crate::cache::Heat;
+use crate::table::{Expect, Span, TableCache};
+use crate::version::{FileMeta, Version};
+
+/// Where the visits of new tables come from.
+#[derive(Debug)]
+pub(crate) struct Ancestry {
+    /// Newest first.
+    runs: Vec<AncestorRun>,
+    rule: Rule,
+}
+
+#[derive(Debug)]
+enum Rule {
+    /// The runs go into the new tables.
+    Merge,
+    /// The new table, of so many entries, lies above the runs.
+    Above(u64),
+}
+
+/// Files of a run, ascending.
+#[derive(Debug)]
+struct AncestorRun {
+    files: Vec<Ancestor>,
+}
+
+/// A file.
+#[derive(Debug)]
+struct Ancestor {
+    smallest: Box<[u8]>,
+    largest: Box<[u8]>,
+    entries: u64,
+    /// None where nobody has ever asked it.
+    heat: Option<Arc<Heat>>,
+    /// Where each partition but the last ends; none where only the file as a whole is known.
+    separators: Vec<Box<[u8]>>,
+}
+
+/// A piece of an ancestor and its visits.
+#[derive(Debug, Clone, Copy)]
+struct Piece<'a> {
+    span: Span<'a>,
+    visits: Visits,
+}
+
+impl Ancestor {
+    fn of(file: &FileMeta, tables: Option<&TableCache>) -> Self {
+        let mut ancestor = Ancestor {
+            smallest: file.smallest.clone(),
+            largest: file.largest.clone(),
+            entries: file.entries,
+            heat: None,
+            separators: Vec::new(),
+        };
+        let known = match file.slot.heat() {
+            Some(heat) => !heat.all_visits().is_none(),
+            None => file.slot.is_hinted(),
+        };
+        if !known {
+            return ancestor;
+        }
+        // A file that cannot be opened will fail the merge by itself.
+        let table = file.slot.peek().or_else(|| {
+            let tables = tables?;
+            tables.get(file.number, &file.slot).ok()
+        });
+        if let Some(table) = table {
+            let spans: Vec<Span<'_>> = table.spans(&file.smallest).collect();
+            let before_last = spans.len().saturating_sub(1);
+            let inner = spans.iter().take(before_last);
+            ancestor.separators = inner.map(|span| span.last.into()).collect();
+        }
+        ancestor.heat = file.slot.heat().cloned();
+        ancestor
+    }
+
+    fn memory(&self) -> usize {
+        let separators = self.separators.iter();
+        size_of::<Self>()
+            + self.smallest.len()
+            + self.largest.len()
+            + separators.map(|key| key.len() + 32).sum::<usize>()
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        let one = self.separators.is_empty();
+        (0..=self.separators.len()).map(move |number| {
+            let before = number.checked_sub(1);
+            let before = before.and_then(|before| self.separators.get(before));
+            let visits = match &self.heat {
+                Some(heat) if one => heat.all_visits(),
+                Some(heat) => heat.visits(number as u32),
+                None => Visits::default(),
+            };
+            Piece {
+                span: Span {
+                    first: before.unwrap_or(&self.smallest),
+                    open: before.is_some(),
+                    last: self.separators.get(number).unwrap_or(&self.largest),
+                },
+                visits,
+            }
+        })
+    }
+}
+
+impl AncestorRun {
+    fn entries(&self) -> u64 {
+        self.files.iter().map(|file| file.entries).sum()
+    }
+
+    /// The files that meet a span.
+    fn meeting(&self, span: Span<'_>) -> impl Iterator<Item = &Ancestor> {
+        let ends_before = |file: &Ancestor| !span.starts_by(&file.largest);
+        let start = self.files.partition_point(ends_before);
+        let rest = self.files.get(start..).unwrap_or_default();
+        rest.iter()
+            .take_while(move |file| *file.smallest <= *span.last)
+    }
+}
+
+impl Ancestry {
+    /// Of the tables that a task will write. Opens those of its inputs that somebody has asked.
+    pub(crate) fn of_merge(task: &Task, tables: &TableCache) -> Self {
+        let run = |files: &[Arc<FileMeta>]| AncestorRun {
+            files: (files.iter())
+                .map(|file| Ancestor::of(file, Some(tables)))
+                .collect(),
+        };
+        Ancestry {
+            runs: task.inputs.iter().map(|input| run(&input.files)).collect(),
+            rule: Rule::Merge,
+        }
+    }
+
+    /// Of a table of so many entries over a range of keys (inclusive) that will be flushed above a
+    /// version: the newest run below it counts, and where that one has nothing, the next. Opens
+    /// nothing: of a table that is not open only its visits as a whole are known.
+    pub(crate) fn of_flush(version: &Version, range: (&[u8], &[u8]), entries: u64) -> Self {
+        let (smallest, largest) = range;
+        let mut runs = Vec::new();
+        for (_, run) in version.runs() {
+            let below = run.overlapping(smallest, largest);
+            let (Some(first), Some(last)) = (below.first(), below.last()) else {
+                continue;
+            };
+            let whole = *first.smallest <= *smallest && *last.largest >= *largest;
+            let files = below.iter().map(|file| Ancestor::of(file, None));
+            runs.push(AncestorRun {
+                files: files.collect(),
+            });
+            if whole {
+                break;
+            }
+        }
+        Ancestry {
+            runs,
+            rule: Rule::Above(entries),
+        }
+    }
+
+    /// Whether nobody is known to read there.
+    pub(crate) fn is_cold(&self) -> bool {
+        let mut files = self.runs.iter().flat_map(|run| &run.files);
+        files.all(|file| file.heat.is_none())
+    }
+
+    /// Memory held, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let files = self.runs.iter().flat_map(|run| &run.files);
+        files.map(|file| file.memory() as u64).sum()
+    }
+
+    /// The visits of all new partitions, which are ascending and apart.
+    pub(crate) fn inherited(&self, new: &[Span<'_>]) -> Vec<Visits> {
+        let mut runs = Vec::with_capacity(self.runs.len());
+        for run in &self.runs {
+            let mut parts = vec![None; new.len()];
+            for piece in run.files.iter().flat_map(Ancestor::pieces) {
+                let start = new.partition_point(|span| !piece.span.starts_by(span.last));
+                let end = new.partition_point(|span| span.starts_by(piece.span.last));
+                let among = piece.visits.among(end.saturating_sub(start));
+                for part in parts.iter_mut().take(end).skip(start) {
+                    *part.get_or_insert(Visits::default()) += among;
+                }
+            }
+            runs.push(parts);
+        }
+        (0..new.len())
+            .map(|number| self.combine(runs.iter().map(|parts| *parts.get(number)?)))
+            .collect()
+    }
+
+    /// What a partition inherits whose range has these visits in each run.
+    fn combine(&self, runs: impl Iterator<Item = Option<Visits>>) -> Visits {
+        match self.rule {
+            Rule::Merge => merged_visits(runs),
+            Rule::Above(new) => {
+                let below = self.runs.iter().zip(runs);
+                let newest = below.filter_map(|(run, part)| Some((run, part?))).next();
+                newest.map_or(Visits::default(), |(run, below)| {
+                    visits_above(below, new as f32 / run.entries().max(1) as f32)
+                })
+            }
+        }
+    }
+}
+
+impl Expect for Ancestry {
+    /// As if there were one more new partition to each side.
+    fn visits(&self, span: Span<'_>) -> Visits {
+        let part = |run: &AncestorRun| {
+            let mut sum = None;
+            for piece in run.meeting(span).flat_map(Ancestor::pieces) {
+                if piece.span.starts_by(span.last) && span.starts_by(piece.span.last) {
+                    let past = usize::from(piece.span.last > span.last);
+                    let among = 1 + usize::from(piece.span.first < span.first) + past;
+                    *sum.get_or_insert(Visits::default()) += piece.visits.among(among);
+                }
+            }
+            sum
+        };
+        self.combine(self.runs.iter().map(part))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Handing on to new tables what is known of the tables they come from: the heat of their
+//! partitions, and those of their filter and index blocks that will be worth their room.
+//!
+//! Protocol of a flush or compaction: [`DbInner::lineage`] before it writes, its [`Lineage::keep`]
+//! in the build options, [`Lineage::slots`] for the files of the edit, [`DbInner::warm`] once it is
+//! installed. Where nobody reads there is no lineage, and writing costs what it did.
+
+use std::sync::Arc;
+
+use super::DbInner;
+use crate::budget::{Reservation, Role};
+use crate::cache::{BlockCache, Eviction};
+use crate::compaction::Ancestry;
+use crate::compaction::job::NewTable;
+use crate::table::{Keep, TableSlot};
+use crate::version::FileMeta;
+
+/// Blocks kept for the cache take at most this part of the budget, for each flush or compaction.
+const KEEP_SHARE: u64 = 8;
+
+/// Those from whom new tables inherit.
+#[derive(Debug)]
+pub(crate) struct Lineage {
+    ancestry: Arc<Ancestry>,
+    keep: Keep,
+    _held: Reservation,
+}
+
+impl Lineage {
+    /// What tables may keep while they are written.
+    pub(crate) fn keep(&self) -> Keep {
+        self.keep.clone()
+    }
+
+    /// The slots of new tables, which are ascending and apart, in their order.
+    pub(crate) fn slots(&self, tables: &[NewTable], cache: &BlockCache) -> Vec<TableSlot> {
+        let prepared = || {
+            let tables = tables.iter();
+            tables.map(|table| table.summary.prepared.as_ref())
+        };
+        let spans: Vec<_> = prepared().flatten().flat_map(|p| p.spans()).collect();
+        let mut visits = self.ancestry.inherited(&spans).into_iter();
+        let slot = |(table, prepared): (&NewTable, Option<&_>)| match prepared {
+            Some(prepared) => {
+                let prepared: &crate::table::Prepared = prepared;
+                let count = prepared.spans().count();
+                let visits = visits.by_ref().take(count);
+                prepared.slot(cache, &table.summary.properties.filter, visits)
+            }
+            None => TableSlot::default(),
+        };
+        tables.iter().zip(prepared()).map(slot).collect()
+    }
+}
+
+impl DbInner {
+    /// Prepares to hand on what is known of those from whom new tables will inherit.
+    pub(crate) fn lineage(&self, ancestry: Ancestry) -> Option<Lineage> {
+        if ancestry.is_cold() {
+            return None;
+        }
+        let cache = self.options.memory.cache();
+        let most = match cache.clock().eviction() {
+            Eviction::ExpectedReads => self.options.memory.limit() / KEEP_SHARE,
+            // What is used is kept; what will be used has no say.
+            Eviction::TwoPriorityLru => 0,
+        };
+        let budget = self.options.memory.budget();
+        let held = budget.reserve(Role::Compaction, ancestry.memory());
+        let ancestry = Arc::new(ancestry);
+        Some(Lineage {
+            keep: Keep::new(ancestry.clone(), cache, most),
+            ancestry,
+            _held: held,
+        })
+    }
+
+    /// Offers to the cache what was kept of tables that are installed now as these files.
+    pub(crate) fn warm(&self, tables: &mut [NewTable], files: &[Arc<FileMeta>]) {
+        let cache = self.options.memory.cache();
+        for (table, file) in tables.iter_mut().zip(files) {
+            if let Some(prepared) = &mut table.summary.prepared {
+                prepared.warm(cache, &file.slot);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! What a table that is being written hands on to its readers: how hot its partitions will be, and
+//! those of its filter and index blocks that will be worth their room in memory, so that nobody
+//! has to read them back.
+//!
+//! Protocol: the builder gets a [`Keep`] with its options and gives a [`Prepared`] with its summary.
+//! [`Prepared::slot`] makes the file's slot, before the file is shown to readers;
+//! [`Prepared::warm`] offers the blocks to the cache, after it. Blocks are held within the room of
+//! their [`Keep`]; where memory is short they are left out. All of it is hints: without a `Keep` a
+//! table is the same to the byte.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use shamba_model::expected_reads::Visits;
+
+use super::fetch::priority;
+use super::reader::{Table, new_heat};
+use super::table_cache::TableSlot;
+use super::top::Top;
+use crate::budget::{Budget, Reservation, Role};
+use crate::cache::{BlockCache, BlockKey, Clock, Heat, ModuleShape, Owner};
+use crate::filter::{self, FilterPlan};
+use crate::fs::{BlockKind, PAGE};
+
+/// What a kept block takes over its bytes.
+const OVERHEAD: usize = size_of::<KeptBlock>() + 16;
+
+/// A range of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span<'a> {
+    /// Where it starts.
+    pub(crate) first: &'a [u8],
+    /// Whether `first` itself is outside.
+    pub(crate) open: bool,
+    /// Where it ends, inclusive.
+    pub(crate) last: &'a [u8],
+}
+
+impl Span<'_> {
+    /// Whether it starts at or before a key.
+    pub(crate) fn starts_by(&self, key: &[u8]) -> bool {
+        if self.open {
+            self.first < key
+        } else {
+            self.first <= key
+        }
+    }
+}
+
+/// Who knows what visits are to be expected.
+pub(crate) trait Expect: Debug + Send + Sync {
+    /// About the visits that will come to a partition of this range.
+    fn visits(&self, span: Span<'_>) -> Visits;
+}
+
+/// What tables of one flush or compaction may keep for the cache. Clones share the room.
+#[derive(Debug, Clone)]
+pub(crate) struct Keep {
+    expect: Arc<dyn Expect>,
+    clock: Arc<Clock>,
+    budget: Arc<Budget>,
+    room: Arc<Room>,
+}
+
+/// The memory of kept blocks.
+#[derive(Debug)]
+struct Room {
+    held: Mutex<Reservation>,
+    most: u64,
+}
+
+impl Room {
+    fn take(&self, bytes: usize) -> bool {
+        let mut held = self.held.lock();
+        held.bytes() + bytes as u64 <= self.most && held.try_grow(bytes as u64)
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.held.lock().shrink(bytes as u64);
+    }
+}
+
+impl Keep {
+    /// Keeps at most `most` bytes; with none, only the heat is prepared.
+    pub(crate) fn new(expect: Arc<dyn Expect>, cache: &BlockCache, most: u64) -> Self {
+        let budget = Arc::clone(cache.budget());
+        Keep {
+            expect,
+            clock: Arc::clone(cache.clock()),
+            room: Arc::new(Room {
+                held: Mutex::new(budget.reserve(Role::Compaction, 0)),
+                most,
+            }),
+            budget,
+        }
+    }
+}
+
+/// A block that will be worth its room.
+#[derive(Debug)]
+struct KeptBlock {
+    page: u32,
+    partition: u32,
+    kind: BlockKind,
+    bytes: Box<[u8]>,
+}
+
+/// A table's partitions and kept blocks, until it is installed.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    top: Top,
+    smallest: Box<[u8]>,
+    blocks: Vec<KeptBlock>,
+    room: Arc<Room>,
+    /// What of the room is held for all of this.
+    charge: usize,
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        self.room.give_back(self.charge);
+    }
+}
+
+/// Chooses blocks while a table is written. Protocol: for each partition `begin`, `offer`
+/// for each block, `end`; then [`Keeper::finish`].
+pub(super) struct Keeper {
+    keep: Keep,
+    /// One partition as hot as the one being written will be, with what was kept of it; none where
+    /// nobody is expected.
+    now: Option<Heat>,
+    partition: u32,
+    active: bool,
+    /// Where the partition before ends.
+    from: Vec<u8>,
+    blocks: Vec<KeptBlock>,
+    charge: usize,
+}
+
+impl Keeper {
+    pub(super) fn new(keep: Keep) -> Self {
+        Keeper {
+            keep,
+            now: None,
+            partition: 0,
+            active: false,
+            from: Vec::new(),
+            blocks: Vec::new(),
+            charge: 0,
+        }
+    }
+
+    /// A partition of so many keys is about to be written out, of a table that starts with
+    /// `smallest`; its keys end at `last`.
+    pub(super) fn begin(&mut self, smallest: &[u8], last: &[u8], plan: &FilterPlan, keys: usize) {
+        let open = self.partition > 0;
+        let span = Span {
+            first: if open { &self.from } else { smallest },
+            open,
+            last,
+        };
+        let visits = match self.keep.room.most {
+            0 => Visits::default(),
+            _ => self.keep.expect.visits(span),
+        };
+        self.active = !visits.is_none();
+        if self.active {
+            let keep = &self.keep;
+            let heat = self.now.get_or_insert_with(|| {
+                let shapes = shapes(plan, keys);
+                let clock = Arc::clone(&keep.clock);
+                Heat::new(clock, &keep.budget, 1, shapes, 1, filter::keep_columns)
+            });
+            heat.suppose_nothing(0);
+            heat.inherit(0, visits);
+        }
+        self.from.clear();
+        self.from.extend_from_slice(last);
+    }
+
+    /// A block was written at a page.
+    pub(super) fn offer(&mut self, page: u32, kind: BlockKind, bytes: &[u8]) {
+        let charge = bytes.len() + OVERHEAD;
+        let Some(heat) = self.now.as_ref().filter(|_| self.active) else {
+            return;
+        };
+        if heat.suppose_kept(0, kind, bytes.len()) && self.keep.room.take(charge) {
+            self.charge += charge;
+            self.blocks.push(KeptBlock {
+                page,
+                partition: self.partition,
+                kind,
+                bytes: bytes.into(),
+            });
+        }
+    }
+
+    /// The partition is done.
+    pub(super) fn end(&mut self) {
+        self.partition += 1;
+    }
+
+    /// What is handed on, with the table's encoded top-level index; nothing where there is no room
+    /// for it.
+    pub(super) fn finish(
+        mut self,
+        top: &[u8],
+        modules: usize,
+        pages: u32,
+        smallest: &[u8],
+    ) -> Option<Prepared> {
+        let top = Top::decode(top, modules, pages).ok()?;
+        let charge = top.memory() + smallest.len() + size_of::<Prepared>();
+        if !self.keep.room.take_essential(charge) {
+            return None;
+        }
+        let blocks = std::mem::take(&mut self.blocks);
+        let charge = std::mem::take(&mut self.charge) + charge;
+        Some(Prepared {
+            top,
+            smallest: smallest.into(),
+            blocks,
+            room: Arc::clone(&self.keep.room),
+            charge,
+        })
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.keep.room.give_back(self.charge);
+    }
+}
+
+impl Room {
+    /// Room for what is small and needed for the rest to be of use.
+    fn take_essential(&self, bytes: usize) -> bool {
+        self.held.lock().try_grow(bytes as u64)
+    }
+}
+
+impl Prepared {
+    /// The ranges of the partitions, ascending.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = Span<'_>> {
+        spans(&self.top, &self.smallest)
+    }
+
+    /// The file's slot, with the heat that its partitions inherit, in their order.
+    pub(crate) fn slot(
+        &self,
+        cache: &BlockCache,
+        plan: &FilterPlan,
+        visits: impl IntoIterator<Item = Visits>,
+    ) -> TableSlot {
+        let heat = new_heat(cache, plan, &self.top);
+        for (partition, visits) in (0..).zip(visits) {
+            heat.inherit(partition, visits);
+        }
+        TableSlot::with_heat(cache.new_file_id(), Arc::new(heat))
+    }
+
+    /// Offers the blocks to the cache, in the name of the file of this slot.
+    pub(crate) fn warm(&mut self, cache: &BlockCache, slot: &TableSlot) {
+        let Some(heat) = slot.heat() else {
+            return;
+        };
+        for block in std::mem::take(&mut self.blocks) {
+            let charge = block.bytes.len() + OVERHEAD;
+            self.charge = self.charge.saturating_sub(charge);
+            self.room.give_back(charge);
+            let owner = Owner {
+                key: BlockKey {
+                    file: slot.cache_id(),
+                    page: block.page,
+                },
+                kind: block.kind,
+                priority: priority(block.kind),
+                heat: Some(heat),
+                partition: block.partition,
+            };
+            cache.offer(owner, &block.bytes);
+        }
+    }
+}
+
+impl Table {
+    /// The ranges of its partitions, ascending. `smallest` is its smallest key.
+    pub(crate) fn spans<'a>(&'a self, smallest: &'a [u8]) -> impl Iterator<Item = Span<'a>> {
+        spans(&self.top, smallest)
+    }
+}
+
+fn spans<'a>(top: &'a Top, smallest: &'a [u8]) -> impl Iterator<Item = Span<'a>> {
+    (0..top.len()).map(move |number| Span {
+        first: match number.checked_sub(1) {
+            Some(before) => top.separator(before),
+            None => smallest,
+        },
+        open: number > 0,
+        last: top.separator(number),
+    })
+}
+
+/// About the shapes of a plan's modules over so many keys.
+fn shapes(plan: &FilterPlan, keys: usize) -> Box<[ModuleShape]> {
+    let shape = |module: &filter::ModulePlan| {
+        let bytes = keys as u64 * u64::from(module.millibits) / 8000;
+        let pages = u32::try_from(bytes.div_ceil(PAGE as u64)).unwrap_or(u32::MAX);
+        let (blocks, pages) = filter::division(module, plan.layout, pages.max(1));
+        ModuleShape {
+            fpr: filter::column_fpr(module),
+            columns: module.columns,
+            blocks,
+            pages,
+        }
+    };
+    plan.modules.iter().map(shape).collect()
+}
