@@ -250,7 +250,7 @@ fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
     }
     let left = (0..300).filter(|&p| cache.contains(&key(1, p))).count();
     // While there was room for all, only a sample of their uses was counted.
-    assert!(left >= 200, "{left} of 300 resting hot blocks left");
+    assert!(left >= 150, "{left} of 300 resting hot blocks left");
     let mut missed = 0;
     for page in 0..10_000 {
         put(&cache, key(3, page), Priority::Low);
