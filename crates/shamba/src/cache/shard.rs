@@ -124,7 +124,7 @@ impl Shard {
             // While there is room for all a sample will do.
             if clock.pressed() {
                 self.sketch.record(hash, 1);
-            } else if self.draw() % u64::from(SAMPLED) == 0 {
+            } else if self.draw().is_multiple_of(u64::from(SAMPLED)) {
                 self.sketch.record(hash, SAMPLED);
             }
         }
