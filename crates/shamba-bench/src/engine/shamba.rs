@@ -1,10 +1,12 @@
 //! The engine of this repository.
 use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
+use crate::oracle::{PageFacts, PartitionFacts};
 use crate::{Error, Result};
 use ::shamba::{
-    Db, Durability, FilterFamily, FilterPolicy, IterOptions, KeyspaceOptions, MemoryBudget,
-    Options, Preset, Thresholds, WriteBatch, WriteOptions,
+    Db, Durability, FilterFamily, FilterPartition, FilterPolicy, IterOptions, KeyspaceOptions,
+    MemoryBudget, Options, Preset, Thresholds, WriteBatch, WriteOptions,
 };
+use shamba_model::oracle::Column;
 
 /// What a specification after `shamba:` chooses: a preset's name, and words that change it, joined
 /// by `+`; or words alone, joined by `-` or `+`.
@@ -124,6 +126,46 @@ fn failed(source: ::shamba::Error) -> Error {
     Error::engine("shamba", source)
 }
 
+/// Why a walk through the tree ended.
+enum Stop {
+    Visit(Error),
+    Engine(::shamba::Error),
+}
+
+impl From<::shamba::Error> for Stop {
+    fn from(error: ::shamba::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+fn facts(partition: FilterPartition) -> PartitionFacts {
+    let modules = partition.modules.iter().enumerate();
+    let columns = modules.flat_map(|(page, module)| {
+        let column = Column {
+            bytes: module.column_bytes,
+            false_positive: module.false_positive,
+            page,
+        };
+        std::iter::repeat_n(column, usize::from(module.columns))
+    });
+    let pages = partition.data.into_iter().map(|page| PageFacts {
+        bytes: page.bytes,
+        reads: f64::from(page.pages),
+        keys: page.keys,
+    });
+    PartitionFacts {
+        run: partition.run,
+        file: partition.file,
+        columns: columns.collect(),
+        page_reads: (partition.modules.iter())
+            .map(|module| f64::from(module.pages))
+            .collect(),
+        index_bytes: partition.index_bytes,
+        index_reads: f64::from(partition.index_pages),
+        pages: pages.collect(),
+    }
+}
+
 impl Shamba {
     pub(super) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
         let variant = Variant::parse(settings)?;
@@ -219,6 +261,16 @@ impl Engine for Shamba {
         let stats = self.db.stats();
         let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
         Some(levels.map(|level| level.runs as u64).sum())
+    }
+
+    fn tree(&self, visit: &mut dyn FnMut(PartitionFacts) -> Result<()>) -> Result<Option<u64>> {
+        let fixed =
+            (self.db).filter_partitions(|partition| visit(facts(partition)).map_err(Stop::Visit));
+        match fixed {
+            Ok(fixed) => Ok(Some(fixed)),
+            Err(Stop::Visit(error)) => Err(error),
+            Err(Stop::Engine(error)) => Err(failed(error)),
+        }
     }
 
     fn memory(&self) -> Option<u64> {

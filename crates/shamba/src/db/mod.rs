@@ -10,6 +10,7 @@ mod batch;
 mod checkpoint;
 mod flush;
 mod group;
+mod inspect;
 mod iter;
 mod jobs;
 mod keyspace;

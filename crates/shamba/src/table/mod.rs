@@ -13,6 +13,7 @@ mod builder;
 mod fetch;
 mod format;
 mod index;
+mod inspect;
 mod iter;
 mod lookup;
 mod properties;
@@ -25,6 +26,7 @@ mod writer;
 
 pub(crate) use builder::{TableBuildOptions, TableBuilder, TableSummary};
 pub use format::Compression;
+pub use inspect::{FilterPartition, PartitionData, PartitionModule};
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use lookup::{Lookup, LookupStats, TableGet, TableValue};
 pub(crate) use table_cache::{TableCache, TableSlot, table_name};
