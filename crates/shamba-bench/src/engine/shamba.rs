@@ -3,8 +3,8 @@ use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
 use crate::oracle::{PageFacts, PartitionFacts};
 use crate::{Error, Result};
 use ::shamba::{
-    Db, Durability, FilterFamily, FilterPartition, FilterPolicy, IterOptions, KeyspaceOptions,
-    MemoryBudget, Options, Preset, Thresholds, WriteBatch, WriteOptions,
+    Db, Durability, Eviction, FilterFamily, FilterPartition, FilterPolicy, IterOptions,
+    KeyspaceOptions, MemoryBudget, Options, Preset, Thresholds, WriteBatch, WriteOptions,
 };
 use shamba_model::oracle::Column;
 
@@ -21,6 +21,8 @@ pub(super) struct Variant {
     rehash: bool,
     /// `paper`: the skipping thresholds as they are printed, instead of relative ones.
     paper: bool,
+    /// `lru`: two-priority LRU, whatever the preset.
+    lru: bool,
     /// `modules=N`, where the preset is not followed.
     modules: Option<u8>,
 }
@@ -33,6 +35,7 @@ impl Variant {
             whole: None,
             rehash: false,
             paper: false,
+            lru: false,
             modules: None,
         };
         let parts = settings.split('+').filter(|part| !part.is_empty());
@@ -58,13 +61,14 @@ impl Variant {
             "whole" => self.whole = Some(true),
             "rehash" => self.rehash = true,
             "paper" => self.paper = true,
+            "lru" => self.lru = true,
             _ => match word.strip_prefix("modules=").map(str::parse) {
                 Some(Ok(modules)) => self.modules = Some(modules),
                 _ => {
                     let presets = Preset::ALL.map(Preset::name).join(", ");
                     return Err(Error::InvalidSetting(format!(
                         "shamba has no setting `{word}` (one of {presets}, and then bloom, \
-                         blocked, ribbon or auto, partitioned or whole, rehash, paper, modules=N, joined by `+`)"
+                         blocked, ribbon or auto, partitioned or whole, rehash, paper, lru, modules=N, joined by `+`)"
                     )));
                 }
             },
@@ -93,6 +97,14 @@ impl Variant {
             *thresholds = Thresholds::PAPER;
         }
         keyspace
+    }
+
+    fn eviction(self) -> Eviction {
+        if self.lru {
+            Eviction::TwoPriorityLru
+        } else {
+            self.preset.eviction()
+        }
     }
 
     /// The settings that change what lies on disk.
@@ -181,7 +193,7 @@ impl Shamba {
             .durability(durability)
             .hash_sharing(variant.preset.hash_sharing() && !variant.rehash)
             .keyspace(variant.keyspace(config))
-            .eviction(variant.preset.eviction())
+            .eviction(variant.eviction())
             .open(&config.dir)
             .map_err(failed)?;
         Ok(Self { db })
@@ -287,6 +299,9 @@ mod tests {
         let variant = Variant::parse("blocked-whole+rehash").unwrap();
         assert_eq!(variant.layout(), "blocked-whole");
         assert!(variant.rehash);
+        let lru = Variant::parse("default+lru").unwrap();
+        assert_eq!(lru.layout(), "auto-partitioned");
+        assert_eq!(lru.eviction(), Eviction::TwoPriorityLru);
         assert_eq!(Variant::parse("").unwrap().layout(), "auto-partitioned");
         assert!(Variant::parse("granite").is_err());
     }
