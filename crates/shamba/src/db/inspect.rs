@@ -6,14 +6,15 @@ use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::table::FilterPartition;
 
-/// Roles whose memory is no copy of what is on storage, and is taken whatever is cached.
-const FIXED: [Role; 4] = [Role::Memtable, Role::Iterators, Role::Wal, Role::IoBuffers];
+/// Roles whose memory is no copy of what is on storage, and is taken whatever is cached and
+/// whatever the budget: a memtable's arena grows with the budget even while it is empty.
+const FIXED: [Role; 3] = [Role::Iterators, Role::Wal, Role::IoBuffers];
 
 impl Db {
     /// Shows every filter partition of the default keyspace's tables to `visit`, newer runs first,
     /// and gives the bytes of the budget that are taken whatever is cached: the handles and
-    /// top-level indexes of all tables, memtables and buffers. Not what the cache keeps in order
-    /// to decide, which another way of deciding would not. Nothing may be written meanwhile. Reads
+    /// top-level indexes of all tables, and buffers. Not the memtables, whose size depends on the
+    /// budget, nor what the cache keeps in order to decide. Nothing may be written meanwhile. Reads
     /// everything: for measurements.
     ///
     /// # Errors
