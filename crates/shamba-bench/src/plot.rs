@@ -9,6 +9,25 @@ use std::path::Path;
 /// What a logarithmic axis shows for zero: less than one page in 30,000 lookups.
 const LEAST: f64 = 1e-5;
 
+/// Colours of lines, told apart by the colour-blind as well (Okabe and Ito's, without the yellow
+/// that white paper swallows).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(213, 94, 0),
+    RGBColor(0, 114, 178),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(120, 94, 60),
+];
+
+/// Lines beyond the colours are drawn in them again, thinner.
+const WIDTHS: [u32; 2] = [2, 1];
+
+/// A logarithmic axis is for values that differ by more than this factor; on it there is sure to
+/// be a power of ten to put a number at.
+const WIDE: f64 = 10.0;
+
 /// A line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
@@ -102,15 +121,48 @@ pub fn save(path: &Path, panels: &[Panel], columns: usize) -> Result<()> {
         let size = (560 * columns as u32, 420 * rows as u32);
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE).map_err(failed)?;
+        let names = names(panels);
         for (panel, area) in panels.iter().zip(root.split_evenly((rows, columns))) {
-            draw(panel, &area)?;
+            draw(panel, &names, &area)?;
         }
         root.present().map_err(failed)?;
     }
     Ok(std::fs::write(path, text)?)
 }
 
-fn draw(panel: &Panel, area: &Area<'_>) -> Result<()> {
+/// The names of all lines, in the order of first appearance: a line has the same colour in every
+/// panel.
+fn names(panels: &[Panel]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for series in panels.iter().flat_map(|panel| &panel.series) {
+        if !names.contains(&series.name.as_str()) {
+            names.push(&series.name);
+        }
+    }
+    names
+}
+
+fn style(names: &[&str], name: &str) -> ShapeStyle {
+    let at = names.iter().position(|known| *known == name).unwrap_or(0);
+    let width = WIDTHS[(at / COLOURS.len()).min(WIDTHS.len() - 1)];
+    COLOURS[at % COLOURS.len()].stroke_width(width)
+}
+
+/// A number on an axis, without the noise of its last digits.
+fn label(value: f64) -> String {
+    let digits = match value.abs() {
+        0.0 => 0,
+        size => (2 - size.log10().floor() as i32).clamp(0, 8) as usize,
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+fn draw(panel: &Panel, names: &[&str], area: &Area<'_>) -> Result<()> {
     let points = || panel.series.iter().flat_map(|series| &series.points);
     let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
     let most = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::NEG_INFINITY, f64::max);
@@ -129,20 +181,21 @@ fn draw(panel: &Panel, area: &Area<'_>) -> Result<()> {
         .margin(10)
         .x_label_area_size(36)
         .y_label_area_size(60);
-    if panel.log_y {
-        let bottom = least(&mut points().map(|p| p.1)).max(LEAST);
+    let bottom = least(&mut points().map(|p| p.1)).max(LEAST);
+    if panel.log_y && top > bottom * WIDE {
         let y = (bottom * 0.8..top * 1.3).log_scale();
         let chart = chart.build_cartesian_2d(left..right, y).map_err(failed)?;
-        lines(panel, chart, LEAST)
+        lines(panel, names, chart, LEAST)
     } else {
         let y = 0.0..top * 1.1;
         let chart = chart.build_cartesian_2d(left..right, y).map_err(failed)?;
-        lines(panel, chart, f64::NEG_INFINITY)
+        lines(panel, names, chart, f64::NEG_INFINITY)
     }
 }
 
 fn lines<'a, Y>(
     panel: &Panel,
+    names: &[&str],
     mut chart: ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Y>>,
     floor: f64,
 ) -> Result<()>
@@ -154,19 +207,20 @@ where
         .x_desc(&panel.x)
         .y_desc(&panel.y)
         .light_line_style(WHITE)
-        .y_label_formatter(&|y| format!("{y}"))
+        .x_label_formatter(&|x| label(*x))
+        .y_label_formatter(&|y| label(*y))
         .draw()
         .map_err(failed)?;
-    for (number, series) in panel.series.iter().enumerate() {
-        let colour = Palette99::pick(number).to_rgba();
+    for series in &panel.series {
+        let style = style(names, &series.name);
         let points = || series.points.iter().map(|&(x, y)| (x, y.max(floor)));
         chart
-            .draw_series(LineSeries::new(points(), colour.stroke_width(2)))
+            .draw_series(LineSeries::new(points(), style))
             .map_err(failed)?
             .label(&series.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
         chart
-            .draw_series(points().map(|point| Circle::new(point, 2, colour.filled())))
+            .draw_series(points().map(|point| Circle::new(point, 2, style.filled())))
             .map_err(failed)?;
     }
     chart
@@ -202,6 +256,38 @@ mod tests {
         assert_eq!(panels[0].series.len(), 2);
         assert_eq!(panels[0].series[0].points, [(10.0, 1.0), (40.0, 0.5)]);
         assert_eq!(panels[1].series[0].points, [(40.0, 3.0)]);
+    }
+
+    #[test]
+    fn numbers_on_axes_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.7000000000000001, "0.7"),
+            (0.00030000000000000003, "0.0003"),
+            (20.0, "20"),
+            (2.5, "2.5"),
+            (140000.0, "140000"),
+        ] {
+            assert_eq!(label(value), text);
+        }
+    }
+
+    #[test]
+    fn a_line_keeps_its_colour_in_every_panel() {
+        let panel = |names: &[&str]| Panel {
+            series: names.iter().map(|name| Series::new(*name)).collect(),
+            ..Panel::default()
+        };
+        let panels = [panel(&["a", "b"]), panel(&["b", "c"])];
+        let names = names(&panels);
+        assert_eq!(names, ["a", "b", "c"]);
+        let many: Vec<String> = (0..14).map(|number| number.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let kinds: std::collections::BTreeSet<String> = many
+            .iter()
+            .map(|name| format!("{:?}", style(&many, name)))
+            .collect();
+        assert_eq!(kinds.len(), many.len());
     }
 
     #[test]

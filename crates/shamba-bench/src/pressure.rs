@@ -184,7 +184,8 @@ impl Settings {
         places
     }
 
-    fn keep(&self, rows: &mut Vec<Row>, row: Row) -> Result<()> {
+    /// Adds a row, to the file as well.
+    pub(crate) fn keep(&self, rows: &mut Vec<Row>, row: Row) -> Result<()> {
         if let Some(out) = &self.out {
             record::append(out, &row)?;
         }
@@ -256,9 +257,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Row>
         settings.keep(&mut rows, row)?;
     }
     if settings.oracle {
-        for row in oracle::grid(settings, &rows, note)? {
-            settings.keep(&mut rows, row)?;
-        }
+        oracle::grid(settings, &mut rows, note)?;
     }
     match failures.first() {
         None => Ok(rows),

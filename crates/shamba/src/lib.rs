@@ -45,4 +45,6 @@ pub use options::{
     Preset, WriteOptions,
 };
 pub use policy::{FilterPolicy, Skipping, Thresholds};
+#[doc(hidden)]
+pub use table::{FilterPartition, PartitionData, PartitionModule};
 pub use wal::RecoveryMode;

@@ -1,10 +1,13 @@
 //! The engine of this repository.
 use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
+use crate::oracle::{PageFacts, PartitionFacts};
 use crate::{Error, Result};
 use ::shamba::{
-    Db, Durability, FilterFamily, FilterPolicy, IterOptions, KeyspaceOptions, MemoryBudget,
-    ModuleSizes, Options, Preset, Thresholds, WriteBatch, WriteOptions,
+    Db, Durability, Eviction, FilterFamily, FilterPartition, FilterPolicy, IterOptions,
+    KeyspaceOptions, MemoryBudget, ModuleSizes, Options, Preset, Thresholds, WriteBatch,
+    WriteOptions,
 };
+use shamba_model::oracle::Column;
 
 /// What a specification after `shamba:` chooses: a preset's name, and words that change it, joined
 /// by `+`; or words alone, joined by `-` or `+`.
@@ -19,6 +22,8 @@ pub(super) struct Variant {
     rehash: bool,
     /// `paper`: the skipping thresholds as they are printed, instead of relative ones.
     paper: bool,
+    /// `lru`: two-priority LRU, whatever the preset.
+    lru: bool,
     /// `modules=N`, where the preset is not followed.
     modules: Option<u8>,
     /// `cold`: new tables inherit nothing.
@@ -33,6 +38,7 @@ impl Variant {
             whole: None,
             rehash: false,
             paper: false,
+            lru: false,
             modules: None,
             cold: false,
         };
@@ -60,13 +66,15 @@ impl Variant {
             "rehash" => self.rehash = true,
             "cold" => self.cold = true,
             "paper" => self.paper = true,
+            "lru" => self.lru = true,
             _ => match word.strip_prefix("modules=").map(str::parse) {
                 Some(Ok(modules)) => self.modules = Some(modules),
                 _ => {
                     let presets = Preset::ALL.map(Preset::name).join(", ");
                     return Err(Error::InvalidSetting(format!(
                         "shamba has no setting `{word}` (one of {presets}, and then bloom, \
-                         blocked, ribbon or auto, partitioned or whole, rehash, paper, cold, modules=N, joined by `+`)"
+                         blocked, ribbon or auto, partitioned or whole, rehash, paper, lru, cold, \
+                         modules=N, joined by `+`)"
                     )));
                 }
             },
@@ -95,6 +103,14 @@ impl Variant {
             *thresholds = Thresholds::PAPER;
         }
         keyspace
+    }
+
+    fn eviction(self) -> Eviction {
+        if self.lru {
+            Eviction::TwoPriorityLru
+        } else {
+            self.preset.eviction()
+        }
     }
 
     /// The settings that change what lies on disk.
@@ -131,6 +147,46 @@ fn failed(source: ::shamba::Error) -> Error {
     Error::engine("shamba", source)
 }
 
+/// Why a walk through the tree ended.
+enum Stop {
+    Visit(Error),
+    Engine(::shamba::Error),
+}
+
+impl From<::shamba::Error> for Stop {
+    fn from(error: ::shamba::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+fn facts(partition: FilterPartition) -> PartitionFacts {
+    let modules = partition.modules.iter().enumerate();
+    let columns = modules.flat_map(|(page, module)| {
+        let column = Column {
+            bytes: module.column_bytes,
+            false_positive: module.false_positive,
+            page,
+        };
+        std::iter::repeat_n(column, usize::from(module.columns))
+    });
+    let pages = partition.data.into_iter().map(|page| PageFacts {
+        bytes: page.bytes,
+        reads: f64::from(page.pages),
+        keys: page.keys,
+    });
+    PartitionFacts {
+        run: partition.run,
+        file: partition.file,
+        columns: columns.collect(),
+        page_reads: (partition.modules.iter())
+            .map(|module| f64::from(module.pages))
+            .collect(),
+        index_bytes: partition.index_bytes,
+        index_reads: f64::from(partition.index_pages),
+        pages: pages.collect(),
+    }
+}
+
 impl Shamba {
     pub(super) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
         let variant = Variant::parse(settings)?;
@@ -147,7 +203,7 @@ impl Shamba {
             .inherit_heat(!variant.cold)
             .hash_sharing(variant.preset.hash_sharing() && !variant.rehash)
             .keyspace(variant.keyspace(config))
-            .eviction(variant.preset.eviction())
+            .eviction(variant.eviction())
             .open(&config.dir)
             .map_err(failed)?;
         Ok(Self { db })
@@ -229,6 +285,16 @@ impl Engine for Shamba {
         Some(levels.map(|level| level.runs as u64).sum())
     }
 
+    fn tree(&self, visit: &mut dyn FnMut(PartitionFacts) -> Result<()>) -> Result<Option<u64>> {
+        let fixed =
+            (self.db).filter_partitions(|partition| visit(facts(partition)).map_err(Stop::Visit));
+        match fixed {
+            Ok(fixed) => Ok(Some(fixed)),
+            Err(Stop::Visit(error)) => Err(error),
+            Err(Stop::Engine(error)) => Err(failed(error)),
+        }
+    }
+
     fn memory(&self) -> Option<u64> {
         Some(self.db.stats().memory.budget.used)
     }
@@ -243,6 +309,9 @@ mod tests {
         let variant = Variant::parse("blocked-whole+rehash").unwrap();
         assert_eq!(variant.layout(), "blocked-whole");
         assert!(variant.rehash);
+        let lru = Variant::parse("default+lru").unwrap();
+        assert_eq!(lru.layout(), "auto-partitioned");
+        assert_eq!(lru.eviction(), Eviction::TwoPriorityLru);
         assert_eq!(Variant::parse("").unwrap().layout(), "auto-partitioned");
         assert!(Variant::parse("granite").is_err());
     }

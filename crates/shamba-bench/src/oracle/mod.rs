@@ -72,14 +72,13 @@ fn failed(error: shamba_model::ModelError) -> Error {
     Error::InvalidSetting(format!("oracle: {error}"))
 }
 
-/// The optimum's rows of a grid, for every engine of it that tells its tree; those already among
-/// `rows` are left out.
+/// Adds the optimum's rows of a grid, for every engine of it that tells its tree, to `rows`, unless
+/// they are among them.
 pub(crate) fn grid(
     settings: &Settings,
-    rows: &[Row],
+    rows: &mut Vec<Row>,
     note: &mut dyn FnMut(String),
-) -> Result<Vec<Row>> {
-    let mut found = Vec::new();
+) -> Result<()> {
     let store = &settings.store;
     for engine in settings
         .engines
@@ -123,17 +122,18 @@ pub(crate) fn grid(
                         note(format!(
                             "{engine} does not tell its tree: no optimum for it"
                         ));
-                        return Ok(found);
+                        return Ok(());
                     };
                     note(format!(
                         "{kind} {engine}, {}, {positive}: done",
                         distribution.name()
                     ));
-                    let solved = missing.into_iter().zip(bounds);
-                    found.extend(solved.map(|(row, pages)| Row { pages, ..row }));
+                    for (row, pages) in missing.into_iter().zip(bounds) {
+                        settings.keep(rows, Row { pages, ..row })?;
+                    }
                 }
             }
         }
     }
-    Ok(found)
+    Ok(())
 }

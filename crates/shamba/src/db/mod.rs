@@ -12,6 +12,7 @@ mod flush;
 mod folder;
 mod group;
 mod hints;
+mod inspect;
 mod iter;
 mod jobs;
 mod keyspace;

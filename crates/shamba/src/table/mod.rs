@@ -13,6 +13,7 @@ mod builder;
 mod fetch;
 mod format;
 mod index;
+mod inspect;
 mod iter;
 mod keep;
 mod lookup;
@@ -26,6 +27,7 @@ mod writer;
 
 pub(crate) use builder::{TableBuildOptions, TableBuilder, TableSummary};
 pub use format::Compression;
+pub use inspect::{FilterPartition, PartitionData, PartitionModule};
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use keep::{Expect, Keep, Prepared, Span};
 pub(crate) use lookup::{Lookup, LookupStats, TableGet, TableValue};

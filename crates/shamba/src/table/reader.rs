@@ -85,7 +85,7 @@ impl Table {
         Ok(table)
     }
 
-    fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         size_of::<Self>()
             + OVERHEAD
             + self.source.path.as_os_str().len()

@@ -1,0 +1,139 @@
+//! What the tree consists of, partition by partition: for measurements against the offline
+//! optimum only. Reads every block of every table past the cache.
+
+use super::Db;
+use crate::budget::Role;
+use crate::error::{Error, Result};
+use crate::table::FilterPartition;
+
+/// Roles whose memory is no copy of what is on storage, and is taken whatever is cached and
+/// whatever the budget: a memtable's arena grows with the budget even while it is empty.
+const FIXED: [Role; 3] = [Role::Iterators, Role::Wal, Role::IoBuffers];
+
+impl Db {
+    /// Shows every filter partition of the default keyspace's tables to `visit`, newer runs first,
+    /// and gives the bytes of the budget that are taken whatever is cached: the handles and
+    /// top-level indexes of all tables, and buffers. Not the memtables, whose size depends on the
+    /// budget, nor what the cache keeps in order to decide. Nothing may be written meanwhile. Reads
+    /// everything: for measurements.
+    ///
+    /// # Errors
+    /// Those of `visit`, which end it; [`Error::Io`], [`Error::Corruption`], [`Error::Closed`].
+    #[doc(hidden)]
+    pub fn filter_partitions<E: From<Error>>(
+        &self,
+        mut visit: impl FnMut(FilterPartition) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let inner = self.inner();
+        inner.check_open()?;
+        let version = inner.default_keyspace.state.load().version.clone();
+        let budget = inner.options.memory.budget();
+        let mut fixed = FIXED.iter().map(|role| budget.used_by(*role)).sum();
+        for (run, (_, files)) in version.runs().enumerate() {
+            for file in files.files() {
+                let table = inner.tables.get(file.number, &file.slot)?;
+                fixed += table.resident_bytes();
+                for partition in 0..table.partitions() {
+                    visit(table.inspect(partition, run, file.number)?)?;
+                }
+            }
+        }
+        Ok(fixed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fs::MemFs;
+    use crate::{
+        FilterFamily, FilterOptions, FilterPolicy, KeyspaceOptions, MemoryBudget, Options,
+    };
+
+    /// Partitions hold every key once per run, their parts are charged what the cache charges when
+    /// everything is resident, and the false-positive rates are those that lookups see.
+    #[test]
+    fn partitions_are_what_lookups_bring_into_memory() {
+        for family in [FilterFamily::Ribbon, FilterFamily::Bloom] {
+            let memory = MemoryBudget::bytes(32 << 20);
+            let db = Options::new()
+                .fs(Arc::new(MemFs::new()))
+                .create_if_missing(true)
+                .background_threads(0)
+                .memory(memory.clone())
+                .keyspace(KeyspaceOptions {
+                    filter: FilterOptions {
+                        family,
+                        ..FilterOptions::default()
+                    },
+                    filter_policy: FilterPolicy::All,
+                    ..KeyspaceOptions::default()
+                })
+                .open("db")
+                .unwrap();
+            let key = |number: u32| format!("key{number:08}").into_bytes();
+            for number in 0..20_000 {
+                db.put(key(number), [7; 30]).unwrap();
+            }
+            db.flush().unwrap();
+            for number in 0..100 {
+                db.put(key(number * 100), [8; 30]).unwrap();
+            }
+            db.flush().unwrap();
+
+            let mut runs: Vec<BTreeSet<Vec<u8>>> = Vec::new();
+            let mut charged = 0;
+            let mut partitions = 0;
+            let fixed = db
+                .filter_partitions(|partition| {
+                    runs.resize(runs.len().max(partition.run + 1), BTreeSet::new());
+                    partitions += 1;
+                    charged += partition.index_bytes;
+                    assert_eq!(partition.index_pages, 1);
+                    for module in &partition.modules {
+                        assert!(module.columns > 0 && module.pages > 0);
+                        assert!(module.false_positive <= 0.5);
+                        charged += module.column_bytes * u64::from(module.columns);
+                    }
+                    for page in &partition.data {
+                        charged += page.bytes;
+                        for key in &page.keys {
+                            assert!(runs[partition.run].insert(key.clone()), "twice");
+                        }
+                    }
+                    Ok::<_, Error>(())
+                })
+                .unwrap();
+            let sizes: Vec<usize> = runs.iter().map(BTreeSet::len).collect();
+            assert_eq!(sizes, [100, 20_000], "newer runs first");
+            assert!(partitions > 2);
+
+            for number in 0..20_000 {
+                assert!(db.get(key(number)).unwrap().is_some());
+                let mut absent = key(number);
+                absent.push(b'x');
+                assert!(db.get(absent).unwrap().is_none());
+            }
+            let used = memory.usage().budget;
+            let of = |role| {
+                let found = used.by_role.iter().find(|(other, _)| *other == role);
+                found.unwrap().1
+            };
+            let cached =
+                of(Role::Data) + of(Role::Index) + of(Role::FilterFirst) + of(Role::FilterRest);
+            let rounded = charged..charged + 16 * partitions;
+            assert!(
+                rounded.contains(&cached),
+                "{family:?}: {cached} of {charged}"
+            );
+            let rest = used.used - cached;
+            assert!(fixed <= rest && fixed > 0, "{family:?}: {fixed} of {rest}");
+
+            let stop = db.filter_partitions(|_| Err(Error::Closed));
+            assert!(matches!(stop, Err(Error::Closed)));
+        }
+    }
+}
