@@ -16,6 +16,7 @@ mod keyspace;
 mod limits;
 mod logs;
 mod maintenance;
+mod multi_get;
 mod open;
 mod read;
 mod snapshot;

@@ -19,15 +19,20 @@ mod properties;
 mod reader;
 mod source;
 mod table_cache;
+mod together;
 mod top;
 mod verify;
+mod visit;
 mod writer;
 
 pub(crate) use builder::{TableBuildOptions, TableBuilder, TableSummary};
 pub use format::Compression;
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use lookup::{Lookup, LookupStats, TableGet, TableValue};
+pub(crate) use reader::Table;
 pub(crate) use table_cache::{TableCache, TableSlot, table_name};
+pub(crate) use together::Waiter;
+pub(crate) use visit::Step;
 
 #[cfg(test)]
 mod tests;
