@@ -60,7 +60,9 @@ counters! {
     filter_reads,
     /// Pages of filter read by lookups.
     filter_pages,
-    /// Blocks lookups found in the cache.
+    /// Times a `multi_get` read blocks together; with `data_reads` and the like, how many at once.
+    read_batches,
+    /// Blocks lookups found in the cache (or read together with another key of a `multi_get`).
     cache_hits,
     /// Entries written (puts and deletes).
     entries_written,

@@ -262,6 +262,17 @@ impl Engine for Shamba {
         Ok(seen)
     }
 
+    fn multi_get(&self, keys: &[&[u8]], into: &mut Vec<Option<Vec<u8>>>) -> Result<()> {
+        into.clear();
+        let values = self.db.multi_get(keys).map_err(failed)?;
+        into.extend(
+            values
+                .into_iter()
+                .map(|value| value.map(|value| value.to_vec())),
+        );
+        Ok(())
+    }
+
     fn flush(&self) -> Result<()> {
         self.db.flush().map_err(failed)
     }

@@ -2,8 +2,9 @@
 //! copied to an allocation of its exact size.
 //!
 //! [`IoPool::acquire`] lends an [`IoBuf`]; dropping it returns the buffer. Thread-safe. Protocol: a
-//! thread holds at most one buffer at a time and waits for nothing of another borrower while it
-//! does, so that a wait for a returned buffer always ends. All buffers are charged to
+//! thread waits for at most one buffer and for nothing of another borrower while it holds one,
+//! so that a wait for a returned buffer always ends. What it can have besides without waiting it
+//! asks for with [`IoPool::try_acquire`]. All buffers are charged to
 //! [`Role::IoBuffers`]. One buffer is reserved when the pool is made, so a request of its size never
 //! needs more memory; a larger one that finds no room waits its turn until no buffer is out, and
 //! only then goes over the budget.
@@ -23,6 +24,9 @@ const KEEP_BYTES: usize = 16 * PAGE;
 /// The share of the budget's limit that idle buffers may take.
 const KEEP_SHARE: u64 = 128;
 
+/// The share of the budget's limit that buffers lent without waiting may take.
+const EXTRA_SHARE: u64 = 4;
+
 /// How often a waiting request looks whether memory was freed by others than borrowers.
 const RECHECK: Duration = Duration::from_millis(5);
 
@@ -32,6 +36,8 @@ struct Buffer {
     reservation: Reservation,
     /// The buffer reserved at creation, which is never freed.
     permanent: bool,
+    /// Bytes that count as lent without waiting.
+    extra: u64,
 }
 
 impl Buffer {
@@ -41,6 +47,7 @@ impl Buffer {
             bytes: AlignedBuf::zeroed(len),
             reservation,
             permanent: false,
+            extra: 0,
         }
     }
 }
@@ -52,6 +59,8 @@ struct State {
     idle_bytes: u64,
     /// Buffers lent.
     out: usize,
+    /// Bytes lent without waiting.
+    extra: u64,
     /// Buffers given back so far.
     returns: u64,
     /// Waiting requests are served in the order of tickets: `served..tickets` are waiting.
@@ -122,6 +131,36 @@ impl IoPool {
         }
     }
 
+    /// Lends one more buffer to a thread that has one, unless memory is short or others wait.
+    pub(crate) fn try_acquire(self: &Arc<Self>, len: usize) -> Option<IoBuf> {
+        let len = whole_pages(len);
+        let bytes = len as u64;
+        let mut state = self.state.lock();
+        let room = self.budget.limit() / EXTRA_SHARE;
+        if state.tickets != state.served || state.extra + bytes > room {
+            return None;
+        }
+        let mut buffer = match state.take_idle(len) {
+            Some(buffer) => buffer,
+            None => {
+                // The pool is itself a reclaimer, so the budget is asked without its lock.
+                drop(state);
+                let reservation = self.budget.try_reserve(Role::IoBuffers, bytes)?;
+                let buffer = Buffer::new(reservation, len);
+                state = self.state.lock();
+                state.out += 1;
+                buffer
+            }
+        };
+        state.extra += bytes;
+        buffer.extra = bytes;
+        Some(IoBuf {
+            pool: Arc::clone(self),
+            buffer: Some(buffer),
+            len,
+        })
+    }
+
     fn acquire_exact(&self, len: usize) -> Buffer {
         let mut state = self.state.lock();
         if state.tickets == state.served
@@ -165,8 +204,9 @@ impl IoPool {
         }
     }
 
-    fn give_back(&self, buffer: Buffer) {
+    fn give_back(&self, mut buffer: Buffer) {
         let mut state = self.state.lock();
+        state.extra -= std::mem::take(&mut buffer.extra);
         let bytes = buffer.reservation.bytes();
         let room = self.budget.limit() / KEEP_SHARE;
         let keep = buffer.bytes.len() <= KEEP_BYTES && state.idle_bytes + bytes <= room;
@@ -293,6 +333,24 @@ mod tests {
         assert_eq!(budget.overdraft(), 0);
         drop((all, pool));
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn more_buffers_are_lent_while_there_is_room_and_nobody_is_waiting() {
+        let budget = Budget::new(1 << 20);
+        let pool = IoPool::new(Arc::clone(&budget), 8192);
+        let first = pool.acquire(4096);
+        let more: Vec<_> = std::iter::from_fn(|| pool.try_acquire(4096)).collect();
+        assert_eq!(more.len(), 64, "a quarter of the budget");
+        assert_eq!(budget.used(), 8 * KIB + 64 * 4 * KIB);
+        drop(more);
+        assert_eq!(budget.used(), 16 * KIB, "the surplus is freed");
+        let rest = budget.try_reserve(Role::Memtable, budget.limit() - 8 * KIB);
+        assert!(pool.try_acquire(4096).is_none(), "no memory");
+        assert_eq!(budget.overdraft(), 0);
+        drop((rest, first));
+        assert!(pool.try_acquire(4096).is_some());
+        assert_eq!(pool.state.lock().extra, 0);
     }
 
     #[test]

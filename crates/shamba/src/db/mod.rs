@@ -20,6 +20,7 @@ mod limits;
 mod lineage;
 mod logs;
 mod maintenance;
+mod multi_get;
 mod open;
 mod read;
 mod snapshot;

@@ -1,4 +1,4 @@
-//! Point lookups.
+//! Point lookups, one at a time; `multi_get` makes many.
 //!
 //! No lock: a lookup loads the keyspace's read state and the visible sequence number. It must not
 //! pair an old state with a number published after the state was replaced, nor a new state with
@@ -18,10 +18,11 @@ use crate::base::key::{EntryKind, SeqNo};
 use crate::error::Result;
 use crate::metrics::Counter;
 use crate::policy::FilterPolicy;
-use crate::table::{Lookup, LookupStats, TableGet, TableValue};
+use crate::table::{Lookup, LookupStats, Table, TableGet, TableValue};
 use crate::version::FileMeta;
 
-enum Found {
+/// What a key's newest entry is.
+pub(super) enum Found {
     Value(Value),
     Tombstone,
 }
@@ -62,34 +63,6 @@ impl DbInner {
         value
     }
 
-    pub(crate) fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        keyspace: &KeyspaceInner,
-        keys: &[K],
-        snapshot: Option<SeqNo>,
-    ) -> Result<Vec<Option<Value>>> {
-        self.check_open()?;
-        keyspace.check_alive()?;
-        let (state, seq) = match snapshot {
-            Some(seq) => (keyspace.state.load(), seq),
-            None => self.read_point(keyspace),
-        };
-        let mut stats = LookupStats::default();
-        let values = keys
-            .iter()
-            .map(|key| {
-                self.find(keyspace, &state, key.as_ref(), seq, &mut stats)
-                    .map(into_value)
-            })
-            .collect::<Result<Vec<_>>>();
-        let found = values
-            .as_ref()
-            .map_or(0, |values| values.iter().flatten().count());
-        self.record(keys.len() as u64, found as u64, &stats);
-        self.count_lookups(keyspace, keys.len() as u64);
-        values
-    }
-
     /// The newest entry of a key at or before `seq`.
     fn find(
         &self,
@@ -99,47 +72,60 @@ impl DbInner {
         seq: SeqNo,
         stats: &mut LookupStats,
     ) -> Result<Option<Found>> {
-        for memtable in std::iter::once(&state.active).chain(&state.frozen) {
-            if let Some((tag, value)) = memtable.get(key, seq) {
-                return Ok(Some(match tag.kind() {
-                    Some(EntryKind::Put) => Found::Value(Value::owned(value)),
-                    _ => Found::Tombstone,
-                }));
-            }
+        if let Some(found) = find_in_memory(state, key, seq) {
+            return Ok(Some(found));
         }
-        let by_worth = keyspace.options.filter_policy == FilterPolicy::ExpectedReads;
-        let lookup = Lookup::new(key, seq, self.options.hash_sharing).reading_by_worth(by_worth);
+        let lookup = self.lookup(keyspace, key, seq);
         let weight = sample_weight();
         for level in state.version.levels() {
             for run in level.runs() {
                 let Some(file) = run.find(key) else { continue };
-                if let Some(found) = self.find_in_table(file, &lookup, weight, stats)? {
-                    return Ok(Some(found));
+                let found = self.with_table(file, |table| {
+                    let answer = table.get(&lookup, file.stats.module_limit(), stats)?;
+                    Ok(self.conclude(file, table, &lookup, answer, weight))
+                })?;
+                if found.is_some() {
+                    return Ok(found);
                 }
             }
         }
         Ok(None)
     }
 
-    fn find_in_table(
+    pub(super) fn lookup<'k>(
+        &self,
+        keyspace: &KeyspaceInner,
+        key: &'k [u8],
+        seq: SeqNo,
+    ) -> Lookup<'k> {
+        let by_worth = keyspace.options.filter_policy == FilterPolicy::ExpectedReads;
+        Lookup::new(key, seq, self.options.hash_sharing).reading_by_worth(by_worth)
+    }
+
+    /// Uses the table of a file, which is opened if it isn't.
+    #[inline]
+    pub(super) fn with_table<T>(
         &self,
         file: &FileMeta,
+        work: impl FnOnce(&Arc<Table>) -> Result<T>,
+    ) -> Result<T> {
+        match &*self.tables.load(&file.slot) {
+            Some(table) => work(table),
+            None => work(&self.tables.get(file.number, &file.slot)?),
+        }
+    }
+
+    /// Notes what a table answered, and says what it means.
+    #[inline]
+    pub(super) fn conclude(
+        &self,
+        file: &FileMeta,
+        table: &Table,
         lookup: &Lookup<'_>,
+        answer: TableGet,
         weight: u64,
-        stats: &mut LookupStats,
-    ) -> Result<Option<Found>> {
-        let limit = file.stats.module_limit();
-        let opened = self.tables.load(&file.slot);
-        let just_opened;
-        let table = match &*opened {
-            Some(table) => table,
-            None => {
-                just_opened = self.tables.get(file.number, &file.slot)?;
-                &just_opened
-            }
-        };
-        let outcome = table.get(lookup, limit, stats)?;
-        let found = matches!(outcome, TableGet::Found { .. });
+    ) -> Option<Found> {
+        let found = matches!(answer, TableGet::Found { .. });
         if weight > 0 {
             file.stats.record(found, weight);
         }
@@ -154,16 +140,16 @@ impl DbInner {
         {
             table.heat().record(partition, found, visits);
         }
-        Ok(match outcome {
+        match answer {
             TableGet::Found { tag, value } if tag.kind() == Some(EntryKind::Put) => {
                 Some(found_in_table(value))
             }
             TableGet::Found { .. } => Some(Found::Tombstone),
             TableGet::Absent => None,
-        })
+        }
     }
 
-    fn record(&self, lookups: u64, found: u64, stats: &LookupStats) {
+    pub(super) fn record(&self, lookups: u64, found: u64, stats: &LookupStats) {
         let filter = stats.all_filters();
         self.metrics.add_all(&[
             (Counter::lookups, lookups),
@@ -179,6 +165,7 @@ impl DbInner {
             (Counter::index_pages, stats.index.pages),
             (Counter::filter_reads, filter.reads.reads),
             (Counter::filter_pages, filter.reads.pages),
+            (Counter::read_batches, stats.batches),
             (
                 Counter::cache_hits,
                 stats.data.hits + stats.index.hits + filter.reads.hits,
@@ -187,11 +174,22 @@ impl DbInner {
     }
 }
 
+/// The newest entry of a key at or before `seq`, in the memtables.
+#[inline]
+pub(super) fn find_in_memory(state: &ReadState, key: &[u8], seq: SeqNo) -> Option<Found> {
+    let mut memtables = std::iter::once(&state.active).chain(&state.frozen);
+    let (tag, value) = memtables.find_map(|memtable| memtable.get(key, seq))?;
+    Some(match tag.kind() {
+        Some(EntryKind::Put) => Found::Value(Value::owned(value)),
+        _ => Found::Tombstone,
+    })
+}
+
 /// Of so many lookups of a thread, one is counted in the statistics of the files it asks.
 const SAMPLE: u64 = 8;
 
 /// What the next lookup of this thread weighs in the files' statistics: mostly nothing.
-fn sample_weight() -> u64 {
+pub(super) fn sample_weight() -> u64 {
     thread_local! {
         static LOOKUPS: Cell<u64> = const { Cell::new(0) };
     }
@@ -210,7 +208,7 @@ fn found_in_table(value: TableValue) -> Found {
     Found::Value(Value::in_table(value))
 }
 
-fn into_value(found: Option<Found>) -> Option<Value> {
+pub(super) fn into_value(found: Option<Found>) -> Option<Value> {
     match found {
         Some(Found::Value(value)) => Some(value),
         Some(Found::Tombstone) | None => None,

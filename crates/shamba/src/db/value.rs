@@ -25,6 +25,14 @@ impl Value {
         Value(Repr::Table(value))
     }
 
+    /// How much of the cache it holds, in bytes.
+    pub(crate) fn pinned(&self) -> usize {
+        match &self.0 {
+            Repr::Table(TableValue::Shared { block, .. }) => block.len(),
+            _ => 0,
+        }
+    }
+
     /// The bytes in memory of their own.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {

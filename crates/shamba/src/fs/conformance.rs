@@ -40,6 +40,40 @@ fn names(fs: &dyn Fs, dir: &Path) -> Vec<(String, u64)> {
     names
 }
 
+/// Aligned and unaligned reads at once, more than fly at a time, inside and past the end.
+fn read_together(fs: &dyn Fs, file: &dyn ReadFile, bytes: &[u8]) {
+    let place = |i: usize| match i % 4 {
+        0 => (i / 4 % 7 * PAGE, PAGE),
+        1 => (i * 97 % bytes.len(), i * 31 % 6000),
+        2 => (28_672, bytes.len() - 28_672),
+        _ => (i * 4096 % 36_864, 2 * PAGE),
+    };
+    for count in [0, 1, 2, 300] {
+        let mut bufs: Vec<_> = (0..count).map(|i| AlignedBuf::zeroed(place(i).1)).collect();
+        let request = |(i, buf)| ReadRequest {
+            file,
+            offset: place(i).0 as u64,
+            buf,
+            tag: TAG,
+            result: Err(ErrorKind::Other.into()),
+        };
+        let bufs_mut = bufs.iter_mut().map(|buf| &mut **buf);
+        let mut requests: Vec<_> = bufs_mut.enumerate().map(request).collect();
+        fs.read_many(&mut requests);
+        let results: Vec<_> = requests.into_iter().map(|read| read.result).collect();
+        for (i, (result, buf)) in results.into_iter().zip(&bufs).enumerate() {
+            let (offset, len) = place(i);
+            match bytes.get(offset..offset + len) {
+                Some(wanted) => {
+                    assert!(result.is_ok(), "{i}: {result:?}");
+                    assert_eq!(buf[..], *wanted, "{i}");
+                }
+                None => assert_eq!(kind(result), ErrorKind::UnexpectedEof, "{i}"),
+            }
+        }
+    }
+}
+
 fn conforms(fs: &dyn Fs, root: &Path) {
     let dir = root.join("x/y");
     let (a, b, c) = (dir.join("a"), dir.join("b"), dir.join("c"));
@@ -80,6 +114,10 @@ fn conforms(fs: &dyn Fs, root: &Path) {
         assert_eq!(error, ErrorKind::UnexpectedEof, "{offset}");
     }
 
+    for access in [Access::Direct, Access::Buffered] {
+        read_together(fs, &*fs.open(&a, access).unwrap(), &bytes);
+    }
+
     put(fs, &b, Access::Direct, b"b");
     assert_eq!(names(fs, &dir), [("a".into(), 30_000), ("b".into(), 1)]);
     assert_eq!(names(fs, &root.join("x")), []);
@@ -106,7 +144,12 @@ fn conforms(fs: &dyn Fs, root: &Path) {
 #[test]
 fn the_systems_files_conform() {
     let dir = tempfile::tempdir().unwrap();
-    conforms(&OsFs::new(), dir.path());
+    let fs = OsFs::new();
+    conforms(&fs, dir.path());
+    let dir = tempfile::tempdir().unwrap();
+    let threads = fs.clone().without_io_uring();
+    conforms(&threads, dir.path());
+    assert!(threads.reads_with_threads());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! Thread-safe: clones share their counters, which are relaxed atomics, so a count may lag another
 //! by the operations in flight. A page is [`PAGE`] bytes; a read counts every page it touches.
 
+use std::any::Any;
 use std::io;
 use std::ops::Sub;
 use std::path::Path;
@@ -12,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{
-    Access, BlockKind, DirEntry, FileLock, Fs, PAGE, Purpose, ReadFile, ReadTag, WriteFile,
+    Access, BlockKind, DirEntry, FileLock, Fs, PAGE, Purpose, ReadFile, ReadRequest, ReadTag,
+    WriteFile,
 };
 
 /// Data, index, footer, log and 16 filter modules.
@@ -107,6 +109,7 @@ struct ReadCell {
 #[derive(Debug, Default)]
 struct Meter {
     reads: [[ReadCell; PURPOSES]; KINDS],
+    batches: AtomicU64,
     writes: AtomicU64,
     bytes_written: AtomicU64,
     syncs: AtomicU64,
@@ -203,6 +206,8 @@ impl ReadCount {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IoCounts {
     reads: [[ReadCount; PURPOSES]; KINDS],
+    /// Times that reads were asked for together ([`Fs::read_many`]). The reads count one by one.
+    pub batches: u64,
     /// Append requests.
     pub writes: u64,
     /// Bytes appended.
@@ -261,6 +266,7 @@ impl Sub for IoCounts {
         }
         IoCounts {
             reads: self.reads,
+            batches: self.batches - earlier.batches,
             writes: self.writes - earlier.writes,
             bytes_written: self.bytes_written - earlier.bytes_written,
             syncs: self.syncs - earlier.syncs,
@@ -314,6 +320,7 @@ impl MeteredFs {
         }
         IoCounts {
             reads,
+            batches: get(&meter.batches),
             writes: get(&meter.writes),
             bytes_written: get(&meter.bytes_written),
             syncs: get(&meter.syncs),
@@ -362,6 +369,12 @@ impl WriteFile for MeteredWrite {
     }
 }
 
+/// The file that a metered file counts for.
+fn file_below(file: &dyn ReadFile) -> &dyn ReadFile {
+    let metered = (file as &dyn Any).downcast_ref::<MeteredRead>();
+    metered.map_or(file, |metered| &*metered.inner)
+}
+
 impl Fs for MeteredFs {
     fn create(&self, path: &Path, access: Access) -> io::Result<Box<dyn WriteFile>> {
         Ok(Box::new(MeteredWrite {
@@ -375,6 +388,29 @@ impl Fs for MeteredFs {
             inner: self.inner.open(path, access)?,
             meter: Arc::clone(&self.meter),
         }))
+    }
+
+    /// The device model charges each read as if it came alone.
+    fn read_many(&self, reads: &mut [ReadRequest<'_>]) {
+        add(&self.meter.batches, 1);
+        for read in reads.iter() {
+            self.meter.read(read.tag, read.offset, read.buf.len());
+        }
+        let mut below: Vec<_> = reads
+            .iter_mut()
+            .map(|read| ReadRequest {
+                file: file_below(read.file),
+                offset: read.offset,
+                buf: read.buf,
+                tag: read.tag,
+                result: Ok(()),
+            })
+            .collect();
+        self.inner.read_many(&mut below);
+        let results: Vec<_> = below.into_iter().map(|read| read.result).collect();
+        for (read, result) in reads.iter_mut().zip(results) {
+            read.result = result;
+        }
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {

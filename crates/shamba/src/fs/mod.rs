@@ -11,11 +11,13 @@
 //! its target atomically; nothing else survives a crash for certain, and unsynced bytes may
 //! survive in any subset of pages.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+mod batch;
 mod buf;
 #[cfg(test)]
 mod conformance;
@@ -24,6 +26,8 @@ mod fault;
 mod mem;
 mod metered;
 mod os;
+#[cfg(target_os = "linux")]
+mod uring;
 
 pub use buf::AlignedBuf;
 pub(crate) use container::read_small;
@@ -81,6 +85,28 @@ pub struct ReadTag {
     pub purpose: Purpose,
 }
 
+/// One of several reads that are asked for together.
+#[derive(Debug)]
+pub struct ReadRequest<'a> {
+    /// What to read from.
+    pub file: &'a dyn ReadFile,
+    /// Where to begin, in bytes.
+    pub offset: u64,
+    /// What to fill.
+    pub buf: &'a mut [u8],
+    /// What it brings in, and for whom.
+    pub tag: ReadTag,
+    /// How it went, as [`ReadFile::read_exact_at`] would say; `Ok` before it was tried.
+    pub result: io::Result<()>,
+}
+
+impl ReadRequest<'_> {
+    /// Carries the read out by itself.
+    pub fn read(&mut self) {
+        self.result = self.file.read_exact_at(self.buf, self.offset, self.tag);
+    }
+}
+
 /// A folder's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
@@ -117,6 +143,12 @@ pub trait Fs: Debug + Send + Sync + 'static {
     /// Takes an exclusive lock on a file, creating it, until the guard is dropped; an error of
     /// kind `WouldBlock` when another holder has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
+    /// Carries out several reads, at the same time where that can be done; each gets a result of
+    /// its own, and all are done on return. Files of other file systems are read all the same. One
+    /// after another unless implemented.
+    fn read_many(&self, reads: &mut [ReadRequest<'_>]) {
+        reads.iter_mut().for_each(ReadRequest::read);
+    }
 }
 
 /// Creates a folder and those above it, durably: each one's name is durable in the folder above.
@@ -140,8 +172,9 @@ pub(crate) fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> io::Result<()> {
 /// A lock held until it is dropped.
 pub trait FileLock: Debug + Send + Sync {}
 
-/// A file open for reading at any offset, from any thread.
-pub trait ReadFile: Debug + Send + Sync {
+/// A file open for reading at any offset, from any thread. `Any`, so that [`Fs::read_many`] knows
+/// its own files.
+pub trait ReadFile: Any + Debug + Send + Sync {
     /// Fills `buf` from `offset`; `UnexpectedEof` when the file ends before.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64, tag: ReadTag) -> io::Result<()>;
     /// The file's length in bytes when it was opened.

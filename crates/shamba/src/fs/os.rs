@@ -6,12 +6,15 @@
 //! refuses direct I/O, at opening or at the first request, the file goes on through the system's
 //! page cache: [`OsFs::direct_io_refused`] says so, and a warning is logged once.
 //!
+//! Reads asked for together go through an io_uring, or else to a few threads (see `batch`).
+//!
 //! Thread-safe: `OsFs` is a handle to share or clone; a read file is used from any thread.
 //!
 //! A directly written file gets whole pages. Its last, partial page is held back until `sync`
 //! or until the file is dropped, then written padded and cut to its true length; so readers see
 //! every whole page at once and the partial one after `sync` or drop.
 
+use std::any::Any;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -19,8 +22,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::batch::{self, RawRead, Readers};
 use super::buf::{AlignedBuf, is_aligned};
-use super::{Access, DirEntry, FileLock, Fs, PAGE, ReadFile, ReadTag, WriteFile};
+use super::{Access, DirEntry, FileLock, Fs, PAGE, ReadFile, ReadRequest, ReadTag, WriteFile};
 
 /// The most a file's bounce buffer holds, in bytes.
 const BOUNCE: usize = 64 << 10;
@@ -34,6 +38,7 @@ const O_DIRECT: i32 = 0;
 #[derive(Debug, Clone, Default)]
 pub struct OsFs {
     refusal: Arc<Refusal>,
+    readers: Arc<Readers>,
 }
 
 /// Whether direct I/O was refused; shared with the open files, which may learn it later.
@@ -62,6 +67,23 @@ impl OsFs {
     #[must_use]
     pub fn direct_io_refused(&self) -> bool {
         self.refusal.0.load(Ordering::Relaxed)
+    }
+
+    /// A handle that reads with threads where it would use an io_uring: for systems where that is
+    /// allowed but not wanted. Other handles are not changed.
+    #[must_use]
+    pub fn without_io_uring(self) -> Self {
+        OsFs {
+            readers: Arc::new(Readers::without_rings()),
+            ..self
+        }
+    }
+
+    /// Whether reads asked for together are made by threads: the system has no io_uring or does
+    /// not allow it (known from the first such reads on), or it is not wanted.
+    #[must_use]
+    pub fn reads_with_threads(&self) -> bool {
+        self.readers.by_threads()
     }
 
     fn open_with(
@@ -209,16 +231,38 @@ impl OsRead {
     }
 }
 
+/// Whether direct I/O takes a read as it is.
+fn page_aligned(buf: &[u8], offset: u64) -> bool {
+    is_aligned(buf) && offset.is_multiple_of(PAGE as u64)
+}
+
+/// A read as a ring takes it; none for what must go another way.
+fn raw_read<'a>(request: &'a mut ReadRequest<'_>) -> Option<RawRead<'a>> {
+    let file = (request.file as &dyn Any).downcast_ref::<OsRead>()?;
+    let fits = page_aligned(request.buf, request.offset) || !file.handle.is_direct();
+    if !fits || beyond_all_files(request.buf, request.offset) {
+        return None;
+    }
+    Some(RawRead {
+        file: &file.handle.file,
+        offset: request.offset,
+        buf: request.buf,
+        done: None,
+    })
+}
+
+/// Whether a read lies where no file can be.
+fn beyond_all_files(buf: &[u8], offset: u64) -> bool {
+    let end = offset.checked_add(buf.len() as u64);
+    end.is_none_or(|end| end > i64::MAX as u64 - PAGE as u64)
+}
+
 impl ReadFile for OsRead {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64, _tag: ReadTag) -> io::Result<()> {
-        if offset
-            .checked_add(buf.len() as u64)
-            .is_none_or(|end| end > i64::MAX as u64 - PAGE as u64)
-        {
+        if beyond_all_files(buf, offset) {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        let aligned = is_aligned(buf) && offset.is_multiple_of(PAGE as u64);
-        if self.handle.is_direct() && !aligned {
+        if self.handle.is_direct() && !page_aligned(buf, offset) {
             return self.read_bounced(buf, offset);
         }
         if self.handle.read_full(buf, offset)? < buf.len() {
@@ -427,6 +471,40 @@ impl Fs for OsFs {
             dir
         };
         File::open(dir)?.sync_all()
+    }
+
+    fn read_many(&self, reads: &mut [ReadRequest<'_>]) {
+        if let [read] = reads {
+            return read.read();
+        }
+        let mut raw = Vec::with_capacity(reads.len());
+        let mut whole = vec![false; reads.len()];
+        let mut numbers = Vec::with_capacity(reads.len());
+        for (number, read) in reads.iter_mut().enumerate() {
+            if let Some(read) = raw_read(read) {
+                raw.push(read);
+                numbers.push(number);
+            }
+        }
+        if !self.readers.read_by_ring(&mut raw) {
+            drop(raw);
+            return batch::by_threads(reads, ReadRequest::read);
+        }
+        for (read, number) in raw.iter().zip(numbers) {
+            if let (Some(Ok(count)), Some(whole)) = (&read.done, whole.get_mut(number)) {
+                *whole = *count == read.buf.len();
+            }
+        }
+        drop(raw);
+        // What was cut short or failed is tried again in the ordinary way, which knows what to do
+        // about it.
+        for (read, whole) in reads.iter_mut().zip(whole) {
+            if whole {
+                read.result = Ok(());
+            } else {
+                read.read();
+            }
+        }
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {

@@ -30,7 +30,7 @@ pub(super) enum BlockRef {
 }
 
 /// A block as it was read, checked and not yet decompressed.
-struct Raw {
+pub(super) struct Raw {
     buf: IoBuf,
     start: u32,
     codec: Codec,
@@ -38,14 +38,14 @@ struct Raw {
 }
 
 impl Raw {
-    fn stored(&self, table: &Table) -> Result<&[u8]> {
+    pub(super) fn stored(&self, table: &Table) -> Result<&[u8]> {
         let short = format::Damage("the block is shorter than its length says");
         let stored = self.buf.get(..self.len);
         stored.ok_or_else(|| table.damage(self.start, short))
     }
 
     /// The payload: the stored bytes themselves, or decompressed.
-    fn decode<'a>(&self, table: &Table, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+    pub(super) fn decode<'a>(&self, table: &Table, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         match self.codec {
             Codec::Raw => Ok(Cow::Borrowed(stored)),
             codec => format::decode(codec, stored)
@@ -104,15 +104,26 @@ impl Table {
             reads.hits += 1;
             return Ok(block);
         }
-        let start = pages.start;
         let read = self.read_raw(pages, tag, reads)?;
+        self.admit(read, partition, tag.kind, fill)
+    }
+
+    /// A block that was read, to use; then `fill` offers it to the cache.
+    pub(super) fn admit(
+        &self,
+        read: Raw,
+        partition: usize,
+        kind: BlockKind,
+        fill: bool,
+    ) -> Result<BlockRef> {
+        let start = read.start;
         let stored = read.stored(self)?;
         let scratch = read.codec == Codec::Raw;
         if scratch && !fill {
             return Ok(read.into_scratch());
         }
         let bytes = read.decode(self, stored)?;
-        if fill && let Some(block) = self.offer(start, partition, tag.kind, &bytes) {
+        if fill && let Some(block) = self.offer(start, partition, kind, &bytes) {
             return Ok(BlockRef::Cached(block));
         }
         let bytes = match bytes {
@@ -124,26 +135,13 @@ impl Table {
         Ok(BlockRef::Loose { bytes, _held: held })
     }
 
-    /// Reads a filter block, asks it, and offers it to the cache.
-    pub(super) fn read_filter<T>(
+    pub(super) fn offer(
         &self,
-        pages: Range<u32>,
+        page: u32,
         partition: usize,
-        tag: ReadTag,
-        reads: &mut Reads,
-        ask: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T> {
-        let start = pages.start;
-        let read = self.read_raw(pages, tag, reads)?;
-        let stored = read.stored(self)?;
-        let bytes = read.decode(self, stored)?;
-        let answer = ask(&bytes);
-        // Refused, the bytes have served all the same.
-        self.offer(start, partition, tag.kind, &bytes);
-        Ok(answer)
-    }
-
-    fn offer(&self, page: u32, partition: usize, kind: BlockKind, bytes: &[u8]) -> Option<Block> {
+        kind: BlockKind,
+        bytes: &[u8],
+    ) -> Option<Block> {
         let owner = Owner {
             key: self.block_key(page),
             kind,
@@ -157,12 +155,22 @@ impl Table {
         self.cache.insert(owner, bytes)
     }
 
-    fn read_raw(&self, pages: Range<u32>, tag: ReadTag, reads: &mut Reads) -> Result<Raw> {
+    pub(super) fn read_raw(
+        &self,
+        pages: Range<u32>,
+        tag: ReadTag,
+        reads: &mut Reads,
+    ) -> Result<Raw> {
         reads.reads += 1;
         reads.pages += u64::from(pages.end - pages.start);
         let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
         let mut buf = self.source.io.acquire(count as usize * PAGE);
         self.read_pages(&mut buf, start, tag)?;
+        self.open_raw(buf, start)
+    }
+
+    /// Checks a block that was read.
+    pub(super) fn open_raw(&self, buf: IoBuf, start: u32) -> Result<Raw> {
         let (codec, stored) =
             format::open_block(&buf, self.salt, start).map_err(|d| self.damage(start, d))?;
         let len = stored.len();

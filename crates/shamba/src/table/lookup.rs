@@ -9,6 +9,7 @@ use crate::base::digest::KeyDigest;
 use crate::base::key::{SeqNo, Tag};
 use crate::cache::Block;
 use crate::filter::MAX_MODULES;
+use crate::fs::BlockKind;
 
 /// A key looked for, at a snapshot.
 #[derive(Debug)]
@@ -125,6 +126,8 @@ pub(crate) struct LookupStats {
     pub(crate) corrupt_filters: u64,
     /// No module of this number or above was asked.
     pub(crate) modules: usize,
+    /// Times that blocks were read together.
+    pub(crate) batches: u64,
 }
 
 /// What all filter modules did together.
@@ -136,6 +139,26 @@ pub(crate) struct FilterStats {
 }
 
 impl LookupStats {
+    /// How blocks of a kind were come by.
+    #[inline]
+    pub(super) fn reads_of(&mut self, kind: BlockKind) -> &mut Reads {
+        let module = match kind {
+            BlockKind::Filter(module) => usize::from(module),
+            BlockKind::Index => return &mut self.index,
+            _ => return &mut self.data,
+        };
+        // A plan has no more modules than there are counters.
+        self.filter.get_mut(module).unwrap_or(&mut self.data)
+    }
+
+    /// A module ended a lookup.
+    #[inline]
+    pub(super) fn rule_out(&mut self, module: usize) {
+        if let Some(count) = self.negatives.get_mut(module) {
+            *count += 1;
+        }
+    }
+
     /// The filter modules together. A lookup counts as one false positive however many modules let
     /// it pass.
     pub(crate) fn all_filters(&self) -> FilterStats {

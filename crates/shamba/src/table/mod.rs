@@ -21,8 +21,10 @@ mod properties;
 mod reader;
 mod source;
 mod table_cache;
+mod together;
 mod top;
 mod verify;
+mod visit;
 mod writer;
 
 pub(crate) use builder::{TableBuildOptions, TableBuilder, TableSummary};
@@ -31,7 +33,10 @@ pub use inspect::{FilterPartition, PartitionData, PartitionModule};
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use keep::{Expect, Keep, Prepared, Span};
 pub(crate) use lookup::{Lookup, LookupStats, TableGet, TableValue};
+pub(crate) use reader::Table;
 pub(crate) use table_cache::{Hint, TableCache, TableSlot, table_name};
+pub(crate) use together::Waiter;
+pub(crate) use visit::Step;
 
 #[cfg(test)]
 mod tests;

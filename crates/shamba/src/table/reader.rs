@@ -1,17 +1,12 @@
-//! An open table: point lookups by the one general read loop (filter modules, index, data).
+//! An open table. Point lookups are in `visit`, walks in `iter`, checks in `verify`.
 //!
 //! `Sync` and immutable; shared as `Arc<Table>`. Resident are the filter plan and the top-level
 //! index, charged to `Role::Tables`; everything else comes through the cache.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use super::block::{DataBlock, Search};
-use super::fetch::{BlockRef, label};
 use super::format::Damage;
-use super::index::IndexBlock;
-use super::lookup::{Lookup, LookupStats, Reads, TableGet, TableValue};
 use super::properties::Properties;
 use super::source::Source;
 use super::top::Top;
@@ -19,8 +14,8 @@ use crate::base::coding::take_bytes;
 use crate::budget::{Reservation, Role};
 use crate::cache::{BlockCache, Heat, IoPool, ModuleShape};
 use crate::error::Result;
-use crate::filter::{self, FilterPlan, MAX_MODULES};
-use crate::fs::{BlockKind, PAGE, Purpose, ReadFile};
+use crate::filter::{self, FilterPlan};
+use crate::fs::{PAGE, ReadFile};
 
 /// What an open table is charged over what it holds: the file handle and the cache of handles.
 const OVERHEAD: usize = 256;
@@ -124,228 +119,7 @@ impl Table {
     pub(crate) fn heat(&self) -> &Heat {
         &self.heat
     }
-
-    /// Looks a key up. Modules below `limit` are read where they are not resident; those past it
-    /// are asked only if they are. A lookup by worth asks all that is resident and then reads what
-    /// is worth it.
-    pub(crate) fn get(
-        &self,
-        lookup: &Lookup<'_>,
-        limit: u8,
-        stats: &mut LookupStats,
-    ) -> Result<TableGet> {
-        stats.tables += 1;
-        let partition = self.top.find(lookup.key());
-        let inside = partition < self.top.len();
-        lookup.enter_table(inside.then_some(partition as u32));
-        if !inside {
-            return Ok(TableGet::Absent);
-        }
-        let limit = if lookup.by_worth() { 0 } else { limit };
-        let mut asked = Asked::default();
-        stats.modules = stats.modules.max(self.plan.modules.len());
-        for module in 0..self.plan.modules.len() {
-            let read = module < usize::from(limit);
-            if !self.probe(partition, module, lookup, read, &mut asked, stats)? {
-                return Ok(TableGet::Absent);
-            }
-        }
-        if lookup.by_worth()
-            && asked.incomplete
-            && !self.probe_more(partition, lookup, &mut asked, stats)?
-        {
-            return Ok(TableGet::Absent);
-        }
-        let found = self.search(partition, lookup, stats)?;
-        if matches!(found, TableGet::Absent) {
-            let counts = stats.false_positives.iter_mut().zip(asked.columns);
-            for (count, columns) in counts.take(self.plan.modules.len()) {
-                *count += u64::from(columns > 0);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Asks one filter module if it is resident or to be `read`; false when it says that the key
-    /// is absent.
-    #[inline]
-    fn probe(
-        &self,
-        partition: usize,
-        module: usize,
-        lookup: &Lookup<'_>,
-        read: bool,
-        asked: &mut Asked,
-        stats: &mut LookupStats,
-    ) -> Result<bool> {
-        let place = self.top.module(partition, module);
-        let (Some(plan), Some(pages)) = (self.plan.modules.get(module), place) else {
-            return Ok(true);
-        };
-        let hash = filter::hash_of(plan, module, lookup.digest(stats));
-        let pages = filter::block_of(plan, self.plan.layout, hash, pages);
-        let mut unlisted = Default::default();
-        let reads = stats.filter.get_mut(module).unwrap_or(&mut unlisted);
-        let (columns, maybe) = if let Some(block) = self.resident(pages.start) {
-            reads.hits += 1;
-            let columns = filter::columns(plan, &block).count_ones() as u8;
-            (columns, filter::may_contain(plan, &block, hash))
-        } else if read {
-            let tag = label(BlockKind::Filter(module as u8), Purpose::Lookup);
-            let ask = |block: &[u8]| filter::may_contain(plan, block, hash);
-            match self.read_filter(pages, partition, tag, reads, ask) {
-                Ok(maybe) => (plan.columns, maybe),
-                Err(error) if error.is_corruption() => {
-                    log::warn!("a filter is ignored: {error}");
-                    stats.corrupt_filters += 1;
-                    (0, true)
-                }
-                Err(error) => return Err(error),
-            }
-        } else {
-            (0, true)
-        };
-        if !maybe && let Some(count) = stats.negatives.get_mut(module) {
-            *count += 1;
-        }
-        if let Some(slot) = asked.columns.get_mut(module) {
-            *slot = columns;
-        }
-        asked.incomplete |= columns < plan.columns;
-        Ok(maybe)
-    }
-
-    /// Reads, one after another, the modules that are not wholly resident and worth a read; false
-    /// when one says that the key is absent. Everything resident was asked.
-    #[cold]
-    fn probe_more(
-        &self,
-        partition: usize,
-        lookup: &Lookup<'_>,
-        asked: &mut Asked,
-        stats: &mut LookupStats,
-    ) -> Result<bool> {
-        while let Some(module) = self.heat.best_to_read(partition as u32, &asked.columns) {
-            let Some(plan) = self.plan.modules.get(module) else {
-                break;
-            };
-            let pages = self.top.module(partition, module).unwrap_or(0..0);
-            let hash = filter::hash_of(plan, module, lookup.digest(stats));
-            let pages = filter::block_of(plan, self.plan.layout, hash, pages);
-            let tag = label(BlockKind::Filter(module as u8), Purpose::Lookup);
-            let mut unlisted = Default::default();
-            let reads = stats.filter.get_mut(module).unwrap_or(&mut unlisted);
-            let ask = |block: &[u8]| filter::may_contain(plan, block, hash);
-            match self.read_filter(pages, partition, tag, reads, ask) {
-                Ok(true) => {}
-                Ok(false) => {
-                    if let Some(count) = stats.negatives.get_mut(module) {
-                        *count += 1;
-                    }
-                    return Ok(false);
-                }
-                Err(error) if error.is_corruption() => {
-                    log::warn!("a filter is ignored: {error}");
-                    stats.corrupt_filters += 1;
-                }
-                Err(error) => return Err(error),
-            }
-            // Damaged or not, it is not to be read again.
-            if let Some(slot) = asked.columns.get_mut(module) {
-                *slot = plan.columns;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Looks in the index and then in the data. Holds one block at a time.
-    fn search(
-        &self,
-        partition: usize,
-        lookup: &Lookup<'_>,
-        stats: &mut LookupStats,
-    ) -> Result<TableGet> {
-        let mut number = None;
-        loop {
-            let place = self.place(partition, number, lookup.key(), &mut stats.index)?;
-            let start = place.pages.start;
-            let tag = label(BlockKind::Data, Purpose::Lookup);
-            let block = self.fetch(place.pages, partition, tag, true, &mut stats.data)?;
-            let found = DataBlock::parse(&block)
-                .and_then(|view| view.search(lookup.key(), lookup.tag()))
-                .map_err(|d| self.damage(start, d))?;
-            match found {
-                Search::Found { tag, value } => {
-                    if tag.kind().is_none() {
-                        return Err(self.damage(start, UNKNOWN_KIND));
-                    }
-                    let value = match block {
-                        BlockRef::Cached(block) => TableValue::Shared {
-                            block,
-                            range: value,
-                        },
-                        passing => TableValue::Owned(passing.get(value).unwrap_or_default().into()),
-                    };
-                    return Ok(TableGet::Found { tag, value });
-                }
-                Search::Continues if !place.last => number = Some(place.number + 1),
-                Search::Absent | Search::Continues => {
-                    return Ok(TableGet::Absent);
-                }
-            }
-        }
-    }
-
-    /// Where data block `number` of a partition lies, or else the one that may hold `key`.
-    #[inline]
-    fn place(
-        &self,
-        partition: usize,
-        number: Option<u32>,
-        key: &[u8],
-        reads: &mut Reads,
-    ) -> Result<Place> {
-        let place = self.top.get(partition).zip(self.top.index_page(partition));
-        let Some((place, page)) = place else {
-            return Err(self.damage(0, Damage("a partition is missing")));
-        };
-        let tag = label(BlockKind::Index, Purpose::Lookup);
-        let index = self.fetch(page..page + place.index_pages, partition, tag, true, reads)?;
-        let view = IndexBlock::parse(&index).map_err(|d| self.damage(page, d))?;
-        let number = number.unwrap_or_else(|| view.find(key));
-        let pages = view.pages(number).map_err(|d| self.damage(page, d))?;
-        if pages.end > place.data_pages {
-            return Err(self.damage(page, Damage("an index points past its data")));
-        }
-        Ok(Place {
-            number,
-            last: number + 1 == view.blocks(),
-            pages: place.first_page + pages.start..place.first_page + pages.end,
-        })
-    }
 }
-
-/// What of a filter a lookup asked.
-#[derive(Default)]
-struct Asked {
-    /// Columns asked of each module; 1 for a module that has none.
-    columns: [u8; MAX_MODULES],
-    /// Whether something was not asked.
-    incomplete: bool,
-}
-
-/// A data block's place.
-struct Place {
-    /// Its number in its partition.
-    number: u32,
-    /// Whether it is the partition's last.
-    last: bool,
-    /// Its pages in the file.
-    pages: Range<u32>,
-}
-
-const UNKNOWN_KIND: Damage =
-    Damage("an entry is of a kind this build does not know; a newer build may");
 
 pub(super) fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat {
     let pages = |number| top.module(0, number).map_or(1, |pages| pages.len() as u32);

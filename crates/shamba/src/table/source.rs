@@ -21,12 +21,17 @@ impl Source {
     pub(super) fn read_pages(&self, buf: &mut [u8], page: u32, tag: ReadTag) -> Result<()> {
         self.file
             .read_exact_at(buf, u64::from(page) * PAGE as u64, tag)
-            .map_err(|e| match e.kind() {
-                std::io::ErrorKind::UnexpectedEof => {
-                    self.damage(page, Damage("the file ends before this block"))
-                }
-                _ => Error::io("read", &*self.path, e),
-            })
+            .map_err(|e| self.read_error(page, e))
+    }
+
+    /// What it means that pages from `page` on could not be read.
+    pub(super) fn read_error(&self, page: u32, error: std::io::Error) -> Error {
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                self.damage(page, Damage("the file ends before this block"))
+            }
+            _ => Error::io("read", &*self.path, error),
+        }
     }
 
     pub(super) fn damage(&self, page: u32, damage: Damage) -> Error {

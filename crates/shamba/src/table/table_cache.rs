@@ -141,6 +141,19 @@ impl TableCache {
         self.cache.clock()
     }
 
+    /// The memory budget, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.budget.limit()
+    }
+
+    pub(super) fn fs(&self) -> &dyn Fs {
+        &*self.fs
+    }
+
+    pub(super) fn io(&self) -> &Arc<IoPool> {
+        &self.io
+    }
+
     /// Where a table file lies.
     pub(crate) fn path(&self, number: u64) -> PathBuf {
         self.dir.join(table_name(number))

@@ -1,0 +1,213 @@
+//! Point lookups of many keys at once, whose reads overlap.
+//!
+//! All keys are looked up at one point, each as a single lookup would be: memtables, then run by run.
+//! A key goes on as far as memory answers; then all blocks that keys wait for are read together,
+//! each once, and so on in rounds. There are about as many rounds as the key with most reads has
+//! reads. Results do not depend on how keys are grouped.
+
+use super::DbInner;
+use super::keyspace::{KeyspaceInner, ReadState};
+use super::read::{Found, find_in_memory, into_value, sample_weight};
+use super::value::Value;
+use crate::base::key::SeqNo;
+use crate::error::Result;
+use crate::table::{Lookup, LookupStats, Step, TableGet, Waiter};
+use crate::version::{FileMeta, Run};
+
+/// Keys that are looked up together; more are done in key order, so many at a time. Bounds what
+/// their lookups take, about half a kilobyte each.
+const WINDOW: usize = 256;
+
+/// The share of the memory budget that the blocks of a batch's values may hold; further values are
+/// copied. A caller of single lookups can let go of some, a caller of this cannot.
+const PINNED_SHARE: u64 = 16;
+
+/// A lookup between two rounds.
+struct Pending<'a, R> {
+    /// The key's place among the keys asked for.
+    at: usize,
+    weight: u64,
+    /// The runs not asked yet.
+    runs: R,
+    file: &'a FileMeta,
+    waiter: Waiter<'a>,
+}
+
+impl<'a, R> AsRef<Waiter<'a>> for Pending<'a, R> {
+    fn as_ref(&self) -> &Waiter<'a> {
+        &self.waiter
+    }
+}
+
+impl<'a, R> AsMut<Waiter<'a>> for Pending<'a, R> {
+    fn as_mut(&mut self) -> &mut Waiter<'a> {
+        &mut self.waiter
+    }
+}
+
+/// How far a lookup came.
+enum Progress<W> {
+    Done(Option<Found>),
+    Waits(W),
+}
+
+impl DbInner {
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &KeyspaceInner,
+        keys: &[K],
+        snapshot: Option<SeqNo>,
+    ) -> Result<Vec<Option<Value>>> {
+        self.check_open()?;
+        keyspace.check_alive()?;
+        let (state, seq) = match snapshot {
+            Some(seq) => (keyspace.state.load(), seq),
+            None => self.read_point(keyspace),
+        };
+        let mut numbered: Vec<(usize, &[u8])> = Vec::with_capacity(keys.len());
+        numbered.extend(keys.iter().map(AsRef::as_ref).enumerate());
+        if keys.len() > WINDOW {
+            // Neighbours wait for the same blocks.
+            numbered.sort_unstable_by_key(|(_, key)| *key);
+        }
+        let mut stats = LookupStats::default();
+        let mut values: Vec<Option<Value>> = Vec::new();
+        values.resize_with(keys.len(), || None);
+        let (mut found, mut pinned) = (0, 0);
+        let room = self.tables.memory() / PINNED_SHARE;
+        let mut answer = |at: usize, value: Option<Found>| {
+            let mut value = into_value(value);
+            if let Some(value) = &mut value {
+                pinned += value.pinned() as u64;
+                if pinned > room {
+                    *value = Value::owned(value);
+                }
+            }
+            found += u64::from(value.is_some());
+            if let Some(slot) = values.get_mut(at) {
+                *slot = value;
+            }
+        };
+        let done = numbered.chunks(WINDOW).try_for_each(|keys| {
+            self.find_together(keyspace, &state, keys, seq, &mut stats, &mut answer)
+        });
+        self.record(keys.len() as u64, found, &stats);
+        self.count_lookups(keyspace, keys.len() as u64);
+        done.map(|()| values)
+    }
+
+    /// The newest entries of keys at or before `seq`.
+    fn find_together(
+        &self,
+        keyspace: &KeyspaceInner,
+        state: &ReadState,
+        keys: &[(usize, &[u8])],
+        seq: SeqNo,
+        stats: &mut LookupStats,
+        answer: &mut impl FnMut(usize, Option<Found>),
+    ) -> Result<()> {
+        let mut waiting = Vec::new();
+        for &(at, key) in keys {
+            if let Some(found) = find_in_memory(state, key, seq) {
+                answer(at, Some(found));
+                continue;
+            }
+            let lookup = self.lookup(keyspace, key, seq);
+            let runs = state.version.runs().map(|(_, run)| &**run);
+            match self.visit_runs(at, lookup, runs, sample_weight(), stats)? {
+                Progress::Done(found) => answer(at, found),
+                Progress::Waits(pending) => waiting.push(pending),
+            }
+        }
+        while !waiting.is_empty() {
+            self.tables.read_for(&mut waiting, stats)?;
+            let mut still = Vec::with_capacity(waiting.len());
+            for pending in waiting {
+                let at = pending.at;
+                match self.go_on(pending, stats)? {
+                    Progress::Done(found) => answer(at, found),
+                    Progress::Waits(pending) => still.push(pending),
+                }
+            }
+            waiting = still;
+        }
+        Ok(())
+    }
+
+    /// Asks the tables of the runs, as far as memory answers.
+    fn visit_runs<'a, R: Iterator<Item = &'a Run>>(
+        &self,
+        at: usize,
+        lookup: Lookup<'a>,
+        mut runs: R,
+        weight: u64,
+        stats: &mut LookupStats,
+    ) -> Result<Progress<Pending<'a, R>>> {
+        loop {
+            let next = runs.by_ref().find_map(|run| run.find(lookup.key()));
+            let Some(file) = next else {
+                return Ok(Progress::Done(None));
+            };
+            let (found, waits) = self.with_table(file, |table| {
+                let mut visit = table.enter(&lookup, file.stats.module_limit(), stats);
+                Ok(match table.poll(&mut visit, &lookup, stats)? {
+                    Step::Answer(answer) => {
+                        (self.conclude(file, table, &lookup, answer, weight), None)
+                    }
+                    Step::Read(need) => (None, Some((table.clone(), visit, need))),
+                })
+            })?;
+            if found.is_some() {
+                return Ok(Progress::Done(found));
+            }
+            if let Some((table, visit, need)) = waits {
+                return Ok(Progress::Waits(Pending {
+                    at,
+                    weight,
+                    runs,
+                    file,
+                    waiter: Waiter {
+                        table,
+                        visit,
+                        lookup,
+                        need,
+                        answer: None,
+                    },
+                }));
+            }
+        }
+    }
+
+    /// Goes on after a round.
+    fn go_on<'a, R: Iterator<Item = &'a Run>>(
+        &self,
+        mut pending: Pending<'a, R>,
+        stats: &mut LookupStats,
+    ) -> Result<Progress<Pending<'a, R>>> {
+        let waiter = &mut pending.waiter;
+        let answer: TableGet = match waiter.answer.take() {
+            Some(answer) => answer,
+            None => match waiter
+                .table
+                .poll(&mut waiter.visit, &waiter.lookup, stats)?
+            {
+                Step::Answer(answer) => answer,
+                Step::Read(need) => {
+                    waiter.need = need;
+                    return Ok(Progress::Waits(pending));
+                }
+            },
+        };
+        let Pending {
+            at,
+            weight,
+            runs,
+            file,
+            waiter,
+        } = pending;
+        match self.conclude(file, &waiter.table, &waiter.lookup, answer, weight) {
+            Some(found) => Ok(Progress::Done(Some(found))),
+            None => self.visit_runs(at, waiter.lookup, runs, weight, stats),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Reads the blocks that many lookups wait for at the same time.
+//!
+//! Lookups that wait for one block share one read of it, and it is offered to the cache once. As
+//! many blocks are read together as there is memory for buffers: the first one waits its turn like
+//! any read, each further one is asked for without waiting, so with little memory it is one block
+//! after another. Nothing is opened and no lock is taken while more than one buffer is held.
+//! Thread-safe; waiters belong to one thread.
+
+use std::sync::Arc;
+
+use super::lookup::{Lookup, LookupStats, TableGet};
+use super::reader::Table;
+use super::table_cache::TableCache;
+use super::visit::{Need, Visit};
+use crate::cache::IoBuf;
+use crate::error::Result;
+use crate::fs::{PAGE, ReadRequest};
+
+/// A lookup that waits for a block of a table.
+pub(crate) struct Waiter<'a> {
+    pub(crate) table: Arc<Table>,
+    pub(crate) visit: Visit,
+    pub(crate) lookup: Lookup<'a>,
+    /// What it waits for.
+    pub(crate) need: Need,
+    /// The table's answer, where the block brought it.
+    pub(crate) answer: Option<TableGet>,
+}
+
+impl Waiter<'_> {
+    /// The name of the block.
+    fn block(&self) -> (u64, u32) {
+        (self.table.cache_id, self.need.pages.start)
+    }
+}
+
+/// A block being read, and how many wait for it.
+struct Group {
+    buf: IoBuf,
+    waiters: usize,
+}
+
+impl TableCache {
+    /// Reads what lookups wait for and gives it to them; changes their order. They go on with
+    /// [`Table::poll`] where there is no answer yet. Any failure but a damaged filter ends all.
+    pub(crate) fn read_for<'a, W: AsMut<Waiter<'a>> + AsRef<Waiter<'a>>>(
+        &self,
+        waiters: &mut [W],
+        stats: &mut LookupStats,
+    ) -> Result<()> {
+        waiters.sort_unstable_by_key(|waiter| waiter.as_ref().block());
+        let mut rest = waiters;
+        while !rest.is_empty() {
+            let mut groups: Vec<Group> = Vec::new();
+            let mut taken = 0;
+            for same in rest.chunk_by(|a, b| a.as_ref().block() == b.as_ref().block()) {
+                let Some(first) = same.first() else { break };
+                let len = first.as_ref().need.pages.len() * PAGE;
+                let buf = if groups.is_empty() {
+                    self.io().acquire(len)
+                } else if let Some(buf) = self.io().try_acquire(len) {
+                    buf
+                } else {
+                    break;
+                };
+                let waiters = same.len();
+                taken += waiters;
+                groups.push(Group { buf, waiters });
+            }
+            let all = std::mem::take(&mut rest);
+            let (now, later) = all.split_at_mut_checked(taken).unwrap_or_default();
+            self.read_groups(now, groups, stats)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn read_groups<'a, W: AsMut<Waiter<'a>> + AsRef<Waiter<'a>>>(
+        &self,
+        waiters: &mut [W],
+        mut groups: Vec<Group>,
+        stats: &mut LookupStats,
+    ) -> Result<()> {
+        let mut requests = Vec::with_capacity(groups.len());
+        let mut at = 0;
+        for group in &mut groups {
+            let first = waiters.get(at).map(AsRef::as_ref);
+            at += group.waiters;
+            let Some(Waiter { table, need, .. }) = first else {
+                continue;
+            };
+            requests.push(ReadRequest {
+                file: &*table.source.file,
+                offset: u64::from(need.pages.start) * PAGE as u64,
+                buf: &mut group.buf,
+                tag: need.tag(),
+                result: Ok(()),
+            });
+        }
+        self.fs().read_many(&mut requests);
+        stats.batches += 1;
+        let results: Vec<_> = requests.into_iter().map(|read| read.result).collect();
+        let mut rest = waiters;
+        for (group, result) in groups.into_iter().zip(results) {
+            let all = std::mem::take(&mut rest);
+            let (same, later) = all.split_at_mut_checked(group.waiters).unwrap_or_default();
+            rest = later;
+            let Some(first) = same.first() else { continue };
+            let table = Arc::clone(&first.as_ref().table);
+            let need = first.as_ref().need.clone();
+            let reads = stats.reads_of(need.kind);
+            reads.reads += 1;
+            reads.pages += need.pages.len() as u64;
+            // Alone, the others would have found it in the cache.
+            reads.hits += same.len() as u64 - 1;
+            let read = result
+                .map_err(|e| table.source.read_error(need.pages.start, e))
+                .and_then(|()| table.open_raw(group.buf, need.pages.start));
+            table.arrive(&need, read, |given| {
+                for waiter in same.iter_mut().map(AsMut::as_mut) {
+                    waiter.answer = table.give(&mut waiter.visit, &waiter.lookup, given, stats)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,466 @@
+//! Point lookups in one table: the one general read loop, which stops wherever it needs a read.
+//!
+//! A [`Visit`] is where a lookup stands: filter modules, then the index, then the data. Protocol:
+//! `enter (poll give)* poll`. [`Table::poll`] goes on as far as resident blocks reach and answers, or
+//! says which block it needs; [`Table::give`] takes that block, from whoever read it, and may
+//! answer as well. [`Table::get`] reads one block at a time; `together` reads those of many lookups
+//! at once. A visit has one owner and holds no block.
+
+use std::ops::Range;
+
+use super::block::{DataBlock, Search};
+use super::fetch::{BlockRef, Raw, label};
+use super::format::Damage;
+use super::index::IndexBlock;
+use super::lookup::{Lookup, LookupStats, TableGet, TableValue};
+use super::reader::Table;
+use crate::base::key::Tag;
+use crate::error::Result;
+use crate::filter::{self, MAX_MODULES};
+use crate::fs::{BlockKind, Purpose, ReadTag};
+
+/// Where a lookup stands in a table.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    partition: usize,
+    /// Modules below this are read where they are not resident.
+    limit: usize,
+    /// The next filter module.
+    module: usize,
+    /// The one of those not wholly resident that is being read, where that is by worth.
+    more: usize,
+    asked: Asked,
+    /// The data block wanted; its place is not known yet, or it is the one that may hold the key.
+    number: Option<u32>,
+    /// Where the data block lies, once the index has told.
+    place: Option<Place>,
+}
+
+/// What of a filter a lookup asked.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Columns asked of each module; 1 for a module that has none.
+    columns: [u8; MAX_MODULES],
+    /// Whether something was not asked.
+    incomplete: bool,
+}
+
+/// A data block's place.
+#[derive(Debug)]
+struct Place {
+    /// Its number in its partition.
+    number: u32,
+    /// Whether it is the partition's last.
+    last: bool,
+    /// Its pages in the file.
+    pages: Range<u32>,
+}
+
+/// A block that a lookup cannot go on without.
+#[derive(Debug, Clone)]
+pub(crate) struct Need {
+    pub(super) pages: Range<u32>,
+    pub(super) kind: BlockKind,
+    pub(super) partition: usize,
+}
+
+impl Need {
+    pub(super) const fn tag(&self) -> ReadTag {
+        label(self.kind, Purpose::Lookup)
+    }
+}
+
+/// What a lookup in a table comes to.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The table's answer.
+    Answer(TableGet),
+    /// A read.
+    Read(Need),
+}
+
+/// What was read for a lookup.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Given<'a> {
+    /// A whole filter block.
+    Filter(&'a [u8]),
+    /// A filter block is damaged, so it is as if there were none.
+    NoFilter,
+    /// An index or data block.
+    Block(&'a BlockRef),
+}
+
+/// What a data block says.
+enum Says {
+    Found { tag: Tag, value: Range<usize> },
+    Absent,
+    Next,
+}
+
+const UNKNOWN_KIND: Damage =
+    Damage("an entry is of a kind this build does not know; a newer build may");
+
+impl Table {
+    /// Looks a key up. Modules below `limit` are read where they are not resident; those past it
+    /// are asked only if they are. A lookup by worth asks all that is resident and then reads what
+    /// is worth it.
+    pub(crate) fn get(
+        &self,
+        lookup: &Lookup<'_>,
+        limit: u8,
+        stats: &mut LookupStats,
+    ) -> Result<TableGet> {
+        let mut visit = self.enter(lookup, limit, stats);
+        loop {
+            let need = match self.poll(&mut visit, lookup, stats)? {
+                Step::Answer(answer) => return Ok(answer),
+                Step::Read(need) => need,
+            };
+            if let Some(answer) = self.get_on(&mut visit, &need, lookup, stats)? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Reads what a lookup needs.
+    #[cold]
+    fn get_on(
+        &self,
+        visit: &mut Visit,
+        need: &Need,
+        lookup: &Lookup<'_>,
+        stats: &mut LookupStats,
+    ) -> Result<Option<TableGet>> {
+        let read = self.read_raw(need.pages.clone(), need.tag(), stats.reads_of(need.kind));
+        let mut answer = None;
+        self.arrive(need, read, |given| {
+            answer = self.give(visit, lookup, given, stats)?;
+            Ok(())
+        })?;
+        Ok(answer)
+    }
+
+    /// Hands a block that was read, or the failure, to those who need it, and offers it to the
+    /// cache. A damaged filter is ignored.
+    pub(super) fn arrive(
+        &self,
+        need: &Need,
+        read: Result<Raw>,
+        mut hand: impl FnMut(Given<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let start = need.pages.start;
+        if !matches!(need.kind, BlockKind::Filter(_)) {
+            let block = self.admit(read?, need.partition, need.kind, true)?;
+            return hand(Given::Block(&block));
+        }
+        let filter = |read: Raw| {
+            let stored = read.stored(self)?;
+            let bytes = read.decode(self, stored)?;
+            // Asked before it is offered: the cache may keep only a part of it. Refused, the bytes
+            // have served all the same.
+            hand(Given::Filter(&bytes))?;
+            self.offer(start, need.partition, need.kind, &bytes);
+            Ok(())
+        };
+        match read.and_then(filter) {
+            Ok(()) => Ok(()),
+            Err(error) if error.is_corruption() => {
+                log::warn!("a filter is ignored: {error}");
+                hand(Given::NoFilter)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Begins a lookup.
+    #[inline]
+    pub(crate) fn enter(&self, lookup: &Lookup<'_>, limit: u8, stats: &mut LookupStats) -> Visit {
+        stats.tables += 1;
+        let partition = self.top.find(lookup.key());
+        let inside = partition < self.top.len();
+        lookup.enter_table(inside.then_some(partition as u32));
+        if inside {
+            stats.modules = stats.modules.max(self.plan.modules.len());
+        }
+        Visit {
+            partition,
+            limit: if lookup.by_worth() { 0 } else { limit.into() },
+            module: 0,
+            more: 0,
+            asked: Asked::default(),
+            number: None,
+            place: None,
+        }
+    }
+
+    /// Goes on as far as resident blocks reach. Asked again without what it needs, it looks for it
+    /// again.
+    #[inline]
+    pub(crate) fn poll(
+        &self,
+        visit: &mut Visit,
+        lookup: &Lookup<'_>,
+        stats: &mut LookupStats,
+    ) -> Result<Step> {
+        let Some((partition, index_page)) = self
+            .top
+            .get(visit.partition)
+            .zip(self.top.index_page(visit.partition))
+        else {
+            return Ok(Step::Answer(TableGet::Absent));
+        };
+        while visit.module < self.plan.modules.len() {
+            match self.probe(visit, lookup, stats) {
+                Probe::Maybe => visit.module += 1,
+                Probe::Absent => return Ok(Step::Answer(TableGet::Absent)),
+                Probe::Read(need) => return Ok(Step::Read(need)),
+            }
+        }
+        if visit.asked.incomplete
+            && lookup.by_worth()
+            && let Some(need) = self.worth(visit, lookup, stats)
+        {
+            return Ok(Step::Read(need));
+        }
+        loop {
+            let place = match &visit.place {
+                Some(place) => place,
+                None => {
+                    let Some(block) = self.resident(index_page) else {
+                        return Ok(Step::Read(Need {
+                            pages: index_page..index_page + partition.index_pages,
+                            kind: BlockKind::Index,
+                            partition: visit.partition,
+                        }));
+                    };
+                    stats.index.hits += 1;
+                    visit
+                        .place
+                        .insert(self.place(visit.partition, visit.number, lookup, &block)?)
+                }
+            };
+            let Some(block) = self.resident(place.pages.start) else {
+                return Ok(Step::Read(Need {
+                    pages: place.pages.clone(),
+                    kind: BlockKind::Data,
+                    partition: visit.partition,
+                }));
+            };
+            stats.data.hits += 1;
+            match self.search(visit, lookup, &block, stats)? {
+                Says::Found { tag, value } => {
+                    let value = found_in(block, value);
+                    return Ok(Step::Answer(TableGet::Found { tag, value }));
+                }
+                Says::Absent => return Ok(Step::Answer(TableGet::Absent)),
+                Says::Next => {}
+            }
+        }
+    }
+
+    /// Takes the block needed; answers if that is enough to.
+    pub(super) fn give(
+        &self,
+        visit: &mut Visit,
+        lookup: &Lookup<'_>,
+        given: Given<'_>,
+        stats: &mut LookupStats,
+    ) -> Result<Option<TableGet>> {
+        let block = match given {
+            Given::Block(block) => block,
+            Given::Filter(bytes) => {
+                return Ok(self.filtered(visit, lookup, Some(bytes), stats));
+            }
+            Given::NoFilter => {
+                stats.corrupt_filters += 1;
+                return Ok(self.filtered(visit, lookup, None, stats));
+            }
+        };
+        if visit.place.is_none() {
+            visit.place = Some(self.place(visit.partition, visit.number, lookup, block)?);
+            return Ok(None);
+        }
+        Ok(match self.search(visit, lookup, block, stats)? {
+            Says::Found { tag, value } => Some(TableGet::Found {
+                tag,
+                value: match block {
+                    BlockRef::Cached(block) => found_in(BlockRef::Cached(block.clone()), value),
+                    passing => TableValue::Owned(passing.get(value).unwrap_or_default().into()),
+                },
+            }),
+            Says::Absent => Some(TableGet::Absent),
+            Says::Next => None,
+        })
+    }
+
+    /// Asks the next filter module if it is resident, or to be read.
+    #[inline]
+    fn probe(&self, visit: &mut Visit, lookup: &Lookup<'_>, stats: &mut LookupStats) -> Probe {
+        let module = visit.module;
+        let place = self.top.module(visit.partition, module);
+        let (Some(plan), Some(pages)) = (self.plan.modules.get(module), place) else {
+            return Probe::Maybe;
+        };
+        let hash = filter::hash_of(plan, module, lookup.digest(stats));
+        let pages = filter::block_of(plan, self.plan.layout, hash, pages);
+        let kind = BlockKind::Filter(module as u8);
+        if let Some(block) = self.resident(pages.start) {
+            stats.reads_of(kind).hits += 1;
+            let columns = filter::columns(plan, &block).count_ones() as u8;
+            let maybe = filter::may_contain(plan, &block, hash);
+            visit.asked.note(module, columns, plan.columns);
+            if maybe {
+                return Probe::Maybe;
+            }
+            stats.rule_out(module);
+            Probe::Absent
+        } else if module < visit.limit {
+            Probe::Read(Need {
+                pages,
+                kind,
+                partition: visit.partition,
+            })
+        } else {
+            visit.asked.note(module, 0, plan.columns);
+            Probe::Maybe
+        }
+    }
+
+    /// The module that is most worth a read, of those not wholly resident. Everything resident was
+    /// asked.
+    #[cold]
+    fn worth(
+        &self,
+        visit: &mut Visit,
+        lookup: &Lookup<'_>,
+        stats: &mut LookupStats,
+    ) -> Option<Need> {
+        let place = visit.partition as u32;
+        let module = self.heat.best_to_read(place, &visit.asked.columns)?;
+        let plan = self.plan.modules.get(module)?;
+        visit.more = module;
+        let pages = self.top.module(visit.partition, module).unwrap_or(0..0);
+        let hash = filter::hash_of(plan, module, lookup.digest(stats));
+        Some(Need {
+            pages: filter::block_of(plan, self.plan.layout, hash, pages),
+            kind: BlockKind::Filter(module as u8),
+            partition: visit.partition,
+        })
+    }
+
+    /// Asks the filter block needed, if it is sound, and goes past it; answers if it says that the
+    /// key is absent.
+    fn filtered(
+        &self,
+        visit: &mut Visit,
+        lookup: &Lookup<'_>,
+        bytes: Option<&[u8]>,
+        stats: &mut LookupStats,
+    ) -> Option<TableGet> {
+        let first = visit.module < self.plan.modules.len();
+        let module = if first { visit.module } else { visit.more };
+        visit.module += usize::from(first);
+        let plan = self.plan.modules.get(module)?;
+        let Some(bytes) = bytes else {
+            // Of those read by worth, a damaged one is not to be tried again.
+            let asked = if first { 0 } else { plan.columns };
+            visit.asked.note(module, asked, plan.columns);
+            return None;
+        };
+        let hash = filter::hash_of(plan, module, lookup.digest(stats));
+        if !filter::may_contain(plan, bytes, hash) {
+            stats.rule_out(module);
+            return Some(TableGet::Absent);
+        }
+        visit.asked.note(module, plan.columns, plan.columns);
+        None
+    }
+
+    /// Where data block `number` of a partition lies, or else the one that may hold the key.
+    #[inline]
+    fn place(
+        &self,
+        partition: usize,
+        number: Option<u32>,
+        lookup: &Lookup<'_>,
+        index: &BlockRef,
+    ) -> Result<Place> {
+        let place = self.top.get(partition).zip(self.top.index_page(partition));
+        let Some((place, page)) = place else {
+            return Err(self.damage(0, Damage("a partition is missing")));
+        };
+        let view = IndexBlock::parse(index).map_err(|d| self.damage(page, d))?;
+        let number = number.unwrap_or_else(|| view.find(lookup.key()));
+        let pages = view.pages(number).map_err(|d| self.damage(page, d))?;
+        if pages.end > place.data_pages {
+            return Err(self.damage(page, Damage("an index points past its data")));
+        }
+        Ok(Place {
+            number,
+            last: number + 1 == view.blocks(),
+            pages: place.first_page + pages.start..place.first_page + pages.end,
+        })
+    }
+
+    /// Looks in the data block; where the key's entries go on in the next one, that is wanted next.
+    #[inline]
+    fn search(
+        &self,
+        visit: &mut Visit,
+        lookup: &Lookup<'_>,
+        block: &BlockRef,
+        stats: &mut LookupStats,
+    ) -> Result<Says> {
+        let Some(place) = visit.place.take() else {
+            return Ok(Says::Absent);
+        };
+        let start = place.pages.start;
+        let found = DataBlock::parse(block)
+            .and_then(|view| view.search(lookup.key(), lookup.tag()))
+            .map_err(|d| self.damage(start, d))?;
+        match found {
+            Search::Found { tag, .. } if tag.kind().is_none() => {
+                Err(self.damage(start, UNKNOWN_KIND))
+            }
+            Search::Found { tag, value } => Ok(Says::Found { tag, value }),
+            Search::Continues if !place.last => {
+                visit.number = Some(place.number + 1);
+                Ok(Says::Next)
+            }
+            Search::Absent | Search::Continues => {
+                let counts = stats.false_positives.iter_mut().zip(visit.asked.columns);
+                for (count, columns) in counts.take(self.plan.modules.len()) {
+                    *count += u64::from(columns > 0);
+                }
+                Ok(Says::Absent)
+            }
+        }
+    }
+}
+
+/// What a filter module comes to.
+enum Probe {
+    Maybe,
+    Absent,
+    Read(Need),
+}
+
+impl Asked {
+    /// So many columns of a module were asked, out of all it has.
+    #[inline]
+    fn note(&mut self, module: usize, columns: u8, all: u8) {
+        if let Some(slot) = self.columns.get_mut(module) {
+            *slot = columns;
+        }
+        self.incomplete |= columns < all;
+    }
+}
+
+/// A value in a block that is resident; a copy of it otherwise.
+#[inline]
+fn found_in(block: BlockRef, range: Range<usize>) -> TableValue {
+    match block {
+        BlockRef::Cached(block) => TableValue::Shared { block, range },
+        passing => TableValue::Owned(passing.get(range).unwrap_or_default().into()),
+    }
+}
