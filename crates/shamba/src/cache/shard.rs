@@ -197,11 +197,6 @@ impl Shard {
             stats.misses += 1;
         }
         self.advance(clock);
-        let halvings = clock.ticks().wrapping_sub(self.halved) / TICKS_PER_HALF_LIFE;
-        for _ in 0..halvings.min(8) {
-            self.sketch.halve();
-        }
-        self.halved = self.halved.wrapping_add(halvings * TICKS_PER_HALF_LIFE);
         if kind == BlockKind::Data {
             self.sketch.record(hash, 1);
         }
@@ -314,8 +309,21 @@ impl Shard {
         self.clock = self.clock.wrapping_add(1);
         if self.clock.is_multiple_of(REPORT) {
             clock.advance(u64::from(REPORT));
+            if clock.ticks().wrapping_sub(self.halved) >= TICKS_PER_HALF_LIFE {
+                self.halve(clock);
+            }
         }
         self.clock
+    }
+
+    /// Ends the half-lives that are over.
+    #[cold]
+    fn halve(&mut self, clock: &Clock) {
+        let halvings = clock.ticks().wrapping_sub(self.halved) / TICKS_PER_HALF_LIFE;
+        for _ in 0..halvings.min(8) {
+            self.sketch.halve();
+        }
+        self.halved = self.halved.wrapping_add(halvings * TICKS_PER_HALF_LIFE);
     }
 
     fn find(&self, hash: u64, key: &BlockKey) -> Option<usize> {

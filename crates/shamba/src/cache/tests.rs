@@ -237,7 +237,7 @@ fn high_priority_blocks_stay_longer() {
 #[test]
 fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
     let (_budget, cache) = cache(1000, 4);
-    for _ in 0..10 {
+    for _ in 0..40 {
         for page in 0..300 {
             if cache.get(&key(1, page)).is_none() {
                 put(&cache, key(1, page), Priority::Low);
@@ -250,7 +250,7 @@ fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
     }
     let left = (0..300).filter(|&p| cache.contains(&key(1, p))).count();
     // While there was room for all, only a sample of their uses was counted.
-    assert!(left >= 150, "{left} of 300 resting hot blocks left");
+    assert!(left >= 240, "{left} of 300 resting hot blocks left");
     let mut missed = 0;
     for page in 0..10_000 {
         put(&cache, key(3, page), Priority::Low);
