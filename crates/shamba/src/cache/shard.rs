@@ -13,11 +13,15 @@ use super::heat::Heat;
 use super::sketch::Sketch;
 use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index};
 use super::{BLOCK_OVERHEAD, Block, BlockKey, Owner, Priority};
+use crate::budget::Reservation;
 use crate::fs::BlockKind;
 
 /// How many residents an eviction compares: by expected reads, and by recency (which is cheap).
 const SAMPLE: usize = 8;
 const LRU_SAMPLE: usize = 16;
+
+/// Counters of accesses to data pages for each resident block.
+const COUNTERS_PER_BLOCK: usize = 16;
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
 const SAMPLED: u8 = 4;
@@ -80,19 +84,21 @@ pub(super) struct Shard {
     sketch: Sketch,
     /// The tick at which the sketch was last halved.
     halved: u32,
+    /// For the sketch.
+    held: Option<Reservation>,
 }
 
 impl Shard {
-    /// An empty shard that counts accesses of data pages in `counters` counters; `seed` starts its
-    /// random choices.
-    pub(super) fn new(seed: u64, counters: usize) -> Self {
+    /// An empty shard; `seed` starts its random choices.
+    pub(super) fn new(seed: u64) -> Self {
         Shard {
             table: HashTable::new(),
             entries: Vec::new(),
             clock: 0,
             random: seed | 1,
             kinds: [KindStats::default(); KIND_COUNT],
-            sketch: Sketch::new(counters),
+            sketch: Sketch::new(),
+            held: None,
             halved: 0,
         }
     }
@@ -189,6 +195,19 @@ impl Shard {
                 .get(i as usize)
                 .map_or(0, |entry| entry.key().hash64())
         });
+    }
+
+    /// The bytes that counters of accesses would take that suit the number of blocks, if there are
+    /// too few.
+    pub(super) fn wants_counters(&self) -> Option<u64> {
+        let len = self.sketch.len();
+        (self.entries.len() * COUNTERS_PER_BLOCK > len).then_some(2 * len as u64)
+    }
+
+    /// Doubles the counters, which `held` is for.
+    pub(super) fn grow_counters(&mut self, held: Reservation) {
+        self.sketch.double();
+        self.held = Some(held);
     }
 
     /// Counts a block that was fetched from storage.

@@ -9,8 +9,8 @@ use shamba_model::expected_reads::further_accesses;
 /// Counters that each page has.
 const ROWS: usize = 3;
 
-/// The fewest counters.
-pub(super) const MIN_COUNTERS: usize = 64;
+/// The fewest counters, a power of two.
+const MIN_COUNTERS: usize = 64;
 
 /// Windows are so many half-lives long: the sum of what is left of each past half-life.
 const WINDOW: f32 = std::f32::consts::LOG2_E;
@@ -31,14 +31,24 @@ pub(super) struct Sketch {
 }
 
 impl Sketch {
-    /// A sketch of `len` counters, rounded up to a power of two.
-    pub(super) fn new(len: usize) -> Self {
+    /// The smallest sketch.
+    pub(super) fn new() -> Self {
         Sketch {
-            counters: vec![0; len.max(MIN_COUNTERS).next_power_of_two()].into(),
+            counters: vec![0; MIN_COUNTERS].into(),
             met: [0.0; CLASSES],
             began: [0.0; CLASSES],
             rates: std::array::from_fn(|count| further_accesses(count as f32, 0.0, 0.0)),
         }
+    }
+
+    /// The number of counters.
+    pub(super) fn len(&self) -> usize {
+        self.counters.len()
+    }
+
+    /// Doubles the counters. Every page keeps its count: the new half is a copy of the old.
+    pub(super) fn double(&mut self) {
+        self.counters = self.counters.repeat(2).into();
     }
 
     fn place(&self, hash: u64, row: usize) -> usize {
@@ -107,6 +117,28 @@ impl Sketch {
 mod tests {
     use super::*;
 
+    fn sketch_of(len: usize) -> Sketch {
+        let mut sketch = Sketch::new();
+        while sketch.len() < len {
+            sketch.double();
+        }
+        sketch
+    }
+
+    #[test]
+    fn counts_stay_when_there_are_more_counters() {
+        let mut sketch = sketch_of(1024);
+        for i in 0..40 {
+            sketch.record(hash(i), 1 + i as u8);
+        }
+        let counts: Vec<u8> = (0..40).map(|i| sketch.count(hash(i))).collect();
+        sketch.double();
+        assert_eq!(
+            counts,
+            (0..40).map(|i| sketch.count(hash(i))).collect::<Vec<_>>()
+        );
+    }
+
     fn hash(i: u64) -> u64 {
         let z = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (z ^ (z >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
@@ -114,7 +146,7 @@ mod tests {
 
     #[test]
     fn counts_are_never_too_low_and_seldom_too_high() {
-        let mut sketch = Sketch::new(4096);
+        let mut sketch = sketch_of(4096);
         for i in 0..500u64 {
             for _ in 0..=i % 4 {
                 sketch.record(hash(i), 1);
@@ -133,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_page_met_once_is_worth_what_such_pages_turned_out_to_be() {
-        let mut uniform = Sketch::new(1 << 14);
+        let mut uniform = sketch_of(1 << 14);
         for i in 0..20_000u64 {
             uniform.record(hash(i * 7919 % 100_000), 1);
             if i % 1000 == 999 {
@@ -143,7 +175,7 @@ mod tests {
         uniform.record(hash(7919), 1);
         assert!(uniform.expected(hash(7919)) < 0.1);
         // The same pages again and again, two rounds to a half-life.
-        let mut again = Sketch::new(1 << 14);
+        let mut again = sketch_of(1 << 14);
         for i in 0..20_000u64 {
             again.record(hash(i % 500), 1);
             if i % 1000 == 999 {
