@@ -1,12 +1,18 @@
 //! The write path of a group's leader: give sequence numbers, append to the log, sync if one of the
 //! batches asks for it, apply to the memtables, publish the last number; and making room.
 //!
-//! [`super::group`] decides who leads. One thread at a time, under the `writer` lock.
+//! [`super::group`] decides who leads. Groups go through two stages, in order, one at a time in
+//! each: logging under the `writer` lock, applying under the `applying` lock, which is taken before
+//! `writer` is let go. So one group is logged while the one before it is applied. A group that may
+//! not fit its memtable, or that goes to several keyspaces, keeps both locks to its end, since
+//! making room closes the log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::DbInner;
 use super::batch::{Ops, WriteBatch};
@@ -25,6 +31,9 @@ const MAX_BATCH: usize = 256 << 20;
 /// How long a slowed-down write sleeps, in microseconds.
 const SLOWDOWN_MICROS: u64 = 1000;
 
+/// How often one who wants the second stage looks before it sleeps.
+const LOOKS: u32 = 100;
+
 /// What the leader works on.
 pub(crate) struct Writer {
     pub(crate) log: Option<LogWriter>,
@@ -37,6 +46,23 @@ pub(crate) struct Writer {
     pub(crate) synced: u64,
     /// The memory of `log`.
     pub(crate) memory: Reservation,
+    /// What may still be on its way into memtables.
+    pub(crate) on_its_way: Amount,
+}
+
+/// Entries, and at least the bytes of their keys and values.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Amount {
+    entries: usize,
+    bytes: usize,
+}
+
+/// A group that is in the log.
+struct Logged {
+    first: SeqNo,
+    last: SeqNo,
+    /// Where everything goes and certainly fits, if there is such a memtable.
+    memtable: Option<Arc<Memtable>>,
 }
 
 /// Where operations go: a keyspace and its active memtable.
@@ -118,12 +144,54 @@ impl DbInner {
         outcome
     }
 
-    /// Writes a group of batches, in order.
+    /// The writer's state at a moment when no write is under way, not even a logged one.
+    pub(crate) fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        let writer = self.writer.lock();
+        // Nobody enters that stage without `writer`.
+        drop(self.applying.lock());
+        writer
+    }
+
+    /// Writes a group of batches, in order. Calls `pass_on` when the next group may begin, if that
+    /// is before this one is done.
     pub(super) fn write_group(
+        &self,
+        mut writer: MutexGuard<'_, Writer>,
+        group: &[(&WriteBatch, Durability)],
+        pass_on: impl FnOnce(),
+    ) -> Result<()> {
+        let logged = self.poisoning(|| self.log_group(&mut writer, group))?;
+        let applying = lock_soon(&self.applying);
+        if let Some(cause) = &*self.poison.load() {
+            // The group before this one is not whole.
+            return Err(Error::Poisoned {
+                cause: cause.clone(),
+            });
+        }
+        let bytes = if let Some(memtable) = &logged.memtable {
+            drop(writer);
+            pass_on();
+            self.poisoning(|| self.apply_to(memtable, group, logged.first))?
+        } else {
+            self.poisoning(|| self.apply(&mut writer, group, logged.first))?
+        };
+        self.visible.store(logged.last, Ordering::Release);
+        drop(applying);
+        self.metrics.add_all(&[
+            (Counter::entries_written, logged.last + 1 - logged.first),
+            (Counter::user_bytes_written, bytes),
+            (Counter::batches, group.len() as u64),
+            (Counter::write_groups, 1),
+        ]);
+        Ok(())
+    }
+
+    /// The first stage: gives a group numbers and makes it as durable as its batches ask.
+    fn log_group(
         &self,
         writer: &mut Writer,
         group: &[(&WriteBatch, Durability)],
-    ) -> Result<()> {
+    ) -> Result<Logged> {
         self.check_writable()?;
         self.throttle(writer)?;
         let first = writer.last_seq + 1;
@@ -145,15 +213,74 @@ impl DbInner {
             }
             _ => {}
         }
-        let bytes = self.apply(writer, group, first)?;
-        self.visible.store(writer.last_seq, Ordering::Release);
-        self.metrics.add_all(&[
-            (Counter::entries_written, next - first),
-            (Counter::user_bytes_written, bytes),
-            (Counter::batches, group.len() as u64),
-            (Counter::write_groups, 1),
-        ]);
-        Ok(())
+        Ok(Logged {
+            first,
+            last: writer.last_seq,
+            memtable: self.memtable_for(writer, group),
+        })
+    }
+
+    /// The memtable that all of a group goes to, if there is one and it certainly has room, what is
+    /// on its way considered.
+    fn memtable_for(
+        &self,
+        writer: &mut Writer,
+        group: &[(&WriteBatch, Durability)],
+    ) -> Option<Arc<Memtable>> {
+        let before = std::mem::take(&mut writer.on_its_way);
+        let (first, _) = group.first()?;
+        let id = first.only_keyspace()?;
+        let mut ours = Amount::default();
+        for (batch, _) in group {
+            if batch.only_keyspace() != Some(id) {
+                return None;
+            }
+            ours.entries = ours.entries.saturating_add(batch.len());
+            ours.bytes = ours.bytes.saturating_add(batch.size());
+        }
+        let all = Amount {
+            entries: before.entries.saturating_add(ours.entries),
+            bytes: before.bytes.saturating_add(ours.bytes),
+        };
+        let state = writer.keyspaces.get(&id)?.state.load();
+        let fits = state.active.fits(all.entries, all.bytes)
+            && !self.memtables_over_quota(Memtable::room_for(all.entries, all.bytes));
+        fits.then(|| {
+            writer.on_its_way = ours;
+            state.active.clone()
+        })
+    }
+
+    /// Puts a group's operations into a memtable where they fit; says how many bytes of keys and
+    /// values.
+    fn apply_to(
+        &self,
+        memtable: &Memtable,
+        group: &[(&WriteBatch, Durability)],
+        first: SeqNo,
+    ) -> Result<u64> {
+        let mut bytes = 0;
+        let mut inserter = memtable.writer();
+        let ops = group
+            .iter()
+            .flat_map(|(batch, _)| Ops(batch.rep()).flatten());
+        for (seq, op) in (first..).zip(ops) {
+            if !inserter.insert(op.key, Tag::new(seq, op.kind), op.value) {
+                return Err(self.never_fits(op.value.len()));
+            }
+            bytes += (op.key.len() + op.value.len()) as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Stops writes because an entry fits no memtable.
+    fn never_fits(&self, len: usize) -> Error {
+        let error = Error::ValueTooLarge {
+            len,
+            max: self.max_value(),
+        };
+        self.poison(&error);
+        error
     }
 
     /// Puts a group's operations into the memtables; says how many bytes of keys and values.
@@ -195,12 +322,7 @@ impl DbInner {
                     .inspect_err(|error| self.poison(error))?;
                 let fresh = Target::of(&keyspace);
                 if !fresh.memtable.insert(op.key, tag, op.value) {
-                    let error = Error::ValueTooLarge {
-                        len: op.value.len(),
-                        max: self.max_value(),
-                    };
-                    self.poison(&error);
-                    return Err(error);
+                    return Err(self.never_fits(op.value.len()));
                 }
                 target = Some(fresh);
             }
@@ -355,6 +477,17 @@ impl DbInner {
         self.metrics.add(Counter::write_stall_micros, micros);
         result
     }
+}
+
+/// Locks a mutex that is held for little longer than waking a thread takes.
+fn lock_soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    for _ in 0..LOOKS {
+        if let Some(guard) = mutex.try_lock() {
+            return guard;
+        }
+        std::hint::spin_loop();
+    }
+    mutex.lock()
 }
 
 /// Whether flushing a memtable gives back enough to be worth a table.
