@@ -27,6 +27,7 @@ mod queue;
 #[cfg(test)]
 mod queue_tests;
 mod read;
+mod room;
 mod snapshot;
 mod source;
 mod stats;

@@ -65,9 +65,8 @@ fn submit(queue: &Queue<u32, u32>, leaders: &AtomicUsize, rounds: usize, number:
             own = Some(job * 2);
         }
         Err(place) => {
-            let result = place.wait(queue);
-            if result.is_some() {
-                return result.unwrap();
+            if let Some(result) = place.wait(queue) {
+                return result;
             }
             lead(&|| {
                 let group = queue.take_group(2, |_| 1);
