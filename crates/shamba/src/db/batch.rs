@@ -33,6 +33,9 @@ pub struct WriteBatch {
     mixed: bool,
     /// The keyspaces written to besides the default one.
     keyspaces: Vec<Arc<KeyspaceInner>>,
+    /// The keyspace of the first operation, and whether another has a different one.
+    first_keyspace: u32,
+    several_keyspaces: bool,
     max_key: usize,
     max_value: usize,
 }
@@ -91,6 +94,7 @@ impl WriteBatch {
         self.database = 0;
         self.mixed = false;
         self.keyspaces.clear();
+        self.several_keyspaces = false;
         self.max_key = 0;
         self.max_value = 0;
     }
@@ -119,7 +123,16 @@ impl WriteBatch {
         if let Some(value) = value {
             coding::put_bytes(&mut self.rep, value);
         }
+        if self.count == 0 {
+            self.first_keyspace = keyspace;
+        }
+        self.several_keyspaces |= keyspace != self.first_keyspace;
         self.count += 1;
+    }
+
+    /// The keyspace that all operations are of, if there is one.
+    pub(crate) fn only_keyspace(&self) -> Option<u32> {
+        (self.count > 0 && !self.several_keyspaces).then_some(self.first_keyspace)
     }
 
     /// Whether the batch may be written to the database of this identity.

@@ -97,7 +97,7 @@ impl DbInner {
 
     pub(crate) fn sync_log(&self) -> Result<()> {
         self.check_writable()?;
-        self.sync_logs(&mut self.writer.lock())
+        self.sync_logs(&mut self.lock_writer())
     }
 
     /// Moves the present log to the closed ones.

@@ -302,7 +302,7 @@ impl DbInner {
     /// off until the guard is dropped.
     pub(crate) fn flush_all(&self) -> Result<MutexGuard<'_, Writer>> {
         self.check_writable()?;
-        let mut writer = self.writer.lock();
+        let mut writer = self.lock_writer();
         let keyspaces: Vec<_> = writer.keyspaces.values().cloned().collect();
         for keyspace in keyspaces {
             if !keyspace.state.load().active.is_empty() {
@@ -416,7 +416,7 @@ impl DbInner {
     pub(crate) fn close_files(&self) -> Result<()> {
         // The closing itself must not stop the flush.
         self.stop.store(false, Ordering::Release);
-        let mut writer = self.writer.lock();
+        let mut writer = self.lock_writer();
         if let Some(cause) = &*self.poison.load() {
             return Err(Error::Poisoned {
                 cause: cause.clone(),

@@ -1,9 +1,10 @@
 //! The database: what callers hold, and what ties the other modules together.
 //!
 //! [`Db`] is a handle, cheap to clone and safe to share; the last one dropped closes the database.
-//! Locks, in the order they may be taken: `writer` (the leader of a group of writes), `tree` (the
-//! manifest and the installing of versions), `closed_logs`, then short ones that hold nothing else
-//! (`limits`, `snapshots`, `queue`, `signal`). Reads take none of them: they load a keyspace's
+//! Locks, in the order they may be taken: `writer` (who logs a group of writes), `applying` (who
+//! applies one to memtables; see [`write`]), `tree` (the manifest and the installing of versions),
+//! `closed_logs`, then short ones that hold nothing else (`limits`, `snapshots`, `queue`, `signal`).
+//! Reads take none of them: they load a keyspace's
 //! [`keyspace::ReadState`] and the visible sequence number.
 
 mod batch;
@@ -22,10 +23,15 @@ mod logs;
 mod maintenance;
 mod multi_get;
 mod open;
+mod queue;
+#[cfg(test)]
+mod queue_tests;
 mod read;
+mod room;
 mod snapshot;
 mod source;
 mod stats;
+mod sync;
 mod value;
 mod verify;
 mod write;
@@ -106,6 +112,7 @@ pub(crate) struct DbInner {
     pub(crate) next_run: AtomicU64,
     pub(crate) queue: WriteQueue,
     pub(crate) writer: Mutex<Writer>,
+    pub(crate) applying: Mutex<()>,
     pub(crate) tree: Mutex<Tree>,
     pub(crate) closed_logs: Mutex<Vec<ClosedLog>>,
     pub(crate) snapshots: SnapshotList,

@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 
 use super::batch::{DEFAULT_KEYSPACE, Ops};
 use super::folder::{FileKind, classify};
-use super::group::WriteQueue;
 use super::keyspace::{KeyspaceInner, ReadState};
+use super::room::worth_flushing;
 use super::snapshot::SnapshotList;
-use super::write::{Writer, next_database_id, worth_flushing};
+use super::write::{Writer, next_database_id};
 use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
 use crate::base::key::Tag;
 use crate::budget::Role;
@@ -137,6 +137,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         position: 0,
         synced: 0,
         memory: budget.reserve(Role::Wal, 0),
+        on_its_way: Default::default(),
     };
     let inner = Arc::new(DbInner {
         id: next_database_id(),
@@ -147,8 +148,9 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         visible: AtomicU64::new(recovered.last_seq),
         next_file,
         next_run: AtomicU64::new(recovered.next_run),
-        queue: WriteQueue::default(),
+        queue: super::group::queue(),
         writer: Mutex::new(writer),
+        applying: Mutex::new(()),
         tree: Mutex::new(tree),
         closed_logs: Mutex::new(Vec::new()),
         snapshots: SnapshotList::default(),
@@ -323,7 +325,7 @@ impl DbInner {
                     stop.what
                 );
             }
-            let mut writer = self.writer.lock();
+            let mut writer = self.lock_writer();
             writer.position = outcome.end;
             writer.synced = outcome.end;
             writer.last_seq = writer.last_seq.max(self.visible_seq());
@@ -342,7 +344,7 @@ impl DbInner {
     }
 
     fn replay(&self, payload: &[u8], first_seq: u64, log: u64, position: u64) -> Result<()> {
-        let keyspaces = self.writer.lock().keyspaces.clone();
+        let keyspaces = self.lock_writer().keyspaces.clone();
         for (seq, op) in (first_seq..).zip(Ops(payload)) {
             let malformed = || {
                 Error::corruption(
@@ -418,7 +420,7 @@ impl DbInner {
                 "a keyspace's name has 1 to 255 bytes",
             ));
         }
-        let mut writer = self.writer.lock();
+        let mut writer = self.lock_writer();
         let mut tree = self.tree.lock();
         if tree
             .keyspaces
@@ -448,7 +450,7 @@ impl DbInner {
 
     pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
         self.check_writable()?;
-        let mut writer = self.writer.lock();
+        let mut writer = self.lock_writer();
         let mut tree = self.tree.lock();
         let found = tree
             .keyspaces

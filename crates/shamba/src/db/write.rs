@@ -1,29 +1,34 @@
 //! The write path of a group's leader: give sequence numbers, append to the log, sync if one of the
-//! batches asks for it, apply to the memtables, publish the last number; and making room.
+//! batches asks for it, apply to the memtables, publish the last number.
 //!
-//! [`super::group`] decides who leads. One thread at a time, under the `writer` lock.
+//! [`super::group`] decides who leads. Groups go through two stages, in order, one at a time in
+//! each: logging under the `writer` lock, applying under the `applying` lock, which is taken before
+//! `writer` is let go. So one group is logged while the one before it is applied. A group that may
+//! not fit its memtable, or that goes to several keyspaces, keeps both locks to its end, since
+//! making room closes the log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::DbInner;
 use super::batch::{Ops, WriteBatch};
-use super::keyspace::{KeyspaceInner, ReadState};
+use super::keyspace::KeyspaceInner;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
-use crate::budget::{Reservation, Role};
+use crate::budget::Reservation;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
-use crate::options::{Durability, KeyspaceOptions, WriteOptions};
+use crate::options::{Durability, WriteOptions};
 use crate::wal::LogWriter;
 
 /// The largest batch, in bytes of its log record.
 const MAX_BATCH: usize = 256 << 20;
 
-/// How long a slowed-down write sleeps, in microseconds.
-const SLOWDOWN_MICROS: u64 = 1000;
+/// How often one who wants the second stage looks before it sleeps.
+const LOOKS: u32 = 100;
 
 /// What the leader works on.
 pub(crate) struct Writer {
@@ -37,6 +42,23 @@ pub(crate) struct Writer {
     pub(crate) synced: u64,
     /// The memory of `log`.
     pub(crate) memory: Reservation,
+    /// What may still be on its way into memtables.
+    pub(crate) on_its_way: Amount,
+}
+
+/// Entries, and at least the bytes of their keys and values.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Amount {
+    entries: usize,
+    bytes: usize,
+}
+
+/// A group that is in the log.
+struct Logged {
+    first: SeqNo,
+    last: SeqNo,
+    /// Where everything goes and certainly fits, if there is such a memtable.
+    memtable: Option<Arc<Memtable>>,
 }
 
 /// Where operations go: a keyspace and its active memtable.
@@ -51,14 +73,6 @@ impl Target {
             keyspace: keyspace.clone(),
             memtable: keyspace.state.load().active.clone(),
         }
-    }
-}
-
-impl KeyspaceOptions {
-    /// The memtable's size under a budget: an eighth of it at most, so that the one filling and
-    /// those being flushed leave more than half for everything else.
-    pub(crate) fn memtable_capacity(&self, limit: u64) -> usize {
-        usize::try_from(self.write_buffer.min((limit / 8).max(8 << 10))).unwrap_or(usize::MAX)
     }
 }
 
@@ -118,12 +132,54 @@ impl DbInner {
         outcome
     }
 
-    /// Writes a group of batches, in order.
+    /// The writer's state at a moment when no write is under way, not even a logged one.
+    pub(crate) fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        let writer = self.writer.lock();
+        // Nobody enters that stage without `writer`.
+        drop(self.applying.lock());
+        writer
+    }
+
+    /// Writes a group of batches, in order. Calls `pass_on` when the next group may begin, if that
+    /// is before this one is done.
     pub(super) fn write_group(
+        &self,
+        mut writer: MutexGuard<'_, Writer>,
+        group: &[(&WriteBatch, Durability)],
+        pass_on: impl FnOnce(),
+    ) -> Result<()> {
+        let logged = self.poisoning(|| self.log_group(&mut writer, group))?;
+        let applying = lock_soon(&self.applying);
+        if let Some(cause) = &*self.poison.load() {
+            // The group before this one is not whole.
+            return Err(Error::Poisoned {
+                cause: cause.clone(),
+            });
+        }
+        let bytes = if let Some(memtable) = &logged.memtable {
+            drop(writer);
+            pass_on();
+            self.poisoning(|| self.apply_to(memtable, group, logged.first))?
+        } else {
+            self.poisoning(|| self.apply(&mut writer, group, logged.first))?
+        };
+        self.visible.store(logged.last, Ordering::Release);
+        drop(applying);
+        self.metrics.add_all(&[
+            (Counter::entries_written, logged.last + 1 - logged.first),
+            (Counter::user_bytes_written, bytes),
+            (Counter::batches, group.len() as u64),
+            (Counter::write_groups, 1),
+        ]);
+        Ok(())
+    }
+
+    /// The first stage: gives a group numbers and makes it as durable as its batches ask.
+    fn log_group(
         &self,
         writer: &mut Writer,
         group: &[(&WriteBatch, Durability)],
-    ) -> Result<()> {
+    ) -> Result<Logged> {
         self.check_writable()?;
         self.throttle(writer)?;
         let first = writer.last_seq + 1;
@@ -145,15 +201,74 @@ impl DbInner {
             }
             _ => {}
         }
-        let bytes = self.apply(writer, group, first)?;
-        self.visible.store(writer.last_seq, Ordering::Release);
-        self.metrics.add_all(&[
-            (Counter::entries_written, next - first),
-            (Counter::user_bytes_written, bytes),
-            (Counter::batches, group.len() as u64),
-            (Counter::write_groups, 1),
-        ]);
-        Ok(())
+        Ok(Logged {
+            first,
+            last: writer.last_seq,
+            memtable: self.memtable_for(writer, group),
+        })
+    }
+
+    /// The memtable that all of a group goes to, if there is one and it certainly has room, what is
+    /// on its way considered.
+    fn memtable_for(
+        &self,
+        writer: &mut Writer,
+        group: &[(&WriteBatch, Durability)],
+    ) -> Option<Arc<Memtable>> {
+        let before = std::mem::take(&mut writer.on_its_way);
+        let (first, _) = group.first()?;
+        let id = first.only_keyspace()?;
+        let mut ours = Amount::default();
+        for (batch, _) in group {
+            if batch.only_keyspace() != Some(id) {
+                return None;
+            }
+            ours.entries = ours.entries.saturating_add(batch.len());
+            ours.bytes = ours.bytes.saturating_add(batch.size());
+        }
+        let all = Amount {
+            entries: before.entries.saturating_add(ours.entries),
+            bytes: before.bytes.saturating_add(ours.bytes),
+        };
+        let state = writer.keyspaces.get(&id)?.state.load();
+        let fits = state.active.fits(all.entries, all.bytes)
+            && !self.memtables_over_quota(Memtable::room_for(all.entries, all.bytes));
+        fits.then(|| {
+            writer.on_its_way = ours;
+            state.active.clone()
+        })
+    }
+
+    /// Puts a group's operations into a memtable where they fit; says how many bytes of keys and
+    /// values.
+    fn apply_to(
+        &self,
+        memtable: &Memtable,
+        group: &[(&WriteBatch, Durability)],
+        first: SeqNo,
+    ) -> Result<u64> {
+        let mut bytes = 0;
+        let mut inserter = memtable.writer();
+        let ops = group
+            .iter()
+            .flat_map(|(batch, _)| Ops(batch.rep()).flatten());
+        for (seq, op) in (first..).zip(ops) {
+            if !inserter.insert(op.key, Tag::new(seq, op.kind), op.value) {
+                return Err(self.never_fits(op.value.len()));
+            }
+            bytes += (op.key.len() + op.value.len()) as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Stops writes because an entry fits no memtable.
+    fn never_fits(&self, len: usize) -> Error {
+        let error = Error::ValueTooLarge {
+            len,
+            max: self.max_value(),
+        };
+        self.poison(&error);
+        error
     }
 
     /// Puts a group's operations into the memtables; says how many bytes of keys and values.
@@ -195,12 +310,7 @@ impl DbInner {
                     .inspect_err(|error| self.poison(error))?;
                 let fresh = Target::of(&keyspace);
                 if !fresh.memtable.insert(op.key, tag, op.value) {
-                    let error = Error::ValueTooLarge {
-                        len: op.value.len(),
-                        max: self.max_value(),
-                    };
-                    self.poison(&error);
-                    return Err(error);
+                    return Err(self.never_fits(op.value.len()));
                 }
                 target = Some(fresh);
             }
@@ -208,158 +318,17 @@ impl DbInner {
         }
         Ok(bytes)
     }
-
-    /// Whether `more` bytes would take the memtables past half of the budget.
-    fn memtables_over_quota(&self, more: usize) -> bool {
-        let budget = self.options.memory.budget();
-        budget.used_by(Role::Memtable) + more as u64 > budget.limit() / 2
-    }
-
-    /// Slows a write down, or makes it wait, while level 0 has too many runs.
-    fn throttle(&self, writer: &Writer) -> Result<()> {
-        for keyspace in writer.keyspaces.values() {
-            let runs = || keyspace.state.load().version.runs_of(0).len() as u32;
-            let options = &keyspace.options;
-            if runs() >= options.level0_stall {
-                // More runs than that may be what the merge policy wants.
-                self.wait_for_room(|| runs() < options.level0_stall || self.nothing_due(), true)?;
-            } else if runs() >= options.level0_slowdown && self.options.background_threads > 0 {
-                std::thread::sleep(Duration::from_micros(SLOWDOWN_MICROS));
-                self.metrics.add_all(&[
-                    (Counter::write_slowdowns, 1),
-                    (Counter::write_slowdown_micros, SLOWDOWN_MICROS),
-                ]);
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives `keyspace` an active memtable with room for an entry of `size` bytes, waiting for
-    /// flushes while memtables take more than their share.
-    fn make_room(
-        &self,
-        writer: &mut Writer,
-        keyspace: &Arc<KeyspaceInner>,
-        size: usize,
-    ) -> Result<()> {
-        if !keyspace.state.load().active.fits(1, size) {
-            self.freeze(writer, keyspace, size)?;
-        }
-        while self.memtables_over_quota(size) {
-            if !self.frozen_anywhere(writer) {
-                let largest = writer
-                    .keyspaces
-                    .values()
-                    .max_by_key(|keyspace| keyspace.state.load().active.bytes_used());
-                match largest.cloned() {
-                    Some(largest) if worth_flushing(&largest.state.load().active) => {
-                        self.freeze(writer, &largest, size)?
-                    }
-                    // What is left is held by readers; waiting would be for ever.
-                    _ => break,
-                }
-            }
-            let before = self.frozen_count(writer);
-            if before == 0 {
-                // Flushed already; what it freed is looked at anew, for nothing else would wake us.
-                continue;
-            }
-            self.wait_for_room(
-                || self.frozen_count(writer) < before || !self.memtables_over_quota(size),
-                false,
-            )?;
-        }
-        Ok(())
-    }
-
-    fn frozen_count(&self, writer: &Writer) -> usize {
-        writer
-            .keyspaces
-            .values()
-            .map(|keyspace| keyspace.state.load().frozen.len())
-            .sum()
-    }
-
-    fn frozen_anywhere(&self, writer: &Writer) -> bool {
-        self.frozen_count(writer) > 0
-    }
-
-    /// Closes the log and replaces the active memtable by an empty one that takes an entry of
-    /// `size` bytes.
-    pub(crate) fn freeze(
-        &self,
-        writer: &mut Writer,
-        keyspace: &Arc<KeyspaceInner>,
-        size: usize,
-    ) -> Result<()> {
-        self.close_log(writer)?;
-        if !keyspace.state.load().active.is_empty() || !keyspace.state.load().active.fits(1, size) {
-            let budget = self.options.memory.budget();
-            let capacity = keyspace
-                .options
-                .memtable_capacity(budget.limit())
-                .max(Memtable::room_for(1, size));
-            let fresh = Arc::new(Memtable::new(budget, capacity));
-            keyspace.update(|state| {
-                let mut frozen = Vec::with_capacity(state.frozen.len() + 1);
-                if !state.active.is_empty() {
-                    frozen.push(state.active.clone());
-                }
-                frozen.extend(state.frozen.iter().cloned());
-                ReadState {
-                    active: fresh.clone(),
-                    frozen,
-                    version: state.version.clone(),
-                }
-            });
-        }
-        self.signal.notify();
-        self.freeze_holders_of_old_logs(writer);
-        // Two memtables waiting is the most: a third would only hide that flushes lag.
-        if keyspace.state.load().frozen.len() > 2 {
-            self.wait_for_room(|| keyspace.state.load().frozen.len() <= 2, false)?;
-        }
-        Ok(())
-    }
-
-    /// Waits until `ready`, doing the work itself when there are no threads. Gives up with the
-    /// reason when background work cannot go on.
-    fn wait_for_room(&self, ready: impl Fn() -> bool, on_compaction: bool) -> Result<()> {
-        let started = Instant::now();
-        self.metrics.add(Counter::write_stalls, 1);
-        let result = loop {
-            let seen = self.signal.now();
-            if ready() {
-                break Ok(());
-            }
-            if let Err(error) = self.check_writable() {
-                break Err(error);
-            }
-            if on_compaction && let Some(cause) = &*self.compaction_error.load() {
-                break Err(Error::Poisoned {
-                    cause: cause.clone(),
-                });
-            }
-            if self.options.background_threads == 0 {
-                match self.step() {
-                    Ok(true) => continue,
-                    // Nothing to do and still no room: what is held is held by readers.
-                    Ok(false) if !self.others_at_work() => break Ok(()),
-                    Ok(false) => {}
-                    Err(error) => break Err(error),
-                }
-            }
-            self.signal.wait_past(seen, Duration::from_millis(100));
-        };
-        let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.metrics.add(Counter::write_stall_micros, micros);
-        result
-    }
 }
 
-/// Whether flushing a memtable gives back enough to be worth a table.
-pub(super) fn worth_flushing(memtable: &Memtable) -> bool {
-    memtable.bytes_used() * 4 >= memtable.capacity()
+/// Locks a mutex that is held for little longer than waking a thread takes.
+fn lock_soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    for _ in 0..LOOKS {
+        if let Some(guard) = mutex.try_lock() {
+            return guard;
+        }
+        std::hint::spin_loop();
+    }
+    mutex.lock()
 }
 
 /// A number for each database of this process.

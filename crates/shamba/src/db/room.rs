@@ -1,0 +1,181 @@
+//! Making room for writes: new memtables, waiting for flushes, slowing down while compactions lag.
+//!
+//! For the leader of a write group, under the `writer` lock; what freezes memtables needs the
+//! `applying` lock too, or [`DbInner::lock_writer`], so that nobody fills what is frozen.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::DbInner;
+use super::keyspace::{KeyspaceInner, ReadState};
+use super::write::Writer;
+use crate::budget::Role;
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::metrics::Counter;
+use crate::options::KeyspaceOptions;
+
+/// How long a slowed-down write sleeps, in microseconds.
+const SLOWDOWN_MICROS: u64 = 1000;
+
+impl KeyspaceOptions {
+    /// The memtable's size under a budget: an eighth of it at most, so that the one filling and
+    /// those being flushed leave more than half for everything else.
+    pub(crate) fn memtable_capacity(&self, limit: u64) -> usize {
+        usize::try_from(self.write_buffer.min((limit / 8).max(8 << 10))).unwrap_or(usize::MAX)
+    }
+}
+
+impl DbInner {
+    /// Whether `more` bytes would take the memtables past half of the budget.
+    pub(super) fn memtables_over_quota(&self, more: usize) -> bool {
+        let budget = self.options.memory.budget();
+        budget.used_by(Role::Memtable) + more as u64 > budget.limit() / 2
+    }
+
+    /// Slows a write down, or makes it wait, while level 0 has too many runs.
+    pub(super) fn throttle(&self, writer: &Writer) -> Result<()> {
+        for keyspace in writer.keyspaces.values() {
+            let runs = || keyspace.state.load().version.runs_of(0).len() as u32;
+            let options = &keyspace.options;
+            if runs() >= options.level0_stall {
+                // More runs than that may be what the merge policy wants.
+                self.wait_for_room(|| runs() < options.level0_stall || self.nothing_due(), true)?;
+            } else if runs() >= options.level0_slowdown && self.options.background_threads > 0 {
+                std::thread::sleep(Duration::from_micros(SLOWDOWN_MICROS));
+                self.metrics.add_all(&[
+                    (Counter::write_slowdowns, 1),
+                    (Counter::write_slowdown_micros, SLOWDOWN_MICROS),
+                ]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives `keyspace` an active memtable with room for an entry of `size` bytes, waiting for
+    /// flushes while memtables take more than their share.
+    pub(super) fn make_room(
+        &self,
+        writer: &mut Writer,
+        keyspace: &Arc<KeyspaceInner>,
+        size: usize,
+    ) -> Result<()> {
+        if !keyspace.state.load().active.fits(1, size) {
+            self.freeze(writer, keyspace, size)?;
+        }
+        while self.memtables_over_quota(size) {
+            if !self.frozen_anywhere(writer) {
+                let largest = writer
+                    .keyspaces
+                    .values()
+                    .max_by_key(|keyspace| keyspace.state.load().active.bytes_used());
+                match largest.cloned() {
+                    Some(largest) if worth_flushing(&largest.state.load().active) => {
+                        self.freeze(writer, &largest, size)?
+                    }
+                    // What is left is held by readers; waiting would be for ever.
+                    _ => break,
+                }
+            }
+            let before = self.frozen_count(writer);
+            if before == 0 {
+                // Flushed already; what it freed is looked at anew, for nothing else would wake us.
+                continue;
+            }
+            self.wait_for_room(
+                || self.frozen_count(writer) < before || !self.memtables_over_quota(size),
+                false,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn frozen_count(&self, writer: &Writer) -> usize {
+        writer
+            .keyspaces
+            .values()
+            .map(|keyspace| keyspace.state.load().frozen.len())
+            .sum()
+    }
+
+    fn frozen_anywhere(&self, writer: &Writer) -> bool {
+        self.frozen_count(writer) > 0
+    }
+
+    /// Closes the log and replaces the active memtable by an empty one that takes an entry of
+    /// `size` bytes.
+    pub(crate) fn freeze(
+        &self,
+        writer: &mut Writer,
+        keyspace: &Arc<KeyspaceInner>,
+        size: usize,
+    ) -> Result<()> {
+        self.close_log(writer)?;
+        if !keyspace.state.load().active.is_empty() || !keyspace.state.load().active.fits(1, size) {
+            let budget = self.options.memory.budget();
+            let capacity = keyspace
+                .options
+                .memtable_capacity(budget.limit())
+                .max(Memtable::room_for(1, size));
+            let fresh = Arc::new(Memtable::new(budget, capacity));
+            keyspace.update(|state| {
+                let mut frozen = Vec::with_capacity(state.frozen.len() + 1);
+                if !state.active.is_empty() {
+                    frozen.push(state.active.clone());
+                }
+                frozen.extend(state.frozen.iter().cloned());
+                ReadState {
+                    active: fresh.clone(),
+                    frozen,
+                    version: state.version.clone(),
+                }
+            });
+        }
+        self.signal.notify();
+        self.freeze_holders_of_old_logs(writer);
+        // Two memtables waiting is the most: a third would only hide that flushes lag.
+        if keyspace.state.load().frozen.len() > 2 {
+            self.wait_for_room(|| keyspace.state.load().frozen.len() <= 2, false)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until `ready`, doing the work itself when there are no threads. Gives up with the
+    /// reason when background work cannot go on.
+    fn wait_for_room(&self, ready: impl Fn() -> bool, on_compaction: bool) -> Result<()> {
+        let started = Instant::now();
+        self.metrics.add(Counter::write_stalls, 1);
+        let result = loop {
+            let seen = self.signal.now();
+            if ready() {
+                break Ok(());
+            }
+            if let Err(error) = self.check_writable() {
+                break Err(error);
+            }
+            if on_compaction && let Some(cause) = &*self.compaction_error.load() {
+                break Err(Error::Poisoned {
+                    cause: cause.clone(),
+                });
+            }
+            if self.options.background_threads == 0 {
+                match self.step() {
+                    Ok(true) => continue,
+                    // Nothing to do and still no room: what is held is held by readers.
+                    Ok(false) if !self.others_at_work() => break Ok(()),
+                    Ok(false) => {}
+                    Err(error) => break Err(error),
+                }
+            }
+            self.signal.wait_past(seen, Duration::from_millis(100));
+        };
+        let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.metrics.add(Counter::write_stall_micros, micros);
+        result
+    }
+}
+
+/// Whether flushing a memtable gives back enough to be worth a table.
+pub(super) fn worth_flushing(memtable: &Memtable) -> bool {
+    memtable.bytes_used() * 4 >= memtable.capacity()
+}
