@@ -10,8 +10,10 @@ use std::process::ExitCode;
 
 /// Measures the SHaMBa engine, alone and beside other engines.
 ///
-/// Engines: shamba[:(bloom|blocked)-(partitioned|whole)[+rehash]]; with --features rocksdb,fjall
-/// also fjall and rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash]].
+/// Engines: shamba[:WORDS], WORDS being a preset (state-of-the-art, partitioned, shamba-eq-p, ...)
+/// and what differs from it (bloom, blocked, ribbon or auto, partitioned or whole, rehash, paper,
+/// lru, cold, modules=N), joined by '+'; with --features rocksdb,fjall also fjall and
+/// rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash]].
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -31,13 +33,13 @@ enum Command {
     ///
     /// From rows that `pressure` measured, best with --budgets 10,15,20,25,30,33,40,50,70,100.
     Third(Verdict),
-    /// Pages per lookup around the jump of a hot spot.
+    /// Pages per lookup around the jump of a hot spot; every engine against the last.
     MovingHotSpot(HotSpot),
-    /// Reads per lookup and write throughput while the tree is written to.
+    /// Reads per lookup and write throughput while the tree is written to; ratios to the first engine.
     Mixed(Mixed),
     /// Batched lookups against single ones, on cold data.
     MultiGet(MultiGet),
-    /// Instructions per lookup with everything resident.
+    /// Instructions per lookup with everything resident; ratios to the last engine.
     Cpu(Cpu),
     /// The engines in this build.
     Engines,

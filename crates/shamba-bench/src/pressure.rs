@@ -19,10 +19,7 @@ use std::sync::atomic::AtomicU64;
 /// The grid.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Engines, the one to judge first.
-    #[arg(long, value_delimiter = ',', required = true)]
-    pub engines: Vec<String>,
-    /// Databases.
+    /// Engines and their databases.
     #[command(flatten)]
     pub store: Store,
     /// Budgets in percent of RocksDB's filters and indexes.
@@ -162,7 +159,7 @@ impl Settings {
             for &positive in &self.positives {
                 for &budget_percent in &self.budgets {
                     for repetition in 0..self.repeat.max(1) as u64 {
-                        places.extend(self.engines.iter().map(|engine| {
+                        places.extend(self.store.engines.iter().map(|engine| {
                             let row = Row {
                                 engine: engine.clone(),
                                 distribution: distribution.name(),

@@ -22,9 +22,12 @@ const VALUE_SIZE: usize = 32;
 /// Memory for loading: enough for any engine's buffers, little beside the data.
 const LOAD_MEMORY: u64 = 64 << 20;
 
-/// Where databases are kept, and of what size.
+/// Engines, and where their databases are kept and of what size.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Store {
+    /// Engines, such as `shamba`, `shamba:shamba-eq-p` and `rocksdb:ribbon-partitioned`.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub engines: Vec<String>,
     /// Folder where loaded databases are kept for the next run.
     #[arg(long)]
     pub dir: PathBuf,

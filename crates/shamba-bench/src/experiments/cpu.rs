@@ -13,10 +13,7 @@ use std::sync::atomic::AtomicU64;
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Engines; ratios are to the last.
-    #[arg(long, value_delimiter = ',', required = true)]
-    pub engines: Vec<String>,
-    /// Databases; a million entries are plenty here.
+    /// Engines and their databases; a million entries are plenty here.
     #[command(flatten)]
     pub store: Store,
     /// Shares of lookups for existing keys.
@@ -124,14 +121,14 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
         ],
     );
     let mut progress = Progress::default();
-    for engine in &settings.engines {
+    for engine in &settings.store.engines {
         let cells = settings.positives.len() * settings.repeat.max(1);
         (0..cells).for_each(|_| progress.expect(engine));
     }
     for &positive in &settings.positives {
-        let mut found: Vec<Vec<Measured>> = vec![Vec::new(); settings.engines.len()];
+        let mut found: Vec<Vec<Measured>> = vec![Vec::new(); settings.store.engines.len()];
         for repetition in 0..settings.repeat.max(1) as u64 {
-            for (engine, found) in settings.engines.iter().zip(&mut found) {
+            for (engine, found) in settings.store.engines.iter().zip(&mut found) {
                 let mut target = Target::loaded(&settings.store, engine, 100.0, repetition, note)?;
                 target.memory = 4 << 30;
                 progress.start();
@@ -150,8 +147,8 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
         let of = |which: usize, value: fn(&Measured) -> f64| {
             median(&found.get(which)?.iter().map(value).collect::<Vec<_>>())
         };
-        let last = of(settings.engines.len() - 1, |m| m.instructions);
-        for (which, engine) in settings.engines.iter().enumerate() {
+        let last = of(settings.store.engines.len() - 1, |m| m.instructions);
+        for (which, engine) in settings.store.engines.iter().enumerate() {
             let own = of(which, |m| m.instructions);
             report.push(vec![
                 positive.into(),

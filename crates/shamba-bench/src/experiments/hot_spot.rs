@@ -14,10 +14,7 @@ const SMOOTH: usize = 10;
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Engines; the last is the one to be compared with in every smoothed window.
-    #[arg(long, value_delimiter = ',', required = true)]
-    pub engines: Vec<String>,
-    /// Databases.
+    /// Engines and their databases.
     #[command(flatten)]
     pub store: Store,
     /// Budget in percent of RocksDB's filters and indexes.
@@ -91,11 +88,12 @@ fn settled(windows: &[f64]) -> f64 {
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Report, Panel)> {
     let mut progress = Progress::default();
     settings
+        .store
         .engines
         .iter()
         .for_each(|engine| progress.expect(engine));
     let mut courses = Vec::new();
-    for engine in &settings.engines {
+    for engine in &settings.store.engines {
         let target = Target::loaded(&settings.store, engine, settings.budget, 0, note)?;
         progress.start();
         let windows: Vec<f64> = cell::measure(&cell::Request::HotSpot(Cell {
@@ -205,8 +203,8 @@ mod tests {
     #[test]
     fn settling_is_to_stay_below() {
         let settings = Settings {
-            engines: Vec::new(),
             store: Store {
+                engines: Vec::new(),
                 dir: "".into(),
                 entries: 1,
                 seed: 1,

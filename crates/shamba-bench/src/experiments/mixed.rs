@@ -13,10 +13,7 @@ use std::sync::atomic::AtomicU64;
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Engines, the one to judge first; ratios are to the first.
-    #[arg(long, value_delimiter = ',', required = true)]
-    pub engines: Vec<String>,
-    /// Databases.
+    /// Engines and their databases.
     #[command(flatten)]
     pub store: Store,
     /// Budgets in percent of RocksDB's filters and indexes.
@@ -138,14 +135,14 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
     );
     let mut progress = Progress::default();
     let cells = settings.workloads.len() * settings.budgets.len() * settings.repeat.max(1);
-    for engine in &settings.engines {
+    for engine in &settings.store.engines {
         (0..cells).for_each(|_| progress.expect(engine));
     }
     for workload in &settings.workloads {
         for &percent in &settings.budgets {
-            let mut found: Vec<Vec<Measured>> = vec![Vec::new(); settings.engines.len()];
+            let mut found: Vec<Vec<Measured>> = vec![Vec::new(); settings.store.engines.len()];
             for repetition in 0..settings.repeat.max(1) as u64 {
-                for (engine, found) in settings.engines.iter().zip(&mut found) {
+                for (engine, found) in settings.store.engines.iter().zip(&mut found) {
                     let mut target =
                         Target::loaded(&settings.store, engine, percent, repetition, note)?;
                     progress.start();
@@ -169,7 +166,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
                 let found = found.get(which)?;
                 median(&found.iter().map(value).collect::<Vec<_>>())
             };
-            for (which, engine) in settings.engines.iter().enumerate() {
+            for (which, engine) in settings.store.engines.iter().enumerate() {
                 let ratio = |value: fn(&Measured) -> f64| {
                     let pair = of(0, value).zip(of(which, value));
                     pair.filter(|(_, theirs)| *theirs > 0.0)

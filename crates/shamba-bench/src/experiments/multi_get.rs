@@ -11,10 +11,7 @@ use std::time::{Duration, Instant};
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Engines.
-    #[arg(long, value_delimiter = ',', required = true)]
-    pub engines: Vec<String>,
-    /// Databases.
+    /// Engines and their databases.
     #[command(flatten)]
     pub store: Store,
     /// Budgets in percent of RocksDB's filters and indexes.
@@ -88,12 +85,12 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
     );
     let mut progress = Progress::default();
     let cells = settings.budgets.len() * settings.batch.len();
-    for engine in &settings.engines {
+    for engine in &settings.store.engines {
         (0..cells).for_each(|_| progress.expect(engine));
     }
     for &percent in &settings.budgets {
         for &batch in &settings.batch {
-            for engine in &settings.engines {
+            for engine in &settings.store.engines {
                 let target = Target::loaded(&settings.store, engine, percent, 0, note)?;
                 progress.start();
                 let (single, batched): (f64, f64) =

@@ -80,7 +80,7 @@ pub(crate) fn grid(
     note: &mut dyn FnMut(String),
 ) -> Result<()> {
     let store = &settings.store;
-    for engine in settings
+    for engine in store
         .engines
         .iter()
         .filter(|engine| engine.starts_with("shamba"))
