@@ -15,6 +15,9 @@ const HALF_LIFE: (u64, u64) = (1 << 10, 512 << 10);
 /// A half-life is so many accesses per resident block.
 const ACCESSES_PER_BLOCK: u64 = 16;
 
+/// Ticks for which memory counts as short after something was evicted or refused.
+const PRESSED_TICKS: u8 = 2 * TICKS_PER_HALF_LIFE as u8;
+
 /// The weight of one victim in the price.
 const PRICE_STEP: f32 = 1.0 / 32.0;
 
@@ -40,7 +43,7 @@ pub(crate) struct Clock {
     blocks: AtomicU64,
     /// Bits of an `f32`: page reads per window and byte.
     price: AtomicU32,
-    /// Whether the cache refused or evicted anything since the tick before the last.
+    /// Ticks for which memory still counts as short; see [`PRESSED_TICKS`].
     pressed: AtomicU8,
     eviction: AtomicBool,
 }
@@ -123,8 +126,8 @@ impl Clock {
 
     /// A byte worth so much was given up, or found no room.
     pub(super) fn sold(&self, density: f32) {
-        if self.pressed.load(Relaxed) < 8 {
-            self.pressed.store(8, Relaxed);
+        if self.pressed.load(Relaxed) < PRESSED_TICKS {
+            self.pressed.store(PRESSED_TICKS, Relaxed);
         }
         self.blend(density);
     }
