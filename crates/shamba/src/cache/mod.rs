@@ -149,6 +149,9 @@ pub(crate) struct BlockCache {
     next_file: AtomicU64,
 }
 
+/// Shards a block looks at for room when its own has nothing that is worth less.
+const SHARDS_TRIED: usize = 8;
+
 impl BlockCache {
     /// An empty cache of `shards` shards (rounded up to a power of two), registered as the
     /// budget's reclaimer.
@@ -224,6 +227,8 @@ impl BlockCache {
         let mut bytes = Cow::Borrowed(bytes);
         let role = role_of(owner.kind);
         let mut columns = owner.heat.map_or(1, |heat| heat.columns(owner.kind));
+        // For two-priority LRU: no shard looked at has anything of low priority.
+        let mut anyway = false;
         loop {
             let charge = (bytes.len() + BLOCK_OVERHEAD) as u64;
             let mut shard = self.shard(hash).lock();
@@ -252,33 +257,64 @@ impl BlockCache {
                 if self.shortage(charge) == 0 {
                     continue;
                 }
-                let (density, left) = match self.clock.eviction() {
-                    Eviction::TwoPriorityLru => (f32::INFINITY, 0),
+                let eviction = self.clock.eviction();
+                let (density, left) = match eviction {
+                    Eviction::TwoPriorityLru if anyway => (f32::INFINITY, 0),
+                    Eviction::TwoPriorityLru => (shard::LOW_PRIORITY, 0),
                     Eviction::ExpectedReads => {
                         let (heat, place) = (owner.heat, owner.partition);
                         shard.density(hash, heat, place, owner.kind, columns, bytes.len())
                     }
                 };
-                match shard.make_room(density, &self.clock) {
-                    Room::Freed(_) => {}
-                    Room::Dearer => {
+                let room = shard.make_room(density, &self.clock);
+                if matches!(room, Room::Freed(_)) {
+                    continue;
+                }
+                drop(shard);
+                let shortage = self.shortage(charge).max(1);
+                if self.take_elsewhere(density, shortage) {
+                    break;
+                }
+                match (eviction, room) {
+                    (Eviction::ExpectedReads, _) => {
                         let (Some(heat), 1..) = (owner.heat, left) else {
                             return None;
                         };
                         bytes = Cow::Owned(heat.shrink(&bytes, left));
                         columns = left;
-                        break;
                     }
-                    Room::Held => {
-                        drop(shard);
-                        if self.reclaim(self.shortage(charge).max(1)) == 0 {
+                    (Eviction::TwoPriorityLru, Room::Dearer) => anyway = true,
+                    (Eviction::TwoPriorityLru, _) => {
+                        if self.reclaim(shortage) == 0 {
                             return None;
                         }
-                        break;
+                    }
+                }
+                break;
+            }
+        }
+    }
+
+    /// Frees up to `bytes` bytes in other shards than one that has nothing worth less than
+    /// `density`: blocks are few where they are large, and shards differ. Says whether any came free.
+    fn take_elsewhere(&self, density: f32, bytes: u64) -> bool {
+        let mut freed = 0;
+        if density > self.clock.price() {
+            let first = self.next_victim.fetch_add(SHARDS_TRIED, Ordering::Relaxed);
+            for at in first..first + SHARDS_TRIED.min(self.shards.len()) {
+                let Some(shard) = self.shards.get(at & (self.shards.len() - 1)) else {
+                    break;
+                };
+                let mut shard = shard.lock();
+                while freed < bytes {
+                    match shard.make_room(density, &self.clock) {
+                        Room::Freed(more) => freed += more,
+                        Room::Dearer | Room::Held => break,
                     }
                 }
             }
         }
+        freed > 0
     }
 
     /// Drops every block of a file, when it is deleted. Takes time in the number of all residents.

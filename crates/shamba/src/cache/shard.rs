@@ -20,6 +20,9 @@ use crate::fs::BlockKind;
 const SAMPLE: usize = 8;
 const LRU_SAMPLE: usize = 16;
 
+/// In two-priority LRU, what everything of low priority is worth less than, and nothing else.
+pub(super) const LOW_PRIORITY: f32 = 1.0;
+
 /// Counters of accesses to data pages for each resident block.
 const COUNTERS_PER_BLOCK: usize = 16;
 
@@ -277,9 +280,9 @@ impl Shard {
         };
         if eviction == Eviction::ExpectedReads {
             clock.sold(worth);
-            if worth > density {
-                return Room::Dearer;
-            }
+        }
+        if worth > density {
+            return Room::Dearer;
         }
         let Some(entry) = self.entries.get_mut(at) else {
             return Room::Held;
@@ -435,7 +438,7 @@ impl Shard {
                 let idle = self.clock.wrapping_sub(entry.used);
                 let base = match entry.priority {
                     Priority::Low => 0.0,
-                    Priority::High => 1.0,
+                    Priority::High => LOW_PRIORITY,
                 };
                 (base + 1.0 / (idle as f32 + 2.0), 0)
             }

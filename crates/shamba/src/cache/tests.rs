@@ -233,6 +233,22 @@ fn high_priority_blocks_stay_longer() {
     );
 }
 
+/// Blocks of 40 kB, of which shards get one to five, in a cache full of small ones.
+#[test]
+fn large_blocks_of_high_priority_take_room_from_other_shards() {
+    let (_budget, cache) = cache(256, 16);
+    cache.set_eviction(Eviction::TwoPriorityLru);
+    for page in 0..256 {
+        put(&cache, key(1, page), Priority::Low);
+    }
+    for page in 0..20 {
+        let owner = data(key(2, page), Priority::High);
+        assert!(cache.insert(owner, &[7; 40_000]).is_some());
+    }
+    let left = (0..20).filter(|&p| cache.contains(&key(2, p))).count();
+    assert_eq!(left, 20, "large blocks pushed one another out");
+}
+
 #[test]
 fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
     let (_budget, cache) = cache(1000, 4);
