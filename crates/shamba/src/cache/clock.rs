@@ -40,6 +40,8 @@ pub(crate) struct Clock {
     blocks: AtomicU64,
     /// Bits of an `f32`: page reads per window and byte.
     price: AtomicU32,
+    /// The same of the data blocks that went or found no room. Decides nothing.
+    data_price: AtomicU32,
     /// Whether the cache refused or evicted anything since the tick before the last.
     pressed: AtomicU8,
     eviction: AtomicBool,
@@ -53,6 +55,7 @@ impl Clock {
             ticks: AtomicU32::new(0),
             blocks: AtomicU64::new(0),
             price: AtomicU32::new(0),
+            data_price: AtomicU32::new(0),
             pressed: AtomicU8::new(0),
             eviction: AtomicBool::new(true),
         }
@@ -97,9 +100,7 @@ impl Clock {
     #[cold]
     fn tick(&self, now: u64) {
         // Few blocks at first: the first windows are short.
-        let length = (self.blocks.load(Relaxed) * ACCESSES_PER_BLOCK)
-            .clamp(HALF_LIFE.0, HALF_LIFE.1)
-            / u64::from(TICKS_PER_HALF_LIFE);
+        let length = self.half_life() / u64::from(TICKS_PER_HALF_LIFE);
         let due = self.next_tick.load(Relaxed);
         let turn = self
             .next_tick
@@ -109,6 +110,16 @@ impl Clock {
             let pressed = self.pressed.load(Relaxed);
             self.pressed.store(pressed.saturating_sub(1), Relaxed);
         }
+    }
+
+    /// A half-life as long as suits the blocks that are resident now, in accesses.
+    fn half_life(&self) -> u64 {
+        (self.blocks.load(Relaxed) * ACCESSES_PER_BLOCK).clamp(HALF_LIFE.0, HALF_LIFE.1)
+    }
+
+    /// The accesses in a window: the sum of what is left of each.
+    pub(crate) fn window(&self) -> f64 {
+        self.half_life() as f64 * std::f64::consts::LOG2_E
     }
 
     pub(super) fn count_blocks(&self, more: i64) {
@@ -121,25 +132,38 @@ impl Clock {
         f32::from_bits(self.price.load(Relaxed))
     }
 
+    /// What a byte of the data blocks that are not resident is worth, in page reads per window: of
+    /// those that were evicted or found no room lately.
+    pub(crate) fn data_price(&self) -> f32 {
+        f32::from_bits(self.data_price.load(Relaxed))
+    }
+
     /// A byte worth so much was given up, or found no room.
     pub(super) fn sold(&self, density: f32) {
         if self.pressed.load(Relaxed) < 8 {
             self.pressed.store(8, Relaxed);
         }
-        self.blend(density);
+        blend(&self.price, density);
+    }
+
+    /// A data block went or found no room, of which a byte was worth so much.
+    pub(super) fn data_lost(&self, density: f32) {
+        blend(&self.data_price, density);
     }
 
     /// A byte was taken that nobody needed.
     pub(super) fn given(&self) {
-        if self.price.load(Relaxed) != 0 {
-            self.blend(0.0);
+        for price in [&self.price, &self.data_price] {
+            if price.load(Relaxed) != 0 {
+                blend(price, 0.0);
+            }
         }
     }
+}
 
-    fn blend(&self, density: f32) {
-        let price = self.price();
-        let next = price + (density - price) * PRICE_STEP;
-        let next = if next < 1e-12 { 0.0 } else { next };
-        self.price.store(next.to_bits(), Relaxed);
-    }
+fn blend(price: &AtomicU32, density: f32) {
+    let before = f32::from_bits(price.load(Relaxed));
+    let next = before + (density - before) * PRICE_STEP;
+    let next = if next < 1e-12 { 0.0 } else { next };
+    price.store(next.to_bits(), Relaxed);
 }
