@@ -218,6 +218,7 @@ fn with_plenty_of_memory_all_that_is_written_is_resident_and_nothing_is_skipped(
             [value.cache, value.data, value.index, value.filter],
             [0.0; 4]
         );
+        assert_eq!(value.best_absent_filter + value.best_absent_index, 0.0);
         assert!(value.accesses_per_lookup > 1.0, "{value:?}");
         assert_sums(&stats);
     }

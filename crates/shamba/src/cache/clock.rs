@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::fs::BlockKind;
+
 /// Ticks in which counts halve.
 pub(super) const TICKS_PER_HALF_LIFE: u32 = 4;
 
@@ -31,6 +33,18 @@ pub enum Eviction {
     TwoPriorityLru,
 }
 
+/// Ticks after which what was evicted or refused is forgotten.
+const PRESSED: u8 = 8;
+
+/// What the blocks of one kind that lately were evicted or refused were worth.
+#[derive(Debug, Default)]
+struct Loss {
+    /// Bits of an `f32`, as of the price.
+    price: AtomicU32,
+    /// The tick of the last of them.
+    tick: AtomicU32,
+}
+
 /// The clock of one cache.
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -40,8 +54,8 @@ pub(crate) struct Clock {
     blocks: AtomicU64,
     /// Bits of an `f32`: page reads per window and byte.
     price: AtomicU32,
-    /// The same of the data blocks that went or found no room. Decides nothing.
-    data_price: AtomicU32,
+    /// The same of what went or found no room, for data, index and filters. Decides nothing.
+    losses: [Loss; 3],
     /// Whether the cache refused or evicted anything since the tick before the last.
     pressed: AtomicU8,
     eviction: AtomicBool,
@@ -55,7 +69,7 @@ impl Clock {
             ticks: AtomicU32::new(0),
             blocks: AtomicU64::new(0),
             price: AtomicU32::new(0),
-            data_price: AtomicU32::new(0),
+            losses: Default::default(),
             pressed: AtomicU8::new(0),
             eviction: AtomicBool::new(true),
         }
@@ -132,31 +146,46 @@ impl Clock {
         f32::from_bits(self.price.load(Relaxed))
     }
 
-    /// What a byte of the data blocks that are not resident is worth, in page reads per window: of
-    /// those that were evicted or found no room lately.
-    pub(crate) fn data_price(&self) -> f32 {
-        f32::from_bits(self.data_price.load(Relaxed))
+    fn loss(&self, kind: BlockKind) -> &Loss {
+        let [data, index, filter] = &self.losses;
+        match kind {
+            BlockKind::Index => index,
+            BlockKind::Filter(_) => filter,
+            _ => data,
+        }
+    }
+
+    /// What a byte of the blocks of a kind that lately were evicted or refused was worth, in page
+    /// reads per window; 0 when there were none.
+    pub(crate) fn price_of_lost(&self, kind: BlockKind) -> f32 {
+        let loss = self.loss(kind);
+        let since = self.ticks().wrapping_sub(loss.tick.load(Relaxed));
+        match since <= u32::from(PRESSED) {
+            true => f32::from_bits(loss.price.load(Relaxed)),
+            false => 0.0,
+        }
     }
 
     /// A byte worth so much was given up, or found no room.
     pub(super) fn sold(&self, density: f32) {
-        if self.pressed.load(Relaxed) < 8 {
-            self.pressed.store(8, Relaxed);
+        if self.pressed.load(Relaxed) < PRESSED {
+            self.pressed.store(PRESSED, Relaxed);
         }
         blend(&self.price, density);
     }
 
-    /// A data block went or found no room, of which a byte was worth so much.
-    pub(super) fn data_lost(&self, density: f32) {
-        blend(&self.data_price, density);
+    /// A block of this kind or a part of it went or found no room, of which a byte was worth so
+    /// much.
+    pub(super) fn lost(&self, kind: BlockKind, density: f32) {
+        let loss = self.loss(kind);
+        blend(&loss.price, density);
+        loss.tick.store(self.ticks(), Relaxed);
     }
 
     /// A byte was taken that nobody needed.
     pub(super) fn given(&self) {
-        for price in [&self.price, &self.data_price] {
-            if price.load(Relaxed) != 0 {
-                blend(price, 0.0);
-            }
+        if self.price.load(Relaxed) != 0 {
+            blend(&self.price, 0.0);
         }
     }
 }

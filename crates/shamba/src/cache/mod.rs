@@ -262,9 +262,7 @@ impl BlockCache {
                 match shard.make_room(density, &self.clock) {
                     Room::Freed(_) => {}
                     Room::Dearer => {
-                        if owner.heat.is_none() {
-                            self.clock.data_lost(density);
-                        }
+                        self.clock.lost(owner.kind, density);
                         let (Some(heat), 1..) = (owner.heat, left) else {
                             return None;
                         };

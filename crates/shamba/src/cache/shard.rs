@@ -295,8 +295,8 @@ impl Shard {
         if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
             stats.evictions += 1;
         }
-        if eviction == Eviction::ExpectedReads && entry.heat.is_none() {
-            clock.data_lost(worth);
+        if eviction == Eviction::ExpectedReads {
+            clock.lost(kind_at(usize::from(entry.kind)), worth);
         }
         let before = entry.block.charge();
         if left > 0

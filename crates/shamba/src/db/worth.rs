@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::DbInner;
 use crate::cache::{Absent, Eviction};
-use crate::fs::PAGE;
+use crate::fs::{BlockKind, PAGE};
 use crate::metrics::Counters;
 
-/// What one more page of 4 KiB would be worth, by what it would hold.
+/// What one more page of 4 KiB of memory would be worth, by what it would hold.
 ///
 /// The unit of all values is page reads saved per access to the cache: per block that a lookup or
 /// an iterator asks it for, found there or not. Times `accesses_per_lookup` it is page reads saved
@@ -20,16 +20,22 @@ pub struct MarginalValue {
     /// accesses per resident block).
     pub short: bool,
     /// What the cache's memory is worth at its margin, of whatever kind: the mean of what lately was
-    /// evicted, or would have been for a block that was refused.
+    /// evicted, or would have been for a block that was refused, and of nothing for a block that
+    /// found room. It is the price by which the cache decides.
     pub cache: f64,
-    /// A page of the data blocks that lately were evicted or refused, on average.
+    /// A page of data blocks: the mean of those that lately were evicted or refused; 0 when none
+    /// were.
     pub data: f64,
-    /// A page of the index block that is worth most of those not in memory, of the tables that this
-    /// database has open.
+    /// The same of index blocks.
     pub index: f64,
-    /// A page of filter blocks or columns like the one that is worth most of those not in memory, of
-    /// the tables that this database has open.
+    /// The same of filter blocks and columns.
     pub filter: f64,
+    /// A page of the index block that is worth most of those not in memory, of the tables that this
+    /// database has open. It may be worth more than `cache` and yet not worth the read that would
+    /// bring it in.
+    pub best_absent_index: f64,
+    /// The same of filter blocks and columns.
+    pub best_absent_filter: f64,
     /// Blocks that a lookup of this database asked the cache for, on average since it was opened; 0
     /// before the first.
     pub accesses_per_lookup: f64,
@@ -69,9 +75,11 @@ impl DbInner {
         let page = |density: f32| f64::from(density) * PAGE as f64 / clock.window();
         value.short = true;
         value.cache = page(clock.price());
-        value.data = page(clock.data_price());
-        value.index = page(absent.index);
-        value.filter = page(absent.filter);
+        value.data = page(clock.price_of_lost(BlockKind::Data));
+        value.index = page(clock.price_of_lost(BlockKind::Index));
+        value.filter = page(clock.price_of_lost(BlockKind::Filter(0)));
+        value.best_absent_index = page(absent.index);
+        value.best_absent_filter = page(absent.filter);
         Some(value)
     }
 }
