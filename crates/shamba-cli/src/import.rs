@@ -261,7 +261,7 @@ fn failure(problem: Problem, name: &str, written: u64) -> Failure {
 type Input = (Box<dyn Read>, String, Option<u64>);
 
 /// The input, its name for messages, and its length if it has one.
-fn open_input(path: &Path) -> Result<Input, Failure> {
+pub fn open_input(path: &Path) -> Result<Input, Failure> {
     if path.as_os_str() == "-" {
         return Ok((
             Box::new(io::stdin().lock()),

@@ -1,21 +1,52 @@
 //! `shamba stats`: what is on storage and in memory, and what was read and written.
 
-use std::path::PathBuf;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use shamba::{Counters, KeyspaceStatistics, Statistics};
+use shamba::{Counters, Keyspace, KeyspaceStatistics, LevelStatistics, MarginalValue, Statistics};
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::format::{Keys, Problem};
+use crate::import::open_input;
 use crate::open::{Access, EngineArgs, open};
-use crate::show;
+use crate::show::{self, Progress};
 
-/// Show levels, runs, files, sizes, filter bits, memory by role, reads by kind
+const HELP: &str = "\
+Sizes are of the files. What is in memory and what lookups did is of this run, so a database that
+was just opened has little to show but with --keys. Bits in memory are of the filter blocks and
+columns that are cached now, over the entries of the level.
+
+For each level and each filter module, of the lookups that came to a table there:
+  probed   it was in memory, wholly or in part, and asked (one lookup in eight counts, as eight)
+  fetched  it was read from storage and asked (exact)
+  skipped  it was neither in memory nor worth a read: index and data were searched without it
+           (one lookup in eight counts, as eight)
+False positives are searches of index and data for keys that were not there (exact), beside what
+the model of the filters predicts for the same lookups. Storage reads by kind are exact.
+
+What a page more is worth is in page reads saved per million lookups, by what it would hold: as
+much as what lately was evicted or found no room, on average. What is worth most of what is not
+in memory may not be worth the read that would bring it in.
+
+Examples:
+  shamba stats db
+  shamba scan db --keys-only | shuf -n 100000 > keys
+  shamba stats db --keys keys --memory 32MiB
+  shamba stats db --json | jq .memory";
+
+/// Show levels, runs, files, sizes, filter bits, memory by role, reads by kind, what more memory is
+/// worth
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  shamba stats db\n  shamba stats db --json | jq .memory")]
+#[command(after_help = HELP)]
 pub struct StatsArgs {
     /// The database folder
     dir: PathBuf,
+    /// Look these keys up first, one a line as `scan --keys-only` writes them, there or not; - for
+    /// standard input
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -23,6 +54,9 @@ pub struct StatsArgs {
 
 pub fn run(global: &Global, args: &StatsArgs) -> Result<(), Failure> {
     let opened = open(global, &args.dir, Access::Read, &EngineArgs::default())?;
+    if let Some(path) = &args.keys {
+        look_up(&opened.keyspace, path, global.quiet)?;
+    }
     let mut stats = opened.db.stats();
     if let Some(name) = &global.keyspace {
         stats.keyspaces.retain(|keyspace| keyspace.name == *name);
@@ -34,9 +68,34 @@ pub fn run(global: &Global, args: &StatsArgs) -> Result<(), Failure> {
     opened.close()
 }
 
+/// Looks up every key of a file.
+fn look_up(keyspace: &Keyspace, path: &Path, quiet: bool) -> Result<(), Failure> {
+    let (input, name, _) = open_input(path)?;
+    let mut keys = Keys::new(BufReader::new(input));
+    let progress = Progress::endless(quiet, "keys looked up:");
+    let (mut line, mut key, mut done) = (Vec::new(), Vec::new(), 0);
+    let failure = |problem| match problem {
+        Problem::Io(source) => Failure::io("read", &name, source),
+        Problem::Columns(what) => Failure::data(what, "a line is a key"),
+        Problem::Malformed { line, what } => Failure::data(
+            format!("{name}:{line}: {what}"),
+            "a line is a key, as `shamba scan DIR --keys-only` writes it",
+        ),
+    };
+    while keys.next(&mut line, &mut key).map_err(failure)? {
+        keyspace.get(&key)?;
+        done += 1;
+        if done % 1000 == 0 {
+            progress.set(done);
+        }
+    }
+    Ok(())
+}
+
 fn text(stats: &Statistics) -> String {
     let mut parts: Vec<String> = stats.keyspaces.iter().map(levels).collect();
     parts.push(show::memory(&stats.memory));
+    parts.push(worth(stats.marginal_value.as_ref()));
     parts.push(format!(
         "tables open: {}, snapshots and iterators held: {}",
         stats.open_tables, stats.snapshots
@@ -53,7 +112,7 @@ fn text(stats: &Statistics) -> String {
     parts.join("\n\n")
 }
 
-/// The levels of a keyspace.
+/// The levels of a keyspace, and what lookups did there.
 pub fn levels(keyspace: &KeyspaceStatistics) -> String {
     let header = [
         "level",
@@ -65,8 +124,7 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
         "filters",
         "indexes",
         "bits/key",
-        "lookups",
-        "of these found",
+        "in memory",
     ];
     let rows: Vec<Vec<String>> = keyspace
         .levels
@@ -83,8 +141,7 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
                 show::bytes(level.filter_bytes),
                 show::bytes(level.index_bytes),
                 format!("{:.1}", level.bits_per_key),
-                show::number(level.probes),
-                show::number(level.positives),
+                format!("{:.1}", level.resident_bits_per_key),
             ]
         })
         .collect();
@@ -102,7 +159,142 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
         true => text += ", no tables",
         false => text += &format!("\n{}", show::table(&header, &rows)),
     }
+    for part in [lookups(keyspace), modules(keyspace)].into_iter().flatten() {
+        text += &format!("\n\n{part}");
+    }
     text
+}
+
+/// Levels that lookups came to since the database was opened.
+fn asked(keyspace: &KeyspaceStatistics) -> impl Iterator<Item = &LevelStatistics> {
+    let came = |level: &&LevelStatistics| {
+        let lookups = &level.lookups;
+        lookups.found + lookups.absent + lookups.data.reads > 0
+    };
+    keyspace.levels.iter().filter(came)
+}
+
+/// A share of 1 in percent.
+fn percent(share: Option<f64>) -> String {
+    match share {
+        None => "-".to_owned(),
+        Some(share) => format!("{:.3} %", share * 100.0),
+    }
+}
+
+/// What lookups did in each level.
+fn lookups(keyspace: &KeyspaceStatistics) -> Option<String> {
+    let header = [
+        "lookups of level",
+        "key there",
+        "not there",
+        "false positives",
+        "rate",
+        "predicted",
+        "data reads",
+        "index reads",
+        "filter reads",
+        "data in memory",
+        "index",
+        "filter",
+    ];
+    let row = |level: &LevelStatistics| {
+        let lookups = &level.lookups;
+        vec![
+            level.level.to_string(),
+            show::number(lookups.found),
+            show::number(lookups.absent),
+            show::number(lookups.false_positives),
+            percent(lookups.false_positive_rate()),
+            percent(lookups.predicted_false_positive_rate()),
+            show::number(lookups.data.reads),
+            show::number(lookups.index.reads),
+            show::number(lookups.filter.reads),
+            show::bytes(level.resident.data),
+            show::bytes(level.resident.index),
+            show::bytes(level.resident.filter),
+        ]
+    };
+    let rows: Vec<_> = asked(keyspace).map(row).collect();
+    (!rows.is_empty()).then(|| show::table(&header, &rows))
+}
+
+/// What lookups did with each filter module.
+fn modules(keyspace: &KeyspaceStatistics) -> Option<String> {
+    let header = [
+        "filter module",
+        "in memory",
+        "bits/key in memory",
+        "probed",
+        "fetched",
+        "skipped",
+    ];
+    let of_level = |level: &LevelStatistics| {
+        let (lookups, resident) = (&level.lookups.modules, &level.resident.modules);
+        let row = |number: usize| {
+            let module = lookups.get(number).copied().unwrap_or_default();
+            let bytes = resident.get(number).copied().unwrap_or_default();
+            let bits = bytes as f64 * 8.0 / level.entries.max(1) as f64;
+            vec![
+                format!("level {}, module {number}", level.level),
+                show::bytes(bytes),
+                format!("{bits:.1}"),
+                show::number(module.probed),
+                show::number(module.fetched),
+                show::number(module.skipped),
+            ]
+        };
+        let count = lookups.len().max(resident.len());
+        (0..count).map(row).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = asked(keyspace).flat_map(of_level).collect();
+    (!rows.is_empty()).then(|| show::table(&header, &rows))
+}
+
+/// What one more page of memory is worth.
+fn worth(value: Option<&MarginalValue>) -> String {
+    let header = [
+        "one more page (4 KiB) of",
+        "reads saved per million lookups",
+        "the best not in memory",
+    ];
+    let saved = |of: f64| match value {
+        Some(value) if value.accesses_per_lookup > 0.0 => {
+            show::measured(of * value.accesses_per_lookup * 1e6)
+        }
+        _ => "-".to_owned(),
+    };
+    let known = value.copied().unwrap_or_default();
+    let rows = [
+        ("the cache, at its margin", known.cache, None),
+        ("data blocks", known.data, None),
+        ("index blocks", known.index, Some(known.best_absent_index)),
+        ("filters", known.filter, Some(known.best_absent_filter)),
+    ];
+    let rows = rows.map(|(name, page, best)| {
+        let best = best.map_or_else(|| "-".to_owned(), saved);
+        vec![name.to_owned(), saved(page), best]
+    });
+    let why = match value {
+        None => {
+            "blocks leave by age (two-priority LRU): nobody knows what they are worth".to_owned()
+        }
+        Some(value) if value.accesses_per_lookup == 0.0 => {
+            "no lookups since the database was opened; --keys FILE makes some".to_owned()
+        }
+        Some(value) if !value.short => "memory is plenty: all that is asked for fits in".to_owned(),
+        Some(value) => {
+            let kinds = [
+                ("data blocks", value.data),
+                ("index blocks", value.index),
+                ("filters", value.filter),
+            ];
+            let most = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+            let name = most.map_or("data blocks", |(name, _)| name);
+            format!("memory is short: more of {name} is worth most")
+        }
+    };
+    format!("{}\n{why}", show::table(&header, &rows))
 }
 
 fn reads(counters: &Counters) -> String {

@@ -252,3 +252,88 @@ fn later_lines_replace_earlier_ones_and_imports_add_up() {
     work.ok(&["import", "db", "2.tsv"]);
     assert_eq!(work.ok(&["export", "db"]), b"a\t2\nb\t3\nc\t3\n");
 }
+
+#[test]
+fn stats_say_what_lookups_did_and_what_memory_is_worth() {
+    let work = Work::new();
+    let key = |number: usize| format!("key{number:06}");
+    let lines: String = (0..60_000)
+        .map(|number| format!("{}\tvalue {number:030}\n", key(number)))
+        .collect();
+    work.file("in.tsv", lines);
+    work.ok(&["import", "db", "in.tsv", "--memory", "16MiB"]);
+    work.ok(&["compact", "db"]);
+    // There and not there by turns, in no order; a key may have any bytes.
+    let keys: String = (0..40_000)
+        .map(|number| {
+            let key = key(number * 7919 % 60_000);
+            match number % 2 {
+                0 => key + "\n",
+                _ => key + "\\t\n",
+            }
+        })
+        .collect();
+    work.file("keys", &keys);
+    let stats = |memory: &str| -> serde_json::Value {
+        let arguments = [
+            "stats", "db", "--json", "--keys", "keys", "--memory", memory,
+        ];
+        serde_json::from_slice(&work.ok(&arguments)).unwrap()
+    };
+    let plenty = stats("64MiB");
+    let counters = &plenty["counters"];
+    assert_eq!(counters["lookups"], 40_000);
+    assert_eq!(counters["lookups_found"], 20_000);
+    let levels = plenty["keyspaces"][0]["levels"].as_array().unwrap();
+    let level = levels
+        .iter()
+        .find(|level| level["entries"] == 60_000)
+        .unwrap();
+    let lookups = &level["lookups"];
+    for (what, about) in [("found", 20_000), ("absent", 20_000)] {
+        let count = lookups[what].as_i64().unwrap();
+        // One in eight is counted, and every second is there.
+        assert!((count - about).abs() <= about, "{what}: {count}");
+    }
+    for (what, all) in [
+        ("data", "data_reads"),
+        ("index", "index_reads"),
+        ("filter", "filter_reads"),
+    ] {
+        assert_eq!(lookups[what]["reads"], counters[all], "{what}");
+        assert!(lookups[what]["pages"].as_u64().unwrap() > 0);
+    }
+    assert_eq!(level["resident"]["filter"], level["filter_bytes"]);
+    assert_eq!(level["resident_bits_per_key"], level["bits_per_key"]);
+    assert_eq!(lookups["false_positives"], counters["false_positives"]);
+    assert!(lookups["predicted_false_positives"].is_number());
+    let module = &lookups["modules"][0];
+    assert!(module["probed"].as_u64() > module["fetched"].as_u64());
+    assert_eq!(module["skipped"], 0);
+    assert_eq!(plenty["marginal_value"]["short"], false);
+    assert_eq!(plenty["marginal_value"]["cache"], 0.0);
+
+    let little = stats("512KiB");
+    let value = &little["marginal_value"];
+    assert_eq!(value["short"], true);
+    for what in ["cache", "data", "accesses_per_lookup"] {
+        assert!(value[what].as_f64().unwrap() > 0.0, "{what}: {value}");
+    }
+    for what in ["index", "filter", "best_absent_index", "best_absent_filter"] {
+        assert!(value[what].is_number(), "{what}: {value}");
+    }
+
+    // For people, and with keys that are not well written.
+    let text = |arguments: &[&str]| String::from_utf8(work.ok(arguments)).unwrap();
+    let shown = text(&["stats", "db", "--keys", "keys", "--memory", "512KiB"]);
+    for part in ["predicted", "skipped", "memory is short", "one more page"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let shown = text(&["stats", "db"]);
+    assert!(shown.contains("--keys FILE makes some"), "{shown}");
+    assert!(!shown.contains("skipped"), "{shown}");
+    work.file("bad", "good\nba\\d\n");
+    let error = work.fails(5, &["stats", "db", "--keys", "bad"]);
+    assert!(error.contains("bad:2"), "{error}");
+    work.fails(3, &["stats", "db", "--keys", "missing"]);
+}

@@ -34,8 +34,9 @@ pub use budget::{MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
 pub use db::{
-    Db, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelStatistics, Snapshot, Statistics,
-    Value, VerifySummary, WriteBatch,
+    Db, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelLookups, LevelStatistics,
+    MarginalValue, ModuleLookups, ReadCounts, ResidentBytes, Snapshot, Statistics, Value,
+    VerifySummary, WriteBatch,
 };
 pub use error::{Error, Result};
 pub use filter::ModuleSizes;

@@ -112,19 +112,19 @@ pub(crate) struct Metrics {
     shards: [Shard; SHARDS],
 }
 
-thread_local! {
-    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-fn shard_of_thread() -> usize {
+/// The number of this thread among those that count, from 0.
+pub(crate) fn thread_number() -> usize {
+    thread_local! {
+        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    SHARD.with(|shard| {
-        let mut index = shard.get();
-        if index == usize::MAX {
-            index = NEXT.fetch_add(1, Relaxed) % SHARDS;
-            shard.set(index);
+    NUMBER.with(|own| {
+        let mut number = own.get();
+        if number == usize::MAX {
+            number = NEXT.fetch_add(1, Relaxed);
+            own.set(number);
         }
-        index
+        number
     })
 }
 
@@ -144,7 +144,7 @@ impl Metrics {
     /// Adds to several counters; zeros cost nothing.
     #[inline]
     pub(crate) fn add_all(&self, adds: &[(Counter, u64)]) {
-        let Some(shard) = self.shards.get(shard_of_thread()) else {
+        let Some(shard) = self.shards.get(thread_number() % SHARDS) else {
             return;
         };
         for &(counter, n) in adds {

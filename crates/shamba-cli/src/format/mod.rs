@@ -186,6 +186,30 @@ impl Chosen {
     }
 }
 
+/// Keys, one a line, as `scan --keys-only` writes them.
+pub struct Keys<R>(lines::Lines<R>);
+
+impl<R: BufRead> Keys<R> {
+    /// The keys of the lines of this input.
+    pub fn new(input: R) -> Self {
+        Keys(lines::Lines::new(input))
+    }
+
+    /// Puts the next key in place of `key`; false at the end of the input. `line` is for scratch.
+    pub fn next(&mut self, line: &mut Vec<u8>, key: &mut Vec<u8>) -> Result<bool, Problem> {
+        line.clear();
+        key.clear();
+        if !self.0.next(line)? {
+            return Ok(false);
+        }
+        crate::text::unescape(lines::trim_end(line), key).map_err(|what| Problem::Malformed {
+            line: self.0.number(),
+            what,
+        })?;
+        Ok(true)
+    }
+}
+
 /// A reader of `input`.
 pub fn reader<'a>(
     format: Format,

@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::fs::BlockKind;
+
 /// Ticks in which counts halve.
 pub(super) const TICKS_PER_HALF_LIFE: u32 = 4;
 
@@ -34,6 +36,15 @@ pub enum Eviction {
     TwoPriorityLru,
 }
 
+/// What the blocks of one kind that lately were evicted or refused were worth.
+#[derive(Debug, Default)]
+struct Loss {
+    /// Bits of an `f32`, as of the price.
+    price: AtomicU32,
+    /// The tick of the last of them.
+    tick: AtomicU32,
+}
+
 /// The clock of one cache.
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -43,6 +54,8 @@ pub(crate) struct Clock {
     blocks: AtomicU64,
     /// Bits of an `f32`: page reads per window and byte.
     price: AtomicU32,
+    /// The same of what went or found no room, for data, index and filters. Decides nothing.
+    losses: [Loss; 3],
     /// Ticks for which memory still counts as short; see [`PRESSED_TICKS`].
     pressed: AtomicU8,
     eviction: AtomicBool,
@@ -56,6 +69,7 @@ impl Clock {
             ticks: AtomicU32::new(0),
             blocks: AtomicU64::new(0),
             price: AtomicU32::new(0),
+            losses: Default::default(),
             pressed: AtomicU8::new(0),
             eviction: AtomicBool::new(true),
         }
@@ -100,9 +114,7 @@ impl Clock {
     #[cold]
     fn tick(&self, now: u64) {
         // Few blocks at first: the first windows are short.
-        let length = (self.blocks.load(Relaxed) * ACCESSES_PER_BLOCK)
-            .clamp(HALF_LIFE.0, HALF_LIFE.1)
-            / u64::from(TICKS_PER_HALF_LIFE);
+        let length = self.half_life() / u64::from(TICKS_PER_HALF_LIFE);
         let due = self.next_tick.load(Relaxed);
         let turn = self
             .next_tick
@@ -112,6 +124,16 @@ impl Clock {
             let pressed = self.pressed.load(Relaxed);
             self.pressed.store(pressed.saturating_sub(1), Relaxed);
         }
+    }
+
+    /// A half-life as long as suits the blocks that are resident now, in accesses.
+    fn half_life(&self) -> u64 {
+        (self.blocks.load(Relaxed) * ACCESSES_PER_BLOCK).clamp(HALF_LIFE.0, HALF_LIFE.1)
+    }
+
+    /// The accesses in a window: the sum of what is left of each.
+    pub(crate) fn window(&self) -> f64 {
+        self.half_life() as f64 * std::f64::consts::LOG2_E
     }
 
     pub(super) fn count_blocks(&self, more: i64) {
@@ -124,25 +146,53 @@ impl Clock {
         f32::from_bits(self.price.load(Relaxed))
     }
 
+    fn loss(&self, kind: BlockKind) -> &Loss {
+        let [data, index, filter] = &self.losses;
+        match kind {
+            BlockKind::Index => index,
+            BlockKind::Filter(_) => filter,
+            _ => data,
+        }
+    }
+
+    /// What a byte of the blocks of a kind that lately were evicted or refused was worth, in page
+    /// reads per window; 0 when there were none.
+    pub(crate) fn price_of_lost(&self, kind: BlockKind) -> f32 {
+        let loss = self.loss(kind);
+        let since = self.ticks().wrapping_sub(loss.tick.load(Relaxed));
+        match since <= u32::from(PRESSED_TICKS) {
+            true => f32::from_bits(loss.price.load(Relaxed)),
+            false => 0.0,
+        }
+    }
+
     /// A byte worth so much was given up, or found no room.
     pub(super) fn sold(&self, density: f32) {
         if self.pressed.load(Relaxed) < PRESSED_TICKS {
             self.pressed.store(PRESSED_TICKS, Relaxed);
         }
-        self.blend(density);
+        blend(&self.price, density);
+    }
+
+    /// A block of this kind or a part of it went or found no room, of which a byte was worth so
+    /// much.
+    pub(super) fn lost(&self, kind: BlockKind, density: f32) {
+        let loss = self.loss(kind);
+        blend(&loss.price, density);
+        loss.tick.store(self.ticks(), Relaxed);
     }
 
     /// A byte was taken that nobody needed.
     pub(super) fn given(&self) {
         if self.price.load(Relaxed) != 0 {
-            self.blend(0.0);
+            blend(&self.price, 0.0);
         }
     }
+}
 
-    fn blend(&self, density: f32) {
-        let price = self.price();
-        let next = price + (density - price) * PRICE_STEP;
-        let next = if next < 1e-12 { 0.0 } else { next };
-        self.price.store(next.to_bits(), Relaxed);
-    }
+fn blend(price: &AtomicU32, density: f32) {
+    let before = f32::from_bits(price.load(Relaxed));
+    let next = before + (density - before) * PRICE_STEP;
+    let next = if next < 1e-12 { 0.0 } else { next };
+    price.store(next.to_bits(), Relaxed);
 }

@@ -5,10 +5,14 @@
 //! worth a read. Everything is a hint in relaxed atomics, and a lost update harms nobody.
 //! Thread-safe. The formulas are in `shamba_model::expected_reads`.
 
+mod predict;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
 
 use shamba_model::expected_reads::{Missing, Partition, Visits};
+
+pub(crate) use predict::Absent;
 
 use super::clock::{Clock, TICKS_PER_HALF_LIFE};
 use crate::budget::{Budget, Reservation, Role};

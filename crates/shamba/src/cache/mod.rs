@@ -36,7 +36,7 @@ use shard::{Room, Shard};
 
 pub(crate) use clock::Clock;
 pub use clock::Eviction;
-pub(crate) use heat::{Heat, ModuleShape};
+pub(crate) use heat::{Absent, Heat, ModuleShape};
 pub(crate) use io_pool::{IoBuf, IoPool};
 pub use memory::{MemoryBudget, MemoryUsage};
 pub use stats::{CacheStats, KindStats};
@@ -277,6 +277,7 @@ impl BlockCache {
                 }
                 match (eviction, room) {
                     (Eviction::ExpectedReads, _) => {
+                        self.clock.lost(owner.kind, density);
                         let (Some(heat), 1..) = (owner.heat, left) else {
                             return None;
                         };
@@ -336,6 +337,16 @@ impl BlockCache {
             stats.add(shard.lock().kinds());
         }
         stats
+    }
+
+    /// Shows the file, kind and bytes of every resident block, without its overhead. Takes time in
+    /// the number of all residents, and locks one shard at a time.
+    pub(crate) fn each_resident(&self, mut see: impl FnMut(u64, BlockKind, u64)) {
+        for shard in &self.shards {
+            for (file, kind, bytes) in shard.lock().residents() {
+                see(file, kind, bytes);
+            }
+        }
     }
 
     /// The cache's clock.

@@ -117,6 +117,14 @@ impl Shard {
         self.find(hash, key).is_some()
     }
 
+    /// The file, kind and bytes of every resident block.
+    pub(super) fn residents(&self) -> impl Iterator<Item = (u64, BlockKind, u64)> + '_ {
+        self.entries.iter().map(|entry| {
+            let kind = kind_at(usize::from(entry.kind));
+            (entry.file, kind, entry.block.len() as u64)
+        })
+    }
+
     /// A resident block; counts as a use.
     #[inline]
     pub(super) fn get(&mut self, hash: u64, key: &BlockKey, clock: &Clock) -> Option<Block> {
@@ -289,6 +297,9 @@ impl Shard {
         };
         if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
             stats.evictions += 1;
+        }
+        if eviction == Eviction::ExpectedReads {
+            clock.lost(kind_at(usize::from(entry.kind)), worth);
         }
         let before = entry.block.charge();
         if left > 0

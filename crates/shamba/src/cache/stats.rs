@@ -3,7 +3,7 @@
 use crate::fs::BlockKind;
 
 /// How many filter modules are told apart.
-const FILTER_MODULES: usize = 16;
+pub(super) const FILTER_MODULES: usize = 16;
 
 /// How many kinds are told apart.
 pub(super) const KIND_COUNT: usize = 4 + FILTER_MODULES;

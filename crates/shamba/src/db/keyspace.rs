@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 
 use super::iter::{Iter, IterOptions};
+use super::level_counters::LevelCounters;
 use super::limits::Limits;
 use super::value::Value;
 use super::{DbInner, DbShared};
@@ -41,6 +42,8 @@ pub(crate) struct KeyspaceInner {
     pub(crate) flushed_seq: AtomicU64,
     /// Which filter modules lookups may read.
     pub(crate) limits: Limits,
+    /// What lookups did in each level.
+    pub(crate) level_counters: LevelCounters,
 }
 
 impl KeyspaceInner {
@@ -71,6 +74,7 @@ impl KeyspaceInner {
             flushing: AtomicBool::new(false),
             flushed_seq: AtomicU64::new(flushed_seq),
             limits,
+            level_counters: LevelCounters::new(budget),
         }
     }
 

@@ -7,12 +7,12 @@
 
 use super::DbInner;
 use super::keyspace::{KeyspaceInner, ReadState};
-use super::read::{Found, find_in_memory, into_value, sample_weight};
+use super::read::{Asking, Found, find_in_memory, into_value, sample_weight};
 use super::value::Value;
 use crate::base::key::SeqNo;
 use crate::error::Result;
-use crate::table::{Lookup, LookupStats, Step, TableGet, Waiter};
-use crate::version::{FileMeta, Run};
+use crate::table::{Lookup, LookupStats, Step, Waiter};
+use crate::version::Run;
 
 /// Keys that are looked up together; more are done in key order, so many at a time. Bounds what
 /// their lookups take, about half a kilobyte each.
@@ -26,10 +26,9 @@ const PINNED_SHARE: u64 = 16;
 struct Pending<'a, R> {
     /// The key's place among the keys asked for.
     at: usize,
-    weight: u64,
-    /// The runs not asked yet.
+    /// The runs not asked yet, with their levels.
     runs: R,
-    file: &'a FileMeta,
+    asking: Asking<'a>,
     waiter: Waiter<'a>,
 }
 
@@ -113,8 +112,8 @@ impl DbInner {
                 continue;
             }
             let lookup = self.lookup(keyspace, key, seq);
-            let runs = state.version.runs().map(|(_, run)| &**run);
-            match self.visit_runs(at, lookup, runs, sample_weight(), stats)? {
+            let runs = state.version.runs().map(|(level, run)| (level, &**run));
+            match self.visit_runs(at, keyspace, lookup, runs, sample_weight(), stats)? {
                 Progress::Done(found) => answer(at, found),
                 Progress::Waits(pending) => waiting.push(pending),
             }
@@ -135,27 +134,37 @@ impl DbInner {
     }
 
     /// Asks the tables of the runs, as far as memory answers.
-    fn visit_runs<'a, R: Iterator<Item = &'a Run>>(
+    fn visit_runs<'a, R: Iterator<Item = (usize, &'a Run)>>(
         &self,
         at: usize,
+        keyspace: &'a KeyspaceInner,
         lookup: Lookup<'a>,
         mut runs: R,
         weight: u64,
         stats: &mut LookupStats,
     ) -> Result<Progress<Pending<'a, R>>> {
         loop {
-            let next = runs.by_ref().find_map(|run| run.find(lookup.key()));
-            let Some(file) = next else {
+            let next = runs
+                .by_ref()
+                .find_map(|(level, run)| Some((level, run.find(lookup.key())?)));
+            let Some((level, file)) = next else {
                 return Ok(Progress::Done(None));
             };
+            let asking = Asking {
+                keyspace,
+                level,
+                file,
+                weight,
+            };
             let (found, waits) = self.with_table(file, |table| {
-                let mut visit = table.enter(&lookup, file.stats.module_limit(), stats);
-                Ok(match table.poll(&mut visit, &lookup, stats)? {
-                    Step::Answer(answer) => {
-                        (self.conclude(file, table, &lookup, answer, weight), None)
-                    }
-                    Step::Read(need) => (None, Some((table.clone(), visit, need))),
-                })
+                let mut visit = asking.enter(table, &lookup, stats);
+                let answer = match table.poll(&mut visit, &lookup, stats) {
+                    Ok(Step::Read(need)) => return Ok((None, Some((table.clone(), visit, need)))),
+                    Ok(Step::Answer(answer)) => Ok(answer),
+                    Err(error) => Err(error),
+                };
+                let found = self.conclude(&asking, table, &lookup, &visit, answer)?;
+                Ok((found, None))
             })?;
             if found.is_some() {
                 return Ok(Progress::Done(found));
@@ -163,9 +172,8 @@ impl DbInner {
             if let Some((table, visit, need)) = waits {
                 return Ok(Progress::Waits(Pending {
                     at,
-                    weight,
                     runs,
-                    file,
+                    asking,
                     waiter: Waiter {
                         table,
                         visit,
@@ -179,35 +187,38 @@ impl DbInner {
     }
 
     /// Goes on after a round.
-    fn go_on<'a, R: Iterator<Item = &'a Run>>(
+    fn go_on<'a, R: Iterator<Item = (usize, &'a Run)>>(
         &self,
         mut pending: Pending<'a, R>,
         stats: &mut LookupStats,
     ) -> Result<Progress<Pending<'a, R>>> {
         let waiter = &mut pending.waiter;
-        let answer: TableGet = match waiter.answer.take() {
-            Some(answer) => answer,
-            None => match waiter
-                .table
-                .poll(&mut waiter.visit, &waiter.lookup, stats)?
-            {
-                Step::Answer(answer) => answer,
-                Step::Read(need) => {
+        let answer = match waiter.answer.take() {
+            Some(answer) => Ok(answer),
+            None => match waiter.table.poll(&mut waiter.visit, &waiter.lookup, stats) {
+                Ok(Step::Answer(answer)) => Ok(answer),
+                Ok(Step::Read(need)) => {
                     waiter.need = need;
                     return Ok(Progress::Waits(pending));
                 }
+                Err(error) => Err(error),
             },
         };
         let Pending {
             at,
-            weight,
             runs,
-            file,
+            asking,
             waiter,
         } = pending;
-        match self.conclude(file, &waiter.table, &waiter.lookup, answer, weight) {
+        let Waiter {
+            table,
+            visit,
+            lookup,
+            ..
+        } = waiter;
+        match self.conclude(&asking, &table, &lookup, &visit, answer)? {
             Some(found) => Ok(Progress::Done(Some(found))),
-            None => self.visit_runs(at, waiter.lookup, runs, weight, stats),
+            None => self.visit_runs(at, asking.keyspace, lookup, runs, asking.weight, stats),
         }
     }
 }

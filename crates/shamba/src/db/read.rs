@@ -18,13 +18,50 @@ use crate::base::key::{EntryKind, SeqNo};
 use crate::error::Result;
 use crate::metrics::Counter;
 use crate::policy::FilterPolicy;
-use crate::table::{Lookup, LookupStats, Table, TableGet, TableValue};
+use crate::table::{Lookup, LookupStats, Table, TableGet, TableValue, Visit};
 use crate::version::FileMeta;
 
 /// What a key's newest entry is.
 pub(super) enum Found {
     Value(Value),
     Tombstone,
+}
+
+/// Where a lookup is: in a file of a level.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) keyspace: &'a KeyspaceInner,
+    pub(super) level: usize,
+    pub(super) file: &'a FileMeta,
+    /// What the lookup weighs in what is sampled; mostly nothing.
+    pub(super) weight: u64,
+}
+
+impl Asking<'_> {
+    /// Begins to ask the file's table.
+    #[inline]
+    pub(super) fn enter(
+        &self,
+        table: &Table,
+        lookup: &Lookup<'_>,
+        stats: &mut LookupStats,
+    ) -> Visit {
+        let mut visit = table.enter(lookup, self.file.stats.module_limit(), stats);
+        if self.weight > 0 {
+            table.predict(&mut visit, lookup);
+        }
+        visit
+    }
+
+    /// Counts what was done in the table: whether the key was found, `None` where that failed.
+    #[inline]
+    pub(super) fn count(&self, table: &Table, visit: &Visit, found: Option<bool>) {
+        let (tally, weight) = (visit.tally(), self.weight);
+        if weight > 0 || tally.is_rare() {
+            let counters = &self.keyspace.level_counters;
+            counters.record(self.level, found, tally, table.skipped(visit), weight);
+        }
+    }
 }
 
 impl DbInner {
@@ -77,16 +114,21 @@ impl DbInner {
         }
         let lookup = self.lookup(keyspace, key, seq);
         let weight = sample_weight();
-        for level in state.version.levels() {
-            for run in level.runs() {
-                let Some(file) = run.find(key) else { continue };
-                let found = self.with_table(file, |table| {
-                    let answer = table.get(&lookup, file.stats.module_limit(), stats)?;
-                    Ok(self.conclude(file, table, &lookup, answer, weight))
-                })?;
-                if found.is_some() {
-                    return Ok(found);
-                }
+        for (level, run) in state.version.runs() {
+            let Some(file) = run.find(key) else { continue };
+            let asking = Asking {
+                keyspace,
+                level,
+                file,
+                weight,
+            };
+            let found = self.with_table(file, |table| {
+                let mut visit = asking.enter(table, &lookup, stats);
+                let answer = table.finish(&mut visit, &lookup, stats);
+                self.conclude(&asking, table, &lookup, &visit, answer)
+            })?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
@@ -119,15 +161,18 @@ impl DbInner {
     #[inline]
     pub(super) fn conclude(
         &self,
-        file: &FileMeta,
+        asking: &Asking<'_>,
         table: &Table,
         lookup: &Lookup<'_>,
-        answer: TableGet,
-        weight: u64,
-    ) -> Option<Found> {
-        let found = matches!(answer, TableGet::Found { .. });
+        visit: &Visit,
+        answer: Result<TableGet>,
+    ) -> Result<Option<Found>> {
+        let weight = asking.weight;
+        let found = matches!(answer, Ok(TableGet::Found { .. }));
+        asking.count(table, visit, answer.is_ok().then_some(found));
+        let answer = answer?;
         if weight > 0 {
-            file.stats.record(found, weight);
+            asking.file.stats.record(found, weight);
         }
         // While memory is short every visit counts; else a sample will do.
         let visits = if self.tables.clock().pressed() {
@@ -140,13 +185,13 @@ impl DbInner {
         {
             table.heat().record(partition, found, visits);
         }
-        match answer {
+        Ok(match answer {
             TableGet::Found { tag, value } if tag.kind() == Some(EntryKind::Put) => {
                 Some(found_in_table(value))
             }
             TableGet::Found { .. } => Some(Found::Tombstone),
             TableGet::Absent => None,
-        }
+        })
     }
 
     pub(super) fn record(&self, lookups: u64, found: u64, stats: &LookupStats) {

@@ -1,11 +1,18 @@
 //! Statistics: what is on storage, in memory, and what was done.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::DbInner;
 use super::keyspace::KeyspaceInner;
+use super::level_counters::{LevelLookups, MODULES};
+use super::worth::MarginalValue;
 use crate::cache::MemoryUsage;
+use crate::fs::BlockKind;
 use crate::metrics::Counters;
+use crate::version::{FileMeta, Level, Version};
 
 /// A picture of the database.
 #[derive(Debug, Clone, Serialize)]
@@ -15,6 +22,9 @@ pub struct Statistics {
     pub keyspaces: Vec<KeyspaceStatistics>,
     /// Memory of the budget (shared budgets count all their databases).
     pub memory: MemoryUsage,
+    /// What one more page of memory would be worth; `None` with
+    /// [`Eviction::TwoPriorityLru`](crate::Eviction), where nobody knows.
+    pub marginal_value: Option<MarginalValue>,
     /// Counts since the database was opened.
     pub counters: Counters,
     /// Snapshots and iterators held.
@@ -65,29 +75,104 @@ pub struct LevelStatistics {
     pub index_bytes: u64,
     /// Filter bits written for each entry.
     pub bits_per_key: f64,
-    /// Times a lookup asked a table here.
+    /// What is in the block cache of the files here.
+    pub resident: ResidentBytes,
+    /// Filter bits in the block cache for each entry.
+    pub resident_bits_per_key: f64,
+    /// Times a lookup asked one of the files that are here now, wherever they were then: one lookup
+    /// in eight is counted, as eight. Kept when the database closes, as a hint.
     pub probes: u64,
-    /// Times it held the key.
+    /// Times the file held the key.
     pub positives: u64,
+    /// What lookups did in this level since the database was opened.
+    pub lookups: LevelLookups,
+}
+
+/// Bytes in the block cache at one moment: the blocks themselves, without what keeping them costs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct ResidentBytes {
+    /// Of data blocks, decompressed.
+    pub data: u64,
+    /// Of index blocks.
+    pub index: u64,
+    /// Of filter blocks and the columns that are there of blocks of columns.
+    pub filter: u64,
+    /// The same by module, in the order of probing; the sixth stands for all further ones.
+    pub modules: Vec<u64>,
+}
+
+impl ResidentBytes {
+    fn add(&mut self, kind: BlockKind, bytes: u64) {
+        match kind {
+            BlockKind::Data => self.data += bytes,
+            BlockKind::Index => self.index += bytes,
+            BlockKind::Filter(module) => {
+                let module = usize::from(module).min(MODULES - 1);
+                if self.modules.len() <= module {
+                    self.modules.resize(module + 1, 0);
+                }
+                if let Some(sum) = self.modules.get_mut(module) {
+                    *sum += bytes;
+                }
+                self.filter += bytes;
+            }
+            BlockKind::Footer | BlockKind::Log => {}
+        }
+    }
 }
 
 impl DbInner {
     pub(crate) fn statistics(&self) -> Statistics {
-        let reason = |error: &Option<std::sync::Arc<crate::error::Error>>| {
+        let reason = |error: &Option<Arc<crate::error::Error>>| {
             error.as_ref().map(|error| error.to_string())
         };
+        let mut keyspaces: Vec<_> = self
+            .all_keyspaces()
+            .iter()
+            .map(|keyspace| keyspace_statistics(keyspace))
+            .collect();
+        self.add_residents(&mut keyspaces);
+        let counters = self.metrics.snapshot();
         Statistics {
-            keyspaces: self
-                .all_keyspaces()
-                .iter()
-                .map(|keyspace| keyspace_statistics(keyspace))
+            keyspaces: keyspaces
+                .into_iter()
+                .map(|(keyspace, _)| keyspace)
                 .collect(),
+            marginal_value: self.marginal_value(&counters),
+            counters,
             memory: self.options.memory.usage(),
-            counters: self.metrics.snapshot(),
             snapshots: self.snapshots.len(),
             open_tables: self.tables.open_count(),
             writes_stopped: reason(&self.poison.load()),
             compactions_stopped: reason(&self.compaction_error.load()),
+        }
+    }
+
+    /// Adds what is in the cache to the levels of its files.
+    fn add_residents(&self, keyspaces: &mut [(KeyspaceStatistics, Arc<Version>)]) {
+        let mut levels: Vec<&mut LevelStatistics> = Vec::new();
+        let mut level_of = HashMap::new();
+        for (keyspace, version) in keyspaces {
+            let first = levels.len();
+            levels.extend(&mut keyspace.levels);
+            for (level, run) in version.runs() {
+                let files = run.files().iter().map(|file| file.slot.cache_id());
+                // A file that was never opened has no blocks there.
+                level_of.extend(files.filter(|id| *id != 0).map(|id| (id, first + level)));
+            }
+        }
+        self.options
+            .memory
+            .cache()
+            .each_resident(|file, kind, bytes| {
+                let level = level_of.get(&file).and_then(|at| levels.get_mut(*at));
+                if let Some(level) = level {
+                    level.resident.add(kind, bytes);
+                }
+            });
+        for level in levels {
+            level.resident_bits_per_key = bits_per_key(level.resident.filter, level.entries);
         }
     }
 
@@ -108,39 +193,48 @@ impl DbInner {
     }
 }
 
-fn keyspace_statistics(keyspace: &KeyspaceInner) -> KeyspaceStatistics {
+fn bits_per_key(bytes: u64, entries: u64) -> f64 {
+    match entries {
+        0 => 0.0,
+        entries => bytes as f64 * 8.0 / entries as f64,
+    }
+}
+
+fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> LevelStatistics {
+    let sum = |of: fn(&FileMeta) -> u64| level.files().map(|file| of(file)).sum::<u64>();
+    let entries = level.entries();
+    let filter_bytes = sum(|file| file.filter_bytes);
+    LevelStatistics {
+        level: number,
+        runs: level.runs().len(),
+        files: level.files().count(),
+        bytes: level.size(),
+        entries,
+        tombstones: sum(|file| file.tombstones),
+        filter_bytes,
+        index_bytes: sum(|file| file.index_bytes),
+        bits_per_key: bits_per_key(filter_bytes, entries),
+        resident: ResidentBytes::default(),
+        resident_bits_per_key: 0.0,
+        probes: sum(|file| file.stats.probes()),
+        positives: sum(|file| file.stats.positives()),
+        lookups: keyspace.level_counters.snapshot(number),
+    }
+}
+
+/// A keyspace's statistics but for what is in the cache, and the version they are of.
+fn keyspace_statistics(keyspace: &KeyspaceInner) -> (KeyspaceStatistics, Arc<Version>) {
     let state = keyspace.state.load();
     let memtables = || std::iter::once(&state.active).chain(&state.frozen);
-    let levels = state
-        .version
-        .levels()
-        .iter()
-        .enumerate()
-        .map(|(number, level)| {
-            let sum = |of: fn(&crate::version::FileMeta) -> u64| {
-                level.files().map(|file| of(file)).sum::<u64>()
-            };
-            let entries = level.entries();
-            let filter_bytes = sum(|file| file.filter_bytes);
-            LevelStatistics {
-                level: number,
-                runs: level.runs().len(),
-                files: level.files().count(),
-                bytes: level.size(),
-                entries,
-                tombstones: sum(|file| file.tombstones),
-                filter_bytes,
-                index_bytes: sum(|file| file.index_bytes),
-                bits_per_key: if entries == 0 {
-                    0.0
-                } else {
-                    filter_bytes as f64 * 8.0 / entries as f64
-                },
-                probes: sum(|file| file.stats.probes()),
-                positives: sum(|file| file.stats.positives()),
-            }
-        });
-    KeyspaceStatistics {
+    let present = state.version.levels();
+    // Levels that are empty now may have been asked.
+    let count = present.len().max(keyspace.level_counters.levels());
+    let none = Level::default();
+    let levels = (0..count).map(|number| {
+        let level = present.get(number).unwrap_or(&none);
+        level_statistics(keyspace, number, level)
+    });
+    let statistics = KeyspaceStatistics {
         name: keyspace.name.clone(),
         memtable_bytes: memtables()
             .map(|memtable| memtable.bytes_used() as u64)
@@ -148,5 +242,6 @@ fn keyspace_statistics(keyspace: &KeyspaceInner) -> KeyspaceStatistics {
         memtable_entries: memtables().map(|memtable| memtable.len() as u64).sum(),
         frozen_memtables: state.frozen.len(),
         levels: levels.collect(),
-    }
+    };
+    (statistics, Arc::clone(&state.version))
 }

@@ -2,9 +2,9 @@
 //! "Table files").
 //!
 //! A [`TableBuilder`] writes one (`add* finish`), streaming: it holds at most one partition's
-//! digests and index. A [`Table`](reader::Table) reads one: `get` for lookups, `iter` for walks,
-//! `verify` for checks. Every data, index and filter byte comes through the block cache;
-//! only the top-level index is resident with an open table. A [`TableCache`] opens tables on
+//! digests and index. A [`Table`](reader::Table) reads one: `enter` and `finish` for lookups,
+//! `iter` for walks, `verify` for checks. Every data, index and filter byte comes through the block
+//! cache; only the top-level index is resident with an open table. A [`TableCache`] opens tables on
 //! demand and closes those not used lately. Tables are `Sync` and immutable; builders and
 //! iterators have one owner.
 
@@ -21,6 +21,7 @@ mod properties;
 mod reader;
 mod source;
 mod table_cache;
+mod tally;
 mod together;
 mod top;
 mod verify;
@@ -35,8 +36,9 @@ pub(crate) use keep::{Expect, Keep, Prepared, Span};
 pub(crate) use lookup::{Lookup, LookupStats, TableGet, TableValue};
 pub(crate) use reader::Table;
 pub(crate) use table_cache::{Hint, TableCache, TableSlot, table_name};
+pub(crate) use tally::{Modules, Tally};
 pub(crate) use together::Waiter;
-pub(crate) use visit::Step;
+pub(crate) use visit::{Step, Visit};
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use super::source::Source;
 use super::top::Top;
 use crate::base::coding::take_bytes;
 use crate::budget::{Reservation, Role};
-use crate::cache::{BlockCache, Heat, IoPool, ModuleShape};
+use crate::cache::{Absent, BlockCache, Heat, IoPool, ModuleShape};
 use crate::error::Result;
 use crate::filter::{self, FilterPlan};
 use crate::fs::{PAGE, ReadFile};
@@ -113,6 +113,17 @@ impl Table {
             None => (self.source.file.len() / PAGE as u64) as u32,
         };
         u64::from(page) * PAGE as u64
+    }
+
+    /// What of the table's index and filter is not in memory and worth most.
+    pub(crate) fn best_absent(&self) -> Absent {
+        self.heat.best_absent(|partition, number| {
+            let module = self.plan.modules.get(usize::from(number));
+            let pages = self.top.module(partition as usize, number.into());
+            module.zip(pages).map_or(0, |(module, pages)| {
+                filter::division(module, self.plan.layout, pages.len() as u32).0
+            })
+        })
     }
 
     /// What is known of the table's partitions.

@@ -23,6 +23,18 @@ use crate::fs::{Access, BlockKind, Fs, MemFs, MeteredFs, PAGE, Purpose};
 
 type Entry = (Vec<u8>, Tag, Vec<u8>);
 
+impl Table {
+    /// Looks a key up, reading one block after another.
+    fn get(
+        &self,
+        lookup: &Lookup<'_>,
+        limit: u8,
+        stats: &mut LookupStats,
+    ) -> crate::Result<TableGet> {
+        self.finish(&mut self.enter(lookup, limit, stats), lookup, stats)
+    }
+}
+
 struct Env {
     fs: Arc<dyn Fs>,
     budget: Arc<Budget>,

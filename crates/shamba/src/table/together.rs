@@ -105,9 +105,15 @@ impl TableCache {
             let all = std::mem::take(&mut rest);
             let (same, later) = all.split_at_mut_checked(group.waiters).unwrap_or_default();
             rest = later;
-            let Some(first) = same.first() else { continue };
+            let Some((first, others)) = same.split_first_mut() else {
+                continue;
+            };
             let table = Arc::clone(&first.as_ref().table);
             let need = first.as_ref().need.clone();
+            first.as_mut().visit.tally.read(need.kind, need.pages.len());
+            for other in others {
+                other.as_mut().visit.tally.hit(need.kind);
+            }
             let reads = stats.reads_of(need.kind);
             reads.reads += 1;
             reads.pages += need.pages.len() as u64;

@@ -3,7 +3,7 @@
 //! A [`Visit`] is where a lookup stands: filter modules, then the index, then the data. Protocol:
 //! `enter (poll give)* poll`. [`Table::poll`] goes on as far as resident blocks reach and answers, or
 //! says which block it needs; [`Table::give`] takes that block, from whoever read it, and may
-//! answer as well. [`Table::get`] reads one block at a time; `together` reads those of many lookups
+//! answer as well. [`Table::finish`] reads one block at a time; `together` reads those of many lookups
 //! at once. A visit has one owner and holds no block.
 
 use std::ops::Range;
@@ -14,6 +14,7 @@ use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::{Lookup, LookupStats, TableGet, TableValue};
 use super::reader::Table;
+use super::tally::Tally;
 use crate::base::key::Tag;
 use crate::error::Result;
 use crate::filter::{self, MAX_MODULES};
@@ -22,25 +23,26 @@ use crate::fs::{BlockKind, Purpose, ReadTag};
 /// Where a lookup stands in a table.
 #[derive(Debug)]
 pub(crate) struct Visit {
-    partition: usize,
+    pub(super) partition: usize,
     /// Modules below this are read where they are not resident.
-    limit: usize,
+    pub(super) limit: usize,
     /// The next filter module.
     module: usize,
     /// The one of those not wholly resident that is being read, where that is by worth.
     more: usize,
-    asked: Asked,
+    pub(super) asked: Asked,
     /// The data block wanted; its place is not known yet, or it is the one that may hold the key.
     number: Option<u32>,
     /// Where the data block lies, once the index has told.
     place: Option<Place>,
+    pub(super) tally: Tally,
 }
 
 /// What of a filter a lookup asked.
 #[derive(Debug, Default)]
-struct Asked {
+pub(super) struct Asked {
     /// Columns asked of each module; 1 for a module that has none.
-    columns: [u8; MAX_MODULES],
+    pub(super) columns: [u8; MAX_MODULES],
     /// Whether something was not asked.
     incomplete: bool,
 }
@@ -101,22 +103,19 @@ const UNKNOWN_KIND: Damage =
     Damage("an entry is of a kind this build does not know; a newer build may");
 
 impl Table {
-    /// Looks a key up. Modules below `limit` are read where they are not resident; those past it
-    /// are asked only if they are. A lookup by worth asks all that is resident and then reads what
-    /// is worth it.
-    pub(crate) fn get(
+    /// Takes a visit to its end, reading one block after another.
+    pub(crate) fn finish(
         &self,
+        visit: &mut Visit,
         lookup: &Lookup<'_>,
-        limit: u8,
         stats: &mut LookupStats,
     ) -> Result<TableGet> {
-        let mut visit = self.enter(lookup, limit, stats);
         loop {
-            let need = match self.poll(&mut visit, lookup, stats)? {
+            let need = match self.poll(visit, lookup, stats)? {
                 Step::Answer(answer) => return Ok(answer),
                 Step::Read(need) => need,
             };
-            if let Some(answer) = self.get_on(&mut visit, &need, lookup, stats)? {
+            if let Some(answer) = self.get_on(visit, &need, lookup, stats)? {
                 return Ok(answer);
             }
         }
@@ -131,6 +130,7 @@ impl Table {
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) -> Result<Option<TableGet>> {
+        visit.tally.read(need.kind, need.pages.len());
         let read = self.read_raw(need.pages.clone(), need.tag(), stats.reads_of(need.kind));
         let mut answer = None;
         self.arrive(need, read, |given| {
@@ -172,7 +172,9 @@ impl Table {
         }
     }
 
-    /// Begins a lookup.
+    /// Begins a lookup. Modules below `limit` are read where they are not resident; those past it
+    /// are asked only if they are. A lookup by worth asks all that is resident and then reads what
+    /// is worth it.
     #[inline]
     pub(crate) fn enter(&self, lookup: &Lookup<'_>, limit: u8, stats: &mut LookupStats) -> Visit {
         stats.tables += 1;
@@ -190,6 +192,7 @@ impl Table {
             asked: Asked::default(),
             number: None,
             place: None,
+            tally: Tally::default(),
         }
     }
 
@@ -306,6 +309,7 @@ impl Table {
         let kind = BlockKind::Filter(module as u8);
         if let Some(block) = self.resident(pages.start) {
             stats.reads_of(kind).hits += 1;
+            visit.tally.hit(kind);
             let columns = filter::columns(plan, &block).count_ones() as u8;
             let maybe = filter::may_contain(plan, &block, hash);
             visit.asked.note(module, columns, plan.columns);
@@ -428,6 +432,7 @@ impl Table {
                 Ok(Says::Next)
             }
             Search::Absent | Search::Continues => {
+                visit.tally.in_vain = true;
                 let counts = stats.false_positives.iter_mut().zip(visit.asked.columns);
                 for (count, columns) in counts.take(self.plan.modules.len()) {
                     *count += u64::from(columns > 0);

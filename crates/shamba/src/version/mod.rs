@@ -22,6 +22,7 @@ mod manifest_tests;
 pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
 pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
 pub(crate) use file_stats::{FileStats, Hotness};
+pub(crate) use level::Level;
 pub(crate) use manifest::Manifest;
 pub(crate) use run::Run;
 pub(crate) use set::TreeState;

@@ -1,0 +1,372 @@
+//! What statistics say of the levels: counts that add up, memory that is there, predictions that
+//! come true.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::Rng;
+use shamba::fs::MemFs;
+use shamba::{
+    Counters, Db, FilterFamily, FilterOptions, FilterPolicy, KeyspaceOptions, LevelStatistics,
+    MarginalValue, MemoryBudget, Options, Preset, Skipping, Statistics, Thresholds,
+};
+
+const KEYS: u64 = 60_000;
+const PLENTY: u64 = 64 << 20;
+/// A tenth of the data, or less than filters and indexes.
+const LITTLE: u64 = 256 << 10;
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+/// A key that is not there and hardly ever asked for twice.
+fn absent(rng: &mut Rng) -> Vec<u8> {
+    [key(rng.below(2 * KEYS)), key(rng.next())].concat()
+}
+
+/// Even numbers are there, odd ones are not; every eighth of the even ones is in a newer level too. It
+/// is written with plenty of memory, and then opened with the one asked for.
+fn open(memory: &MemoryBudget, keyspace: &KeyspaceOptions) -> Db {
+    open_with(Options::new(), memory, keyspace)
+}
+
+fn open_with(options: Options, memory: &MemoryBudget, keyspace: &KeyspaceOptions) -> Db {
+    let keyspace = KeyspaceOptions {
+        write_buffer: 4 << 20,
+        target_file: 512 << 10,
+        level0_runs: 4,
+        epoch_lookups: 1000,
+        ..keyspace.clone()
+    };
+    let options = options
+        .fs(Arc::new(MemFs::new()))
+        .background_threads(0)
+        .keyspace(keyspace);
+    let filling = options.clone().memory(MemoryBudget::bytes(PLENTY));
+    let db = filling.open("/db").unwrap();
+    let put = |number: u64| db.put(key(number * 2), [number as u8; 32]).unwrap();
+    (0..KEYS).map(|i| i * 7919 % KEYS).for_each(put);
+    db.compact_range(None, None).unwrap();
+    for part in 0..2 {
+        (0..KEYS).skip(part).step_by(16).for_each(put);
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    options.memory(memory.clone()).open("/db").unwrap()
+}
+
+/// Looks up `count` random keys, by ones and by many, of which `existing` in four are there.
+fn look_up(db: &Db, rng: &mut Rng, count: u64, existing: u64) {
+    let mut random = || match rng.below(4) < existing {
+        true => (key(rng.below(KEYS) * 2).to_vec(), true),
+        false => (absent(rng), false),
+    };
+    for _ in 0..count / 64 {
+        for _ in 0..48 {
+            let (key, there) = random();
+            assert_eq!(db.get(key).unwrap().is_some(), there);
+        }
+        let keys: Vec<_> = (0..16).map(|_| random().0).collect();
+        db.multi_get(&keys).unwrap();
+    }
+}
+
+fn levels(stats: &Statistics) -> &[LevelStatistics] {
+    &stats.keyspaces[0].levels
+}
+
+/// The levels' reads add up to the database's.
+fn assert_sums(stats: &Statistics) {
+    let Counters {
+        data_reads,
+        data_pages,
+        index_reads,
+        index_pages,
+        filter_reads,
+        filter_pages,
+        ..
+    } = stats.counters;
+    let mut sums = [0; 6];
+    for level in levels(stats) {
+        let lookups = &level.lookups;
+        let counts = [lookups.data, lookups.index, lookups.filter];
+        let counts = counts.iter().flat_map(|count| [count.reads, count.pages]);
+        sums.iter_mut()
+            .zip(counts)
+            .for_each(|(sum, count)| *sum += count);
+        let fetched: u64 = lookups.modules.iter().map(|module| module.fetched).sum();
+        assert_eq!(fetched, lookups.filter.reads, "level {}", level.level);
+    }
+    let all = [
+        data_reads,
+        data_pages,
+        index_reads,
+        index_pages,
+        filter_reads,
+        filter_pages,
+    ];
+    assert_eq!(sums, all);
+}
+
+fn settings() -> Vec<(&'static str, KeyspaceOptions)> {
+    let with = |family, modules, partitioned, filter_policy| KeyspaceOptions {
+        filter: FilterOptions {
+            family,
+            bits_per_key: 20.0,
+            modules,
+            partitioned,
+            ..FilterOptions::default()
+        },
+        filter_policy,
+        ..KeyspaceOptions::default()
+    };
+    let utility = FilterPolicy::Utility {
+        skipping: Skipping::Partial,
+        thresholds: Thresholds::RELATIVE,
+    };
+    let worth = FilterPolicy::ExpectedReads;
+    vec![
+        ("default", KeyspaceOptions::default()),
+        ("ribbon", with(FilterFamily::Ribbon, 2, true, worth)),
+        ("bloom by worth", with(FilterFamily::Bloom, 2, true, worth)),
+        ("all", with(FilterFamily::Bloom, 1, true, FilterPolicy::All)),
+        ("whole", with(FilterFamily::BlockedBloom, 2, false, utility)),
+        (
+            "elastic",
+            KeyspaceOptions::default().preset(Preset::Elastic),
+        ),
+        ("seven", with(FilterFamily::Bloom, 7, false, worth)),
+    ]
+}
+
+#[test]
+fn reads_of_the_levels_add_up_to_those_of_the_database() {
+    for (name, keyspace) in settings() {
+        println!("{name}");
+        let db = open(&MemoryBudget::bytes(LITTLE), &keyspace);
+        look_up(&db, &mut Rng::new(1), 20_000, 2);
+        let stats = db.stats();
+        assert_sums(&stats);
+        let asked: Vec<_> = levels(&stats)
+            .iter()
+            .filter(|level| level.lookups.data.reads > 0)
+            .map(|level| (level.level, level.runs))
+            .collect();
+        assert!(asked.len() >= 2 && asked[0] == (0, 2), "{asked:?}");
+        // What was counted stays with the level when its files are gone.
+        db.compact_range(None, None).unwrap();
+        let after = db.stats();
+        assert_eq!(levels(&after)[0].files, 0);
+        assert_eq!(levels(&after)[0].lookups, levels(&stats)[0].lookups);
+        assert_sums(&after);
+    }
+}
+
+/// Asks for every key and for one beside it, so that all blocks have been needed.
+fn touch_everything(db: &Db) {
+    for number in 0..2 * KEYS {
+        let found = db.get(key(number)).unwrap();
+        assert_eq!(found.is_some(), number.is_multiple_of(2));
+    }
+}
+
+#[test]
+fn with_plenty_of_memory_all_that_is_written_is_resident_and_nothing_is_skipped() {
+    for (name, keyspace) in settings() {
+        println!("{name}");
+        if let FilterPolicy::Elastic { .. } = keyspace.filter_policy {
+            // It leaves units on storage whatever the memory.
+            continue;
+        }
+        let db = open(&MemoryBudget::bytes(PLENTY), &keyspace);
+        for level in levels(&db.stats()) {
+            assert_eq!(level.resident.filter, 0);
+        }
+        touch_everything(&db);
+        let stats = db.stats();
+        let mut cached = 0;
+        for level in levels(&stats).iter().filter(|level| level.files > 0) {
+            assert_eq!(level.resident.filter, level.filter_bytes);
+            assert_eq!(level.resident_bits_per_key, level.bits_per_key);
+            assert_eq!(level.resident.index, level.index_bytes);
+            assert_eq!(
+                level.resident.modules.iter().sum::<u64>(),
+                level.resident.filter
+            );
+            let blocks = level.bytes - level.filter_bytes - level.index_bytes;
+            assert!(level.resident.data > blocks * 8 / 10, "{level:?}");
+            assert!(level.resident.data < blocks, "{level:?}");
+            cached += level.resident.data + level.resident.index + level.resident.filter;
+            let lookups = &level.lookups;
+            assert!(!lookups.modules.is_empty(), "{level:?}");
+            for module in &lookups.modules {
+                assert!(module.probed > 0 && module.skipped == 0, "{level:?}");
+            }
+            // Each block was read once.
+            assert!(lookups.filter.reads > 0 && lookups.filter.reads < level.filter_bytes / 100);
+            assert_eq!(
+                lookups.filter.reads,
+                lookups.modules.iter().map(|m| m.fetched).sum()
+            );
+        }
+        assert!(cached <= stats.memory.cache.total().bytes);
+        let value = stats.marginal_value.unwrap();
+        assert!(!value.short);
+        assert_eq!(
+            [value.cache, value.data, value.index, value.filter],
+            [0.0; 4]
+        );
+        assert_eq!(value.best_absent_filter + value.best_absent_index, 0.0);
+        assert!(value.accesses_per_lookup > 1.0, "{value:?}");
+        assert_sums(&stats);
+    }
+}
+
+#[test]
+fn with_little_memory_less_is_resident_some_is_skipped_and_a_page_more_is_worth_something() {
+    for (name, keyspace) in settings() {
+        let db = open(&MemoryBudget::bytes(LITTLE), &keyspace);
+        look_up(&db, &mut Rng::new(2), 40_000, 2);
+        let stats = db.stats();
+        println!("{name}: {:#?}", stats.marginal_value);
+        let deepest = levels(&stats)
+            .iter()
+            .rfind(|level| level.files > 0)
+            .unwrap();
+        assert!(
+            deepest.resident_bits_per_key < deepest.bits_per_key * 0.95,
+            "{deepest:?}"
+        );
+        let skipped: u64 = levels(&stats)
+            .iter()
+            .flat_map(|level| &level.lookups.modules)
+            .map(|module| module.skipped)
+            .sum();
+        let all = keyspace.filter_policy == FilterPolicy::All;
+        assert_eq!(skipped > 0, !all, "{name}: {skipped}");
+        let value = stats.marginal_value.unwrap();
+        assert!(value.short && value.cache > 0.0 && value.data > 0.0);
+        // A page is not worth more than what all of memory could save.
+        let lookups = stats.counters.lookups as f64;
+        let reads = (stats.counters.data_reads
+            + stats.counters.index_reads
+            + stats.counters.filter_reads) as f64
+            / lookups;
+        let per_lookup = value.cache * value.accesses_per_lookup;
+        println!("{per_lookup} of {reads} reads");
+        assert!(per_lookup < reads && per_lookup * 1000.0 > reads / 1000.0);
+    }
+}
+
+/// The value is what it says: with a page more there are about so many reads fewer. Uniform lookups
+/// of existing keys, all of whose index and filter are in memory, save one read in so many pages.
+#[test]
+fn the_value_of_a_page_is_about_what_more_memory_saves() {
+    let reads = |memory: u64| {
+        let db = open(&MemoryBudget::bytes(memory), &KeyspaceOptions::default());
+        let mut rng = Rng::new(3);
+        look_up(&db, &mut rng, 60_000, 4);
+        let before = db.stats().counters;
+        look_up(&db, &mut rng, 60_000, 4);
+        let stats = db.stats();
+        let counters = stats.counters;
+        let reads = |c: &Counters| (c.data_reads + c.index_reads + c.filter_reads) as f64;
+        let lookups = (counters.lookups - before.lookups) as f64;
+        let each = (reads(&counters) - reads(&before)) / lookups;
+        (each, stats.marginal_value.unwrap())
+    };
+    let (few, more) = (1 << 20, 3 << 20 >> 1);
+    let (many_reads, value) = reads(few);
+    let (fewer_reads, later) = reads(more);
+    let measured = (many_reads - fewer_reads) / ((more - few) / 4096) as f64;
+    let estimate = |value: &MarginalValue| value.cache * value.accesses_per_lookup;
+    println!(
+        "measured {measured:.2e}, estimated {:.2e} and {:.2e}; {many_reads} and {fewer_reads} reads",
+        estimate(&value),
+        estimate(&later)
+    );
+    for value in [&value, &later] {
+        let estimate = estimate(value);
+        assert!(
+            estimate > measured / 3.0 && estimate < measured * 3.0,
+            "{value:?}"
+        );
+    }
+}
+
+/// Which memory is worth most depends on who comes.
+#[test]
+fn keys_that_are_not_there_make_filters_worth_more_and_keys_that_are_data() {
+    let keyspace = KeyspaceOptions {
+        filter: FilterOptions {
+            family: FilterFamily::Bloom,
+            bits_per_key: 60.0,
+            ..FilterOptions::default()
+        },
+        filter_policy: FilterPolicy::All,
+        ..KeyspaceOptions::default()
+    };
+    let value = |existing| {
+        let db = open(&MemoryBudget::bytes(LITTLE), &keyspace);
+        look_up(&db, &mut Rng::new(6), 60_000, existing);
+        db.stats().marginal_value.unwrap()
+    };
+    let (none, all) = (value(0), value(4));
+    println!("{none:#?} {all:#?}");
+    assert!(none.filter > none.data * 2.0, "{none:?}");
+    assert!(all.data > all.filter * 2.0, "{all:?}");
+}
+
+#[test]
+fn false_positives_come_as_often_as_the_model_says() {
+    for (name, keyspace) in settings() {
+        for memory in [PLENTY, LITTLE] {
+            let bits = match memory {
+                PLENTY => 5.0,
+                _ => 20.0,
+            };
+            let keyspace = KeyspaceOptions {
+                filter: FilterOptions {
+                    bits_per_key: bits,
+                    ..keyspace.filter.clone()
+                },
+                ..keyspace.clone()
+            };
+            let db = open(&MemoryBudget::bytes(memory), &keyspace);
+            look_up(&db, &mut Rng::new(4), 200_000, 1);
+            for level in levels(&db.stats()).iter().filter(|level| level.files > 0) {
+                let lookups = &level.lookups;
+                let (measured, predicted) = (
+                    lookups.false_positives as f64,
+                    lookups.predicted_false_positives,
+                );
+                println!(
+                    "{name} with {memory}, level {}: {measured} of {}, predicted {predicted:.0}",
+                    level.level, lookups.absent,
+                );
+                assert!(lookups.absent > 10_000);
+                // Small Bloom filters are a little larger than planned.
+                let tolerance = 0.12 * predicted + 4.0 * predicted.sqrt() + 4.0;
+                assert!((measured - predicted).abs() < tolerance);
+                let rate = lookups.false_positive_rate().unwrap();
+                assert!((rate * lookups.absent as f64 - measured).abs() < 1.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn without_prices_nobody_knows_what_memory_is_worth() {
+    for preset in [Preset::StateOfTheArt, Preset::ShambaEqP, Preset::Elastic] {
+        let keyspace = KeyspaceOptions::default().preset(preset);
+        let options = Options::new().preset(preset);
+        let db = open_with(options, &MemoryBudget::bytes(LITTLE), &keyspace);
+        look_up(&db, &mut Rng::new(5), 10_000, 2);
+        let stats = db.stats();
+        assert_eq!(stats.marginal_value, None);
+        assert_sums(&stats);
+        assert!(levels(&stats).iter().any(|level| level.resident.filter > 0));
+    }
+}
