@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::budget::MIN_MEMORY;
 use crate::cache::{Eviction, MemoryBudget};
 use crate::compaction::MergePolicy;
 use crate::db::Db;
@@ -25,9 +26,6 @@ use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
 
 pub use preset::Preset;
-
-/// The smallest memory budget accepted, in bytes.
-pub const MIN_MEMORY: u64 = 256 << 10;
 
 /// How durable a write is before it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]

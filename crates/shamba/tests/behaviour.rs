@@ -585,6 +585,31 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
     assert!(!iter.valid());
 }
 
+#[test]
+fn a_budget_beyond_all_measure_takes_nothing_that_is_not_used() {
+    for limit in [1 << 40, u64::MAX / 2, u64::MAX] {
+        let memory = MemoryBudget::bytes(limit);
+        let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
+        let options = options.keyspace(KeyspaceOptions::default());
+        let db = options.open(DIR).unwrap();
+        let used = memory.usage().budget.used;
+        assert!(used < 8 << 20, "{used} bytes of {limit} for nothing");
+        db.put("k", vec![7; 1 << 20]).unwrap();
+        db.compact_range(None, None).unwrap();
+        assert_eq!(db.get("k").unwrap().unwrap().len(), 1 << 20);
+        assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 1);
+        assert!(memory.usage().budget.peak < 32 << 20);
+        assert!(
+            memory
+                .usage()
+                .cache
+                .kind(shamba::fs::BlockKind::Data)
+                .blocks
+                <= 1
+        );
+    }
+}
+
 // Waiting.
 
 #[test]

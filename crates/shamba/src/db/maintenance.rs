@@ -34,6 +34,9 @@ fn readahead_pages(limit: u64, inputs: usize) -> u32 {
     pages.clamp(1, MAX_READAHEAD) as u32
 }
 
+/// The least budget in which merges run beside each other, in bytes.
+const TWO_MERGES: u64 = 512 << 10;
+
 /// Failures in a row after which compactions stop being tried.
 const MAX_FAILURES: u64 = 5;
 
@@ -142,6 +145,12 @@ impl DbInner {
             return None;
         }
         let tree = self.tree.lock();
+        // Two merges at a time would not find the memory that each cannot do without.
+        if self.options.memory.limit() < TWO_MERGES
+            && self.compactions_running.load(Ordering::Acquire) > 0
+        {
+            return None;
+        }
         let best = tree
             .keyspaces
             .values()

@@ -62,6 +62,13 @@ impl KeyspaceOptions {
     }
 }
 
+/// The bytes that all memtables may take before writers wait for flushes: half of the budget. Of a
+/// very small one a quarter: pages, an open table and a merge's buffers take what they take.
+pub(super) fn memtable_share(limit: u64) -> u64 {
+    const SMALL: u64 = 256 << 10;
+    if limit < SMALL { limit / 4 } else { limit / 2 }
+}
+
 impl DbInner {
     /// The longest value accepted under the present budget.
     pub(super) fn max_value(&self) -> usize {
@@ -210,9 +217,9 @@ impl DbInner {
     }
 
     /// Whether `more` bytes would take the memtables past half of the budget.
-    fn memtables_over_quota(&self, more: usize) -> bool {
+    pub(super) fn memtables_over_quota(&self, more: usize) -> bool {
         let budget = self.options.memory.budget();
-        budget.used_by(Role::Memtable) + more as u64 > budget.limit() / 2
+        budget.used_by(Role::Memtable) + more as u64 > memtable_share(budget.limit())
     }
 
     /// Slows a write down, or makes it wait, while level 0 has too many runs.

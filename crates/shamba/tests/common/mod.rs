@@ -211,7 +211,11 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
 }
 
 /// Memory budgets from almost nothing to plenty.
-pub const BUDGETS: [u64; 8] = [
+pub const BUDGETS: [u64; 12] = [
+    64 << 10,
+    72 << 10,
+    96 << 10,
+    128 << 10,
     256 << 10,
     272 << 10,
     320 << 10,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
-    Db, Durability, Error, Iter, IterOptions, Keyspace, MemoryBudget, Options, Snapshot,
-    WriteBatch, WriteOptions,
+    Compression, Db, Durability, Error, Iter, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget,
+    Options, Snapshot, WriteBatch, WriteOptions,
 };
 
 use crate::common::{BUDGETS, Map, Rng, contents, random_keyspace_options, random_options};
@@ -56,6 +56,9 @@ struct HeldIter {
     real: Iter,
     model: Cursor,
 }
+
+/// A budget below this is meant for little: see `MIN_MEMORY`.
+const SMALL: u64 = 256 << 10;
 
 const NAMES: [&str; 4] = ["default", "users", "posts", "x"];
 
@@ -110,17 +113,37 @@ impl Run {
     }
 
     fn options(&mut self) -> Options {
-        let mut options = random_options(&mut self.rng, self.storage.fs.clone());
+        self.budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        let mut options = random_options(&mut self.rng, self.storage.fs.clone())
+            .keyspace(self.keyspace_options(self.budget));
         for name in NAMES {
             if self.rng.one_in(2) {
-                options = options.keyspace_options(name, random_keyspace_options(&mut self.rng));
+                options = options.keyspace_options(name, self.keyspace_options(self.budget));
             }
         }
-        self.budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
         self.memory = MemoryBudget::bytes(self.budget);
         options
             .memory(self.memory.clone())
             .background_threads(self.threads)
+    }
+
+    /// Options of a keyspace to be written under a budget.
+    fn keyspace_options(&mut self, budget: u64) -> KeyspaceOptions {
+        let mut options = random_keyspace_options(&mut self.rng);
+        if self.least_budget < SMALL {
+            // Blocks of compressed entries and filters over whole tables grow with the budget under
+            // which they are written, so that they do not fit one that is this much smaller.
+            options.compression = vec![Compression::None];
+            options.filter.partitioned |= budget >= 1 << 20;
+        }
+        if self.least_budget < 128 << 10 {
+            // A merge holds an entry of each run, here up to a sixteenth of the budget long.
+            options.size_ratio = options.size_ratio.min(4);
+            options.level0_runs = options.level0_runs.min(3);
+            options.level0_slowdown = options.level0_runs;
+            options.level0_stall = options.level0_runs + 2;
+        }
+        options
     }
 
     fn open(&mut self, models: &mut BTreeMap<String, KeyspaceRef>) {
@@ -231,6 +254,11 @@ impl Run {
             _ => ("reopen", Self::reopen),
         };
         self.step = name;
+        if self.budget < SMALL && name != "move an iterator" {
+            // What an iterator holds between moves nobody can take back: a table, a block and an
+            // entry of each run, and the memtables of that time.
+            self.iters.clear();
+        }
         let before = self.ops;
         step(self);
         self.ops = self.ops.max(before + 1);
@@ -547,7 +575,7 @@ impl Run {
             ));
         } else {
             self.note(|| format!("create keyspace {name}"));
-            let options = random_keyspace_options(&mut self.rng);
+            let options = self.keyspace_options(self.budget);
             let real = self.db().create_keyspace(name, options).unwrap();
             self.keyspaces.insert(
                 name.to_owned(),
@@ -616,8 +644,12 @@ impl Run {
             self.db().checkpoint(&dir),
             Err(Error::AlreadyExists { .. })
         ));
-        let options = random_options(&mut self.rng, self.storage.fs.clone());
-        let copy = options.create_if_missing(false).open(&dir).unwrap();
+        let budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        let options = random_options(&mut self.rng, self.storage.fs.clone())
+            .keyspace(self.keyspace_options(budget))
+            .memory(MemoryBudget::bytes(budget))
+            .create_if_missing(false);
+        let copy = options.open(&dir).unwrap();
         assert_eq!(copy.keyspaces().len(), self.keyspaces.len());
         for (name, pair) in &self.keyspaces {
             let copied = contents(&copy.keyspace(name).unwrap()).unwrap();
