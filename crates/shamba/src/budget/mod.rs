@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use ledger::Ledger;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
 
@@ -103,7 +103,8 @@ pub struct MemoryStats {
     pub used: u64,
     /// The most ever used at once.
     pub peak: u64,
-    /// The most ever used above the limit.
+    /// The most ever used above the limit. What was within an earlier, larger limit when it was taken
+    /// does not count.
     pub overdraft: u64,
     /// Used now, by role.
     pub by_role: Vec<(Role, u64)>,
@@ -125,6 +126,8 @@ pub(crate) struct Budget {
     /// Bytes of cached memory that [`Pin`]s keep from being reclaimed.
     pinned: AtomicU64,
     reclaimers: RwLock<Vec<Weak<dyn Reclaim>>>,
+    /// Held while the limit changes.
+    changing: Mutex<()>,
 }
 
 impl Budget {
@@ -134,6 +137,7 @@ impl Budget {
             ledger: Ledger::new(limit),
             pinned: AtomicU64::new(0),
             reclaimers: RwLock::new(Vec::new()),
+            changing: Mutex::new(()),
         })
     }
 
@@ -162,6 +166,20 @@ impl Budget {
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take(role, bytes);
         self.reservation(role, bytes)
+    }
+
+    /// Changes the limit; reclaimers give way at once as far as they can. What was taken before under
+    /// a larger limit is no overdraft, nor what is taken as essential memory within that limit while
+    /// more than three quarters of the new one are used.
+    pub(crate) fn set_limit(&self, limit: u64) {
+        let _turn = self.changing.lock();
+        self.ledger.set_limit(limit);
+        loop {
+            let over = self.used().saturating_sub(limit);
+            if over == 0 || self.reclaim(over) == 0 {
+                return;
+            }
+        }
     }
 
     /// The right to hold so many bytes of memory that is charged already and could be reclaimed
@@ -348,7 +366,6 @@ impl Drop for Pin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parking_lot::Mutex;
 
     /// Frees reservations of 10 bytes, one at a time.
     struct Hoard(Mutex<Vec<Reservation>>);
@@ -423,6 +440,31 @@ mod tests {
         assert_eq!(hoard.0.lock().len(), 0);
         assert!(budget.try_reserve(Role::Index, 6).is_none());
         assert_eq!(budget.peak(), 100);
+    }
+
+    #[test]
+    fn a_smaller_limit_is_come_down_to() {
+        let budget = Budget::new(100);
+        let hoard = hoard(&budget, 3);
+        let mut held = budget.reserve(Role::Memtable, 60);
+        budget.set_limit(50);
+        assert_eq!(hoard.0.lock().len(), 0, "what can give way does at once");
+        assert_eq!((budget.limit(), budget.used()), (50, 60));
+        assert!(budget.try_reserve(Role::Data, 1).is_none());
+        held.grow(40);
+        assert_eq!(budget.overdraft(), 0, "the limit before still bounds");
+        budget.set_limit(40);
+        held.grow(7);
+        assert_eq!(budget.overdraft(), 7);
+        held.resize(40);
+        held.grow(60);
+        assert_eq!(budget.overdraft(), 7, "to the limit is not down yet");
+        held.resize(30);
+        held.grow(20);
+        assert_eq!(budget.overdraft(), 10, "come down, the new limit bounds");
+        budget.set_limit(1000);
+        assert!(budget.try_reserve(Role::Data, 900).is_some());
+        assert_eq!((budget.overdraft(), budget.peak()), (10, 950));
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl DbInner {
         if self.poison.load().is_some() {
             return Ok(false);
         }
+        self.come_down()?;
         for keyspace in self.all_keyspaces() {
             if keyspace.state.load().frozen.is_empty()
                 || keyspace.flushing.swap(true, Ordering::AcqRel)

@@ -19,7 +19,7 @@ use super::folder::{FileKind, classify};
 use super::group::WriteQueue;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::snapshot::SnapshotList;
-use super::write::{Writer, next_database_id, worth_flushing};
+use super::write::{Writer, next_database_id};
 use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
 use crate::base::key::Tag;
 use crate::budget::Role;
@@ -359,7 +359,7 @@ impl DbInner {
                 let size = op.key.len() + op.value.len();
                 let crowded = self.memtables_over_quota(size);
                 let active = keyspace.state.load().active.clone();
-                if crowded && worth_flushing(&active) || !active.fits(1, size) {
+                if crowded && self.worth_flushing(keyspace, &active) || !active.fits(1, size) {
                     self.freeze_replayed(keyspace, size);
                     while self.flush_oldest(keyspace)? {}
                 }

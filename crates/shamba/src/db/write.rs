@@ -189,6 +189,7 @@ impl DbInner {
             // A keyspace that was dropped after the batch was checked: nobody can read it.
             if let Some(current) = &target
                 && (self.memtables_over_quota(size)
+                    || self.outgrown(&current.keyspace, &current.memtable, size)
                     || !current.memtable.insert(op.key, tag, op.value))
             {
                 // A batch half applied can only be completed by recovery: stop writes.
@@ -222,6 +223,49 @@ impl DbInner {
         budget.used_by(Role::Memtable) + more as u64 > memtable_share(budget.limit())
     }
 
+    /// The size of a memtable under the budget of this moment, which may have changed since one was
+    /// made.
+    fn capacity_now(&self, keyspace: &KeyspaceInner, memtable: &Memtable) -> usize {
+        let limit = self.options.memory.limit();
+        let capacity = keyspace.options.memtable_capacity(limit);
+        capacity.min(memtable.capacity())
+    }
+
+    /// Whether `more` bytes would make a memtable larger than one made now would be.
+    fn outgrown(&self, keyspace: &KeyspaceInner, memtable: &Memtable, more: usize) -> bool {
+        let most = self.capacity_now(keyspace, memtable);
+        most < memtable.capacity() && !memtable.is_empty() && memtable.bytes_used() + more > most
+    }
+
+    /// Whether flushing a memtable gives back enough to be worth a table.
+    pub(super) fn worth_flushing(&self, keyspace: &KeyspaceInner, memtable: &Memtable) -> bool {
+        memtable.bytes_used() * 4 >= self.capacity_now(keyspace, memtable)
+    }
+
+    /// Freezes the largest memtable if the budget was made so much smaller that memtables take more
+    /// than their share, and nobody writes who would do it.
+    pub(super) fn come_down(&self) -> Result<()> {
+        let budget = self.options.memory.budget();
+        if budget.used() <= budget.limit() || !self.memtables_over_quota(0) {
+            return Ok(());
+        }
+        let Some(mut writer) = self.writer.try_lock() else {
+            return Ok(());
+        };
+        let active = |keyspace: &Arc<KeyspaceInner>| keyspace.state.load().active.clone();
+        let keyspaces = writer.keyspaces.values();
+        let largest = keyspaces.max_by_key(|keyspace| active(keyspace).bytes_used());
+        match largest.cloned() {
+            Some(keyspace)
+                if !self.frozen_anywhere(&writer)
+                    && self.worth_flushing(&keyspace, &active(&keyspace)) =>
+            {
+                self.freeze(&mut writer, &keyspace, 0)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Slows a write down, or makes it wait, while level 0 has too many runs.
     fn throttle(&self, writer: &Writer) -> Result<()> {
         for keyspace in writer.keyspaces.values() {
@@ -249,9 +293,11 @@ impl DbInner {
         keyspace: &Arc<KeyspaceInner>,
         size: usize,
     ) -> Result<()> {
-        if !keyspace.state.load().active.fits(1, size) {
+        let active = keyspace.state.load().active.clone();
+        if !active.fits(1, size) || self.outgrown(keyspace, &active, size) {
             self.freeze(writer, keyspace, size)?;
         }
+        drop(active);
         while self.memtables_over_quota(size) {
             if !self.frozen_anywhere(writer) {
                 let largest = writer
@@ -259,7 +305,9 @@ impl DbInner {
                     .values()
                     .max_by_key(|keyspace| keyspace.state.load().active.bytes_used());
                 match largest.cloned() {
-                    Some(largest) if worth_flushing(&largest.state.load().active) => {
+                    Some(largest)
+                        if self.worth_flushing(&largest, &largest.state.load().active) =>
+                    {
                         self.freeze(writer, &largest, size)?
                     }
                     // What is left is held by readers; waiting would be for ever.
@@ -362,11 +410,6 @@ impl DbInner {
         self.metrics.add(Counter::write_stall_micros, micros);
         result
     }
-}
-
-/// Whether flushing a memtable gives back enough to be worth a table.
-pub(super) fn worth_flushing(memtable: &Memtable) -> bool {
-    memtable.bytes_used() * 4 >= memtable.capacity()
 }
 
 /// A number for each database of this process.

@@ -12,7 +12,9 @@ use shamba::{
     Options, Snapshot, WriteBatch, WriteOptions,
 };
 
-use crate::common::{BUDGETS, Map, Rng, contents, random_keyspace_options, random_options};
+use crate::common::{
+    BUDGETS, Map, Rng, contents, random_filter_policy, random_keyspace_options, random_options,
+};
 use crate::reference::{Bytes, Cursor, KeyspaceRef};
 
 /// Where the database lies.
@@ -68,6 +70,9 @@ pub struct Run {
     threads: usize,
     db: Option<Db>,
     budget: u64,
+    /// What bounds memory: the budget, or a larger one before it until no more than three quarters
+    /// of the new one are used.
+    bound: u64,
     /// The budget is never below this, so that values written stay within a sixteenth of it.
     least_budget: u64,
     memory: MemoryBudget,
@@ -95,6 +100,7 @@ impl Run {
             threads,
             db: None,
             budget: 0,
+            bound: 0,
             least_budget,
             memory: MemoryBudget::bytes(1 << 20),
             now: 0,
@@ -122,6 +128,7 @@ impl Run {
             }
         }
         self.memory = MemoryBudget::bytes(self.budget);
+        self.bound = self.budget;
         options
             .memory(self.memory.clone())
             .background_threads(self.threads)
@@ -235,7 +242,9 @@ impl Run {
             0..300 => ("put", Self::put),
             300..380 => ("delete", Self::delete),
             380..450 => ("batch", Self::batch),
-            450..600 => ("get", Self::get),
+            450..452 => ("change the budget", Self::change_budget),
+            452..454 => ("change a filter policy", Self::change_policy),
+            454..600 => ("get", Self::get),
             600..630 => ("multi_get", Self::multi_get),
             630..650 => ("take a snapshot", Self::take_snapshot),
             650..665 => ("drop a snapshot", Self::drop_snapshot),
@@ -267,7 +276,12 @@ impl Run {
 
     fn check_memory(&mut self) {
         let usage = self.memory.usage().budget;
-        if self.over_budget.is_none() && (usage.overdraft > 0 || usage.used > usage.limit) {
+        assert_eq!(usage.limit, self.budget);
+        let over = usage.overdraft > 0 || usage.used > self.bound;
+        if usage.used <= self.budget / 4 * 3 {
+            self.bound = self.budget;
+        }
+        if self.over_budget.is_none() && over {
             let held = (self.iters.len(), self.snapshots.len());
             self.over_budget = Some(format!(
                 "at operation {} ({}), {held:?} iterators and snapshots held: {usage:?}",
@@ -508,6 +522,39 @@ impl Run {
     fn sync(&mut self) {
         self.note(|| "sync".to_owned());
         self.db().sync().unwrap();
+    }
+
+    fn change_budget(&mut self) {
+        let mut budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        if self.least_budget < SMALL {
+            budget = budget.min(512 << 10);
+        }
+        self.note(|| format!("a budget of {budget}"));
+        self.memory.set_limit(budget).unwrap();
+        self.budget = budget;
+        self.bound = self.bound.max(budget);
+        self.check_memory();
+        assert!(self.memory.set_limit(shamba::MIN_MEMORY - 1).is_err());
+        if self.rng.one_in(2) {
+            // What callers hold, and what was begun under the budget before, is let go of; then
+            // nothing is left that does not fit.
+            self.iters.clear();
+            self.db().flush().unwrap();
+            self.db().wait_for_compaction().unwrap();
+            self.check_memory();
+            let usage = self.memory.usage().budget;
+            assert!(usage.used <= usage.limit, "{usage:?}");
+        }
+    }
+
+    fn change_policy(&mut self) {
+        let name = self.name();
+        let policy = random_filter_policy(&mut self.rng);
+        self.note(|| format!("filter policy of {name}: {policy:?}"));
+        self.keyspaces[&name]
+            .real
+            .set_filter_policy(policy)
+            .unwrap();
     }
 
     fn compact(&mut self) {
