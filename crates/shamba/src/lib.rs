@@ -30,7 +30,7 @@ mod table;
 mod version;
 mod wal;
 
-pub use budget::{MemoryStats, Role};
+pub use budget::{MIN_MEMORY, MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
 pub use db::{
@@ -42,8 +42,8 @@ pub use error::{Error, Result};
 pub use filter::ModuleSizes;
 pub use metrics::Counters;
 pub use options::{
-    Compression, Durability, FilterFamily, FilterOptions, KeyspaceOptions, MIN_MEMORY, Options,
-    Preset, WriteOptions,
+    Compression, Durability, FilterFamily, FilterOptions, KeyspaceOptions, Options, Preset,
+    WriteOptions,
 };
 pub use policy::{FilterPolicy, Skipping, Thresholds};
 #[doc(hidden)]

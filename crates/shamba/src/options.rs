@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cache::{Eviction, MemoryBudget};
+use crate::cache::{Eviction, MemoryBudget, check_limit};
 use crate::compaction::MergePolicy;
 use crate::db::Db;
 use crate::error::{Error, Result};
@@ -25,9 +25,6 @@ use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
 
 pub use preset::Preset;
-
-/// The smallest memory budget accepted, in bytes.
-pub const MIN_MEMORY: u64 = 256 << 10;
 
 /// How durable a write is before it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -456,15 +453,7 @@ impl Options {
                 format!("{} is below 64 KiB", self.max_wal_bytes),
             ));
         }
-        if self.memory.limit() < MIN_MEMORY {
-            return Err(Error::option(
-                "memory",
-                format!(
-                    "a budget of {} bytes is below the least of {MIN_MEMORY}",
-                    self.memory.limit()
-                ),
-            ));
-        }
+        check_limit(self.memory.limit())?;
         self.keyspace_options
             .values()
             .try_for_each(KeyspaceOptions::validate)?;

@@ -585,6 +585,130 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
     assert!(!iter.valid());
 }
 
+#[test]
+fn a_budget_beyond_all_measure_takes_nothing_that_is_not_used() {
+    for limit in [1 << 40, u64::MAX / 2, u64::MAX] {
+        let memory = MemoryBudget::bytes(limit);
+        let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
+        let options = options.keyspace(KeyspaceOptions::default());
+        let db = options.open(DIR).unwrap();
+        let used = memory.usage().budget.used;
+        assert!(used < 8 << 20, "{used} bytes of {limit} for nothing");
+        db.put("k", vec![7; 1 << 20]).unwrap();
+        db.compact_range(None, None).unwrap();
+        assert_eq!(db.get("k").unwrap().unwrap().len(), 1 << 20);
+        assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 1);
+        assert!(memory.usage().budget.peak < 32 << 20);
+        assert!(
+            memory
+                .usage()
+                .cache
+                .kind(shamba::fs::BlockKind::Data)
+                .blocks
+                <= 1
+        );
+    }
+}
+
+#[test]
+fn a_budget_made_smaller_is_come_down_to_and_fails_nothing() {
+    for threads in [0, 2] {
+        let memory = MemoryBudget::bytes(8 << 20);
+        let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
+        let keyspace = KeyspaceOptions {
+            write_buffer: 64 << 20,
+            ..small_keyspace()
+        };
+        let options = options.keyspace(keyspace).background_threads(threads);
+        let db = options.open(DIR).unwrap();
+        let long = vec![7; 400 << 10];
+        db.put("long", &long).unwrap();
+        (0..3000u32).for_each(|i| db.put(i.to_be_bytes(), [i as u8; 200]).unwrap());
+        db.flush().unwrap();
+        assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 3001);
+        (0..2000u32).for_each(|i| db.put(i.to_be_bytes(), [1; 200]).unwrap());
+        let before = memory.usage().budget.used;
+        memory.set_limit(256 << 10).unwrap();
+        let after = memory.usage().budget;
+        assert!(
+            before > 1 << 20 && after.used < before,
+            "{before}: {after:?}"
+        );
+        db.put("short", "1").unwrap();
+        let too_long = db.put("long", vec![8; 17 << 10]).unwrap_err();
+        assert!(matches!(too_long, Error::ValueTooLarge { max: 16384, .. }));
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+        let after = memory.usage().budget;
+        assert!(after.used <= 256 << 10, "{after:?}");
+        // What was stored before is longer than anything that could be now.
+        assert_eq!(*db.get("long").unwrap().unwrap(), *long);
+        db.compact_range(None, None).unwrap();
+        assert_eq!(*db.get("long").unwrap().unwrap(), *long);
+        memory.set_limit(8 << 20).unwrap();
+        db.put("long", &long[1..]).unwrap();
+        assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 3002);
+        let usage = memory.usage().budget;
+        assert!(usage.peak <= 8 << 20, "{usage:?}");
+    }
+}
+
+#[test]
+fn memtables_come_down_to_a_smaller_budget_without_a_write() {
+    let memory = MemoryBudget::bytes(8 << 20);
+    let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
+    let options = options.keyspace(KeyspaceOptions::default());
+    let db = options.background_threads(1).open(DIR).unwrap();
+    (0..2500u32).for_each(|i| db.put(i.to_be_bytes(), [1; 200]).unwrap());
+    memory.set_limit(256 << 10).unwrap();
+    let started = std::time::Instant::now();
+    while memory.usage().budget.used > 256 << 10 {
+        assert!(started.elapsed().as_secs() < 30, "{:?}", memory.usage());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_filter_policy_changes_what_lookups_read_until_the_database_closes() {
+    let fs: Arc<dyn shamba::fs::Fs> = Arc::new(MemFs::new());
+    let open = || {
+        let keyspace = KeyspaceOptions {
+            filter_policy: shamba::FilterPolicy::All,
+            ..KeyspaceOptions::default()
+        };
+        // Nothing stays in memory, so that every lookup reads.
+        let options = small_options(fs.clone()).memory(MemoryBudget::bytes(shamba::MIN_MEMORY));
+        options.keyspace(keyspace).open(DIR).unwrap()
+    };
+    let filter_reads = |db: &shamba::Db| {
+        let before = db.stats().counters.filter_reads;
+        for i in (0..4000u32).step_by(7) {
+            assert!(db.get((2 * i).to_be_bytes()).unwrap().is_some());
+        }
+        db.stats().counters.filter_reads - before
+    };
+    let db = open();
+    (0..4000u32).for_each(|i| db.put((2 * i).to_be_bytes(), [1; 100]).unwrap());
+    db.compact_range(None, None).unwrap();
+    let all = filter_reads(&db);
+    let keyspace = db.keyspace("default").unwrap();
+    let bad = shamba::FilterPolicy::Elastic {
+        initial_units: 0,
+        lifetime: 0,
+    };
+    assert!(keyspace.set_filter_policy(bad).is_err());
+    keyspace
+        .set_filter_policy(shamba::FilterPolicy::ExpectedReads)
+        .unwrap();
+    // Lookups that find their key learn that its filter is not worth a read.
+    filter_reads(&db);
+    let by_worth = filter_reads(&db);
+    assert!(by_worth * 4 < all, "{by_worth} of {all}");
+    drop(keyspace);
+    db.close().unwrap();
+    assert!(filter_reads(&open()) * 2 > all);
+}
+
 // Waiting.
 
 #[test]

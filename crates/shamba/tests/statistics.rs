@@ -14,8 +14,10 @@ use shamba::{
 
 const KEYS: u64 = 60_000;
 const PLENTY: u64 = 64 << 20;
-/// A tenth of the data, or less than filters and indexes.
+/// A tenth of the data, or less than filters, indexes and hot data.
 const LITTLE: u64 = 256 << 10;
+/// Less than the filters.
+const LESS: u64 = 128 << 10;
 
 fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
@@ -227,7 +229,7 @@ fn with_plenty_of_memory_all_that_is_written_is_resident_and_nothing_is_skipped(
 #[test]
 fn with_little_memory_less_is_resident_some_is_skipped_and_a_page_more_is_worth_something() {
     for (name, keyspace) in settings() {
-        let db = open(&MemoryBudget::bytes(LITTLE), &keyspace);
+        let db = open(&MemoryBudget::bytes(LESS), &keyspace);
         look_up(&db, &mut Rng::new(2), 40_000, 2);
         let stats = db.stats();
         println!("{name}: {:#?}", stats.marginal_value);

@@ -17,6 +17,8 @@ pub(super) trait Counter: Send + Sync {
     fn load(&self) -> u64;
     /// Adds, giving the value before.
     fn add(&self, value: u64) -> u64;
+    /// Replaces the value.
+    fn set(&self, value: u64);
     /// Subtracts, giving the value before.
     fn sub(&self, value: u64) -> u64;
     /// Raises the counter to `value` if it is lower.
@@ -37,6 +39,9 @@ impl Counter for AtomicU64 {
     fn add(&self, value: u64) -> u64 {
         self.fetch_add(value, Ordering::Relaxed)
     }
+    fn set(&self, value: u64) {
+        self.store(value, Ordering::Relaxed);
+    }
     fn sub(&self, value: u64) -> u64 {
         self.fetch_sub(value, Ordering::Relaxed)
     }
@@ -52,7 +57,10 @@ impl Counter for AtomicU64 {
 /// The counters of a budget.
 #[derive(Debug)]
 pub(super) struct Ledger<C> {
-    limit: u64,
+    limit: C,
+    /// A larger limit that held before and under which what is used was taken; what is above it is
+    /// overdraft. The limit itself once it was come down to.
+    ceiling: C,
     used: C,
     peak: C,
     overdraft: C,
@@ -63,7 +71,8 @@ impl<C: Counter> Ledger<C> {
     /// Empty counters under a limit in bytes.
     pub(super) fn new(limit: u64) -> Self {
         Ledger {
-            limit,
+            limit: C::at(limit),
+            ceiling: C::at(limit),
             used: C::at(0),
             peak: C::at(0),
             overdraft: C::at(0),
@@ -76,8 +85,9 @@ impl<C: Counter> Ledger<C> {
         let mut used = self.used.load();
         loop {
             let wanted = used.saturating_add(bytes);
-            if wanted > self.limit {
-                return Err(wanted - self.limit);
+            let limit = self.limit.load();
+            if wanted > limit {
+                return Err(wanted - limit);
             }
             match self.used.swap_if(used, wanted) {
                 Ok(()) => {
@@ -94,19 +104,35 @@ impl<C: Counter> Ledger<C> {
     pub(super) fn take(&self, role: Role, bytes: u64) {
         let wanted = self.used.add(bytes).saturating_add(bytes);
         self.peak.raise(wanted);
-        self.overdraft.raise(wanted.saturating_sub(self.limit));
+        let bound = self.limit.load().max(self.ceiling.load());
+        self.overdraft.raise(wanted.saturating_sub(bound));
         self.role(role).add(bytes);
     }
 
     /// Gives back bytes taken before.
     pub(super) fn release(&self, role: Role, bytes: u64) {
         self.role(role).sub(bytes);
-        self.used.sub(bytes);
+        let before = self.used.sub(bytes);
+        let limit = self.limit.load();
+        if self.ceiling.load() > limit && come_down(before.saturating_sub(bytes), limit) {
+            self.ceiling.set(limit);
+        }
+    }
+
+    /// Changes the limit. Until it is come down to, the limit before bounds what is taken without
+    /// asking ([`Self::take`]). One thread at a time.
+    pub(super) fn set_limit(&self, limit: u64) {
+        let bound = self.limit.load().max(self.ceiling.load());
+        self.ceiling.set(bound);
+        self.limit.set(limit);
+        if come_down(self.used.load(), limit) {
+            self.ceiling.set(limit);
+        }
     }
 
     /// The limit in bytes.
     pub(super) fn limit(&self) -> u64 {
-        self.limit
+        self.limit.load()
     }
 
     /// Bytes taken now.
@@ -138,6 +164,12 @@ impl<C: Counter> Ledger<C> {
     }
 }
 
+/// Whether what is used came down to a limit that was made smaller: with a quarter to spare, since
+/// what was begun under the larger one (a memtable, a log's buffer) is not done the moment it fits.
+fn come_down(used: u64, limit: u64) -> bool {
+    used <= limit / 4 * 3
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +186,9 @@ mod tests {
         }
         fn add(&self, value: u64) -> u64 {
             self.fetch_add(value, Ordering::SeqCst)
+        }
+        fn set(&self, value: u64) {
+            self.store(value, Ordering::SeqCst);
         }
         fn sub(&self, value: u64) -> u64 {
             self.fetch_sub(value, Ordering::SeqCst)

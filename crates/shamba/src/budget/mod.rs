@@ -14,13 +14,24 @@
 mod container;
 mod ledger;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use ledger::Ledger;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
+
+/// The smallest memory budget accepted, in bytes.
+///
+/// What does not shrink with the budget must fit it: 8 KiB to read pages into, a memtable of 4 to
+/// 8 KiB for each keyspace, about 16 KiB to write a table, and for each run that is merged or
+/// iterated about 1.5 KiB and its present entry, which may be a sixteenth of the budget long. Where
+/// that comes to more (runs by the dozen with values of the largest length, iterators left open
+/// between writes, compressed blocks or filters over whole tables written under a budget many times
+/// as large) the engine works all the same, and [`MemoryStats::overdraft`] says
+/// by how much it went over. From 256 KiB on nothing of that was ever seen to.
+pub const MIN_MEMORY: u64 = 64 << 10;
 
 /// What memory is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -92,7 +103,8 @@ pub struct MemoryStats {
     pub used: u64,
     /// The most ever used at once.
     pub peak: u64,
-    /// The most ever used above the limit.
+    /// The most ever used above the limit. What was within an earlier, larger limit when it was taken
+    /// does not count.
     pub overdraft: u64,
     /// Used now, by role.
     pub by_role: Vec<(Role, u64)>,
@@ -105,10 +117,17 @@ pub(crate) trait Reclaim: Send + Sync {
     fn reclaim(&self, bytes: u64) -> u64;
 }
 
+/// The share of the limit that may be pinned.
+const PIN_SHARE: u64 = 8;
+
 /// A bound on memory and the accounts under it.
 pub(crate) struct Budget {
     ledger: Ledger<AtomicU64>,
+    /// Bytes of cached memory that [`Pin`]s keep from being reclaimed.
+    pinned: AtomicU64,
     reclaimers: RwLock<Vec<Weak<dyn Reclaim>>>,
+    /// Held while the limit changes.
+    changing: Mutex<()>,
 }
 
 impl Budget {
@@ -116,7 +135,9 @@ impl Budget {
     pub(crate) fn new(limit: u64) -> Arc<Self> {
         Arc::new(Budget {
             ledger: Ledger::new(limit),
+            pinned: AtomicU64::new(0),
             reclaimers: RwLock::new(Vec::new()),
+            changing: Mutex::new(()),
         })
     }
 
@@ -145,6 +166,33 @@ impl Budget {
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take(role, bytes);
         self.reservation(role, bytes)
+    }
+
+    /// Changes the limit; reclaimers give way at once as far as they can. What was taken before under
+    /// a larger limit is no overdraft, nor what is taken as essential memory within that limit while
+    /// more than three quarters of the new one are used.
+    pub(crate) fn set_limit(&self, limit: u64) {
+        let _turn = self.changing.lock();
+        self.ledger.set_limit(limit);
+        loop {
+            let over = self.used().saturating_sub(limit);
+            if over == 0 || self.reclaim(over) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The right to hold so many bytes of memory that is charged already and could be reclaimed
+    /// otherwise, for as long as the caller likes. What cannot do without memory would not find it,
+    /// so all pins together have a share of the limit.
+    pub(crate) fn try_pin(self: &Arc<Self>, bytes: u64) -> Option<Pin> {
+        let most = self.limit() / PIN_SHARE;
+        let pin = |pinned: u64| pinned.checked_add(bytes).filter(|all| *all <= most);
+        self.pinned.fetch_update(Relaxed, Relaxed, pin).ok()?;
+        Some(Pin {
+            budget: Arc::clone(self),
+            bytes,
+        })
     }
 
     /// The limit in bytes.
@@ -302,10 +350,22 @@ impl Drop for Reservation {
     }
 }
 
+/// Bytes that stay pinned until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Pin {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.budget.pinned.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parking_lot::Mutex;
 
     /// Frees reservations of 10 bytes, one at a time.
     struct Hoard(Mutex<Vec<Reservation>>);
@@ -380,6 +440,44 @@ mod tests {
         assert_eq!(hoard.0.lock().len(), 0);
         assert!(budget.try_reserve(Role::Index, 6).is_none());
         assert_eq!(budget.peak(), 100);
+    }
+
+    #[test]
+    fn a_smaller_limit_is_come_down_to() {
+        let budget = Budget::new(100);
+        let hoard = hoard(&budget, 3);
+        let mut held = budget.reserve(Role::Memtable, 60);
+        budget.set_limit(50);
+        assert_eq!(hoard.0.lock().len(), 0, "what can give way does at once");
+        assert_eq!((budget.limit(), budget.used()), (50, 60));
+        assert!(budget.try_reserve(Role::Data, 1).is_none());
+        held.grow(40);
+        assert_eq!(budget.overdraft(), 0, "the limit before still bounds");
+        budget.set_limit(40);
+        held.grow(7);
+        assert_eq!(budget.overdraft(), 7);
+        held.resize(40);
+        held.grow(60);
+        assert_eq!(budget.overdraft(), 7, "to the limit is not down yet");
+        held.resize(30);
+        held.grow(20);
+        assert_eq!(budget.overdraft(), 10, "come down, the new limit bounds");
+        budget.set_limit(1000);
+        assert!(budget.try_reserve(Role::Data, 900).is_some());
+        assert_eq!((budget.overdraft(), budget.peak()), (10, 950));
+    }
+
+    #[test]
+    fn pins_stop_at_their_share() {
+        let budget = Budget::new(100);
+        let first = budget.try_pin(7).unwrap();
+        assert!(budget.try_pin(6).is_none());
+        let second = budget.try_pin(5).unwrap();
+        drop(first);
+        let third = budget.try_pin(7).unwrap();
+        assert!(budget.try_pin(1).is_none());
+        drop((second, third));
+        assert_eq!(budget.pinned.load(Relaxed), 0);
     }
 
     #[test]

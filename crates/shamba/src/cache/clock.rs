@@ -15,7 +15,7 @@ pub(super) const TICKS_PER_HALF_LIFE: u32 = 4;
 const HALF_LIFE: (u64, u64) = (1 << 10, 512 << 10);
 
 /// A half-life is so many accesses per resident block.
-const ACCESSES_PER_BLOCK: u64 = 16;
+const ACCESSES_PER_BLOCK: u64 = 32;
 
 /// Ticks for which memory counts as short after something was evicted or refused.
 const PRESSED_TICKS: u8 = 2 * TICKS_PER_HALF_LIFE as u8;

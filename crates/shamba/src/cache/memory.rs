@@ -6,11 +6,23 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{BlockCache, CacheStats, Eviction, IoPool};
-use crate::budget::{Budget, MemoryStats, container_memory};
+use crate::budget::{Budget, MIN_MEMORY, MemoryStats, container_memory};
+use crate::error::{Error, Result};
 use crate::fs::read_small;
 
 /// The scratch buffer every budget keeps, so that a read never has to wait for memory: two pages.
 const GUARANTEED_IO: usize = 8 << 10;
+
+/// Checks that a budget is at least [`MIN_MEMORY`].
+pub(crate) fn check_limit(limit: u64) -> Result<()> {
+    if limit >= MIN_MEMORY {
+        return Ok(());
+    }
+    Err(Error::option(
+        "memory",
+        format!("a budget of {limit} bytes is below the least of {MIN_MEMORY}"),
+    ))
+}
 
 /// A bound on memory: memtables, cached blocks, table handles, iterators and buffers of every
 /// database it is given to. Clones are the same budget, so that several databases can share one.
@@ -64,6 +76,41 @@ impl MemoryBudget {
     /// that shares this budget. The default is [`Eviction::ExpectedReads`].
     pub fn set_eviction(&self, eviction: Eviction) {
         self.cache.set_eviction(eviction);
+    }
+
+    /// Changes the budget, for every database that shares it, while they run.
+    ///
+    /// A larger one is there to be used at once. Of a smaller one nothing that reads or writes ever
+    /// fails: cached blocks and idle buffers give way before this returns, then tables that nobody
+    /// uses are closed; memtables are flushed at the next write (by background threads within about
+    /// a second without one), or by [`Db::flush`](crate::Db::flush). What callers hold (values,
+    /// iterators), memtables until they are flushed and running compactions were let in under the
+    /// budget before, and stay until they are done. Until no more than three quarters of the new budget
+    /// are used, that earlier budget is the bound of what cannot do without memory; only what passes
+    /// the larger of the two counts as [`overdraft`](MemoryStats::overdraft). From then on the new one
+    /// alone is the bound.
+    ///
+    /// New values may be a sixteenth of the new budget long; longer ones stored before stay readable.
+    /// Into how many parts the cache is cut for its threads stays as the first budget decided.
+    ///
+    /// ```
+    /// # fn main() -> shamba::Result<()> {
+    /// let memory = shamba::MemoryBudget::bytes(64 << 20);
+    /// memory.set_limit(16 << 20)?;
+    /// assert_eq!(memory.limit(), 16 << 20);
+    /// assert!(memory.set_limit(1000).is_err());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] for less than [`MIN_MEMORY`](crate::MIN_MEMORY); nothing changes.
+    pub fn set_limit(&self, limit: u64) -> Result<()> {
+        check_limit(limit)?;
+        self.budget.set_limit(limit);
+        if self.budget.used() > limit / 2 {
+            self.cache.shrink();
+        }
+        Ok(())
     }
 
     /// The budget in bytes.

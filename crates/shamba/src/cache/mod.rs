@@ -38,6 +38,7 @@ pub(crate) use clock::Clock;
 pub use clock::Eviction;
 pub(crate) use heat::{Absent, Heat, ModuleShape};
 pub(crate) use io_pool::{IoBuf, IoPool};
+pub(crate) use memory::check_limit;
 pub use memory::{MemoryBudget, MemoryUsage};
 pub use stats::{CacheStats, KindStats};
 
@@ -357,6 +358,13 @@ impl BlockCache {
     /// Decides how blocks are evicted from now on.
     pub(crate) fn set_eviction(&self, eviction: Eviction) {
         self.clock.set_eviction(eviction);
+    }
+
+    /// Gives back what the shards hold beside their blocks, after the blocks gave way.
+    pub(crate) fn shrink(&self) {
+        for shard in &self.shards {
+            shard.lock().shrink();
+        }
     }
 
     /// The budget the blocks are charged to.

@@ -221,6 +221,23 @@ impl Shard {
         self.held = Some(held);
     }
 
+    /// Gives back what is too much for the blocks that are left.
+    pub(super) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+        let entries = &self.entries;
+        self.table.shrink_to_fit(|&i| {
+            entries
+                .get(i as usize)
+                .map_or(0, |entry| entry.key().hash64())
+        });
+        while self.sketch.len() > 2 * self.entries.len() * COUNTERS_PER_BLOCK && self.sketch.fold()
+        {
+            if let Some(held) = &mut self.held {
+                held.resize(self.sketch.len() as u64);
+            }
+        }
+    }
+
     /// Counts a block that was fetched from storage.
     pub(super) fn count_miss(&mut self, hash: u64, kind: BlockKind, clock: &Clock) {
         if let Some(stats) = self.kinds.get_mut(kind_index(kind)) {

@@ -51,6 +51,18 @@ impl Sketch {
         self.counters = self.counters.repeat(2).into();
     }
 
+    /// Halves the counters, down to the fewest; a page keeps at least its count. Says whether there
+    /// were more.
+    pub(super) fn fold(&mut self) -> bool {
+        let half = self.counters.len() / 2;
+        if half < MIN_COUNTERS {
+            return false;
+        }
+        let (low, high) = self.counters.split_at(half);
+        self.counters = low.iter().zip(high).map(|(a, b)| *a.max(b)).collect();
+        true
+    }
+
     fn place(&self, hash: u64, row: usize) -> usize {
         let step = (hash >> 32) | 1;
         (hash.wrapping_add(step.wrapping_mul(row as u64)) as usize) & (self.counters.len() - 1)
@@ -116,6 +128,16 @@ impl Sketch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folding_forgets_no_access() {
+        let mut sketch = sketch_of(1024);
+        let hash = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (0..20).for_each(|i| sketch.record(hash(i), 3));
+        while sketch.fold() {}
+        assert_eq!(sketch.len(), MIN_COUNTERS);
+        assert!((0..20).all(|i| sketch.count(hash(i)) >= 3));
+    }
 
     fn sketch_of(len: usize) -> Sketch {
         let mut sketch = Sketch::new();

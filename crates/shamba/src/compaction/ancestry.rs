@@ -84,7 +84,7 @@ impl Ancestor {
             let inner = spans.iter().take(before_last);
             ancestor.separators = inner.map(|span| span.last.into()).collect();
         }
-        ancestor.heat = file.slot.heat().cloned();
+        ancestor.heat = file.slot.heat();
         ancestor
     }
 

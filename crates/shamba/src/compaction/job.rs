@@ -25,6 +25,8 @@ pub(crate) struct Output<'a> {
     pub(crate) options: TableBuildOptions,
     /// Bytes at which a new table is begun, between two keys.
     pub(crate) target_file: u64,
+    /// Keys at which one is begun, whatever their size.
+    pub(crate) target_keys: u64,
     /// Set when the database closes: the job gives up with [`Error::Closed`].
     pub(crate) stop: &'a AtomicBool,
 }
@@ -88,9 +90,10 @@ fn run<I: InternalIterator>(
         }
         let shadowed_before = retain.shadowed;
         if let Verdict::Keep(tag) = retain.judge(entries.key(), entries.tag()) {
-            let full = current
-                .as_ref()
-                .is_some_and(|c| c.builder.estimated_len() >= output.target_file);
+            let full = current.as_ref().is_some_and(|c| {
+                c.builder.estimated_len() >= output.target_file
+                    || c.builder.keys() >= output.target_keys
+            });
             if full && last_key != entries.key() {
                 finish(current.take(), shadowed_before, output, done)?;
             }
@@ -98,7 +101,9 @@ fn run<I: InternalIterator>(
                 current = Some(begin(output, shadowed_before)?);
             }
             if let Some(current) = current.as_mut() {
-                if output.target_file != u64::MAX && last_key != entries.key() {
+                if (output.target_file, output.target_keys) != (u64::MAX, u64::MAX)
+                    && last_key != entries.key()
+                {
                     last_key.clear();
                     last_key.extend_from_slice(entries.key());
                 }

@@ -22,13 +22,16 @@ use crate::filter::{FileContext, Room, plan};
 use crate::fs::PAGE;
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
-use crate::table::{TableBuildOptions, TableSlot};
+use crate::table::{Compression, TableBuildOptions, TableSlot};
 use crate::version::{
     AddedFile, FileInfo, FileMeta, FileStats, KeyspaceEdit, Version, VersionEdit,
 };
 
 /// About how many keys share a partition of index and filter.
 const PARTITION_KEYS: u32 = 8000;
+
+/// Below so many bytes a budget has no room for what a large table takes to write.
+const SMALL_BUDGET: u64 = 1 << 20;
 
 impl DbInner {
     /// How tables of a level are built.
@@ -50,7 +53,11 @@ impl DbInner {
         wish.sizes = wish.sizes.decided(wish.bits_per_key, wish.modules, room);
         TableBuildOptions {
             filter: plan(&wish, &context),
-            compression: keyspace.options.compression_at(level),
+            // Where entries share a page at most, compression would only take memory.
+            compression: match limit / 16 < 2 * PAGE as u64 {
+                true => Compression::None,
+                false => keyspace.options.compression_at(level),
+            },
             restart_interval: keyspace.options.restart_interval,
             // Under a small budget less is gathered before it is written.
             partition_keys: u32::try_from(limit / 1024)
@@ -59,6 +66,7 @@ impl DbInner {
             write_buffer: usize::try_from(limit / 128)
                 .unwrap_or(usize::MAX)
                 .clamp(PAGE, 128 << 10),
+            shared_block: usize::try_from(limit / 16).unwrap_or(usize::MAX),
             level: level as u32,
             ..TableBuildOptions::default()
         }
@@ -92,7 +100,13 @@ impl DbInner {
         entries: u64,
         target_file: u64,
     ) -> Output<'a> {
+        let limit = self.options.memory.limit();
         Output {
+            // A filter over a whole table is built of all its keys at once.
+            target_keys: match limit {
+                ..SMALL_BUDGET if !keyspace.options.filter.partitioned => limit / 256,
+                _ => u64::MAX,
+            },
             fs: &self.options.fs,
             dir: &self.dir,
             budget: self.options.memory.budget(),

@@ -14,6 +14,7 @@ use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::{KeyspaceOptions, WriteOptions};
+use crate::policy::FilterPolicy;
 use crate::version::Version;
 
 /// What a reader needs, swapped as a whole: readers load it without a lock.
@@ -171,6 +172,28 @@ impl Keyspace {
     /// As [`Db::get`](crate::Db::get).
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.db.inner.multi_get(&self.inner, keys, None)
+    }
+
+    /// Changes which filter modules lookups read, from the next lookup on and until the database is
+    /// closed: opening it takes the policy of the options again. What lookups were counted stays.
+    ///
+    /// ```
+    /// # fn main() -> shamba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = shamba::Options::new().open(dir.path())?;
+    /// use shamba::FilterPolicy;
+    /// db.keyspace("default")?.set_filter_policy(FilterPolicy::All)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] or [`Error::KeyspaceDropped`].
+    pub fn set_filter_policy(&self, policy: FilterPolicy) -> Result<()> {
+        policy.validate()?;
+        self.inner.check_alive()?;
+        let present = || self.inner.state.load().version.clone();
+        self.inner.limits.set_policy(policy, present);
+        Ok(())
     }
 
     /// An iterator over the keyspace as it is now.

@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
@@ -18,7 +18,7 @@ use super::DbInner;
 use super::keyspace::KeyspaceInner;
 use crate::filter::{FileContext, FilterOptions, FilterPlan, plan};
 use crate::options::KeyspaceOptions;
-use crate::policy::{FileView, ModuleController, rates};
+use crate::policy::{FileView, FilterPolicy, ModuleController, rates};
 use crate::version::{FileMeta, Version};
 
 /// Lookups a thread gathers before it counts them: else all threads would share a line.
@@ -35,6 +35,8 @@ pub(crate) struct Limits {
     /// The lookups of an epoch of the present tree.
     epoch_lookups: AtomicU64,
     least_lookups: u64,
+    /// Whether lookups weigh by themselves what to read.
+    by_worth: AtomicBool,
     decider: Mutex<Decider>,
 }
 
@@ -55,6 +57,7 @@ impl Limits {
             lookups: AtomicU64::new(0),
             epoch_lookups: AtomicU64::new(u64::MAX),
             least_lookups: options.epoch_lookups,
+            by_worth: AtomicBool::new(options.filter_policy == FilterPolicy::ExpectedReads),
             decider: Mutex::new(Decider {
                 controller: options.filter_policy.controller(),
                 epoch: 0,
@@ -64,6 +67,22 @@ impl Limits {
         };
         limits.publish(version, || ());
         limits
+    }
+
+    /// Whether lookups weigh by themselves what to read.
+    #[inline]
+    pub(super) fn by_worth(&self) -> bool {
+        self.by_worth.load(Relaxed)
+    }
+
+    /// Decides by another policy from now on, at first for the version that `present` gives. What
+    /// was counted of files stays; what the controller before remembered is gone.
+    pub(super) fn set_policy(&self, policy: FilterPolicy, present: impl FnOnce() -> Arc<Version>) {
+        let mut decider = self.decider.lock();
+        decider.controller = policy.controller();
+        self.decide(&mut decider, &present());
+        let by_worth = policy == FilterPolicy::ExpectedReads;
+        self.by_worth.store(by_worth, Relaxed);
     }
 
     /// Sets the limits of a version, then lets `publish` show it to readers.

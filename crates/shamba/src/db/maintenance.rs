@@ -34,6 +34,9 @@ fn readahead_pages(limit: u64, inputs: usize) -> u32 {
     pages.clamp(1, MAX_READAHEAD) as u32
 }
 
+/// The least budget in which merges run beside each other, in bytes.
+const TWO_MERGES: u64 = 512 << 10;
+
 /// Failures in a row after which compactions stop being tried.
 const MAX_FAILURES: u64 = 5;
 
@@ -83,6 +86,7 @@ impl DbInner {
         if self.poison.load().is_some() {
             return Ok(false);
         }
+        self.come_down()?;
         for keyspace in self.all_keyspaces() {
             if keyspace.state.load().frozen.is_empty()
                 || keyspace.flushing.swap(true, Ordering::AcqRel)
@@ -142,6 +146,12 @@ impl DbInner {
             return None;
         }
         let tree = self.tree.lock();
+        // Two merges at a time would not find the memory that each cannot do without.
+        if self.options.memory.limit() < TWO_MERGES
+            && self.compactions_running.load(Ordering::Acquire) > 0
+        {
+            return None;
+        }
         let best = tree
             .keyspaces
             .values()

@@ -17,7 +17,6 @@ use parking_lot::Mutex;
 use super::batch::{DEFAULT_KEYSPACE, Ops};
 use super::folder::{FileKind, classify};
 use super::keyspace::{KeyspaceInner, ReadState};
-use super::room::worth_flushing;
 use super::snapshot::SnapshotList;
 use super::write::{Writer, next_database_id};
 use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
@@ -142,7 +141,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     let inner = Arc::new(DbInner {
         id: next_database_id(),
         dir: dir.to_path_buf(),
-        tables: Arc::new(tables),
+        tables,
         obsolete,
         metrics: Metrics::new(),
         visible: AtomicU64::new(recovered.last_seq),
@@ -359,10 +358,9 @@ impl DbInner {
                 && seq > keyspace.flushed_seq.load(Ordering::Acquire)
             {
                 let size = op.key.len() + op.value.len();
-                let crowded = self.options.memory.budget().used_by(Role::Memtable)
-                    > self.options.memory.limit() / 2;
+                let crowded = self.memtables_over_quota(size);
                 let active = keyspace.state.load().active.clone();
-                if crowded && worth_flushing(&active) || !active.fits(1, size) {
+                if crowded && self.worth_flushing(keyspace, &active) || !active.fits(1, size) {
                     self.freeze_replayed(keyspace, size);
                     while self.flush_oldest(keyspace)? {}
                 }

@@ -17,7 +17,6 @@ use super::value::Value;
 use crate::base::key::{EntryKind, SeqNo};
 use crate::error::Result;
 use crate::metrics::Counter;
-use crate::policy::FilterPolicy;
 use crate::table::{Lookup, LookupStats, Table, TableGet, TableValue, Visit};
 use crate::version::FileMeta;
 
@@ -140,7 +139,7 @@ impl DbInner {
         key: &'k [u8],
         seq: SeqNo,
     ) -> Lookup<'k> {
-        let by_worth = keyspace.options.filter_policy == FilterPolicy::ExpectedReads;
+        let by_worth = keyspace.limits.by_worth();
         Lookup::new(key, seq, self.options.hash_sharing).reading_by_worth(by_worth)
     }
 

@@ -26,11 +26,69 @@ impl KeyspaceOptions {
     }
 }
 
+/// The bytes that all memtables may take before writers wait for flushes: half of the budget. Of a
+/// very small one a quarter: pages, an open table and a merge's buffers take what they take.
+pub(super) fn memtable_share(limit: u64) -> u64 {
+    const SMALL: u64 = 256 << 10;
+    if limit < SMALL { limit / 4 } else { limit / 2 }
+}
+
 impl DbInner {
-    /// Whether `more` bytes would take the memtables past half of the budget.
+    /// Whether `more` bytes would take the memtables past their share of the budget.
     pub(super) fn memtables_over_quota(&self, more: usize) -> bool {
         let budget = self.options.memory.budget();
-        budget.used_by(Role::Memtable) + more as u64 > budget.limit() / 2
+        budget.used_by(Role::Memtable) + more as u64 > memtable_share(budget.limit())
+    }
+
+    /// The size of a memtable under the budget of this moment, which may have changed since one was
+    /// made.
+    fn capacity_now(&self, keyspace: &KeyspaceInner, memtable: &Memtable) -> usize {
+        let limit = self.options.memory.limit();
+        let capacity = keyspace.options.memtable_capacity(limit);
+        capacity.min(memtable.capacity())
+    }
+
+    /// Whether `more` bytes would make a memtable larger than one made now would be.
+    pub(super) fn outgrown(
+        &self,
+        keyspace: &KeyspaceInner,
+        memtable: &Memtable,
+        more: usize,
+    ) -> bool {
+        let most = self.capacity_now(keyspace, memtable);
+        most < memtable.capacity() && !memtable.is_empty() && memtable.bytes_used() + more > most
+    }
+
+    /// Whether flushing a memtable gives back enough to be worth a table.
+    pub(super) fn worth_flushing(&self, keyspace: &KeyspaceInner, memtable: &Memtable) -> bool {
+        memtable.bytes_used() * 4 >= self.capacity_now(keyspace, memtable)
+    }
+
+    /// Freezes the largest memtable if the budget was made so much smaller that memtables take more
+    /// than their share, and nobody writes who would do it.
+    pub(super) fn come_down(&self) -> Result<()> {
+        let budget = self.options.memory.budget();
+        if budget.used() <= budget.limit() || !self.memtables_over_quota(0) {
+            return Ok(());
+        }
+        let Some(mut writer) = self.writer.try_lock() else {
+            return Ok(());
+        };
+        let Some(_applying) = self.applying.try_lock() else {
+            return Ok(());
+        };
+        let active = |keyspace: &Arc<KeyspaceInner>| keyspace.state.load().active.clone();
+        let keyspaces = writer.keyspaces.values();
+        let largest = keyspaces.max_by_key(|keyspace| active(keyspace).bytes_used());
+        match largest.cloned() {
+            Some(keyspace)
+                if !self.frozen_anywhere(&writer)
+                    && self.worth_flushing(&keyspace, &active(&keyspace)) =>
+            {
+                self.freeze(&mut writer, &keyspace, 0)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Slows a write down, or makes it wait, while level 0 has too many runs.
@@ -60,9 +118,11 @@ impl DbInner {
         keyspace: &Arc<KeyspaceInner>,
         size: usize,
     ) -> Result<()> {
-        if !keyspace.state.load().active.fits(1, size) {
+        let active = keyspace.state.load().active.clone();
+        if !active.fits(1, size) || self.outgrown(keyspace, &active, size) {
             self.freeze(writer, keyspace, size)?;
         }
+        drop(active);
         while self.memtables_over_quota(size) {
             if !self.frozen_anywhere(writer) {
                 let largest = writer
@@ -70,7 +130,9 @@ impl DbInner {
                     .values()
                     .max_by_key(|keyspace| keyspace.state.load().active.bytes_used());
                 match largest.cloned() {
-                    Some(largest) if worth_flushing(&largest.state.load().active) => {
+                    Some(largest)
+                        if self.worth_flushing(&largest, &largest.state.load().active) =>
+                    {
                         self.freeze(writer, &largest, size)?
                     }
                     // What is left is held by readers; waiting would be for ever.
@@ -173,9 +235,4 @@ impl DbInner {
         self.metrics.add(Counter::write_stall_micros, micros);
         result
     }
-}
-
-/// Whether flushing a memtable gives back enough to be worth a table.
-pub(super) fn worth_flushing(memtable: &Memtable) -> bool {
-    memtable.bytes_used() * 4 >= memtable.capacity()
 }

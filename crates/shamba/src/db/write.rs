@@ -230,9 +230,12 @@ impl DbInner {
             entries: before.entries.saturating_add(ours.entries),
             bytes: before.bytes.saturating_add(ours.bytes),
         };
-        let state = writer.keyspaces.get(&id)?.state.load();
+        let keyspace = writer.keyspaces.get(&id)?;
+        let state = keyspace.state.load();
+        let room = Memtable::room_for(all.entries, all.bytes);
         let fits = state.active.fits(all.entries, all.bytes)
-            && !self.memtables_over_quota(Memtable::room_for(all.entries, all.bytes));
+            && !self.memtables_over_quota(room)
+            && !self.outgrown(keyspace, &state.active, room);
         fits.then(|| {
             writer.on_its_way = ours;
             state.active.clone()
@@ -297,6 +300,7 @@ impl DbInner {
             // A keyspace that was dropped after the batch was checked: nobody can read it.
             if let Some(current) = &target
                 && (self.memtables_over_quota(size)
+                    || self.outgrown(&current.keyspace, &current.memtable, size)
                     || !current.memtable.insert(op.key, tag, op.value))
             {
                 // A batch half applied can only be completed by recovery: stop writes.

@@ -19,7 +19,7 @@ impl Filter {
             .map(|i| {
                 let module = writer.module(i);
                 let blocks: Vec<_> = module.blocks().map(<[u8]>::to_vec).collect();
-                assert_eq!(module.len(), blocks.iter().map(Vec::len).sum());
+                assert_eq!(module.len(), blocks.iter().map(Vec::len).sum::<usize>());
                 let family = plan.modules[i].family;
                 assert!(
                     plan.layout == Layout::Whole

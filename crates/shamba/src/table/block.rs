@@ -11,11 +11,15 @@ use std::ops::Range;
 use super::format::Damage;
 use crate::base::coding::{put_varint, take_varint, varint_len};
 use crate::base::key::{self, Tag};
+use crate::fs::PAGE;
 
 const MALFORMED: Damage = Damage("a data block is malformed");
 
 /// Several entries share a block only below this length, so that restart offsets fit 16 bits.
 pub(super) const MAX_SHARED_BLOCK: usize = 60 << 10;
+
+/// The most bytes an entry takes besides its key and value: three lengths and a tag.
+const MAX_ENTRY_HEADER: usize = 3 * 5 + 10;
 
 /// The length of the common prefix of two byte strings.
 #[inline]
@@ -108,6 +112,12 @@ impl BlockBuilder {
             common_prefix(&self.last_key, key)
         };
         let suffix = key.get(shared..).unwrap_or_default();
+        let len = self.data.len() + MAX_ENTRY_HEADER + suffix.len() + value.len();
+        if len > self.data.capacity() && len <= 4 * PAGE {
+            // A block is mostly a page: doubling would double what a table being written takes.
+            self.data
+                .reserve_exact(len.next_multiple_of(PAGE) - self.data.len());
+        }
         put_varint(&mut self.data, shared as u64);
         put_varint(&mut self.data, suffix.len() as u64);
         put_varint(&mut self.data, value.len() as u64);

@@ -22,6 +22,9 @@ use crate::error::{Error, Result};
 use crate::filter::{self, FilterPlan, FilterWriter, Layout};
 use crate::fs::{BlockKind, PAGE, WriteFile};
 
+/// Where blocks are shared up to less than this, memory is so short that no buffer is kept.
+const SMALL_BLOCK: usize = 16 << 10;
+
 /// How a table is to be written.
 #[derive(Debug, Clone)]
 pub(crate) struct TableBuildOptions {
@@ -38,8 +41,11 @@ pub(crate) struct TableBuildOptions {
     pub(crate) level: u32,
     /// Different for each table of a database, so that blocks of one are not taken for another's.
     pub(crate) salt: u32,
-    /// Bytes gathered before a write, 64 to 256 KiB.
+    /// Bytes gathered before a write, 4 to 128 KiB.
     pub(crate) write_buffer: usize,
+    /// The most bytes that entries sharing a block have before compression: at least a page, at
+    /// most 60 KiB. Whoever writes or reads a block holds it whole.
+    pub(crate) shared_block: usize,
     /// What may be kept for the cache; none where nobody is expected to read.
     pub(crate) keep: Option<Keep>,
 }
@@ -54,6 +60,7 @@ impl Default for TableBuildOptions {
             level: 0,
             salt: 0,
             write_buffer: 128 << 10,
+            shared_block: MAX_SHARED_BLOCK,
             keep: None,
         }
     }
@@ -147,6 +154,11 @@ impl TableBuilder {
         u64::from(self.writer.pages()) * PAGE as u64 + pending
     }
 
+    /// The keys so far.
+    pub(crate) fn keys(&self) -> u64 {
+        self.properties.keys
+    }
+
     /// Adds an entry. Entries must come in the order of the tree, each once.
     pub(crate) fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
         let first = self.properties.entries == 0;
@@ -220,7 +232,8 @@ impl TableBuilder {
             return PAGE_PAYLOAD;
         }
         let raw = PAGE_PAYLOAD as f32 * 0.97 / self.ratio.max(0.01);
-        (raw as usize).clamp(PAGE_PAYLOAD, MAX_SHARED_BLOCK)
+        let most = self.options.shared_block.min(MAX_SHARED_BLOCK);
+        (raw as usize).clamp(PAGE_PAYLOAD, most.max(PAGE_PAYLOAD))
     }
 
     /// Writes one data block off the front of the gathered entries; where compression promised
@@ -384,9 +397,15 @@ impl TableBuilder {
 
     /// Holds the reservation at what is in memory now.
     fn account(&mut self) {
-        if self.payload.capacity() > 4 * MAX_SHARED_BLOCK {
+        // What one large entry took is not kept for the next; where little is shared nothing is.
+        let keep = match self.options.shared_block {
+            ..SMALL_BLOCK => 0,
+            shared => shared.min(MAX_SHARED_BLOCK),
+        };
+        if self.payload.capacity() > keep {
             self.payload = Vec::new();
         }
+        self.compressor.keep(2 * keep);
         let bytes = self.writer.memory()
             + self.compressor.memory()
             + self.block.memory()

@@ -217,6 +217,13 @@ impl Compressor {
         Some((codec, self.out.get(..len + 4)?))
     }
 
+    /// Gives the buffer back if it is larger than so many bytes.
+    pub(super) fn keep(&mut self, bytes: usize) {
+        if self.out.capacity() > bytes {
+            self.out = Vec::new();
+        }
+    }
+
     /// Memory held, in bytes, without the codec's own tables.
     pub(super) fn memory(&self) -> usize {
         self.out.capacity()

@@ -1,7 +1,7 @@
 //! Walks a table's entries in both directions.
 //!
 //! A [`TableIter`] holds at most one block: a cached one, or a private copy when it reads ahead.
-//! When memory for that is refused it holds only the entry it is at (key, value) and fetches the
+//! When memory for that is refused, or cursors hold as many blocks as they may, it holds only the entry it is at (key, value) and fetches the
 //! block again for each step: slower, and never over the budget by more than the entry. One owner.
 
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::reader::Table;
 use super::top::Partition;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{self, Tag};
-use crate::budget::{Budget, Reservation, Role};
+use crate::budget::{Budget, Pin, Reservation, Role};
 use crate::error::Result;
 use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
 
@@ -38,7 +38,8 @@ pub(crate) struct ScanOptions {
 enum Held {
     /// Nothing but the entry: its value is in `TableIter::value`.
     Entry,
-    Cached(BlockRef),
+    /// In the cache, which cannot drop it meanwhile.
+    Cached(BlockRef, #[expect(dead_code, reason = "held")] Pin),
     /// In `TableIter::own`.
     Own,
 }
@@ -166,7 +167,7 @@ impl TableIter {
             None => (None, self.place().map_or(0, |place| place.first_page)),
         };
         let payload: &[u8] = match (&loose, &self.held) {
-            (Some(block), _) | (None, Held::Cached(block)) => block,
+            (Some(block), _) | (None, Held::Cached(block, _)) => block,
             (None, _) => &self.own,
         };
         let table = &self.table;
@@ -210,8 +211,7 @@ impl TableIter {
         if ahead || !self.options.fill_cache {
             if let Some(block) = self.table.resident(start) {
                 self.reads.hits += 1;
-                self.held = Held::Cached(block);
-                return Ok(None);
+                return Ok(self.hold(block, start));
             }
             if self.load_own(&pages)? {
                 self.held = Held::Own;
@@ -223,11 +223,20 @@ impl TableIter {
         let block = self
             .table
             .fetch(pages, partition, tag, fill, &mut self.reads)?;
-        if matches!(block, BlockRef::Cached(_)) {
-            self.held = Held::Cached(block);
-            return Ok(None);
-        }
-        Ok(Some((block, start)))
+        Ok(self.hold(block, start))
+    }
+
+    /// Holds a block if it is cached and may be kept from the others; else gives it back.
+    fn hold(&mut self, block: BlockRef, start: u32) -> Option<(BlockRef, u32)> {
+        let pin = match &block {
+            BlockRef::Cached(cached) => self.options.budget.try_pin(cached.len() as u64),
+            _ => None,
+        };
+        let Some(pin) = pin else {
+            return Some((block, start));
+        };
+        self.held = Held::Cached(block, pin);
+        None
     }
 
     /// Gets a block into `own`, reading ahead where it pays; false when there is no memory for it.
@@ -397,7 +406,7 @@ impl InternalIterator for TableIter {
         match &self.held {
             _ if !self.cursor.valid() => &[],
             Held::Entry => &self.value,
-            Held::Cached(block) => block.get(range).unwrap_or_default(),
+            Held::Cached(block, _) => block.get(range).unwrap_or_default(),
             Held::Own => self.own.get(range).unwrap_or_default(),
         }
     }

@@ -276,7 +276,7 @@ impl Prepared {
                 },
                 kind: block.kind,
                 priority: priority(block.kind),
-                heat: Some(heat),
+                heat: Some(&heat),
                 partition: block.partition,
             };
             cache.offer(owner, &block.bytes);

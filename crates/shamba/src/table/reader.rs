@@ -4,7 +4,9 @@
 //! index, charged to `Role::Tables`; everything else comes through the cache.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
 
 use super::format::Damage;
 use super::properties::Properties;
@@ -51,7 +53,7 @@ impl Table {
         cache_id: u64,
         cache: Arc<BlockCache>,
         io: Arc<IoPool>,
-        heat: &OnceLock<Arc<Heat>>,
+        heat: &ArcSwapOption<Heat>,
     ) -> Result<Table> {
         let source = Source {
             file,
@@ -64,14 +66,19 @@ impl Table {
         let mut plan = properties.filter;
         plan.modules.shrink_to_fit();
         let top = Top::decode(top, plan.modules.len(), pages).map_err(damage)?;
-        let heat = heat.get_or_init(|| Arc::new(new_heat(&cache, &plan, &top)));
+        // One thread at a time opens a file.
+        let heat = heat.load_full().unwrap_or_else(|| {
+            let fresh = Arc::new(new_heat(&cache, &plan, &top));
+            heat.store(Some(Arc::clone(&fresh)));
+            fresh
+        });
         let mut table = Table {
             source,
             cache_id,
             salt: footer.salt,
             plan,
             top,
-            heat: Arc::clone(heat),
+            heat,
             _held: cache.budget().reserve(Role::Tables, 0),
             cache,
         };

@@ -3,19 +3,21 @@
 //! A [`TableSlot`] lives with the file it is for. [`TableCache::get`] costs one atomic load while
 //! the table is open. Opening takes one of a few locks, chosen by file number; the ring of open
 //! tables has its own lock, taken only to open and to close. Tables in use stay usable when they
-//! are closed here: their memory is given back when the last user lets go. Thread-safe.
+//! are closed here: their memory is given back when the last user lets go. When essential memory
+//! finds no room anywhere else, tables that nobody uses are closed for it, and then what is known
+//! of closed ones is forgotten. Thread-safe.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use shamba_model::expected_reads::Visits;
 
 use super::reader::Table;
-use crate::budget::{Budget, Reservation, Role};
+use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::cache::{BlockCache, Clock, Heat, IoPool};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
@@ -50,8 +52,10 @@ struct Inner {
     used: AtomicBool,
     /// The file's name in the block cache, kept when the table is closed; 0 before the first time.
     cache_id: AtomicU64,
-    /// What is known of its partitions, kept when the table is closed.
-    heat: OnceLock<Arc<Heat>>,
+    /// What is known of its partitions, kept when the table is closed, while there is memory.
+    heat: ArcSwapOption<Heat>,
+    /// Whether it is among [`TableCache::closed`].
+    listed: AtomicBool,
     /// What the heat is to start with.
     hint: Mutex<Option<Hint>>,
 }
@@ -66,7 +70,7 @@ impl TableSlot {
     pub(super) fn with_heat(cache_id: u64, heat: Arc<Heat>) -> Self {
         TableSlot(Arc::new(Inner {
             cache_id: AtomicU64::new(cache_id),
-            heat: OnceLock::from(heat),
+            heat: ArcSwapOption::new(Some(heat)),
             ..Inner::default()
         }))
     }
@@ -83,7 +87,7 @@ impl TableSlot {
 
     /// What is known of each partition's visits, whether the file was opened or not.
     pub(crate) fn visits(&self) -> Vec<Visits> {
-        match (self.heat(), &*self.0.hint.lock()) {
+        match (&self.heat(), &*self.0.hint.lock()) {
             (Some(heat), _) => (0..heat.len()).map(|i| heat.visits(i as u32)).collect(),
             (None, Some(hint)) => hint.visits.to_vec(),
             (None, None) => Vec::new(),
@@ -91,8 +95,8 @@ impl TableSlot {
     }
 
     /// What is known of the file's partitions.
-    pub(crate) fn heat(&self) -> Option<&Arc<Heat>> {
-        self.0.heat.get()
+    pub(crate) fn heat(&self) -> Option<Arc<Heat>> {
+        self.0.heat.load_full()
     }
 
     /// The table if it is open, without opening it.
@@ -111,6 +115,8 @@ pub(crate) struct TableCache {
     max_open: usize,
     stripes: [Mutex<()>; STRIPES],
     open: Mutex<VecDeque<Weak<Inner>>>,
+    /// Files whose table is closed and of which something is known all the same.
+    closed: Mutex<VecDeque<Weak<Inner>>>,
 }
 
 impl TableCache {
@@ -122,17 +128,21 @@ impl TableCache {
         io: Arc<IoPool>,
         budget: Arc<Budget>,
         max_open: usize,
-    ) -> Self {
-        TableCache {
-            fs,
-            dir,
-            cache,
-            io,
-            budget,
-            max_open: max_open.max(1),
-            stripes: Default::default(),
-            open: Mutex::default(),
-        }
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this: &Weak<Self>| {
+            budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
+            TableCache {
+                fs,
+                dir,
+                cache,
+                io,
+                budget,
+                max_open: max_open.max(1),
+                stripes: Default::default(),
+                open: Mutex::default(),
+                closed: Mutex::default(),
+            }
+        })
     }
 
     /// The clock of the block cache.
@@ -237,9 +247,59 @@ impl TableCache {
             if turns > 0 && inner.used.swap(false, Ordering::Relaxed) {
                 open.push_back(Arc::downgrade(&inner));
             } else {
-                inner.table.store(None);
+                self.close(&inner);
             }
         }
+    }
+
+    fn close(&self, inner: &Arc<Inner>) {
+        inner.table.store(None);
+        if !inner.listed.swap(true, Ordering::Relaxed) {
+            self.closed.lock().push_back(Arc::downgrade(inner));
+        }
+    }
+
+    /// Closes one table that nobody uses, but for the one opened last; false if there is none.
+    fn close_idle(&self) -> bool {
+        let mut open = self.open.lock();
+        let mut turns = open.len().saturating_sub(1);
+        while turns > 0 {
+            turns -= 1;
+            let Some(inner) = open.pop_front().and_then(|weak| weak.upgrade()) else {
+                continue;
+            };
+            // Held by its slot and, for the moment, here.
+            let idle = (inner.table.load_full()).is_none_or(|table| Arc::strong_count(&table) <= 2);
+            if idle {
+                self.close(&inner);
+                return true;
+            }
+            open.push_back(Arc::downgrade(&inner));
+        }
+        false
+    }
+
+    /// Forgets what is known of one closed table, and with it what the cache has of the file;
+    /// false if there is none.
+    fn forget_closed(&self) -> bool {
+        let mut closed = self.closed.lock();
+        while let Some(weak) = closed.pop_front() {
+            let Some(inner) = weak.upgrade() else {
+                continue;
+            };
+            inner.listed.store(false, Ordering::Relaxed);
+            if inner.table.load().is_none() && inner.heat.load().is_some() {
+                drop(closed);
+                // Its blocks know the heat: a table opened anew would not know that they are there.
+                self.cache
+                    .remove_file(inner.cache_id.load(Ordering::Relaxed));
+                if inner.table.load().is_none() {
+                    inner.heat.store(None);
+                }
+                return true;
+            }
+        }
+        false
     }
 
     /// Drops from the block cache what it holds of a file that is deleted, by its name there. The
@@ -263,6 +323,15 @@ impl TableCache {
         open.iter()
             .filter(|weak| weak.upgrade().is_some_and(|i| i.table.load().is_some()))
             .count()
+    }
+}
+
+impl Reclaim for TableCache {
+    fn reclaim(&self, bytes: u64) -> u64 {
+        let before = self.budget.used();
+        let freed = || before.saturating_sub(self.budget.used());
+        while freed() < bytes && (self.close_idle() || self.forget_closed()) {}
+        freed()
     }
 }
 

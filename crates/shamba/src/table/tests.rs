@@ -81,7 +81,7 @@ impl Env {
             id,
             cache,
             io,
-            &std::sync::OnceLock::new(),
+            &arc_swap::ArcSwapOption::empty(),
         )
         .map(Arc::new)
     }
@@ -238,6 +238,7 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
                     salt,
                     level: 3,
                     write_buffer: 64 << 10,
+                    shared_block: 60 << 10,
                     keep: None,
                 }
             },

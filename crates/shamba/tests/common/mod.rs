@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use shamba::fs::Fs;
 use shamba::{
-    Compression, Db, Durability, FilterFamily, FilterOptions, FilterPolicy, Granularity,
+    Compression, Db, Durability, Eviction, FilterFamily, FilterOptions, FilterPolicy, Granularity,
     IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
     Preset, Result, Skipping, Thresholds,
 };
@@ -211,7 +211,11 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
 }
 
 /// Memory budgets from almost nothing to plenty.
-pub const BUDGETS: [u64; 8] = [
+pub const BUDGETS: [u64; 12] = [
+    64 << 10,
+    72 << 10,
+    96 << 10,
+    128 << 10,
     256 << 10,
     272 << 10,
     320 << 10,
@@ -224,7 +228,13 @@ pub const BUDGETS: [u64; 8] = [
 
 /// Random options of a database without threads, so that the same seed does the same.
 pub fn random_options(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {
-    Options::new()
+    let options = Options::new();
+    let options = match rng.below(3) {
+        0 => options,
+        1 => options.eviction(Eviction::ExpectedReads),
+        _ => options.eviction(Eviction::TwoPriorityLru),
+    };
+    options
         .fs(fs)
         .memory(MemoryBudget::bytes(*rng.pick(&BUDGETS)))
         .background_threads(0)

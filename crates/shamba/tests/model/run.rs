@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
-    Db, Durability, Error, Iter, IterOptions, Keyspace, MemoryBudget, Options, Snapshot,
-    WriteBatch, WriteOptions,
+    Compression, Db, Durability, Error, Iter, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget,
+    Options, Snapshot, WriteBatch, WriteOptions,
 };
 
-use crate::common::{BUDGETS, Map, Rng, contents, random_keyspace_options, random_options};
+use crate::common::{
+    BUDGETS, Map, Rng, contents, random_filter_policy, random_keyspace_options, random_options,
+};
 use crate::reference::{Bytes, Cursor, KeyspaceRef};
 
 /// Where the database lies.
@@ -57,6 +59,9 @@ struct HeldIter {
     model: Cursor,
 }
 
+/// A budget below this is meant for little: see `MIN_MEMORY`.
+const SMALL: u64 = 256 << 10;
+
 const NAMES: [&str; 4] = ["default", "users", "posts", "x"];
 
 pub struct Run {
@@ -65,6 +70,9 @@ pub struct Run {
     threads: usize,
     db: Option<Db>,
     budget: u64,
+    /// What bounds memory: the budget, or a larger one before it until no more than three quarters
+    /// of the new one are used.
+    bound: u64,
     /// The budget is never below this, so that values written stay within a sixteenth of it.
     least_budget: u64,
     memory: MemoryBudget,
@@ -92,6 +100,7 @@ impl Run {
             threads,
             db: None,
             budget: 0,
+            bound: 0,
             least_budget,
             memory: MemoryBudget::bytes(1 << 20),
             now: 0,
@@ -110,17 +119,38 @@ impl Run {
     }
 
     fn options(&mut self) -> Options {
-        let mut options = random_options(&mut self.rng, self.storage.fs.clone());
+        self.budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        let mut options = random_options(&mut self.rng, self.storage.fs.clone())
+            .keyspace(self.keyspace_options(self.budget));
         for name in NAMES {
             if self.rng.one_in(2) {
-                options = options.keyspace_options(name, random_keyspace_options(&mut self.rng));
+                options = options.keyspace_options(name, self.keyspace_options(self.budget));
             }
         }
-        self.budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
         self.memory = MemoryBudget::bytes(self.budget);
+        self.bound = self.budget;
         options
             .memory(self.memory.clone())
             .background_threads(self.threads)
+    }
+
+    /// Options of a keyspace to be written under a budget.
+    fn keyspace_options(&mut self, budget: u64) -> KeyspaceOptions {
+        let mut options = random_keyspace_options(&mut self.rng);
+        if self.least_budget < SMALL {
+            // Blocks of compressed entries and filters over whole tables grow with the budget under
+            // which they are written, so that they do not fit one that is this much smaller.
+            options.compression = vec![Compression::None];
+            options.filter.partitioned |= budget >= 1 << 20;
+        }
+        if self.least_budget < 128 << 10 {
+            // A merge holds an entry of each run, here up to a sixteenth of the budget long.
+            options.size_ratio = options.size_ratio.min(4);
+            options.level0_runs = options.level0_runs.min(3);
+            options.level0_slowdown = options.level0_runs;
+            options.level0_stall = options.level0_runs + 2;
+        }
+        options
     }
 
     fn open(&mut self, models: &mut BTreeMap<String, KeyspaceRef>) {
@@ -212,7 +242,9 @@ impl Run {
             0..300 => ("put", Self::put),
             300..380 => ("delete", Self::delete),
             380..450 => ("batch", Self::batch),
-            450..600 => ("get", Self::get),
+            450..452 => ("change the budget", Self::change_budget),
+            452..454 => ("change a filter policy", Self::change_policy),
+            454..600 => ("get", Self::get),
             600..630 => ("multi_get", Self::multi_get),
             630..650 => ("take a snapshot", Self::take_snapshot),
             650..665 => ("drop a snapshot", Self::drop_snapshot),
@@ -231,6 +263,11 @@ impl Run {
             _ => ("reopen", Self::reopen),
         };
         self.step = name;
+        if self.budget < SMALL && name != "move an iterator" {
+            // What an iterator holds between moves nobody can take back: a table, a block and an
+            // entry of each run, and the memtables of that time.
+            self.iters.clear();
+        }
         let before = self.ops;
         step(self);
         self.ops = self.ops.max(before + 1);
@@ -239,7 +276,12 @@ impl Run {
 
     fn check_memory(&mut self) {
         let usage = self.memory.usage().budget;
-        if self.over_budget.is_none() && (usage.overdraft > 0 || usage.used > usage.limit) {
+        assert_eq!(usage.limit, self.budget);
+        let over = usage.overdraft > 0 || usage.used > self.bound;
+        if usage.used <= self.budget / 4 * 3 {
+            self.bound = self.budget;
+        }
+        if self.over_budget.is_none() && over {
             let held = (self.iters.len(), self.snapshots.len());
             self.over_budget = Some(format!(
                 "at operation {} ({}), {held:?} iterators and snapshots held: {usage:?}",
@@ -482,6 +524,39 @@ impl Run {
         self.db().sync().unwrap();
     }
 
+    fn change_budget(&mut self) {
+        let mut budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        if self.least_budget < SMALL {
+            budget = budget.min(512 << 10);
+        }
+        self.note(|| format!("a budget of {budget}"));
+        self.memory.set_limit(budget).unwrap();
+        self.budget = budget;
+        self.bound = self.bound.max(budget);
+        self.check_memory();
+        assert!(self.memory.set_limit(shamba::MIN_MEMORY - 1).is_err());
+        if self.rng.one_in(2) {
+            // What callers hold, and what was begun under the budget before, is let go of; then
+            // nothing is left that does not fit.
+            self.iters.clear();
+            self.db().flush().unwrap();
+            self.db().wait_for_compaction().unwrap();
+            self.check_memory();
+            let usage = self.memory.usage().budget;
+            assert!(usage.used <= usage.limit, "{usage:?}");
+        }
+    }
+
+    fn change_policy(&mut self) {
+        let name = self.name();
+        let policy = random_filter_policy(&mut self.rng);
+        self.note(|| format!("filter policy of {name}: {policy:?}"));
+        self.keyspaces[&name]
+            .real
+            .set_filter_policy(policy)
+            .unwrap();
+    }
+
     fn compact(&mut self) {
         let name = self.name();
         let from = self.rng.one_in(2).then(|| self.key());
@@ -547,7 +622,7 @@ impl Run {
             ));
         } else {
             self.note(|| format!("create keyspace {name}"));
-            let options = random_keyspace_options(&mut self.rng);
+            let options = self.keyspace_options(self.budget);
             let real = self.db().create_keyspace(name, options).unwrap();
             self.keyspaces.insert(
                 name.to_owned(),
@@ -616,8 +691,12 @@ impl Run {
             self.db().checkpoint(&dir),
             Err(Error::AlreadyExists { .. })
         ));
-        let options = random_options(&mut self.rng, self.storage.fs.clone());
-        let copy = options.create_if_missing(false).open(&dir).unwrap();
+        let budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        let options = random_options(&mut self.rng, self.storage.fs.clone())
+            .keyspace(self.keyspace_options(budget))
+            .memory(MemoryBudget::bytes(budget))
+            .create_if_missing(false);
+        let copy = options.open(&dir).unwrap();
         assert_eq!(copy.keyspaces().len(), self.keyspaces.len());
         for (name, pair) in &self.keyspaces {
             let copied = contents(&copy.keyspace(name).unwrap()).unwrap();
