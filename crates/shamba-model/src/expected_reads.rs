@@ -98,6 +98,54 @@ impl Partition {
     }
 }
 
+/// What one read operation is worth saving, in page reads. A device that takes 60 us for an operation
+/// and 1.4 us for each page of it (an NVMe flash SSD) would have it a multiple of a page; it is this
+/// little so that where memory is short, joint reads cost hardly any pages, which another reader of the
+/// same device may be waiting for.
+const OPERATION: f32 = 1.0 / 16.0;
+
+/// A filter module that is about to be read, whose neighbour on storage is the index block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Neighbours {
+    /// The module.
+    pub module: Missing,
+    /// Pages to read for the index block, which is not in memory.
+    pub index_pages: f32,
+    /// What the memory the index block would take is worth, in page reads per window: nothing while
+    /// there is free memory.
+    pub room: f32,
+    /// For how many windows it is expected to stay where it is worth more than its room.
+    pub windows: f32,
+}
+
+impl Partition {
+    /// What a visitor saves, net, in page reads, by reading the index block with the filter module in
+    /// one operation instead of alone if the module lets it pass; negative where it costs more. The
+    /// visitor has passed what is in memory (`pass`).
+    ///
+    /// Of the visitors `v = (positive + empty pass module.pass) / (positive + empty pass)` go on to
+    /// need the index, and save an operation. To the others it is `index_pages` for nothing, unless
+    /// the block stays, being worth more than its room, until a later one needs it who would have
+    /// read it then: of value `(positive + empty pass module.pass) index_pages - room` a window.
+    /// This project's own policy. Visits: per window; at least one is assumed by the caller where
+    /// nothing is known.
+    #[must_use]
+    pub fn saved_by_joining(&self, both: Neighbours) -> f32 {
+        let passing = self.visits.empty * self.pass;
+        let needing = passing * both.module.pass + self.visits.positive;
+        let all = passing + self.visits.positive;
+        let needs = match all > 0.0 {
+            true => needing / all,
+            // Nobody came before: as likely one as the other.
+            false => 0.5 + 0.5 * both.module.pass,
+        };
+        let value = needing * both.index_pages - both.room;
+        let later = (value / both.index_pages.max(1e-9) * both.windows).clamp(0.0, 1.0);
+        let in_vain = (1.0 - needs) * (1.0 - later);
+        (1.0 - in_vain) * OPERATION - in_vain * both.index_pages
+    }
+}
+
 impl Visits {
     /// The part of them that comes to each of so many partitions that share their range, all alike;
     /// all of them where there is none.
@@ -208,6 +256,35 @@ mod tests {
         p.index_pages = 0.0;
         p.visits.positive = 0.0;
         assert!(p.saved_by_fetching(module) < 0.0, "one read for another");
+    }
+
+    #[test]
+    fn the_index_comes_along_where_it_is_needed_or_stays() {
+        let neighbours = |room| Neighbours {
+            module: Missing {
+                pass: 1.0 / 16.0,
+                pages: 1.0,
+            },
+            index_pages: 1.0,
+            room,
+            windows: 8.0,
+        };
+        let saved = |empty, positive, room| {
+            partition(empty, positive, 1.0, 1.0).saved_by_joining(neighbours(room))
+        };
+        // All go on to need it: an operation saved, no page lost, whatever its room is worth.
+        assert_eq!(saved(0.0, 5.0, 100.0), OPERATION);
+        // One in sixteen needs it and it would not stay.
+        assert!(saved(10.0, 0.0, 100.0) < -0.8);
+        // It stays, and soon somebody needs it.
+        assert_eq!(saved(10.0, 0.0, 0.0), OPERATION);
+        // Free memory, but nobody is likely to need it before long.
+        assert!(saved(0.1, 0.0, 0.0) < 0.0);
+        // Nobody came before: not without memory to spare.
+        assert!(saved(0.0, 0.0, 1.0) < 0.0);
+        assert_eq!(saved(0.5, 0.5, 0.0), OPERATION);
+        // Half go on to need it, at a dear price of memory: a page for every other visit.
+        assert!(saved(5.0, 5.0, 100.0) < -0.3);
     }
 
     #[test]

@@ -52,11 +52,12 @@ counters! {
     data_reads,
     /// Pages of data read by lookups.
     data_pages,
-    /// Storage reads of index blocks by lookups.
+    /// Storage reads of index blocks by lookups, but for those that came with a filter block.
     index_reads,
     /// Pages of index read by lookups.
     index_pages,
-    /// Storage reads of filter blocks by lookups.
+    /// Storage reads of filter blocks by lookups. One that brings the index block next to it as well
+    /// counts here, once; its pages count by what they are.
     filter_reads,
     /// Pages of filter read by lookups.
     filter_pages,

@@ -23,6 +23,9 @@ const PRESSED_TICKS: u8 = 2 * TICKS_PER_HALF_LIFE as u8;
 /// The weight of one victim in the price.
 const PRICE_STEP: f32 = 1.0 / 32.0;
 
+/// The weight of one reader of a filter block in the share of those who pass.
+const PASSING_STEP: f32 = 1.0 / 8.0;
+
 /// Which blocks leave a cache that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -59,6 +62,8 @@ pub(crate) struct Clock {
     /// Ticks for which memory still counts as short; see [`PRESSED_TICKS`].
     pressed: AtomicU8,
     eviction: AtomicBool,
+    /// Bits of an `f32`: of those who lately read filter blocks from storage, the share that passed.
+    passing: AtomicU32,
 }
 
 impl Clock {
@@ -72,6 +77,7 @@ impl Clock {
             losses: Default::default(),
             pressed: AtomicU8::new(0),
             eviction: AtomicBool::new(true),
+            passing: AtomicU32::new(0.5f32.to_bits()),
         }
     }
 
@@ -138,6 +144,18 @@ impl Clock {
 
     pub(super) fn count_blocks(&self, more: i64) {
         self.blocks.fetch_add(more as u64, Relaxed);
+    }
+
+    /// Of those who lately read filter blocks from storage, the share that passed.
+    pub(super) fn passing(&self) -> f32 {
+        f32::from_bits(self.passing.load(Relaxed))
+    }
+
+    /// Somebody read a filter block from storage, and passed it or not.
+    pub(super) fn filter_was_read(&self, passed: bool) {
+        let share = self.passing();
+        let next = share + (f32::from(u8::from(passed)) - share) * PASSING_STEP;
+        self.passing.store(next.to_bits(), Relaxed);
     }
 
     /// What a byte of the cache is worth at the margin, in page reads per window.

@@ -65,6 +65,7 @@ impl DbInner {
             .map_err(|e| Error::io("create", to, e))?;
         let tag = ReadTag {
             kind: BlockKind::Footer,
+            last: None,
             purpose: Purpose::Background,
         };
         let mut buffer = AlignedBuf::zeroed(COPY);

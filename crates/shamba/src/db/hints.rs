@@ -101,6 +101,7 @@ pub(super) fn read(fs: &dyn Fs, dir: &Path, wanted: bool) -> Hints {
         let mut bytes = vec![0; file.len() as usize];
         let tag = ReadTag {
             kind: BlockKind::Log,
+            last: None,
             purpose: Purpose::Background,
         };
         file.read_exact_at(&mut bytes, 0, tag)?;

@@ -9,6 +9,7 @@ use super::*;
 /// A label for reads whose label does not matter.
 pub(super) const TAG: ReadTag = ReadTag {
     kind: BlockKind::Data,
+    last: None,
     purpose: Purpose::Lookup,
 };
 

@@ -159,11 +159,20 @@ impl Meter {
         } else {
             end.div_ceil(page) - offset / page
         };
-        let by_purpose = self.reads.get(kind_index(tag.kind));
-        if let Some(cell) = by_purpose.and_then(|row| row.get(purpose_index(tag.purpose))) {
-            add(&cell.reads, 1);
-            add(&cell.pages, pages);
-            add(&cell.bytes, len as u64);
+        let count = |kind, reads, pages, bytes| {
+            let by_purpose = self.reads.get(kind_index(kind));
+            if let Some(cell) = by_purpose.and_then(|row| row.get(purpose_index(tag.purpose))) {
+                add(&cell.reads, reads);
+                add(&cell.pages, pages);
+                add(&cell.bytes, bytes);
+            }
+        };
+        match tag.last.filter(|_| pages > 1) {
+            Some(last) => {
+                count(tag.kind, 1, pages - 1, (len as u64).saturating_sub(page));
+                count(last, 0, 1, page.min(len as u64));
+            }
+            None => count(tag.kind, 1, pages, len as u64),
         }
         self.charge(|device| device.read + pages * device.read_page);
     }
@@ -459,7 +468,11 @@ mod tests {
 
     fn read(file: &dyn ReadFile, offset: u64, len: usize, kind: BlockKind, purpose: Purpose) {
         let mut buf = vec![0; len];
-        let tag = ReadTag { kind, purpose };
+        let tag = ReadTag {
+            kind,
+            last: None,
+            purpose,
+        };
         file.read_exact_at(&mut buf, offset, tag).unwrap();
     }
 
@@ -501,6 +514,29 @@ mod tests {
         assert_eq!((first.syncs, first.dir_syncs, first.device_ns), (1, 1, 0));
         workload(&fs.clone());
         assert_eq!(fs.counts() - first, first);
+    }
+
+    #[test]
+    fn neighbours_are_one_read_and_pages_of_their_kinds() {
+        let fs = MeteredFs::new(Arc::new(MemFs::new()));
+        workload(&fs);
+        let before = fs.counts();
+        let tag = ReadTag {
+            kind: BlockKind::Filter(0),
+            last: Some(BlockKind::Index),
+            purpose: Purpose::Lookup,
+        };
+        let file = fs.open("/a".as_ref(), Access::Direct).unwrap();
+        let mut buf = [0; 2 * PAGE];
+        file.read_exact_at(&mut buf, 0, tag).unwrap();
+        let counts = fs.counts() - before;
+        let (filter, index) = (
+            counts.reads_of(BlockKind::Filter(0)),
+            counts.reads_of(BlockKind::Index),
+        );
+        assert_eq!((filter.reads, filter.pages), (1, 1));
+        assert_eq!((index.reads, index.pages), (0, 1));
+        assert_eq!(counts.all_reads().bytes, 2 * PAGE as u64);
     }
 
     #[test]

@@ -81,6 +81,9 @@ pub enum Purpose {
 pub struct ReadTag {
     /// What is read.
     pub kind: BlockKind,
+    /// What the last page is, where two neighbours are read with one operation. The operation
+    /// counts for `kind`, the page for this.
+    pub last: Option<BlockKind>,
     /// For whom.
     pub purpose: Purpose,
 }

@@ -142,7 +142,11 @@ impl Table {
         kind: BlockKind,
         bytes: &[u8],
     ) -> Option<Block> {
-        let owner = Owner {
+        self.cache.insert(self.owner(page, partition, kind), bytes)
+    }
+
+    fn owner(&self, page: u32, partition: usize, kind: BlockKind) -> Owner<'_> {
+        Owner {
             key: self.block_key(page),
             kind,
             priority: priority(kind),
@@ -151,8 +155,12 @@ impl Table {
                 _ => None,
             },
             partition: partition as u32,
-        };
-        self.cache.insert(owner, bytes)
+        }
+    }
+
+    /// Offers a block that came along and nobody needed yet.
+    pub(super) fn offer_unasked(&self, page: u32, partition: usize, kind: BlockKind, bytes: &[u8]) {
+        self.cache.offer(self.owner(page, partition, kind), bytes);
     }
 
     pub(super) fn read_raw(
@@ -167,6 +175,32 @@ impl Table {
         let mut buf = self.source.io.acquire(count as usize * PAGE);
         self.read_pages(&mut buf, start, tag)?;
         self.open_raw(buf, start)
+    }
+
+    /// The payload of a filter block that was read, decompressed.
+    pub(super) fn filter_in<'a>(
+        &self,
+        pages: Option<&'a [u8]>,
+        page: u32,
+    ) -> Result<Cow<'a, [u8]>> {
+        self.payload_in(pages.unwrap_or_default(), page)
+    }
+
+    /// That of the index block in the last page that was read.
+    pub(super) fn index_behind<'a>(&self, pages: &'a [u8], page: u32) -> Result<Cow<'a, [u8]>> {
+        let last = pages.len().saturating_sub(PAGE);
+        self.payload_in(pages.get(last..).unwrap_or_default(), page)
+    }
+
+    fn payload_in<'a>(&self, pages: &'a [u8], page: u32) -> Result<Cow<'a, [u8]>> {
+        let damage = |d| self.damage(page, d);
+        match format::open_block(pages, self.salt, page).map_err(damage)? {
+            (Codec::Raw, stored) => Ok(Cow::Borrowed(stored)),
+            (codec, stored) => {
+                let bytes = format::decode(codec, stored).map_err(damage)?;
+                Ok(Cow::Owned(bytes.into_vec()))
+            }
+        }
     }
 
     /// Checks a block that was read.
@@ -212,5 +246,9 @@ pub(super) const fn priority(kind: BlockKind) -> Priority {
 
 /// The label of a read.
 pub(super) const fn label(kind: BlockKind, purpose: Purpose) -> ReadTag {
-    ReadTag { kind, purpose }
+    ReadTag {
+        kind,
+        last: None,
+        purpose,
+    }
 }

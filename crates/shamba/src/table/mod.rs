@@ -8,6 +8,7 @@
 //! demand and closes those not used lately. Tables are `Sync` and immutable; builders and
 //! iterators have one owner.
 
+mod arrive;
 mod block;
 mod builder;
 mod fetch;

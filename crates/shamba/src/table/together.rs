@@ -48,14 +48,18 @@ impl TableCache {
         waiters: &mut [W],
         stats: &mut LookupStats,
     ) -> Result<()> {
-        waiters.sort_unstable_by_key(|waiter| waiter.as_ref().block());
+        // Of those who wait for a block, one who wants its neighbour too comes first.
+        waiters.sort_unstable_by_key(|waiter| {
+            let waiter = waiter.as_ref();
+            (waiter.block(), !waiter.need.with_index)
+        });
         let mut rest = waiters;
         while !rest.is_empty() {
             let mut groups: Vec<Group> = Vec::new();
             let mut taken = 0;
             for same in rest.chunk_by(|a, b| a.as_ref().block() == b.as_ref().block()) {
                 let Some(first) = same.first() else { break };
-                let len = first.as_ref().need.pages.len() * PAGE;
+                let len = first.as_ref().need.bytes();
                 let buf = if groups.is_empty() {
                     self.io().acquire(len)
                 } else if let Some(buf) = self.io().try_acquire(len) {
@@ -110,23 +114,23 @@ impl TableCache {
             };
             let table = Arc::clone(&first.as_ref().table);
             let need = first.as_ref().need.clone();
-            first.as_mut().visit.tally.read(need.kind, need.pages.len());
+            need.count(stats, &mut first.as_mut().visit.tally);
             for other in others {
                 other.as_mut().visit.tally.hit(need.kind);
             }
-            let reads = stats.reads_of(need.kind);
-            reads.reads += 1;
-            reads.pages += need.pages.len() as u64;
             // Alone, the others would have found it in the cache.
-            reads.hits += same.len() as u64 - 1;
-            let read = result
-                .map_err(|e| table.source.read_error(need.pages.start, e))
-                .and_then(|()| table.open_raw(group.buf, need.pages.start));
-            table.arrive(&need, read, |given| {
+            stats.reads_of(need.kind).hits += same.len() as u64 - 1;
+            let read = result.map_err(|e| table.source.read_error(need.pages.start, e));
+            table.arrive(&need, read.map(|()| group.buf), |given| {
+                let mut waiting = false;
                 for waiter in same.iter_mut().map(AsMut::as_mut) {
-                    waiter.answer = table.give(&mut waiter.visit, &waiter.lookup, given, stats)?;
+                    if waiter.answer.is_none() {
+                        waiter.answer =
+                            table.give(&mut waiter.visit, &waiter.lookup, given, stats)?;
+                    }
+                    waiting |= waiter.answer.is_none();
                 }
-                Ok(())
+                Ok(waiting)
             })?;
         }
         Ok(())

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::block::{DataBlock, Search};
-use super::fetch::{BlockRef, Raw, label};
+use super::fetch::{BlockRef, label};
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::{Lookup, LookupStats, TableGet, TableValue};
@@ -18,7 +18,7 @@ use super::tally::Tally;
 use crate::base::key::Tag;
 use crate::error::Result;
 use crate::filter::{self, MAX_MODULES};
-use crate::fs::{BlockKind, Purpose, ReadTag};
+use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
 
 /// Where a lookup stands in a table.
 #[derive(Debug)]
@@ -64,11 +64,40 @@ pub(crate) struct Need {
     pub(super) pages: Range<u32>,
     pub(super) kind: BlockKind,
     pub(super) partition: usize,
+    /// Whether the page behind, the index block, is read with it.
+    pub(super) with_index: bool,
 }
 
 impl Need {
-    pub(super) const fn tag(&self) -> ReadTag {
-        label(self.kind, Purpose::Lookup)
+    fn new(pages: Range<u32>, kind: BlockKind, partition: usize) -> Self {
+        Need {
+            pages,
+            kind,
+            partition,
+            with_index: false,
+        }
+    }
+
+    /// The bytes to read.
+    pub(super) fn bytes(&self) -> usize {
+        (self.pages.len() + usize::from(self.with_index)) * PAGE
+    }
+
+    pub(super) fn tag(&self) -> ReadTag {
+        ReadTag {
+            last: self.with_index.then_some(BlockKind::Index),
+            ..label(self.kind, Purpose::Lookup)
+        }
+    }
+
+    /// Counts the read: as one of the block that was needed, the pages by what they are.
+    pub(super) fn count(&self, stats: &mut LookupStats, tally: &mut Tally) {
+        let reads = stats.reads_of(self.kind);
+        reads.reads += 1;
+        reads.pages += self.pages.len() as u64;
+        stats.index.pages += u64::from(self.with_index);
+        tally.read(self.kind, self.pages.len());
+        tally.index.pages += u32::from(self.with_index);
     }
 }
 
@@ -90,6 +119,8 @@ pub(super) enum Given<'a> {
     NoFilter,
     /// An index or data block.
     Block(&'a BlockRef),
+    /// The index block, which came with a filter block.
+    Index(&'a [u8]),
 }
 
 /// What a data block says.
@@ -130,46 +161,17 @@ impl Table {
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) -> Result<Option<TableGet>> {
-        visit.tally.read(need.kind, need.pages.len());
-        let read = self.read_raw(need.pages.clone(), need.tag(), stats.reads_of(need.kind));
+        need.count(stats, &mut visit.tally);
+        let mut buf = self.source.io.acquire(need.bytes());
+        let read = self.read_pages(&mut buf, need.pages.start, need.tag());
         let mut answer = None;
-        self.arrive(need, read, |given| {
-            answer = self.give(visit, lookup, given, stats)?;
-            Ok(())
+        self.arrive(need, read.map(|()| buf), |given| {
+            if answer.is_none() {
+                answer = self.give(visit, lookup, given, stats)?;
+            }
+            Ok(answer.is_none())
         })?;
         Ok(answer)
-    }
-
-    /// Hands a block that was read, or the failure, to those who need it, and offers it to the
-    /// cache. A damaged filter is ignored.
-    pub(super) fn arrive(
-        &self,
-        need: &Need,
-        read: Result<Raw>,
-        mut hand: impl FnMut(Given<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let start = need.pages.start;
-        if !matches!(need.kind, BlockKind::Filter(_)) {
-            let block = self.admit(read?, need.partition, need.kind, true)?;
-            return hand(Given::Block(&block));
-        }
-        let filter = |read: Raw| {
-            let stored = read.stored(self)?;
-            let bytes = read.decode(self, stored)?;
-            // Asked before it is offered: the cache may keep only a part of it. Refused, the bytes
-            // have served all the same.
-            hand(Given::Filter(&bytes))?;
-            self.offer(start, need.partition, need.kind, &bytes);
-            Ok(())
-        };
-        match read.and_then(filter) {
-            Ok(()) => Ok(()),
-            Err(error) if error.is_corruption() => {
-                log::warn!("a filter is ignored: {error}");
-                hand(Given::NoFilter)
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// Begins a lookup. Modules below `limit` are read where they are not resident; those past it
@@ -230,11 +232,9 @@ impl Table {
                 Some(place) => place,
                 None => {
                     let Some(block) = self.resident(index_page) else {
-                        return Ok(Step::Read(Need {
-                            pages: index_page..index_page + partition.index_pages,
-                            kind: BlockKind::Index,
-                            partition: visit.partition,
-                        }));
+                        let pages = index_page..index_page + partition.index_pages;
+                        let need = Need::new(pages, BlockKind::Index, visit.partition);
+                        return Ok(Step::Read(need));
                     };
                     stats.index.hits += 1;
                     visit
@@ -243,11 +243,9 @@ impl Table {
                 }
             };
             let Some(block) = self.resident(place.pages.start) else {
-                return Ok(Step::Read(Need {
-                    pages: place.pages.clone(),
-                    kind: BlockKind::Data,
-                    partition: visit.partition,
-                }));
+                let pages = place.pages.clone();
+                let need = Need::new(pages, BlockKind::Data, visit.partition);
+                return Ok(Step::Read(need));
             };
             stats.data.hits += 1;
             match self.search(visit, lookup, &block, stats)? {
@@ -277,6 +275,10 @@ impl Table {
             Given::NoFilter => {
                 stats.corrupt_filters += 1;
                 return Ok(self.filtered(visit, lookup, None, stats));
+            }
+            Given::Index(bytes) => {
+                visit.place = Some(self.place(visit.partition, visit.number, lookup, bytes)?);
+                return Ok(None);
             }
         };
         if visit.place.is_none() {
@@ -319,11 +321,7 @@ impl Table {
             stats.rule_out(module);
             Probe::Absent
         } else if module < visit.limit {
-            Probe::Read(Need {
-                pages,
-                kind,
-                partition: visit.partition,
-            })
+            Probe::Read(Need::new(pages, kind, visit.partition))
         } else {
             visit.asked.note(module, 0, plan.columns);
             Probe::Maybe
@@ -340,15 +338,26 @@ impl Table {
         stats: &mut LookupStats,
     ) -> Option<Need> {
         let place = visit.partition as u32;
-        let module = self.heat.best_to_read(place, &visit.asked.columns)?;
+        let asked = &visit.asked.columns;
+        let past_index = visit.place.is_some();
+        let module = self.heat.best_to_read(place, asked, past_index)?;
         let plan = self.plan.modules.get(module)?;
         visit.more = module;
         let pages = self.top.module(visit.partition, module).unwrap_or(0..0);
         let hash = filter::hash_of(plan, module, lookup.digest(stats));
+        let pages = filter::block_of(plan, self.plan.layout, hash, pages);
+        // The first module lies right before the index block. No more than the two pages for which
+        // there always is a buffer.
+        let index = self.top.index_page(visit.partition);
+        let pair = index == Some(pages.end) && pages.len() == 1;
+        let single = (self.top.get(visit.partition)).is_some_and(|place| place.index_pages == 1);
+        let with_index = !past_index
+            && pair
+            && single
+            && self.heat.joins_index(place, &visit.asked.columns, module);
         Some(Need {
-            pages: filter::block_of(plan, self.plan.layout, hash, pages),
-            kind: BlockKind::Filter(module as u8),
-            partition: visit.partition,
+            with_index,
+            ..Need::new(pages, BlockKind::Filter(module as u8), visit.partition)
         })
     }
 
@@ -387,7 +396,7 @@ impl Table {
         partition: usize,
         number: Option<u32>,
         lookup: &Lookup<'_>,
-        index: &BlockRef,
+        index: &[u8],
     ) -> Result<Place> {
         let place = self.top.get(partition).zip(self.top.index_page(partition));
         let Some((place, page)) = place else {

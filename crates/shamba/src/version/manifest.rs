@@ -407,6 +407,7 @@ fn read_current(fs: &dyn Fs, dir: &Path) -> Result<String> {
     let mut bytes = vec![0; file.len() as usize];
     let tag = ReadTag {
         kind: BlockKind::Log,
+        last: None,
         purpose: Purpose::Background,
     };
     file.read_exact_at(&mut bytes, 0, tag)

@@ -216,6 +216,7 @@ impl Bytes<'_> {
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         let tag = ReadTag {
             kind: BlockKind::Log,
+            last: None,
             purpose: Purpose::Background,
         };
         self.file

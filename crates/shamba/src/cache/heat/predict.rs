@@ -78,7 +78,7 @@ impl Heat {
                 false => self.pass_of(cell, number, module),
             };
         }
-        while by_worth && let Some(number) = self.best_to_read(partition, &asked) {
+        while by_worth && let Some(number) = self.best_to_read(partition, &asked, false) {
             let (Some(module), Some(asked)) = (self.modules.get(number), asked.get_mut(number))
             else {
                 break;
