@@ -9,7 +9,7 @@ use std::sync::Arc;
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
     Compression, Db, Durability, Error, Iter, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget,
-    Options, Snapshot, WriteBatch, WriteOptions,
+    Options, Role, Snapshot, WriteBatch, WriteOptions,
 };
 
 use crate::common::{
@@ -70,8 +70,8 @@ pub struct Run {
     threads: usize,
     db: Option<Db>,
     budget: u64,
-    /// What bounds memory: the budget, or a larger one before it until no more than three quarters
-    /// of the new one are used.
+    /// What bounds memory: the budget, or a larger one before it until no more than half of the
+    /// new one is used for other things than cached blocks.
     bound: u64,
     /// The budget is never below this, so that values written stay within a sixteenth of it.
     least_budget: u64,
@@ -278,7 +278,14 @@ impl Run {
         let usage = self.memory.usage().budget;
         assert_eq!(usage.limit, self.budget);
         let over = usage.overdraft > 0 || usage.used > self.bound;
-        if usage.used <= self.budget / 4 * 3 {
+        let cached = usage.by_role.iter().filter(|(role, _)| {
+            matches!(
+                role,
+                Role::Data | Role::Index | Role::FilterFirst | Role::FilterRest
+            )
+        });
+        let cached: u64 = cached.map(|(_, bytes)| bytes).sum();
+        if usage.used <= self.budget && usage.used.saturating_sub(cached) <= self.budget / 2 {
             self.bound = self.budget;
         }
         if self.over_budget.is_none() && over {
