@@ -13,7 +13,8 @@ use shamba::{
 };
 
 use crate::common::{
-    BUDGETS, Map, Rng, contents, random_filter_policy, random_keyspace_options, random_options,
+    Map, Rng, contents, random_budget, random_filter_policy, random_keyspace_options,
+    random_options,
 };
 use crate::reference::{Bytes, Cursor, KeyspaceRef};
 
@@ -93,7 +94,7 @@ pub struct Run {
 impl Run {
     pub fn start(mut rng: Rng, storage: Storage, threads: usize) -> Run {
         let key_space = *rng.pick(&[20, 200, 1000, 5000]);
-        let least_budget = *rng.pick(&BUDGETS);
+        let least_budget = random_budget(&mut rng);
         let mut run = Run {
             rng,
             storage,
@@ -119,7 +120,7 @@ impl Run {
     }
 
     fn options(&mut self) -> Options {
-        self.budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        self.budget = random_budget(&mut self.rng).max(self.least_budget);
         let mut options = random_options(&mut self.rng, self.storage.fs.clone())
             .keyspace(self.keyspace_options(self.budget));
         for name in NAMES {
@@ -532,7 +533,7 @@ impl Run {
     }
 
     fn change_budget(&mut self) {
-        let mut budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        let mut budget = random_budget(&mut self.rng).max(self.least_budget);
         if self.least_budget < SMALL {
             budget = budget.min(512 << 10);
         }
@@ -698,7 +699,7 @@ impl Run {
             self.db().checkpoint(&dir),
             Err(Error::AlreadyExists { .. })
         ));
-        let budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        let budget = random_budget(&mut self.rng).max(self.least_budget);
         let options = random_options(&mut self.rng, self.storage.fs.clone())
             .keyspace(self.keyspace_options(budget))
             .memory(MemoryBudget::bytes(budget))
