@@ -112,9 +112,9 @@ impl<C: Counter> Ledger<C> {
     /// Gives back bytes taken before.
     pub(super) fn release(&self, role: Role, bytes: u64) {
         self.role(role).sub(bytes);
-        let before = self.used.sub(bytes);
+        self.used.sub(bytes);
         let limit = self.limit.load();
-        if self.ceiling.load() > limit && come_down(before.saturating_sub(bytes), limit) {
+        if self.ceiling.load() > limit && self.came_down(limit) {
             self.ceiling.set(limit);
         }
     }
@@ -125,9 +125,19 @@ impl<C: Counter> Ledger<C> {
         let bound = self.limit.load().max(self.ceiling.load());
         self.ceiling.set(bound);
         self.limit.set(limit);
-        if come_down(self.used.load(), limit) {
+        if self.came_down(limit) {
             self.ceiling.set(limit);
         }
+    }
+
+    /// Whether what is used came down to a limit that was made smaller: without cached blocks, which
+    /// give way, to half of it. What was begun under a larger one (a memtable, a log's buffer) is not
+    /// done the moment that it fits.
+    fn came_down(&self, limit: u64) -> bool {
+        let used = self.used.load();
+        let cached = [Role::Data, Role::Index, Role::FilterFirst, Role::FilterRest];
+        let cached: u64 = cached.iter().map(|role| self.used_by(*role)).sum();
+        used <= limit && used.saturating_sub(cached) <= limit / 2
     }
 
     /// The limit in bytes.
@@ -162,12 +172,6 @@ impl<C: Counter> Ledger<C> {
     fn role(&self, role: Role) -> &C {
         &self.roles[role as usize]
     }
-}
-
-/// Whether what is used came down to a limit that was made smaller: with a quarter to spare, since
-/// what was begun under the larger one (a memtable, a log's buffer) is not done the moment it fits.
-fn come_down(used: u64, limit: u64) -> bool {
-    used <= limit / 4 * 3
 }
 
 #[cfg(test)]

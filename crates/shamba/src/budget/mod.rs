@@ -170,7 +170,7 @@ impl Budget {
 
     /// Changes the limit; reclaimers give way at once as far as they can. What was taken before under
     /// a larger limit is no overdraft, nor what is taken as essential memory within that limit while
-    /// more than three quarters of the new one are used.
+    /// more than half of the new one is used for other things than cached blocks.
     pub(crate) fn set_limit(&self, limit: u64) {
         let _turn = self.changing.lock();
         self.ledger.set_limit(limit);
@@ -459,8 +459,8 @@ mod tests {
         held.resize(40);
         held.grow(60);
         assert_eq!(budget.overdraft(), 7, "to the limit is not down yet");
-        held.resize(30);
-        held.grow(20);
+        held.resize(20);
+        held.grow(30);
         assert_eq!(budget.overdraft(), 10, "come down, the new limit bounds");
         budget.set_limit(1000);
         assert!(budget.try_reserve(Role::Data, 900).is_some());

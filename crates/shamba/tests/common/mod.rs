@@ -210,12 +210,8 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
     options
 }
 
-/// Memory budgets from almost nothing to plenty.
-pub const BUDGETS: [u64; 12] = [
-    64 << 10,
-    72 << 10,
-    96 << 10,
-    128 << 10,
+/// Memory budgets from little to plenty.
+pub const BUDGETS: [u64; 8] = [
     256 << 10,
     272 << 10,
     320 << 10,
@@ -225,6 +221,17 @@ pub const BUDGETS: [u64; 12] = [
     4 << 20,
     32 << 20,
 ];
+
+/// Budgets of almost nothing. Not every option fits: see `MIN_MEMORY`.
+pub const LEAST_BUDGETS: [u64; 4] = [64 << 10, 72 << 10, 96 << 10, 128 << 10];
+
+/// A budget of any size.
+pub fn random_budget(rng: &mut Rng) -> u64 {
+    *match rng.one_in(3) {
+        true => rng.pick(&LEAST_BUDGETS),
+        false => rng.pick(&BUDGETS),
+    }
+}
 
 /// Random options of a database without threads, so that the same seed does the same.
 pub fn random_options(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {

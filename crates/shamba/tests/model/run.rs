@@ -9,11 +9,12 @@ use std::sync::Arc;
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
     Compression, Db, Durability, Error, Iter, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget,
-    Options, Snapshot, WriteBatch, WriteOptions,
+    Options, Role, Snapshot, WriteBatch, WriteOptions,
 };
 
 use crate::common::{
-    BUDGETS, Map, Rng, contents, random_filter_policy, random_keyspace_options, random_options,
+    Map, Rng, contents, random_budget, random_filter_policy, random_keyspace_options,
+    random_options,
 };
 use crate::reference::{Bytes, Cursor, KeyspaceRef};
 
@@ -70,8 +71,8 @@ pub struct Run {
     threads: usize,
     db: Option<Db>,
     budget: u64,
-    /// What bounds memory: the budget, or a larger one before it until no more than three quarters
-    /// of the new one are used.
+    /// What bounds memory: the budget, or a larger one before it until no more than half of the
+    /// new one is used for other things than cached blocks.
     bound: u64,
     /// The budget is never below this, so that values written stay within a sixteenth of it.
     least_budget: u64,
@@ -93,7 +94,7 @@ pub struct Run {
 impl Run {
     pub fn start(mut rng: Rng, storage: Storage, threads: usize) -> Run {
         let key_space = *rng.pick(&[20, 200, 1000, 5000]);
-        let least_budget = *rng.pick(&BUDGETS);
+        let least_budget = random_budget(&mut rng);
         let mut run = Run {
             rng,
             storage,
@@ -119,7 +120,7 @@ impl Run {
     }
 
     fn options(&mut self) -> Options {
-        self.budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        self.budget = random_budget(&mut self.rng).max(self.least_budget);
         let mut options = random_options(&mut self.rng, self.storage.fs.clone())
             .keyspace(self.keyspace_options(self.budget));
         for name in NAMES {
@@ -278,7 +279,14 @@ impl Run {
         let usage = self.memory.usage().budget;
         assert_eq!(usage.limit, self.budget);
         let over = usage.overdraft > 0 || usage.used > self.bound;
-        if usage.used <= self.budget / 4 * 3 {
+        let cached = usage.by_role.iter().filter(|(role, _)| {
+            matches!(
+                role,
+                Role::Data | Role::Index | Role::FilterFirst | Role::FilterRest
+            )
+        });
+        let cached: u64 = cached.map(|(_, bytes)| bytes).sum();
+        if usage.used <= self.budget && usage.used.saturating_sub(cached) <= self.budget / 2 {
             self.bound = self.budget;
         }
         if self.over_budget.is_none() && over {
@@ -525,7 +533,7 @@ impl Run {
     }
 
     fn change_budget(&mut self) {
-        let mut budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        let mut budget = random_budget(&mut self.rng).max(self.least_budget);
         if self.least_budget < SMALL {
             budget = budget.min(512 << 10);
         }
@@ -691,7 +699,7 @@ impl Run {
             self.db().checkpoint(&dir),
             Err(Error::AlreadyExists { .. })
         ));
-        let budget = (*self.rng.pick(&BUDGETS)).max(self.least_budget);
+        let budget = random_budget(&mut self.rng).max(self.least_budget);
         let options = random_options(&mut self.rng, self.storage.fs.clone())
             .keyspace(self.keyspace_options(budget))
             .memory(MemoryBudget::bytes(budget))
