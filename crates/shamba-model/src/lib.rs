@@ -1,9 +1,12 @@
 //! Pure models behind the SHaMBa engine: what filters of given bits answer wrongly, what their
-//! modules are worth, and what shape a tree has. Plain numbers in, plain numbers out; no I/O, no
-//! state, nothing of the engine.
+//! modules are worth, how memory is best divided among them, what trees of which shape cost, and
+//! which design is best for a workload. Plain numbers in, plain numbers out; no I/O, no state,
+//! nothing of the engine.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod allocation;
+pub mod curve;
 pub mod elastic;
 mod error;
 pub mod expected_reads;
