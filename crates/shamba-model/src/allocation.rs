@@ -218,4 +218,4 @@ fn ideal_price(runs: &[Run], bits: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

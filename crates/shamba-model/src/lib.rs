@@ -12,6 +12,7 @@ mod error;
 pub mod expected_reads;
 pub mod fpr;
 pub mod modular;
+pub mod monkey;
 pub mod oracle;
 pub mod ribbon;
 pub mod tree;

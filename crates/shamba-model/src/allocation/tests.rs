@@ -27,7 +27,7 @@ fn vain(runs: &[Run], filters: &[Filter]) -> f64 {
 
 /// The optimum found without knowing anything of it: move bits between pairs of runs as long as
 /// that lowers the sum, ever smaller amounts.
-fn brute_force(runs: &[Run], bits: f64, curve: &Curve) -> f64 {
+pub(crate) fn brute_force(runs: &[Run], bits: f64, curve: &Curve) -> f64 {
     let mut given: Vec<f64> = vec![bits / runs.len() as f64; runs.len()];
     let cost = |i: usize, bits: f64| {
         let run: &Run = &runs[i];
