@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 pub mod allocation;
+pub mod cost;
 pub mod curve;
 pub mod elastic;
 mod error;
