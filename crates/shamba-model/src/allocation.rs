@@ -203,13 +203,13 @@ fn ideal_price(runs: &[Run], bits: f64) -> f64 {
     ordered.sort_unstable_by(|a, b| a.1.total_cmp(&b.1));
     let (mut entries, mut logs, mut price) = (0.0, 0.0, 0.0);
     for (n, log) in ordered {
-        // This run has a filter if its rate is below 1 beside the filters of those before it. It
-        // always is for the first: a price above all worth buys nothing, whatever it is.
+        // This run has a filter if its rate is below 1 beside the filters of those before it. For
+        // the first alone it is, but for rounding where there are no bits.
         entries += n;
         logs += n * log;
         // sum n_i ln(c n_i / w_i) = -bits ln^2 2
         let c = (-bits * LN2_SQUARED - logs) / entries;
-        if c + log > 0.0 {
+        if c + log > 0.0 && price > 0.0 {
             break;
         }
         price = (c.exp() * LN2_SQUARED).max(f64::MIN_POSITIVE);

@@ -16,6 +16,7 @@ pub mod modular;
 pub mod monkey;
 pub mod oracle;
 pub mod ribbon;
+pub mod search;
 pub mod tree;
 pub mod utility;
 

@@ -164,6 +164,16 @@ fn little_memory_much_memory_and_none() {
         let curve = family.curve().unwrap();
         let none = water_filling(&runs, 0.0, &curve).unwrap();
         assert_eq!(vain(&runs, &none), 2.0, "{family:?}");
+        // Whatever rounding does.
+        for entries in 1..200 {
+            let odd = [
+                (f64::from(entries) * 1.7, 1.0),
+                (3e5 / f64::from(entries), 0.3),
+            ];
+            let odd = self::runs(&odd);
+            let sum = vain(&odd, &water_filling(&odd, 0.0, &curve).unwrap());
+            assert!((sum - 1.3).abs() < 1e-12, "{sum}");
+        }
         let plenty = water_filling(&runs, 1e12, &curve).unwrap();
         let nothing = vain(&runs, &plenty);
         assert!((0.0..1e-4).contains(&nothing), "{family:?}: {nothing}");
