@@ -218,4 +218,4 @@ fn ideal_price(runs: &[Run], bits: f64) -> f64 {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -319,8 +319,8 @@ pub fn range_lookup(
 
 /// Reads, and writes in reads, that merging an entry down to the last level takes: each merge costs
 /// it `(1 + phi) / B`, and it takes part in `(T-1)/2` merges on a leveled level, in `(T-1)/T` on a
-/// tiered one. Monkey, Eq. 10; for lazy leveling `L - 1` tiered levels and one leveled (Dostoevsky,
-/// section 4).
+/// tiered one. Monkey, Eq. 10; for lazy leveling `L - 1` tiered levels and one leveled
+/// (Dostoevsky).
 ///
 /// # Errors
 /// An environment outside its domain.

@@ -6,6 +6,8 @@
 #![deny(missing_docs)]
 
 pub mod allocation;
+#[cfg(test)]
+mod brute_force;
 pub mod cost;
 pub mod curve;
 pub mod elastic;
@@ -15,8 +17,10 @@ pub mod fpr;
 pub mod modular;
 pub mod monkey;
 pub mod oracle;
+pub mod presets;
 pub mod ribbon;
 pub mod search;
+pub mod trade_off;
 pub mod tree;
 pub mod utility;
 

@@ -2,8 +2,8 @@
 //! what the paper prints where that is wrong.
 
 use super::*;
-use crate::allocation::tests::brute_force;
 use crate::allocation::{Filter, reads_in_vain, uniform, water_filling};
+use crate::brute_force::brute_force;
 use crate::curve::Curve;
 use crate::tree::MergePolicy::{self, LazyLeveling, Leveling, Tiering};
 
