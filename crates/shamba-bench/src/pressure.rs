@@ -96,6 +96,8 @@ impl Cell {
             counters: true,
             ..EngineConfig::standard(self.dir.clone(), self.budget)
         };
+        // What an engine learned in another cell must neither help nor hinder.
+        engine::forget(&self.dir)?;
         let engine = engine::open(&self.engine, &config)?;
         let engine = engine.as_ref();
         let mut data = store::data(self.entries, self.load_seed);

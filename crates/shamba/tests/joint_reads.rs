@@ -39,12 +39,16 @@ fn keyspace(filter_policy: FilterPolicy) -> KeyspaceOptions {
 
 /// One run, of about forty partitions if it has all keys.
 fn stored(keys: u64) -> MemFs {
+    stored_with(keyspace(FilterPolicy::ExpectedReads), keys)
+}
+
+fn stored_with(keyspace: KeyspaceOptions, keys: u64) -> MemFs {
     let fs = MemFs::new();
     let options = Options::new()
         .fs(Arc::new(fs.clone()))
         .memory(MemoryBudget::bytes(64 << 20))
         .background_threads(0)
-        .keyspace(keyspace(FilterPolicy::ExpectedReads));
+        .keyspace(keyspace);
     let db = options.open(DIR).unwrap();
     let mut batch = WriteBatch::new();
     for number in 0..keys {
@@ -60,13 +64,22 @@ fn stored(keys: u64) -> MemFs {
 }
 
 fn cold(fs: &MemFs, policy: FilterPolicy, eviction: Eviction, memory: u64) -> (Db, MeteredFs) {
+    cold_with(fs, keyspace(policy), eviction, memory)
+}
+
+fn cold_with(
+    fs: &MemFs,
+    keyspace: KeyspaceOptions,
+    eviction: Eviction,
+    memory: u64,
+) -> (Db, MeteredFs) {
     let fs = MeteredFs::new(Arc::new(fs.deep_clone()));
     let options = Options::new()
         .fs(Arc::new(fs.clone()))
         .memory(MemoryBudget::bytes(memory))
         .background_threads(0)
         .eviction(eviction)
-        .keyspace(keyspace(policy));
+        .keyspace(keyspace);
     (options.open(DIR).unwrap(), fs)
 }
 
@@ -231,5 +244,43 @@ fn damage_of_either_block_harms_only_who_needs_it() {
             }
         }
         assert_eq!(harmed, 0, "the filter alone tells");
+    }
+}
+
+/// Two modules of four columns each, as the last level has by default.
+#[test]
+fn while_memory_is_plenty_all_of_a_filter_comes_with_one_read() {
+    let two_modules = |policy| KeyspaceOptions {
+        filter: FilterOptions {
+            family: FilterFamily::Ribbon,
+            bits_per_key: 8.4,
+            modules: 2,
+            ..FilterOptions::default()
+        },
+        ..keyspace(policy)
+    };
+    let fs = stored_with(two_modules(FilterPolicy::ExpectedReads), KEYS);
+    let open = |policy, eviction| cold_with(&fs, two_modules(policy), eviction, 32 << 20);
+    let (db, fs_of_db) = open(FilterPolicy::ExpectedReads, Eviction::ExpectedReads);
+    let before = fs_of_db.counts();
+    for number in 0..20_000 {
+        assert!(
+            db.get(key(2 * (number * 149 % KEYS) + 1))
+                .unwrap()
+                .is_none()
+        );
+    }
+    let counts = fs_of_db.counts() - before;
+    let filter = |module| counts.reads(BlockKind::Filter(module), Purpose::Lookup);
+    assert!(filter(0).reads >= 35 && filter(0).pages == 2 * filter(0).reads);
+    assert_eq!(filter(1).reads, 0, "it came with the first");
+    // One block at a time where papers' baselines are measured.
+    let (db, fs_of_db) = open(FilterPolicy::All, Eviction::ExpectedReads);
+    let before = fs_of_db.counts();
+    assert!(db.get(key(2000)).unwrap().is_some());
+    let counts = fs_of_db.counts() - before;
+    for module in 0..2 {
+        let count = counts.reads(BlockKind::Filter(module), Purpose::Lookup);
+        assert_eq!((count.reads, count.pages), (1, 1));
     }
 }

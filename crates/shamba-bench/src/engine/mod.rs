@@ -15,7 +15,7 @@ pub use shamba::Shamba;
 
 use crate::oracle::PartitionFacts;
 use crate::{Error, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How an engine is opened. Every engine gets the same numbers.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -201,6 +201,15 @@ pub fn open(specification: &str, config: &EngineConfig) -> Result<Box<dyn Engine
         #[cfg(feature = "fjall")]
         "fjall" if settings.is_empty() => Ok(Box::new(fjall::Fjall::open(config)?)),
         _ => Err(Error::UnknownEngine(specification.to_owned())),
+    }
+}
+
+/// Removes what an engine keeps in its folder of past use; it learns anew. Only this repository's
+/// engine keeps anything.
+pub fn forget(dir: &Path) -> Result<()> {
+    match std::fs::remove_file(dir.join("HINTS")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

@@ -5,16 +5,17 @@
 //! worth a read. Everything is a hint in relaxed atomics, and a lost update harms nobody.
 //! Thread-safe. The formulas are in `shamba_model::expected_reads`.
 
+mod along;
 mod predict;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
 
-use shamba_model::expected_reads::{Missing, Neighbours, Partition, Visits};
+use shamba_model::expected_reads::{Missing, Partition, Visits};
 
 pub(crate) use predict::Absent;
 
-use super::clock::{Clock, Eviction, TICKS_PER_HALF_LIFE};
+use super::clock::{Clock, TICKS_PER_HALF_LIFE};
 use crate::budget::{Budget, Reservation, Role};
 use crate::fs::{BlockKind, PAGE};
 
@@ -26,10 +27,6 @@ const SCALE: f32 = 8.0;
 
 /// A module is worth a read if it repays it within so many windows, provided that it stays.
 const HORIZON: f32 = 8.0;
-
-/// An index block that came along is expected to be of use within so many windows, if at all: so few
-/// that it comes only where about every other visit needs one.
-const STAYS: f32 = 2.0;
 
 /// What is the same of one module in all partitions of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -339,64 +336,6 @@ impl Heat {
             missing: None,
             index_pages: self.absent_index(cell),
         }
-    }
-
-    /// Notes whether a visitor who read a filter block from storage went on past it.
-    pub(crate) fn filter_was_read(&self, passed: bool) {
-        self.clock.filter_was_read(passed);
-    }
-
-    /// What one visit is like where nothing is known but how many of those pass who read filter blocks
-    /// lately, by a module that lets `pass` of the empty ones pass.
-    fn likely_visit(&self, pass: f32) -> Visits {
-        let positive = (self.clock.passing() - pass) / (1.0 - pass).max(0.01);
-        let positive = positive.clamp(0.0, 1.0);
-        Visits {
-            empty: 1.0 - positive,
-            positive,
-        }
-    }
-
-    /// Whether a visitor who reads module `number`, of so many columns of each it has passed
-    /// (`asked`), had better read the index block, its neighbour on storage, with it.
-    pub(crate) fn joins_index(&self, partition: u32, asked: &[u8], number: usize) -> bool {
-        let cell = self.cells.get(partition as usize);
-        let (Some(cell), Some(module)) = (cell, self.modules.get(number)) else {
-            return false;
-        };
-        let index_pages = self.absent_index(cell);
-        if index_pages == 0.0 || self.clock.eviction() != Eviction::ExpectedReads {
-            return false;
-        }
-        let pressed = self.clock.pressed();
-        let rest = |(module, have): (&ModuleShape, &u8)| {
-            let missing = module.columns.saturating_sub(*have);
-            module.fpr.powi(i32::from(missing))
-        };
-        // While memory is plenty a visitor reads all that is missing before the index.
-        let mut missing = self.modules.iter().zip(asked).map(rest);
-        let pass: f32 = match pressed {
-            true => missing.nth(number).unwrap_or(1.0),
-            false => missing.product(),
-        };
-        let visits = match self.visits(partition) {
-            // While memory is plenty visits are not all counted: one is here, as they go elsewhere.
-            visits if !pressed && visits.is_none() => self.likely_visit(pass),
-            visits => visits,
-        };
-        let saved = self.met(cell, visits, asked).saved_by_joining(Neighbours {
-            module: Missing {
-                pass,
-                pages: f32::from(module.pages),
-            },
-            index_pages,
-            room: match pressed {
-                true => self.clock.price() * index_pages * PAGE as f32,
-                false => 0.0,
-            },
-            windows: STAYS,
-        });
-        saved > 0.0
     }
 
     /// Page reads saved, net, by reading the columns of a module of which a visitor asked but

@@ -1,13 +1,15 @@
 //! What becomes of a block that lookups needed and somebody read: it is checked, given to them and
-//! offered to the cache, and so is the index block that came with a filter block.
+//! offered to the cache, and so are the blocks of its partition's filter and index that came along.
 //!
 //! Thread-safe; the buffer read into belongs to the caller's thread.
 
+use super::need::Need;
 use super::reader::Table;
-use super::visit::{Given, Need};
+use super::visit::Given;
 use crate::cache::IoBuf;
 use crate::error::Result;
-use crate::fs::{BlockKind, PAGE};
+use crate::filter;
+use crate::fs::BlockKind;
 
 impl Table {
     /// Hands what was read, or the failure, to those who need it, who say whether any of them has
@@ -26,7 +28,7 @@ impl Table {
         }
         let mut waiting = true;
         let filter = |buf: &IoBuf| {
-            let bytes = self.filter_in(buf.get(..need.pages.len() * PAGE), start)?;
+            let bytes = self.payload_in(need.part(buf, &need.pages), start)?;
             // Asked before it is offered: the cache may keep only a part of it. Refused, the bytes
             // have served all the same.
             waiting = hand(Given::Filter(&bytes))?;
@@ -42,9 +44,31 @@ impl Table {
             }
             Err(error) => return Err(error),
         }
-        match read {
-            Ok(buf) if need.with_index => self.arrive_index(need, &buf, waiting, hand),
-            _ => Ok(()),
+        let Ok(buf) = read else { return Ok(()) };
+        self.offer_others(need, &buf);
+        match need.with_index {
+            true => self.arrive_index(need, &buf, waiting, hand),
+            false => Ok(()),
+        }
+    }
+
+    /// Offers the filter blocks that came along, if they are sound: else damage is for those who
+    /// need them.
+    fn offer_others(&self, need: &Need, buf: &IoBuf) {
+        for (number, plan) in self.plan.modules.iter().enumerate() {
+            let pages = self.top.module(need.partition, number).unwrap_or(0..0);
+            let (_, each) = filter::division(plan, self.plan.layout, pages.end - pages.start);
+            for start in pages.step_by(usize::from(each.max(1))) {
+                let pages = start..start + u32::from(each);
+                let inside = need.around.start <= start && pages.end <= need.around.end;
+                if !inside || start == need.pages.start {
+                    continue;
+                }
+                if let Ok(bytes) = self.payload_in(need.part(buf, &pages), start) {
+                    let kind = BlockKind::Filter(number as u8);
+                    self.offer_unasked(start, need.partition, kind, &bytes);
+                }
+            }
         }
     }
 
@@ -56,8 +80,8 @@ impl Table {
         waiting: bool,
         mut hand: impl FnMut(Given<'_>) -> Result<bool>,
     ) -> Result<()> {
-        let page = need.pages.end;
-        let index = self.index_behind(buf, page);
+        let page = need.around.end - 1;
+        let index = self.payload_in(need.part(buf, &(page..page + 1)), page);
         if !waiting {
             // Nobody asked for it: damage is for those who do.
             if let Ok(bytes) = index {

@@ -177,22 +177,8 @@ impl Table {
         self.open_raw(buf, start)
     }
 
-    /// The payload of a filter block that was read, decompressed.
-    pub(super) fn filter_in<'a>(
-        &self,
-        pages: Option<&'a [u8]>,
-        page: u32,
-    ) -> Result<Cow<'a, [u8]>> {
-        self.payload_in(pages.unwrap_or_default(), page)
-    }
-
-    /// That of the index block in the last page that was read.
-    pub(super) fn index_behind<'a>(&self, pages: &'a [u8], page: u32) -> Result<Cow<'a, [u8]>> {
-        let last = pages.len().saturating_sub(PAGE);
-        self.payload_in(pages.get(last..).unwrap_or_default(), page)
-    }
-
-    fn payload_in<'a>(&self, pages: &'a [u8], page: u32) -> Result<Cow<'a, [u8]>> {
+    /// The payload of a block that was read, decompressed.
+    pub(super) fn payload_in<'a>(&self, pages: &'a [u8], page: u32) -> Result<Cow<'a, [u8]>> {
         let damage = |d| self.damage(page, d);
         match format::open_block(pages, self.salt, page).map_err(damage)? {
             (Codec::Raw, stored) => Ok(Cow::Borrowed(stored)),

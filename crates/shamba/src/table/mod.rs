@@ -18,6 +18,7 @@ mod inspect;
 mod iter;
 mod keep;
 mod lookup;
+mod need;
 mod properties;
 mod reader;
 mod source;

@@ -6,12 +6,14 @@
 //! after another. Nothing is opened and no lock is taken while more than one buffer is held.
 //! Thread-safe; waiters belong to one thread.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::lookup::{Lookup, LookupStats, TableGet};
+use super::need::Need;
 use super::reader::Table;
 use super::table_cache::TableCache;
-use super::visit::{Need, Visit};
+use super::visit::Visit;
 use crate::cache::IoBuf;
 use crate::error::Result;
 use crate::fs::{PAGE, ReadRequest};
@@ -48,10 +50,10 @@ impl TableCache {
         waiters: &mut [W],
         stats: &mut LookupStats,
     ) -> Result<()> {
-        // Of those who wait for a block, one who wants its neighbour too comes first.
+        // Of those who wait for a block, one who wants most of its neighbours too comes first.
         waiters.sort_unstable_by_key(|waiter| {
             let waiter = waiter.as_ref();
-            (waiter.block(), !waiter.need.with_index)
+            (waiter.block(), Reverse(waiter.need.around.len()))
         });
         let mut rest = waiters;
         while !rest.is_empty() {
@@ -95,7 +97,7 @@ impl TableCache {
             };
             requests.push(ReadRequest {
                 file: &*table.source.file,
-                offset: u64::from(need.pages.start) * PAGE as u64,
+                offset: u64::from(need.around.start) * PAGE as u64,
                 buf: &mut group.buf,
                 tag: need.tag(),
                 result: Ok(()),
@@ -120,7 +122,7 @@ impl TableCache {
             }
             // Alone, the others would have found it in the cache.
             stats.reads_of(need.kind).hits += same.len() as u64 - 1;
-            let read = result.map_err(|e| table.source.read_error(need.pages.start, e));
+            let read = result.map_err(|e| table.source.read_error(need.around.start, e));
             table.arrive(&need, read.map(|()| group.buf), |given| {
                 let mut waiting = false;
                 for waiter in same.iter_mut().map(AsMut::as_mut) {

@@ -9,16 +9,17 @@
 use std::ops::Range;
 
 use super::block::{DataBlock, Search};
-use super::fetch::{BlockRef, label};
+use super::fetch::BlockRef;
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::{Lookup, LookupStats, TableGet, TableValue};
+use super::need::Need;
 use super::reader::Table;
 use super::tally::Tally;
 use crate::base::key::Tag;
 use crate::error::Result;
-use crate::filter::{self, MAX_MODULES};
-use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
+use crate::filter::{self, MAX_MODULES, ModulePlan};
+use crate::fs::BlockKind;
 
 /// Where a lookup stands in a table.
 #[derive(Debug)]
@@ -56,49 +57,6 @@ struct Place {
     last: bool,
     /// Its pages in the file.
     pages: Range<u32>,
-}
-
-/// A block that a lookup cannot go on without.
-#[derive(Debug, Clone)]
-pub(crate) struct Need {
-    pub(super) pages: Range<u32>,
-    pub(super) kind: BlockKind,
-    pub(super) partition: usize,
-    /// Whether the page behind, the index block, is read with it.
-    pub(super) with_index: bool,
-}
-
-impl Need {
-    fn new(pages: Range<u32>, kind: BlockKind, partition: usize) -> Self {
-        Need {
-            pages,
-            kind,
-            partition,
-            with_index: false,
-        }
-    }
-
-    /// The bytes to read.
-    pub(super) fn bytes(&self) -> usize {
-        (self.pages.len() + usize::from(self.with_index)) * PAGE
-    }
-
-    pub(super) fn tag(&self) -> ReadTag {
-        ReadTag {
-            last: self.with_index.then_some(BlockKind::Index),
-            ..label(self.kind, Purpose::Lookup)
-        }
-    }
-
-    /// Counts the read: as one of the block that was needed, the pages by what they are.
-    pub(super) fn count(&self, stats: &mut LookupStats, tally: &mut Tally) {
-        let reads = stats.reads_of(self.kind);
-        reads.reads += 1;
-        reads.pages += self.pages.len() as u64;
-        stats.index.pages += u64::from(self.with_index);
-        tally.read(self.kind, self.pages.len());
-        tally.index.pages += u32::from(self.with_index);
-    }
 }
 
 /// What a lookup in a table comes to.
@@ -163,7 +121,7 @@ impl Table {
     ) -> Result<Option<TableGet>> {
         need.count(stats, &mut visit.tally);
         let mut buf = self.source.io.acquire(need.bytes());
-        let read = self.read_pages(&mut buf, need.pages.start, need.tag());
+        let read = self.read_pages(&mut buf, need.around.start, need.tag());
         let mut answer = None;
         self.arrive(need, read.map(|()| buf), |given| {
             if answer.is_none() {
@@ -221,11 +179,21 @@ impl Table {
                 Probe::Read(need) => return Ok(Step::Read(need)),
             }
         }
-        if visit.asked.incomplete
+        while visit.asked.incomplete
             && lookup.by_worth()
-            && let Some(need) = self.worth(visit, lookup, stats)
+            && let Some((module, need)) = self.worth(visit, lookup, stats)
         {
-            return Ok(Step::Read(need));
+            // It may have come along with another by now.
+            let came = self.resident(need.pages.start).filter(|block| {
+                let columns = filter::columns(module, block).count_ones();
+                columns >= u32::from(module.columns)
+            });
+            let Some(block) = came else {
+                return Ok(Step::Read(need));
+            };
+            if let Some(answer) = self.filtered(visit, lookup, Some(&block), stats) {
+                return Ok(Step::Answer(answer));
+            }
         }
         loop {
             let place = match &visit.place {
@@ -336,7 +304,7 @@ impl Table {
         visit: &mut Visit,
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
-    ) -> Option<Need> {
+    ) -> Option<(&ModulePlan, Need)> {
         let place = visit.partition as u32;
         let asked = &visit.asked.columns;
         let past_index = visit.place.is_some();
@@ -346,19 +314,10 @@ impl Table {
         let pages = self.top.module(visit.partition, module).unwrap_or(0..0);
         let hash = filter::hash_of(plan, module, lookup.digest(stats));
         let pages = filter::block_of(plan, self.plan.layout, hash, pages);
-        // The first module lies right before the index block. No more than the two pages for which
-        // there always is a buffer.
-        let index = self.top.index_page(visit.partition);
-        let pair = index == Some(pages.end) && pages.len() == 1;
-        let single = (self.top.get(visit.partition)).is_some_and(|place| place.index_pages == 1);
-        let with_index = !past_index
-            && pair
-            && single
-            && self.heat.joins_index(place, &visit.asked.columns, module);
-        Some(Need {
-            with_index,
-            ..Need::new(pages, BlockKind::Filter(module as u8), visit.partition)
-        })
+        let kind = BlockKind::Filter(module as u8);
+        let mut need = Need::new(pages, kind, visit.partition);
+        self.bring_along(&mut need, module, asked, past_index);
+        Some((plan, need))
     }
 
     /// Asks the filter block needed, if it is sound, and goes past it; answers if it says that the

@@ -1,0 +1,110 @@
+//! What a lookup must read: a block, and what of its partition's filter and index beside it had
+//! better come along.
+//!
+//! Plain values; thread-safe as such.
+
+use std::ops::Range;
+
+use super::fetch::label;
+use super::lookup::LookupStats;
+use super::reader::Table;
+use super::tally::Tally;
+use crate::cache::IoBuf;
+use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
+
+/// The most pages that are read at once for one block of a filter.
+const MOST_PAGES: usize = 8;
+
+/// A block that a lookup cannot go on without.
+#[derive(Debug, Clone)]
+pub(crate) struct Need {
+    pub(super) pages: Range<u32>,
+    pub(super) kind: BlockKind,
+    pub(super) partition: usize,
+    /// The pages to read: the block's, and those of its partition's filter and index beside it that
+    /// had better come along.
+    pub(super) around: Range<u32>,
+    /// Whether the last of them is the index block.
+    pub(super) with_index: bool,
+}
+
+impl Need {
+    pub(super) fn new(pages: Range<u32>, kind: BlockKind, partition: usize) -> Self {
+        Need {
+            around: pages.clone(),
+            pages,
+            kind,
+            partition,
+            with_index: false,
+        }
+    }
+
+    /// The bytes to read.
+    pub(super) fn bytes(&self) -> usize {
+        self.around.len() * PAGE
+    }
+
+    pub(super) fn tag(&self) -> ReadTag {
+        ReadTag {
+            last: self.with_index.then_some(BlockKind::Index),
+            ..label(self.kind, Purpose::Lookup)
+        }
+    }
+
+    /// Counts the read: as one of the block that was needed, the pages by what they are.
+    pub(super) fn count(&self, stats: &mut LookupStats, tally: &mut Tally) {
+        let own = self.around.len() - usize::from(self.with_index);
+        let reads = stats.reads_of(self.kind);
+        reads.reads += 1;
+        reads.pages += own as u64;
+        stats.index.pages += u64::from(self.with_index);
+        tally.read(self.kind, own);
+        tally.index.pages += u32::from(self.with_index);
+    }
+
+    /// The bytes of some of the pages that were read.
+    pub(super) fn part<'a>(&self, buf: &'a IoBuf, pages: &Range<u32>) -> &'a [u8] {
+        let at = |page: u32| page.saturating_sub(self.around.start) as usize * PAGE;
+        buf.get(at(pages.start)..at(pages.end)).unwrap_or_default()
+    }
+}
+
+impl Table {
+    /// Has blocks beside one that is to be read come along: of a partition's filter, whose last
+    /// module comes first, and the index block behind it.
+    pub(super) fn bring_along(
+        &self,
+        need: &mut Need,
+        module: usize,
+        asked: &[u8],
+        past_index: bool,
+    ) {
+        let place = need.partition as u32;
+        // Of short memory no more than the two pages for which there always is a buffer.
+        let mut most = 2;
+        if let Some(missing) = self.heat.missing_modules(place) {
+            let mut around = need.around.clone();
+            let modules = 0..self.plan.modules.len();
+            for number in modules.filter(|number| missing & (1 << number) > 0) {
+                if let Some(pages) = self.top.module(need.partition, number) {
+                    around.start = around.start.min(pages.start);
+                    around.end = around.end.max(pages.end);
+                }
+            }
+            most = MOST_PAGES;
+            if around.len() <= most {
+                need.around = around;
+            }
+        }
+        let single = (self.top.get(need.partition)).is_some_and(|place| place.index_pages == 1);
+        if single
+            && !past_index
+            && self.top.index_page(need.partition) == Some(need.around.end)
+            && need.around.len() < most
+            && self.heat.joins_index(place, asked, module)
+        {
+            need.around.end += 1;
+            need.with_index = true;
+        }
+    }
+}
