@@ -20,6 +20,9 @@ const ACCESSES_PER_BLOCK: u64 = 32;
 /// Ticks for which memory counts as short after something was evicted or refused.
 const PRESSED_TICKS: u8 = 2 * TICKS_PER_HALF_LIFE as u8;
 
+/// Accesses of which all count, whether memory is short or not.
+const LEARNING: u64 = 1 << 20;
+
 /// The weight of one victim in the price.
 const PRICE_STEP: f32 = 1.0 / 32.0;
 
@@ -100,6 +103,13 @@ impl Clock {
     #[inline]
     pub(crate) fn pressed(&self) -> bool {
         self.pressed.load(Relaxed) > 0
+    }
+
+    /// Whether every use counts, instead of a sample: while memory is short, and at first, when
+    /// nothing is known that a sample could keep up to date.
+    #[inline]
+    pub(crate) fn counts_all(&self) -> bool {
+        self.pressed() || self.accesses.load(Relaxed) < LEARNING
     }
 
     /// Ticks so far.

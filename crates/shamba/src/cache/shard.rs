@@ -139,7 +139,7 @@ impl Shard {
         }
         if !heat {
             // While there is room for all a sample will do.
-            if clock.pressed() {
+            if clock.counts_all() {
                 self.sketch.record(hash, 1);
             } else if self.draw().is_multiple_of(u64::from(SAMPLED)) {
                 self.sketch.record(hash, SAMPLED);

@@ -174,7 +174,7 @@ impl DbInner {
             asking.file.stats.record(found, weight);
         }
         // While memory is short every visit counts; else a sample will do.
-        let visits = if self.tables.clock().pressed() {
+        let visits = if self.tables.clock().counts_all() {
             1
         } else {
             weight as u16

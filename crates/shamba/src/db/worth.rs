@@ -92,7 +92,9 @@ mod tests {
 
     use crate::cache::Absent;
     use crate::fs::MemFs;
-    use crate::{FilterFamily, FilterOptions, KeyspaceOptions, MemoryBudget, Options};
+    use crate::{
+        FilterFamily, FilterOptions, FilterPolicy, KeyspaceOptions, MemoryBudget, Options,
+    };
 
     /// Also where the last partition of a table has fewer filter blocks than the others.
     #[test]
@@ -104,6 +106,8 @@ mod tests {
                     bits_per_key: 16.0,
                     ..FilterOptions::default()
                 },
+                // One block at a time.
+                filter_policy: FilterPolicy::All,
                 ..KeyspaceOptions::default()
             };
             let db = Options::new()
