@@ -26,7 +26,7 @@ pub(crate) const TRACKED: usize = 4;
 const SCALE: f32 = 8.0;
 
 /// A module is worth a read if it repays it within so many windows, provided that it stays.
-const HORIZON: f32 = 8.0;
+const HORIZON: f32 = 4.0;
 
 /// What is the same of one module in all partitions of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
