@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 use shamba::MemoryBudget;
 
-use crate::{bench, demo, export, import, point, scan, stats, upkeep};
+use crate::{bench, demo, export, import, point, scan, stats, tune, upkeep};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,6 +16,7 @@ Examples:
   shamba get db bash
   shamba scan db --prefix lib --limit 10
   shamba stats db
+  shamba tune db --updates 90 --empty-lookups 10
   shamba export db --output copy.tsv
 
 Exit codes:
@@ -43,7 +44,8 @@ pub struct Cli {
 #[derive(Debug, Args)]
 pub struct Global {
     /// Memory the engine may use: a SIZE, or a share of the container's or machine's as `25%`
-    /// [default: 25%; demo: 32MiB]
+    /// [default: 25%; demo: 32MiB; tune: what the present
+    /// design has]
     #[arg(long, global = true, value_name = "SIZE")]
     pub memory: Option<Memory>,
     /// The keyspace to work on [default: the default keyspace]
@@ -81,6 +83,7 @@ pub enum Command {
     Verify(upkeep::VerifyArgs),
     Compact(upkeep::CompactArgs),
     Checkpoint(upkeep::CheckpointArgs),
+    Tune(tune::TuneArgs),
     Bench(bench::BenchArgs),
     Demo(demo::DemoArgs),
 }

@@ -22,6 +22,7 @@ mod scan;
 mod show;
 mod stats;
 mod text;
+mod tune;
 mod upkeep;
 
 use clap::Parser;
@@ -53,6 +54,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Verify(args) => upkeep::verify(global, args),
         Command::Compact(args) => upkeep::compact(global, args),
         Command::Checkpoint(args) => upkeep::checkpoint(global, args),
+        Command::Tune(args) => tune::run(global, args),
         Command::Bench(args) => bench::run(global, args),
         Command::Demo(args) => demo::run(global, args),
     }

@@ -69,7 +69,7 @@ pub fn run(global: &Global, args: &StatsArgs) -> Result<(), Failure> {
 }
 
 /// Looks up every key of a file.
-fn look_up(keyspace: &Keyspace, path: &Path, quiet: bool) -> Result<(), Failure> {
+pub fn look_up(keyspace: &Keyspace, path: &Path, quiet: bool) -> Result<(), Failure> {
     let (input, name, _) = open_input(path)?;
     let mut keys = Keys::new(BufReader::new(input));
     let progress = Progress::endless(quiet, "keys looked up:");
