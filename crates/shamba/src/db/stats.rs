@@ -80,7 +80,8 @@ pub struct LevelStatistics {
     /// Filter bits in the block cache for each entry.
     pub resident_bits_per_key: f64,
     /// Times a lookup asked one of the files that are here now, wherever they were then: one lookup
-    /// in eight is counted, as eight. Kept when the database closes, as a hint.
+    /// in eight is counted, as eight. Of what was counted before a restart, as much is left as the
+    /// manifest held.
     pub probes: u64,
     /// Times the file held the key.
     pub positives: u64,
