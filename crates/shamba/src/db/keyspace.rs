@@ -85,6 +85,30 @@ impl KeyspaceInner {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
+    /// An empty memtable of the size that suits the budget, with room for an entry of `size` bytes.
+    pub(crate) fn fresh_memtable(&self, budget: &Arc<Budget>, size: usize) -> Memtable {
+        let capacity = self.options.memtable_capacity(budget.limit());
+        Memtable::new(budget, capacity.max(Memtable::room_for(1, size)))
+    }
+
+    /// Puts a fresh memtable in the place of the active one, which waits to be flushed if there is
+    /// anything in it.
+    pub(crate) fn freeze_active(&self, fresh: Memtable) {
+        let fresh = Arc::new(fresh);
+        self.update(|state| {
+            let mut frozen = Vec::with_capacity(state.frozen.len() + 1);
+            if !state.active.is_empty() {
+                frozen.push(state.active.clone());
+            }
+            frozen.extend(state.frozen.iter().cloned());
+            ReadState {
+                active: fresh.clone(),
+                frozen,
+                version: state.version.clone(),
+            }
+        });
+    }
+
     pub(crate) fn check_alive(&self) -> Result<()> {
         if self.dropped.load(Ordering::Acquire) {
             return Err(Error::KeyspaceDropped {

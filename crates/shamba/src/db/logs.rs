@@ -5,7 +5,6 @@
 //! A failed append or sync leaves the log's tail unknown, so it stops writes for good.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::DbInner;
@@ -14,7 +13,6 @@ use super::write::Writer;
 use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
 use crate::error::{Error, Result};
-use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::wal::{LogStart, LogWriter};
 
@@ -137,20 +135,7 @@ impl DbInner {
                     .is_some_and(|first| first <= max_seq)
             };
             if holds(&keyspace.state.load()) {
-                let budget = self.options.memory.budget();
-                let fresh = Arc::new(Memtable::new(
-                    budget,
-                    keyspace.options.memtable_capacity(budget.limit()),
-                ));
-                keyspace.update(|state| {
-                    let mut frozen = vec![state.active.clone()];
-                    frozen.extend(state.frozen.iter().cloned());
-                    ReadState {
-                        active: fresh.clone(),
-                        frozen,
-                        version: state.version.clone(),
-                    }
-                });
+                keyspace.freeze_active(keyspace.fresh_memtable(self.options.memory.budget(), 0));
             }
         }
         self.signal.notify();

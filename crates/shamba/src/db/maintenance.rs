@@ -20,6 +20,7 @@ use crate::compaction::{
 };
 use crate::error::{Error, Result};
 use crate::fs::{PAGE, Purpose};
+use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::table::ScanOptions;
 use crate::version::{FileMeta, KeyspaceEdit};
@@ -456,18 +457,6 @@ impl DbInner {
         if keyspace.state.load().active.is_empty() {
             return;
         }
-        let fresh = Arc::new(crate::memtable::Memtable::new(
-            self.options.memory.budget(),
-            4 << 10,
-        ));
-        keyspace.update(|state| {
-            let mut frozen = vec![state.active.clone()];
-            frozen.extend(state.frozen.iter().cloned());
-            super::keyspace::ReadState {
-                active: fresh.clone(),
-                frozen,
-                version: state.version.clone(),
-            }
-        });
+        keyspace.freeze_active(Memtable::new(self.options.memory.budget(), 4 << 10));
     }
 }

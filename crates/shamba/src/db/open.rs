@@ -381,28 +381,10 @@ impl DbInner {
     }
 
     fn freeze_replayed(&self, keyspace: &KeyspaceInner, size: usize) {
-        let budget = self.options.memory.budget();
-        let state = keyspace.state.load();
-        if state.active.is_empty() && state.active.fits(1, size) {
-            return;
+        let active = keyspace.state.load().active.clone();
+        if !active.is_empty() || !active.fits(1, size) {
+            keyspace.freeze_active(keyspace.fresh_memtable(self.options.memory.budget(), size));
         }
-        let capacity = keyspace
-            .options
-            .memtable_capacity(budget.limit())
-            .max(Memtable::room_for(1, size));
-        let fresh = Arc::new(Memtable::new(budget, capacity));
-        keyspace.update(|state| {
-            let frozen = if state.active.is_empty() {
-                Vec::new()
-            } else {
-                vec![state.active.clone()]
-            };
-            ReadState {
-                active: fresh.clone(),
-                frozen,
-                version: state.version.clone(),
-            }
-        });
     }
 
     pub(crate) fn create_keyspace(

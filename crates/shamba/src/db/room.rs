@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::DbInner;
-use super::keyspace::{KeyspaceInner, ReadState};
+use super::keyspace::KeyspaceInner;
 use super::write::Writer;
 use crate::budget::Role;
 use crate::error::{Error, Result};
@@ -174,24 +174,7 @@ impl DbInner {
     ) -> Result<()> {
         self.close_log(writer)?;
         if !keyspace.state.load().active.is_empty() || !keyspace.state.load().active.fits(1, size) {
-            let budget = self.options.memory.budget();
-            let capacity = keyspace
-                .options
-                .memtable_capacity(budget.limit())
-                .max(Memtable::room_for(1, size));
-            let fresh = Arc::new(Memtable::new(budget, capacity));
-            keyspace.update(|state| {
-                let mut frozen = Vec::with_capacity(state.frozen.len() + 1);
-                if !state.active.is_empty() {
-                    frozen.push(state.active.clone());
-                }
-                frozen.extend(state.frozen.iter().cloned());
-                ReadState {
-                    active: fresh.clone(),
-                    frozen,
-                    version: state.version.clone(),
-                }
-            });
+            keyspace.freeze_active(keyspace.fresh_memtable(self.options.memory.budget(), size));
         }
         self.signal.notify();
         self.freeze_holders_of_old_logs(writer);
