@@ -15,6 +15,9 @@ use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
 /// The most pages that are read at once for one block of a filter.
 const MOST_PAGES: usize = 8;
 
+/// What is read at once takes no more than this share of the budget, where that is small.
+const BUFFER_SHARE: u64 = 64;
+
 /// A block that a lookup cannot go on without.
 #[derive(Debug, Clone)]
 pub(crate) struct Need {
@@ -91,7 +94,8 @@ impl Table {
                     around.end = around.end.max(pages.end);
                 }
             }
-            most = MOST_PAGES;
+            let share = self.cache.budget().limit() / (BUFFER_SHARE * PAGE as u64);
+            most = usize::try_from(share).map_or(MOST_PAGES, |pages| pages.clamp(most, MOST_PAGES));
             if around.len() <= most {
                 need.around = around;
             }
