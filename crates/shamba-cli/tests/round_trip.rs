@@ -290,11 +290,10 @@ fn stats_say_what_lookups_did_and_what_memory_is_worth() {
         .find(|level| level["entries"] == 60_000)
         .unwrap();
     let lookups = &level["lookups"];
-    for (what, about) in [("found", 20_000), ("absent", 20_000)] {
-        let count = lookups[what].as_i64().unwrap();
-        // One in eight is counted, and every second is there.
-        assert!((count - about).abs() <= about, "{what}: {count}");
-    }
+    // One in eight is counted, as eight. Every second is there, so they may all be of one kind.
+    let counted = |what: &str| lookups[what].as_i64().unwrap();
+    let all = counted("found") + counted("absent");
+    assert!((all - 40_000).abs() <= 400, "{lookups}");
     for (what, all) in [
         ("data", "data_reads"),
         ("index", "index_reads"),
