@@ -284,3 +284,26 @@ fn while_memory_is_plenty_all_of_a_filter_comes_with_one_read() {
         assert_eq!((count.reads, count.pages), (1, 1));
     }
 }
+
+/// The first lookups find memory plenty, however little it is; what they read still fits.
+#[test]
+fn of_a_small_budget_no_large_buffer_is_taken() {
+    let keyspace = KeyspaceOptions {
+        filter: FilterOptions {
+            family: FilterFamily::Bloom,
+            bits_per_key: 16.0,
+            ..FilterOptions::default()
+        },
+        filter_policy: FilterPolicy::ExpectedReads,
+        ..KeyspaceOptions::default()
+    };
+    let fs = stored_with(keyspace.clone(), 20_000);
+    for (memory, most) in [(64 << 10, 2), (32 << 20, 8)] {
+        let (db, fs) = cold_with(&fs, keyspace.clone(), Eviction::ExpectedReads, memory);
+        let before = fs.counts();
+        assert!(db.get(key(2001)).unwrap().is_none());
+        let [(reads, pages), ..] = lookup_reads(fs.counts() - before);
+        assert_eq!(reads, 1);
+        assert!(pages <= most && pages * 4 > most, "{pages} pages at once");
+    }
+}
