@@ -9,7 +9,12 @@ use crate::served::Served;
 /// The results are there, and of the inputs of the fields.
 const READY: &str = "!document.getElementById('results').hasAttribute('aria-busy') \
     && document.querySelector('#costs table') !== null \
-    && !document.getElementById('results').classList.contains('stale')";
+    && !document.getElementById('results').classList.contains('stale') \
+    && [...document.querySelectorAll('.frame')].every((frame) => frame.firstChild)";
+
+/// Layout and what follows from it are done.
+const SETTLED: &str =
+    "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))";
 
 const COSTS: &str = "document.getElementById('costs').innerText";
 const HASH: &str = "location.hash";
@@ -95,7 +100,7 @@ fn it_loads_from_its_server_only_and_without_errors() {
         "{summary}"
     );
     for store in ["RocksDB", "LevelDB", "Cassandra", "HBase"] {
-        for place in ["#chart svg", "#marks"] {
+        for place in ["#chart .frame svg", "#marks"] {
             let text = page
                 .tab
                 .text(&format!("document.querySelector('{place}').textContent"));
@@ -175,7 +180,8 @@ fn shares_make_room_for_the_one_that_moves() {
     page.tab.fill("updates", "50");
     page.tab
         .wait("document.getElementById('empty-lookups').value === '25'");
-    assert_eq!(page.changed(&before.replace("Best", "")), before);
+    let before = Value::from(before);
+    page.tab.wait(&format!("{READY} && {COSTS} === {before}"));
 }
 
 #[test]
@@ -185,8 +191,9 @@ fn the_keyboard_reaches_and_moves_everything() {
     };
     page.tab
         .eval("document.querySelectorAll('details').forEach((group) => { group.open = true; })");
+    page.tab.eval(SETTLED);
     let controls =
-        "[...document.querySelectorAll('input, select, button, summary, pre, .scroll, #chart svg')]
+        "[...document.querySelectorAll('input, select, button, summary, pre, .scroll, #chart .frame svg')]
         .filter((control) => control.getClientRects().length > 0)";
     page.tab.eval(&format!(
         "{controls}.forEach((control, at) => {{ control.dataset.at = at; }})"
@@ -231,7 +238,7 @@ fn the_keyboard_reaches_and_moves_everything() {
 
     // Along the curve of the chart.
     page.tab
-        .eval("document.querySelector('#chart svg').focus()");
+        .eval("document.querySelector('#chart .frame svg').focus()");
     page.tab.key("End");
     let last = page
         .tab
@@ -289,6 +296,22 @@ fn nonsense_is_told_beside_its_field() {
     page.tab.wait("!document.getElementById('error').hidden");
     let error = page.tab.text("document.getElementById('error').innerText");
     assert!(error.contains("sum to 1.3"), "{error}");
+    // A link to nonsense shows the present, and says what is wrong with its what-if.
+    let hash = page.tab.text(HASH);
+    let plain = hash.split("&if.").next().unwrap();
+    let url = page.address(&format!("{plain}&if.entries=0"));
+    page.tab.go(&url);
+    page.tab.wait("!document.getElementById('error').hidden");
+    assert_eq!(page.tab.text(COSTS), costs);
+    let error = page.tab.text("document.getElementById('error').innerText");
+    assert!(error.contains("“Entries” is 0"), "{error}");
+    let url = page.address("#entries=0");
+    page.tab.go(&url);
+    page.tab.wait("!document.getElementById('error').hidden");
+    let summary = page
+        .tab
+        .text("document.getElementById('summary').innerText");
+    assert!(summary.contains("nothing to show"), "{summary}");
     let thrown = page.tab.errors();
     let thrown: Vec<_> = thrown
         .iter()
@@ -318,9 +341,7 @@ fn it_fits_every_width() {
             page.tab.eval(
                 "document.querySelectorAll('details').forEach((group) => { group.open = true; })",
             );
-            page.tab.eval(
-                "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))",
-            );
+            page.tab.eval(SETTLED);
             let wide = page
                 .tab
                 .eval("document.documentElement.scrollWidth")

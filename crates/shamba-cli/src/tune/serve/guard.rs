@@ -47,7 +47,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 pub async fn check(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let mut response = match allowed(&request, server.port) {
         Ok(()) => {
-            let _busy = server.busy();
+            let _busy = server.activity.busy();
             let answer = timeout(MOST_TIME, next.run(request)).await;
             answer.unwrap_or_else(|_| {
                 refusal(StatusCode::REQUEST_TIMEOUT, "the request took too long").into_response()

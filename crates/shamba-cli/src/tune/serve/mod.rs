@@ -5,6 +5,7 @@
 //! [`page`] holds its files, [`api`] answers its questions with the same functions as the rest of
 //! `tune`: the page itself computes nothing. One thread serves, two more ask the model.
 
+mod activity;
 mod api;
 mod balance;
 mod guard;
@@ -13,19 +14,19 @@ mod source;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::routing::{MethodRouter, get, post};
 use axum::{Router, middleware};
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::show;
+use activity::Activity;
 pub use source::Source;
 
 /// How the page is served.
@@ -85,47 +86,9 @@ struct Server {
     source: Source,
     port: u16,
     workers: Semaphore,
-    started: Instant,
-    /// Requests being answered.
-    busy: AtomicUsize,
-    /// Milliseconds from `started` to the last answer.
-    last_answer: AtomicU64,
+    activity: Activity,
     /// Told when the page wants the end.
     stop: Notify,
-}
-
-/// Lives as long as a request is being answered.
-struct Busy<'a>(&'a Server);
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        let since = self.0.started.elapsed().as_millis();
-        let since = since.try_into().unwrap_or(u64::MAX);
-        self.0.last_answer.store(since, Relaxed);
-        self.0.busy.fetch_sub(1, Relaxed);
-    }
-}
-
-impl Server {
-    fn busy(&self) -> Busy<'_> {
-        self.busy.fetch_add(1, Relaxed);
-        Busy(self)
-    }
-
-    /// Returns once nothing was asked for `idle`.
-    async fn silence(&self, idle: Duration) {
-        loop {
-            let last = Duration::from_millis(self.last_answer.load(Relaxed));
-            let silent = match self.busy.load(Relaxed) {
-                0 => self.started.elapsed().saturating_sub(last),
-                _ => Duration::ZERO,
-            };
-            match idle.checked_sub(silent) {
-                Some(left) if !left.is_zero() => sleep(left).await,
-                _ => return,
-            }
-        }
-    }
 }
 
 /// Serves until it is stopped.
@@ -159,9 +122,7 @@ async fn serve(args: &ServeArgs, source: Source) -> Result<String, Failure> {
         source,
         port,
         workers: Semaphore::new(WORKERS),
-        started: Instant::now(),
-        busy: AtomicUsize::new(0),
-        last_answer: AtomicU64::new(0),
+        activity: Activity::new(),
         stop: Notify::new(),
     });
     show::print(format!("http://127.0.0.1:{port}/"))?;
@@ -194,7 +155,7 @@ async fn end(server: &Server, idle: Duration) -> String {
     tokio::select! {
         () = interrupt => "Ctrl-C".to_owned(),
         () = server.stop.notified() => "the page asked for it".to_owned(),
-        () = server.silence(idle) => {
+        () = server.activity.silence(idle) => {
             format!("no request for {} minutes", idle.as_secs_f64() / 60.0)
         }
     }

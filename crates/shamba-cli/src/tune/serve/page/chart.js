@@ -54,7 +54,7 @@ export function draw(root, readout, list, now, base) {
   list.replaceChildren(legend(shown, now));
   root.replaceChildren();
   const frame = el('div', { class: 'frame' });
-  root.append(frame);
+  root.append(lines(), frame);
   onWidth(frame, (width) => frame.replaceChildren(picture(width, shown, now, readout)));
 }
 
@@ -93,10 +93,11 @@ function picture(width, shown, now, readout) {
     last = at;
   }
   const middle = (box.top + box.bottom) / 2;
+  const unit = width < 480 ? 'pages (log.)' : 'pages (logarithmic)';
   grid.append(
     svg('rect', { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top, class: 'axes' }),
-    svg('text', { x: (box.left + box.right) / 2, y: height - 8, 'text-anchor': 'middle', class: 'axis' }, 'update: pages each'),
-    svg('text', { x: 13, y: middle, 'text-anchor': 'middle', class: 'axis', transform: `rotate(-90 13 ${middle})` }, 'point lookup: pages each'),
+    svg('text', { x: (box.left + box.right) / 2, y: height - 8, 'text-anchor': 'middle', class: 'axis' }, `cost of an update, ${unit}`),
+    svg('text', { x: 13, y: middle, 'text-anchor': 'middle', class: 'axis', transform: `rotate(-90 13 ${middle})` }, `cost of a point lookup, ${unit}`),
   );
   const plot = svg('g', { 'clip-path': 'url(#plot)' });
   for (const [kind, points] of curves) {
@@ -178,6 +179,13 @@ function walk(picture, curves, x, y, cursor, readout) {
     at = Math.min(best.length - 1, Math.max(0, at + step));
     tell('best', best[at]);
   });
+}
+
+function lines() {
+  const line = (kind, text) => el('span', {}, svg('svg', { width: 30, height: 10, 'aria-hidden': 'true' }, svg('path', { class: `curve ${kind}`, d: 'M0 5H30' })), text);
+  return el('p', { class: 'lines note' },
+    line('best', 'with the best design’s memory and filters'), line('present', 'with the present memory and filters'),
+    'Any merge policy and size ratio; lower and further left is better.');
 }
 
 function legend(shown, now) {

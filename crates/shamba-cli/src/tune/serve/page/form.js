@@ -97,6 +97,8 @@ export function show(inputs, base) {
 export function place(numbers) {
   for (const [key, part] of Object.entries(parts)) {
     const { field, slider } = part;
+    // A choice that nobody made shows what was assumed.
+    if (!slider && !part.input.value) part.input.value = numbers[key] ?? '';
     if (!slider) continue;
     const [least, most] = (field.ends ?? []).map((end) => numbers[end]);
     part.from = least ?? field.from;
@@ -127,7 +129,7 @@ export function wrong(keys, message) {
     part.box.classList.toggle('wrong', is);
     part.error.hidden = !is;
     // Once for all shares.
-    part.error.textContent = is && key === keys[0] ? message : '';
+    part.error.textContent = is && key === keys[0] ? named(message) : '';
     if (is) part.box.closest('details').open = true;
   }
 }
@@ -138,5 +140,14 @@ export const balanced = () => document.getElementById('balance').checked;
 /** Whether an input is a share of operations. */
 export const isShare = (key) => SHARES.includes(key);
 
-/** A message with flags as the names of their fields. */
-export const named = (text) => (text ?? '').replace(/--([a-z-]+)/g, (flag, key) => (FIELD[key] ? `“${FIELD[key].label}”` : flag));
+const LONG = Object.keys(FIELD).filter((key) => key.includes('-')).sort((a, b) => b.length - a.length);
+const FLAG = new RegExp(`--([a-z-]+)|(?<![\\w-])(${LONG.join('|')})(?![\\w-])|^([a-z]+)(?= is |: )`, 'g');
+
+/** A message with the names of its inputs as the page has them, as a sentence. */
+export function named(text) {
+  const words = (text ?? '').replace(FLAG, (word, ...keys) => {
+    const key = keys.slice(0, 3).find(Boolean);
+    return Object.hasOwn(FIELD, key) ? `“${FIELD[key].label}”` : word;
+  });
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

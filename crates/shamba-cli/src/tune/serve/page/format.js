@@ -59,7 +59,8 @@ export function gain(speedup) {
   if (speedup === null) return '–';
   if (speedup >= 11) return `${digits(speedup, 3)} times`;
   const number = Math.round((speedup - 1) * 1000) / 10;
-  return `${number < 0 ? '−' : '+'}${Math.abs(number)} %`;
+  const sign = { '-1': '−', 0: '±', 1: '+' }[Math.sign(number)];
+  return `${sign}${Math.abs(number)} %`;
 }
 
 const POLICIES = { 'leveling': 'leveling', 'tiering': 'tiering', 'lazy-leveling': 'lazy leveling' };

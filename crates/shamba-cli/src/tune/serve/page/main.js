@@ -16,6 +16,7 @@ import * as tree from './tree.js';
 const state = { start: null, base: {}, now: {}, weights: {}, baseAnswer: null, baseAsked: null };
 let turn = 0;
 let timer = 0;
+let shownOnce = false;
 
 /** An answer of the server, or an error with `fields`. */
 async function ask(path, body) {
@@ -130,19 +131,24 @@ async function answer(mine, differs) {
     if (mine !== turn) return;
     accept(now, differs ? state.baseAnswer : null);
   } catch (error) {
-    if (mine === turn) refuse(error);
+    if (mine !== turn) return;
+    // A link whose what-if makes no sense still shows the present.
+    if (!shownOnce && state.baseAnswer) accept(state.baseAnswer, null);
+    refuse(error);
   } finally {
     if (mine === turn) byId('results').removeAttribute('aria-busy');
   }
 }
 
 function accept(now, base) {
+  shownOnce = true;
   form.wrong([], '');
   form.place(now.input);
   byId('error').hidden = true;
   byId('results').classList.remove('stale');
   banner('');
   byId('summary').replaceChildren(...results.summary(now, base));
+  byId('effect').textContent = base ? results.effect(now, base) : '';
   byId('costs').replaceChildren(results.costs(now, base));
   byId('assumed').hidden = now.assumed.length === 0;
   byId('assumed').textContent = `Assumed, as no field says otherwise: ${now.assumed.join('; ')}.`;
@@ -162,15 +168,14 @@ function refuse(error) {
   for (const text of [error.message, error.hint]) {
     if (!text) continue;
     const line = document.createElement(box.childNodes.length ? 'p' : 'strong');
-    line.textContent = capital(form.named(text));
+    line.textContent = form.named(text);
     box.append(line);
   }
   box.hidden = false;
+  if (!shownOnce) byId('summary').textContent = 'There is nothing to show for these inputs.';
   byId('results').classList.add('stale');
   byId('results').removeAttribute('aria-busy');
 }
-
-const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function showMeasured() {
   const { database } = state.start;

@@ -47,6 +47,6 @@ function levels(found, predicted) {
   const two = (text) => ({ text, attributes: { colspan: 2 } });
   return table(
     [['', two('Runs'), two('Entries'), two('Bits per key'), { text: 'False positives', attributes: { colspan: 3 } }],
-      ['Level', 'is', 'full', 'is', 'full', 'is', 'full', 'measured', 'its filters’', 'full']],
-    [rows], 'Levels: as they are, and as the model has them in a full tree');
+      ['Level', 'now', 'model', 'now', 'model', 'now', 'model', 'measured', 'model, these filters', 'model, full tree']],
+    [rows], 'Levels: as they are, and as the model has them in a full tree of the present design');
 }

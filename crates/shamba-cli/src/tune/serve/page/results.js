@@ -35,6 +35,12 @@ export function summary(now, base) {
   ];
 }
 
+/** What the changed inputs do to both designs, in a line. */
+export function effect(now, base) {
+  const change = (kind) => [base, now].map((side) => format.perSecond(side[kind].costs.throughput)).join(' → ');
+  return `Operations per second: present ${change('present')}, best ${change('best')}`;
+}
+
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** The present and the best design, and both for the present inputs if those shown are others. */
