@@ -320,6 +320,37 @@ fn nonsense_is_told_beside_its_field() {
     assert!(thrown.is_empty(), "{thrown:?}");
 }
 
+/// Trees of one level and of many, of one run and of millions; costs near nothing and beyond measure.
+#[test]
+fn extremes_are_drawn() {
+    let Some(mut page) = Page::open(&FIRST) else {
+        return;
+    };
+    for inputs in [
+        "entries=1&memory=4KiB",
+        "entries=1e15&memory=1GiB&present-size-ratio=2&present-write-buffer=4KiB",
+        "entries=1e12&memory=1TiB&present-size-ratio=100000&present-merge-policy=tiering",
+        "entries=1G&memory=100GiB&updates=1",
+        "entries=1G&memory=1e15&empty-lookups=1",
+        "entries=1G&memory=2GiB&range-lookups=1&selectivity=1",
+        "entries=1G&memory=4KiB&existing-lookups=1&present-bits-per-key=0",
+        "entries=1G&memory=2GiB&read-latency=1e-300&write-cost=1e300",
+        "entries=1e9&memory=2GiB&present-bits-per-key=1e9&if.filter=ribbon",
+    ] {
+        page.go(&format!("#{inputs}"));
+        page.tab.eval(SETTLED);
+        assert_eq!(page.tab.errors(), [""; 0], "{inputs}");
+        let error = page.tab.text("document.getElementById('error').innerText");
+        assert!(!page.shown("error"), "{inputs}: {error}");
+        let text = page
+            .tab
+            .text("document.getElementById('results').innerHTML");
+        for bad in ["NaN", "Infinity", "undefined", "null"] {
+            assert!(!text.contains(bad), "{inputs}: {bad}: {text}");
+        }
+    }
+}
+
 #[test]
 fn it_fits_every_width() {
     let Some(mut page) = Page::open(&FIRST) else {

@@ -53,6 +53,10 @@ export function draw(root, readout, list, now, base) {
   const shown = marks(now, base).filter(usable);
   list.replaceChildren(legend(shown, now));
   root.replaceChildren();
+  if (shown.length === 0) {
+    root.append(el('p', {}, 'No design has costs that a logarithmic axis could show.'));
+    return;
+  }
   const frame = el('div', { class: 'frame' });
   root.append(lines(), frame);
   onWidth(frame, (width) => frame.replaceChildren(picture(width, shown, now, readout)));
@@ -163,13 +167,16 @@ function walk(picture, curves, x, y, cursor, readout) {
       + `${point.levels} level${point.levels === 1 ? '' : 's'}: lookup ${format.pages(point.lookup)}, update ${format.pages(point.update)} pages.`;
   };
   const all = curves.flatMap(([kind, points]) => points.map((point) => ({ kind, point })));
-  picture.addEventListener('pointermove', (event) => {
+  const near = (event) => {
     const area = picture.getBoundingClientRect();
     const [px, py] = [event.clientX - area.left, event.clientY - area.top];
     const far = ({ point }) => Math.hypot(x(point.update) - px, y(point.lookup) - py);
     const nearest = all.reduce((best, item) => (!best || far(item) < far(best) ? item : best), null);
     if (nearest && far(nearest) < 40) tell(nearest.kind, nearest.point);
-  });
+  };
+  // A finger touches without having moved there.
+  picture.addEventListener('pointermove', near);
+  picture.addEventListener('pointerdown', near);
   const [, best] = curves.find(([kind]) => kind === 'best');
   let at = -1;
   picture.addEventListener('keydown', (event) => {
@@ -185,7 +192,7 @@ function lines() {
   const line = (kind, text) => el('span', {}, svg('svg', { width: 30, height: 10, 'aria-hidden': 'true' }, svg('path', { class: `curve ${kind}`, d: 'M0 5H30' })), text);
   return el('p', { class: 'lines note' },
     line('best', 'with the best design’s memory and filters'), line('present', 'with the present memory and filters'),
-    'Any merge policy and size ratio; lower and further left is better.');
+    'Curves go through all merge policies and size ratios; lower and further left is better. Stores have the memory of their own defaults, whatever is given here.');
 }
 
 function legend(shown, now) {
@@ -198,7 +205,7 @@ function legend(shown, now) {
   const rows = order.map((point) => [
     el('span', { class: 'with-symbol' }, symbol(point), point.name),
     `${format.pages(point.lookup)}`, `${format.pages(point.update)}`,
-    format.brief(point.design), format.bytes(point.buffer), format.digits(point.bits, 3),
+    format.brief(point.design), format.bytes(point.buffer), format.bits(point.bits),
   ]);
   const missing = now.stores.filter((store) => !store.plan).map((store) => store.name);
   const note = missing.length

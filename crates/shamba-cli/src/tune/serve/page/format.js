@@ -32,6 +32,11 @@ export function count(value) {
   return number < 1e4 ? `${digits(number, 3)} ${unit}`.trim() : value.toExponential(2);
 }
 
+/** Filter bits for each key. */
+export function bits(value) {
+  return value > 0 && value < 0.01 ? 'below 0.01' : digits(value, 3);
+}
+
 /** A cost in pages; small ones matter too. */
 export function pages(value) {
   if (value === null || value === undefined) return 'no bound';

@@ -38,7 +38,7 @@ function levels(found, predicted) {
       number === 0 ? '0, flushed' : String(number),
       ...both((level) => format.count(level.runs)),
       ...both((level) => format.count(level.entries)),
-      ...both((level) => format.digits(level.bits_per_key, 3)),
+      ...both((level) => format.bits(level.bits_per_key)),
       real ? format.percent(real.false_positive_rate) : '–',
       real ? format.percent(real.predicted_false_positive_rate) : '–',
       model ? format.percent(model.false_positive_rate) : '–',

@@ -9,7 +9,7 @@ const DESIGN = [
   ['Levels', (plan) => String(plan.costs.levels)],
   ['Write buffer', (plan) => format.bytes(plan.buffer_bytes)],
   ['Filters', (plan) => format.bytes(plan.filter_bytes)],
-  ['Bits per key', (plan) => format.digits(plan.bits_per_key, 3)],
+  ['Bits per key', (plan) => format.bits(plan.bits_per_key)],
   ['Filters divided', (plan) => format.allocation(plan.allocation)],
 ];
 
@@ -29,7 +29,7 @@ export function summary(now, base) {
   const than = base ? ` With the present inputs it was ${format.perSecond(base.best.costs.throughput)}.` : '';
   return [
     el('strong', {}, `${capital(format.policy(best.policy))}, size ratio ${best.size_ratio}, a write buffer of ${format.bytes(best.buffer_bytes)}`),
-    ` and ${format.digits(best.bits_per_key, 3)} filter bits per key serve${base ? ' the changed inputs' : ''} best: `,
+    ` and ${format.bits(best.bits_per_key)} filter bits per key serve${base ? ' the changed inputs' : ''} best: `,
     el('strong', {}, `${format.perSecond(best.costs.throughput)} operations per second`),
     `, ${format.gain(now.speedup)} against the present design.${than}`,
   ];

@@ -22,7 +22,7 @@ const runs = (level) => (level.runs === 1 ? '1 run' : `${format.count(level.runs
 
 function filters(level) {
   if (level.bits_per_key === 0) return 'no filter';
-  return `${format.digits(level.bits_per_key, 3)} bits/key, ${format.percent(level.false_positive_rate)} false positives`;
+  return `${format.bits(level.bits_per_key)} bits/key, ${format.percent(level.false_positive_rate)} false positives`;
 }
 
 function picture(name, plan, width, [least, most]) {
