@@ -83,7 +83,7 @@ pub enum Command {
     Verify(upkeep::VerifyArgs),
     Compact(upkeep::CompactArgs),
     Checkpoint(upkeep::CheckpointArgs),
-    Tune(tune::TuneArgs),
+    Tune(Box<tune::TuneArgs>),
     Bench(bench::BenchArgs),
     Demo(demo::DemoArgs),
 }

@@ -91,6 +91,12 @@ impl Failure {
         ExitCode::from(self.code())
     }
 
+    /// What is wrong, and what to do.
+    pub fn words(&self) -> (String, Option<String>) {
+        let Message { what, hint } = self.message();
+        (what, hint)
+    }
+
     fn message(&self) -> Message {
         match self {
             Failure::Absent { key } => Message::new(

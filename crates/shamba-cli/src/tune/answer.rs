@@ -1,6 +1,8 @@
 //! What the model answers: the present design and the best, what each step contributes, and
 //! engine options.
 
+use std::sync::OnceLock;
+
 use serde::Serialize;
 use shamba::{FilterFamily, FilterOptions, Granularity, KeyspaceOptions, MergePolicy};
 use shamba_model::cost::{Allocation, Costs, Design, costs, filters};
@@ -55,6 +57,8 @@ pub struct Level {
     pub level: u32,
     pub runs: f64,
     pub entries: f64,
+    /// Of the entries, without filters and index.
+    pub bytes: f64,
     pub bits_per_key: f64,
     pub false_positive_rate: f64,
 }
@@ -102,13 +106,12 @@ pub fn answer(
     problem: &Problem,
     changed: Option<(Vec<String>, Problem)>,
 ) -> Result<Answer, Failure> {
-    let curve = Family::from(problem.filter).curve().map_err(explain)?;
-    let (present, best, options) = solve(problem, &curve)?;
+    let curve = curve(problem.filter)?;
+    let (present, best, options) = solve(problem, curve)?;
     let what_if = match changed {
         None => None,
         Some((changes, other)) => {
-            let curve = Family::from(other.filter).curve().map_err(explain)?;
-            let (present, best, options) = solve(&other, &curve)?;
+            let (present, best, options) = solve(&other, self::curve(other.filter)?)?;
             Some(WhatIf {
                 changes,
                 input: other.inputs,
@@ -124,10 +127,27 @@ pub fn answer(
         assumed: problem.assumed.clone(),
         present,
         best,
-        contributions: contributions(problem, &curve).map_err(explain)?,
+        contributions: contributions(problem, curve).map_err(explain)?,
         options,
         what_if,
     })
+}
+
+/// The family's false-positive rates; computed once, which takes some milliseconds.
+pub fn curve(filter: Filter) -> Result<&'static Curve, Failure> {
+    static CURVES: [OnceLock<Curve>; 4] = [const { OnceLock::new() }; 4];
+    let [bloom, blocked, ribbon, ideal] = &CURVES;
+    let known = match filter {
+        Filter::Bloom => bloom,
+        Filter::BlockedBloom => blocked,
+        Filter::Ribbon => ribbon,
+        Filter::Ideal => ideal,
+    };
+    if let Some(curve) = known.get() {
+        return Ok(curve);
+    }
+    let curve = Family::from(filter).curve().map_err(explain)?;
+    Ok(known.get_or_init(|| curve))
 }
 
 fn solve(problem: &Problem, curve: &Curve) -> Result<(Plan, Plan, EngineOptions), Failure> {
@@ -146,6 +166,7 @@ fn plan(problem: &Problem, design: &Design, curve: &Curve) -> Result<Plan, Model
         level,
         runs: tree.runs(level),
         entries: tree.entries_at(level),
+        bytes: tree.entries_at(level) * environment.entry_bytes,
         bits_per_key: filter.bits_per_key,
         false_positive_rate: filter.rate,
     });

@@ -2,12 +2,14 @@
 //!
 //! Three layers say what is given, an upper one where it speaks before those below: flags, a
 //! description file, the database. [`problem`] adds what is assumed and checks it all, [`answer`]
-//! asks the model (`shamba_model`), [`text`] shows the answer to a person.
+//! asks the model (`shamba_model`), [`text`] shows the answer to a person, and [`serve`] does it all
+//! again and again for a page.
 
 mod answer;
 mod database;
 mod inputs;
 mod problem;
+mod serve;
 mod text;
 mod value;
 
@@ -50,6 +52,12 @@ memory is left.
 
 A NUMBER or SHARE may have a unit: 0.25, 25%, 60_000, 100M (millions), 64MiB.
 
+--serve opens a page with all of this on this machine: every input as a field, the tree, the curve of
+lookup against update cost with the defaults of known stores on it, what-ifs beside the present, links
+that keep the inputs, and what was measured in the database beside what is predicted. Only this
+machine can reach it (127.0.0.1), and it loads nothing from elsewhere. It stops with Ctrl-C, by its
+own button, or after --idle minutes without a request.
+
 Examples:
   shamba tune db
   shamba tune --entries 1G --entry-size 128 --memory 2GiB \\
@@ -59,7 +67,9 @@ Examples:
   shamba tune db --merge-policy leveling --allocation uniform
   shamba tune db --what-if entries=10G --what-if updates=90%
   shamba tune db --print-description > tune.toml      edit it, then
-  shamba tune --description tune.toml --json | jq .best";
+  shamba tune --description tune.toml --json | jq .best
+  shamba tune --serve
+  shamba tune db --keys sample.txt --serve --port 0";
 
 /// Find the best merge policy, size ratio, buffer and filters for a workload, and what they gain
 #[derive(Debug, Args)]
@@ -85,6 +95,8 @@ pub struct TuneArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    serve: serve::ServeArgs,
+    #[command(flatten)]
     inputs: Inputs,
 }
 
@@ -95,6 +107,10 @@ pub fn run(global: &Global, args: &TuneArgs) -> Result<(), Failure> {
     }
     if let Some(path) = &args.description {
         given = given.over(read_description(path)?);
+    }
+    if args.serve.asked() {
+        let source = serve::Source::new(global, given, args.dir.as_deref(), args.keys.as_deref())?;
+        return serve::run(global, &args.serve, source);
     }
     let known: Option<Known> = match &args.dir {
         Some(dir) => Some(database::ask(global, dir, args.keys.as_deref())?),

@@ -80,6 +80,7 @@ impl Maker {
         let Known {
             inputs: mut below,
             empty,
+            ..
         } = known.unwrap_or_default();
         if asked && given.entries.is_none() && below.entries == Some(Number(0.0)) {
             return Err(Failure::usage(
