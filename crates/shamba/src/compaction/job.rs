@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Retain, Verdict};
-use crate::base::checksum::checksum;
 use crate::base::iter::InternalIterator;
 use crate::base::key::EntryKind;
 use crate::budget::{Budget, Role};
@@ -134,17 +133,7 @@ fn begin(output: &Output<'_>, shadowed_before: u64) -> Result<Current> {
         .create(&path, Access::Direct)
         .map_err(|e| Error::io("create", &path, e))?;
     let memory = output.budget.reserve(Role::Compaction, 0);
-    // Different in each table, so that a block of one is not taken for another's.
-    let salt = checksum(0, &number.to_le_bytes());
-    let builder = TableBuilder::new(
-        file,
-        path,
-        TableBuildOptions {
-            salt,
-            ..output.options.clone()
-        },
-        memory,
-    );
+    let builder = TableBuilder::new(file, path, output.options.of_table(number), memory);
     Ok(Current {
         number,
         builder,
