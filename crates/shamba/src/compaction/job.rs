@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Retain, Verdict};
+use crate::base::checksum::checksum;
 use crate::base::iter::InternalIterator;
 use crate::base::key::EntryKind;
 use crate::budget::{Budget, Role};
@@ -125,6 +126,19 @@ fn run<I: InternalIterator>(
     finish(current.take(), retain.shadowed, output, done)
 }
 
+/// The options of the table of this number: its salt, and one of the filters.
+fn options_of(number: u64, all: &TableBuildOptions) -> TableBuildOptions {
+    let mut options = all.clone();
+    // Different in each table, so that a block of one is not taken for another's.
+    options.salt = checksum(0, &number.to_le_bytes());
+    if let Some((filter, share)) = options.other_filter.take()
+        && f64::from(options.salt) < share * f64::from(u32::MAX)
+    {
+        options.filter = filter;
+    }
+    options
+}
+
 fn begin(output: &Output<'_>, shadowed_before: u64) -> Result<Current> {
     let number = output.next_file.fetch_add(1, Ordering::Relaxed);
     let path = table_path(output.dir, number);
@@ -133,7 +147,7 @@ fn begin(output: &Output<'_>, shadowed_before: u64) -> Result<Current> {
         .create(&path, Access::Direct)
         .map_err(|e| Error::io("create", &path, e))?;
     let memory = output.budget.reserve(Role::Compaction, 0);
-    let builder = TableBuilder::new(file, path, output.options.of_table(number), memory);
+    let builder = TableBuilder::new(file, path, options_of(number, &output.options), memory);
     Ok(Current {
         number,
         builder,

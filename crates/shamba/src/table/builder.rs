@@ -14,7 +14,6 @@ use super::keep::{Keep, Keeper, Prepared};
 use super::properties::Properties;
 use super::top::TopBuilder;
 use super::writer::PageWriter;
-use crate::base::checksum::checksum;
 use crate::base::coding::put_bytes;
 use crate::base::digest::KeyDigest;
 use crate::base::key::{self, EntryKind, Tag};
@@ -31,7 +30,7 @@ const SMALL_BLOCK: usize = 16 << 10;
 pub(crate) struct TableBuildOptions {
     /// The filter's modules; its layout is the index's layout too.
     pub(crate) filter: FilterPlan,
-    /// The filter that this share of the tables has instead.
+    /// The filter that this share of the tables has instead; whose, their writer decides.
     pub(crate) other_filter: Option<(FilterPlan, f64)>,
     /// How data blocks are compressed.
     pub(crate) compression: Compression,
@@ -67,21 +66,6 @@ impl Default for TableBuildOptions {
             shared_block: MAX_SHARED_BLOCK,
             keep: None,
         }
-    }
-}
-
-impl TableBuildOptions {
-    /// The options of the table of this file number: its salt, and one of the filters.
-    pub(crate) fn of_table(&self, number: u64) -> Self {
-        let mut options = self.clone();
-        // Different in each table, so that a block of one is not taken for another's.
-        options.salt = checksum(0, &number.to_le_bytes());
-        if let Some((filter, share)) = options.other_filter.take()
-            && f64::from(options.salt) < share * f64::from(u32::MAX)
-        {
-            options.filter = filter;
-        }
-        options
     }
 }
 
