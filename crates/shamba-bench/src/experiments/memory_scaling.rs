@@ -97,7 +97,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Outcome>
         .curve()
         .map_err(|error| Error::InvalidSetting(error.to_string()))?;
     let powers: Vec<u32> = (settings.smallest..=settings.largest)
-        .filter(|power| (settings.largest - power) % 2 == 0)
+        .filter(|power| (settings.largest - power).is_multiple_of(2))
         .collect();
     let mut progress = Progress::default();
     for power in &powers {
@@ -238,7 +238,8 @@ fn equals_table(uniform: &Measured, monkey: &[Measured]) -> Report {
             "a quarter more reads",
         ],
     );
-    let kinds: [(&str, fn(&Measured) -> f64); 2] = [
+    type Number = fn(&Measured) -> f64;
+    let kinds: [(&str, Number); 2] = [
         ("searches in vain, empty lookups", |m| m.false_positives),
         ("reads, existing lookups", |m| m.existing),
     ];

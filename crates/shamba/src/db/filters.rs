@@ -43,7 +43,9 @@ impl DbInner {
             level: level as u32,
             levels,
             expected_entries: entries,
-            bits_per_key: bits_by_place(keyspace, &version, &Place::of(level, entries, origin)),
+            bits_per_key: bits_by_place(keyspace, &version, |measured| {
+                Place::of(level, entries, origin, measured)
+            }),
         };
         let mut wish = keyspace.options.filter_wish();
         let room = self.filter_room(keyspace, entries);
@@ -102,16 +104,17 @@ struct Place {
     run: Option<u64>,
     /// The numbers of the files it replaces.
     replaced: HashSet<u64>,
-    /// The visits in vain to expect, as [`visits`] counts them.
+    /// The visits in vain to expect, as [`visits`] counts them; 0 where that is not asked for.
     visits: f64,
 }
 
 impl Place {
-    fn of(level: usize, entries: u64, origin: Origin<'_>) -> Self {
+    fn of(level: usize, entries: u64, origin: Origin<'_>, measured: bool) -> Self {
         let (run, visits, replaced) = match origin {
             Origin::Flush(version, _) => {
                 let runs = version.runs().map(|(_, run)| run.files());
-                (None, most(runs, |visits| visits.empty), HashSet::new())
+                let visits = most(runs.filter(|_| measured), |visits| visits.empty);
+                (None, visits, HashSet::new())
             }
             Origin::Merge(task) => {
                 let run = match task.output {
@@ -119,8 +122,9 @@ impl Place {
                     TargetRun::New => None,
                 };
                 let inputs = task.inputs.iter().map(|input| &*input.files);
+                let visits = most(inputs.filter(|_| measured), |visits| visits.empty);
                 let replaced = task.files().map(|file| file.number).collect();
-                (run, most(inputs, |visits| visits.empty), replaced)
+                (run, visits, replaced)
             }
         };
         Place {
@@ -136,8 +140,11 @@ impl Place {
 /// The lookups that came to a file lately, handed on from table to table by key range; none to one
 /// that was never opened.
 fn visits(file: &FileMeta) -> Visits {
-    let heat = file.slot.heat();
-    heat.map_or_else(Visits::default, |heat| heat.all_visits())
+    let add = |mut sum: Visits, more| {
+        sum += more;
+        sum
+    };
+    file.slot.visits().into_iter().fold(Visits::default(), add)
 }
 
 /// The visits of the run that has most. A lookup may come to several runs, but once to what is merged
@@ -157,10 +164,15 @@ pub(super) fn filter_bits(file: &FileMeta) -> f64 {
 
 /// The bits per key of a table at a place; `None` where they do not depend on it. Also where the model
 /// refuses the numbers, which it has no reason to: a filter of any size gives the same answers.
-fn bits_by_place(keyspace: &KeyspaceInner, version: &Version, place: &Place) -> Option<f64> {
+fn bits_by_place(
+    keyspace: &KeyspaceInner,
+    version: &Version,
+    place: impl FnOnce(bool) -> Place,
+) -> Option<f64> {
     let filter = &keyspace.options.filter;
     let (positive, measured) = filter.allocation.rule()?;
-    let levels = shape(keyspace, version, place, measured);
+    let place = place(measured);
+    let levels = shape(keyspace, version, &place, measured);
     let curve = curve(keyspace.options.filter_wish().families);
     let found = next_filter(&levels, place.level, positive, filter.bits_per_key, curve);
     found.ok().map(|filter| filter.bits_per_key)
@@ -180,7 +192,10 @@ fn shape(keyspace: &KeyspaceInner, version: &Version, place: &Place, measured: b
     let stays = |file: &FileMeta| !place.replaced.contains(&file.number);
     let table = |file: &FileMeta| Table {
         entries: file.entries.max(1) as f64,
-        visits: per_lookup(f64::from(visits(file).empty)),
+        visits: match lookups > 0.0 {
+            true => per_lookup(f64::from(visits(file).empty)),
+            false => None,
+        },
     };
     let buffer = buffer_entries(keyspace, version).unwrap_or(place.entries as f64);
     let level = |number: usize| {
@@ -256,7 +271,7 @@ pub(super) fn refit(keyspace: &KeyspaceInner, version: &Version, task: Task) -> 
     }
     let (level, output) = (task.output_level, task.output);
     task.rewriting(|file| {
-        let place = Place {
+        let place = |measured| Place {
             level,
             entries: file.entries,
             run: match output {
@@ -264,9 +279,13 @@ pub(super) fn refit(keyspace: &KeyspaceInner, version: &Version, task: Task) -> 
                 TargetRun::New => None,
             },
             replaced: HashSet::from([file.number]),
-            visits: f64::from(visits(file).empty),
+            visits: if measured {
+                f64::from(visits(file).empty)
+            } else {
+                0.0
+            },
         };
-        bits_by_place(keyspace, version, &place).is_some_and(|bits| {
+        bits_by_place(keyspace, version, place).is_some_and(|bits| {
             let misfit = (bits - filter_bits(file)).abs();
             misfit > MOST_MISFIT && misfit * file.entries as f64 > LEAST_MISFIT
         })
