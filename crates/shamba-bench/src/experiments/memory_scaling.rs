@@ -14,13 +14,16 @@ use shamba_model::tree::MergePolicy;
 /// Bytes of a value.
 const VALUE: usize = 12;
 
+/// The most levels that a tree has in the engine.
+const LEVELS: u32 = 12;
+
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Entries of the smallest tree, as a power of two.
     #[arg(long, default_value_t = 12)]
     pub smallest: u32,
-    /// Entries of the largest tree, as a power of two; the paper has 24, which takes 1 GiB of memory.
+    /// Entries of the largest tree, as a power of two; 24 takes 1 GiB of memory and `--buffer 12`.
     #[arg(long, default_value_t = 20)]
     pub largest: u32,
     /// Entries of a write buffer, as a power of two.
@@ -68,10 +71,10 @@ impl Settings {
                     .into(),
             ));
         }
-        if self.largest > 28 || self.monkey_bits.is_empty() {
-            return Err(Error::InvalidSetting(
-                "at most 2^28 entries, and some bits per key".into(),
-            ));
+        if self.largest > 28 || self.largest - self.buffer > LEVELS || self.monkey_bits.is_empty() {
+            return Err(Error::InvalidSetting(format!(
+                "at most 2^28 entries and 2^{LEVELS} buffers (--buffer), and some bits per key"
+            )));
         }
         Ok(())
     }
@@ -327,11 +330,14 @@ mod tests {
         let bits = number(&outcome.equals, 0, 1);
         assert!(bits > 4.0 && bits < 10.0, "{}", outcome.equals);
         assert_eq!(outcome.panels.len(), 3);
-        let wrong = Settings {
-            smallest: 3,
-            ..settings
-        };
-        assert!(run(&wrong, &mut |_| ()).is_err());
+        for (smallest, largest) in [(3, 15), (11, 10), (11, 21)] {
+            let wrong = Settings {
+                smallest,
+                largest,
+                ..settings.clone()
+            };
+            assert!(run(&wrong, &mut |_| ()).is_err());
+        }
     }
 
     #[test]

@@ -40,8 +40,10 @@ pub enum ModuleSizes {
 
 /// How filter memory is divided over the tree. Whatever it is, `bits_per_key` of the keyspace's
 /// entries are divided: as many bits for each new table as it should have in the tree of that moment,
-/// by what its levels hold on average (`shamba_model::growing`). Tables that are there keep their
-/// filters until they are written again; one whose filter would be wrong by more than two bits per key
+/// by what its levels hold on average (`shamba_model::growing`). So the memory of all filters is the
+/// total asked for on average, within about a tenth: by up to 8 % above it when all levels are full,
+/// by up to two bits per key below when a merge has just emptied those above the last. Tables that are there
+/// keep their filters until they are written again; one whose filter would be wrong by more than two bits per key
 /// where it is moved to is written again instead.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
