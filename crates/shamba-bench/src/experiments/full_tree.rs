@@ -58,6 +58,8 @@ pub(super) struct Measured {
     pub(super) false_positives: f64,
     /// Reads per lookup of a key of the last level.
     pub(super) existing: f64,
+    /// The same of a key of the last level: its own page, and searches in vain.
+    pub(super) searches: f64,
     /// Reads per lookup of what should be in memory: filters and indexes.
     pub(super) others: f64,
     /// Times an entry was written by flushes and merges.
@@ -295,14 +297,17 @@ impl Design {
             let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
             levels.map(|level| level.lookups.false_positives).sum()
         };
-        let before = in_vain();
+        let at_first = in_vain();
         let none = phase(None, empty)?;
-        let false_positives = (in_vain() - before) as f64 / empty as f64;
+        let between = in_vain();
         let some = phase(Some(oldest), existing)?;
+        let false_positives = (between - at_first) as f64 / empty as f64;
+        let searches = 1.0 + (in_vain() - between) as f64 / existing as f64;
         Ok(Measured {
             bits_per_key: sum(|level| level.filter_bytes) * 8.0 / entries as f64,
             empty: none[0] + none[1],
             false_positives,
+            searches,
             existing: some[0] + some[1],
             others: none[1].max(some[1]),
             writes: written as f64 / sum(|level| level.bytes),
