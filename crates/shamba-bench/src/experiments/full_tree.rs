@@ -287,6 +287,8 @@ impl Design {
         // Filters and indexes come into memory; then there is room for them and a few pages of data.
         let warm = (empty / 10).clamp(1, 20_000);
         phase(None, warm)?;
+        // Where filters hardly err, absent keys alone bring no index.
+        phase(Some(entries), warm)?;
         let used = memory.usage().budget;
         let data = used.by_role.iter().filter(|(role, _)| *role == Role::Data);
         let rest = used.used - data.map(|(_, bytes)| bytes).sum::<u64>();
