@@ -1,6 +1,6 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors.
 use clap::{Args, Parser, Subcommand};
-use shamba_bench::experiments::{cpu, hot_spot, mixed, multi_get};
+use shamba_bench::experiments::{cpu, hot_spot, memory_scaling, mixed, model, multi_get};
 use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
 use shamba_bench::summary::{self, Sides};
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 ///
 /// Engines: shamba[:WORDS], WORDS being a preset (state-of-the-art, partitioned, shamba-eq-p, ...)
 /// and what differs from it (bloom, blocked, ribbon or auto, partitioned or whole, rehash, paper,
-/// lru, cold, modules=N), joined by '+'; with --features rocksdb,fjall also fjall and
+/// lru, cold, monkey or measured, modules=N), joined by '+'; with --features rocksdb,fjall also fjall and
 /// rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash]].
 #[derive(Parser)]
 #[command(version)]
@@ -41,6 +41,10 @@ enum Command {
     MultiGet(MultiGet),
     /// Instructions per lookup with everything resident; ratios to the last engine.
     Cpu(Cpu),
+    /// Reads per lookup and writes per entry beside Monkey's cost model.
+    Model(Model),
+    /// Reads in vain at equal filter memory as data grow, with uniform filters and with Monkey's.
+    MemoryScaling(MemoryScaling),
     /// The engines in this build.
     Engines,
     /// Answers one measurement request on standard input.
@@ -180,6 +184,31 @@ struct Cpu {
 }
 
 #[derive(Args)]
+struct Model {
+    #[command(flatten)]
+    settings: model::Settings,
+    /// Draw reads per empty lookup over bits per key into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
+struct MemoryScaling {
+    #[command(flatten)]
+    settings: memory_scaling::Settings,
+    /// Write reads by bits per key here as CSV.
+    #[arg(long)]
+    by_bits: Option<PathBuf>,
+    /// Draw reads over entries and over bits per key into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
 struct HotSpot {
     #[command(flatten)]
     settings: hot_spot::Settings,
@@ -256,6 +285,31 @@ fn run(command: Command) -> Result<()> {
             let axes = ["", "engine", "positive", "instructions"];
             draw(&table, axes, arguments.plot.as_deref())?;
             show(&table, &arguments.output)
+        }
+        Command::Model(arguments) => {
+            let (table, verdict, panels) = model::run(&arguments.settings, &mut note)?;
+            if let Some(path) = &arguments.plot {
+                plot::save(path, &panels, 3)?;
+            }
+            show(&table, &arguments.output)?;
+            if !arguments.output.json {
+                println!("\n{verdict}");
+            }
+            Ok(())
+        }
+        Command::MemoryScaling(arguments) => {
+            let outcome = memory_scaling::run(&arguments.settings, &mut note)?;
+            if let Some(path) = &arguments.by_bits {
+                outcome.bits.save(path)?;
+            }
+            if let Some(path) = &arguments.plot {
+                plot::save(path, &outcome.panels, 3)?;
+            }
+            show(&outcome.growth, &arguments.output)?;
+            if !arguments.output.json {
+                println!("\n{}\n\n{}", outcome.bits, outcome.equals);
+            }
+            Ok(())
         }
         Command::PressureTable(verdict) => verdict.show(Vec::new(), summary::versus),
         Command::Third(verdict) => verdict.show(Vec::new(), summary::third),

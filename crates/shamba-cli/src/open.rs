@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use shamba::{
-    Compression, Db, Durability, FilterFamily, FilterOptions, Granularity, Keyspace,
-    KeyspaceOptions, MemoryBudget, MergePolicy, Options, Preset,
+    Compression, Db, Durability, FilterAllocation, FilterFamily, FilterOptions, Granularity,
+    Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy, Options, Preset,
 };
 
 use crate::args::{Global, size};
@@ -39,6 +39,11 @@ pub struct EngineArgs {
     /// Filter family [default: bloom]
     #[arg(long, value_enum, value_name = "FAMILY")]
     pub filter: Option<Filter>,
+    /// How filter bits are divided over the tree: uniform, monkey (by the sizes of runs, for lookups
+    /// of absent keys), monkey:V (for V existing keys to each absent one) or measured (by the lookups
+    /// of the run) [default: uniform]
+    #[arg(long, value_name = "HOW")]
+    pub filter_allocation: Option<Division>,
     /// Whether filters and indexes are cut into pages by key range [default: true]
     #[arg(long, value_name = "BOOL")]
     pub partitioned: Option<bool>,
@@ -77,6 +82,27 @@ pub enum Filter {
     Bloom,
     /// Bloom blocked by cache line
     BlockedBloom,
+}
+
+/// How filter bits are divided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Division(pub FilterAllocation);
+
+impl FromStr for Division {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ratio = text.strip_prefix("monkey:").map(str::parse);
+        Ok(Division(match (text, ratio) {
+            ("uniform", _) => FilterAllocation::Uniform,
+            ("monkey", _) => FilterAllocation::Monkey,
+            ("measured", _) => FilterAllocation::Measured,
+            (_, Some(Ok(existing_per_empty))) => {
+                FilterAllocation::MonkeyGeneral { existing_per_empty }
+            }
+            _ => return Err("write uniform, monkey, monkey:V or measured".to_owned()),
+        }))
+    }
 }
 
 /// Durability of writes.
@@ -149,6 +175,8 @@ impl EngineArgs {
                         Filter::BlockedBloom => FilterFamily::BlockedBloom,
                     }),
                 bits_per_key: self.bits_per_key.unwrap_or(base.filter.bits_per_key),
+                allocation: (self.filter_allocation)
+                    .map_or(base.filter.allocation, |division| division.0),
                 partitioned: self.partitioned.unwrap_or(base.filter.partitioned),
                 ..base.filter
             },
@@ -270,6 +298,22 @@ mod tests {
         for preset in Preset::ALL {
             assert!(help.as_ref().unwrap().contains(preset.name()), "{preset}");
         }
+    }
+
+    #[test]
+    fn divisions() {
+        let parse = |text: &str| text.parse::<Division>().map(|division| division.0);
+        assert_eq!(parse("monkey"), Ok(FilterAllocation::Monkey));
+        let existing_per_empty = 0.5;
+        let general = FilterAllocation::MonkeyGeneral { existing_per_empty };
+        assert_eq!(parse("monkey:0.5"), Ok(general));
+        assert!(parse("monkey:").is_err() && parse("even").is_err());
+        let asked = EngineArgs {
+            filter_allocation: Some(Division(general)),
+            ..EngineArgs::default()
+        };
+        let made = asked.keyspace(KeyspaceOptions::default());
+        assert_eq!(made.filter.allocation, general);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod elastic;
 mod error;
 pub mod expected_reads;
 pub mod fpr;
+pub mod growing;
 pub mod hash_sharing;
 pub mod modular;
 pub mod monkey;

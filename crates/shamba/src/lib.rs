@@ -39,7 +39,7 @@ pub use db::{
     VerifySummary, WriteBatch,
 };
 pub use error::{Error, Result};
-pub use filter::ModuleSizes;
+pub use filter::{FilterAllocation, ModuleSizes};
 pub use metrics::Counters;
 pub use options::{
     Compression, Durability, FilterFamily, FilterOptions, KeyspaceOptions, Options, Preset,

@@ -17,7 +17,8 @@ use crate::compaction::MergePolicy;
 use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::filter::{
-    Families, Family, FilterOptions as FilterWish, Layout, MAX_MODULES, ModuleSizes,
+    Families, Family, FilterAllocation, FilterOptions as FilterWish, Layout, MAX_MODULES,
+    ModuleSizes,
 };
 use crate::fs::{Fs, OsFs};
 use crate::policy::FilterPolicy;
@@ -64,8 +65,8 @@ pub enum FilterFamily {
     /// rarely rewritten.
     Ribbon,
     /// By level: Bloom filters of 16 bits per key in flushed files, which are soon written again,
-    /// ribbon columns below, eight in the last level and twelve above. Bits per key (unless 0) and
-    /// modules are without effect. The default.
+    /// ribbon columns below, eight in the last level and twelve above. Modules are without effect, and
+    /// bits per key (unless 0) too while their allocation is uniform. The default.
     #[default]
     Auto,
 }
@@ -86,6 +87,8 @@ pub struct FilterOptions {
     /// Bits per key over all modules, 0 to 64. Zero writes no filter. Default 10. More bits cost
     /// memory and save reads for absent keys.
     pub bits_per_key: f64,
+    /// How the bits are divided over the tables of the tree. Default: each table has the same.
+    pub allocation: FilterAllocation,
     /// Modules that the bits are spread over, each stored, cached and probed by itself, 1 to 16.
     /// Default 1. With more, a lookup under little memory reads less of a filter. Each should have
     /// at least a page in a file, or in a partition (`shamba_model::modular::most_modules`). A
@@ -103,6 +106,7 @@ impl Default for FilterOptions {
         FilterOptions {
             family: FilterFamily::Auto,
             bits_per_key: 10.0,
+            allocation: FilterAllocation::Uniform,
             modules: 1,
             module_sizes: ModuleSizes::Equal,
             partitioned: true,
@@ -210,6 +214,9 @@ impl KeyspaceOptions {
         range("restart_interval", self.restart_interval, 1, 1024)?;
         range("filter.bits_per_key", self.filter.bits_per_key, 0.0, 64.0)?;
         range("filter.modules", self.filter.modules, 1, MAX_MODULES as u8)?;
+        if let FilterAllocation::MonkeyGeneral { existing_per_empty } = self.filter.allocation {
+            range("filter.allocation", existing_per_empty, 0.0, f64::MAX)?;
+        }
         if let ModuleSizes::Proportional { first_bits_per_key } = self.filter.module_sizes {
             range("filter.module_sizes", first_bits_per_key, 0.0, 64.0)?;
         }

@@ -3,9 +3,9 @@ use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
 use crate::oracle::{PageFacts, PartitionFacts};
 use crate::{Error, Result};
 use ::shamba::{
-    Db, Durability, Eviction, FilterFamily, FilterPartition, FilterPolicy, IterOptions,
-    KeyspaceOptions, MemoryBudget, ModuleSizes, Options, Preset, Thresholds, WriteBatch,
-    WriteOptions,
+    Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterPartition, FilterPolicy,
+    IterOptions, KeyspaceOptions, MemoryBudget, ModuleSizes, Options, Preset, Thresholds,
+    WriteBatch, WriteOptions,
 };
 use shamba_model::oracle::Column;
 
@@ -28,6 +28,8 @@ pub(super) struct Variant {
     modules: Option<u8>,
     /// `cold`: new tables inherit nothing.
     cold: bool,
+    /// `monkey`, `measured`: how filter memory is divided, if not uniformly.
+    allocation: FilterAllocation,
 }
 
 impl Variant {
@@ -41,6 +43,7 @@ impl Variant {
             lru: false,
             modules: None,
             cold: false,
+            allocation: FilterAllocation::Uniform,
         };
         let parts = settings.split('+').filter(|part| !part.is_empty());
         for (number, part) in parts.enumerate() {
@@ -65,6 +68,8 @@ impl Variant {
             "whole" => self.whole = Some(true),
             "rehash" => self.rehash = true,
             "cold" => self.cold = true,
+            "monkey" => self.allocation = FilterAllocation::Monkey,
+            "measured" => self.allocation = FilterAllocation::Measured,
             "paper" => self.paper = true,
             "lru" => self.lru = true,
             _ => match word.strip_prefix("modules=").map(str::parse) {
@@ -74,7 +79,7 @@ impl Variant {
                     return Err(Error::InvalidSetting(format!(
                         "shamba has no setting `{word}` (one of {presets}, and then bloom, \
                          blocked, ribbon or auto, partitioned or whole, rehash, paper, lru, cold, \
-                         modules=N, joined by `+`)"
+                         monkey or measured, modules=N, joined by `+`)"
                     )));
                 }
             },
@@ -97,6 +102,7 @@ impl Variant {
         filter.family = self.family.unwrap_or(filter.family);
         filter.partitioned = self.whole.map_or(filter.partitioned, |whole| !whole);
         filter.modules = self.modules.unwrap_or(filter.modules);
+        filter.allocation = self.allocation;
         if let FilterPolicy::Utility { thresholds, .. } = &mut keyspace.filter_policy
             && self.paper
         {
@@ -134,6 +140,11 @@ impl Variant {
         if filter.module_sizes != ModuleSizes::Equal {
             name += "-prop";
         }
+        name += match self.allocation {
+            FilterAllocation::Monkey => "-monkey",
+            FilterAllocation::Measured => "-measured",
+            _ => "",
+        };
         name
     }
 }
@@ -351,6 +362,9 @@ mod tests {
         assert_eq!(layout("state-of-the-art"), "bloom-whole");
         assert_eq!(layout("shamba-eq"), "bloom-whole-2x10");
         assert_eq!(layout("elastic"), "bloom-whole-4x20");
+        assert_eq!(layout("elastic+monkey"), "bloom-whole-4x20-monkey");
+        let monkey = keyspace("partitioned+monkey").filter.allocation;
+        assert_eq!(monkey, FilterAllocation::Monkey);
         assert!(Variant::parse("shamba-eq-q").is_err());
     }
 }

@@ -1,8 +1,11 @@
 //! Experiments beyond the grid of [`crate::pressure`]: each measures in processes of its own,
 //! checks every answer, and gives a table; what has a course over time gives a plot too.
 pub mod cpu;
+mod full_tree;
 pub mod hot_spot;
+pub mod memory_scaling;
 pub mod mixed;
+pub mod model;
 pub mod multi_get;
 
 use crate::engine::{Engine, EngineConfig};

@@ -126,6 +126,19 @@ fn run<I: InternalIterator>(
     finish(current.take(), retain.shadowed, output, done)
 }
 
+/// The options of the table of this number: its salt, and one of the filters.
+fn options_of(number: u64, all: &TableBuildOptions) -> TableBuildOptions {
+    let mut options = all.clone();
+    // Different in each table, so that a block of one is not taken for another's.
+    options.salt = checksum(0, &number.to_le_bytes());
+    if let Some((filter, share)) = options.other_filter.take()
+        && f64::from(options.salt) < share * f64::from(u32::MAX)
+    {
+        options.filter = filter;
+    }
+    options
+}
+
 fn begin(output: &Output<'_>, shadowed_before: u64) -> Result<Current> {
     let number = output.next_file.fetch_add(1, Ordering::Relaxed);
     let path = table_path(output.dir, number);
@@ -134,17 +147,7 @@ fn begin(output: &Output<'_>, shadowed_before: u64) -> Result<Current> {
         .create(&path, Access::Direct)
         .map_err(|e| Error::io("create", &path, e))?;
     let memory = output.budget.reserve(Role::Compaction, 0);
-    // Different in each table, so that a block of one is not taken for another's.
-    let salt = checksum(0, &number.to_le_bytes());
-    let builder = TableBuilder::new(
-        file,
-        path,
-        TableBuildOptions {
-            salt,
-            ..output.options.clone()
-        },
-        memory,
-    );
+    let builder = TableBuilder::new(file, path, options_of(number, &output.options), memory);
     Ok(Current {
         number,
         builder,

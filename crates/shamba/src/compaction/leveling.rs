@@ -128,13 +128,15 @@ fn from_level0(
 
     let mut draft = Draft::default();
     draft.add_runs(0, version.runs_of(0));
-    if let Some(run) = target {
-        match granularity {
-            Granularity::File => draft.add_overlapping(below, run),
-            Granularity::Level => draft.add(below, run, run.files()),
+    match granularity {
+        Granularity::File => {
+            if let Some(run) = target {
+                draft.add_overlapping(below, run);
+            }
+            draft.finish(version, below, output, score, REASON)
         }
+        Granularity::Level => down_whole(version, options, draft, (below, output), score, REASON),
     }
-    draft.finish(version, below, output, score, REASON)
 }
 
 /// Some file of an overfull level: the one that rewrites least for what it brings down.
@@ -226,14 +228,40 @@ fn whole_level(
         return None;
     };
     let below = options.below(level)?;
-    let (output, target) = target(version, level, below)?;
+    let (output, _) = target(version, level, below)?;
     let mut draft = Draft::default();
     draft.add(level, run, run.files());
-    if let Some(target) = target {
-        draft.add(below, target, target.files());
+    const REASON: &str = "level is over capacity";
+    down_whole(version, options, draft, (below, output), score, REASON)
+}
+
+/// A draft with the whole of the level below; if that is over its capacity with it, with the whole of
+/// the next level too, and so on: what would go on at once is not written first (Monkey, section 2,
+/// of whose entries `(T-1)/T` are written on each level).
+fn down_whole(
+    version: &Version,
+    options: &PickerOptions,
+    mut draft: Draft,
+    (mut to, mut output): (usize, TargetRun),
+    score: f64,
+    reason: &'static str,
+) -> Option<Task> {
+    loop {
+        if let [run] = version.runs_of(to) {
+            draft.add(to, run, run.files());
+        }
+        let bytes: u64 = draft.files().map(|file| file.size).sum();
+        let fits = bytes <= options.capacity(to);
+        let Some(next) = options.below(to).filter(|_| !fits) else {
+            break;
+        };
+        let Some((next_output, _)) = target(version, to, next) else {
+            break;
+        };
+        if is_level_busy(version, next) {
+            break;
+        }
+        (to, output) = (next, next_output);
     }
-    if draft.files().any(|file| file.is_busy()) {
-        return None;
-    }
-    draft.finish(version, below, output, score, "level is over capacity")
+    draft.finish(version, to, output, score, reason)
 }

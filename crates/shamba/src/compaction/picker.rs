@@ -37,8 +37,8 @@ pub enum Granularity {
     /// portions, and files that meet nothing are moved instead of rewritten.
     #[default]
     File,
-    /// The whole level and the whole next level, as the theory of LSM trees has it. Work comes in
-    /// bursts; of use to compare with formulas.
+    /// The whole level and the whole next level, and where that is too full with it the one after, as
+    /// the theory of LSM trees has it. Work comes in bursts; of use to compare with formulas.
     Level,
 }
 
@@ -194,6 +194,27 @@ impl Task {
     /// Gives the input files back.
     pub(crate) fn release(&self) {
         self.files().for_each(|file| file.release());
+    }
+
+    /// A move of files of which some had better be written again, as `misfit` says: into a run of
+    /// their own all are, into another run the first of them alone, since what moves lies apart from
+    /// all that it may meet but not from what lies between. The others are for the tasks after.
+    pub(crate) fn rewriting(mut self, misfit: impl Fn(&FileMeta) -> bool) -> Task {
+        let found = self
+            .files()
+            .find(|file| misfit(file))
+            .map(|file| file.number);
+        let (TaskKind::TrivialMove, Some(number)) = (self.kind, found) else {
+            return self;
+        };
+        self.kind = TaskKind::Merge;
+        if let TargetRun::Join(_) = self.output {
+            for input in &mut self.inputs {
+                input.files.retain(|file| file.number == number);
+            }
+            self.inputs.retain(|input| !input.files.is_empty());
+        }
+        self
     }
 
     /// The edit's removals, for a merge.

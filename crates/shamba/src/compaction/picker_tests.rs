@@ -220,3 +220,33 @@ fn pickers_say_what_the_golden_file_says() {
         assert!(said == text, "differs from {}:\n{said}", path.display());
     }
 }
+
+/// A move of files that had better be written again becomes a merge: of the first of them alone where
+/// they join a run, whose files may lie between them, else of all.
+#[test]
+fn a_move_of_misfits_is_a_merge() {
+    let task = |levels: &[&str], options: &str| {
+        let version = parse_version(levels, &mut 0);
+        let options: Vec<_> = options.split(' ').collect();
+        let task = pick(&version, &parse_options(&options)).unwrap();
+        assert_eq!(task.kind, TaskKind::TrivialMove);
+        task
+    };
+    let numbers = |task: &Task| task.files().map(|file| file.number).collect::<Vec<_>>();
+    let join = || task(&["L0: 2 a-c:4 g-h:4", "L1: 1 d-f:4"], "leveling l0=1");
+    assert_eq!(numbers(&join()), [1, 2]);
+    let same = join().rewriting(|_| false);
+    assert_eq!(
+        (same.kind, numbers(&same)),
+        (TaskKind::TrivialMove, vec![1, 2])
+    );
+    let one = join().rewriting(|file| file.number == 2);
+    assert_eq!((one.kind, numbers(&one)), (TaskKind::Merge, vec![2]));
+    assert!(matches!(one.output, TargetRun::Join(1)) && one.removes().len() == 1);
+    let runs = ["L0: 4 a-c:4 | 3 d-f:4 | 2 g-h:4 | 1 i-j:4"];
+    let all = task(&runs, "tiering T=4").rewriting(|file| file.number == 2);
+    assert_eq!(
+        (all.kind, numbers(&all)),
+        (TaskKind::Merge, vec![1, 2, 3, 4])
+    );
+}

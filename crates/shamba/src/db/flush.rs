@@ -14,91 +14,27 @@ use super::lineage::Lineage;
 use super::{DbInner, Tree};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
-use crate::budget::Role;
 use crate::compaction::job::{NewTable, Output, table_path, write_tables};
 use crate::compaction::{Ancestry, Origin, Retain};
 use crate::error::{Error, Result};
-use crate::filter::{FileContext, Room, plan};
-use crate::fs::PAGE;
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
-use crate::table::{Compression, TableBuildOptions, TableSlot};
+use crate::table::TableSlot;
 use crate::version::{
     AddedFile, FileInfo, FileMeta, FileStats, KeyspaceEdit, Version, VersionEdit,
 };
-
-/// About how many keys share a partition of index and filter.
-const PARTITION_KEYS: u32 = 8000;
 
 /// Below so many bytes a budget has no room for what a large table takes to write.
 const SMALL_BUDGET: u64 = 1 << 20;
 
 impl DbInner {
-    /// How tables of a level are built.
-    pub(crate) fn build_options(
-        &self,
-        keyspace: &KeyspaceInner,
-        level: usize,
-        entries: u64,
-    ) -> TableBuildOptions {
-        let levels = keyspace.state.load().version.levels().len().max(level + 1) as u32;
-        let limit = self.options.memory.limit();
-        let context = FileContext {
-            level: level as u32,
-            levels,
-            expected_entries: entries,
-        };
-        let mut wish = keyspace.options.filter_wish();
-        let room = self.filter_room(keyspace, entries);
-        wish.sizes = wish.sizes.decided(wish.bits_per_key, wish.modules, room);
-        TableBuildOptions {
-            filter: plan(&wish, &context),
-            // Where entries share a page at most, compression would only take memory.
-            compression: match limit / 16 < 2 * PAGE as u64 {
-                true => Compression::None,
-                false => keyspace.options.compression_at(level),
-            },
-            restart_interval: keyspace.options.restart_interval,
-            // Under a small budget less is gathered before it is written.
-            partition_keys: u32::try_from(limit / 1024)
-                .unwrap_or(u32::MAX)
-                .min(PARTITION_KEYS),
-            write_buffer: usize::try_from(limit / 128)
-                .unwrap_or(usize::MAX)
-                .clamp(PAGE, 128 << 10),
-            shared_block: usize::try_from(limit / 16).unwrap_or(usize::MAX),
-            level: level as u32,
-            ..TableBuildOptions::default()
-        }
-    }
-
-    /// The memory for filters, and how many entries are to share it once so many are written: what
-    /// the budget leaves beside indexes and write buffers.
-    fn filter_room(&self, keyspace: &KeyspaceInner, entries: u64) -> Room {
-        let version = &keyspace.state.load().version;
-        let sum = |of: fn(&FileMeta) -> u64| version.files().map(|file| of(file)).sum::<u64>();
-        let (present, bytes) = (sum(|file| file.entries), sum(|file| file.size));
-        let limit = self.options.memory.limit();
-        let buffers = self.options.memory.budget().used_by(Role::Memtable);
-        let index = sum(|file| file.index_bytes);
-        let free = limit.saturating_sub(index.saturating_add(buffers));
-        // Of a merge the entries are among those present already.
-        let entry_bytes = bytes as f64 / present.max(1) as f64;
-        let in_file = keyspace.options.target_file as f64 / entry_bytes.max(1.0);
-        Room {
-            memory: free.max(PAGE as u64) as f64,
-            entries: present.max(entries).max(1) as f64,
-            file_entries: (entries.max(1) as f64).min(in_file),
-            page: PAGE as f64,
-        }
-    }
-
     pub(crate) fn output<'a>(
         &'a self,
         keyspace: &KeyspaceInner,
         level: usize,
         entries: u64,
         target_file: u64,
+        origin: Origin<'_>,
     ) -> Output<'a> {
         let limit = self.options.memory.limit();
         Output {
@@ -111,7 +47,7 @@ impl DbInner {
             dir: &self.dir,
             budget: self.options.memory.budget(),
             next_file: &self.next_file,
-            options: self.build_options(keyspace, level, entries),
+            options: self.build_options(keyspace, level, entries, origin),
             target_file,
             stop: &self.stop,
         }
@@ -168,7 +104,8 @@ impl DbInner {
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let version = keyspace.state.load().version.clone();
         let bottom = version.is_empty();
-        let mut output = self.output(keyspace, 0, memtable.len() as u64, u64::MAX);
+        let origin = Origin::Flush(&version, keyspace.options.size_ratio);
+        let mut output = self.output(keyspace, 0, memtable.len() as u64, u64::MAX, origin);
         let lineage = self.lineage_of_flush(&version, &memtable)?;
         drop(version);
         output.options.keep = lineage.as_ref().map(Lineage::keep);
@@ -400,7 +337,8 @@ mod tests {
         let older = freeze();
         // Two threads have written the same memtable to a table each.
         let tables = || {
-            let output = inner.output(keyspace, 0, 1, u64::MAX);
+            let version = Version::default();
+            let output = inner.output(keyspace, 0, 1, u64::MAX, Origin::Flush(&version, 10));
             let retain = Retain::new(Vec::new(), true);
             write_tables(&mut older.iter(), retain, &output).unwrap()
         };

@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use super::DbInner;
+use super::filters::filter_bits;
 use super::keyspace::KeyspaceInner;
-use crate::filter::{FileContext, FilterOptions, FilterPlan, plan};
+use crate::filter::{FileContext, FilterOptions, FilterPlan, choose};
 use crate::options::KeyspaceOptions;
 use crate::policy::{FileView, FilterPolicy, ModuleController, rates};
 use crate::version::{FileMeta, Version};
@@ -46,6 +47,8 @@ struct Decider {
     epoch: u64,
     /// The filters of new tables.
     wish: FilterOptions,
+    /// Whether their bits depend on their place in the tree.
+    by_place: bool,
     /// Rates by plan; there are as many plans as there were settings.
     known: HashMap<FilterPlan, Arc<[f64]>>,
 }
@@ -62,6 +65,7 @@ impl Limits {
                 controller: options.filter_policy.controller(),
                 epoch: 0,
                 wish: options.filter_wish(),
+                by_place: options.filter.allocation.rule().is_some(),
                 known: HashMap::new(),
             }),
         };
@@ -137,8 +141,9 @@ impl Decider {
                     level,
                     levels,
                     expected_entries: file.entries,
+                    bits_per_key: self.by_place.then(|| filter_bits(file)),
                 };
-                let plan = plan(&self.wish, &context);
+                let plan = choose(&self.wish, &context).likeliest();
                 self.rates_of(&plan)
             }
             Some(table) => self.rates_of(table.plan()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
+use super::filters::refit;
 use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
 use super::lineage::Lineage;
@@ -157,11 +158,9 @@ impl DbInner {
             .keyspaces
             .values()
             .filter_map(|keyspace| {
-                let task = pick(
-                    &keyspace.state.load().version,
-                    &self.picker_options(keyspace),
-                )?;
-                Some((keyspace.clone(), task))
+                let version = &keyspace.state.load().version;
+                let task = pick(version, &self.picker_options(keyspace))?;
+                Some((keyspace.clone(), refit(keyspace, version, task)))
             })
             .max_by(|a, b| a.1.score.total_cmp(&b.1.score))?;
         self.begin_task(&best.1).then_some(best)
@@ -254,6 +253,7 @@ impl DbInner {
             task.output_level,
             entries,
             keyspace.options.target_file,
+            Origin::Merge(task),
         );
         let inherits = self.options.inherit_heat;
         let lineage = inherits.then(|| Ancestry::of_merge(task, &self.tables));
@@ -407,8 +407,11 @@ impl DbInner {
                 let version = keyspace.state.load().version.clone();
                 let task = match manual(&version, range, &self.picker_options(keyspace)) {
                     Manual::Done => return Ok(()),
-                    Manual::Task(task) if self.begin_task(&task) => Some(task),
-                    Manual::Task(_) | Manual::Busy => None,
+                    Manual::Task(task) => {
+                        let task = refit(keyspace, &version, task);
+                        self.begin_task(&task).then_some(task)
+                    }
+                    Manual::Busy => None,
                 };
                 drop(tree);
                 task

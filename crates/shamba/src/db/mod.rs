@@ -9,6 +9,7 @@
 
 mod batch;
 mod checkpoint;
+mod filters;
 mod flush;
 mod folder;
 mod group;

@@ -1,6 +1,9 @@
 //! Decides the modules of a file's filter: a pure function of what the user wants and of what is
 //! known of the file. Readers never see the decision, only the plan in a table's properties.
 
+use std::sync::OnceLock;
+
+use shamba_model::curve::{self, Curve};
 use shamba_model::{fpr, modular, ribbon};
 
 use super::banding::MAX_COLUMNS;
@@ -33,6 +36,53 @@ pub enum ModuleSizes {
     /// anew for each file that is written, from the memory budget and the entries of the keyspace
     /// then; a file too small for modules of a page each gets one module.
     FirstInMemory,
+}
+
+/// How filter memory is divided over the tree. Whatever it is, `bits_per_key` of the keyspace's
+/// entries are divided: as many bits for each new table as it should have in the tree of that moment,
+/// by what its levels hold on average (`shamba_model::growing`). So the memory of all filters is the
+/// total asked for on average, within about a tenth: by up to 8 % above it when all levels are full,
+/// by up to two bits per key below when a merge has just emptied those above the last. Tables that are there
+/// keep their filters until they are written again; one whose filter would be wrong by more than two bits per key
+/// where it is moved to is written again instead.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub enum FilterAllocation {
+    /// The same bits per key in every table; with [`FilterFamily::Auto`](crate::FilterFamily::Auto)
+    /// those that it has for the level. The default.
+    #[default]
+    Uniform,
+    /// By the sizes of runs such that lookups of absent keys read least: large runs get few bits or
+    /// none (Monkey, Appendix A). For point lookups that mostly find nothing.
+    Monkey,
+    /// The same for lookups of which some find their key, and so visit fewer of the older runs
+    /// (Monkey, Eq. 13).
+    MonkeyGeneral {
+        /// Lookups that find their key for each that does not: the paper's `v`, finite and at least
+        /// 0. With 0 it is `Monkey`.
+        existing_per_empty: f64,
+    },
+    /// By the lookups that came to tables in vain, as the block cache counts them and as they are
+    /// handed on to new tables ([`Options::inherit_heat`](crate::Options::inherit_heat)), so that bits
+    /// go to the key ranges and levels that are asked for what they do not have. As `Monkey` until
+    /// something was counted. All tables of a merge get the same bits, so that key ranges differ only
+    /// where merges take a file at a time.
+    Measured,
+}
+
+impl FilterAllocation {
+    /// The share of lookups that find their key, and whether visits are measured; `None` where sizes
+    /// do not matter.
+    pub(crate) fn rule(self) -> Option<(f64, bool)> {
+        match self {
+            FilterAllocation::Uniform => None,
+            FilterAllocation::Monkey => Some((0.0, false)),
+            FilterAllocation::MonkeyGeneral { existing_per_empty } => {
+                Some((existing_per_empty / (1.0 + existing_per_empty), false))
+            }
+            FilterAllocation::Measured => Some((0.0, true)),
+        }
+    }
 }
 
 /// What is known when modules are sized by memory.
@@ -89,7 +139,7 @@ pub(crate) struct FilterOptions {
 }
 
 /// What a planner may know of the file to be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct FileContext {
     /// The level it will be on, 0 for a flush.
     pub(crate) level: u32,
@@ -97,6 +147,28 @@ pub(crate) struct FileContext {
     pub(crate) levels: u32,
     /// About how many entries it will have.
     pub(crate) expected_entries: u64,
+    /// Its bits per key by its place in the tree; `None`: those of the options.
+    pub(crate) bits_per_key: Option<f64>,
+}
+
+/// One plan, or two of which some tables get the one and some the other: bits between two numbers of
+/// columns, or too few for a Bloom filter, are had on average only.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Choice {
+    /// The plan.
+    pub(crate) plan: FilterPlan,
+    /// The plan that this share of the tables get instead.
+    pub(crate) other: Option<(FilterPlan, f64)>,
+}
+
+impl Choice {
+    /// What most tables get.
+    pub(crate) fn likeliest(self) -> FilterPlan {
+        match self.other {
+            Some((other, share)) if share > 0.5 => other,
+            _ => self.plan,
+        }
+    }
 }
 
 /// Keys that the bits per key of ribbon columns are stated for: about those of a partition.
@@ -107,6 +179,80 @@ const PAGE_COLUMNS: u8 = 4;
 
 /// Bits per key and modules where building speed matters.
 const QUICK: (f64, usize) = (16.0, 2);
+
+/// Below so many bits per key a Bloom filter is worth less than its bits: in as many tables as the
+/// bits suffice for it has this many, and none in the others.
+const LEAST_BLOOM_BITS: f64 = 1.0;
+
+/// How close to a whole number of columns is that number.
+const WHOLE: f64 = 0.02;
+
+/// The false-positive rates of the families by bits per key, as far as the allocation of memory is
+/// concerned: level 0, which is small, counts as the others.
+pub(crate) fn curve(families: Families) -> &'static Curve {
+    static CURVES: [OnceLock<Curve>; 3] = [const { OnceLock::new() }; 3];
+    let (curve, family) = match families {
+        Families::Same(Family::Bloom) => (&CURVES[0], curve::Family::Bloom),
+        Families::Same(Family::Blocked) => (&CURVES[1], curve::Family::Blocked),
+        Families::Same(Family::Ribbon) | Families::ByLevel => (&CURVES[2], curve::Family::Ribbon),
+    };
+    curve.get_or_init(|| family.curve().unwrap_or_else(|_| Curve::ideal()))
+}
+
+/// Decides the modules of a file with bits by its place in the tree, or as [`plan`] does.
+pub(crate) fn choose(options: &FilterOptions, file: &FileContext) -> Choice {
+    let one = |plan| Choice { plan, other: None };
+    let Some(bits) = file.bits_per_key else {
+        return one(plan(options, file));
+    };
+    let of = |modules| FilterPlan {
+        layout: options.layout,
+        modules,
+    };
+    let family = match options.families {
+        Families::Same(family) => family,
+        Families::ByLevel if file.level == 0 => Family::Bloom,
+        Families::ByLevel => Family::Ribbon,
+    };
+    // Both numbers of bits that can be had next to the wanted one, and the share of the larger.
+    let (least, most, share) = if family == Family::Ribbon {
+        let per_column = ribbon::bits_per_key(NOMINAL_KEYS).unwrap_or(1.0);
+        let columns = (bits / per_column).clamp(0.0, MAX_COLUMNS as f64);
+        let (low, share) = (columns.floor(), columns.fract());
+        match share {
+            ..WHOLE => (low * per_column, 0.0, 0.0),
+            share if share > 1.0 - WHOLE => (columns.ceil() * per_column, 0.0, 0.0),
+            share => (low * per_column, columns.ceil() * per_column, share),
+        }
+    } else if bits < LEAST_BLOOM_BITS {
+        (0.0, LEAST_BLOOM_BITS, bits / LEAST_BLOOM_BITS)
+    } else {
+        (bits, 0.0, 0.0)
+    };
+    let modules = |bits: f64| of(allocated(options, family, bits));
+    Choice {
+        plan: modules(least),
+        other: (share > 0.0).then(|| (modules(most), share)),
+    }
+}
+
+/// Modules of so many bits per key, as many as options say if each can have a hash of its own.
+fn allocated(options: &FilterOptions, family: Family, bits: f64) -> Vec<ModulePlan> {
+    let (wanted, sizes) = match (options.families, family) {
+        (Families::Same(_), _) => (usize::from(options.modules), options.sizes),
+        (Families::ByLevel, Family::Ribbon) => {
+            let page = f64::from(PAGE_COLUMNS);
+            let pages = bits / ribbon::bits_per_key(NOMINAL_KEYS).unwrap_or(1.0) / page;
+            ((pages - WHOLE / page).ceil() as usize, ModuleSizes::Equal)
+        }
+        (Families::ByLevel, _) => (QUICK.1, ModuleSizes::Equal),
+    };
+    let most = match family {
+        Family::Ribbon => wanted,
+        _ => fpr::optimal_hashes(bits).map_or(1, |hashes| hashes as usize),
+    };
+    spread(family, bits, wanted.min(most), sizes)
+}
 
 /// Decides a file's modules. Bits that make no sense, or too few for a module to say anything,
 /// give no filter.

@@ -23,8 +23,10 @@ use shamba_model::fpr;
 
 use crate::base::digest::KeyDigest;
 
-pub use choose::ModuleSizes;
-pub(crate) use choose::{Families, FileContext, FilterOptions, Room, plan};
+#[cfg(test)]
+pub(crate) use choose::plan;
+pub(crate) use choose::{Families, FileContext, FilterOptions, Room, choose, curve};
+pub use choose::{FilterAllocation, ModuleSizes};
 pub(crate) use plan::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError};
 pub(crate) use writer::FilterWriter;
 

@@ -60,6 +60,7 @@ const FILE: FileContext = FileContext {
     level: 1,
     levels: 3,
     expected_entries: 1000,
+    bits_per_key: None,
 };
 
 fn same(family: Family, layout: Layout, bits: f64, modules: u8) -> FilterOptions {
@@ -265,6 +266,7 @@ fn families_follow_the_level() {
             level,
             levels,
             expected_entries: 1,
+            bits_per_key: None,
         };
         let modules = plan(&options, &file).modules;
         modules
@@ -282,6 +284,65 @@ fn families_follow_the_level() {
     }
     assert_eq!(at(6, 7, 10.0), [(Family::Ribbon, 4); 2]);
     assert_eq!(at(1, 2, 10.0), [(Family::Ribbon, 4); 2]);
+}
+
+/// Bits by the place in the tree: near to what was asked for in every family, as many modules as can
+/// have a hash each, and by two plans what one cannot have.
+#[test]
+fn bits_by_place_make_modules_of_the_family() {
+    let choose = |families, bits, level, modules| {
+        let options = FilterOptions {
+            families,
+            ..same(Family::Bloom, Layout::Partitioned, 77.0, modules)
+        };
+        let file = FileContext {
+            level,
+            bits_per_key: Some(bits),
+            ..FILE
+        };
+        choose(&options, &file)
+    };
+    let all = [
+        Families::Same(Family::Bloom),
+        Families::Same(Family::Blocked),
+        Families::Same(Family::Ribbon),
+        Families::ByLevel,
+    ];
+    for families in all {
+        for bits in [0.0, 0.3, 1.0, 2.5, 4.13, 9.0, 17.7, 30.0] {
+            for level in [0, 2] {
+                for modules in [1, 3, 16] {
+                    let choice = choose(families, bits, level, modules);
+                    let of = |plan: &FilterPlan| f64::from(plan.millibits()) / 1000.0;
+                    let other = choice.other.as_ref();
+                    let mean = of(&choice.plan) * (1.0 - other.map_or(0.0, |(_, share)| *share))
+                        + other.map_or(0.0, |(plan, share)| of(plan) * share);
+                    let case = format!("{families:?} {bits} {level} {modules}: {choice:?}");
+                    assert!((mean - bits).abs() < 0.03 + 0.01 * bits, "{case}");
+                    let plans = [Some(&choice.plan), other.map(|(plan, _)| plan)];
+                    for plan in plans.into_iter().flatten().filter(|plan| of(plan) > 0.0) {
+                        let most = modules.max(if families == Families::ByLevel { 8 } else { 4 });
+                        assert!(
+                            (1..=usize::from(most)).contains(&plan.modules.len()),
+                            "{case}"
+                        );
+                        let useful = plan.modules.iter().all(|m| m.hashes > 0 || m.columns > 0);
+                        assert!(useful && plan.layout == Layout::Partitioned, "{case}");
+                    }
+                }
+            }
+        }
+    }
+    let modules = |bits, modules| {
+        let choice = choose(Families::Same(Family::Bloom), bits, 1, modules);
+        choice.plan.modules.len()
+    };
+    assert_eq!(
+        (modules(9.0, 3), modules(2.0, 3), modules(0.5, 3)),
+        (3, 1, 0)
+    );
+    let ribbon = choose(Families::Same(Family::Ribbon), 4.0 * 1.0395 + 0.7, 1, 1);
+    assert_eq!(ribbon.clone().likeliest(), ribbon.other.unwrap().0);
 }
 
 #[test]

@@ -219,6 +219,7 @@ mod tests {
             level: 0,
             levels: 1,
             expected_entries: 1000,
+            bits_per_key: None,
         };
         let two = FilterOptions {
             families: Families::Same(Family::Bloom),

@@ -30,6 +30,8 @@ const SMALL_BLOCK: usize = 16 << 10;
 pub(crate) struct TableBuildOptions {
     /// The filter's modules; its layout is the index's layout too.
     pub(crate) filter: FilterPlan,
+    /// The filter that this share of the tables has instead; whose, their writer decides.
+    pub(crate) other_filter: Option<(FilterPlan, f64)>,
     /// How data blocks are compressed.
     pub(crate) compression: Compression,
     /// Every this many entries a data block stores a key whole.
@@ -54,6 +56,7 @@ impl Default for TableBuildOptions {
     fn default() -> Self {
         TableBuildOptions {
             filter: FilterPlan::none(Layout::Partitioned),
+            other_filter: None,
             compression: Compression::None,
             restart_interval: 8,
             partition_keys: 8000,

@@ -113,6 +113,7 @@ fn bloom(bits: f64, modules: u8, layout: Layout) -> FilterPlan {
         level: 1,
         levels: 2,
         expected_entries: 1000,
+        bits_per_key: None,
     };
     plan(&options, &file)
 }
@@ -224,6 +225,7 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
                     })
                     .collect();
                 TableBuildOptions {
+                    other_filter: None,
                     filter: FilterPlan {
                         layout: if whole {
                             Layout::Whole

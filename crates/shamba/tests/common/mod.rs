@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use shamba::fs::Fs;
 use shamba::{
-    Compression, Db, Durability, Eviction, FilterFamily, FilterOptions, FilterPolicy, Granularity,
-    IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
-    Preset, Result, Skipping, Thresholds,
+    Compression, Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions,
+    FilterPolicy, Granularity, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy,
+    ModuleSizes, Options, Preset, Result, Skipping, Thresholds,
 };
 
 /// Keys and their values.
@@ -163,6 +163,17 @@ pub fn random_filter_policy(rng: &mut Rng) -> FilterPolicy {
     }
 }
 
+pub fn random_allocation(rng: &mut Rng) -> FilterAllocation {
+    match rng.below(5) {
+        0 => FilterAllocation::Monkey,
+        1 => FilterAllocation::MonkeyGeneral {
+            existing_per_empty: *rng.pick(&[0.0, 0.5, 4.0, 1e300]),
+        },
+        2 => FilterAllocation::Measured,
+        _ => FilterAllocation::Uniform,
+    }
+}
+
 pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
     let compression = |rng: &mut Rng| match rng.below(4) {
         0 => Compression::Lz4,
@@ -188,6 +199,7 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
                 FilterFamily::Auto,
             ]),
             bits_per_key: *rng.pick(&[0.0, 0.5, 1.0, 4.0, 7.3, 10.0, 10.0, 15.0, 20.0]),
+            allocation: random_allocation(rng),
             modules: *rng.pick(&[1, 1, 2, 3, 7, 16]),
             module_sizes: if rng.one_in(3) {
                 ModuleSizes::Proportional {
@@ -204,6 +216,7 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
     };
     if rng.one_in(3) {
         let mut options = options.preset(*rng.pick(&Preset::ALL));
+        options.filter.allocation = random_allocation(rng);
         options.filter.partitioned ^= rng.one_in(2);
         return options;
     }
