@@ -19,7 +19,7 @@ const WINDOW: f32 = std::f32::consts::LOG2_E;
 const CLASSES: usize = 9;
 
 /// The longest that counts gather before they are halved, in half-lives of the cache's clock.
-const LONGEST: f32 = 8.0;
+const LONGEST: f32 = 4.0;
 
 /// Counts of accesses.
 #[derive(Debug)]

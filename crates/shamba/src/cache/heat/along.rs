@@ -70,7 +70,7 @@ impl Heat {
             true => missing.nth(number).unwrap_or(1.0),
             false => missing.product(),
         };
-        let visits = match self.expected(partition) {
+        let visits = match self.visits(partition) {
             // While memory is plenty visits are not all counted: one is here, as they go elsewhere.
             visits if !pressed && visits.is_none() => self.likely_visit(pass),
             visits => visits,
