@@ -28,7 +28,15 @@ pub(crate) enum Request {
 
 /// Makes the measurement in a new process of this program.
 pub(crate) fn measure<T: serde::de::DeserializeOwned>(request: &Request) -> Result<T> {
-    let mut child = Command::new(std::env::current_exe()?)
+    measure_by(Command::new(std::env::current_exe()?), request)
+}
+
+/// The same in a process that `command` starts, to which only [`COMMAND`] is added.
+pub(crate) fn measure_by<T: serde::de::DeserializeOwned>(
+    mut command: Command,
+    request: &Request,
+) -> Result<T> {
+    let mut child = command
         .arg(COMMAND)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -9,13 +9,17 @@ use std::path::Path;
 /// The name under which the offline optimum, with the counts a distribution makes expect, is kept.
 pub const ORACLE: &str = "oracle";
 
-/// The same with the counts of the measured lookups themselves: it has seen the future.
+/// The same for memory that is empty when the warm-up begins: what was never met is not in it.
+pub const FROM_EMPTY: &str = "oracle-from-empty";
+
+/// The first with the counts of the measured lookups themselves: it has seen the future.
 pub const HINDSIGHT: &str = "oracle-hindsight";
 
 /// One engine, one cell of the grid, one repetition.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Row {
-    /// The engine's specification, or [`ORACLE`] or [`HINDSIGHT`] and the engine it belongs to.
+    /// The engine's specification, or [`ORACLE`], [`FROM_EMPTY`] or [`HINDSIGHT`] and the engine it
+    /// belongs to.
     pub engine: String,
     /// How lookups spread.
     pub distribution: String,

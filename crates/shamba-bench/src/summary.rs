@@ -80,8 +80,10 @@ pub fn versus(rows: &[Row], sides: &Sides) -> Report {
             "p99 us",
             "best p99 us",
             "optimum",
+            "from empty",
             "hindsight",
             "to optimum",
+            "to from empty",
         ],
     );
     for place in places(rows, Row::same_place) {
@@ -106,8 +108,10 @@ pub fn versus(rows: &[Row], sides: &Sides) -> Report {
             ours.and_then(|r| r.p99_us).into(),
             best.and_then(|r| r.p99_us).into(),
             oracle(ORACLE).into(),
+            oracle(record::FROM_EMPTY).into(),
             oracle(record::HINDSIGHT).into(),
             ratio(ours.map(|r| r.pages), oracle(ORACLE)),
+            ratio(ours.map(|r| r.pages), oracle(record::FROM_EMPTY)),
         ]);
     }
     report

@@ -172,6 +172,59 @@ impl std::ops::AddAssign for Visits {
     }
 }
 
+/// What is to be expected of each of many alike, each of which was counted for a while: the counts
+/// differ by chance and because the rates do.
+///
+/// Counts are faded: `count = sum of 2^(-age / half-life)` over events, so that by chance alone
+/// their variance is half of their mean (a Poisson count has all of it).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Prior {
+    /// The mean count.
+    pub mean: f32,
+    /// The squared coefficient of variation of the rates: 0 where all are alike.
+    pub spread: f32,
+}
+
+impl Prior {
+    /// From all counts, by moments: what variance they have beyond that of chance is the rates'.
+    /// Fewer than two are as different as can be.
+    #[must_use]
+    pub fn of(counts: impl Iterator<Item = f32> + Clone) -> Prior {
+        let (mut n, mut sum) = (0.0f32, 0.0f32);
+        for count in counts.clone() {
+            n += 1.0;
+            sum += count;
+        }
+        if n < 2.0 || sum <= 0.0 {
+            return Prior {
+                mean: sum / n.max(1.0),
+                spread: f32::INFINITY,
+            };
+        }
+        let mean = sum / n;
+        let squares: f32 = counts.map(|count| (count - mean) * (count - mean)).sum();
+        let variance = squares / (n - 1.0);
+        Prior {
+            mean,
+            spread: (variance - mean / 2.0).max(0.0) / (mean * mean),
+        }
+    }
+
+    /// The count to expect, in the next window, of the one that has `count`: the mean of the
+    /// posterior of a gamma prior with this mean and spread (empirical Bayes: Robbins 1956; the
+    /// gamma-Poisson form of Efron and Morris 1973). Between the mean, where all are alike, and
+    /// the count itself, where they differ by more than chance.
+    #[must_use]
+    pub fn expect(&self, count: f32) -> f32 {
+        // Chance is half of what it is for a Poisson count.
+        let own = 2.0 * self.mean * self.spread;
+        match own.is_finite() {
+            true => self.mean + (count - self.mean) * own / (own + 1.0),
+            false => count,
+        }
+    }
+}
+
 /// The visits to expect of a partition that is merged out of those of several runs, newest first;
 /// `None` for a run that has nothing in its range. An empty visit of a newer run goes on to the
 /// older one and is counted there too, so the oldest one's empty visits are all there are; each
@@ -200,16 +253,19 @@ pub fn visits_above(below: Visits, share: f32) -> Visits {
 }
 
 /// The accesses to expect in the next window of an item that was accessed `count` times in the last
-/// one: of `items` such items, so many accesses were `met` in a window. With uniform accesses to
+/// few (`windows`): of `items` such items, so many accesses were `met` in a window. With uniform accesses to
 /// many items one access says next to nothing; with skewed ones it does (the question of Good, "The
-/// population frequencies of species", 1953). Where little was seen, a share of the count is
-/// expected.
+/// population frequencies of species", 1953). Where little was seen, a share is expected of a little
+/// less than the count, as the frequencies of a power law have it (the discount of Pitman and Yor,
+/// "The two-parameter Poisson-Dirichlet distribution", 1997).
 #[must_use]
-pub fn further_accesses(count: f32, items: f32, met: f32) -> f32 {
-    /// Items' worth of belief that things go on as they went.
-    const BELIEF: f32 = 16.0;
-    const SHARE: f32 = 0.5;
-    (met + BELIEF * SHARE * count) / (items + BELIEF)
+pub fn further_accesses(count: f32, windows: f32, items: f32, met: f32) -> f32 {
+    /// Items' worth of belief in what is expected.
+    const BELIEF: f32 = 64.0;
+    const DISCOUNT: f32 = 0.5;
+    const SHARE: f32 = 0.25;
+    let expected = SHARE * (count - DISCOUNT).max(0.0) / windows.max(1.0);
+    (met + BELIEF * expected) / (items + BELIEF)
 }
 
 #[cfg(test)]
@@ -332,9 +388,29 @@ mod tests {
     }
 
     #[test]
+    fn a_count_says_as_much_as_the_counts_differ_by_more_than_chance() {
+        // Faded counts of equal rates: their variance is half of their mean.
+        let alike = Prior::of([3.0, 5.0, 4.0, 2.0, 6.0].into_iter());
+        assert!(alike.spread < 0.05, "{alike:?}");
+        assert!((alike.expect(6.0) - 4.0).abs() < 0.6);
+        let unlike = Prior::of([0.0, 100.0, 1.0, 90.0, 2.0].into_iter());
+        assert!((unlike.expect(100.0) - 100.0).abs() < 2.0);
+        assert!(unlike.expect(2.0) < 4.0);
+        // The more alike they are, the more the mean says; the mean itself always stays.
+        let expect = |spread| Prior { mean: 4.0, spread }.expect(8.0);
+        assert!(expect(0.0) == 4.0 && expect(0.1) < expect(1.0) && expect(1.0) < 8.0);
+        assert_eq!(unlike.expect(unlike.mean), unlike.mean);
+        // Nothing to learn from one, or from nothing.
+        assert_eq!(Prior::of([7.0].into_iter()).expect(3.0), 3.0);
+        assert_eq!(Prior::of([0.0; 9].into_iter()).expect(3.0), 3.0);
+        assert_eq!(Prior::of([].into_iter()).expect(3.0), 3.0);
+    }
+
+    #[test]
     fn chance_is_told_from_habit() {
-        assert!(further_accesses(1.0, 1000.0, 40.0) < 0.05);
-        assert!(further_accesses(1.0, 1000.0, 1000.0) > 0.9);
-        assert_eq!(further_accesses(4.0, 0.0, 0.0), 2.0);
+        assert!(further_accesses(1.0, 1.0, 1000.0, 40.0) < 0.05);
+        assert!(further_accesses(1.0, 1.0, 1000.0, 1000.0) > 0.9);
+        assert_eq!(further_accesses(4.5, 1.0, 0.0, 0.0), 1.0);
+        assert_eq!(further_accesses(4.5, 2.0, 0.0, 0.0), 0.5);
     }
 }

@@ -192,6 +192,9 @@ fn facts(partition: FilterPartition) -> PartitionFacts {
         page_reads: (partition.modules.iter())
             .map(|module| f64::from(module.pages))
             .collect(),
+        page_bytes: (partition.modules.iter())
+            .map(|module| module.block_bytes)
+            .collect(),
         index_bytes: partition.index_bytes,
         index_reads: f64::from(partition.index_pages),
         pages: pages.collect(),

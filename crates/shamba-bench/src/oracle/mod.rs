@@ -5,8 +5,8 @@
 //! a function of their numbers, everything else follows here: [`Weights`] say how often each entry,
 //! and the gap after it, is asked for, and [`partitions`] counts the visits that every partition
 //! and data page gets from them. Counts are those the distribution makes expect
-//! ([`Weights::expected`]), or those of the very lookups that were measured
-//! ([`Weights::of_trace`], which knows the future). Pure but for [`Request`], which opens a database
+//! ([`Weights::expected`]), with or without what has to be read for the first time, or those of the
+//! very lookups that were measured ([`Weights::of_trace`], which knows the future). Pure but for [`Request`], which opens a database
 //! in a process of its own.
 mod visits;
 mod weights;
@@ -16,12 +16,35 @@ pub use weights::Weights;
 
 use crate::engine::{self, EngineConfig};
 use crate::pressure::Settings;
-use crate::record::{HINDSIGHT, ORACLE, Row};
+use crate::record::{FROM_EMPTY, HINDSIGHT, ORACLE, Row};
 use crate::store;
 use crate::workload::{Distribution, Mix};
 use crate::{Error, Result, cell};
-use shamba_model::oracle::Curve;
+use shamba_model::oracle::{Curve, Start};
 use std::path::PathBuf;
+
+/// What the optimum knows, and where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+enum Kind {
+    /// It knows what the distribution makes expect, and has read what it keeps.
+    Warm,
+    /// The same, from empty memory at the beginning of the warm-up.
+    FromEmpty,
+    /// It knows the lookups to come, and has read what it keeps.
+    Hindsight,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Warm, Kind::FromEmpty, Kind::Hindsight];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Warm => ORACLE,
+            Kind::FromEmpty => FROM_EMPTY,
+            Kind::Hindsight => HINDSIGHT,
+        }
+    }
+}
 
 /// The optimum of one tree and workload under several budgets.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -33,8 +56,9 @@ pub struct Request {
     seed: u64,
     positive: f64,
     distribution: Distribution,
+    warm_up: u64,
     measured: u64,
-    hindsight: bool,
+    kind: Kind,
     budgets: Vec<u64>,
 }
 
@@ -53,13 +77,18 @@ impl Request {
             return Ok(None);
         };
         drop(engine);
-        let weights = if self.hindsight {
-            let mix = Mix::lookups(self.positive, self.distribution);
-            Weights::of_trace(self.entries, &mix, self.seed, 2, self.measured)?
+        let (entries, positive, measured) = (self.entries, self.positive, self.measured);
+        let weights = if self.kind == Kind::Hindsight {
+            let mix = Mix::lookups(positive, self.distribution);
+            Weights::of_trace(entries, &mix, self.seed, 2, measured)?
         } else {
-            Weights::expected(self.entries, self.positive, self.distribution, self.seed)?
+            Weights::expected(entries, positive, self.distribution, self.seed, measured)?
         };
-        let curve = Curve::new(&partitions(tree, &weights)?).map_err(failed)?;
+        let start = match self.kind {
+            Kind::FromEmpty => Start::empty(self.warm_up as f64 / measured as f64),
+            Kind::Warm | Kind::Hindsight => Start::WARM,
+        };
+        let curve = Curve::after(&partitions(tree, &weights)?, start).map_err(failed)?;
         let bounds = self.budgets.iter().map(|budget| {
             let optimum = curve.at(budget.saturating_sub(fixed));
             optimum.bound / weights.total()
@@ -88,9 +117,9 @@ pub(crate) fn grid(
         let dir = store.loaded(engine, note)?;
         for &distribution in &settings.distributions {
             for &positive in &settings.positives {
-                for kind in [ORACLE, HINDSIGHT] {
+                for kind in Kind::ALL {
                     let row = |budget_percent: f64| Row {
-                        engine: format!("{kind} {engine}"),
+                        engine: format!("{} {engine}", kind.name()),
                         distribution: distribution.name(),
                         positive,
                         budget_percent,
@@ -114,8 +143,9 @@ pub(crate) fn grid(
                         seed: store.seed + 1,
                         positive,
                         distribution,
+                        warm_up: settings.warm_up,
                         measured: settings.measured,
-                        hindsight: kind == HINDSIGHT,
+                        kind,
                         budgets: missing.iter().map(|row| row.budget_bytes).collect(),
                     });
                     let Some(bounds) = cell::measure::<Option<Vec<f64>>>(&request)? else {
@@ -125,7 +155,8 @@ pub(crate) fn grid(
                         return Ok(());
                     };
                     note(format!(
-                        "{kind} {engine}, {}, {positive}: done",
+                        "{} {engine}, {}, {positive}: done",
+                        kind.name(),
                         distribution.name()
                     ));
                     for (row, pages) in missing.into_iter().zip(bounds) {

@@ -26,6 +26,8 @@ pub struct PartitionFacts {
     pub columns: Vec<Column>,
     /// Pages read to fetch each page of columns.
     pub page_reads: Vec<f64>,
+    /// Bytes of memory that each page of columns takes beside them while any is resident.
+    pub page_bytes: Vec<u64>,
     /// Bytes of memory of its index block while resident.
     pub index_bytes: u64,
     /// Pages read to fetch the index block.
@@ -115,6 +117,7 @@ impl Tree {
             filter: Partition {
                 columns: facts.columns,
                 page_reads: facts.page_reads,
+                page_bytes: facts.page_bytes,
                 index_bytes: facts.index_bytes,
                 index_reads: facts.index_reads,
                 ..Partition::default()

@@ -12,12 +12,13 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// What one lookup of a share `positive` of existing keys makes expect.
+    /// What so many lookups, a share `positive` of them of existing keys, make expect.
     pub fn expected(
         entries: u64,
         positive: f64,
         distribution: Distribution,
         seed: u64,
+        lookups: u64,
     ) -> Result<Self> {
         let n = entries as f64;
         let mut mass = vec![0.0f64; entries as usize];
@@ -44,7 +45,7 @@ impl Weights {
                 }
             }
         }
-        let total: f64 = mass.iter().sum();
+        let total: f64 = mass.iter().sum::<f64>() / lookups as f64;
         let scaled = |share: f64| mass.iter().map(|m| (m / total * share) as f32).collect();
         Ok(Self {
             present: scaled(positive),
@@ -90,18 +91,18 @@ mod tests {
             Distribution::Zipf(0.99),
             Distribution::Latest,
         ] {
-            let expected = Weights::expected(500, 0.3, distribution, 7).unwrap();
+            let expected = Weights::expected(500, 0.3, distribution, 7, 1000).unwrap();
             let mix = Mix::lookups(0.3, distribution);
             let lookups = 400_000;
             let trace = Weights::of_trace(500, &mix, 7, 2, lookups).unwrap();
-            assert!((expected.total() - 1.0).abs() < 1e-4);
+            assert!((expected.total() - 1000.0).abs() < 0.1);
             assert_eq!(trace.total(), lookups as f64);
             for (want, got) in [
                 (&expected.present, &trace.present),
                 (&expected.absent, &trace.absent),
             ] {
                 for (at, (want, got)) in want.iter().zip(got).enumerate() {
-                    let want = f64::from(*want) * lookups as f64;
+                    let want = f64::from(*want) / 1000.0 * lookups as f64;
                     let off = (f64::from(*got) - want).abs();
                     assert!(
                         off < 6.0 * want.sqrt() + 3.0,

@@ -1,5 +1,6 @@
 //! All partitions under one budget: the edges of their hulls in one order, and the exact optimum
 //! of small instances. Pure functions; a [`Curve`] is immutable.
+use super::start::Start;
 use super::state::{Edge, Partition};
 use crate::ModelError;
 
@@ -26,20 +27,28 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve of all partitions of a tree together.
+    /// The curve of all partitions of a tree together, whatever stays resident being there already.
     ///
     /// # Errors
     /// A count or a rate outside its domain, or more than 8 filter pages in a partition.
     pub fn new(partitions: &[Partition]) -> Result<Self, ModelError> {
+        Self::after(partitions, Start::WARM)
+    }
+
+    /// The curve of all partitions of a tree together after such a start.
+    ///
+    /// # Errors
+    /// As [`Curve::new`].
+    pub fn after(partitions: &[Partition], run: Start) -> Result<Self, ModelError> {
         let mut start = 0.0;
         let mut edges = Vec::new();
         for partition in partitions {
             partition.check()?;
-            let (cost, hull) = partition.hull();
+            let (cost, hull) = partition.hull(run);
             start += cost;
             edges.extend(hull);
         }
-        let density = |edge: &Edge| edge.saved / edge.bytes.max(1) as f64;
+        let density = |edge: &Edge| edge.saved / edge.bytes.max(f64::MIN_POSITIVE);
         // A stable sort: edges of one hull stay in order, even where rounding makes slopes equal.
         edges.sort_by(|a, b| density(b).total_cmp(&density(a)));
         Ok(Self { start, edges })
@@ -48,7 +57,7 @@ impl Curve {
     /// The optimum under `budget` bytes for everything that [`Partition`]s list; fixed overheads
     /// are to be taken off before.
     pub fn at(&self, budget: u64) -> Optimum {
-        let mut left = budget;
+        let mut left = budget as f64;
         let mut cost = self.start;
         for edge in &self.edges {
             if edge.bytes <= left {
@@ -56,15 +65,15 @@ impl Curve {
                 cost -= edge.saved;
                 continue;
             }
-            let price = edge.saved / edge.bytes as f64;
-            let bound = (cost - left as f64 * price).max(0.0);
-            let each = edge.bytes / edge.parts;
-            let parts = left / each.max(1);
-            let saved = edge.saved * parts as f64 / edge.parts as f64;
+            let price = edge.saved / edge.bytes;
+            let bound = (cost - left * price).max(0.0);
+            let each = edge.bytes / edge.parts as f64;
+            let parts = (left / each).floor();
+            let saved = edge.saved * parts / edge.parts as f64;
             return Optimum {
                 cost: (cost - saved).max(0.0),
                 bound,
-                bytes: budget - left + parts * each,
+                bytes: budget - (left - parts * each).ceil() as u64,
                 price,
             };
         }
@@ -77,14 +86,14 @@ impl Curve {
         Optimum {
             cost,
             bound: cost,
-            bytes: budget - left,
+            bytes: budget - left as u64,
             price: 0.0,
         }
     }
 
     /// Bytes above which no memory saves anything.
     pub fn enough(&self) -> u64 {
-        self.edges.iter().map(|edge| edge.bytes).sum()
+        self.edges.iter().map(|edge| edge.bytes).sum::<f64>().ceil() as u64
     }
 }
 

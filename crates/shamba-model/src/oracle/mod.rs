@@ -10,6 +10,7 @@
 //!     empty: 900.0,
 //!     columns: vec![Column { bytes: 1024, false_positive: 0.5, page: 0 }; 4],
 //!     page_reads: vec![1.0],
+//!     page_bytes: vec![100],
 //!     index_bytes: 1000,
 //!     index_reads: 1.0,
 //!     data: vec![DataPages { count: 10, empty: 90.0, positive: 10.0, bytes: 4200, reads: 1.0 }],
@@ -56,17 +57,26 @@
 //! budget grows. They differ by less than one edge.
 //! [`exact`] solves small instances without a gap, to check all this.
 //!
+//! # What was never met
+//! A run that begins with empty memory cannot hold a block before the first visit that needs it, and
+//! some blocks are first needed among the visits that count, whatever is decided. After an empty
+//! [`Start`] ([`Curve::after`]) a choice may depend on what has been met, and only that can be
+//! resident: the Lagrangian is taken for every moment, `min(cost + price * bytes)` over the states
+//! that can be had then, and averaged over the time that counts with the chance of each set of
+//! blocks to have been met. [`Curve::new`] takes everything as met.
+//!
 //! # What it leaves out
-//! Nothing is charged for the first read of what then stays resident: an online policy also pays
-//! *cold misses*, for each resident page at least one read, and its estimates of `e` and `x`. With
-//! the counts of a short trace the optimum has seen the future: it keeps exactly the data pages
-//! that happen to be asked for twice. Counts expected from the distribution give the optimum an
-//! online policy can hope to approach. Nor does a fixed choice of residents exploit requests that
-//! come in bursts; for independent lookups there are none.
+//! An online policy has to estimate `e` and `x`. With the counts of a short trace the optimum has
+//! seen the future: it keeps exactly the data pages that happen to be asked for twice. Counts
+//! expected from the distribution give the optimum an online policy can hope to approach. Nor does a
+//! fixed choice of residents exploit requests that come in bursts; for independent lookups there are
+//! none.
 mod curve;
+mod start;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub use curve::{Curve, Optimum, exact};
+pub use start::Start;
 pub use state::{Column, DataPages, Partition};

@@ -9,9 +9,9 @@ mod along;
 mod predict;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
-use shamba_model::expected_reads::{Missing, Partition, Visits};
+use shamba_model::expected_reads::{Missing, Partition, Prior, Visits};
 
 pub(crate) use predict::Absent;
 
@@ -21,6 +21,10 @@ use crate::fs::{BlockKind, PAGE};
 
 /// Modules of which is known how much is resident; later ones count as absent.
 pub(crate) const TRACKED: usize = 4;
+
+/// What all partitions of a table say of each is found anew every tick, or less often where there are
+/// many.
+const PARTITIONS_PER_TICK: usize = 256;
 
 /// Counts are kept in units of 1 / SCALE visits.
 const SCALE: f32 = 8.0;
@@ -54,6 +58,27 @@ struct Cell {
     resident: [AtomicU8; TRACKED],
 }
 
+/// A [`Prior`] as bits of its `f32`s.
+#[derive(Debug, Default)]
+struct SharedPrior {
+    mean: AtomicU32,
+    spread: AtomicU32,
+}
+
+impl SharedPrior {
+    fn set(&self, prior: Prior) {
+        self.mean.store(prior.mean.to_bits(), Relaxed);
+        self.spread.store(prior.spread.to_bits(), Relaxed);
+    }
+
+    fn get(&self) -> Prior {
+        Prior {
+            mean: f32::from_bits(self.mean.load(Relaxed)),
+            spread: f32::from_bits(self.spread.load(Relaxed)),
+        }
+    }
+}
+
 /// Cuts a block down to its first so many columns.
 pub(crate) type Shrink = fn(&[u8], u8) -> Vec<u8>;
 
@@ -63,6 +88,10 @@ pub(crate) struct Heat {
     clock: Arc<Clock>,
     cells: Box<[Cell]>,
     modules: Box<[ModuleShape]>,
+    /// What the counts of all partitions say about each: of empty and of positive visits.
+    priors: [SharedPrior; 2],
+    /// The tick at which they were true.
+    told: AtomicU16,
     index_pages: f32,
     shrink: Shrink,
     _held: Reservation,
@@ -98,6 +127,8 @@ impl Heat {
             clock,
             cells: (0..partitions).map(|_| cell()).collect(),
             modules,
+            priors: Default::default(),
+            told: AtomicU16::new(tick.wrapping_sub(1)),
             index_pages: index_pages as f32,
             shrink,
         }
@@ -135,6 +166,25 @@ impl Heat {
                 }
             }
             None => Visits::default(),
+        }
+    }
+
+    /// Visits to expect of a partition in the next window.
+    fn expected(&self, partition: u32) -> Visits {
+        let now = self.clock.ticks() as u16;
+        let age = now.wrapping_sub(self.told.load(Relaxed));
+        if age != 0 && usize::from(age) >= self.cells.len() / PARTITIONS_PER_TICK {
+            self.told.store(now, Relaxed);
+            let all = 0..self.cells.len() as u32;
+            let [empty, positive] = &self.priors;
+            empty.set(Prior::of(all.clone().map(|at| self.visits(at).empty)));
+            positive.set(Prior::of(all.map(|at| self.visits(at).positive)));
+        }
+        let counted = self.visits(partition);
+        let [empty, positive] = &self.priors;
+        Visits {
+            empty: empty.get().expect(counted.empty),
+            positive: positive.get().expect(counted.positive),
         }
     }
 
@@ -190,7 +240,8 @@ impl Heat {
             cell.tick.store(now, Relaxed);
             let kept = kept_after(now.wrapping_sub(then));
             for count in [&cell.empty, &cell.positive] {
-                count.store((f32::from(count.load(Relaxed)) * kept) as u16, Relaxed);
+                let before = count.load(Relaxed);
+                count.store(faded(before, kept, now), Relaxed);
             }
         }
     }
@@ -253,7 +304,7 @@ impl Heat {
         let Some(cell) = self.cells.get(partition as usize) else {
             return nothing;
         };
-        let visits = self.visits(partition);
+        let visits = self.expected(partition);
         match kind {
             BlockKind::Index => Worth {
                 value: self
@@ -305,7 +356,7 @@ impl Heat {
     ) -> Option<usize> {
         let cell = self.cells.get(partition as usize)?;
         let modules = || self.modules.iter().zip(asked).enumerate();
-        let mut now = self.met(cell, self.visits(partition), asked);
+        let mut now = self.met(cell, self.expected(partition), asked);
         if past_index {
             now.index_pages = 0.0;
         }
@@ -407,6 +458,13 @@ impl Heat {
     pub(super) fn shrink(&self, block: &[u8], columns: u8) -> Vec<u8> {
         (self.shrink)(block, columns)
     }
+}
+
+/// So much of a count. Up or down to the next whole one as chance has it (of the tick and the count),
+/// since small counts that were always rounded down would fade away sooner than large ones.
+fn faded(count: u16, kept: f32, tick: u16) -> u16 {
+    let chance = (tick ^ count.rotate_left(8)).wrapping_mul(0x9e37) >> 8;
+    (f32::from(count) * kept + f32::from(chance) / 256.0) as u16
 }
 
 /// What is left of a count after so many ticks.

@@ -369,11 +369,11 @@ impl Shard {
     /// Ends the half-lives that are over.
     #[cold]
     fn halve(&mut self, clock: &Clock) {
-        let halvings = clock.ticks().wrapping_sub(self.halved) / TICKS_PER_HALF_LIFE;
-        for _ in 0..halvings.min(8) {
-            self.sketch.halve();
+        let half_lives = clock.ticks().wrapping_sub(self.halved) / TICKS_PER_HALF_LIFE;
+        for _ in 0..half_lives.min(8) {
+            self.sketch.end_half_life();
         }
-        self.halved = self.halved.wrapping_add(halvings * TICKS_PER_HALF_LIFE);
+        self.halved = self.halved.wrapping_add(half_lives * TICKS_PER_HALF_LIFE);
     }
 
     fn find(&self, hash: u64, key: &BlockKey) -> Option<usize> {

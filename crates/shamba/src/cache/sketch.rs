@@ -18,15 +18,20 @@ const WINDOW: f32 = std::f32::consts::LOG2_E;
 /// Counts told apart in learning what a count means.
 const CLASSES: usize = 9;
 
+/// The longest that counts gather before they are halved, in half-lives of the cache's clock.
+const LONGEST: f32 = 4.0;
+
 /// Counts of accesses.
 #[derive(Debug)]
 pub(super) struct Sketch {
     counters: Box<[u8]>,
+    /// For how many half-lives counts have gathered, a halving counting as half of all before.
+    span: f32,
     /// Accesses in this half-life that met each count.
     met: [f32; CLASSES],
     /// Pages of each count when this half-life began.
     began: [f32; CLASSES],
-    /// Accesses to expect of a page of each count.
+    /// Accesses to expect of a page of each count in a window.
     rates: [f32; CLASSES],
 }
 
@@ -35,9 +40,10 @@ impl Sketch {
     pub(super) fn new() -> Self {
         Sketch {
             counters: vec![0; MIN_COUNTERS].into(),
+            span: 0.0,
             met: [0.0; CLASSES],
             began: [0.0; CLASSES],
-            rates: std::array::from_fn(|count| further_accesses(count as f32, 0.0, 0.0)),
+            rates: std::array::from_fn(|count| further_accesses(count as f32, 1.0, 0.0, 0.0)),
         }
     }
 
@@ -89,11 +95,7 @@ impl Sketch {
 
     /// The accesses to expect in the next window.
     pub(super) fn expected(&self, hash: u64) -> f32 {
-        let count = usize::from(self.count(hash));
-        let highest = CLASSES - 1;
-        let rate = self.rates.get(count.min(highest)).copied().unwrap_or(0.0);
-        // Of higher counts as many go on as of the highest that is told apart.
-        rate * count.max(highest) as f32 / highest as f32
+        self.rate(usize::from(self.count(hash)))
     }
 
     /// About how many pages have each count.
@@ -107,21 +109,43 @@ impl Sketch {
         pages
     }
 
-    /// Ends a half-life: learns what counts meant in it, and forgets half of everything.
-    pub(super) fn halve(&mut self) {
+    /// Ends a half-life of the cache's clock: learns what counts meant in it, and forgets half of
+    /// everything where it is long ago that it did, or most counters are taken: a page never met
+    /// would seem to have been.
+    pub(super) fn end_half_life(&mut self) {
         let ended = self.pages();
-        for counter in &mut self.counters {
-            *counter /= 2;
-        }
+        self.span += 1.0;
+        let windows = self.span / WINDOW;
         let counts = self.rates.iter_mut().zip(self.met).enumerate().skip(1);
         for ((count, (rate, met)), (began, ended)) in
             counts.zip(self.began.into_iter().zip(ended).skip(1))
         {
-            let now = further_accesses(count as f32, (began + ended) / 2.0, met * WINDOW);
+            let pages = (began + ended) / 2.0;
+            let now = further_accesses(count as f32, windows, pages, met * WINDOW);
             *rate += (now - *rate) / 2.0;
+        }
+        let taken: f32 = ended.iter().skip(1).sum();
+        if self.span >= LONGEST || taken * (2 * ROWS) as f32 > self.counters.len() as f32 {
+            self.halve();
         }
         self.began = self.pages();
         self.met = [0.0; CLASSES];
+    }
+
+    /// Forgets half of everything.
+    fn halve(&mut self) {
+        for counter in &mut self.counters {
+            *counter /= 2;
+        }
+        self.span /= 2.0;
+    }
+
+    /// The accesses to expect in a window of a page with this count.
+    fn rate(&self, count: usize) -> f32 {
+        let highest = CLASSES - 1;
+        let rate = self.rates.get(count.min(highest)).copied().unwrap_or(0.0);
+        // Of higher counts as many go on as of the highest that is told apart.
+        rate * count.max(highest) as f32 / highest as f32
     }
 }
 
@@ -191,7 +215,7 @@ mod tests {
         for i in 0..20_000u64 {
             uniform.record(hash(i * 7919 % 100_000), 1);
             if i % 1000 == 999 {
-                uniform.halve();
+                uniform.end_half_life();
             }
         }
         uniform.record(hash(7919), 1);
@@ -201,7 +225,7 @@ mod tests {
         for i in 0..20_000u64 {
             again.record(hash(i % 500), 1);
             if i % 1000 == 999 {
-                again.halve();
+                again.end_half_life();
             }
         }
         assert!(again.expected(hash(3)) > 1.0);

@@ -97,6 +97,7 @@ mod tests {
                         assert!(module.columns > 0 && module.pages > 0);
                         assert!(module.false_positive <= 0.5);
                         charged += module.column_bytes * u64::from(module.columns);
+                        charged += module.block_bytes;
                     }
                     for page in &partition.data {
                         charged += page.bytes;

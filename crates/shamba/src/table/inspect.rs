@@ -35,8 +35,10 @@ pub struct FilterPartition {
 pub struct PartitionModule {
     /// Columns that memory can hold one without the other. None: it says nothing of any key.
     pub columns: u8,
-    /// Bytes that each resident column is charged, its share of what a block costs included.
+    /// Bytes that each resident column is charged.
     pub column_bytes: u64,
+    /// Bytes that the module is charged beside, while any column is resident.
+    pub block_bytes: u64,
     /// The share of absent keys that a column lets pass.
     pub false_positive: f64,
     /// Pages that a lookup reads to ask all columns.
@@ -132,15 +134,17 @@ impl Table {
         let tag = label(BlockKind::Filter(number as u8), Purpose::Background);
         let all = pages.end - pages.start;
         let each = all / filter::blocks_in(plan, self.plan.layout, all).max(1);
-        let (mut bytes, mut columns) = (0, plan.columns);
+        let (mut bytes, mut beside, mut columns) = (0, 0, plan.columns);
         for start in pages.step_by(each.max(1) as usize) {
             let block = self.read_block(start..start + each, tag)?;
             columns = columns.min(filter::columns(plan, &block).count_ones() as u8);
-            bytes += charge(&block);
+            bytes += block.len() as u64;
+            beside += BLOCK_OVERHEAD as u64;
         }
         Ok(PartitionModule {
             columns,
             column_bytes: bytes / u64::from(columns.max(1)),
+            block_bytes: beside,
             false_positive: f64::from(filter::column_fpr(plan)),
             pages: each,
         })

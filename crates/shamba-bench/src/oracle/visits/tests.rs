@@ -57,6 +57,7 @@ impl Shape {
                             .flat_map(|c| [c; 4])
                             .collect(),
                         page_reads: vec![1.0; 2],
+                        page_bytes: vec![0; 2],
                         index_bytes: pages.len() as u64 * 8,
                         index_reads: 1.0,
                         pages: Vec::new(),
@@ -188,7 +189,8 @@ fn the_standard_setting_has_the_limits_it_is_known_for() {
         (0.5, [1.85, 0.60, 0.51]),
         (1.0, [1.77, 1.00, 1.00]),
     ] {
-        let weights = Weights::expected(shape.entries, positive, Distribution::Uniform, 1).unwrap();
+        let weights =
+            Weights::expected(shape.entries, positive, Distribution::Uniform, 1, 1).unwrap();
         let curve = Curve::new(&partitions(shape.tree(1), &weights).unwrap()).unwrap();
         for (percent, limit) in [0.1, 0.4, 0.7].into_iter().zip(limits) {
             let optimum = curve.at((metadata * percent) as u64);
