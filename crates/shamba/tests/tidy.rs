@@ -543,6 +543,55 @@ fn normal(path: &Path) -> PathBuf {
     out
 }
 
+/// The map of the papers leads to files, functions and tests that exist.
+#[test]
+fn the_map_of_the_papers_is_true() {
+    let root = root();
+    let map = fs::read_to_string(root.join("docs/paper-map.md")).unwrap();
+    let mut paths = Vec::new();
+    collect(&root.join("crates"), ".rs", &mut paths);
+    let all: Vec<String> = (paths.iter())
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    let defined = |name: &str| {
+        let function = format!("fn {name}(");
+        all.iter().any(|text| text.contains(&function))
+    };
+    let mut complaints = Vec::new();
+    let mut tests = 0;
+    for row in map.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = row.split('|').skip(1).collect();
+        for (column, cell) in cells.iter().enumerate() {
+            for name in cell.split('`').skip(1).step_by(2) {
+                let there = match (column, name.strip_prefix("M::")) {
+                    (_, Some(path)) => {
+                        let module = path.split("::").next().unwrap_or_default();
+                        let source = root.join("crates/shamba-model/src").join(module);
+                        let last = path.rsplit("::").next().unwrap_or_default();
+                        (source.is_dir() || source.with_extension("rs").is_file())
+                            && (last == module
+                                || defined(last)
+                                || last.starts_with(char::is_uppercase))
+                    }
+                    (2, None) if name.contains('/') => {
+                        root.join("crates/shamba/src").join(name).exists()
+                    }
+                    (3, None) => {
+                        tests += 1;
+                        defined(name)
+                    }
+                    _ => true,
+                };
+                if !there {
+                    complaints.push(format!("docs/paper-map.md: `{name}` is not there"));
+                }
+            }
+        }
+    }
+    assert!(tests > 20, "{tests} tests found in the map");
+    report("the map of the papers", &complaints);
+}
+
 #[test]
 fn the_licences_and_documents_are_there() {
     for file in [
