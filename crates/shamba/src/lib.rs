@@ -42,7 +42,7 @@ pub use error::{Error, Result};
 pub use filter::ModuleSizes;
 pub use metrics::Counters;
 pub use options::{
-    Compression, Durability, FilterFamily, FilterOptions, KeyspaceOptions, Options, Preset,
+    Compression, Design, Durability, FilterFamily, FilterOptions, KeyspaceOptions, Options, Preset,
     WriteOptions,
 };
 pub use policy::{FilterPolicy, Skipping, Thresholds};

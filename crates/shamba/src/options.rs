@@ -3,9 +3,12 @@
 //! [`Options`] are of the whole database, [`KeyspaceOptions`] of one keyspace. Each option says
 //! what it means, its unit, its default and when to change it; those in the first group of a
 //! struct affect behaviour, those in the second only performance. Options are given at every
-//! open: nothing but the keyspaces' names is kept on storage, and every file records by itself how
-//! to decode it, so any option may differ from one open to the next.
+//! open: nothing is kept on storage but the keyspaces' names, and a [`Design`] once
+//! [`Keyspace::redesign`](crate::Keyspace::redesign) set one, which then wins over the options it
+//! replaces. Every file records by itself how to decode it, so any option may differ from one open
+//! to the next.
 
+mod design;
 mod preset;
 
 use std::collections::BTreeMap;
@@ -24,6 +27,7 @@ use crate::policy::FilterPolicy;
 use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
 
+pub use design::Design;
 pub use preset::Preset;
 
 /// How durable a write is before it is acknowledged.

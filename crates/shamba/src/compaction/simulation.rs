@@ -45,6 +45,8 @@ struct Sim {
     seq: u64,
     flushed: u64,
     rewritten: u64,
+    /// Bytes of the largest merge.
+    largest: u64,
 }
 
 impl Sim {
@@ -65,6 +67,7 @@ impl Sim {
             seq: 0,
             flushed: 0,
             rewritten: 0,
+            largest: 0,
         }
     }
 
@@ -74,6 +77,12 @@ impl Sim {
     }
 
     fn install(&mut self, mut edit: KeyspaceEdit, entries: &[Entry], level: usize, run: u64) {
+        self.add(&mut edit, entries, level, run);
+        self.version = self.version.apply(&edit).unwrap();
+        self.version.check().unwrap();
+    }
+
+    fn add(&mut self, edit: &mut KeyspaceEdit, entries: &[Entry], level: usize, run: u64) {
         for part in entries.chunks(FILE) {
             let number = self.draw();
             let info = FileInfo {
@@ -90,8 +99,6 @@ impl Sim {
             self.contents.insert(number, part.to_vec());
             edit.add(level, run, Arc::new(FileMeta::new(info)));
         }
-        self.version = self.version.apply(&edit).unwrap();
-        self.version.check().unwrap();
     }
 
     fn write(&mut self, keys: impl Iterator<Item = (u64, bool)>) {
@@ -130,6 +137,7 @@ impl Sim {
         let run = match task.output {
             TargetRun::Join(run) => run,
             TargetRun::New => self.draw(),
+            TargetRun::Keep => 0,
         };
         task.release();
         match task.kind {
@@ -139,8 +147,22 @@ impl Sim {
             }
             TaskKind::Merge => {
                 edit.removes = task.removes();
+                let after_cut = |key: u64| {
+                    let key = key.to_be_bytes();
+                    task.cut.as_ref().is_some_and(|cut| key[..] > cut[..])
+                };
+                let mut rests = Vec::new();
+                for input in &task.inputs {
+                    let files = input.files.iter();
+                    let entries = files.flat_map(|file| self.contents[&file.number].clone());
+                    let rest: Vec<_> = entries.filter(|entry| after_cut(entry.key)).collect();
+                    rests.push((input.level, input.run, rest));
+                }
                 for file in task.files() {
                     for entry in self.contents.remove(&file.number).unwrap() {
+                        if after_cut(entry.key) {
+                            continue;
+                        }
                         let newest = merged.entry(entry.key).or_insert(entry);
                         if newest.seq < entry.seq {
                             *newest = entry;
@@ -151,7 +173,12 @@ impl Sim {
                     .into_values()
                     .filter(|entry| !(entry.dead && task.bottom))
                     .collect();
-                self.rewritten += kept.len() as u64;
+                let left: usize = rests.iter().map(|(_, _, rest)| rest.len()).sum();
+                self.rewritten += (kept.len() + left) as u64;
+                self.largest = self.largest.max(task.input_bytes());
+                for (level, run, rest) in rests {
+                    self.add(&mut edit, &rest, level, run);
+                }
                 self.install(edit, &kept, task.output_level, run);
             }
         }

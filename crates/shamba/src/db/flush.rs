@@ -48,7 +48,7 @@ impl DbInner {
             levels,
             expected_entries: entries,
         };
-        let mut wish = keyspace.options.filter_wish();
+        let mut wish = keyspace.options().filter_wish();
         let room = self.filter_room(keyspace, entries);
         wish.sizes = wish.sizes.decided(wish.bits_per_key, wish.modules, room);
         TableBuildOptions {
@@ -56,9 +56,9 @@ impl DbInner {
             // Where entries share a page at most, compression would only take memory.
             compression: match limit / 16 < 2 * PAGE as u64 {
                 true => Compression::None,
-                false => keyspace.options.compression_at(level),
+                false => keyspace.options().compression_at(level),
             },
-            restart_interval: keyspace.options.restart_interval,
+            restart_interval: keyspace.options().restart_interval,
             // Under a small budget less is gathered before it is written.
             partition_keys: u32::try_from(limit / 1024)
                 .unwrap_or(u32::MAX)
@@ -84,7 +84,7 @@ impl DbInner {
         let free = limit.saturating_sub(index.saturating_add(buffers));
         // Of a merge the entries are among those present already.
         let entry_bytes = bytes as f64 / present.max(1) as f64;
-        let in_file = keyspace.options.target_file as f64 / entry_bytes.max(1.0);
+        let in_file = keyspace.options().target_file as f64 / entry_bytes.max(1.0);
         Room {
             memory: free.max(PAGE as u64) as f64,
             entries: present.max(entries).max(1) as f64,
@@ -104,7 +104,7 @@ impl DbInner {
         Output {
             // A filter over a whole table is built of all its keys at once.
             target_keys: match limit {
-                ..SMALL_BUDGET if !keyspace.options.filter.partitioned => limit / 256,
+                ..SMALL_BUDGET if !keyspace.options().filter.partitioned => limit / 256,
                 _ => u64::MAX,
             },
             fs: &self.options.fs,
@@ -255,7 +255,7 @@ impl DbInner {
         let flushed = memtable.last_seq().unwrap_or(0);
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         let version = keyspace.state.load().version.clone();
-        let origin = Origin::Flush(&version, keyspace.options.size_ratio);
+        let origin = Origin::Flush(&version, keyspace.options().size_ratio);
         let adds = self.adds(&tree, 0, run, tables, (origin, lineage));
         let files = adds.iter().map(|added| added.file.clone()).collect();
         let edit = KeyspaceEdit {
@@ -348,7 +348,7 @@ impl DbInner {
         Ok(())
     }
 
-    fn remove_new(&self, tables: &[NewTable]) {
+    pub(super) fn remove_new(&self, tables: &[NewTable]) {
         for table in tables {
             remove_quietly(self, &table_path(&self.dir, table.number));
         }

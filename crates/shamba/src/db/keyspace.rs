@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
 use super::iter::{Iter, IterOptions};
 use super::level_counters::LevelCounters;
@@ -13,9 +13,9 @@ use super::{DbInner, DbShared};
 use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
-use crate::options::{KeyspaceOptions, WriteOptions};
+use crate::options::{Design, KeyspaceOptions, WriteOptions};
 use crate::policy::FilterPolicy;
-use crate::version::Version;
+use crate::version::{StoredDesign, Version};
 
 /// What a reader needs, swapped as a whole: readers load it without a lock.
 #[derive(Debug, Clone)]
@@ -32,7 +32,10 @@ pub(crate) struct ReadState {
 pub(crate) struct KeyspaceInner {
     pub(crate) id: u32,
     pub(crate) name: String,
-    pub(crate) options: KeyspaceOptions,
+    /// Replaced as a whole when the keyspace is redesigned.
+    options: ArcSwap<KeyspaceOptions>,
+    /// The design that the tree moves to, until it is reached.
+    pub(crate) moving: ArcSwapOption<StoredDesign>,
     pub(crate) state: ArcSwap<ReadState>,
     /// Rises with every change of `state`, so that iterators notice cheaply.
     pub(crate) generation: AtomicU64,
@@ -64,7 +67,8 @@ impl KeyspaceInner {
         KeyspaceInner {
             id,
             name,
-            options,
+            options: ArcSwap::from_pointee(options),
+            moving: ArcSwapOption::empty(),
             state: ArcSwap::from_pointee(ReadState {
                 active,
                 frozen: Vec::new(),
@@ -79,6 +83,21 @@ impl KeyspaceInner {
         }
     }
 
+    /// The options of this moment.
+    #[inline]
+    pub(crate) fn options(&self) -> Guard<Arc<KeyspaceOptions>> {
+        self.options.load()
+    }
+
+    /// Takes on a design that the manifest has; it is moved to unless it was reached.
+    pub(super) fn take_on(&self, stored: &StoredDesign, design: &Design) {
+        let options = KeyspaceOptions::clone(&self.options()).with_design(design);
+        self.limits.set_wish(options.filter_wish());
+        self.options.store(Arc::new(options));
+        let moving = (!stored.reached).then(|| Arc::new(*stored));
+        self.moving.store(moving);
+    }
+
     /// Replaces the read state by what `change` makes of it.
     pub(crate) fn update(&self, change: impl Fn(&ReadState) -> ReadState) {
         self.state.rcu(|state| change(state));
@@ -87,7 +106,7 @@ impl KeyspaceInner {
 
     /// An empty memtable of the size that suits the budget, with room for an entry of `size` bytes.
     pub(crate) fn fresh_memtable(&self, budget: &Arc<Budget>, size: usize) -> Memtable {
-        let capacity = self.options.memtable_capacity(budget.limit());
+        let capacity = self.options().memtable_capacity(budget.limit());
         Memtable::new(budget, capacity.max(Memtable::room_for(1, size)))
     }
 
@@ -218,6 +237,46 @@ impl Keyspace {
         let present = || self.inner.state.load().version.clone();
         self.inner.limits.set_policy(policy, present);
         Ok(())
+    }
+
+    /// The design that the keyspace has, or is moving to.
+    #[must_use]
+    pub fn design(&self) -> Design {
+        self.inner.options().design()
+    }
+
+    /// Whether the tree has yet to reach the design that was asked for last.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        self.inner.moving.load().is_some()
+    }
+
+    /// Gives the keyspace another design, to which it moves by ordinary compactions while reads and
+    /// writes go on. Returns once the design is recorded: from then on it is that of every open,
+    /// whatever the options say, until this is called again. A move that was cut off goes on at the
+    /// next open. [`Db::wait_for_compaction`](crate::Db::wait_for_compaction) waits for its end.
+    ///
+    /// Files that were written before get the new filters when they are next merged, at the latest
+    /// by the move itself, which rewrites those whose filters are clearly not what is wanted.
+    ///
+    /// ```
+    /// # fn main() -> shamba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = shamba::Options::new().open(dir.path())?;
+    /// use shamba::{Design, MergePolicy};
+    /// let keyspace = db.default_keyspace();
+    /// let tiered = Design { merge_policy: MergePolicy::Tiering, size_ratio: 4, ..keyspace.design() };
+    /// keyspace.redesign(tiered)?;
+    /// db.wait_for_compaction()?;
+    /// assert!(keyspace.design() == tiered && !keyspace.is_moving());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`], [`Error::KeyspaceDropped`], and those of
+    /// [`Db::write`](crate::Db::write).
+    pub fn redesign(&self, design: Design) -> Result<()> {
+        self.db.inner.redesign(&self.inner, &design)
     }
 
     /// An iterator over the keyspace as it is now.

@@ -85,6 +85,11 @@ impl Limits {
         self.by_worth.store(by_worth, Relaxed);
     }
 
+    /// Supposes from now on that files which nobody opened have the filters of these options.
+    pub(super) fn set_wish(&self, wish: FilterOptions) {
+        self.decider.lock().wish = wish;
+    }
+
     /// Sets the limits of a version, then lets `publish` show it to readers.
     pub(super) fn publish(&self, version: &Version, publish: impl FnOnce()) {
         let mut decider = self.decider.lock();

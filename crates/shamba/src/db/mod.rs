@@ -22,12 +22,14 @@ mod limits;
 mod lineage;
 mod logs;
 mod maintenance;
+mod merge;
 mod multi_get;
 mod open;
 mod queue;
 #[cfg(test)]
 mod queue_tests;
 mod read;
+mod redesign;
 mod room;
 mod snapshot;
 mod source;
@@ -61,7 +63,7 @@ use crate::base::key::SeqNo;
 use crate::error::{Error, Result};
 use crate::fs::FileLock;
 use crate::metrics::Metrics;
-use crate::options::{KeyspaceOptions, Options, WriteOptions};
+use crate::options::{Design, KeyspaceOptions, Options, WriteOptions};
 use crate::table::TableCache;
 use crate::version::{Manifest, Obsolete};
 use group::WriteQueue;
@@ -298,6 +300,15 @@ impl Db {
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.inner()
             .multi_get(&self.inner().default_keyspace, keys, None)
+    }
+
+    /// [`Keyspace::redesign`] of the default keyspace.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn redesign(&self, design: Design) -> Result<()> {
+        self.inner()
+            .redesign(&self.inner().default_keyspace, &design)
     }
 
     /// An iterator over the default keyspace as it is now. It sees no later write.

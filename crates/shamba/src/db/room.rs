@@ -44,7 +44,7 @@ impl DbInner {
     /// made.
     fn capacity_now(&self, keyspace: &KeyspaceInner, memtable: &Memtable) -> usize {
         let limit = self.options.memory.limit();
-        let capacity = keyspace.options.memtable_capacity(limit);
+        let capacity = keyspace.options().memtable_capacity(limit);
         capacity.min(memtable.capacity())
     }
 
@@ -95,11 +95,12 @@ impl DbInner {
     pub(super) fn throttle(&self, writer: &Writer) -> Result<()> {
         for keyspace in writer.keyspaces.values() {
             let runs = || keyspace.state.load().version.runs_of(0).len() as u32;
-            let options = &keyspace.options;
-            if runs() >= options.level0_stall {
+            let limits = || keyspace.options().level0_limits();
+            let (slowdown, stall) = limits();
+            if runs() >= stall {
                 // More runs than that may be what the merge policy wants.
-                self.wait_for_room(|| runs() < options.level0_stall || self.nothing_due(), true)?;
-            } else if runs() >= options.level0_slowdown && self.options.background_threads > 0 {
+                self.wait_for_room(|| runs() < limits().1 || self.nothing_due(), true)?;
+            } else if runs() >= slowdown && self.options.background_threads > 0 {
                 std::thread::sleep(Duration::from_micros(SLOWDOWN_MICROS));
                 self.metrics.add_all(&[
                     (Counter::write_slowdowns, 1),
