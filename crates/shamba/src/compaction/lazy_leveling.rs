@@ -24,8 +24,6 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
             let runs = version.runs_of(last).len() as f64;
             reshape::one_run(version, last, runs, "the last level has more than one run")
         })
-        .or_else(|| reshape::shrink(version, options))
-        .or_else(|| reshape::refilter(version, options))
         .or_else(|| {
             reclaim::tombstones(version, |level, run, _| {
                 if level >= last {
@@ -37,6 +35,8 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
                 }
             })
         })
+        .or_else(|| reshape::shrink(version, options))
+        .or_else(|| reshape::refilter(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 

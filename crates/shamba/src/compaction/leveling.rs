@@ -41,8 +41,6 @@ pub(super) fn pick(
                 reshape::one_run(version, level, runs, "level has more than one run")
             })
         })
-        .or_else(|| reshape::shrink(version, options))
-        .or_else(|| reshape::refilter(version, options))
         .or_else(|| {
             reclaim::tombstones(version, |level, _, file| {
                 push_file(
@@ -55,6 +53,8 @@ pub(super) fn pick(
                 )
             })
         })
+        .or_else(|| reshape::shrink(version, options))
+        .or_else(|| reshape::refilter(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 
@@ -98,10 +98,11 @@ fn from_level0(
         return None;
     }
     let below = options.below(0)?;
+    let several = version.runs_of(below).len() > 1;
     let (output, target) = match target(version, 0, below) {
         Some(found) => found,
         // Level 1 is being made one run. Rather than let writes wait for that, it gets one more.
-        None if version.runs_of(below).len() > 1 && score >= 2.0 => (TargetRun::New, None),
+        None if several && score >= 2.0 => (TargetRun::New, None),
         None => return None,
     };
 
@@ -120,7 +121,7 @@ fn from_level0(
             .collect();
         free.add(0, run, &movable);
     }
-    if !free.is_empty() {
+    if !free.is_empty() && !several {
         return free.finish_as(
             TaskKind::TrivialMove,
             version,

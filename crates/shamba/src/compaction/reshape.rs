@@ -208,9 +208,8 @@ fn join(version: &Version, options: &PickerOptions, upper: usize, last: bool) ->
         .find_map(|file| push_file(version, options, upper, file, 0.7, REASON))
 }
 
-/// Pages by which the filters of a file may be larger or smaller than its bits say: the last page
-/// of each module is filled up.
-const FILTER_SLACK: f64 = 4.0 * 4096.0;
+/// Bytes by which the filters of a file may be off beside a quarter: pages are filled up.
+const FILTER_SLACK: f64 = 4096.0;
 
 /// Rewrites a file of before whose filters have clearly more or fewer bits than wanted.
 pub(super) fn refilter(version: &Version, options: &PickerOptions) -> Option<Task> {

@@ -21,13 +21,13 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
             Some(below) => merge_down(version, level, below, u64::MAX, score, FULL),
             None => merge_level_in_place(version, level, score, FULL),
         })
-        .or_else(|| reshape::shrink(version, options))
-        .or_else(|| reshape::refilter(version, options))
         .or_else(|| {
             reclaim::tombstones(version, |level, run, _| {
                 push_runs(version, options, level, run)
             })
         })
+        .or_else(|| reshape::shrink(version, options))
+        .or_else(|| reshape::refilter(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 

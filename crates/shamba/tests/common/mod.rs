@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use shamba::fs::Fs;
 use shamba::{
-    Compression, Db, Durability, Eviction, FilterFamily, FilterOptions, FilterPolicy, Granularity,
-    IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
-    Preset, Result, Skipping, Thresholds,
+    Compression, Db, Design, Durability, Eviction, FilterFamily, FilterOptions, FilterPolicy,
+    Granularity, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes,
+    Options, Preset, Result, Skipping, Thresholds,
 };
 
 /// Keys and their values.
@@ -208,6 +208,16 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
         return options;
     }
     options
+}
+
+/// Another design for a keyspace that has small data.
+pub fn random_design(rng: &mut Rng) -> Design {
+    Design {
+        merge_policy: random_merge_policy(rng),
+        size_ratio: rng.between(2, 10) as u32,
+        write_buffer: *rng.pick(&[4 << 10, 8 << 10, 16 << 10, 64 << 10]),
+        bits_per_key: *rng.pick(&[0.0, 4.0, 10.0, 20.0]),
+    }
 }
 
 /// Memory budgets from little to plenty.
