@@ -36,7 +36,7 @@ pub use compaction::{Granularity, MergePolicy};
 pub use db::{
     Db, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelLookups, LevelStatistics,
     MarginalValue, ModuleLookups, ReadCounts, ResidentBytes, Snapshot, Statistics, Value,
-    VerifySummary, WriteBatch,
+    VerifySummary, WorkloadEstimate, WriteBatch,
 };
 pub use error::{Error, Result};
 pub use filter::ModuleSizes;

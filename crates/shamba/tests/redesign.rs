@@ -249,3 +249,86 @@ fn filters_get_the_bits_of_the_new_design() {
         assert_eq!(db.stats().counters.compaction_bytes_written, written);
     }
 }
+
+#[test]
+fn what_is_known_of_the_workload_is_what_was_done() {
+    let fs = MemFs::new();
+    let db = options(&fs, &design(LEVELING, 4, 8 << 10))
+        .open(DIR)
+        .unwrap();
+    let nothing = db.stats().keyspaces[0].workload;
+    assert_eq!((nothing.entries, nothing.operations), (0.0, 0.0));
+    assert_eq!(nothing.model(), None);
+    let (mut rng, mut model) = (Rng::new(6), Map::new());
+    for _ in 0..1000 {
+        put(&db, &mut rng, &mut model);
+    }
+    let keys: Vec<_> = model.keys().cloned().collect();
+    for (number, key) in keys.iter().cycle().take(2000).enumerate() {
+        // Half of them come together, every fourth is not there.
+        let absent = [key, &b"-"[..]].concat();
+        let key = if number % 4 == 0 { &absent } else { key };
+        match number % 2 {
+            0 => assert_eq!(db.get(key).unwrap().is_some(), number % 4 != 0),
+            _ => drop(db.multi_get(&[key]).unwrap()),
+        }
+    }
+    for _ in 0..1000 {
+        let mut iter = db.iter(shamba::IterOptions::default()).unwrap();
+        iter.seek(rng.pick(&keys)).unwrap();
+        for _ in 0..9 {
+            iter.next().unwrap();
+        }
+    }
+    let stats = db.stats();
+    let known = stats.keyspaces[0].workload;
+    assert_eq!(stats.keyspaces[0].design, design(LEVELING, 4, 8 << 10));
+    let close = |found: f64, wanted: f64| {
+        assert!(
+            (found / wanted - 1.0).abs() < 0.05,
+            "{found}, not {wanted}: {known:?}"
+        );
+    };
+    close(known.updates, 0.25);
+    close(known.empty_lookups, 0.125);
+    close(known.existing_lookups, 0.375);
+    close(known.range_lookups, 0.25);
+    close(known.entries_per_range, 10.0);
+    assert_eq!(known.key_bytes, Some(8.0));
+    assert!(known.entries >= model.len() as f64 && known.entries <= 1000.0);
+    assert!((68.0..260.0).contains(&known.entry_bytes), "{known:?}");
+    let modelled = known.model().unwrap();
+    close(modelled.selectivity, 10.0 / known.entries);
+    let sum = modelled.point_lookups() + modelled.range_lookups + modelled.updates;
+    assert!((sum - 1.0).abs() < 1e-9);
+}
+
+/// All key ranges alike, then only the first of them.
+#[test]
+fn the_hottest_tenth_of_key_ranges_shows_skew() {
+    let fs = MemFs::new();
+    let db = options(&fs, &design(LEVELING, 4, 64 << 10))
+        .open(DIR)
+        .unwrap();
+    let count = 40_000u64;
+    let key = |number: u64| (number * 7919 % count).to_be_bytes();
+    for number in 0..count {
+        db.put(key(number), [7; 20]).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    let share = || db.stats().keyspaces[0].workload.hottest_tenth;
+    assert_eq!(share(), None);
+    let look = |range: u64| {
+        let mut rng = Rng::new(9);
+        for _ in 0..40_000 {
+            db.get((rng.below(range)).to_be_bytes()).unwrap().unwrap();
+        }
+    };
+    look(count);
+    let even = share().unwrap();
+    assert!((0.09..0.25).contains(&even), "{even}");
+    look(count / 20);
+    look(count / 20);
+    let skewed = share().unwrap();
+    assert!(skewed > 0.6, "{skewed}");
+}

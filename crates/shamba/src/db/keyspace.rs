@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use super::iter::{Iter, IterOptions};
 use super::level_counters::LevelCounters;
 use super::limits::Limits;
+use super::operations::Operations;
 use super::value::Value;
 use super::{DbInner, DbShared};
 use crate::budget::Budget;
@@ -48,6 +49,8 @@ pub(crate) struct KeyspaceInner {
     pub(crate) limits: Limits,
     /// What lookups did in each level.
     pub(crate) level_counters: LevelCounters,
+    /// What is done with it.
+    pub(crate) operations: Operations,
 }
 
 impl KeyspaceInner {
@@ -80,6 +83,7 @@ impl KeyspaceInner {
             flushed_seq: AtomicU64::new(flushed_seq),
             limits,
             level_counters: LevelCounters::new(budget),
+            operations: Operations::default(),
         }
     }
 
@@ -114,6 +118,8 @@ impl KeyspaceInner {
     /// anything in it.
     pub(crate) fn freeze_active(&self, fresh: Memtable) {
         let fresh = Arc::new(fresh);
+        let full = self.state.load().active.len() as u64;
+        self.operations.add_frozen(full);
         self.update(|state| {
             let mut frozen = Vec::with_capacity(state.frozen.len() + 1);
             if !state.active.is_empty() {

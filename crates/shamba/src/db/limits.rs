@@ -159,9 +159,10 @@ impl Decider {
 }
 
 impl DbInner {
-    /// Counts point lookups of a keyspace for its epochs.
+    /// Counts point lookups of a keyspace, and those that found a value.
     #[inline]
-    pub(crate) fn count_lookups(&self, keyspace: &KeyspaceInner, lookups: u64) {
+    pub(crate) fn count_lookups(&self, keyspace: &KeyspaceInner, lookups: u64, found: u64) {
+        keyspace.operations.add_lookups(lookups, found);
         thread_local! {
             static UNCOUNTED: Cell<u64> = const { Cell::new(0) };
         }
@@ -199,6 +200,7 @@ fn end_epoch(keyspace: &KeyspaceInner) {
     };
     let lookups = limits.lookups.swap(0, Relaxed);
     decider.epoch += 1;
+    keyspace.of_late();
     let version = keyspace.state.load().version.clone();
     for file in version.files() {
         file.stats.end_epoch(decider.epoch, lookups);

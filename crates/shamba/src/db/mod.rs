@@ -25,6 +25,7 @@ mod maintenance;
 mod merge;
 mod multi_get;
 mod open;
+mod operations;
 mod queue;
 #[cfg(test)]
 mod queue_tests;
@@ -37,6 +38,7 @@ mod stats;
 mod sync;
 mod value;
 mod verify;
+mod workload;
 mod worth;
 mod write;
 
@@ -57,6 +59,7 @@ pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStatistics, LevelStatistics, ResidentBytes, Statistics};
 pub use value::Value;
 pub use verify::VerifySummary;
+pub use workload::WorkloadEstimate;
 pub use worth::MarginalValue;
 
 use crate::base::key::SeqNo;
