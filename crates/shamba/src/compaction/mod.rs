@@ -5,6 +5,7 @@
 //! Claiming a task's files and installing the result is the `db` module's work.
 
 mod ancestry;
+mod forecast;
 mod inherit;
 pub(crate) mod job;
 mod lazy_leveling;
@@ -25,6 +26,7 @@ mod picker_tests;
 mod simulation;
 
 pub(crate) use ancestry::Ancestry;
+pub(crate) use forecast::bytes_to_merge;
 pub(crate) use inherit::Origin;
 pub(crate) use manual::{Manual, ManualRange, manual};
 pub(crate) use merge::MergeIter;

@@ -152,7 +152,7 @@ pub struct Iter {
     key: Vec<u8>,
     value: Vec<u8>,
     memory: Reservation,
-    /// Positionings and further moves that are not counted yet.
+    /// Positionings and further moves not counted yet.
     uncounted: (u64, u64),
 }
 
@@ -355,7 +355,6 @@ impl Iter {
         self.keyspace.generation.load(Ordering::Acquire) != self.generation
     }
 
-    /// Before a position that a caller chose.
     fn begin_range(&mut self) {
         self.count();
         self.uncounted.0 = 1;
@@ -364,8 +363,8 @@ impl Iter {
 
     fn count(&mut self) {
         let (ranges, steps) = std::mem::take(&mut self.uncounted);
-        if ranges + steps > 0 {
-            self.keyspace.operations.add_ranges(ranges, steps);
+        if ranges + steps > 0 && self.keyspace.operations.add_ranges(ranges, steps) {
+            self.db.inner.after_reads(&self.keyspace);
         }
     }
 

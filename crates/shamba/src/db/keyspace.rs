@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
+use parking_lot::Mutex;
+
+use super::advise::{Advice, AutoState};
 use super::iter::{Iter, IterOptions};
 use super::level_counters::LevelCounters;
 use super::limits::Limits;
@@ -51,6 +54,8 @@ pub(crate) struct KeyspaceInner {
     pub(crate) level_counters: LevelCounters,
     /// What is done with it.
     pub(crate) operations: Operations,
+    /// What the automatic choice of a design remembers.
+    pub(super) auto: Mutex<AutoState>,
 }
 
 impl KeyspaceInner {
@@ -84,6 +89,7 @@ impl KeyspaceInner {
             limits,
             level_counters: LevelCounters::new(budget),
             operations: Operations::default(),
+            auto: Mutex::new(AutoState::default()),
         }
     }
 
@@ -255,6 +261,18 @@ impl Keyspace {
     #[must_use]
     pub fn is_moving(&self) -> bool {
         self.inner.moving.load().is_some()
+    }
+
+    /// The present design beside the best one for the data, the operations of late and the device,
+    /// with predicted costs. `None` while it is not known: before a thousand operations, or while the
+    /// data are less than four write buffers. The first call measures the device, unless
+    /// [`Options::device`](crate::Options::device) states what it costs: it writes and removes 4 MiB.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::KeyspaceDropped`], [`Error::Io`] of the measurement, and
+    /// [`Error::InvalidOption`] for a present design outside the model's domain.
+    pub fn advise(&self) -> Result<Option<Advice>> {
+        self.db.inner.advise(&self.inner)
     }
 
     /// Gives the keyspace another design, to which it moves by ordinary compactions while reads and

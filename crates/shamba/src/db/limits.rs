@@ -175,6 +175,7 @@ impl DbInner {
         if keyspace.limits.count(gathered) {
             if self.options.background_threads == 0 {
                 end_epoch(keyspace);
+                self.after_reads(keyspace);
             } else {
                 self.signal.notify();
             }

@@ -86,6 +86,7 @@ impl DbInner {
             return Ok(Work::Nothing);
         }
         self.come_down()?;
+        self.ask_designs();
         for keyspace in self.all_keyspaces() {
             if keyspace.state.load().frozen.is_empty()
                 || keyspace.flushing.swap(true, Ordering::AcqRel)

@@ -7,8 +7,10 @@
 //! Reads take none of them: they load a keyspace's
 //! [`keyspace::ReadState`] and the visible sequence number.
 
+mod advise;
 mod batch;
 mod checkpoint;
+mod device;
 mod flush;
 mod folder;
 mod group;
@@ -51,7 +53,9 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use parking_lot::{Condvar, Mutex};
 
+pub use advise::{Advice, PricedDesign};
 pub use batch::WriteBatch;
+pub use device::DeviceCosts;
 pub use iter::{Iter, IterOptions};
 pub use keyspace::Keyspace;
 pub use level_counters::{LevelLookups, ModuleLookups, ReadCounts};
@@ -141,6 +145,8 @@ pub(crate) struct DbInner {
     pub(crate) stop: AtomicBool,
     pub(crate) closed: AtomicBool,
     pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+    /// What the storage's operations cost, once it was measured.
+    pub(crate) device: Mutex<Option<DeviceCosts>>,
 }
 
 impl std::fmt::Debug for DbInner {
@@ -303,6 +309,14 @@ impl Db {
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.inner()
             .multi_get(&self.inner().default_keyspace, keys, None)
+    }
+
+    /// [`Keyspace::advise`] for the default keyspace.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn advise(&self) -> Result<Option<Advice>> {
+        self.inner().advise(&self.inner().default_keyspace)
     }
 
     /// [`Keyspace::redesign`] of the default keyspace.

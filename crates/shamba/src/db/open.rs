@@ -157,6 +157,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         stop: AtomicBool::new(false),
         closed: AtomicBool::new(false),
         lock: Mutex::new(Some(lock)),
+        device: Mutex::new(None),
         options,
     });
     inner.remove_orphans()?;

@@ -14,6 +14,9 @@ use crate::metrics::thread_number;
 
 const SHARDS: usize = 4;
 
+/// Positionings of iterators after which something may be looked at.
+const RANGES: u64 = 256;
+
 /// Operations after which what was done before counts half.
 pub(crate) const HALF_LIFE: f64 = 32768.0;
 
@@ -89,12 +92,15 @@ impl Operations {
         }
     }
 
-    /// Counts positionings and further moves of an iterator.
-    pub(crate) fn add_ranges(&self, ranges: u64, steps: u64) {
-        if let Some(shard) = self.shard() {
-            shard.ranges.fetch_add(ranges, Relaxed);
-            shard.steps.fetch_add(steps, Relaxed);
-        }
+    /// Counts positionings and further moves of an iterator; true once in a while, for what is to be
+    /// looked at every so often.
+    pub(crate) fn add_ranges(&self, ranges: u64, steps: u64) -> bool {
+        let Some(shard) = self.shard() else {
+            return false;
+        };
+        shard.steps.fetch_add(steps, Relaxed);
+        let before = shard.ranges.fetch_add(ranges, Relaxed);
+        before / RANGES != (before + ranges) / RANGES
     }
 
     /// Counts the entries of a memtable that was active until now.

@@ -13,8 +13,8 @@ use super::keyspace::KeyspaceInner;
 use crate::compaction::{Moving, pick};
 use crate::error::Result;
 use crate::filter::{FileContext, plan};
-use crate::options::Design;
-use crate::version::{KeyspaceEdit, StoredDesign, VersionEdit};
+use crate::options::{Design, KeyspaceOptions};
+use crate::version::{KeyspaceEdit, StoredDesign, Version, VersionEdit};
 
 /// Gives a keyspace that is being opened the design that was set while it ran.
 pub(super) fn restore(keyspace: &KeyspaceInner, stored: Option<&StoredDesign>) {
@@ -67,6 +67,19 @@ impl DbInner {
         keyspaces.iter().any(|ks| ks.moving.load().is_some())
     }
 
+    /// After some reads without threads: where nobody writes, readers look after the design, and
+    /// take part in a move with a task each time. What fails is kept where a thread's failure would be.
+    pub(super) fn after_reads(&self, keyspace: &KeyspaceInner) {
+        if self.options.background_threads == 0 {
+            self.ask_designs();
+            if keyspace.moving.load().is_some()
+                && let Err(error) = self.step()
+            {
+                log::warn!("{}: moving to a design: {error}", self.dir.display());
+            }
+        }
+    }
+
     /// What pickers need to know of a keyspace's move.
     pub(super) fn picker_move(&self, keyspace: &KeyspaceInner) -> Option<Moving> {
         let stored = keyspace.moving.load_full()?;
@@ -75,19 +88,24 @@ impl DbInner {
             bits: Vec::new(),
         };
         if stored.refilter {
-            let wish = keyspace.options().filter_wish();
-            let levels = keyspace.state.load().version.levels().len().max(1) as u32;
-            let bits = |level| {
-                let context = FileContext {
-                    level,
-                    levels,
-                    expected_entries: 1 << 20,
-                };
-                f64::from(plan(&wish, &context).millibits()) / 1000.0
-            };
-            moving.bits = (0..levels).map(bits).collect();
+            moving.bits = self.wanted_bits(&keyspace.state.load().version, &keyspace.options());
         }
         Some(moving)
+    }
+
+    /// The filter bits per key of new files by level.
+    pub(super) fn wanted_bits(&self, version: &Version, options: &KeyspaceOptions) -> Vec<f64> {
+        let wish = options.filter_wish();
+        let levels = version.levels().len().max(1) as u32;
+        let bits = |level| {
+            let context = FileContext {
+                level,
+                levels,
+                expected_entries: 1 << 20,
+            };
+            f64::from(plan(&wish, &context).millibits()) / 1000.0
+        };
+        (0..levels).map(bits).collect()
     }
 
     /// Ends the moves of keyspaces that have nothing left to do; whether there was one.

@@ -22,8 +22,13 @@ impl KeyspaceOptions {
     /// The memtable's size under a budget: an eighth of it at most, so that the one filling and
     /// those being flushed leave more than half for everything else.
     pub(crate) fn memtable_capacity(&self, limit: u64) -> usize {
-        usize::try_from(self.write_buffer.min((limit / 8).max(8 << 10))).unwrap_or(usize::MAX)
+        usize::try_from(self.write_buffer.min(memtable_most(limit))).unwrap_or(usize::MAX)
     }
+}
+
+/// The size of the largest memtable under a budget.
+pub(super) fn memtable_most(limit: u64) -> u64 {
+    (limit / 8).max(8 << 10)
 }
 
 /// The bytes that all memtables may take before writers wait for flushes: half of the budget. Of a

@@ -90,7 +90,6 @@ impl KeyspaceEdit {
     }
 
     /// Puts a file into a run of a level; the run is made if it is not there.
-    #[cfg(test)]
     pub(crate) fn add(&mut self, level: usize, run: u64, file: Arc<FileMeta>) {
         let level = level as u32;
         self.adds.push(AddedFile { level, run, file });

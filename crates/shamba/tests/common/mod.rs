@@ -199,6 +199,7 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
             partitioned: rng.one_in(2),
         },
         filter_policy: random_filter_policy(rng),
+        auto_design: None,
         epoch_lookups: *rng.pick(&[1, 8, 64, 2048]),
         restart_interval: *rng.pick(&[1, 2, 8, 16, 64]),
     };
