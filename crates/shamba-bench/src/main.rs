@@ -1,6 +1,6 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors.
 use clap::{Args, Parser, Subcommand};
-use shamba_bench::experiments::{cpu, hot_spot, mixed, multi_get};
+use shamba_bench::experiments::{cpu, hot_spot, mixed, multi_get, self_design};
 use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
 use shamba_bench::summary::{self, Sides};
@@ -41,6 +41,10 @@ enum Command {
     MultiGet(MultiGet),
     /// Instructions per lookup with everything resident; ratios to the last engine.
     Cpu(Cpu),
+    /// The engine that chooses its design beside its default one, over mixes of lookups and updates.
+    SelfDesign(SelfDesign),
+    /// A workload that turns from writing to reading: automatic design beside fixed ones.
+    Turn(Turn),
     /// The engines in this build.
     Engines,
     /// Answers one measurement request on standard input.
@@ -193,6 +197,28 @@ struct HotSpot {
     output: Output,
 }
 
+#[derive(Args)]
+struct SelfDesign {
+    #[command(flatten)]
+    mixes: self_design::Mixes,
+    #[command(flatten)]
+    output: Output,
+    /// Draw the pages per operation into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Turn {
+    #[command(flatten)]
+    turn: self_design::Turn,
+    #[command(flatten)]
+    output: Output,
+    /// Draw the pages so far into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -255,6 +281,19 @@ fn run(command: Command) -> Result<()> {
             let table = cpu::run(&arguments.settings, &mut note)?;
             let axes = ["", "engine", "positive", "instructions"];
             draw(&table, axes, arguments.plot.as_deref())?;
+            show(&table, &arguments.output)
+        }
+        Command::SelfDesign(arguments) => {
+            let table = self_design::mixes(&arguments.mixes, &mut note)?;
+            let axes = ["lookups are", "engine", "lookups %", "pages/op"];
+            draw(&table, axes, arguments.plot.as_deref())?;
+            show(&table, &arguments.output)
+        }
+        Command::Turn(arguments) => {
+            let (table, panel) = self_design::turn(&arguments.turn, &mut note)?;
+            if let Some(path) = &arguments.plot {
+                plot::save(path, &[panel], 1)?;
+            }
             show(&table, &arguments.output)
         }
         Command::PressureTable(verdict) => verdict.show(Vec::new(), summary::versus),

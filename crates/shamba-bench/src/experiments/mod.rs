@@ -4,6 +4,7 @@ pub mod cpu;
 pub mod hot_spot;
 pub mod mixed;
 pub mod multi_get;
+pub mod self_design;
 
 use crate::engine::{Engine, EngineConfig};
 use crate::runner::Data;
