@@ -42,9 +42,9 @@ enum Command {
     /// Instructions per lookup with everything resident; ratios to the last engine.
     Cpu(Cpu),
     /// The engine that chooses its design beside its default one, over mixes of lookups and updates.
-    SelfDesign(SelfDesign),
+    SelfDesign(SelfDesignArguments),
     /// A workload that turns from writing to reading: automatic design beside fixed ones.
-    Turn(Turn),
+    Turn(TurnArguments),
     /// The engines in this build.
     Engines,
     /// Answers one measurement request on standard input.
@@ -198,7 +198,7 @@ struct HotSpot {
 }
 
 #[derive(Args)]
-struct SelfDesign {
+struct SelfDesignArguments {
     #[command(flatten)]
     mixes: self_design::Mixes,
     #[command(flatten)]
@@ -209,7 +209,7 @@ struct SelfDesign {
 }
 
 #[derive(Args)]
-struct Turn {
+struct TurnArguments {
     #[command(flatten)]
     turn: self_design::Turn,
     #[command(flatten)]
