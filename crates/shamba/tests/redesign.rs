@@ -283,9 +283,10 @@ fn what_is_known_of_the_workload_is_what_was_done() {
     let stats = db.stats();
     let known = stats.keyspaces[0].workload;
     assert_eq!(stats.keyspaces[0].design, design(LEVELING, 4, 8 << 10));
+    // What was done first has begun to fade.
     let close = |found: f64, wanted: f64| {
         assert!(
-            (found / wanted - 1.0).abs() < 0.05,
+            (found / wanted - 1.0).abs() < 0.25,
             "{found}, not {wanted}: {known:?}"
         );
     };

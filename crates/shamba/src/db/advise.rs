@@ -35,6 +35,9 @@ const FEW_OPERATIONS: f64 = 1000.0;
 /// first reader would pay for it.
 const LEAST_SHARE: f64 = 0.01;
 
+/// The same of range lookups, which read a page of every run.
+const LEAST_RANGES: f64 = 0.001;
+
 /// The share of the present cost that an automatic move must save: less is within what estimates of
 /// a steady workload waver.
 const LEAST_GAIN: f64 = 0.1;
@@ -56,7 +59,7 @@ pub struct PricedDesign {
 /// The present design of a keyspace beside the best one for what is known of it.
 ///
 /// Both have the same memory for write buffer and filters. Lookups without and with a result and
-/// updates count as at least a hundredth of the operations each, so that no design is best only
+/// updates count as at least a hundredth of the operations each, range lookups as a thousandth, so that no design is best only
 /// because nobody reads, or writes, just now. Predictions are of the model of Monkey
 /// (`shamba_model::cost`): they know nothing of the block cache, nor of the runs that
 /// [`KeyspaceOptions::level0_runs`] lets gather under leveling.
@@ -317,7 +320,7 @@ impl DbInner {
             return Ok(());
         }
         state.agreed = 0;
-        let rest = (auto.horizon / 4).max(auto.every);
+        let rest = (auto.horizon / 10).max(auto.every);
         state.next = operations + rest as f64;
         let best = advice.best.design;
         log::info!("keyspace {}: moving to {best:?}", keyspace.name);
@@ -334,6 +337,7 @@ fn hedged(mut workload: Workload) -> Workload {
     ] {
         *share = share.max(LEAST_SHARE);
     }
+    workload.range_lookups = workload.range_lookups.max(LEAST_RANGES);
     let sum = workload.point_lookups() + workload.range_lookups + workload.updates;
     Workload {
         empty_lookups: workload.empty_lookups / sum,

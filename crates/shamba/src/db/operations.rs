@@ -18,7 +18,7 @@ const SHARDS: usize = 4;
 const RANGES: u64 = 256;
 
 /// Operations after which what was done before counts half.
-pub(crate) const HALF_LIFE: f64 = 32768.0;
+pub(crate) const HALF_LIFE: f64 = 8192.0;
 
 /// Numbers of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -8,7 +8,7 @@ use super::keyspace::{KeyspaceInner, ReadState};
 use super::operations::Counts;
 use crate::version::FileMeta;
 
-/// A keyspace's data, and the operations of late: each counts half as much after 32,768 more, so
+/// A keyspace's data, and the operations of late: each counts half as much after 8,192 more, so
 /// that estimates follow a changed workload. All numbers are estimates, since the database was
 /// opened.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]

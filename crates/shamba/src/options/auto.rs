@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 ///
 /// It asks what [`Keyspace::advise`](crate::Keyspace::advise) answers. It moves when three answers in
 /// a row say that over the next `horizon` operations the better design saves more than `factor`
-/// times what the move costs, both in reads of a page, and more than a tenth of its own cost; and after a move not again before a quarter of
+/// times what the move costs, both in reads of a page, and more than a tenth of its own cost; and after a move not again before a tenth of
 /// the horizon has passed. So a workload that changes back and forth faster than that is taken for
 /// the mixture that it is, and one that turned is followed.
 ///
@@ -19,8 +19,8 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AutoDesign {
-    /// Operations after which it asks again, at least 1000. Default 32,768, in which what was done
-    /// before comes to count half.
+    /// Operations after which it asks again, at least 1000. Default 32,768. What was done before
+    /// counts half after 8,192.
     pub every: u64,
     /// Operations over which a move must pay, at least `every`. Default 10,000,000.
     pub horizon: u64,
