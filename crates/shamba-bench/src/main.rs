@@ -1,6 +1,8 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors.
 use clap::{Args, Parser, Subcommand};
-use shamba_bench::experiments::{cpu, hot_spot, memory_scaling, mixed, model, multi_get};
+use shamba_bench::experiments::{
+    cpu, hot_spot, memory_scaling, mixed, model, multi_get, self_design,
+};
 use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
 use shamba_bench::summary::{self, Sides};
@@ -45,6 +47,10 @@ enum Command {
     Model(Model),
     /// Reads in vain at equal filter memory as data grow, with uniform filters and with Monkey's.
     MemoryScaling(MemoryScaling),
+    /// The engine that chooses its design beside its default one, over mixes of lookups and updates.
+    SelfDesign(SelfDesignArguments),
+    /// A workload that turns from writing to reading: automatic design beside fixed ones.
+    Turn(TurnArguments),
     /// The engines in this build.
     Engines,
     /// Answers one measurement request on standard input.
@@ -222,6 +228,28 @@ struct HotSpot {
     output: Output,
 }
 
+#[derive(Args)]
+struct SelfDesignArguments {
+    #[command(flatten)]
+    mixes: self_design::Mixes,
+    #[command(flatten)]
+    output: Output,
+    /// Draw the pages per operation into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct TurnArguments {
+    #[command(flatten)]
+    turn: self_design::Turn,
+    #[command(flatten)]
+    output: Output,
+    /// Draw the pages so far into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -310,6 +338,19 @@ fn run(command: Command) -> Result<()> {
                 println!("\n{}\n\n{}", outcome.bits, outcome.equals);
             }
             Ok(())
+        }
+        Command::SelfDesign(arguments) => {
+            let table = self_design::mixes(&arguments.mixes, &mut note)?;
+            let axes = ["lookups are", "engine", "lookups %", "pages/op"];
+            draw(&table, axes, arguments.plot.as_deref())?;
+            show(&table, &arguments.output)
+        }
+        Command::Turn(arguments) => {
+            let (table, panel) = self_design::turn(&arguments.turn, &mut note)?;
+            if let Some(path) = &arguments.plot {
+                plot::save(path, &[panel], 1)?;
+            }
+            show(&table, &arguments.output)
         }
         Command::PressureTable(verdict) => verdict.show(Vec::new(), summary::versus),
         Command::Third(verdict) => verdict.show(Vec::new(), summary::third),

@@ -4,7 +4,9 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use shamba::{Counters, Keyspace, KeyspaceStatistics, LevelStatistics, MarginalValue, Statistics};
+use shamba::{
+    Counters, Keyspace, KeyspaceStatistics, LevelStatistics, MarginalValue, MergePolicy, Statistics,
+};
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -159,8 +161,49 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
         true => text += ", no tables",
         false => text += &format!("\n{}", show::table(&header, &rows)),
     }
+    text += &format!("\n{}", use_and_design(keyspace));
     for part in [lookups(keyspace), modules(keyspace)].into_iter().flatten() {
         text += &format!("\n\n{part}");
+    }
+    text
+}
+
+/// The design, and what is known of data and operations.
+fn use_and_design(keyspace: &KeyspaceStatistics) -> String {
+    let (design, work) = (&keyspace.design, &keyspace.workload);
+    let policy = match design.merge_policy {
+        MergePolicy::Leveling { .. } => "leveling",
+        MergePolicy::Tiering => "tiering",
+        MergePolicy::LazyLeveling => "lazy leveling",
+        _ => "another merge policy",
+    };
+    let mut text = format!(
+        "design: {policy}, size ratio {}, write buffer {}{}; {} entries of {:.0} bytes",
+        design.size_ratio,
+        show::bytes(design.write_buffer),
+        if keyspace.moving {
+            " (moving to it)"
+        } else {
+            ""
+        },
+        show::number(work.entries as u64),
+        work.entry_bytes,
+    );
+    if work.operations > 0.0 {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        text += &format!(
+            "\noperations of late: {} empty lookups, {} existing, {} ranges, {} updates",
+            percent(work.empty_lookups),
+            percent(work.existing_lookups),
+            percent(work.range_lookups),
+            percent(work.updates),
+        );
+        if let Some(hottest) = work.hottest_tenth {
+            text += &format!(
+                "; the hottest tenth of key ranges gets {}",
+                percent(hottest)
+            );
+        }
     }
     text
 }

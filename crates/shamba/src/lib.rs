@@ -34,18 +34,19 @@ pub use budget::{MIN_MEMORY, MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
 pub use db::{
-    Db, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelLookups, LevelStatistics,
-    MarginalValue, ModuleLookups, ReadCounts, ResidentBytes, Snapshot, Statistics, Value,
-    VerifySummary, WriteBatch,
+    Advice, Db, DeviceCosts, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelLookups,
+    LevelStatistics, MarginalValue, ModuleLookups, PricedDesign, ReadCounts, ResidentBytes,
+    Snapshot, Statistics, Value, VerifySummary, WorkloadEstimate, WriteBatch,
 };
 pub use error::{Error, Result};
 pub use filter::{FilterAllocation, ModuleSizes};
 pub use metrics::Counters;
 pub use options::{
-    Compression, Durability, FilterFamily, FilterOptions, KeyspaceOptions, Options, Preset,
-    WriteOptions,
+    AutoDesign, Compression, Design, Durability, FilterFamily, FilterOptions, KeyspaceOptions,
+    Options, Preset, WriteOptions,
 };
 pub use policy::{FilterPolicy, Skipping, Thresholds};
+pub use shamba_model::cost::Costs;
 #[doc(hidden)]
 pub use table::{FilterPartition, PartitionData, PartitionModule};
 pub use wal::RecoveryMode;

@@ -3,10 +3,15 @@
 //! [`Options`] are of the whole database, [`KeyspaceOptions`] of one keyspace. Each option says
 //! what it means, its unit, its default and when to change it; those in the first group of a
 //! struct affect behaviour, those in the second only performance. Options are given at every
-//! open: nothing but the keyspaces' names is kept on storage, and every file records by itself how
-//! to decode it, so any option may differ from one open to the next.
+//! open: nothing is kept on storage but the keyspaces' names, and a [`Design`] once
+//! [`Keyspace::redesign`](crate::Keyspace::redesign) set one, which then wins over the options it
+//! replaces. Every file records by itself how to decode it, so any option may differ from one open
+//! to the next.
 
+mod auto;
+mod design;
 mod preset;
+mod write;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +19,7 @@ use std::sync::Arc;
 
 use crate::cache::{Eviction, MemoryBudget, check_limit};
 use crate::compaction::MergePolicy;
-use crate::db::Db;
+use crate::db::{Db, DeviceCosts};
 use crate::error::{Error, Result};
 use crate::filter::{
     Families, Family, FilterAllocation, FilterOptions as FilterWish, Layout, MAX_MODULES,
@@ -25,7 +30,10 @@ use crate::policy::FilterPolicy;
 use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
 
+pub use auto::AutoDesign;
+pub use design::Design;
 pub use preset::Preset;
+pub use write::WriteOptions;
 
 /// How durable a write is before it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -151,6 +159,8 @@ pub struct KeyspaceOptions {
     /// decides anew, at least 1. Default 2048; four for each file where that is more. Fewer follow
     /// the workload quicker and see less of it.
     pub epoch_lookups: u64,
+    /// Whether and when the keyspace changes its design by itself. Default `None`: never.
+    pub auto_design: Option<AutoDesign>,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.
     pub restart_interval: u32,
@@ -170,6 +180,7 @@ impl Default for KeyspaceOptions {
             filter: FilterOptions::default(),
             filter_policy: FilterPolicy::default(),
             epoch_lookups: 2048,
+            auto_design: None,
             restart_interval: 8,
         }
     }
@@ -222,6 +233,7 @@ impl KeyspaceOptions {
         }
         range("epoch_lookups", self.epoch_lookups, 1, u64::MAX)?;
         self.filter_policy.validate()?;
+        self.auto_design.iter().try_for_each(AutoDesign::validate)?;
         if self.compression.is_empty() {
             return Err(Error::option(
                 "compression",
@@ -292,6 +304,7 @@ pub struct Options {
     pub(crate) eviction: Option<Eviction>,
     pub(crate) inherit_heat: bool,
     pub(crate) max_wal_bytes: u64,
+    pub(crate) device: Option<DeviceCosts>,
     pub(crate) default_keyspace: KeyspaceOptions,
     pub(crate) keyspace_options: BTreeMap<String, KeyspaceOptions>,
 }
@@ -320,6 +333,7 @@ impl Options {
             eviction: None,
             inherit_heat: true,
             max_wal_bytes: 1 << 30,
+            device: None,
             default_keyspace: KeyspaceOptions::default(),
             keyspace_options: BTreeMap::new(),
         }
@@ -423,6 +437,13 @@ impl Options {
         self
     }
 
+    /// What the storage's operations cost, for [`Db::advise`]. Default: measured when it is first asked.
+    #[must_use]
+    pub fn device(mut self, costs: DeviceCosts) -> Self {
+        self.device = Some(costs);
+        self
+    }
+
     /// The options of the default keyspace, and of every keyspace opened without its own.
     #[must_use]
     pub fn keyspace(mut self, options: KeyspaceOptions) -> Self {
@@ -461,6 +482,7 @@ impl Options {
             ));
         }
         check_limit(self.memory.limit())?;
+        self.device.iter().try_for_each(DeviceCosts::validate)?;
         self.keyspace_options
             .values()
             .try_for_each(KeyspaceOptions::validate)?;
@@ -475,22 +497,5 @@ impl Options {
     /// [`Error::Corruption`] or [`Error::Io`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open(path, self)
-    }
-}
-
-/// Options of one write.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WriteOptions {
-    /// The write's durability; `None` takes the database's.
-    pub durability: Option<Durability>,
-}
-
-impl WriteOptions {
-    /// A write that is on storage before it is acknowledged.
-    #[must_use]
-    pub fn synced() -> Self {
-        WriteOptions {
-            durability: Some(Durability::Synced),
-        }
     }
 }

@@ -17,7 +17,9 @@ use common::{
     Map, Replay, all_contents, contents, env_number, on_every_core, small_keyspace, small_options,
 };
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, MemFs, Op};
-use shamba::{Db, Error, IterOptions, Options, Result, WriteBatch, WriteOptions};
+use shamba::{
+    Db, Design, Error, IterOptions, MergePolicy, Options, Result, WriteBatch, WriteOptions,
+};
 
 const DIR: &str = "/db";
 /// No case takes a hundredth of this.
@@ -212,6 +214,24 @@ impl Script {
         }
         self.puts(60..130, 120);
         self.read();
+        // Runs gather, and are made one again a range at a time.
+        if let Some(db) = self.db.clone() {
+            let tiered = Design {
+                merge_policy: MergePolicy::Tiering,
+                size_ratio: 3,
+                write_buffer: 4 << 10,
+                bits_per_key: 10.0,
+            };
+            self.note(db.redesign(tiered));
+            self.puts(0..120, 100);
+            let leveled = Design {
+                merge_policy: MergePolicy::default(),
+                ..tiered
+            };
+            self.note(db.redesign(leveled));
+            self.puts(30..60, 100);
+            self.read();
+        }
         self.write(vec![(
             "default",
             b"key0100".to_vec(),

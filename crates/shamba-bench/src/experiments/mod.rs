@@ -7,6 +7,7 @@ pub mod memory_scaling;
 pub mod mixed;
 pub mod model;
 pub mod multi_get;
+pub mod self_design;
 
 use crate::engine::{Engine, EngineConfig};
 use crate::runner::Data;

@@ -152,6 +152,7 @@ mod tests {
             inputs: inputs.into_iter().map(input).collect(),
             output_level: 1,
             output: TargetRun::New,
+            cut: None,
             kind: TaskKind::Merge,
             bottom: false,
             reason: "",

@@ -1,26 +1,13 @@
 //! Lazy leveling (Dostoevsky): tiering on all levels but the last, which is one run.
 
-use super::picker::{
-    Draft, PickerOptions, TargetRun, Task, TaskKind, is_level_busy, merge_level_in_place,
-};
-use super::reclaim;
+use super::picker::{Draft, PickerOptions, TargetRun, Task, TaskKind, is_level_busy};
 use super::tiering::{self, FULL};
+use super::{reclaim, reshape};
 use crate::version::Version;
 
 /// The next task under lazy leveling.
 pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
     let last = version.levels().len().saturating_sub(1).max(1);
-    let runs = version.runs_of(last).len();
-    if runs > 1
-        && let Some(task) = merge_level_in_place(
-            version,
-            last,
-            runs as f64,
-            "the last level has more than one run",
-        )
-    {
-        return Some(task);
-    }
     grow(version, options, last)
         .or_else(|| {
             tiering::full_levels(version, options, last)
@@ -34,6 +21,10 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
                 })
         })
         .or_else(|| {
+            let runs = version.runs_of(last).len() as f64;
+            reshape::one_run(version, last, runs, "the last level has more than one run")
+        })
+        .or_else(|| {
             reclaim::tombstones(version, |level, run, _| {
                 if level >= last {
                     None
@@ -44,6 +35,8 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
                 }
             })
         })
+        .or_else(|| reshape::shrink(version, options))
+        .or_else(|| reshape::refilter(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 
@@ -100,7 +93,8 @@ fn into_last(
             draft.add_overlapping(last, run);
             TargetRun::Join(run.id())
         }
-        _ => return None,
+        // It is being made one run; it gets one more.
+        _ => TargetRun::New,
     };
     draft.finish(version, last, output, score, reason)
 }

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use super::picker::{
-    Draft, Granularity, PickerOptions, TargetRun, Task, TaskKind, is_level_busy,
-    merge_level_in_place,
-};
-use super::reclaim;
+use super::picker::{Draft, Granularity, PickerOptions, TargetRun, Task, TaskKind, is_level_busy};
+use super::{reclaim, reshape};
 use crate::version::{FileMeta, Run, Version};
 
 /// The next task under leveling.
@@ -15,15 +12,8 @@ pub(super) fn pick(
     options: &PickerOptions,
     granularity: Granularity,
 ) -> Option<Task> {
-    // Left over from another policy. No task goes into or out of such a level before it is one run.
-    for level in 1..version.levels().len() {
-        let runs = version.runs_of(level).len();
-        if runs > 1
-            && let Some(task) =
-                merge_level_in_place(version, level, runs as f64, "level has more than one run")
-        {
-            return Some(task);
-        }
+    if let Some(task) = reshape::place(version, options) {
+        return Some(task);
     }
     let mut scores: Vec<(f64, usize)> = (0..version.levels().len())
         .map(|level| (score(version, options, level), level))
@@ -44,6 +34,14 @@ pub(super) fn pick(
             (_, Granularity::Level) => whole_level(version, options, level, score),
         })
         .or_else(|| {
+            // Left over from another policy. No task goes out of such a level before it is one run,
+            // and into it only new runs from level 0.
+            (1..version.levels().len()).find_map(|level| {
+                let runs = version.runs_of(level).len() as f64;
+                reshape::one_run(version, level, runs, "level has more than one run")
+            })
+        })
+        .or_else(|| {
             reclaim::tombstones(version, |level, _, file| {
                 push_file(
                     version,
@@ -55,6 +53,8 @@ pub(super) fn pick(
                 )
             })
         })
+        .or_else(|| reshape::shrink(version, options))
+        .or_else(|| reshape::refilter(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 
@@ -98,7 +98,13 @@ fn from_level0(
         return None;
     }
     let below = options.below(0)?;
-    let (output, target) = target(version, 0, below)?;
+    let several = version.runs_of(below).len() > 1;
+    let (output, target) = match target(version, 0, below) {
+        Some(found) => found,
+        // Level 1 is being made one run. Rather than let writes wait for that, it gets one more.
+        None if several && score >= 2.0 => (TargetRun::New, None),
+        None => return None,
+    };
 
     let mut free = Draft::default();
     for run in version.runs_of(0) {
@@ -115,7 +121,7 @@ fn from_level0(
             .collect();
         free.add(0, run, &movable);
     }
-    if !free.is_empty() {
+    if !free.is_empty() && !several {
         return free.finish_as(
             TaskKind::TrivialMove,
             version,

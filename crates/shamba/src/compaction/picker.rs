@@ -26,6 +26,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use shamba_model::tree::level_capacity;
 
+use super::reshape::Moving;
 use crate::base::key::SeqNo;
 use crate::version::{FileMeta, MAX_LEVELS, MovedFile, RemovedFile, Run, Version};
 
@@ -85,6 +86,8 @@ pub(crate) struct PickerOptions {
     /// Entries up to this sequence number are seen alike by every snapshot: the oldest snapshot's
     /// number, or the newest number in use when there is no snapshot.
     pub(crate) oldest_snapshot: SeqNo,
+    /// Set while the tree moves to this design from another.
+    pub(crate) moving: Option<Moving>,
 }
 
 impl Default for PickerOptions {
@@ -96,6 +99,7 @@ impl Default for PickerOptions {
             level0_runs: 4,
             max_levels: 12,
             oldest_snapshot: 0,
+            moving: None,
         }
     }
 }
@@ -136,6 +140,8 @@ pub(crate) enum TargetRun {
     Join(u64),
     /// A run of its own, whose id is drawn when the task is installed.
     New,
+    /// The runs that the files are in, which keep their ids. For moves only.
+    Keep,
 }
 
 /// The files a task takes from one run.
@@ -162,6 +168,9 @@ pub(crate) struct Task {
     pub(crate) output: TargetRun,
     /// Whether anything is rewritten.
     pub(crate) kind: TaskKind,
+    /// Of a merge: only keys up to this one are merged. What the inputs hold of later keys is
+    /// written anew into the runs it was in.
+    pub(crate) cut: Option<Box<[u8]>>,
     /// No older data of any key in the inputs lies outside them, so tombstones that every snapshot
     /// sees may go. Stays true while the task runs.
     pub(crate) bottom: bool,
@@ -240,7 +249,10 @@ impl Task {
                     number,
                     from,
                     to,
-                    run,
+                    run: match self.output {
+                        TargetRun::Keep => input.run,
+                        TargetRun::Join(_) | TargetRun::New => run,
+                    },
                 })
                 .collect::<Vec<_>>()
         };
@@ -267,6 +279,10 @@ impl fmt::Display for Task {
         match self.output {
             TargetRun::Join(id) => write!(f, " -> L{}/{id}", self.output_level)?,
             TargetRun::New => write!(f, " -> L{}/new", self.output_level)?,
+            TargetRun::Keep => write!(f, " -> L{}", self.output_level)?,
+        }
+        if let Some(cut) = &self.cut {
+            write!(f, " up to {}", cut.escape_ascii())?;
         }
         let bottom = if self.bottom { ", bottom" } else { "" };
         write!(f, "{bottom}, score {:.2}: {}", self.score, self.reason)
@@ -291,6 +307,7 @@ type Hull = (Box<[u8]>, Box<[u8]>);
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     inputs: Vec<TaskInput>,
+    cut: Option<Box<[u8]>>,
 }
 
 impl Draft {
@@ -310,6 +327,11 @@ impl Draft {
         for run in runs {
             self.add(level, run, run.files());
         }
+    }
+
+    /// Merges keys up to this one only.
+    pub(super) fn cut_at(&mut self, key: &[u8]) {
+        self.cut = Some(key.into());
     }
 
     /// Whether nothing was added.
@@ -396,6 +418,7 @@ impl Draft {
             output_level,
             output,
             kind,
+            cut: self.cut,
             bottom,
             reason,
         })
@@ -406,8 +429,12 @@ impl Draft {
         let inside: HashSet<u64> = self.files().map(|file| file.number).collect();
         !self.inputs.iter().any(|input| {
             input.files.iter().any(|file| {
+                let end = match &self.cut {
+                    Some(cut) => cut.min(&file.largest),
+                    None => &file.largest,
+                };
                 older_than(version, input.level, input.run).any(|run| {
-                    run.overlapping(&file.smallest, &file.largest)
+                    run.overlapping(&file.smallest, end)
                         .iter()
                         .any(|other| !inside.contains(&other.number))
                 })

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::manual::{Manual, ManualRange, manual};
 use super::picker::{Granularity, MergePolicy, PickerOptions, TargetRun, Task, TaskKind, pick};
+use super::reshape::Moving;
 use crate::version::{FileInfo, FileMeta};
 use crate::version::{KeyspaceEdit, Version};
 
@@ -39,6 +40,7 @@ fn parse_options(words: &[&str]) -> PickerOptions {
             "buffer" => options.buffer_bytes = value.parse().unwrap(),
             "l0" => options.level0_runs = number(),
             "max-levels" => options.max_levels = number(),
+            "moving" => options.moving = Some(Moving::default()),
             "snapshot" => options.oldest_snapshot = value.parse().unwrap(),
             _ => panic!("unknown option {word}"),
         }
@@ -120,6 +122,7 @@ fn carry_out(version: &Version, task: &Task, next: &mut u64) -> Version {
     let run = match task.output {
         TargetRun::Join(run) => run,
         TargetRun::New => number,
+        TargetRun::Keep => 0,
     };
     let mut edit = KeyspaceEdit::default();
     match task.kind {

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::lazy_leveling::last_capacity;
 use super::manual::{Manual, ManualRange, manual};
 use super::picker::{Granularity, MergePolicy, PickerOptions, TargetRun, Task, TaskKind, pick};
+use super::reshape::Moving;
 use crate::version::{FileInfo, FileMeta};
 use crate::version::{KeyspaceEdit, Version};
 
@@ -34,6 +35,7 @@ impl Rng {
     }
 }
 
+#[derive(Clone)]
 struct Sim {
     version: Version,
     options: PickerOptions,
@@ -45,6 +47,8 @@ struct Sim {
     seq: u64,
     flushed: u64,
     rewritten: u64,
+    /// Bytes of the largest merge.
+    largest: u64,
 }
 
 impl Sim {
@@ -65,6 +69,7 @@ impl Sim {
             seq: 0,
             flushed: 0,
             rewritten: 0,
+            largest: 0,
         }
     }
 
@@ -74,6 +79,12 @@ impl Sim {
     }
 
     fn install(&mut self, mut edit: KeyspaceEdit, entries: &[Entry], level: usize, run: u64) {
+        self.add(&mut edit, entries, level, run);
+        self.version = self.version.apply(&edit).unwrap();
+        self.version.check().unwrap();
+    }
+
+    fn add(&mut self, edit: &mut KeyspaceEdit, entries: &[Entry], level: usize, run: u64) {
         for part in entries.chunks(FILE) {
             let number = self.draw();
             let info = FileInfo {
@@ -90,8 +101,6 @@ impl Sim {
             self.contents.insert(number, part.to_vec());
             edit.add(level, run, Arc::new(FileMeta::new(info)));
         }
-        self.version = self.version.apply(&edit).unwrap();
-        self.version.check().unwrap();
     }
 
     fn write(&mut self, keys: impl Iterator<Item = (u64, bool)>) {
@@ -130,6 +139,7 @@ impl Sim {
         let run = match task.output {
             TargetRun::Join(run) => run,
             TargetRun::New => self.draw(),
+            TargetRun::Keep => 0,
         };
         task.release();
         match task.kind {
@@ -139,8 +149,22 @@ impl Sim {
             }
             TaskKind::Merge => {
                 edit.removes = task.removes();
+                let after_cut = |key: u64| {
+                    let key = key.to_be_bytes();
+                    task.cut.as_ref().is_some_and(|cut| key[..] > cut[..])
+                };
+                let mut rests = Vec::new();
+                for input in &task.inputs {
+                    let files = input.files.iter();
+                    let entries = files.flat_map(|file| self.contents[&file.number].clone());
+                    let rest: Vec<_> = entries.filter(|entry| after_cut(entry.key)).collect();
+                    rests.push((input.level, input.run, rest));
+                }
                 for file in task.files() {
                     for entry in self.contents.remove(&file.number).unwrap() {
+                        if after_cut(entry.key) {
+                            continue;
+                        }
                         let newest = merged.entry(entry.key).or_insert(entry);
                         if newest.seq < entry.seq {
                             *newest = entry;
@@ -151,7 +175,12 @@ impl Sim {
                     .into_values()
                     .filter(|entry| !(entry.dead && task.bottom))
                     .collect();
-                self.rewritten += kept.len() as u64;
+                let left: usize = rests.iter().map(|(_, _, rest)| rest.len()).sum();
+                self.rewritten += (kept.len() + left) as u64;
+                self.largest = self.largest.max(task.input_bytes());
+                for (level, run, rest) in rests {
+                    self.add(&mut edit, &rest, level, run);
+                }
                 self.install(edit, &kept, task.output_level, run);
             }
         }
@@ -332,6 +361,120 @@ fn deleting_everything_leaves_nothing() {
     }
 }
 
+/// A design as the pickers know it.
+type SimDesign = (MergePolicy, u32, usize);
+
+impl Sim {
+    fn redesign(&mut self, (policy, size_ratio, buffer): SimDesign) {
+        self.buffer = buffer;
+        self.options.policy = policy;
+        self.options.size_ratio = size_ratio;
+        self.options.buffer_bytes = buffer as u64 * ENTRY;
+        self.options.moving = Some(Moving {
+            since: self.next,
+            bits: Vec::new(),
+        });
+    }
+
+    /// Writes as much as `entries`, each buffer followed by the tasks it makes due.
+    fn fill(&mut self, rng: &mut Rng, entries: usize, keys: u64) {
+        for _ in 0..entries.div_ceil(self.buffer) {
+            self.write_random(rng, keys, 0);
+            self.settle_quietly();
+        }
+    }
+
+    /// The most runs below level 0 that a tree of this design and data has when it is full.
+    fn most_runs(&self) -> usize {
+        let levels = self.version.levels();
+        let bytes: u64 = levels.iter().skip(1).map(|level| level.size()).sum();
+        let ratio = u64::from(self.options.size_ratio);
+        let tiered = ratio as usize - 1;
+        // A level more than the data need: full levels of leveling are of this size, and a tiered
+        // one holds T - 1 runs of it.
+        let capacity = |level| match self.options.policy {
+            MergePolicy::Leveling { .. } => self.options.capacity(level),
+            _ => self.options.capacity(level) * (ratio - 1),
+        };
+        let mut need = 1;
+        while (1..=need).map(capacity).sum::<u64>() < bytes {
+            need += 1;
+        }
+        match self.options.policy {
+            MergePolicy::Leveling { .. } => need + 1,
+            MergePolicy::Tiering => (need + 1) * tiered,
+            MergePolicy::LazyLeveling => need * tiered + 1,
+        }
+    }
+}
+
+/// From every design to every other, at rest and while writes go on: the move ends, in the shape of
+/// the new design, and takes no larger a merge than either design does day by day.
+#[test]
+fn every_move_ends_in_shape_and_has_no_merge_larger_than_usual() {
+    let mut designs: Vec<SimDesign> = Vec::new();
+    for policy in POLICIES {
+        for (ratio, buffer) in [(2, 64), (10, 64), (4, 16), (4, 256)] {
+            designs.push((policy, ratio, buffer));
+        }
+    }
+    const ENTRIES: usize = 8_000;
+    const KEYS: u64 = 15_000;
+    let mut rng = Rng(7);
+    // What a design's largest merge is when nothing changes.
+    let usual: Vec<(Sim, u64)> = designs
+        .iter()
+        .map(|&(policy, ratio, buffer)| {
+            let mut sim = Sim::new(policy, ratio, buffer);
+            sim.fill(&mut rng, ENTRIES, KEYS);
+            let start = sim.clone();
+            // Merges of tiering grow by steps with the data: the next step is usual, too.
+            sim.fill(&mut rng, ENTRIES, KEYS);
+            (start, sim.largest)
+        })
+        .collect();
+    let mut worst_share = 0.0f64;
+    for (i, (from, (start, before))) in designs.iter().zip(&usual).enumerate() {
+        for (j, (to, (_, after))) in designs.iter().zip(&usual).enumerate() {
+            // Neighbours differ little: half of the pairs each way will do.
+            let writing = (i + j) % 2 == 0;
+            {
+                let mut sim = start.clone();
+                sim.redesign(*to);
+                sim.largest = 0;
+                let name = format!("{from:?} to {to:?}, writing {writing}");
+                let mut tasks = 0;
+                let mut worst = String::new();
+                while let Some(task) = pick(&sim.version, &sim.options) {
+                    if task.kind == TaskKind::Merge && task.input_bytes() > sim.largest {
+                        let inputs = task.inputs.iter().map(|i| (i.level, i.files.len()));
+                        let inputs: Vec<_> = inputs.collect();
+                        worst = format!("{}: files {inputs:?}", task.reason);
+                    }
+                    sim.start(task);
+                    while let Some(task) = sim.under_way.pop() {
+                        sim.finish(task);
+                    }
+                    // One task a write, as without threads; small buffers need more to keep up.
+                    tasks += 1;
+                    if writing && tasks % sim.buffer.max(48) == 0 && tasks < 50_000 {
+                        sim.write_random(&mut rng, KEYS, 0);
+                    }
+                }
+                sim.settle();
+                let runs = sim.version.runs().filter(|(level, _)| *level > 0).count();
+                let most = sim.most_runs();
+                assert!(runs <= most, "{name}: {runs} runs, {most} at most");
+                let bound = before.max(after) * 5 / 4;
+                worst_share = worst_share.max(sim.largest as f64 / *before.max(after) as f64);
+                let largest = sim.largest;
+                assert!(largest <= bound, "{name}: {largest} after {bound}; {worst}");
+            }
+        }
+    }
+    println!("the largest merge of a move is {worst_share:.2} of the largest usual one");
+}
+
 fn any_policy() -> impl Strategy<Value = MergePolicy> {
     prop::sample::select(&POLICIES[..])
 }
@@ -346,6 +489,7 @@ proptest! {
         policies in prop::collection::vec(any_policy(), 1..4),
         ratio in prop::sample::select(&[2u32, 3, 4, 10][..]),
         level0_runs in 1u32..5,
+        moving in any::<bool>(),
         max_levels in prop::sample::select(&[2u32, 3, 12][..]),
         keys in prop::sample::select(&[100u64, 2000, u64::MAX][..]),
         dead_percent in prop::sample::select(&[0u64, 10, 60][..]),
@@ -355,8 +499,12 @@ proptest! {
         let mut sim = Sim::new(policies[0], ratio, 40);
         sim.options.level0_runs = level0_runs;
         sim.options.max_levels = max_levels;
-        for policy in policies {
+        for (at, policy) in policies.into_iter().enumerate() {
             sim.options.policy = policy;
+            if moving && at > 0 {
+                let ratio = [2, 3, 5, 10][rng.below(4) as usize];
+                sim.redesign((policy, ratio, [10, 40, 160][rng.below(3) as usize]));
+            }
             for _ in 0..120 {
                 match rng.below(10) {
                     0..=2 => sim.write_random(&mut rng, keys, dead_percent),

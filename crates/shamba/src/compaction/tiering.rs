@@ -2,14 +2,22 @@
 //! the next level.
 
 use super::picker::{Draft, PickerOptions, TargetRun, Task, is_level_busy, merge_level_in_place};
-use super::reclaim;
+use super::{reclaim, reshape};
 use crate::version::Version;
 
 /// The next task under tiering.
 pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
+    let last = version.levels().len().saturating_sub(1);
+    if let Some(task) = reshape::place(version, options) {
+        return Some(task);
+    }
     full_levels(version, options, version.levels().len())
         .into_iter()
         .find_map(|(score, level)| match options.below(level) {
+            // A last level of another design's may be all there is: not at once, then.
+            Some(_) if options.moving.is_some() && level > 0 && level == last => {
+                reshape::one_run(version, level, score, FULL)
+            }
             Some(below) => merge_down(version, level, below, u64::MAX, score, FULL),
             None => merge_level_in_place(version, level, score, FULL),
         })
@@ -18,6 +26,8 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
                 push_runs(version, options, level, run)
             })
         })
+        .or_else(|| reshape::shrink(version, options))
+        .or_else(|| reshape::refilter(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 

@@ -47,7 +47,7 @@ impl DbInner {
                 Place::of(level, entries, origin, measured)
             }),
         };
-        let mut wish = keyspace.options.filter_wish();
+        let mut wish = keyspace.options().filter_wish();
         let room = self.filter_room(keyspace, entries);
         let bits = context.bits_per_key.unwrap_or(wish.bits_per_key);
         wish.sizes = wish.sizes.decided(bits, wish.modules, room);
@@ -58,9 +58,9 @@ impl DbInner {
             // Where entries share a page at most, compression would only take memory.
             compression: match limit / 16 < 2 * PAGE as u64 {
                 true => Compression::None,
-                false => keyspace.options.compression_at(level),
+                false => keyspace.options().compression_at(level),
             },
-            restart_interval: keyspace.options.restart_interval,
+            restart_interval: keyspace.options().restart_interval,
             // Under a small budget less is gathered before it is written.
             partition_keys: u32::try_from(limit / 1024)
                 .unwrap_or(u32::MAX)
@@ -86,7 +86,7 @@ impl DbInner {
         let free = limit.saturating_sub(index.saturating_add(buffers));
         // Of a merge the entries are among those present already.
         let entry_bytes = bytes as f64 / present.max(1) as f64;
-        let in_file = keyspace.options.target_file as f64 / entry_bytes.max(1.0);
+        let in_file = keyspace.options().target_file as f64 / entry_bytes.max(1.0);
         Room {
             memory: free.max(PAGE as u64) as f64,
             entries: present.max(entries).max(1) as f64,
@@ -119,7 +119,7 @@ impl Place {
             Origin::Merge(task) => {
                 let run = match task.output {
                     TargetRun::Join(run) => Some(run),
-                    TargetRun::New => None,
+                    TargetRun::New | TargetRun::Keep => None,
                 };
                 let inputs = task.inputs.iter().map(|input| &*input.files);
                 let visits = most(inputs.filter(|_| measured), |visits| visits.empty);
@@ -169,11 +169,12 @@ fn bits_by_place(
     version: &Version,
     place: impl FnOnce(bool) -> Place,
 ) -> Option<f64> {
-    let filter = &keyspace.options.filter;
+    let options = keyspace.options();
+    let filter = &options.filter;
     let (positive, measured) = filter.allocation.rule()?;
     let place = place(measured);
     let levels = shape(keyspace, version, &place, measured);
-    let curve = curve(keyspace.options.filter_wish().families);
+    let curve = curve(options.filter_wish().families);
     let found = next_filter(&levels, place.level, positive, filter.bits_per_key, curve);
     found.ok().map(|filter| filter.bits_per_key)
 }
@@ -233,7 +234,7 @@ fn shape(keyspace: &KeyspaceInner, version: &Version, place: &Place, measured: b
 
 /// What a level holds on average.
 fn usual_content(keyspace: &KeyspaceInner, buffer_entries: f64, level: usize) -> Content {
-    let options = &keyspace.options;
+    let options = keyspace.options();
     let (policy, by_file) = match options.merge_policy {
         MergePolicy::Leveling { granularity } => {
             let by_file = granularity == Granularity::File;
@@ -249,13 +250,13 @@ fn usual_content(keyspace: &KeyspaceInner, buffer_entries: f64, level: usize) ->
 /// The entries that a level holds for each power of the size ratio: of the bytes of its capacity under
 /// leveling; where levels count runs, those that flushes really wrote.
 fn buffer_entries(keyspace: &KeyspaceInner, version: &Version) -> Option<f64> {
-    if let MergePolicy::Leveling { .. } = keyspace.options.merge_policy {
+    if let MergePolicy::Leveling { .. } = keyspace.options().merge_policy {
         let sum = |of: fn(&FileMeta) -> u64| version.files().map(|file| of(file)).sum::<u64>();
         let (bytes, entries) = (sum(|file| file.size), sum(|file| file.entries));
-        let buffer = keyspace.options.write_buffer as f64;
+        let buffer = keyspace.options().write_buffer as f64;
         return (entries > 0).then(|| buffer * entries as f64 / bytes.max(1) as f64);
     }
-    let ratio = f64::from(keyspace.options.size_ratio);
+    let ratio = f64::from(keyspace.options().size_ratio);
     let of = |(level, run): (usize, &Arc<Run>)| {
         let entries: u64 = run.files().iter().map(|file| file.entries).sum();
         entries as f64 / ratio.powi(level as i32)
@@ -266,7 +267,11 @@ fn buffer_entries(keyspace: &KeyspaceInner, version: &Version) -> Option<f64> {
 /// Makes a move a merge where a file's filter would be wrong at its new place: else the filters of data
 /// that is written in the order of its keys would be those of a small level for ever.
 pub(super) fn refit(keyspace: &KeyspaceInner, version: &Version, task: Task) -> Task {
-    if task.kind != TaskKind::TrivialMove || keyspace.options.filter.allocation.rule().is_none() {
+    // Runs that keep their ids move as they are, all at once.
+    if task.kind != TaskKind::TrivialMove
+        || task.output == TargetRun::Keep
+        || keyspace.options().filter.allocation.rule().is_none()
+    {
         return task;
     }
     let (level, output) = (task.output_level, task.output);
@@ -276,7 +281,7 @@ pub(super) fn refit(keyspace: &KeyspaceInner, version: &Version, task: Task) -> 
             entries: file.entries,
             run: match output {
                 TargetRun::Join(run) => Some(run),
-                TargetRun::New => None,
+                TargetRun::New | TargetRun::Keep => None,
             },
             replaced: HashSet::from([file.number]),
             visits: if measured {

@@ -40,7 +40,7 @@ impl DbInner {
         Output {
             // A filter over a whole table is built of all its keys at once.
             target_keys: match limit {
-                ..SMALL_BUDGET if !keyspace.options.filter.partitioned => limit / 256,
+                ..SMALL_BUDGET if !keyspace.options().filter.partitioned => limit / 256,
                 _ => u64::MAX,
             },
             fs: &self.options.fs,
@@ -104,7 +104,7 @@ impl DbInner {
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let version = keyspace.state.load().version.clone();
         let bottom = version.is_empty();
-        let origin = Origin::Flush(&version, keyspace.options.size_ratio);
+        let origin = Origin::Flush(&version, keyspace.options().size_ratio);
         let mut output = self.output(keyspace, 0, memtable.len() as u64, u64::MAX, origin);
         let lineage = self.lineage_of_flush(&version, &memtable)?;
         drop(version);
@@ -192,7 +192,7 @@ impl DbInner {
         let flushed = memtable.last_seq().unwrap_or(0);
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         let version = keyspace.state.load().version.clone();
-        let origin = Origin::Flush(&version, keyspace.options.size_ratio);
+        let origin = Origin::Flush(&version, keyspace.options().size_ratio);
         let adds = self.adds(&tree, 0, run, tables, (origin, lineage));
         let files = adds.iter().map(|added| added.file.clone()).collect();
         let edit = KeyspaceEdit {
@@ -285,7 +285,7 @@ impl DbInner {
         Ok(())
     }
 
-    fn remove_new(&self, tables: &[NewTable]) {
+    pub(super) fn remove_new(&self, tables: &[NewTable]) {
         for table in tables {
             remove_quietly(self, &table_path(&self.dir, table.number));
         }

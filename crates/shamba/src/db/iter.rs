@@ -152,6 +152,8 @@ pub struct Iter {
     key: Vec<u8>,
     value: Vec<u8>,
     memory: Reservation,
+    /// Positionings and further moves not counted yet.
+    uncounted: (u64, u64),
 }
 
 impl std::fmt::Debug for Iter {
@@ -204,6 +206,7 @@ impl Iter {
             key: Vec::new(),
             value: Vec::new(),
             memory,
+            uncounted: (0, 0),
         })
     }
 
@@ -239,7 +242,7 @@ impl Iter {
     /// [`Error::Io`](crate::Error::Io) or [`Error::Corruption`](crate::Error::Corruption); the
     /// iterator is then not valid and may be positioned again.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.prepare();
+        self.begin_range();
         match self.options.lower.clone() {
             Bound::Unbounded => self.merge.seek_to_first()?,
             Bound::Included(lower) => self.merge.seek(&lower, Tag::NEWEST)?,
@@ -253,7 +256,7 @@ impl Iter {
     /// # Errors
     /// As [`Iter::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.prepare();
+        self.begin_range();
         match self.options.upper.clone() {
             Bound::Unbounded => self.merge.seek_to_last()?,
             Bound::Included(upper) => self.merge.seek_for_prev(&upper, Tag::OLDEST)?,
@@ -271,7 +274,7 @@ impl Iter {
         if self.options.before_lower(key) {
             return self.seek_to_first();
         }
-        self.prepare();
+        self.begin_range();
         self.merge.seek(key, Tag::seek(self.seq))?;
         self.settle_forward()
     }
@@ -285,7 +288,7 @@ impl Iter {
         if self.options.past_upper(key) {
             return self.seek_to_last();
         }
-        self.prepare();
+        self.begin_range();
         self.merge.seek_for_prev(key, Tag::OLDEST)?;
         self.settle_backward()
     }
@@ -300,6 +303,7 @@ impl Iter {
         reason = "the field's name for moving a cursor"
     )]
     pub fn next(&mut self) -> Result<()> {
+        self.uncounted.1 += u64::from(self.valid());
         match self.place {
             Place::Nowhere => return Ok(()),
             Place::Forward if !self.stale() => {
@@ -328,6 +332,7 @@ impl Iter {
     /// # Errors
     /// As [`Iter::seek_to_first`].
     pub fn prev(&mut self) -> Result<()> {
+        self.uncounted.1 += u64::from(self.valid());
         match self.place {
             Place::Nowhere => return Ok(()),
             Place::Backward if !self.stale() => {
@@ -348,6 +353,19 @@ impl Iter {
 
     fn stale(&self) -> bool {
         self.keyspace.generation.load(Ordering::Acquire) != self.generation
+    }
+
+    fn begin_range(&mut self) {
+        self.count();
+        self.uncounted.0 = 1;
+        self.prepare();
+    }
+
+    fn count(&mut self) {
+        let (ranges, steps) = std::mem::take(&mut self.uncounted);
+        if ranges + steps > 0 && self.keyspace.operations.add_ranges(ranges, steps) {
+            self.db.inner.after_reads(&self.keyspace);
+        }
     }
 
     /// Before a new position: lets go of the old place, and of a read state that was replaced.
@@ -458,6 +476,7 @@ impl Iter {
 
 impl Drop for Iter {
     fn drop(&mut self) {
+        self.count();
         self.db.inner.snapshots.release(self.seq);
     }
 }

@@ -3,19 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
+use parking_lot::Mutex;
+
+use super::advise::{Advice, AutoState};
 use super::iter::{Iter, IterOptions};
 use super::level_counters::LevelCounters;
 use super::limits::Limits;
+use super::operations::Operations;
 use super::value::Value;
 use super::{DbInner, DbShared};
 use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
-use crate::options::{KeyspaceOptions, WriteOptions};
+use crate::options::{Design, KeyspaceOptions, WriteOptions};
 use crate::policy::FilterPolicy;
-use crate::version::Version;
+use crate::version::{StoredDesign, Version};
 
 /// What a reader needs, swapped as a whole: readers load it without a lock.
 #[derive(Debug, Clone)]
@@ -32,7 +36,10 @@ pub(crate) struct ReadState {
 pub(crate) struct KeyspaceInner {
     pub(crate) id: u32,
     pub(crate) name: String,
-    pub(crate) options: KeyspaceOptions,
+    /// Replaced as a whole when the keyspace is redesigned.
+    options: ArcSwap<KeyspaceOptions>,
+    /// The design that the tree moves to, until it is reached.
+    pub(crate) moving: ArcSwapOption<StoredDesign>,
     pub(crate) state: ArcSwap<ReadState>,
     /// Rises with every change of `state`, so that iterators notice cheaply.
     pub(crate) generation: AtomicU64,
@@ -45,6 +52,10 @@ pub(crate) struct KeyspaceInner {
     pub(crate) limits: Limits,
     /// What lookups did in each level.
     pub(crate) level_counters: LevelCounters,
+    /// What is done with it.
+    pub(crate) operations: Operations,
+    /// What the automatic choice of a design remembers.
+    pub(super) auto: Mutex<AutoState>,
 }
 
 impl KeyspaceInner {
@@ -64,7 +75,8 @@ impl KeyspaceInner {
         KeyspaceInner {
             id,
             name,
-            options,
+            options: ArcSwap::from_pointee(options),
+            moving: ArcSwapOption::empty(),
             state: ArcSwap::from_pointee(ReadState {
                 active,
                 frozen: Vec::new(),
@@ -76,7 +88,24 @@ impl KeyspaceInner {
             flushed_seq: AtomicU64::new(flushed_seq),
             limits,
             level_counters: LevelCounters::new(budget),
+            operations: Operations::default(),
+            auto: Mutex::new(AutoState::default()),
         }
+    }
+
+    /// The options of this moment.
+    #[inline]
+    pub(crate) fn options(&self) -> Guard<Arc<KeyspaceOptions>> {
+        self.options.load()
+    }
+
+    /// Takes on a design that the manifest has; it is moved to unless it was reached.
+    pub(super) fn take_on(&self, stored: &StoredDesign, design: &Design) {
+        let options = KeyspaceOptions::clone(&self.options()).with_design(design);
+        self.limits.set_wish(options.filter_wish());
+        self.options.store(Arc::new(options));
+        let moving = (!stored.reached).then(|| Arc::new(*stored));
+        self.moving.store(moving);
     }
 
     /// Replaces the read state by what `change` makes of it.
@@ -87,7 +116,7 @@ impl KeyspaceInner {
 
     /// An empty memtable of the size that suits the budget, with room for an entry of `size` bytes.
     pub(crate) fn fresh_memtable(&self, budget: &Arc<Budget>, size: usize) -> Memtable {
-        let capacity = self.options.memtable_capacity(budget.limit());
+        let capacity = self.options().memtable_capacity(budget.limit());
         Memtable::new(budget, capacity.max(Memtable::room_for(1, size)))
     }
 
@@ -95,6 +124,8 @@ impl KeyspaceInner {
     /// anything in it.
     pub(crate) fn freeze_active(&self, fresh: Memtable) {
         let fresh = Arc::new(fresh);
+        let full = self.state.load().active.len() as u64;
+        self.operations.add_frozen(full);
         self.update(|state| {
             let mut frozen = Vec::with_capacity(state.frozen.len() + 1);
             if !state.active.is_empty() {
@@ -218,6 +249,58 @@ impl Keyspace {
         let present = || self.inner.state.load().version.clone();
         self.inner.limits.set_policy(policy, present);
         Ok(())
+    }
+
+    /// The design that the keyspace has, or is moving to.
+    #[must_use]
+    pub fn design(&self) -> Design {
+        self.inner.options().design()
+    }
+
+    /// Whether the tree has yet to reach the design that was asked for last.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        self.inner.moving.load().is_some()
+    }
+
+    /// The present design beside the best one for the data, the operations of late and the device,
+    /// with predicted costs. `None` while it is not known: before a thousand operations, or while the
+    /// data are less than four write buffers. The first call measures the device, unless
+    /// [`Options::device`](crate::Options::device) states what it costs: it writes and removes 4 MiB.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::KeyspaceDropped`], [`Error::Io`] of the measurement, and
+    /// [`Error::InvalidOption`] for a present design outside the model's domain.
+    pub fn advise(&self) -> Result<Option<Advice>> {
+        self.db.inner.advise(&self.inner)
+    }
+
+    /// Gives the keyspace another design, to which it moves by ordinary compactions while reads and
+    /// writes go on. Returns once the design is recorded: from then on it is that of every open,
+    /// whatever the options say, until this is called again. A move that was cut off goes on at the
+    /// next open. [`Db::wait_for_compaction`](crate::Db::wait_for_compaction) waits for its end.
+    ///
+    /// Files that were written before get the new filters when they are next merged, at the latest
+    /// by the move itself, which rewrites those whose filters are clearly not what is wanted.
+    ///
+    /// ```
+    /// # fn main() -> shamba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = shamba::Options::new().open(dir.path())?;
+    /// use shamba::{Design, MergePolicy};
+    /// let keyspace = db.default_keyspace();
+    /// let tiered = Design { merge_policy: MergePolicy::Tiering, size_ratio: 4, ..keyspace.design() };
+    /// keyspace.redesign(tiered)?;
+    /// db.wait_for_compaction()?;
+    /// assert!(keyspace.design() == tiered && !keyspace.is_moving());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`], [`Error::KeyspaceDropped`], and those of
+    /// [`Db::write`](crate::Db::write).
+    pub fn redesign(&self, design: Design) -> Result<()> {
+        self.db.inner.redesign(&self.inner, &design)
     }
 
     /// An iterator over the keyspace as it is now.

@@ -89,6 +89,11 @@ impl Limits {
         self.by_worth.store(by_worth, Relaxed);
     }
 
+    /// Supposes from now on that files which nobody opened have the filters of these options.
+    pub(super) fn set_wish(&self, wish: FilterOptions) {
+        self.decider.lock().wish = wish;
+    }
+
     /// Sets the limits of a version, then lets `publish` show it to readers.
     pub(super) fn publish(&self, version: &Version, publish: impl FnOnce()) {
         let mut decider = self.decider.lock();
@@ -159,9 +164,10 @@ impl Decider {
 }
 
 impl DbInner {
-    /// Counts point lookups of a keyspace for its epochs.
+    /// Counts point lookups of a keyspace, and those that found a value.
     #[inline]
-    pub(crate) fn count_lookups(&self, keyspace: &KeyspaceInner, lookups: u64) {
+    pub(crate) fn count_lookups(&self, keyspace: &KeyspaceInner, lookups: u64, found: u64) {
+        keyspace.operations.add_lookups(lookups, found);
         thread_local! {
             static UNCOUNTED: Cell<u64> = const { Cell::new(0) };
         }
@@ -174,6 +180,7 @@ impl DbInner {
         if keyspace.limits.count(gathered) {
             if self.options.background_threads == 0 {
                 end_epoch(keyspace);
+                self.after_reads(keyspace);
             } else {
                 self.signal.notify();
             }
@@ -199,6 +206,7 @@ fn end_epoch(keyspace: &KeyspaceInner) {
     };
     let lookups = limits.lookups.swap(0, Relaxed);
     decider.epoch += 1;
+    keyspace.of_late();
     let version = keyspace.state.load().version.clone();
     for file in version.files() {
         file.stats.end_epoch(decider.epoch, lookups);

@@ -11,36 +11,30 @@ use parking_lot::MutexGuard;
 use super::filters::refit;
 use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
-use super::lineage::Lineage;
 use super::write::Writer;
 use super::{DbInner, Tree};
-use crate::compaction::job::{NewTable, table_path, write_tables};
-use crate::compaction::{
-    Ancestry, Files, Manual, ManualRange, MergeIter, Origin, PickerOptions, Retain, RunIter,
-    TargetRun, Task, TaskKind, manual, pick,
-};
+use crate::compaction::job::table_path;
+use crate::compaction::{Manual, ManualRange, PickerOptions, Task, TaskKind, manual, pick};
 use crate::error::{Error, Result};
-use crate::fs::{PAGE, Purpose};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
-use crate::table::ScanOptions;
-use crate::version::{FileMeta, KeyspaceEdit};
-
-/// The most pages a merge reads at a time from each input.
-const MAX_READAHEAD: u64 = 64;
-
-/// Pages a merge of so many inputs reads at a time from each: all together a 64th of the budget, so
-/// that what cannot do without memory finds some.
-fn readahead_pages(limit: u64, inputs: usize) -> u32 {
-    let pages = limit / 64 / PAGE as u64 / inputs.max(1) as u64;
-    pages.clamp(1, MAX_READAHEAD) as u32
-}
 
 /// The least budget in which merges run beside each other, in bytes.
 const TWO_MERGES: u64 = 512 << 10;
 
 /// Failures in a row after which compactions stop being tried.
 const MAX_FAILURES: u64 = 5;
+
+/// What [`DbInner::step`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Nothing was due.
+    Nothing,
+    /// A compaction.
+    Compacted,
+    /// Something else.
+    Done,
+}
 
 /// Starts the background threads.
 pub(crate) fn start(db: &Arc<DbInner>) -> Result<Vec<JoinHandle<()>>> {
@@ -82,13 +76,18 @@ impl DbInner {
 
     /// Does one piece of background work; false when nothing is due.
     pub(crate) fn step(&self) -> Result<bool> {
+        Ok(self.work_once()? != Work::Nothing)
+    }
+
+    fn work_once(&self) -> Result<Work> {
         let _job = self.begin_job()?;
         self.remove_obsolete();
         self.end_epochs();
         if self.poison.load().is_some() {
-            return Ok(false);
+            return Ok(Work::Nothing);
         }
         self.come_down()?;
+        self.ask_designs();
         for keyspace in self.all_keyspaces() {
             if keyspace.state.load().frozen.is_empty()
                 || keyspace.flushing.swap(true, Ordering::AcqRel)
@@ -107,24 +106,36 @@ impl DbInner {
             }
             drop(flushing);
             if result? {
-                return Ok(true);
+                return Ok(Work::Done);
             }
         }
         let Some((keyspace, task)) = self.pick() else {
-            return Ok(false);
+            return Ok(match self.end_moves()? {
+                true => Work::Done,
+                false => Work::Nothing,
+            });
         };
         self.run_task(&keyspace, &task)?;
-        Ok(true)
+        Ok(Work::Compacted)
     }
 
     /// With no threads: does what is due, as a thread would. Failures are kept where a thread's
     /// would be: the write that came before is done and stays so.
+    ///
+    /// While a keyspace moves to another design, a write does one compaction at most: the move is
+    /// paid for by many.
     pub(crate) fn work_inline(&self) {
-        while let Ok(true) = self.step() {}
+        loop {
+            match self.work_once() {
+                Ok(Work::Done) => {}
+                Ok(Work::Compacted) if !self.is_moving() => {}
+                Ok(Work::Compacted | Work::Nothing) | Err(_) => return,
+            }
+        }
     }
 
     pub(crate) fn picker_options(&self, keyspace: &KeyspaceInner) -> PickerOptions {
-        let options = &keyspace.options;
+        let options = keyspace.options();
         PickerOptions {
             policy: options.merge_policy,
             size_ratio: options.size_ratio,
@@ -136,6 +147,7 @@ impl DbInner {
                 .first()
                 .copied()
                 .unwrap_or(0),
+            moving: self.picker_move(keyspace),
             ..PickerOptions::default()
         }
     }
@@ -202,105 +214,6 @@ impl DbInner {
         result
     }
 
-    fn move_files(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
-        let mut tree = self.tree.lock();
-        if keyspace.dropped.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let moves = task.moves(self.output_run(task));
-        let edit = KeyspaceEdit {
-            id: keyspace.id,
-            moves,
-            ..KeyspaceEdit::default()
-        };
-        self.install(&mut tree, keyspace, edit, None)?;
-        self.metrics
-            .add(Counter::trivial_moves, task.files().count() as u64);
-        Ok(())
-    }
-
-    fn output_run(&self, task: &Task) -> u64 {
-        match task.output {
-            TargetRun::Join(run) => run,
-            TargetRun::New => self.next_run.fetch_add(1, Ordering::Relaxed),
-        }
-    }
-
-    fn merge_files(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
-        let boundaries = self.snapshots.boundaries(|| self.visible_seq());
-        let entries = task.files().map(|file| file.entries).sum();
-        let bytes_read = task.input_bytes();
-        let scan = ScanOptions {
-            purpose: Purpose::Background,
-            fill_cache: false,
-            readahead_pages: readahead_pages(self.options.memory.limit(), task.inputs.len()),
-            budget: self.options.memory.budget().clone(),
-        };
-        let children = task
-            .inputs
-            .iter()
-            .map(|input| {
-                RunIter::new(
-                    self.tables.clone(),
-                    Files::Some(input.files.clone()),
-                    scan.clone(),
-                )
-            })
-            .collect();
-        let mut merged = MergeIter::new(children);
-        let mut output = self.output(
-            keyspace,
-            task.output_level,
-            entries,
-            keyspace.options.target_file,
-            Origin::Merge(task),
-        );
-        let inherits = self.options.inherit_heat;
-        let lineage = inherits.then(|| Ancestry::of_merge(task, &self.tables));
-        let lineage = lineage.and_then(|ancestry| self.lineage(ancestry));
-        output.options.keep = lineage.as_ref().map(Lineage::keep);
-        let mut tables = write_tables(&mut merged, Retain::new(boundaries, task.bottom), &output)?;
-        let written = tables.iter().map(|table| table.summary.len).sum();
-        // As with a flush: after a failure the tables stay for the next open to judge.
-        let files = self.install_merge(keyspace, task, &tables, lineage.as_ref())?;
-        if lineage.is_some() {
-            // What is in memory of the inputs makes room for what takes its place.
-            let gone = task.files().map(|file| file.slot.cache_id());
-            self.tables.forget_all(&gone.collect());
-            self.warm(&mut tables, &files);
-        }
-        self.metrics.add_all(&[
-            (Counter::compactions, 1),
-            (Counter::compaction_bytes_read, bytes_read),
-            (Counter::compaction_bytes_written, written),
-        ]);
-        Ok(())
-    }
-
-    fn install_merge(
-        &self,
-        keyspace: &KeyspaceInner,
-        task: &Task,
-        tables: &[NewTable],
-        lineage: Option<&Lineage>,
-    ) -> Result<Vec<Arc<FileMeta>>> {
-        let Some(mut tree) = self.tree_for(keyspace, tables)? else {
-            return Ok(Vec::new());
-        };
-        let run = self.output_run(task);
-        let origin = Origin::Merge(task);
-        let adds = self.adds(&tree, task.output_level, run, tables, (origin, lineage));
-        let files = adds.iter().map(|added| added.file.clone()).collect();
-        let edit = KeyspaceEdit {
-            id: keyspace.id,
-            removes: task.removes(),
-            adds,
-            ..KeyspaceEdit::default()
-        };
-        self.install(&mut tree, keyspace, edit, None)?;
-        Ok(files)
-    }
-
     /// Removes the files of tables that no version holds any more.
     pub(crate) fn remove_obsolete(&self) {
         for (number, cache_id) in self.obsolete.take() {
@@ -355,6 +268,7 @@ impl DbInner {
             && tree.keyspaces.values().all(|keyspace| {
                 let state = keyspace.state.load();
                 state.frozen.is_empty()
+                    && keyspace.moving.load().is_none()
                     && pick(&state.version, &self.picker_options(keyspace)).is_none()
             })
     }

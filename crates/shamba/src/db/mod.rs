@@ -7,8 +7,10 @@
 //! Reads take none of them: they load a keyspace's
 //! [`keyspace::ReadState`] and the visible sequence number.
 
+mod advise;
 mod batch;
 mod checkpoint;
+mod device;
 mod filters;
 mod flush;
 mod folder;
@@ -23,12 +25,15 @@ mod limits;
 mod lineage;
 mod logs;
 mod maintenance;
+mod merge;
 mod multi_get;
 mod open;
+mod operations;
 mod queue;
 #[cfg(test)]
 mod queue_tests;
 mod read;
+mod redesign;
 mod room;
 mod snapshot;
 mod source;
@@ -36,6 +41,7 @@ mod stats;
 mod sync;
 mod value;
 mod verify;
+mod workload;
 mod worth;
 mod write;
 
@@ -48,7 +54,9 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use parking_lot::{Condvar, Mutex};
 
+pub use advise::{Advice, PricedDesign};
 pub use batch::WriteBatch;
+pub use device::DeviceCosts;
 pub use iter::{Iter, IterOptions};
 pub use keyspace::Keyspace;
 pub use level_counters::{LevelLookups, ModuleLookups, ReadCounts};
@@ -56,13 +64,14 @@ pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStatistics, LevelStatistics, ResidentBytes, Statistics};
 pub use value::Value;
 pub use verify::VerifySummary;
+pub use workload::WorkloadEstimate;
 pub use worth::MarginalValue;
 
 use crate::base::key::SeqNo;
 use crate::error::{Error, Result};
 use crate::fs::FileLock;
 use crate::metrics::Metrics;
-use crate::options::{KeyspaceOptions, Options, WriteOptions};
+use crate::options::{Design, KeyspaceOptions, Options, WriteOptions};
 use crate::table::TableCache;
 use crate::version::{Manifest, Obsolete};
 use group::WriteQueue;
@@ -137,6 +146,8 @@ pub(crate) struct DbInner {
     pub(crate) stop: AtomicBool,
     pub(crate) closed: AtomicBool,
     pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+    /// What the storage's operations cost, once it was measured.
+    pub(crate) device: Mutex<Option<DeviceCosts>>,
 }
 
 impl std::fmt::Debug for DbInner {
@@ -299,6 +310,23 @@ impl Db {
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.inner()
             .multi_get(&self.inner().default_keyspace, keys, None)
+    }
+
+    /// [`Keyspace::advise`] for the default keyspace.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn advise(&self) -> Result<Option<Advice>> {
+        self.inner().advise(&self.inner().default_keyspace)
+    }
+
+    /// [`Keyspace::redesign`] of the default keyspace.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn redesign(&self, design: Design) -> Result<()> {
+        self.inner()
+            .redesign(&self.inner().default_keyspace, &design)
     }
 
     /// An iterator over the default keyspace as it is now. It sees no later write.

@@ -91,7 +91,7 @@ impl DbInner {
             self.find_together(keyspace, &state, keys, seq, &mut stats, &mut answer)
         });
         self.record(keys.len() as u64, found, &stats);
-        self.count_lookups(keyspace, keys.len() as u64);
+        self.count_lookups(keyspace, keys.len() as u64, found);
         done.map(|()| values)
     }
 

@@ -98,17 +98,10 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
             .clone();
         own.validate()?;
         super::hints::give(&mut hints, &found.version, &budget);
-        keyspaces.insert(
-            id,
-            Arc::new(KeyspaceInner::new(
-                id,
-                found.name,
-                own,
-                found.version,
-                found.flushed_seq,
-                &budget,
-            )),
-        );
+        let (version, flushed) = (found.version, found.flushed_seq);
+        let keyspace = KeyspaceInner::new(id, found.name, own, version, flushed, &budget);
+        super::redesign::restore(&keyspace, found.design.as_ref());
+        keyspaces.insert(id, Arc::new(keyspace));
     }
     let tree = Tree {
         manifest,
@@ -164,6 +157,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         stop: AtomicBool::new(false),
         closed: AtomicBool::new(false),
         lock: Mutex::new(Some(lock)),
+        device: Mutex::new(None),
         options,
     });
     inner.remove_orphans()?;

@@ -94,8 +94,9 @@ impl DbInner {
             }
         };
         let value = found.map(into_value);
-        self.record(1, u64::from(matches!(value, Ok(Some(_)))), &stats);
-        self.count_lookups(keyspace, 1);
+        let found = u64::from(matches!(value, Ok(Some(_))));
+        self.record(1, found, &stats);
+        self.count_lookups(keyspace, 1, found);
         value
     }
 

@@ -22,8 +22,13 @@ impl KeyspaceOptions {
     /// The memtable's size under a budget: an eighth of it at most, so that the one filling and
     /// those being flushed leave more than half for everything else.
     pub(crate) fn memtable_capacity(&self, limit: u64) -> usize {
-        usize::try_from(self.write_buffer.min((limit / 8).max(8 << 10))).unwrap_or(usize::MAX)
+        usize::try_from(self.write_buffer.min(memtable_most(limit))).unwrap_or(usize::MAX)
     }
+}
+
+/// The size of the largest memtable under a budget.
+pub(super) fn memtable_most(limit: u64) -> u64 {
+    (limit / 8).max(8 << 10)
 }
 
 /// The bytes that all memtables may take before writers wait for flushes: half of the budget. Of a
@@ -44,7 +49,7 @@ impl DbInner {
     /// made.
     fn capacity_now(&self, keyspace: &KeyspaceInner, memtable: &Memtable) -> usize {
         let limit = self.options.memory.limit();
-        let capacity = keyspace.options.memtable_capacity(limit);
+        let capacity = keyspace.options().memtable_capacity(limit);
         capacity.min(memtable.capacity())
     }
 
@@ -95,11 +100,12 @@ impl DbInner {
     pub(super) fn throttle(&self, writer: &Writer) -> Result<()> {
         for keyspace in writer.keyspaces.values() {
             let runs = || keyspace.state.load().version.runs_of(0).len() as u32;
-            let options = &keyspace.options;
-            if runs() >= options.level0_stall {
+            let limits = || keyspace.options().level0_limits();
+            let (slowdown, stall) = limits();
+            if runs() >= stall {
                 // More runs than that may be what the merge policy wants.
-                self.wait_for_room(|| runs() < options.level0_stall || self.nothing_due(), true)?;
-            } else if runs() >= options.level0_slowdown && self.options.background_threads > 0 {
+                self.wait_for_room(|| runs() < limits().1 || self.nothing_due(), true)?;
+            } else if runs() >= slowdown && self.options.background_threads > 0 {
                 std::thread::sleep(Duration::from_micros(SLOWDOWN_MICROS));
                 self.metrics.add_all(&[
                     (Counter::write_slowdowns, 1),

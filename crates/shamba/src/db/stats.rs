@@ -8,10 +8,12 @@ use serde::Serialize;
 use super::DbInner;
 use super::keyspace::KeyspaceInner;
 use super::level_counters::{LevelLookups, MODULES};
+use super::workload::WorkloadEstimate;
 use super::worth::MarginalValue;
 use crate::cache::MemoryUsage;
 use crate::fs::BlockKind;
 use crate::metrics::Counters;
+use crate::options::Design;
 use crate::version::{FileMeta, Level, Version};
 
 /// A picture of the database.
@@ -43,6 +45,12 @@ pub struct Statistics {
 pub struct KeyspaceStatistics {
     /// Its name.
     pub name: String,
+    /// Its design, or the one it moves to.
+    pub design: Design,
+    /// Whether the tree has yet to reach it.
+    pub moving: bool,
+    /// What is known of its data and its operations.
+    pub workload: WorkloadEstimate,
     /// Bytes of the memtables.
     pub memtable_bytes: u64,
     /// Entries of the memtables.
@@ -237,6 +245,9 @@ fn keyspace_statistics(keyspace: &KeyspaceInner) -> (KeyspaceStatistics, Arc<Ver
     });
     let statistics = KeyspaceStatistics {
         name: keyspace.name.clone(),
+        design: keyspace.options().design(),
+        moving: keyspace.moving.load().is_some(),
+        workload: keyspace.workload(),
         memtable_bytes: memtables()
             .map(|memtable| memtable.bytes_used() as u64)
             .sum(),

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::design::StoredDesign;
 use super::file_meta::{FileInfo, FileMeta};
 use super::file_stats::{FileStats, Hotness};
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
@@ -34,6 +35,7 @@ const TAG_ADD: u64 = 18;
 const TAG_REMOVE: u64 = 20;
 const TAG_MOVE: u64 = 22;
 const TAG_NEXT_RUN: u64 = 24;
+const TAG_DESIGN: u64 = 26 | OPTIONAL;
 
 /// Inside an added file: probes and positives counted so far, and hotness as far as it is known.
 const TAG_FILE_COUNTS: u64 = 2 | OPTIONAL;
@@ -68,6 +70,8 @@ pub(crate) struct KeyspaceEdit {
     pub(crate) drop: bool,
     /// Everything up to this sequence number is in tables.
     pub(crate) flushed_seq: Option<SeqNo>,
+    /// The design it is to have from now on.
+    pub(crate) design: Option<StoredDesign>,
     /// Files that leave the tree.
     pub(crate) removes: Vec<RemovedFile>,
     /// Files that change their place.
@@ -86,7 +90,6 @@ impl KeyspaceEdit {
     }
 
     /// Puts a file into a run of a level; the run is made if it is not there.
-    #[cfg(test)]
     pub(crate) fn add(&mut self, level: usize, run: u64, file: Arc<FileMeta>) {
         let level = level as u32;
         self.adds.push(AddedFile { level, run, file });
@@ -235,6 +238,12 @@ impl VersionEdit {
             if let Some(seq) = keyspace.flushed_seq {
                 field(TAG_FLUSHED_SEQ, &|out| put_all(out, &[id, seq]));
             }
+            if let Some(design) = keyspace.design {
+                field(TAG_DESIGN, &|out| {
+                    put_varint(out, id);
+                    design.put(out);
+                });
+            }
             for file in &keyspace.removes {
                 field(TAG_REMOVE, &|out| {
                     put_all(out, &[id, u64::from(file.level), file.number]);
@@ -311,6 +320,11 @@ impl VersionEdit {
                 let id = take_u32_varint(input)?;
                 let seq = take_seq(input)?;
                 self.keyspace(id).flushed_seq = Some(seq);
+            }
+            TAG_DESIGN => {
+                let id = take_u32_varint(input)?;
+                let design = StoredDesign::take(input)?;
+                self.keyspace(id).design = Some(design);
             }
             TAG_REMOVE => {
                 let id = take_u32_varint(input)?;
@@ -529,20 +543,33 @@ mod tests {
                 run,
             },
         );
+        let design = (any::<[u64; 5]>(), any::<[bool; 2]>()).prop_map(|(numbers, flags)| {
+            let [policy, size_ratio, write_buffer, millibits, since] = numbers;
+            StoredDesign {
+                policy,
+                size_ratio,
+                write_buffer,
+                millibits,
+                since,
+                reached: flags[0],
+                refilter: flags[1],
+            }
+        });
         (
             any::<Option<String>>(),
             any::<bool>(),
-            prop::option::of(0..=MAX_SEQNO),
+            (prop::option::of(0..=MAX_SEQNO), prop::option::of(design)),
             prop::collection::vec(removed, 0..4),
             prop::collection::vec(moved, 0..4),
             prop::collection::vec(added(), 0..4),
         )
             .prop_map(
-                |(create, drop, flushed_seq, removes, moves, adds)| KeyspaceEdit {
+                |(create, drop, (flushed_seq, design), removes, moves, adds)| KeyspaceEdit {
                     id: 0,
                     create,
                     drop,
                     flushed_seq,
+                    design,
                     removes,
                     moves,
                     adds,
@@ -650,6 +677,25 @@ mod tests {
                 assert_eq!(err, EditError::Unsupported { found: FORMAT + 1 });
             }
         }
+    }
+
+    #[test]
+    fn a_design_of_a_newer_build_is_read_as_far_as_it_is_known() {
+        let design = StoredDesign {
+            policy: 3,
+            size_ratio: 7,
+            reached: true,
+            ..StoredDesign::default()
+        };
+        let mut payload = vec![5];
+        design.put(&mut payload);
+        payload.extend_from_slice(b"more");
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, TAG_DESIGN);
+        put_bytes(&mut bytes, &payload);
+        let edit = VersionEdit::decode(&bytes).unwrap();
+        assert_eq!(edit.keyspaces[0].id, 5);
+        assert_eq!(edit.keyspaces[0].design, Some(design));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! thread at a time (the database holds it behind its own lock). The bytes are specified in
 //! `docs/format.md`, "Manifest".
 
+mod design;
 mod edit;
 mod file_meta;
 mod file_stats;
@@ -19,6 +20,7 @@ mod tree;
 #[cfg(test)]
 mod manifest_tests;
 
+pub(crate) use design::StoredDesign;
 pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
 pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
 pub(crate) use file_stats::{FileStats, Hotness};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::edit::{AddedFile, FORMAT};
-use super::{FileMeta, Inconsistent, KeyspaceEdit, Version, VersionEdit};
+use super::{FileMeta, Inconsistent, KeyspaceEdit, StoredDesign, Version, VersionEdit};
 use crate::base::key::SeqNo;
 
 /// One keyspace.
@@ -18,6 +18,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) version: Arc<Version>,
     /// Everything up to this sequence number is in tables.
     pub(crate) flushed_seq: SeqNo,
+    /// The design last asked for, if ever one was.
+    pub(crate) design: Option<StoredDesign>,
 }
 
 /// All keyspaces and counters.
@@ -81,6 +83,7 @@ impl TreeState {
                 name: name.clone(),
                 version: Arc::new(Version::default()),
                 flushed_seq: 0,
+                design: None,
             };
             if self.keyspaces.insert(id, created).is_some() {
                 return Err(Inconsistent::new(format!("keyspace {id} exists already")));
@@ -95,6 +98,7 @@ impl TreeState {
             .ok_or_else(|| Inconsistent::new(format!("keyspace {id} does not exist")))?;
         keyspace.version = Arc::new(keyspace.version.apply(change)?);
         keyspace.flushed_seq = keyspace.flushed_seq.max(change.flushed_seq.unwrap_or(0));
+        keyspace.design = change.design.or(keyspace.design);
         for added in &change.adds {
             self.next_file = self.next_file.max(added.file.number.saturating_add(1));
             self.next_run = self.next_run.max(added.run.saturating_add(1));
@@ -119,6 +123,7 @@ impl TreeState {
                 id,
                 create: Some(keyspace.name.clone()),
                 flushed_seq: Some(keyspace.flushed_seq),
+                design: keyspace.design,
                 adds: keyspace
                     .version
                     .runs()
@@ -201,6 +206,10 @@ mod tests {
         TreeState::default()
             .apply(&edit(|k| {
                 k.create = Some("default".into());
+                k.design = Some(StoredDesign {
+                    size_ratio: 4,
+                    ..StoredDesign::default()
+                });
                 k.adds = vec![
                     add(1, 0, 1, ("a", "m")),
                     add(2, 0, 2, ("c", "z")),

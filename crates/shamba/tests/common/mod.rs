@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use shamba::fs::Fs;
 use shamba::{
-    Compression, Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions,
+    Compression, Db, Design, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions,
     FilterPolicy, Granularity, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy,
     ModuleSizes, Options, Preset, Result, Skipping, Thresholds,
 };
@@ -211,6 +211,7 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
             partitioned: rng.one_in(2),
         },
         filter_policy: random_filter_policy(rng),
+        auto_design: None,
         epoch_lookups: *rng.pick(&[1, 8, 64, 2048]),
         restart_interval: *rng.pick(&[1, 2, 8, 16, 64]),
     };
@@ -221,6 +222,16 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
         return options;
     }
     options
+}
+
+/// Another design for a keyspace that has small data.
+pub fn random_design(rng: &mut Rng) -> Design {
+    Design {
+        merge_policy: random_merge_policy(rng),
+        size_ratio: rng.between(2, 10) as u32,
+        write_buffer: *rng.pick(&[4 << 10, 8 << 10, 16 << 10, 64 << 10]),
+        bits_per_key: *rng.pick(&[0.0, 4.0, 10.0, 20.0]),
+    }
 }
 
 /// Memory budgets from little to plenty.

@@ -15,7 +15,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{Replay, Rng, env_number, on_every_core, random_keyspace_options, random_options};
+use common::{
+    Replay, Rng, env_number, on_every_core, random_design, random_keyspace_options, random_options,
+};
 use history::{BatchOp, History, Progress, apply, read_state, to_batch};
 use shamba::fs::{FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{Db, Durability, Options, WriteOptions};
@@ -152,6 +154,11 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
                 camera.durable.store(history.0.len(), Ordering::SeqCst);
             }
             2 => db.compact_range(None, None).unwrap(),
+            4..7 => {
+                let name = names[rng.below(names.len() as u64) as usize];
+                let keyspace = db.keyspace(name).unwrap();
+                keyspace.redesign(random_design(rng)).unwrap();
+            }
             3 if rng.one_in(4) => {
                 db.close().unwrap();
                 camera.durable.store(history.0.len(), Ordering::SeqCst);

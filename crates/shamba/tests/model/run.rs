@@ -13,8 +13,8 @@ use shamba::{
 };
 
 use crate::common::{
-    Map, Rng, contents, random_budget, random_filter_policy, random_keyspace_options,
-    random_options,
+    Map, Rng, contents, random_budget, random_design, random_filter_policy,
+    random_keyspace_options, random_options,
 };
 use crate::reference::{Bytes, Cursor, KeyspaceRef};
 
@@ -245,7 +245,8 @@ impl Run {
             380..450 => ("batch", Self::batch),
             450..452 => ("change the budget", Self::change_budget),
             452..454 => ("change a filter policy", Self::change_policy),
-            454..600 => ("get", Self::get),
+            454..456 => ("redesign", Self::redesign),
+            456..600 => ("get", Self::get),
             600..630 => ("multi_get", Self::multi_get),
             630..650 => ("take a snapshot", Self::take_snapshot),
             650..665 => ("drop a snapshot", Self::drop_snapshot),
@@ -563,6 +564,25 @@ impl Run {
             .real
             .set_filter_policy(policy)
             .unwrap();
+    }
+
+    fn redesign(&mut self) {
+        let name = self.name();
+        let mut design = random_design(&mut self.rng);
+        let real = &self.keyspaces[&name].real;
+        if self.budget < SMALL {
+            // Of filters over whole tables as many bits as there is memory to build them with.
+            design.bits_per_key = design.bits_per_key.min(real.design().bits_per_key);
+        }
+        self.note(|| format!("redesign {name}: {design:?}"));
+        let real = &self.keyspaces[&name].real;
+        real.redesign(design).unwrap();
+        assert_eq!(real.design(), design);
+        if self.rng.one_in(4) {
+            self.iters.clear();
+            self.db().wait_for_compaction().unwrap();
+            assert!(!self.keyspaces[&name].real.is_moving());
+        }
     }
 
     fn compact(&mut self) {

@@ -1,0 +1,370 @@
+//! Which design suits a keyspace best, and the automatic move to it.
+//!
+//! The answer is that of `shamba_model::search` for what the engine knows of the keyspace's data,
+//! operations and device. Nothing here changes an answer of the database; the automatic mode looks at
+//! most once in so many operations, on the thread that does background work.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use shamba_model::cost::{self, Allocation, Costs, Device, Environment, Workload};
+use shamba_model::curve::{Curve, Family as CurveFamily};
+use shamba_model::search::{Bounds, Knobs, Request, search};
+use shamba_model::{ModelError, tree};
+
+use super::DbInner;
+use super::device::DeviceCosts;
+use super::keyspace::KeyspaceInner;
+use super::room::memtable_most;
+use super::workload::WorkloadEstimate;
+use crate::compaction::{MergePolicy, Moving, bytes_to_merge};
+use crate::error::{Error, Result};
+use crate::fs::PAGE;
+use crate::options::{AutoDesign, Design, FilterFamily, KeyspaceOptions};
+use crate::version::FileMeta;
+
+/// Designs are made for so many times the entries there are: the best design for them is full, and
+/// would have a level more as soon as they grow.
+const GROWTH: f64 = 1.2;
+
+/// Operations of late below which the workload is not known.
+const FEW_OPERATIONS: f64 = 1000.0;
+
+/// Lookups that find nothing, those that find something and updates each count as at least this share
+/// of all operations: the best design for writes alone has hundreds of runs and no filters, and the
+/// first reader would pay for it.
+const LEAST_SHARE: f64 = 0.01;
+
+/// The same of range lookups, which read a page of every run.
+const LEAST_RANGES: f64 = 0.001;
+
+/// The share of the present cost that an automatic move must save: less is within what estimates of
+/// a steady workload waver.
+const LEAST_GAIN: f64 = 0.1;
+
+/// Answers in a row that must agree before an automatic move.
+const AGREEING: u32 = 3;
+
+/// A design and what it costs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PricedDesign {
+    /// The design.
+    pub design: Design,
+    /// What operations cost, predicted: reads of a page each, for a full tree of this design with
+    /// 1.2 times the present entries. A written page counts as [`DeviceCosts::write_cost`] reads.
+    pub costs: Costs,
+}
+
+/// The present design of a keyspace beside the best one for what is known of it.
+///
+/// Both have the same memory for write buffer and filters. Lookups without and with a result and
+/// updates count as at least a hundredth of the operations each, range lookups as a thousandth, so that no design is best only
+/// because nobody reads, or writes, just now. Predictions are of the model of Monkey
+/// (`shamba_model::cost`): they know nothing of the block cache, nor of the runs that
+/// [`KeyspaceOptions::level0_runs`] lets gather under leveling.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Advice {
+    /// What is known of data and operations.
+    pub workload: WorkloadEstimate,
+    /// The device.
+    pub device: DeviceCosts,
+    /// The design there is, or that is moved to.
+    pub present: PricedDesign,
+    /// The best design, of all merge policies, size ratios, buffers and bits; with
+    /// [`FilterFamily::Auto`], which has bits of its own, of the present bits and buffer. The present
+    /// one if none is better.
+    pub best: PricedDesign,
+    /// About how many bytes of tables the move to it reads, and as many it writes.
+    pub move_bytes: u64,
+}
+
+impl Advice {
+    /// Reads that the move costs: its pages, read and written.
+    #[must_use]
+    pub fn move_cost(&self) -> f64 {
+        self.move_bytes as f64 / PAGE as f64 * (1.0 + self.device.write_cost)
+    }
+
+    /// Reads that an operation of the workload costs less with the best design.
+    #[must_use]
+    pub fn gain(&self) -> f64 {
+        (self.present.costs.average - self.best.costs.average).max(0.0)
+    }
+
+    /// Operations after which the move has saved what it cost; infinite if there is no gain.
+    #[must_use]
+    pub fn pays_after(&self) -> f64 {
+        match self.gain() > 0.0 {
+            true => self.move_cost() / self.gain(),
+            false => f64::INFINITY,
+        }
+    }
+}
+
+/// What the automatic mode remembers of a keyspace.
+#[derive(Debug, Default)]
+pub(crate) struct AutoState {
+    /// Operations at which it asks next.
+    next: f64,
+    /// Answers in a row that were for a move.
+    agreed: u32,
+}
+
+/// The numbers of one question to the model.
+struct Question {
+    environment: Environment,
+    workload: Workload,
+    curve: Curve,
+    /// The largest buffer that the memory budget lets be used.
+    most_buffer: f64,
+    /// Bits per key, where the design does not say them.
+    fixed_bits: Option<f64>,
+    granularity: MergePolicy,
+}
+
+impl Question {
+    fn entries(&self) -> f64 {
+        self.environment.entries
+    }
+
+    /// A design as the model knows it. Its size ratio is at most that of a tree of one level.
+    fn modelled(&self, design: &Design) -> cost::Design {
+        let buffer_bytes = (design.write_buffer as f64).min(self.most_buffer);
+        let largest = self.environment.data_bytes() / buffer_bytes;
+        let bits = self.fixed_bits.unwrap_or(design.bits_per_key);
+        cost::Design {
+            policy: match design.merge_policy {
+                MergePolicy::Leveling { .. } => tree::MergePolicy::Leveling,
+                MergePolicy::Tiering => tree::MergePolicy::Tiering,
+                MergePolicy::LazyLeveling => tree::MergePolicy::LazyLeveling,
+            },
+            size_ratio: design.size_ratio.min(largest.max(2.0) as u32),
+            buffer_bytes,
+            filter_bytes: bits / 8.0 * self.entries(),
+            allocation: Allocation::Uniform,
+        }
+    }
+
+    fn price(&self, design: Design) -> std::result::Result<PricedDesign, ModelError> {
+        let model = self.modelled(&design);
+        let costs = cost::costs(&model, &self.environment, &self.workload, &self.curve)?;
+        Ok(PricedDesign { design, costs })
+    }
+
+    /// The model's design as one of the engine.
+    fn engine(&self, model: &cost::Design, present: &Design) -> Design {
+        let bits = model.filter_bytes * 8.0 / self.entries();
+        Design {
+            merge_policy: match model.policy {
+                tree::MergePolicy::Leveling => self.granularity,
+                tree::MergePolicy::Tiering => MergePolicy::Tiering,
+                tree::MergePolicy::LazyLeveling => MergePolicy::LazyLeveling,
+            },
+            size_ratio: model.size_ratio.clamp(2, 1000),
+            write_buffer: match self.fixed_bits {
+                Some(_) => present.write_buffer,
+                None => (model.buffer_bytes.ceil() as u64).clamp(PAGE as u64, 2 << 30),
+            },
+            bits_per_key: match self.fixed_bits {
+                Some(_) => present.bits_per_key,
+                None => (bits.clamp(0.0, 64.0) * 1000.0).round() / 1000.0,
+            },
+        }
+    }
+
+    fn best(&self, present: &Design) -> std::result::Result<PricedDesign, ModelError> {
+        let now = self.modelled(present);
+        let ask = |buffer_bytes| {
+            let request = Request {
+                environment: self.environment,
+                workload: self.workload,
+                memory_bytes: now.buffer_bytes + now.filter_bytes,
+                knobs: Knobs {
+                    buffer_bytes,
+                    allocation: Allocation::Uniform,
+                    ..Knobs::default()
+                },
+                bounds: Bounds::default(),
+            };
+            search(&request, &self.curve)
+        };
+        let mut found = ask(self.fixed_bits.map(|_| now.buffer_bytes))?;
+        if found.design.buffer_bytes > self.most_buffer {
+            found = ask(Some(self.most_buffer))?;
+        }
+        // As the engine can have it, which is not always quite what was found.
+        let best = self.price(self.engine(&found.design, present))?;
+        let present = self.price(*present)?;
+        Ok(match best.costs.average < present.costs.average {
+            true => best,
+            false => present,
+        })
+    }
+}
+
+impl DbInner {
+    /// The present and the best design; `None` while too little is known or stored.
+    pub(crate) fn advise(&self, keyspace: &KeyspaceInner) -> Result<Option<Advice>> {
+        self.check_open()?;
+        keyspace.check_alive()?;
+        let known = keyspace.workload();
+        let options = KeyspaceOptions::clone(&keyspace.options());
+        let design = options.design();
+        let limit = self.options.memory.limit();
+        let most_buffer = memtable_most(limit) as f64;
+        let buffer = (design.write_buffer as f64).min(most_buffer);
+        let Some(workload) = known.model() else {
+            return Ok(None);
+        };
+        if known.operations < FEW_OPERATIONS || known.entries * known.entry_bytes < 4.0 * buffer {
+            return Ok(None);
+        }
+        let device = self.device()?;
+        let question = Question {
+            environment: Environment {
+                entries: known.entries * GROWTH,
+                entry_bytes: known.entry_bytes,
+                device: Device {
+                    page_bytes: PAGE as f64,
+                    read_seconds: device.read_seconds,
+                    write_cost: device.write_cost,
+                },
+            },
+            workload: hedged(workload),
+            curve: curve(options.filter.family)?,
+            most_buffer,
+            fixed_bits: match options.filter.family {
+                FilterFamily::Auto => Some(written_bits(keyspace)),
+                _ => None,
+            },
+            granularity: match design.merge_policy {
+                leveling @ MergePolicy::Leveling { .. } => leveling,
+                _ => MergePolicy::default(),
+            },
+        };
+        let present = question.price(design).map_err(refused)?;
+        let best = question.best(&design).map_err(refused)?;
+        let move_bytes = match best == present {
+            true => 0,
+            false => self.bytes_to_move(keyspace, &best.design),
+        };
+        Ok(Some(Advice {
+            workload: known,
+            device,
+            present,
+            best,
+            move_bytes,
+        }))
+    }
+
+    /// About how many bytes of tables a move would read.
+    fn bytes_to_move(&self, keyspace: &KeyspaceInner, design: &Design) -> u64 {
+        let version = keyspace.state.load().version.clone();
+        let before = KeyspaceOptions::clone(&keyspace.options());
+        let options = before.clone().with_design(design);
+        let refilter = before.filter.bits_per_key != options.filter.bits_per_key;
+        let mut picker = self.picker_options(keyspace);
+        picker.policy = options.merge_policy;
+        picker.size_ratio = options.size_ratio;
+        picker.buffer_bytes = options.write_buffer;
+        picker.moving = Some(Moving {
+            since: u64::MAX,
+            bits: match refilter {
+                true => self.wanted_bits(&version, &options),
+                false => Vec::new(),
+            },
+        });
+        bytes_to_merge(&version, &picker, options.target_file)
+    }
+
+    /// Asks for keyspaces whose time has come whether a move pays, and begins it.
+    pub(super) fn ask_designs(&self) {
+        for keyspace in self.all_keyspaces() {
+            let Some(auto) = keyspace.options().auto_design else {
+                continue;
+            };
+            if let Err(error) = self.ask_design(&keyspace, &auto) {
+                log::warn!("keyspace {}: choosing a design: {error}", keyspace.name);
+            }
+        }
+    }
+
+    fn ask_design(&self, keyspace: &Arc<KeyspaceInner>, auto: &AutoDesign) -> Result<()> {
+        // Whoever comes second has nothing to ask.
+        let Some(mut state) = keyspace.auto.try_lock() else {
+            return Ok(());
+        };
+        let active = keyspace.state.load().active.len() as u64;
+        let operations = keyspace.operations.total(active).operations();
+        if operations < state.next {
+            return Ok(());
+        }
+        let first = state.next == 0.0;
+        state.next = operations + auto.every as f64;
+        if first || keyspace.moving.load().is_some() {
+            return Ok(());
+        }
+        let pays = |advice: &Advice| {
+            let saved = advice.gain() * auto.horizon as f64;
+            let worth_it = advice.gain() > LEAST_GAIN * advice.present.costs.average;
+            worth_it && saved > auto.factor * advice.move_cost()
+        };
+        let Some(advice) = self.advise(keyspace)?.filter(pays) else {
+            state.agreed = 0;
+            return Ok(());
+        };
+        state.agreed += 1;
+        if state.agreed < AGREEING {
+            return Ok(());
+        }
+        state.agreed = 0;
+        let rest = (auto.horizon / 10).max(auto.every);
+        state.next = operations + rest as f64;
+        let best = advice.best.design;
+        log::info!("keyspace {}: moving to {best:?}", keyspace.name);
+        self.redesign(keyspace, &best)
+    }
+}
+
+/// A workload with a little of everything.
+fn hedged(mut workload: Workload) -> Workload {
+    for share in [
+        &mut workload.empty_lookups,
+        &mut workload.existing_lookups,
+        &mut workload.updates,
+    ] {
+        *share = share.max(LEAST_SHARE);
+    }
+    workload.range_lookups = workload.range_lookups.max(LEAST_RANGES);
+    let sum = workload.point_lookups() + workload.range_lookups + workload.updates;
+    Workload {
+        empty_lookups: workload.empty_lookups / sum,
+        existing_lookups: workload.existing_lookups / sum,
+        range_lookups: workload.range_lookups / sum,
+        updates: workload.updates / sum,
+        ..workload
+    }
+}
+
+fn refused(error: ModelError) -> Error {
+    Error::option("design", format!("the cost model refuses it: {error}"))
+}
+
+fn curve(family: FilterFamily) -> Result<Curve> {
+    let family = match family {
+        FilterFamily::Bloom => CurveFamily::Bloom,
+        FilterFamily::BlockedBloom => CurveFamily::Blocked,
+        FilterFamily::Ribbon | FilterFamily::Auto => CurveFamily::Ribbon,
+    };
+    family.curve().map_err(refused)
+}
+
+/// The filter bits per key of all tables.
+fn written_bits(keyspace: &KeyspaceInner) -> f64 {
+    let version = keyspace.state.load().version.clone();
+    let sum = |of: fn(&FileMeta) -> u64| version.files().map(|file| of(file)).sum::<u64>();
+    let bits = sum(|file| file.filter_bytes) as f64 * 8.0;
+    bits / sum(|file| file.entries).max(1) as f64
+}

@@ -1,0 +1,188 @@
+//! Carrying out compactions: files that move, files that are merged, and what a cut leaves.
+//!
+//! Runs on whatever thread took the task, whose files are marked busy; takes the `tree` lock only to
+//! install the result.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::DbInner;
+use super::keyspace::KeyspaceInner;
+use super::lineage::Lineage;
+use crate::base::key::SeqNo;
+use crate::compaction::job::{NewTable, write_tables};
+use crate::compaction::{
+    Ancestry, Files, MergeIter, Origin, Part, Retain, RunIter, TargetRun, Task, TaskInput,
+};
+use crate::error::Result;
+use crate::fs::{PAGE, Purpose};
+use crate::metrics::Counter;
+use crate::table::ScanOptions;
+use crate::version::{FileMeta, KeyspaceEdit};
+
+/// The tables that a cut merge leaves in the run of one of its inputs.
+type Rest<'a> = (&'a TaskInput, Vec<NewTable>);
+
+/// The most pages a merge reads at a time from each input.
+const MAX_READAHEAD: u64 = 64;
+
+/// Pages a merge of so many inputs reads at a time from each: all together a 64th of the budget, so
+/// that what cannot do without memory finds some.
+fn readahead_pages(limit: u64, inputs: usize) -> u32 {
+    let pages = limit / 64 / PAGE as u64 / inputs.max(1) as u64;
+    pages.clamp(1, MAX_READAHEAD) as u32
+}
+
+impl DbInner {
+    pub(super) fn move_files(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
+        let mut tree = self.tree.lock();
+        if keyspace.dropped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let moves = task.moves(self.output_run(task));
+        let edit = KeyspaceEdit {
+            id: keyspace.id,
+            moves,
+            ..KeyspaceEdit::default()
+        };
+        self.install(&mut tree, keyspace, edit, None)?;
+        self.metrics
+            .add(Counter::trivial_moves, task.files().count() as u64);
+        Ok(())
+    }
+
+    fn output_run(&self, task: &Task) -> u64 {
+        match task.output {
+            TargetRun::Join(run) => run,
+            TargetRun::New => self.next_run.fetch_add(1, Ordering::Relaxed),
+            // Not asked for.
+            TargetRun::Keep => 0,
+        }
+    }
+
+    pub(super) fn merge_files(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
+        let boundaries = self.snapshots.boundaries(|| self.visible_seq());
+        let entries = task.files().map(|file| file.entries).sum();
+        let bytes_read = task.input_bytes();
+        let scan = ScanOptions {
+            purpose: Purpose::Background,
+            fill_cache: false,
+            readahead_pages: readahead_pages(self.options.memory.limit(), task.inputs.len()),
+            budget: self.options.memory.budget().clone(),
+        };
+        let children = task
+            .inputs
+            .iter()
+            .map(|input| {
+                RunIter::new(
+                    self.tables.clone(),
+                    Files::Some(input.files.clone()),
+                    scan.clone(),
+                )
+            })
+            .collect();
+        let cut = task.cut.as_deref();
+        let mut merged = Part::up_to(MergeIter::new(children), cut);
+        let mut output = self.output(
+            keyspace,
+            task.output_level,
+            entries,
+            keyspace.options().target_file,
+            Origin::Merge(task),
+        );
+        let inherits = self.options.inherit_heat;
+        let lineage = inherits.then(|| Ancestry::of_merge(task, &self.tables));
+        let lineage = lineage.and_then(|ancestry| self.lineage(ancestry));
+        output.options.keep = lineage.as_ref().map(Lineage::keep);
+        let retain = Retain::new(boundaries.clone(), task.bottom);
+        let mut tables = write_tables(&mut merged, retain, &output)?;
+        let rests = match cut {
+            Some(cut) => self.write_rests(keyspace, task, cut, &scan, &boundaries),
+            None => Ok(Vec::new()),
+        };
+        let rests = rests.inspect_err(|_| self.remove_new(&tables))?;
+        let all = rests.iter().flat_map(|(_, tables)| tables).chain(&tables);
+        let written = all.map(|table| table.summary.len).sum();
+        // As with a flush: after a failure the tables stay for the next open to judge.
+        let files = self.install_merge(keyspace, task, &tables, &rests, lineage.as_ref())?;
+        if lineage.is_some() {
+            // What is in memory of the inputs makes room for what takes its place.
+            let gone = task.files().map(|file| file.slot.cache_id());
+            self.tables.forget_all(&gone.collect());
+            self.warm(&mut tables, &files);
+        }
+        self.metrics.add_all(&[
+            (Counter::compactions, 1),
+            (Counter::compaction_bytes_read, bytes_read),
+            (Counter::compaction_bytes_written, written),
+        ]);
+        Ok(())
+    }
+
+    /// Writes what the inputs of a cut merge hold of later keys into tables of their own, for the
+    /// runs they are of. What a file still holds alone, nobody can have deleted since.
+    fn write_rests<'a>(
+        &self,
+        keyspace: &KeyspaceInner,
+        task: &'a Task,
+        cut: &[u8],
+        scan: &ScanOptions,
+        boundaries: &[SeqNo],
+    ) -> Result<Vec<Rest<'a>>> {
+        let mut rests: Vec<Rest<'a>> = Vec::new();
+        for input in &task.inputs {
+            // Files of a run do not meet: one of them at most goes on after the key.
+            let Some(file) = input.files.last().filter(|file| &*file.largest > cut) else {
+                continue;
+            };
+            let files = Files::Some(vec![file.clone()]);
+            let rest = RunIter::new(self.tables.clone(), files, scan.clone());
+            let target = keyspace.options().target_file;
+            let output = self.output(
+                keyspace,
+                input.level,
+                file.entries,
+                target,
+                Origin::Merge(task),
+            );
+            let retain = Retain::new(boundaries.to_vec(), false);
+            match write_tables(&mut Part::after(rest, cut), retain, &output) {
+                Ok(tables) => rests.push((input, tables)),
+                Err(error) => {
+                    rests.iter().for_each(|(_, tables)| self.remove_new(tables));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(rests)
+    }
+
+    fn install_merge(
+        &self,
+        keyspace: &KeyspaceInner,
+        task: &Task,
+        tables: &[NewTable],
+        rests: &[Rest<'_>],
+        lineage: Option<&Lineage>,
+    ) -> Result<Vec<Arc<FileMeta>>> {
+        let Some(mut tree) = self.tree_for(keyspace, tables)? else {
+            rests.iter().for_each(|(_, tables)| self.remove_new(tables));
+            return Ok(Vec::new());
+        };
+        let run = self.output_run(task);
+        let origin = || Origin::Merge(task);
+        let mut adds = self.adds(&tree, task.output_level, run, tables, (origin(), lineage));
+        let files = adds.iter().map(|added| added.file.clone()).collect();
+        for (input, tables) in rests {
+            adds.extend(self.adds(&tree, input.level, input.run, tables, (origin(), None)));
+        }
+        let edit = KeyspaceEdit {
+            id: keyspace.id,
+            removes: task.removes(),
+            adds,
+            ..KeyspaceEdit::default()
+        };
+        self.install(&mut tree, keyspace, edit, None)?;
+        Ok(files)
+    }
+}

@@ -1,0 +1,143 @@
+//! What the engine knows of its own data and use: estimates for people and for the choice of a
+//! design. They are made from counts that are kept anyway, when somebody asks, and decide nothing by
+//! themselves.
+
+use serde::Serialize;
+
+use super::keyspace::{KeyspaceInner, ReadState};
+use super::operations::Counts;
+use crate::version::FileMeta;
+
+/// A keyspace's data, and the operations of late: each counts half as much after 8,192 more, so
+/// that estimates follow a changed workload. All numbers are estimates, since the database was
+/// opened.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[non_exhaustive]
+pub struct WorkloadEstimate {
+    /// Entries in tables and memtables, old versions and tombstones included: `N`.
+    pub entries: f64,
+    /// Bytes that an entry takes in tables, without filters and indexes; of what is in memory while
+    /// there are no tables. 0 while there is nothing.
+    pub entry_bytes: f64,
+    /// Bytes of a key, before compression: the mean of the first and last keys of all tables; `None`
+    /// while there are none.
+    pub key_bytes: Option<f64>,
+    /// Operations that the shares below are made of, as many as still count. Few say little.
+    pub operations: f64,
+    /// The share of operations that are point lookups without a result, 0 to 1.
+    pub empty_lookups: f64,
+    /// Point lookups that find a value.
+    pub existing_lookups: f64,
+    /// Positionings of iterators.
+    pub range_lookups: f64,
+    /// Puts and deletes.
+    pub updates: f64,
+    /// Entries that an iterator passes after it was positioned, on average, itself included; 0
+    /// without range lookups.
+    pub entries_per_range: f64,
+    /// The share of lookups that fall into the tenth of the key ranges that is asked most, of the
+    /// level that holds most data: 0.1 where all are alike, 1 where only that tenth is asked. `None`
+    /// while too few lookups came there to tell: fewer than four for each range.
+    pub hottest_tenth: Option<f64>,
+}
+
+impl WorkloadEstimate {
+    /// The operations as the cost model takes them; `None` while there were none.
+    #[must_use]
+    pub fn model(&self) -> Option<shamba_model::cost::Workload> {
+        (self.operations > 0.0).then(|| shamba_model::cost::Workload {
+            empty_lookups: self.empty_lookups,
+            existing_lookups: self.existing_lookups,
+            range_lookups: self.range_lookups,
+            updates: self.updates,
+            selectivity: (self.entries_per_range / self.entries.max(1.0)).min(1.0),
+        })
+    }
+}
+
+impl KeyspaceInner {
+    /// Folds the operations of the meantime into those of late.
+    pub(super) fn of_late(&self) -> Counts {
+        let active = self.state.load().active.len() as u64;
+        self.operations.of_late(active)
+    }
+
+    /// Everything known at this moment.
+    pub(super) fn workload(&self) -> WorkloadEstimate {
+        let state = self.state.load();
+        let late = self.of_late();
+        let all = late.operations().max(f64::MIN_POSITIVE);
+        let mut estimate = WorkloadEstimate {
+            operations: late.operations(),
+            empty_lookups: late.empty / all,
+            existing_lookups: late.existing / all,
+            range_lookups: late.ranges / all,
+            updates: late.updates / all,
+            ..WorkloadEstimate::default()
+        };
+        if late.ranges > 0.0 {
+            estimate.entries_per_range = 1.0 + late.steps / late.ranges;
+        }
+        add_data(&mut estimate, &state);
+        estimate.hottest_tenth = hottest_tenth(&state);
+        estimate
+    }
+}
+
+/// Entries and their sizes.
+fn add_data(estimate: &mut WorkloadEstimate, state: &ReadState) {
+    let memtables = || std::iter::once(&state.active).chain(&state.frozen);
+    let buffered: usize = memtables().map(|memtable| memtable.len()).sum();
+    let sum = |of: fn(&FileMeta) -> u64| state.version.files().map(|file| of(file)).sum::<u64>();
+    let stored = sum(|file| file.entries) as f64;
+    estimate.entries = stored + buffered as f64;
+    if stored > 0.0 {
+        let data = sum(|file| {
+            let other = file.filter_bytes.saturating_add(file.index_bytes);
+            file.size.saturating_sub(other)
+        });
+        estimate.entry_bytes = data as f64 / stored;
+    } else if buffered > 0 {
+        let used: usize = memtables().map(|memtable| memtable.bytes_used()).sum();
+        estimate.entry_bytes = used as f64 / buffered as f64;
+    }
+    let ends = state.version.files();
+    let ends = ends.flat_map(|file| [file.smallest.len(), file.largest.len()]);
+    let (count, bytes) = ends.fold((0u64, 0), |(count, sum), len| (count + 1, sum + len));
+    estimate.key_bytes = (count > 0).then(|| bytes as f64 / count as f64);
+}
+
+/// See [`WorkloadEstimate::hottest_tenth`].
+fn hottest_tenth(state: &ReadState) -> Option<f64> {
+    let levels = state.version.levels();
+    let largest = levels.iter().max_by_key(|level| level.entries())?;
+    // Ranges of one size: a file that nobody opened counts as what its like have.
+    let mut visits: Vec<f32> = Vec::new();
+    let mut unknown = 0;
+    for file in largest.files() {
+        match file.slot.heat() {
+            Some(heat) => visits.extend((0..heat.len()).map(|partition| {
+                let visits = heat.visits(partition as u32);
+                visits.empty + visits.positive
+            })),
+            None => unknown += 1,
+        }
+    }
+    let known = visits.len();
+    if known == 0 {
+        return None;
+    }
+    let files = largest.files().count();
+    let each = (known as f64 / (files - unknown).max(1) as f64).round() as usize;
+    visits.resize(known + each.max(1) * unknown, 0.0);
+    visits.sort_by(|a, b| b.total_cmp(a));
+    let all: f64 = visits.iter().map(|&visits| f64::from(visits)).sum();
+    if all < 4.0 * visits.len() as f64 {
+        return None;
+    }
+    let tenth = visits.len() as f64 / 10.0;
+    let whole = tenth.floor() as usize;
+    let hot: f64 = visits.iter().take(whole).map(|&v| f64::from(v)).sum();
+    let part = visits.get(whole).copied().unwrap_or(0.0);
+    Some((hot + f64::from(part) * (tenth - tenth.floor())) / all)
+}
