@@ -212,7 +212,7 @@ fn one_hash_whatever_the_policy_and_the_memory() {
                     let what = format!("{filter_policy:?}, {eviction:?}, {memory} bytes");
                     let keyspace = KeyspaceOptions {
                         filter: filter.clone(),
-                        filter_policy: filter_policy.clone(),
+                        filter_policy,
                         ..shape.keyspace.clone()
                     };
                     let db = Options::new()
