@@ -48,9 +48,9 @@ pub struct Settings {
         default_value = "8,16,32,64,128,256,512,1024"
     )]
     pub key_sizes: Vec<usize>,
-    /// Numbers of levels (size ratio 2, the data being the same; 14, the paper's most, need 100 MiB
-    /// and minutes to write).
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,6,8,10,12")]
+    /// Numbers of levels wanted (size ratio 2, the data being about the same); the table has those
+    /// that came about. More than 10 take minutes to write.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,6,8,10")]
     pub levels: Vec<u32>,
     /// Shares of empty lookups.
     #[arg(long, value_delimiter = ',', default_value = "0,0.5,0.9,1")]

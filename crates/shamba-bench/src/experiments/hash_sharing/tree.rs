@@ -311,7 +311,7 @@ impl Cell {
         let entry = (self.key + self.value) as u64;
         let buffer = ((self.data * 2 / 3) >> self.levels).max(LEAST_BUFFER);
         let step = (buffer / entry).max(1);
-        let most = self.data.max(buffer << self.levels) * 4 / entry;
+        let most = self.data.max(buffer << self.levels) * 2 / entry;
         let mut entries = 0;
         while shape(&db).1 < self.levels && entries < most {
             // To ask for the shape takes a look at every file.
