@@ -34,6 +34,9 @@ const LOAD_MEMORY: u64 = 1 << 30;
 /// The part of the data that fits into memory where it is not all: enough for filters and indexes.
 const MEMORY_SHARE: u64 = 16;
 
+/// Memory for each open table besides: one that was closed for want of it is read anew.
+const TABLE_MEMORY: u64 = 8 << 10;
+
 /// Lookups before measuring, where data is not to be resident.
 const WARM_UP: usize = 3000;
 
@@ -154,6 +157,7 @@ struct Tree {
     copies: [PathBuf; 2],
     entries: u64,
     levels: u32,
+    files: u64,
 }
 
 /// Lookups drawn and their answers.
@@ -339,6 +343,9 @@ impl Cell {
         db.flush().map_err(failed)?;
         db.wait_for_compaction().map_err(failed)?;
         let levels = shape(&db).0;
+        let stats = db.stats();
+        let all = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
+        let files = all.map(|level| level.files as u64).sum();
         db.checkpoint(&copies[1]).map_err(failed)?;
         db.close().map_err(failed)?;
         Ok(Tree {
@@ -346,6 +353,7 @@ impl Cell {
             copies,
             entries,
             levels,
+            files,
         })
     }
 
@@ -363,7 +371,7 @@ impl Cell {
         let data = tree.entries * (self.key + self.value) as u64;
         let memory = match device {
             Device::Resident => LOAD_MEMORY.max(data * 4),
-            _ => (data / MEMORY_SHARE).max(shamba::MIN_MEMORY * 2),
+            _ => (data / MEMORY_SHARE + tree.files * TABLE_MEMORY).max(shamba::MIN_MEMORY * 2),
         };
         let side = |which: usize| -> Result<Side> {
             let options = self.options(&fs, memory, which == 0);
@@ -684,6 +692,7 @@ mod tests {
             copies: [PathBuf::new(), PathBuf::new()],
             entries: 1,
             levels: 2,
+            files: 2,
         };
         let samples = Samples {
             shared_us: vec![1.0, 1.0, 50.0],
