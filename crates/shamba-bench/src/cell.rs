@@ -4,7 +4,7 @@
 //! must not disturb the next: the experiments run every cell by starting this program again with
 //! the hidden command `cell`, the request as JSON on standard input, the result as JSON on
 //! standard output.
-use crate::experiments::{cpu, hot_spot, mixed, multi_get};
+use crate::experiments::{cpu, hash_sharing, hot_spot, mixed, multi_get};
 use crate::{Error, Result, compare, oracle, pressure, store};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -24,6 +24,7 @@ pub(crate) enum Request {
     Mixed(mixed::Cell),
     MultiGet(multi_get::Cell),
     Cpu(cpu::Cell),
+    HashSharing(hash_sharing::Cell),
 }
 
 /// Makes the measurement in a new process of this program.
@@ -61,6 +62,7 @@ pub fn answer() -> Result<()> {
         Request::Mixed(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::MultiGet(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Cpu(cell) => serde_json::to_vec(&cell.measure()?)?,
+        Request::HashSharing(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Oracle(request) => serde_json::to_vec(&request.solve()?)?,
         Request::Pressure(cell) => serde_json::to_vec(&cell.measure()?)?,
     };

@@ -391,6 +391,38 @@ fn storage_is_reached_only_through_the_fs_module() {
     report("storage reached past the fs module", &complaints);
 }
 
+/// The count of hashes is that of all hashes only as long as lookups hash in one place, which counts.
+#[test]
+fn keys_are_hashed_where_it_is_counted() {
+    let mut complaints = Vec::new();
+    for source in sources() {
+        let name = source.name();
+        let Some(place) = name.strip_prefix("crates/shamba/src/") else {
+            continue;
+        };
+        if source.is_test() || place == "base/digest.rs" {
+            continue;
+        }
+        let mut hashes = 0;
+        for (number, line) in source.lines() {
+            if line.contains("xxh") {
+                complaints.push(format!("{name}:{number}: a hash beside the key digest"));
+            }
+            if line.contains("KeyDigest::of") {
+                hashes += 1;
+                // Filters are built in one, and checked in another.
+                if !["table/builder.rs", "table/verify.rs", "table/lookup.rs"].contains(&place) {
+                    complaints.push(format!("{name}:{number}: a key is hashed"));
+                }
+            }
+        }
+        if place == "table/lookup.rs" && hashes != 1 {
+            complaints.push(format!("{name}: {hashes} places hash keys, one counts"));
+        }
+    }
+    report("keys hashed without being counted", &complaints);
+}
+
 #[test]
 fn nothing_is_left_undone_and_libraries_print_nothing() {
     let mut complaints = Vec::new();

@@ -2,6 +2,7 @@
 //! checks every answer, and gives a table; what has a course over time gives a plot too.
 pub mod cpu;
 mod full_tree;
+pub mod hash_sharing;
 pub mod hot_spot;
 pub mod memory_scaling;
 pub mod mixed;
