@@ -492,9 +492,8 @@ impl Options {
     /// Opens the database in a folder.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`], [`Error::NotFound`], [`Error::NotADatabase`],
-    /// [`Error::AlreadyExists`], [`Error::Locked`], [`Error::UnsupportedFormat`],
-    /// [`Error::Corruption`] or [`Error::Io`].
+    /// [`Error::InvalidOption`], [`Error::NotFound`], [`Error::NotADatabase`], [`Error::AlreadyExists`],
+    /// [`Error::Locked`], [`Error::UnsupportedFormat`], [`Error::Corruption`] or [`Error::Io`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open(path, self)
     }

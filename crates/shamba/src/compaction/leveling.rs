@@ -253,8 +253,11 @@ fn down_whole(
     reason: &'static str,
 ) -> Option<Task> {
     loop {
-        if let [run] = version.runs_of(to) {
-            draft.add(to, run, run.files());
+        match version.runs_of(to) {
+            [] => {}
+            [run] => draft.add(to, run, run.files()),
+            // What joins several runs as one more must not get below them.
+            _ => break,
         }
         let bytes: u64 = draft.files().map(|file| file.size).sum();
         let fits = bytes <= options.capacity(to);
