@@ -467,6 +467,28 @@ fn options_can_be_pasted() {
     }
 }
 
+/// Whole bytes and hundredths of bits are no other design: above all, it has as many levels.
+#[test]
+fn options_are_the_best_design() {
+    let work = Work::new();
+    for (entries, memory, allocation) in [
+        ("100M", "128MiB", "monkey"),
+        ("20M", "64MiB", "monkey"),
+        ("50M", "100MiB", "monkey-zero"),
+        ("1G", "1GiB", "uniform"),
+    ] {
+        let given = ["--entries", entries, "--memory", memory];
+        let answer = json(
+            &work,
+            &[&given as &[&str], &["--allocation", allocation]].concat(),
+        );
+        let [same, best] = ["options", "best"].map(|of| &answer[of]["costs"]);
+        assert_eq!(same["levels"], best["levels"], "{entries}");
+        let [same, best] = [same, best].map(|costs| costs["average"].as_f64().unwrap());
+        assert!((same - best).abs() < 0.001 * best, "{same} is not {best}");
+    }
+}
+
 /// The engine's allocation is for the lookups that the design is for.
 #[test]
 fn options_divide_filters_for_the_lookups_there_are() {

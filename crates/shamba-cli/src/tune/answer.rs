@@ -247,7 +247,8 @@ const MOST_BITS: f64 = 64.0;
 
 fn engine_options(problem: &Problem, best: &Plan, curve: &Curve) -> Result<EngineOptions, Failure> {
     let environment = &problem.request.environment;
-    let (size_ratio, buffer) = (best.design.size_ratio, best.design.buffer_bytes.floor());
+    // Up: the search often finds the least buffer with which so many levels are enough.
+    let (size_ratio, buffer) = (best.design.size_ratio, best.design.buffer_bytes.ceil());
     let ratio = size_ratio.clamp(SIZE_RATIOS.0, SIZE_RATIOS.1);
     let write_buffer = buffer.clamp(WRITE_BUFFERS.0, WRITE_BUFFERS.1);
     // Over the entries that have filters: those of the buffer have none.
