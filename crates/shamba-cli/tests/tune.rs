@@ -361,8 +361,10 @@ fn the_text_has_every_part() {
 }
 
 /// What [`options_can_be_pasted`] finds in this file, so that the compiler has seen it.
-fn pasted() -> [shamba::KeyspaceOptions; 2] {
-    use shamba::{FilterFamily, FilterOptions, Granularity, KeyspaceOptions, MergePolicy};
+fn pasted() -> [shamba::KeyspaceOptions; 4] {
+    use shamba::{
+        FilterAllocation, FilterFamily, FilterOptions, Granularity, KeyspaceOptions, MergePolicy,
+    };
     [
         KeyspaceOptions {
             merge_policy: MergePolicy::Leveling {
@@ -373,6 +375,35 @@ fn pasted() -> [shamba::KeyspaceOptions; 2] {
             filter: FilterOptions {
                 family: FilterFamily::Ribbon,
                 bits_per_key: 9.41,
+                allocation: FilterAllocation::MonkeyGeneral {
+                    existing_per_empty: 1.0,
+                },
+                ..Default::default()
+            },
+            ..Default::default()
+        },
+        KeyspaceOptions {
+            merge_policy: MergePolicy::LazyLeveling,
+            size_ratio: 5,
+            write_buffer: 16777216,
+            filter: FilterOptions {
+                family: FilterFamily::Ribbon,
+                bits_per_key: 9.41,
+                allocation: FilterAllocation::MonkeyGeneral {
+                    existing_per_empty: 1.0,
+                },
+                ..Default::default()
+            },
+            ..Default::default()
+        },
+        KeyspaceOptions {
+            merge_policy: MergePolicy::LazyLeveling,
+            size_ratio: 5,
+            write_buffer: 16777216,
+            filter: FilterOptions {
+                family: FilterFamily::Ribbon,
+                bits_per_key: 9.41,
+                allocation: FilterAllocation::Monkey,
                 ..Default::default()
             },
             ..Default::default()
@@ -396,7 +427,13 @@ fn options_can_be_pasted() {
     let work = Work::new();
     let bare = |text: &str| text.replace([' ', '\n', ','], "");
     let source = bare(include_str!("tune.rs"));
-    for (policy, options) in ["leveling", "lazy-leveling"].into_iter().zip(pasted()) {
+    let designs = [
+        ("leveling", "monkey"),
+        ("lazy-leveling", "monkey"),
+        ("lazy-leveling", "monkey-zero"),
+        ("lazy-leveling", "uniform"),
+    ];
+    for ((policy, allocation), options) in designs.into_iter().zip(pasted()) {
         options.validate().unwrap();
         let given = [
             "--entries",
@@ -409,7 +446,12 @@ fn options_can_be_pasted() {
         let fixed = ["--size-ratio", "5", "--write-buffer", "16MiB"];
         let answer = json(
             &work,
-            &[&given as &[&str], &fixed, &["--merge-policy", policy]].concat(),
+            &[
+                &given as &[&str],
+                &fixed,
+                &["--merge-policy", policy, "--allocation", allocation],
+            ]
+            .concat(),
         );
         let told = &answer["options"];
         assert!(
@@ -418,7 +460,140 @@ fn options_can_be_pasted() {
         );
         assert_eq!(told["write_buffer"], options.write_buffer);
         assert_eq!(told["bits_per_key"], options.filter.bits_per_key);
+        // All that the design has the engine can have, but for hundredths of a bit.
+        let [same, best] = [told, &answer["best"]].map(|of| of["costs"]["average"].as_f64());
+        let (same, best) = (same.unwrap(), best.unwrap());
+        assert!((same - best).abs() < 0.01 * best, "{same} is not {best}");
     }
+}
+
+/// Whole bytes and hundredths of bits are no other design: above all, it has as many levels.
+#[test]
+fn options_are_the_best_design() {
+    let work = Work::new();
+    for (entries, memory, allocation) in [
+        ("100M", "128MiB", "monkey"),
+        ("20M", "64MiB", "monkey"),
+        ("50M", "100MiB", "monkey-zero"),
+        ("1G", "1GiB", "uniform"),
+    ] {
+        let given = ["--entries", entries, "--memory", memory];
+        let answer = json(
+            &work,
+            &[&given as &[&str], &["--allocation", allocation]].concat(),
+        );
+        let [same, best] = ["options", "best"].map(|of| &answer[of]["costs"]);
+        assert_eq!(same["levels"], best["levels"], "{entries}");
+        let [same, best] = [same, best].map(|costs| costs["average"].as_f64().unwrap());
+        assert!((same - best).abs() < 0.001 * best, "{same} is not {best}");
+    }
+}
+
+/// The engine's allocation is for the lookups that the design is for.
+#[test]
+fn options_divide_filters_for_the_lookups_there_are() {
+    let work = Work::new();
+    for (empty, existing, told) in [
+        ("30", "20", "0.666667"),
+        ("50", "0", "0.0"),
+        ("0", "50", "1000000.0"),
+        ("0", "0", "0.0"),
+    ] {
+        let rest =
+            (100 - empty.parse::<u32>().unwrap() - existing.parse::<u32>().unwrap()).to_string();
+        let given = [
+            "--entries",
+            "100M",
+            "--memory",
+            "128MiB",
+            "--updates",
+            &rest,
+        ];
+        let lookups = ["--empty-lookups", empty, "--existing-lookups", existing];
+        let options = &json(&work, &[&given as &[&str], &lookups].concat())["options"];
+        let line = format!("existing_per_empty: {told},");
+        let rust = options["rust"].as_str().unwrap();
+        assert!(rust.contains(&line), "{line} is not in {rust}");
+        assert_eq!(options["allocation"], "monkey");
+        assert_eq!(
+            options["existing_per_empty"].as_f64(),
+            Some(told.parse().unwrap())
+        );
+    }
+}
+
+/// A database that was redesigned keeps its design, and `tune` begins with it.
+#[test]
+fn a_database_tells_its_design() {
+    let work = Work::new();
+    let db = shamba::Options::new().open(work.path("db")).unwrap();
+    for key in 0..20_000u32 {
+        db.put(key.to_be_bytes(), [7; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    let design = shamba::Design {
+        merge_policy: shamba::MergePolicy::LazyLeveling,
+        size_ratio: 4,
+        write_buffer: 128 << 10,
+        bits_per_key: 6.0,
+    };
+    db.redesign(design).unwrap();
+    db.wait_for_compaction().unwrap();
+    assert!(!db.stats().keyspaces[0].moving);
+    db.close().unwrap();
+
+    let answer = json(&work, &["db"]);
+    let (present, told) = (&answer["present"], answer["from_database"].to_string());
+    assert_eq!(present["policy"], "lazy-leveling");
+    assert_eq!(present["size_ratio"], 4);
+    assert_eq!(present["buffer_bytes"], f64::from(128 << 10));
+    for part in [
+        "present-merge-policy lazy-leveling (of the design that it keeps)",
+        "present-size-ratio 4 (of the design that it keeps)",
+        "present-write-buffer 131072 (of the design that it keeps)",
+        "(of its files)",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let assumed = answer["assumed"].to_string();
+    for part in [
+        "present-merge-policy",
+        "present-size-ratio",
+        "present-write-buffer",
+    ] {
+        assert!(!assumed.contains(part), "{part}: {assumed}");
+    }
+
+    // Flags come before it, and memory that its buffer does not fit leaves another.
+    let flags = [
+        "--present-merge-policy",
+        "tiering",
+        "--present-size-ratio",
+        "3",
+    ];
+    let other = json(&work, &[&["db"], &flags as &[&str]].concat());
+    assert_eq!(other["present"]["policy"], "tiering");
+    assert_eq!(other["present"]["size_ratio"], 3);
+    assert_eq!(other["present"]["buffer_bytes"], f64::from(128 << 10));
+    let told = other["from_database"].to_string();
+    assert!(
+        !told.contains("merge-policy") && !told.contains("size-ratio"),
+        "{told}"
+    );
+    let less = json(&work, &["db", "--memory", "64KiB"]);
+    assert_eq!(less["present"]["buffer_bytes"], f64::from(32 << 10));
+    assert!(less["assumed"].to_string().contains("another write buffer"));
+
+    // The engine's own design, when it is one that was chosen, is told and not assumed.
+    let db = shamba::Options::new().open(work.path("db")).unwrap();
+    db.redesign(shamba::KeyspaceOptions::default().design())
+        .unwrap();
+    db.close().unwrap();
+    let told = json(&work, &["db"])["from_database"].to_string();
+    assert!(
+        told.contains("present-size-ratio 10 (of the design"),
+        "{told}"
+    );
 }
 
 /// The best designs of extreme workloads are beyond what the engine's options allow.
@@ -452,7 +627,18 @@ fn a_database_tells_what_it_knows() {
     let size = input["entry-size"].as_f64().unwrap();
     assert!((90.0..130.0).contains(&size), "{size}");
     assert!(fresh["from_database"].to_string().contains("entries 20000"));
-    assert!(fresh["assumed"].to_string().contains("updates 50 %"));
+    let assumed = fresh["assumed"].to_string();
+    for part in [
+        "updates 50 % (a database counts operations while it is open; this one has counted none)",
+        "present-merge-policy leveling",
+        "present-size-ratio 10",
+        "present-write-buffer 64.0 MiB",
+        "present-allocation uniform",
+    ] {
+        assert!(assumed.contains(part), "{part}: {assumed}");
+    }
+    let told = fresh["from_database"].to_string();
+    assert!(!told.contains("of the design"), "{told}");
     assert_eq!(input["empty-lookups"], 0.25);
     // Flags come before the database, and memory that no database could be opened with is fine.
     let more = json(&work, &["db", "--entries", "1M", "--memory", "64KiB"]);

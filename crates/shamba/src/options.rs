@@ -148,8 +148,7 @@ pub struct KeyspaceOptions {
     pub level0_stall: u32,
     /// Where a compaction starts a new output file, in bytes, at least 4 KiB. Default 64 MiB.
     pub target_file: u64,
-    /// Compression by level: entry i is for level i, the last entry for all deeper ones. Default
-    /// none.
+    /// Compression by level: entry i is for level i, the last for all deeper ones. Default none.
     pub compression: Vec<Compression>,
     /// The filter of new tables.
     pub filter: FilterOptions,

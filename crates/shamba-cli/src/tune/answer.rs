@@ -4,8 +4,10 @@
 use std::sync::OnceLock;
 
 use serde::Serialize;
-use shamba::{FilterFamily, FilterOptions, Granularity, KeyspaceOptions, MergePolicy};
-use shamba_model::cost::{Allocation, Costs, Design, costs, filters};
+use shamba::{
+    FilterAllocation, FilterFamily, FilterOptions, Granularity, KeyspaceOptions, MergePolicy,
+};
+use shamba_model::cost::{Allocation, Costs, Design, Workload, costs, filters};
 use shamba_model::curve::{Curve, Family};
 use shamba_model::search::{self, Knob};
 use shamba_model::{ModelError, tree};
@@ -82,9 +84,14 @@ pub struct EngineOptions {
     pub write_buffer: u64,
     pub bits_per_key: f64,
     pub filter: &'static str,
+    /// How filters are divided.
+    pub allocation: Allocation,
+    /// Existing keys looked up for each absent one, if it matters to that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub existing_per_empty: Option<f64>,
     /// Where the engine's options do not go as far as the design.
     pub limited: Vec<String>,
-    /// What they cost, all levels having the same bits per key.
+    /// What they cost.
     pub costs: Costs,
     /// As source text.
     pub rust: String,
@@ -240,7 +247,8 @@ const MOST_BITS: f64 = 64.0;
 
 fn engine_options(problem: &Problem, best: &Plan, curve: &Curve) -> Result<EngineOptions, Failure> {
     let environment = &problem.request.environment;
-    let (size_ratio, buffer) = (best.design.size_ratio, best.design.buffer_bytes.floor());
+    // Up: the search often finds the least buffer with which so many levels are enough.
+    let (size_ratio, buffer) = (best.design.size_ratio, best.design.buffer_bytes.ceil());
     let ratio = size_ratio.clamp(SIZE_RATIOS.0, SIZE_RATIOS.1);
     let write_buffer = buffer.clamp(WRITE_BUFFERS.0, WRITE_BUFFERS.1);
     // Over the entries that have filters: those of the buffer have none.
@@ -282,6 +290,13 @@ fn engine_options(problem: &Problem, best: &Plan, curve: &Curve) -> Result<Engin
         filter: FilterOptions {
             family,
             bits_per_key,
+            allocation: match best.design.allocation {
+                Allocation::Uniform => FilterAllocation::Uniform,
+                Allocation::MonkeyZero => FilterAllocation::Monkey,
+                Allocation::Monkey => FilterAllocation::MonkeyGeneral {
+                    existing_per_empty: existing_per_empty(&problem.request.workload),
+                },
+            },
             ..FilterOptions::default()
         },
         ..KeyspaceOptions::default()
@@ -294,7 +309,7 @@ fn engine_options(problem: &Problem, best: &Plan, curve: &Curve) -> Result<Engin
         size_ratio: ratio.min(largest),
         buffer_bytes: write_buffer.max(environment.device.page_bytes),
         filter_bytes: bits_per_key / 8.0 * filtered,
-        allocation: Allocation::Uniform,
+        allocation: best.design.allocation,
     };
     let costs = costs(&same, environment, &problem.request.workload, curve).map_err(explain)?;
     Ok(EngineOptions {
@@ -303,10 +318,28 @@ fn engine_options(problem: &Problem, best: &Plan, curve: &Curve) -> Result<Engin
         write_buffer: options.write_buffer,
         bits_per_key,
         filter,
+        allocation: best.design.allocation,
+        existing_per_empty: match options.filter.allocation {
+            FilterAllocation::MonkeyGeneral { existing_per_empty } => Some(existing_per_empty),
+            _ => None,
+        },
         limited,
         costs,
         rust: rust(&options, filter),
     })
+}
+
+/// Existing keys looked up for each absent one, which the engine wants finite: as many as make no
+/// difference to filters where no absent one is looked up, and 0 without lookups, as the model has it.
+fn existing_per_empty(workload: &Workload) -> f64 {
+    const MOST: f64 = 1e6;
+    if workload.existing_lookups * MOST <= workload.empty_lookups {
+        return 0.0;
+    }
+    let ratio = (workload.existing_lookups / workload.empty_lookups).min(MOST);
+    // Six digits: what a person would write.
+    let digits = 10f64.powf(5.0 - ratio.log10().floor());
+    (ratio * digits).round() / digits
 }
 
 /// Options as they are written in a program.
@@ -316,6 +349,16 @@ fn rust(options: &KeyspaceOptions, family: &str) -> String {
         MergePolicy::LazyLeveling => "MergePolicy::LazyLeveling",
         _ => "MergePolicy::Leveling { granularity: Granularity::File }",
     };
+    let allocation = match options.filter.allocation {
+        FilterAllocation::Monkey => "\n        allocation: FilterAllocation::Monkey,".to_owned(),
+        FilterAllocation::MonkeyGeneral { existing_per_empty } => format!(
+            "
+        allocation: FilterAllocation::MonkeyGeneral {{
+            existing_per_empty: {existing_per_empty:?},
+        }},"
+        ),
+        _ => String::new(),
+    };
     format!(
         "KeyspaceOptions {{
     merge_policy: {policy},
@@ -323,7 +366,7 @@ fn rust(options: &KeyspaceOptions, family: &str) -> String {
     write_buffer: {},
     filter: FilterOptions {{
         family: FilterFamily::{family},
-        bits_per_key: {:?},
+        bits_per_key: {:?},{allocation}
         ..Default::default()
     }},
     ..Default::default()

@@ -1,15 +1,19 @@
 //! What an open database tells `tune` of its data and of the lookups it has seen.
 //!
 //! [`Known`] is all that the rest of `tune` learns of a database: its inputs stand for what nobody
-//! gave, its measurements are only shown. What the engine learns to measure of itself joins here.
+//! gave, its measurements are only shown. A database keeps its design once that was changed, but
+//! counts operations only while it is open: one that was opened to be asked has counted none.
 
 use std::path::Path;
 
 use serde::Serialize;
-use shamba::{Counters, KeyspaceStatistics, LevelStatistics};
+use shamba::{
+    Counters, Design, KeyspaceOptions, KeyspaceStatistics, LevelStatistics, MergePolicy, Statistics,
+};
+use shamba_model::cost::Workload;
 
 use super::inputs::Inputs;
-use super::value::Number;
+use super::value::{Number, Policy};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::open::{Access, EngineArgs, open};
@@ -18,8 +22,15 @@ use crate::stats::look_up;
 /// What was found out.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// Entries, their size and the filter bits written for them.
+    /// Entries, their size, the filter bits written for them, and the design if the database keeps
+    /// one.
     pub inputs: Inputs,
+    /// Whether the filter bits are those of the design, there being no files that have any.
+    pub bits_of_design: bool,
+    /// Whether the tree has yet to reach the design.
+    pub moving: bool,
+    /// The operations that the database counted, if any.
+    pub workload: Option<Workload>,
     /// The share of point lookups whose key did not exist, if any were made.
     pub empty: Option<f64>,
     /// What the model's predictions can be set beside.
@@ -78,21 +89,82 @@ pub fn ask(global: &Global, dir: &Path, keys: Option<&Path>) -> Result<Known, Fa
         keyspace: global.keyspace.clone(),
         quiet: global.quiet,
     };
-    let opened = open(&global, dir, Access::Read, &EngineArgs::default())?;
+    let unstored = unstored();
+    let engine = EngineArgs {
+        write_buffer: Some(unstored.write_buffer),
+        ..EngineArgs::default()
+    };
+    let opened = open(&global, dir, Access::Read, &engine)?;
     if let Some(path) = keys {
         look_up(&opened.keyspace, path, global.quiet)?;
     }
     let stats = opened.db.stats();
-    let name = opened.keyspace.name();
-    let known = stats.keyspaces.iter().find(|known| known.name == name);
-    let inputs = known.map(inputs_of).unwrap_or_default();
-    let measured = known.map(|known| measured(known, &stats.counters));
+    let known = known_of(&stats, opened.keyspace.name(), &unstored, keys.is_some());
     opened.close()?;
-    Ok(Known {
-        inputs,
-        empty: empty_share(&stats.counters),
-        measured: measured.unwrap_or_default(),
-    })
+    Ok(known)
+}
+
+/// The design that a database is opened with to be asked. The engine's, but for a write buffer that
+/// nobody would choose: what is told instead of it, the database keeps.
+fn unstored() -> Design {
+    let engine = KeyspaceOptions::default().design();
+    Design {
+        write_buffer: engine.write_buffer + 1,
+        ..engine
+    }
+}
+
+/// What the statistics tell of the keyspace `name` of a database opened with `unstored`. Where
+/// lookups are `sampled` they are no workload: they say how many are empty, and nothing of the rest.
+fn known_of(stats: &Statistics, name: &str, unstored: &Design, sampled: bool) -> Known {
+    let empty = empty_share(&stats.counters);
+    let Some(keyspace) = stats.keyspaces.iter().find(|known| known.name == name) else {
+        return Known {
+            empty,
+            ..Known::default()
+        };
+    };
+    let mut known = Known {
+        inputs: inputs_of(keyspace),
+        moving: keyspace.moving,
+        empty,
+        measured: measured(keyspace, &stats.counters),
+        ..Known::default()
+    };
+    if keyspace.design != *unstored {
+        known.bits_of_design = known.inputs.present_bits_per_key.is_none();
+        known.inputs = known.inputs.over(design_inputs(&keyspace.design));
+    }
+    // What was in the log counts as updates when it is replayed, and says nothing of use.
+    let of_use = |workload: &Workload| workload.updates < 1.0;
+    if let Some(workload) = keyspace.workload.model().filter(of_use)
+        && !sampled
+    {
+        known.workload = Some(workload);
+        let entries = keyspace.workload.entries_per_range;
+        if entries > 0.0 {
+            known.inputs.range_entries = Some(tenths(entries.min(keyspace.workload.entries)));
+        }
+    }
+    known
+}
+
+fn design_inputs(design: &Design) -> Inputs {
+    Inputs {
+        present_merge_policy: Some(match design.merge_policy {
+            MergePolicy::Tiering => Policy::Tiering,
+            MergePolicy::LazyLeveling => Policy::LazyLeveling,
+            _ => Policy::Leveling,
+        }),
+        present_size_ratio: Some(Number(f64::from(design.size_ratio))),
+        present_write_buffer: Some(Number(design.write_buffer as f64)),
+        present_bits_per_key: Some(Number(design.bits_per_key)),
+        ..Inputs::default()
+    }
+}
+
+fn tenths(number: f64) -> Number {
+    Number((number * 10.0).round() / 10.0)
 }
 
 fn measured(keyspace: &KeyspaceStatistics, counters: &Counters) -> Measured {
@@ -142,12 +214,127 @@ fn inputs_of(keyspace: &KeyspaceStatistics) -> Inputs {
         entries: Some(Number(stored + buffered)),
         ..Inputs::default()
     };
-    let tenths = |number: f64| Some(Number((number * 10.0).round() / 10.0));
     if stored > 0.0 {
-        inputs.entry_size = tenths((data / stored).max(0.1));
-        inputs.present_bits_per_key = tenths(filters * 8.0 / stored);
+        inputs.entry_size = Some(tenths((data / stored).max(0.1)));
+        inputs.present_bits_per_key = Some(tenths(filters * 8.0 / stored));
     } else if buffered > 0.0 {
-        inputs.entry_size = tenths(keyspace.memtable_bytes as f64 / buffered);
+        inputs.entry_size = Some(tenths(keyspace.memtable_bytes as f64 / buffered));
     }
     inputs
+}
+
+#[cfg(test)]
+mod tests {
+    use shamba::{Db, IterOptions, Options};
+
+    use super::super::merged::UPDATES;
+    use super::super::problem::Problem;
+    use super::*;
+
+    /// A new database of 100 keys, opened as to be asked.
+    fn opened(dir: &Path) -> Db {
+        let options = KeyspaceOptions::default().with_design(&unstored());
+        let db = Options::new().keyspace(options).open(dir).unwrap();
+        for key in 0..100u8 {
+            db.put([key], [key; 100]).unwrap();
+        }
+        db
+    }
+
+    fn known(db: &Db, sampled: bool) -> Known {
+        known_of(
+            &db.stats(),
+            db.default_keyspace().name(),
+            &unstored(),
+            sampled,
+        )
+    }
+
+    #[test]
+    fn counted_operations_are_the_workload() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = opened(dir.path());
+        // Updates alone may be those of a log.
+        assert_eq!(known(&db, false).workload, None);
+        for key in 0..150u8 {
+            db.get([key]).unwrap();
+        }
+        for from in 0..50u8 {
+            let mut range = db.iter(IterOptions::default()).unwrap();
+            range.seek([from]).unwrap();
+            assert!(range.valid());
+        }
+        let workload = known(&db, false).workload.unwrap();
+        for (got, want) in [
+            (workload.empty_lookups, 50.0),
+            (workload.existing_lookups, 100.0),
+            (workload.range_lookups, 50.0),
+            (workload.updates, 100.0),
+        ] {
+            // The first updates were looked at before, and have faded a little since.
+            assert!((got - want / 300.0).abs() < 0.01, "{workload:?}");
+        }
+        // Of a sample only the share of empty lookups counts.
+        let sampled = known(&db, true);
+        assert_eq!(sampled.workload, None);
+        assert_eq!(sampled.empty, Some(1.0 / 3.0));
+
+        let problem = Problem::new(Inputs::default(), Some(known(&db, false))).unwrap();
+        assert!((problem.request.workload.range_lookups - 1.0 / 6.0).abs() < 0.01);
+        let told = problem.from_database.join("; ");
+        assert!(told.contains(" % (of the operations"), "{told}");
+        assert!(told.contains("range-entries 1 (of the range"), "{told}");
+        let assumed = problem.assumed.join("; ");
+        assert!(!assumed.contains("updates"), "{assumed}");
+        // What is given comes before what was counted.
+        let given = Inputs {
+            updates: Some(Number(1.0)),
+            ..Inputs::default()
+        };
+        let problem = Problem::new(given, Some(known(&db, false))).unwrap();
+        assert_eq!(problem.request.workload.updates, 1.0);
+    }
+
+    /// What a crash leaves is replayed when the database is asked, and is nobody's operations.
+    #[test]
+    fn a_replayed_log_is_no_workload() {
+        let (dir, crashed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let db = opened(dir.path());
+        for file in std::fs::read_dir(dir.path()).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), crashed.path().join(file.file_name())).unwrap();
+        }
+        drop(db);
+        let global = Global {
+            memory: None,
+            keyspace: None,
+            quiet: true,
+        };
+        let known = ask(&global, crashed.path(), None).unwrap();
+        assert_eq!(known.inputs.entries, Some(Number(100.0)));
+        assert_eq!(known.workload, None);
+        let problem = Problem::new(Inputs::default(), Some(known)).unwrap();
+        assert_eq!(problem.request.workload.updates, UPDATES);
+    }
+
+    #[test]
+    fn a_design_is_told_if_it_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = opened(dir.path());
+        let before = known(&db, false);
+        assert_eq!(before.inputs.present_size_ratio, None);
+        assert_eq!(before.inputs.present_bits_per_key, None);
+        let design = Design {
+            merge_policy: MergePolicy::Tiering,
+            bits_per_key: 5.5,
+            ..KeyspaceOptions::default().design()
+        };
+        db.redesign(design).unwrap();
+        // No file says yet how many bits there are.
+        let known = known(&db, false);
+        assert_eq!(known.inputs.present_merge_policy, Some(Policy::Tiering));
+        assert_eq!(known.inputs.present_size_ratio, Some(Number(10.0)));
+        assert_eq!(known.inputs.present_bits_per_key, Some(Number(5.5)));
+        assert!(known.bits_of_design);
+    }
 }

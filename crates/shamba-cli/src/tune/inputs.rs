@@ -60,7 +60,7 @@ pub struct Inputs {
     )]
     pub selectivity: Option<Number>,
 
-    /// Merge policy now [default: the engine's, leveling]
+    /// Merge policy now [default: the database's if it keeps one; the engine's, leveling]
     #[arg(
         long,
         value_enum,
@@ -68,14 +68,15 @@ pub struct Inputs {
         help_heading = "Present design"
     )]
     pub present_merge_policy: Option<Policy>,
-    /// Size ratio now [default: the engine's, 10]
+    /// Size ratio now [default: the database's if it keeps one; the engine's, 10]
     #[arg(long, value_name = "T", help_heading = "Present design")]
     pub present_size_ratio: Option<Number>,
-    /// Write buffer now [default: the engine's, 64MiB, or half of the memory if that is less]
+    /// Write buffer now [default: the database's if it keeps one; the engine's, 64MiB, or half of
+    /// the memory if that is less]
     #[arg(long, value_name = "SIZE", help_heading = "Present design")]
     pub present_write_buffer: Option<Number>,
     /// Filter bits per key now [default: what memory is left; without `--memory` those of the
-    /// database's files, or 10]
+    /// database's files, of the design that it keeps, or 10]
     #[arg(long, value_name = "BITS", help_heading = "Present design")]
     pub present_bits_per_key: Option<Number>,
     /// How filter memory is divided now [default: uniform]

@@ -1,13 +1,14 @@
 //! `shamba tune`: which design suits data, device, memory and workload best, and what it gains.
 //!
 //! Three layers say what is given, an upper one where it speaks before those below: flags, a
-//! description file, the database. [`problem`] adds what is assumed and checks it all, [`answer`]
-//! asks the model (`shamba_model`), [`text`] shows the answer to a person, and [`serve`] does it all
-//! again and again for a page.
+//! description file, the database. [`merged`] lays them over each other, [`problem`] adds what is
+//! assumed and checks it all, [`answer`] asks the model (`shamba_model`), [`text`] shows the answer
+//! to a person, and [`serve`] does it all again and again for a page.
 
 mod answer;
 mod database;
 mod inputs;
+mod merged;
 mod problem;
 mod serve;
 mod text;
@@ -38,9 +39,10 @@ device with --read-latency, in no time of the processor and with no page in memo
 as the present one has.
 
 Flags come before the description, the description before the database. A database tells entries,
-their size, and the filter bits of its files; with --keys also how many lookups find their key. Closed
-it knows nothing of updates, ranges, and the options it is opened with: what had to be assumed is
-listed.
+their size, the filter bits of its files, and its present design if that was ever changed while it
+was open (redesign, auto_design); with --keys also how many lookups find their key. Operations are
+counted only while it is open, and the options it is opened with are not kept: what had to be assumed
+is listed.
 
 The shares of operations sum to 1, or to 100 as percentages. Shares left out count as 0; if all are,
 half of all operations are updates and half point lookups.

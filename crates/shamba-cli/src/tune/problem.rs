@@ -9,6 +9,7 @@ use shamba_model::tree::{self, MergePolicy};
 
 use super::database::Known;
 use super::inputs::Inputs;
+use super::merged::Merged;
 use super::value::{Division, Filter, Number, Policy};
 use crate::failure::Failure;
 
@@ -34,17 +35,18 @@ const ENTRY: f64 = 128.0;
 const READ_MICROS: f64 = 100.0;
 const RANGE_ENTRIES: f64 = 100.0;
 
-/// The share of updates, where nothing is known of the workload.
-const UPDATES: f64 = 0.5;
-
 /// Memory that two of its uses sum to but for rounding.
 const ROUNDING: f64 = 1e-6;
 
 impl Problem {
     /// The problem of what was given, of what a database knows, and of defaults.
     pub fn new(given: Inputs, known: Option<Known>) -> Result<Problem, Failure> {
-        let mut maker = Maker::default();
-        let mut inputs = maker.merge(given, known)?;
+        let Merged {
+            mut inputs,
+            from_database,
+            assumed,
+        } = Merged::new(given, known)?;
+        let mut maker = Maker { assumed };
         let environment = maker.environment(&mut inputs)?;
         let workload = maker.workload(&mut inputs, &environment)?;
         let present = maker.present(&mut inputs, &environment)?;
@@ -60,71 +62,19 @@ impl Problem {
             present,
             filter: inputs.filter.unwrap_or(Filter::Bloom),
             inputs,
-            from_database: maker.from_database,
+            from_database,
             assumed: maker.assumed,
         })
     }
 }
 
 /// Collects what it had to assume.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Maker {
-    from_database: Vec<String>,
     assumed: Vec<String>,
 }
 
 impl Maker {
-    /// What was given over what the database knows, with shares of operations.
-    fn merge(&mut self, given: Inputs, known: Option<Known>) -> Result<Inputs, Failure> {
-        let asked = known.is_some();
-        let Known {
-            inputs: mut below,
-            empty,
-            ..
-        } = known.unwrap_or_default();
-        if asked && given.entries.is_none() && below.entries == Some(Number(0.0)) {
-            return Err(Failure::usage(
-                "the database holds no entries",
-                "fill it first, or say with --entries how many it will hold",
-            ));
-        }
-        if given.memory.is_some() {
-            below.present_bits_per_key = None;
-        }
-        for (name, own, known) in [
-            ("entries", given.entries, below.entries),
-            ("entry-size", given.entry_size, below.entry_size),
-            (
-                "present-bits-per-key",
-                given.present_bits_per_key,
-                below.present_bits_per_key,
-            ),
-        ] {
-            if let (None, Some(value)) = (own, known) {
-                self.from_database.push(format!("{name} {value}"));
-            }
-        }
-        let mut inputs = given.over(below);
-        if inputs.shares().iter().all(|(_, share)| share.is_none()) {
-            let split = empty.unwrap_or(0.5);
-            let lookups = 1.0 - UPDATES;
-            let empty_lookups = round(lookups * split);
-            let shares = [empty_lookups, lookups - empty_lookups, 0.0, UPDATES];
-            inputs.set_shares(shares.map(|share| Some(Number(share))));
-            let [empty_share, existing, _, updates] = shares.map(percent);
-            let lookups = format!("empty-lookups {empty_share}, existing-lookups {existing}");
-            match empty {
-                Some(_) => self.from_database.push(format!(
-                    "{lookups} (in the proportion of the keys looked up)"
-                )),
-                None => self.assumed.push(lookups),
-            }
-            self.assumed
-                .push(format!("range-lookups 0 %, updates {updates}"));
-        }
-        Ok(inputs)
-    }
-
     /// The value, or a default that is told to the user.
     fn or(&mut self, value: &mut Option<Number>, name: &str, unit: &str, default: f64) -> f64 {
         let assumed = &mut self.assumed;
@@ -278,7 +228,10 @@ impl Maker {
             true => memory - buffer,
             false => bits * full,
         };
-        let allocation = *inputs.present_allocation.get_or_insert(Division::Uniform);
+        let allocation = *inputs.present_allocation.get_or_insert_with(|| {
+            self.assumed.push("present-allocation uniform".to_owned());
+            Division::Uniform
+        });
         inputs.allocation.get_or_insert(Division::Monkey);
         let most = tree::largest_size_ratio(environment.data_bytes(), buffer).map_err(explain)?;
         let most = most.floor().clamp(2.0, f64::from(u32::MAX)) as u32;
@@ -377,7 +330,7 @@ fn bounds(inputs: &Inputs) -> Result<Bounds, Failure> {
 }
 
 /// Ten digits: what a person typed, without what computing added.
-fn round(number: f64) -> f64 {
+pub fn round(number: f64) -> f64 {
     (number * 1e10).round() / 1e10
 }
 

@@ -21,7 +21,7 @@ pub fn text(answer: &Answer) -> String {
         ]),
         contributions(&answer.contributions, &answer.input),
         levels(&answer.best.levels),
-        options(&answer.options, &answer.best),
+        options(&answer.options),
     ];
     if let Some(other) = &answer.what_if {
         parts.push(what_if(answer, other));
@@ -230,19 +230,16 @@ fn levels(levels: &[Level]) -> String {
     show::table(&header, &rows.collect::<Vec<_>>())
 }
 
-fn options(options: &EngineOptions, best: &Plan) -> String {
+fn options(options: &EngineOptions) -> String {
     let mut text = format!("engine options for the best design:\n{}", options.rust);
     for limit in &options.limited {
         text += &format!("\nthe design has {limit}");
     }
     text += &format!(
-        "\nthey give every level the same bits per key, for which {} pages an operation and {} operations/s are predicted",
+        "\npredicted for these options: {} pages an operation, {} operations/s",
         pages(options.costs.average),
         per_second(options.costs.throughput)
     );
-    if best.design.allocation != Allocation::Uniform {
-        text += "\n--allocation uniform finds the design that is best so";
-    }
     text
 }
 
@@ -264,7 +261,7 @@ fn what_if(answer: &Answer, other: &WhatIf) -> String {
         "{title}\n{}\n\n{}\n\n{}",
         designs(&plans),
         costs(&all),
-        options(&other.options, &other.best)
+        options(&other.options)
     )
 }
 

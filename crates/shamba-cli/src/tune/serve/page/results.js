@@ -89,13 +89,10 @@ export function options(now, copy) {
     el('p', {}, title, el('button', { type: 'button', onclick: (event) => copy(text, event.target) }, 'Copy')),
     el('pre', { tabindex: 0, 'aria-label': title }, el('code', {}, text)));
   const notes = best.limited.map((limit) => el('li', {}, `The design has ${limit}.`));
-  const uniform = now.best.allocation === 'uniform'
-    ? ''
-    : ' With “Filters divided: uniform” under “What must hold”, the design is the best one so.';
   return el('div', {},
     block('Options of a keyspace, in Rust', best.rust),
     notes.length ? el('ul', { class: 'note' }, notes) : null,
-    el('p', { class: 'note' }, `They give every level the same bits per key, for which ${format.pages(best.costs.average)} pages an operation and `
-      + `${format.perSecond(best.costs.throughput)} operations per second are predicted.${uniform}`),
+    el('p', { class: 'note' }, `Predicted for these options: ${format.pages(best.costs.average)} pages an operation, `
+      + `${format.perSecond(best.costs.throughput)} operations per second.`),
     block('The same question on the command line', now.command));
 }
