@@ -217,6 +217,22 @@ fn a_workload_that_turns_quickly_back_and_forth_is_taken_for_a_mixture() {
 }
 
 #[test]
+fn what_a_log_brings_back_was_not_asked_for_now() {
+    let fs = MemFs::new();
+    let open = |fs: &MemFs| small_options(Arc::new(fs.clone())).open(DIR).unwrap();
+    let db = open(&fs);
+    for number in 0..50 {
+        db.put(key(number), [3; 60]).unwrap();
+    }
+    let operations = |db: &Db| db.stats().keyspaces[0].workload.operations;
+    assert!(operations(&db) > 49.0);
+    // As after a crash: nobody closed it.
+    let again = open(&fs.deep_clone());
+    assert!(again.get(key(7)).unwrap().is_some());
+    assert!(operations(&again) <= 1.0, "{}", operations(&again));
+}
+
+#[test]
 fn nothing_moves_by_itself_unless_asked_to() {
     let mut work = Workload::new(None);
     let first = work.design();

@@ -324,6 +324,8 @@ impl DbInner {
             writer.last_seq = writer.last_seq.max(self.visible_seq());
             for keyspace in writer.keyspaces.values() {
                 self.freeze_replayed(keyspace, 0);
+                // Nobody asked for this now.
+                keyspace.operations.forget_frozen();
                 while self.flush_oldest(keyspace)? {}
             }
             drop(writer);

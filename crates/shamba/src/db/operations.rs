@@ -108,6 +108,11 @@ impl Operations {
         self.frozen.fetch_add(entries, Relaxed);
     }
 
+    /// Forgets entries of memtables, when they came out of a log.
+    pub(crate) fn forget_frozen(&self) {
+        self.frozen.store(0, Relaxed);
+    }
+
     /// All operations so far, given the entries of the active memtable.
     pub(crate) fn total(&self, active: u64) -> Counts {
         let mut total = Counts {
