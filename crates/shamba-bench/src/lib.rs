@@ -22,6 +22,7 @@
 
 pub mod cell;
 pub mod compare;
+pub mod device;
 pub mod engine;
 mod error;
 pub mod experiments;

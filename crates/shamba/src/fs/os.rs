@@ -39,6 +39,8 @@ const O_DIRECT: i32 = 0;
 pub struct OsFs {
     refusal: Arc<Refusal>,
     readers: Arc<Readers>,
+    /// Tables go through the page cache as well.
+    buffered: bool,
 }
 
 /// Whether direct I/O was refused; shared with the open files, which may learn it later.
@@ -79,6 +81,16 @@ impl OsFs {
         }
     }
 
+    /// A handle that reads and writes tables through the system's page cache, outside the memory
+    /// budget: files that are cached there are read as from a RAM disk. Other handles are not changed.
+    #[must_use]
+    pub fn without_direct_io(self) -> Self {
+        OsFs {
+            buffered: true,
+            ..self
+        }
+    }
+
     /// Whether reads asked for together are made by threads: the system has no io_uring or does
     /// not allow it (known from the first such reads on), or it is not wanted.
     #[must_use]
@@ -94,6 +106,7 @@ impl OsFs {
     ) -> io::Result<Handle> {
         let mut direct = false;
         let file = match access {
+            Access::Direct if self.buffered => options.open(path)?,
             Access::Direct if O_DIRECT != 0 => match options.custom_flags(O_DIRECT).open(path) {
                 Ok(file) => {
                     direct = true;
