@@ -5,6 +5,7 @@
 //! the hidden command `cell`, the request as JSON on standard input, the result as JSON on
 //! standard output.
 use crate::experiments::{cpu, hash_sharing, hot_spot, mixed, multi_get};
+use crate::reproduce::trial;
 use crate::{Error, Result, compare, oracle, pressure, store};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -25,6 +26,7 @@ pub(crate) enum Request {
     MultiGet(multi_get::Cell),
     Cpu(cpu::Cell),
     HashSharing(hash_sharing::Cell),
+    Trial(trial::Cell),
 }
 
 /// Makes the measurement in a new process of this program.
@@ -64,6 +66,7 @@ pub fn answer() -> Result<()> {
         Request::Cpu(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::HashSharing(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Oracle(request) => serde_json::to_vec(&request.solve()?)?,
+        Request::Trial(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Pressure(cell) => serde_json::to_vec(&cell.measure()?)?,
     };
     Ok(std::io::stdout().write_all(&answer)?)

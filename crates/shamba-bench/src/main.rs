@@ -6,7 +6,7 @@ use shamba_bench::experiments::{
 use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
 use shamba_bench::summary::{self, Sides};
-use shamba_bench::{Result, cell, compare, engine, plot, pressure};
+use shamba_bench::{Result, cell, compare, engine, plot, pressure, reproduce};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 ///
 /// Engines: shamba[:WORDS], WORDS being a preset (state-of-the-art, partitioned, shamba-eq-p, ...)
 /// and what differs from it (bloom, blocked, ribbon or auto, partitioned or whole, rehash, paper,
-/// lru, cold, monkey or measured, modules=N), joined by '+'; with --features rocksdb,fjall also fjall and
+/// lru, cold, monkey or measured, tiering, lazy or full, modules=N), joined by '+'; with --features rocksdb,fjall also fjall and
 /// rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash]].
 #[derive(Parser)]
 #[command(version)]
@@ -59,6 +59,8 @@ enum Command {
     /// levels. It hashes with MurmurHash64 (235 ns for 1 KiB); XXH3 takes a fraction of that, so there
     /// is less to gain here: the column "model, MM64" has the gain with the paper's hash.
     HashSharing(HashSharing),
+    /// Tables and figures of the papers, and ours, measured again: a report with a verdict on each claim.
+    Reproduce(reproduce::Settings),
     /// The engines in this build.
     Engines,
     /// Answers one measurement request on standard input.
@@ -285,6 +287,15 @@ fn run(command: Command) -> Result<()> {
         Command::Cell => cell::answer(),
         Command::Engines => {
             println!("{}", engine::available().join("\n"));
+            Ok(())
+        }
+        Command::Reproduce(settings) if settings.list => {
+            println!("{}", reproduce::list());
+            Ok(())
+        }
+        Command::Reproduce(settings) => {
+            reproduce::run(&settings, &mut note)?;
+            note(format!("{}", settings.out.join("report.html").display()));
             Ok(())
         }
         Command::Compare(arguments) => {

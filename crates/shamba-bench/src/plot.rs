@@ -29,7 +29,7 @@ const WIDTHS: [u32; 2] = [2, 1];
 const WIDE: f64 = 10.0;
 
 /// A line.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
@@ -48,7 +48,7 @@ impl Series {
 }
 
 /// One diagram.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Panel {
     /// What it shows.
     pub title: String,

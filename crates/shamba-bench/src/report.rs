@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 /// One value of a report.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
     /// A name.
@@ -60,7 +60,7 @@ impl fmt::Display for Cell {
 }
 
 /// A titled table of results.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Report {
     /// What was measured.
     pub title: String,

@@ -130,9 +130,9 @@ impl<'a> Filler<'a> {
         let key = self.data.keys.key(number, &mut buf);
         if self.batch <= 1 {
             self.data.values.write(number, 0, &mut self.value);
-            let start = Instant::now();
+            let watch = Watch::start(self.engine);
             self.engine.put(key, &self.value)?;
-            outcome.record(start.elapsed(), 1);
+            outcome.record(watch.took(self.engine), 1);
             return Ok(());
         }
         let slot = &mut self.waiting[self.used];
@@ -154,9 +154,9 @@ impl<'a> Filler<'a> {
             .iter()
             .map(|(key, value)| Write::Put(key, value))
             .collect();
-        let start = Instant::now();
+        let watch = Watch::start(self.engine);
         self.engine.write_batch(&writes)?;
-        outcome.record(start.elapsed(), self.used as u64);
+        outcome.record(watch.took(self.engine), self.used as u64);
         self.used = 0;
         Ok(())
     }
@@ -226,6 +226,27 @@ pub fn run_while_writing(
         let wrote = joined(writer.join())?;
         Ok((read?, wrote))
     })
+}
+
+/// Times one call of an engine: what it took here, and what a modelled device charged. With several
+/// threads, or work in the background, a call may be charged for another one.
+struct Watch {
+    start: Instant,
+    charged: u64,
+}
+
+impl Watch {
+    fn start(engine: &dyn Engine) -> Self {
+        Self {
+            charged: engine.device_ns(),
+            start: Instant::now(),
+        }
+    }
+
+    fn took(self, engine: &dyn Engine) -> Duration {
+        let here = self.start.elapsed();
+        here + Duration::from_nanos(engine.device_ns().saturating_sub(self.charged))
+    }
 }
 
 /// Entries added during a run, beyond the loaded ones.
@@ -305,9 +326,9 @@ impl<'a> Worker<'a> {
     fn read(&mut self, number: u64) -> Result<()> {
         let mut buf = [0; MAX_KEY];
         let key = self.data.keys.key(number, &mut buf);
-        let start = Instant::now();
+        let watch = Watch::start(self.engine);
         let found = self.engine.get(key, &mut self.value)?;
-        self.outcome.record(start.elapsed(), 1);
+        self.outcome.record(watch.took(self.engine), 1);
         if found {
             return self
                 .data
@@ -325,9 +346,9 @@ impl<'a> Worker<'a> {
         let number = self.chooser.draw(&mut self.random);
         let mut buf = [0; MAX_KEY];
         let key = self.data.keys.absent(number, &mut buf);
-        let start = Instant::now();
+        let watch = Watch::start(self.engine);
         let found = self.engine.get(key, &mut self.value)?;
-        self.outcome.record(start.elapsed(), 1);
+        self.outcome.record(watch.took(self.engine), 1);
         if found {
             return Err(Error::WrongAnswer(format!(
                 "a key after entry {number} was found that nobody wrote"
@@ -340,9 +361,9 @@ impl<'a> Worker<'a> {
         let mut buf = [0; MAX_KEY];
         let key = self.data.keys.key(number, &mut buf);
         self.data.values.write(number, 0, &mut self.value);
-        let start = Instant::now();
+        let watch = Watch::start(self.engine);
         self.engine.put(key, &self.value)?;
-        let took = start.elapsed();
+        let took = watch.took(self.engine);
         self.outcome.record(took, 1);
         self.outcome.writes += 1;
         self.outcome.writing += took;
@@ -357,14 +378,14 @@ impl<'a> Worker<'a> {
         let seen = &mut self.scratch;
         seen.clear();
         let mut sizes: Vec<(usize, usize)> = Vec::with_capacity(length);
-        let start = Instant::now();
+        let watch = Watch::start(self.engine);
         let found = self.engine.scan(from, length, &mut |key, value| {
             seen.extend_from_slice(key);
             seen.extend_from_slice(value);
             sizes.push((key.len(), value.len()));
             Ok(())
         })?;
-        self.outcome.record(start.elapsed(), 1);
+        self.outcome.record(watch.took(self.engine), 1);
         let wrong = |what: String| Error::WrongAnswer(format!("scan from entry {number}: {what}"));
         let expected = (length as u64).min(self.data.keys.entries() - number) as usize;
         if sizes.len() != found || found > length || (stable && found != expected) {

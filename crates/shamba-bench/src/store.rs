@@ -1,10 +1,12 @@
-//! Loaded databases of the standard setting, kept from run to run: one folder for each layout on
-//! disk, number of entries and seed. Loading takes a process of its own. Two programs must not
+//! Loaded databases, kept from run to run: one folder for each [`Base`], which is the standard setting
+//! of the SHaMBa paper if nothing else is said. Loading takes a process of its own. Two programs must not
 //! load the same folder at the same time.
+use crate::device::Device;
 use crate::engine::{self, EngineConfig};
 use crate::runner::{self, Data, Order, Summary};
 use crate::workload::{KeyKind, KeySpace, ValueSpec};
 use crate::{Error, Result, cell};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,6 +23,151 @@ const VALUE_SIZE: usize = 32;
 
 /// Memory for loading: enough for any engine's buffers, little beside the data.
 const LOAD_MEMORY: u64 = 64 << 20;
+
+/// Everything that decides what lies in a database's folder, but the engine's own code.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Base {
+    /// The engine's specification.
+    pub engine: String,
+    /// Entries, loaded in random order.
+    pub entries: u64,
+    /// Their keys.
+    pub keys: KeyKind,
+    /// Bytes of a value.
+    pub value: usize,
+    /// Bytes of a memtable.
+    pub write_buffer: u64,
+    /// Bytes of a table file.
+    pub file_size: u64,
+    /// Size ratio between levels.
+    pub size_ratio: u32,
+    /// Filter bits per key.
+    pub bits_per_key: f64,
+    /// Decides the order of the load.
+    pub seed: u64,
+}
+
+/// A loaded database.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Its folder.
+    pub dir: PathBuf,
+    /// What loading took, and what came out.
+    pub facts: Facts,
+}
+
+/// What loading took, and what came out.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Facts {
+    /// The times of the writes.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Bytes of all filters and indexes, from engines that tell their tree.
+    #[serde(default)]
+    pub metadata: Option<u64>,
+    /// What the engine counted.
+    #[serde(default)]
+    pub counts: BTreeMap<String, u64>,
+}
+
+impl Base {
+    /// The standard setting of the SHaMBa paper.
+    pub fn standard(engine: &str, entries: u64, seed: u64) -> Self {
+        let config = EngineConfig::standard(PathBuf::new(), 0);
+        Self {
+            engine: engine.to_owned(),
+            entries,
+            keys: KeyKind::Spread,
+            value: VALUE_SIZE,
+            write_buffer: config.write_buffer,
+            file_size: config.file_size,
+            size_ratio: config.size_ratio,
+            bits_per_key: config.bits_per_key,
+            seed,
+        }
+    }
+
+    /// How the database in `dir` is opened.
+    pub fn config(&self, dir: PathBuf, memory: u64) -> EngineConfig {
+        EngineConfig {
+            write_buffer: self.write_buffer,
+            file_size: self.file_size,
+            size_ratio: self.size_ratio,
+            bits_per_key: self.bits_per_key,
+            ..EngineConfig::standard(dir, memory)
+        }
+    }
+
+    /// The entries. Loads and lookups use different seeds.
+    pub fn data(&self) -> Data {
+        Data {
+            keys: KeySpace::new(self.keys, self.entries),
+            values: ValueSpec::random(self.value),
+            seed: self.seed,
+        }
+    }
+
+    /// The name of the folder: databases that are the same on disk share it.
+    fn name(&self) -> Result<String> {
+        let standard = Self::standard(&self.engine, self.entries, self.seed);
+        let layout = engine::layout(&self.engine)?;
+        let mut name = format!("{layout}-{}-{}", self.entries, self.seed);
+        if self.keys != standard.keys || self.value != standard.value {
+            let keys = KeySpace::new(self.keys, 1).key_len();
+            name += &format!("-{keys}+{}", self.value);
+        }
+        if self.config(PathBuf::new(), 0) != standard.config(PathBuf::new(), 0) {
+            name += &format!(
+                "-w{}-f{}-t{}-b{}",
+                self.write_buffer, self.file_size, self.size_ratio, self.bits_per_key
+            );
+        }
+        Ok(name)
+    }
+
+    /// The database below `home`, loaded if it was not.
+    pub fn loaded(
+        &self,
+        home: &Path,
+        device: Device,
+        note: &mut dyn FnMut(String),
+    ) -> Result<Loaded> {
+        let dir = home.join(self.name()?);
+        // The mark lies beside the database: an engine may refuse a folder with a stranger in it.
+        let mut mark = dir.clone().into_os_string();
+        mark.push(".loaded");
+        let mark = PathBuf::from(mark);
+        if let Ok(text) = std::fs::read(&mark) {
+            let facts = serde_json::from_slice(&text)?;
+            return Ok(Loaded { dir, facts });
+        }
+        note(format!("loading {}", dir.display()));
+        remove(&dir)?;
+        let facts: Facts = cell::measure(&cell::Request::Load(Load {
+            base: self.clone(),
+            dir: dir.clone(),
+            device,
+        }))?;
+        if facts.summary.operations != self.entries {
+            return Err(Error::Child(format!(
+                "{} of {} entries loaded",
+                facts.summary.operations, self.entries
+            )));
+        }
+        std::fs::write(&mark, serde_json::to_vec(&facts)?)?;
+        note(format!("loaded in {:.0} s", facts.summary.seconds));
+        Ok(Loaded { dir, facts })
+    }
+}
+
+/// A copy of the database in `from` that may be written to, removed when dropped.
+pub fn copy(from: &Path) -> Result<tempfile::TempDir> {
+    let to = tempfile::Builder::new()
+        .prefix("copy-")
+        .tempdir_in(from.parent().unwrap_or(from))?;
+    copy_folder(from, to.path())?;
+    Ok(to)
+}
 
 /// Engines, and where their databases are kept and of what size.
 #[derive(Clone, Debug, clap::Args)]
@@ -48,78 +195,50 @@ impl Store {
 
     /// The folder of the engine's database, loaded if it was not.
     pub fn loaded(&self, engine: &str, note: &mut dyn FnMut(String)) -> Result<PathBuf> {
-        let name = format!("{}-{}-{}", engine::layout(engine)?, self.entries, self.seed);
-        let dir = self.dir.join(name);
-        // The mark lies beside the database: an engine may refuse a folder with a stranger in it.
-        let mark = dir.with_extension("loaded");
-        if mark.exists() {
-            return Ok(dir);
-        }
-        note(format!("loading {}", dir.display()));
-        remove(&dir)?;
-        let summary: Summary = cell::measure(&cell::Request::Load(Load {
-            engine: engine.to_owned(),
-            entries: self.entries,
-            dir: dir.clone(),
-            seed: self.seed,
-        }))?;
-        if summary.operations != self.entries {
-            return Err(Error::Child(format!(
-                "{} of {} entries loaded",
-                summary.operations, self.entries
-            )));
-        }
-        std::fs::write(&mark, serde_json::to_vec(&summary)?)?;
-        note(format!("loaded in {:.0} s", summary.seconds));
-        Ok(dir)
+        let base = Base::standard(engine, self.entries, self.seed);
+        Ok(base.loaded(&self.dir, Device::Disk, note)?.dir)
     }
 
     /// A copy of the engine's database that may be written to, removed when dropped.
     pub fn copy(&self, engine: &str, note: &mut dyn FnMut(String)) -> Result<tempfile::TempDir> {
-        let from = self.loaded(engine, note)?;
-        let to = tempfile::Builder::new()
-            .prefix("copy-")
-            .tempdir_in(&self.dir)?;
-        copy_folder(&from, to.path())?;
-        Ok(to)
+        copy(&self.loaded(engine, note)?)
     }
 }
 
 /// The entries of a database of this size. Loads and lookups use different seeds.
 pub fn data(entries: u64, seed: u64) -> Data {
-    Data {
-        keys: KeySpace::new(KeyKind::Spread, entries),
-        values: ValueSpec::random(VALUE_SIZE),
-        seed,
-    }
+    Base::standard("", entries, seed).data()
 }
 
 /// Loads a database, in a process of its own.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Load {
-    engine: String,
-    entries: u64,
+    base: Base,
     dir: PathBuf,
-    seed: u64,
+    device: Device,
 }
 
 impl Load {
-    pub(crate) fn run(&self) -> Result<Summary> {
+    pub(crate) fn run(&self) -> Result<Facts> {
         std::fs::create_dir_all(&self.dir)?;
-        let config = EngineConfig::standard(self.dir.clone(), LOAD_MEMORY);
-        let engine = engine::open(&self.engine, &config)?;
-        let data = data(self.entries, self.seed);
+        let config = EngineConfig {
+            device: self.device,
+            ..self.base.config(self.dir.clone(), LOAD_MEMORY)
+        };
+        let engine = engine::open(&self.base.engine, &config)?;
+        let data = self.base.data();
         let progress = AtomicU64::new(0);
         let finished = AtomicU64::new(0);
-        std::thread::scope(|scope| {
+        let outcome = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut waited = 0;
                 while finished.load(Ordering::Relaxed) == 0 {
-                    std::thread::sleep(Duration::from_millis(100));
+                    std::thread::sleep(Duration::from_millis(10));
                     waited += 1;
-                    if waited % 100 == 0 {
-                        let done = progress.load(Ordering::Relaxed).min(self.entries);
-                        eprintln!("  {}: {done} of {} loaded", self.engine, self.entries);
+                    if waited % 1000 == 0 {
+                        let done = progress.load(Ordering::Relaxed).min(self.base.entries);
+                        let (engine, entries) = (&self.base.engine, self.base.entries);
+                        eprintln!("  {engine}: {done} of {entries} loaded");
                     }
                 }
             });
@@ -131,8 +250,18 @@ impl Load {
                 });
             finished.store(1, Ordering::Relaxed);
             outcome
+        })?;
+        let mut bytes = 0;
+        let told = engine.tree(&mut |partition| {
+            let columns = partition.columns.iter().map(|column| column.bytes);
+            bytes += columns.sum::<u64>() + partition.index_bytes;
+            Ok(())
+        })?;
+        Ok(Facts {
+            summary: outcome.summary(),
+            metadata: told.map(|_| bytes),
+            counts: engine.counts(),
         })
-        .map(|outcome| outcome.summary())
     }
 }
 

@@ -13,12 +13,14 @@ mod shamba;
 
 pub use shamba::Shamba;
 
+use crate::device::Device;
 use crate::oracle::PartitionFacts;
 use crate::{Error, Result};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// How an engine is opened. Every engine gets the same numbers.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EngineConfig {
     /// Directory of the database.
     pub dir: PathBuf,
@@ -44,6 +46,8 @@ pub struct EngineConfig {
     pub counters: bool,
     /// Background threads.
     pub background: usize,
+    /// Where the database lies.
+    pub device: Device,
 }
 
 impl EngineConfig {
@@ -62,6 +66,7 @@ impl EngineConfig {
             read_only: false,
             counters: false,
             background: 2,
+            device: Device::Disk,
         }
     }
 
@@ -158,6 +163,16 @@ pub trait Engine: Send + Sync {
         None
     }
 
+    /// Everything the engine counts, by name, since it was opened.
+    fn counts(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    /// Nanoseconds that the modelled device charged so far, all threads together.
+    fn device_ns(&self) -> u64 {
+        0
+    }
+
     /// Sorted runs on storage that a lookup may have to visit, if the engine tells: what filters
     /// and indexes cost grows with them.
     fn runs(&self) -> Option<u64> {
@@ -193,6 +208,16 @@ pub fn available() -> Vec<&'static str> {
 /// Opens the engine that `specification` names, creating its database unless read-only.
 pub fn open(specification: &str, config: &EngineConfig) -> Result<Box<dyn Engine>> {
     let (name, settings) = split(specification);
+    if config.device.model().is_some() && name != "shamba" {
+        return Err(Error::InvalidSetting(format!(
+            "{name} on the device {}: only shamba runs on modelled devices",
+            config.device
+        )));
+    }
+    let config = &EngineConfig {
+        direct_reads: config.direct_reads && config.device == Device::Disk,
+        ..config.clone()
+    };
     match name {
         "shamba" => Ok(Box::new(Shamba::open(settings, config)?)),
         "memory" if settings.is_empty() => Ok(Box::new(memory::Memory::default())),

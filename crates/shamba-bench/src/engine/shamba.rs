@@ -1,13 +1,17 @@
 //! The engine of this repository.
 use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
+use crate::device::Device;
 use crate::oracle::{PageFacts, PartitionFacts};
 use crate::{Error, Result};
+use ::shamba::fs::{Charge, MeteredFs};
 use ::shamba::{
     Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterPartition, FilterPolicy,
-    IterOptions, KeyspaceOptions, MemoryBudget, ModuleSizes, Options, Preset, Thresholds,
-    WriteBatch, WriteOptions,
+    Granularity, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
+    Preset, Thresholds, WriteBatch, WriteOptions,
 };
 use shamba_model::oracle::Column;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a specification after `shamba:` chooses: a preset's name, and words that change it, joined
 /// by `+`; or words alone, joined by `-` or `+`.
@@ -30,6 +34,8 @@ pub(super) struct Variant {
     cold: bool,
     /// `monkey`, `measured`: how filter memory is divided, if not uniformly.
     allocation: FilterAllocation,
+    /// `tiering`, `lazy`, or `full` (leveling by whole levels): how runs merge.
+    merge: MergePolicy,
 }
 
 impl Variant {
@@ -44,6 +50,7 @@ impl Variant {
             modules: None,
             cold: false,
             allocation: FilterAllocation::Uniform,
+            merge: MergePolicy::default(),
         };
         let parts = settings.split('+').filter(|part| !part.is_empty());
         for (number, part) in parts.enumerate() {
@@ -70,6 +77,13 @@ impl Variant {
             "cold" => self.cold = true,
             "monkey" => self.allocation = FilterAllocation::Monkey,
             "measured" => self.allocation = FilterAllocation::Measured,
+            "tiering" => self.merge = MergePolicy::Tiering,
+            "lazy" => self.merge = MergePolicy::LazyLeveling,
+            "full" => {
+                self.merge = MergePolicy::Leveling {
+                    granularity: Granularity::Level,
+                }
+            }
             "paper" => self.paper = true,
             "lru" => self.lru = true,
             _ => match word.strip_prefix("modules=").map(str::parse) {
@@ -79,7 +93,7 @@ impl Variant {
                     return Err(Error::InvalidSetting(format!(
                         "shamba has no setting `{word}` (one of {presets}, and then bloom, \
                          blocked, ribbon or auto, partitioned or whole, rehash, paper, lru, cold, \
-                         monkey or measured, modules=N, joined by `+`)"
+                         monkey or measured, tiering, lazy or full, modules=N, joined by `+`)"
                     )));
                 }
             },
@@ -103,6 +117,7 @@ impl Variant {
         filter.partitioned = self.whole.map_or(filter.partitioned, |whole| !whole);
         filter.modules = self.modules.unwrap_or(filter.modules);
         filter.allocation = self.allocation;
+        keyspace.merge_policy = self.merge;
         if let FilterPolicy::Utility { thresholds, .. } = &mut keyspace.filter_policy
             && self.paper
         {
@@ -145,6 +160,12 @@ impl Variant {
             FilterAllocation::Measured => "-measured",
             _ => "",
         };
+        name += match self.merge {
+            MergePolicy::Tiering => "-tiering",
+            MergePolicy::LazyLeveling => "-lazy",
+            merge if merge != MergePolicy::default() => "-full",
+            _ => "",
+        };
         name
     }
 }
@@ -152,6 +173,8 @@ impl Variant {
 /// An open database as an engine under test.
 pub struct Shamba {
     db: Db,
+    /// What charges its reads and writes, where a device is modelled.
+    meter: Option<MeteredFs>,
 }
 
 fn failed(source: ::shamba::Error) -> Error {
@@ -209,7 +232,12 @@ impl Shamba {
         } else {
             Durability::None
         };
-        let db = Options::new()
+        let meter = (config.device != Device::Disk).then(|| config.device.fs(Charge::Virtual));
+        let mut options = Options::new();
+        if let Some(meter) = &meter {
+            options = options.fs(Arc::new(meter.clone()));
+        }
+        let db = options
             .create_if_missing(!config.read_only)
             .memory(MemoryBudget::bytes(config.memory))
             .background_threads(config.background)
@@ -220,14 +248,14 @@ impl Shamba {
             .eviction(variant.eviction())
             .open(&config.dir)
             .map_err(failed)?;
-        Ok(Self { db })
+        Ok(Self { db, meter })
     }
 }
 
 impl From<Db> for Shamba {
     /// Measures a database that was opened elsewhere, with any options.
     fn from(db: Db) -> Self {
-        Self { db }
+        Self { db, meter: None }
     }
 }
 
@@ -304,6 +332,17 @@ impl Engine for Shamba {
         })
     }
 
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let counters = serde_json::to_value(self.db.stats().counters);
+        let counters = counters.and_then(serde_json::from_value);
+        counters.unwrap_or_default()
+    }
+
+    fn device_ns(&self) -> u64 {
+        let meter = self.meter.as_ref();
+        meter.map_or(0, |meter| meter.counts().device_ns)
+    }
+
     fn runs(&self) -> Option<u64> {
         let stats = self.db.stats();
         let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
@@ -368,6 +407,9 @@ mod tests {
         assert_eq!(layout("elastic+monkey"), "bloom-whole-4x20-monkey");
         let monkey = keyspace("partitioned+monkey").filter.allocation;
         assert_eq!(monkey, FilterAllocation::Monkey);
+        assert_eq!(layout("partitioned+tiering"), "bloom-partitioned-tiering");
+        assert_eq!(layout("full"), "auto-partitioned-full");
+        assert_eq!(keyspace("lazy").merge_policy, MergePolicy::LazyLeveling);
         assert!(Variant::parse("shamba-eq-q").is_err());
     }
 }

@@ -2,7 +2,10 @@
 use super::mix;
 
 /// The longest key any [`KeyKind`] makes, in bytes.
-pub const MAX_KEY: usize = 32;
+pub const MAX_KEY: usize = 1024;
+
+/// The shortest key of [`KeyKind::Sized`], in bytes.
+pub const MIN_KEY: u16 = 8;
 
 /// How keys look. Numbers run from 0 to the key space's size; keys ascend with the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -15,6 +18,9 @@ pub enum KeyKind {
     /// 32 bytes: 16 hex digits spreading evenly, then 16 of a hash of the number. The standard
     /// setting of the SHaMBa paper (Table 5).
     Spread,
+    /// So many bytes, from [`MIN_KEY`] to [`MAX_KEY`]: eight that spread evenly over the whole key
+    /// range, then those of a hash of the number.
+    Sized(u16),
 }
 
 /// A finite set of keys, one for each number below its size, and as many absent ones.
@@ -54,6 +60,7 @@ impl KeySpace {
         match self.kind {
             KeyKind::Sequential | KeyKind::Plain => 16,
             KeyKind::Spread => 32,
+            KeyKind::Sized(len) => usize::from(len).clamp(MIN_KEY.into(), MAX_KEY),
         }
     }
 
@@ -63,6 +70,7 @@ impl KeySpace {
             KeyKind::Sequential => decimal(number, buf, 16),
             KeyKind::Plain => hex(self.position(number), mix(number), buf, 16),
             KeyKind::Spread => hex(self.position(number), mix(number), buf, 32),
+            KeyKind::Sized(_) => bytes(self.position(number), mix(number), buf, self.key_len()),
         }
     }
 
@@ -79,16 +87,18 @@ impl KeySpace {
             }
             KeyKind::Plain => hex(position, hash, buf, 16),
             KeyKind::Spread => hex(position, hash, buf, 32),
+            KeyKind::Sized(_) => bytes(position, hash, buf, self.key_len()),
         }
     }
 
     /// The number of the loaded entry that has this key.
     pub fn number(&self, key: &[u8]) -> Option<u64> {
-        let text = std::str::from_utf8(key.get(..16)?).ok()?;
+        let text = || std::str::from_utf8(key.get(..16)?).ok();
+        // A position lost its last bit: the entry is this one or the next.
         let guess = match self.kind {
-            KeyKind::Sequential => text.parse().ok()?,
-            // The position lost its last bit: the entry is this one or the next.
-            KeyKind::Plain | KeyKind::Spread => u64::from_str_radix(text, 16).ok()? / self.step,
+            KeyKind::Sequential => text()?.parse().ok()?,
+            KeyKind::Plain | KeyKind::Spread => u64::from_str_radix(text()?, 16).ok()? / self.step,
+            KeyKind::Sized(_) => u64::from_be_bytes(*key.first_chunk()?) / self.step,
         };
         let mut buf = [0; MAX_KEY];
         (guess..=guess + 1)
@@ -124,12 +134,28 @@ fn hex(position: u64, hash: u64, buf: &mut [u8; MAX_KEY], len: usize) -> &[u8] {
     &buf[..len]
 }
 
+fn bytes(position: u64, hash: u64, buf: &mut [u8; MAX_KEY], len: usize) -> &[u8] {
+    let mut word = position;
+    for (place, part) in buf[..len].chunks_mut(8).enumerate() {
+        part.copy_from_slice(&word.to_be_bytes()[..part.len()]);
+        word = hash.rotate_left(place as u32 * 23);
+    }
+    &buf[..len]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const KINDS: [KeyKind; 3] = [KeyKind::Sequential, KeyKind::Plain, KeyKind::Spread];
+    const KINDS: [KeyKind; 6] = [
+        KeyKind::Sequential,
+        KeyKind::Plain,
+        KeyKind::Spread,
+        KeyKind::Sized(8),
+        KeyKind::Sized(27),
+        KeyKind::Sized(1024),
+    ];
 
     fn key(space: &KeySpace, number: u64) -> Vec<u8> {
         space.key(number, &mut [0; MAX_KEY]).to_vec()

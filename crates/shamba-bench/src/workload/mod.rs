@@ -12,7 +12,7 @@ mod values;
 mod ycsb;
 
 pub use dist::{Chooser, Distribution};
-pub use keys::{KeyKind, KeySpace, MAX_KEY};
+pub use keys::{KeyKind, KeySpace, MAX_KEY, MIN_KEY};
 pub use named::Workload;
 pub use permutation::Permutation;
 pub use values::ValueSpec;

@@ -79,6 +79,13 @@ impl Mix {
         }
     }
 
+    /// Whether it writes.
+    pub fn writes(&self) -> bool {
+        use Operation::{Insert, ReadModifyWrite, Update};
+        let writes = |operation| matches!(operation, Update | Insert | ReadModifyWrite);
+        (self.shares.iter()).any(|(operation, share)| writes(*operation) && *share > 0.0)
+    }
+
     /// Whether it adds entries.
     pub fn inserts(&self) -> bool {
         let mut shares = self.shares.iter();

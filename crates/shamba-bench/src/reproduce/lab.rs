@@ -1,0 +1,171 @@
+//! What an experiment works with: the scale, loaded databases, and trials that are measured once and
+//! kept. One thread owns it.
+use super::scale::Scale;
+use super::trial::{Cell, Found, Trial};
+use crate::device::Device;
+use crate::store::{self, Base, Loaded};
+use crate::workload::Distribution;
+use crate::{Error, Result, cell};
+use shamba::MIN_MEMORY;
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The layout whose filters and indexes are 100 % of a budget: one Bloom filter a table.
+pub const STATE_OF_THE_ART: &str = "shamba:state-of-the-art";
+
+/// What an experiment works with.
+pub struct Lab<'a> {
+    /// How large everything is.
+    pub scale: Scale,
+    /// Decides every random choice.
+    pub seed: u64,
+    home: PathBuf,
+    kept: HashMap<String, Found>,
+    file: PathBuf,
+    note: &'a mut dyn FnMut(String),
+}
+
+/// A line of the file of trials.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Kept {
+    trial: Trial,
+    found: Found,
+}
+
+impl<'a> Lab<'a> {
+    /// A laboratory with databases below `home`, and measured trials in `file`; with `resume` those
+    /// of an earlier run are kept.
+    pub fn new(
+        scale: Scale,
+        seed: u64,
+        home: &Path,
+        file: PathBuf,
+        resume: bool,
+        note: &'a mut dyn FnMut(String),
+    ) -> Result<Self> {
+        std::fs::create_dir_all(home)?;
+        let mut kept = HashMap::new();
+        match std::fs::read_to_string(&file) {
+            Ok(text) if resume => {
+                // The last line may have been cut off.
+                for line in text.lines() {
+                    if let Ok(Kept { trial, found }) = serde_json::from_str(line) {
+                        kept.insert(serde_json::to_string(&trial)?, found);
+                    }
+                }
+            }
+            Ok(_) => std::fs::remove_file(&file)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Self {
+            scale,
+            seed,
+            home: home.to_owned(),
+            kept,
+            file,
+            note,
+        })
+    }
+
+    /// Tells the person who waits what an experiment does.
+    pub fn note(&mut self, line: impl Into<String>) {
+        (self.note)(format!("    {}", line.into()));
+    }
+
+    /// Tells the person who waits how far all is.
+    pub(super) fn heading(&mut self, line: String) {
+        (self.note)(line);
+    }
+
+    /// The SHaMBa paper's standard setting at this scale.
+    pub fn base(&self, engine: &str) -> Base {
+        let file = self.scale.file();
+        Base {
+            write_buffer: file,
+            file_size: file,
+            ..Base::standard(engine, self.scale.entries(), self.seed)
+        }
+    }
+
+    /// The database, loaded if it was not.
+    pub fn loaded(&mut self, base: &Base) -> Result<Loaded> {
+        let note = &mut *self.note;
+        base.loaded(&self.home, Device::Ram, &mut |line| {
+            note(format!("    {line}"));
+        })
+    }
+
+    /// 100 % of a budget: the bytes of filters and indexes when the entries of `base` lie in tables
+    /// with one Bloom filter each.
+    pub fn metadata(&mut self, base: &Base) -> Result<u64> {
+        let plain = Base {
+            engine: STATE_OF_THE_ART.to_owned(),
+            ..base.clone()
+        };
+        let facts = self.loaded(&plain)?.facts;
+        let untold = || Error::InvalidSetting(format!("{} does not tell its tree", base.engine));
+        facts.metadata.ok_or_else(untold)
+    }
+
+    /// Lookups in the standard setting, under a budget in percent of filters and indexes (at least the
+    /// engine's least), as many as the scale has.
+    pub fn lookups(
+        &mut self,
+        engine: &str,
+        percent: f64,
+        positive: f64,
+        distribution: Distribution,
+    ) -> Result<Trial> {
+        let base = self.base(engine);
+        let memory = (self.metadata(&base)? as f64 * percent / 100.0) as u64;
+        let (warm_up, measured) = self.scale.lookups();
+        Ok(Trial {
+            warm_up,
+            measured,
+            ..Trial::lookups(base, memory.max(MIN_MEMORY), positive, distribution)
+        })
+    }
+
+    /// Measures the trial, unless it was measured before.
+    pub fn measure(&mut self, trial: &Trial) -> Result<Found> {
+        let key = serde_json::to_string(trial)?;
+        if let Some(found) = self.kept.get(&key) {
+            return Ok(found.clone());
+        }
+        let loaded = self.loaded(&trial.base)?;
+        let copy = match trial.mix.writes() {
+            true => Some(store::copy(&loaded.dir)?),
+            false => None,
+        };
+        let dir = copy
+            .as_ref()
+            .map_or(loaded.dir, |copy| copy.path().to_owned());
+        let found: Found = cell::measure(&cell::Request::Trial(Cell {
+            trial: trial.clone(),
+            dir,
+        }))?;
+        let mut line = serde_json::to_vec(&Kept {
+            trial: trial.clone(),
+            found: found.clone(),
+        })?;
+        line.push(b'\n');
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.file)?;
+        file.write_all(&line)?;
+        self.kept.insert(key, found.clone());
+        Ok(found)
+    }
+
+    /// An empty folder for an experiment that keeps its own databases; removed when dropped.
+    pub fn scratch(&self) -> Result<tempfile::TempDir> {
+        let builder = tempfile::Builder::new()
+            .prefix("scratch-")
+            .tempdir_in(&self.home);
+        Ok(builder?)
+    }
+}

@@ -1,0 +1,358 @@
+//! Every table and figure of the papers, and of ours, by one command: `shamba-bench reproduce`.
+//!
+//! An [`Experiment`] has a name (`shamba-figure-6`), says what its paper claims, and gives
+//! [`Findings`]: the setting, tables, plots, and [`Claim`]s, each a number of the paper beside the one
+//! measured, with a verdict that follows from both. It measures by [`trial`]s in a [`Lab`], or by the
+//! functions of [`crate::experiments`]. Each experiment's files are written as soon as it ends; one that
+//! fails, or panics, costs the others nothing; `--resume` goes on where a run was stopped. [`page`] makes
+//! one HTML and one Markdown report of all that lies in the folder.
+//!
+//! One file for each table or figure, named after it, in a folder for each paper.
+pub mod claim;
+pub mod lab;
+mod machine;
+pub mod page;
+mod scale;
+mod shamba;
+pub mod trial;
+
+pub use claim::{Claim, Verdict};
+pub use lab::Lab;
+pub use scale::Scale;
+
+use crate::plot::{self, Panel};
+use crate::report::Report;
+use crate::{Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// A table or figure to be measured again.
+pub struct Experiment {
+    /// The paper and the item: also the name of its files.
+    pub name: &'static str,
+    /// What it is about.
+    pub title: &'static str,
+    /// What the paper says, in a sentence or two.
+    pub claim: &'static str,
+    /// About the seconds it takes at [`Scale::Quick`] on two cores: for the time left.
+    pub seconds: f64,
+    /// Measures.
+    pub run: fn(&mut Lab<'_>) -> Result<Findings>,
+}
+
+/// What an experiment found.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Findings {
+    /// Entries, sizes, device, operations: whatever a reader needs to judge the numbers.
+    pub setting: String,
+    /// What was measured; each is a CSV file.
+    pub tables: Vec<Report>,
+    /// The same as diagrams, in one SVG file.
+    pub panels: Vec<Panel>,
+    /// What is claimed, and the verdicts.
+    pub claims: Vec<Claim>,
+    /// What else should be known.
+    pub notes: Vec<String>,
+}
+
+/// An experiment that ended, as kept in its JSON file.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Ended {
+    /// The experiment's name.
+    pub name: String,
+    /// How large it was.
+    pub scale: Scale,
+    /// The seed.
+    pub seed: u64,
+    /// The commit and the machine.
+    pub place: machine::Place,
+    /// What it took.
+    pub seconds: f64,
+    /// What it found, or the error.
+    pub outcome: std::result::Result<Findings, String>,
+}
+
+/// All experiments, in the order of the papers.
+pub fn all() -> Vec<&'static Experiment> {
+    [shamba::ALL].concat()
+}
+
+/// What to run, and where.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Names of experiments, or beginnings of names (`monkey`, `shamba-figure`), or `all`.
+    #[arg(default_value = "all")]
+    pub names: Vec<String>,
+    /// How large the experiments are.
+    #[arg(long, value_enum, default_value_t = Scale::Quick)]
+    pub scale: Scale,
+    /// Folder for the results: a CSV, an SVG and a JSON file for each experiment, report.html and
+    /// report.md.
+    #[arg(long, default_value = "results")]
+    pub out: PathBuf,
+    /// Folder for databases, kept for the next run; by default one in the temporary folder that is
+    /// removed at the end.
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Go on with a run that was stopped: keep experiments that ended well, and single measurements.
+    #[arg(long)]
+    pub resume: bool,
+    /// Only list the experiments.
+    #[arg(long)]
+    pub list: bool,
+    /// Only make the reports anew from the results in the folder.
+    #[arg(long)]
+    pub report: bool,
+    /// Seed of every random choice.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Settings {
+    /// The experiments that are asked for.
+    ///
+    /// # Errors
+    /// A name that is the beginning of none.
+    pub fn chosen(&self) -> Result<Vec<&'static Experiment>> {
+        let all = all();
+        let fits = |experiment: &Experiment, name: &str| {
+            name == "all" || experiment.name == name || {
+                let rest = experiment.name.strip_prefix(name);
+                rest.is_some_and(|rest| name.ends_with('-') || rest.starts_with('-'))
+            }
+        };
+        for name in &self.names {
+            if !all.iter().any(|experiment| fits(experiment, name)) {
+                return Err(Error::InvalidSetting(format!(
+                    "there is no experiment `{name}` (--list shows them)"
+                )));
+            }
+        }
+        let chosen = |experiment: &&Experiment| self.names.iter().any(|n| fits(experiment, n));
+        Ok(all.into_iter().filter(chosen).collect())
+    }
+
+    fn kept(&self, experiment: &Experiment) -> Option<Ended> {
+        let ended = Ended::read(&self.out, experiment.name)?;
+        let same = ended.scale == self.scale && ended.seed == self.seed;
+        (self.resume && same && ended.outcome.is_ok()).then_some(ended)
+    }
+}
+
+impl Ended {
+    fn read(out: &Path, name: &str) -> Option<Self> {
+        let text = std::fs::read(out.join(format!("{name}.json"))).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// The files of an experiment: its tables, its plot, and all of it as JSON.
+    fn write(&self, out: &Path) -> Result<()> {
+        if let Ok(findings) = &self.outcome {
+            for (number, table) in findings.tables.iter().enumerate() {
+                table.save(&out.join(table_file(&self.name, number)))?;
+            }
+            if !findings.panels.is_empty() {
+                let columns = findings.panels.len().min(3);
+                plot::save(
+                    &out.join(format!("{}.svg", self.name)),
+                    &findings.panels,
+                    columns,
+                )?;
+            }
+        }
+        let text = serde_json::to_vec_pretty(self)?;
+        Ok(std::fs::write(
+            out.join(format!("{}.json", self.name)),
+            text,
+        )?)
+    }
+}
+
+/// The file of an experiment's table.
+fn table_file(name: &str, number: usize) -> String {
+    match number {
+        0 => format!("{name}.csv"),
+        _ => format!("{name}-{}.csv", number + 1),
+    }
+}
+
+/// Runs what is asked for. `note` gets a line for each step.
+///
+/// # Errors
+/// After all others, if an experiment failed: how many, and the first.
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ended>> {
+    let chosen = settings.chosen()?;
+    std::fs::create_dir_all(&settings.out)?;
+    if settings.report {
+        return page::write(&settings.out, &all());
+    }
+    let passing = match &settings.dir {
+        Some(_) => None,
+        None => Some(tempfile::Builder::new().prefix("shamba-").tempdir()?),
+    };
+    let passing = passing.as_ref().map(tempfile::TempDir::path);
+    let home = settings.dir.as_deref().or(passing);
+    let home = home.unwrap_or(&settings.out).to_owned();
+    let place = machine::Place::here();
+    let trials = settings.out.join("trials.jsonl");
+    let mut lab = Lab::new(
+        settings.scale,
+        settings.seed,
+        &home,
+        trials,
+        settings.resume,
+        note,
+    )?;
+    let mut left = Left {
+        total: chosen.iter().map(|experiment| experiment.seconds).sum(),
+        ..Left::default()
+    };
+    let mut failures = Vec::new();
+    for (number, experiment) in chosen.iter().enumerate() {
+        let position = format!("[{} of {}{}]", number + 1, chosen.len(), left.text());
+        if settings.kept(experiment).is_some() {
+            lab.heading(format!("{position} {}: kept", experiment.name));
+            left.total -= experiment.seconds;
+            continue;
+        }
+        lab.heading(format!("{position} {}", experiment.name));
+        let start = Instant::now();
+        let outcome = measured(experiment, &mut lab);
+        let seconds = start.elapsed().as_secs_f64();
+        left.done(experiment, seconds);
+        match &outcome {
+            Err(error) => {
+                lab.note(format!("failed: {error}"));
+                failures.push(format!("{}: {error}", experiment.name));
+            }
+            Ok(findings) => {
+                let verdict = claim::overall(&findings.claims);
+                let verdict = verdict.map_or("no claim".to_owned(), |v| v.to_string());
+                lab.note(format!("{verdict}, {seconds:.0} s"));
+            }
+        }
+        let ended = Ended {
+            name: experiment.name.to_owned(),
+            scale: settings.scale,
+            seed: settings.seed,
+            place: place.clone(),
+            seconds,
+            outcome,
+        };
+        ended.write(&settings.out)?;
+        page::write(&settings.out, &all())?;
+    }
+    let ended = page::write(&settings.out, &all())?;
+    match failures.first() {
+        None => Ok(ended),
+        Some(first) => Err(Error::Child(format!(
+            "{} experiments failed, the first so: {first}",
+            failures.len()
+        ))),
+    }
+}
+
+/// How long the rest will take: what is known of each experiment, times how long those that ended took
+/// beside it.
+#[derive(Default)]
+struct Left {
+    /// Seconds at the quick scale, of all.
+    total: f64,
+    /// Those of the experiments that ended.
+    known: f64,
+    /// What they took here.
+    spent: f64,
+}
+
+impl Left {
+    fn done(&mut self, experiment: &Experiment, seconds: f64) {
+        self.known += experiment.seconds;
+        self.spent += seconds;
+    }
+
+    fn text(&self) -> String {
+        if self.known == 0.0 {
+            return String::new();
+        }
+        let left = (self.total - self.known) * self.spent / self.known;
+        format!(", about {:.0} min left", left / 60.0)
+    }
+}
+
+/// Runs one experiment; a panic is an error like others.
+fn measured(experiment: &Experiment, lab: &mut Lab<'_>) -> std::result::Result<Findings, String> {
+    match catch_unwind(AssertUnwindSafe(|| (experiment.run)(lab))) {
+        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&t| t.to_owned()));
+            Err(format!("panicked: {}", text.unwrap_or_default()))
+        }
+    }
+}
+
+/// The experiments as a table.
+pub fn list() -> Report {
+    let mut report = Report::new("Experiments", &["name", "what", "the paper's claim"]);
+    for experiment in all() {
+        report.push(vec![
+            experiment.name.into(),
+            experiment.title.into(),
+            experiment.claim.into(),
+        ]);
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(names: &[&str]) -> Settings {
+        Settings {
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            scale: Scale::Tiny,
+            out: PathBuf::from("unused"),
+            dir: None,
+            resume: false,
+            list: false,
+            report: false,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_chosen_by_their_beginnings() {
+        let all = all();
+        let mut names: Vec<&str> = all.iter().map(|experiment| experiment.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+        let chosen = |names: &[&str]| {
+            let chosen = settings(names).chosen().unwrap();
+            chosen.iter().map(|e| e.name).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(&["all"]).len(), all.len());
+        assert_eq!(chosen(&["shamba-table-1"]), ["shamba-table-1"]);
+        assert!(chosen(&["shamba"]).iter().all(|n| n.starts_with("shamba-")));
+        assert!(settings(&["shamba-table-0"]).chosen().is_err());
+    }
+
+    #[test]
+    fn an_experiment_that_panics_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let experiment = Experiment {
+            name: "",
+            title: "",
+            claim: "",
+            seconds: 1.0,
+            run: |_| panic!("no {}", "way"),
+        };
+        let mut quiet = |_| {};
+        let file = dir.path().join("trials");
+        let lab = Lab::new(Scale::Tiny, 1, dir.path(), file, false, &mut quiet);
+        let outcome = measured(&experiment, &mut lab.unwrap());
+        assert_eq!(outcome.unwrap_err(), "panicked: no way");
+    }
+}

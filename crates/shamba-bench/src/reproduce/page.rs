@@ -1,0 +1,353 @@
+//! One report over all results of a folder, as HTML (plots inside, nothing loaded from elsewhere) and as
+//! Markdown (plots linked). Made from the experiments' JSON files, so that it can be made anew.
+use super::claim::{self, Verdict};
+use super::{Ended, Experiment, Findings, table_file};
+use crate::Result;
+use crate::report::Report;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Rows of a table that the Markdown report shows; CSV files have all.
+const ROWS: usize = 40;
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
+table{border-collapse:collapse;margin:.5rem 0;display:block;overflow-x:auto}\
+th,td{padding:.2rem .6rem;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}\
+td.n{text-align:right;font-variant-numeric:tabular-nums}\
+.v{font-weight:600;white-space:nowrap}.surpassed{color:#00614a}.reproduced{color:#00466f}.not-reproduced,.failed{color:#a33b00}\
+section{border-top:2px solid #ddd;margin-top:2rem;padding-top:.5rem}svg{max-width:100%;height:auto}\
+.setting{color:#444}summary{cursor:pointer}";
+
+/// Makes `report.html` and `report.md` in `out` of the experiments that ended there; returns them in
+/// the order of `known`.
+pub fn write(out: &Path, known: &[&Experiment]) -> Result<Vec<Ended>> {
+    let ended: Vec<(&Experiment, Ended)> = known
+        .iter()
+        .filter_map(|experiment| Some((*experiment, Ended::read(out, experiment.name)?)))
+        .collect();
+    std::fs::write(out.join("report.md"), markdown(&ended)?)?;
+    std::fs::write(
+        out.join("report.html"),
+        html_page(out, &ended).into_string(),
+    )?;
+    Ok(ended.into_iter().map(|(_, ended)| ended).collect())
+}
+
+/// What became of an experiment, in a word, and a name for its colour.
+fn verdict(ended: &Ended) -> (String, &'static str) {
+    match &ended.outcome {
+        Err(_) => ("failed".to_owned(), "failed"),
+        Ok(findings) => match claim::overall(&findings.claims) {
+            None => ("no claim".to_owned(), ""),
+            Some(verdict) => {
+                let shown =
+                    |of: Verdict| findings.claims.iter().filter(|c| c.verdict >= of).count();
+                let text = match verdict {
+                    Verdict::NotReproduced => format!(
+                        "{} of {} claims",
+                        shown(Verdict::Reproduced),
+                        findings.claims.len()
+                    ),
+                    verdict => verdict.to_string(),
+                };
+                (text, class(verdict))
+            }
+        },
+    }
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::NotReproduced => "not-reproduced",
+        Verdict::Reproduced => "reproduced",
+        Verdict::Surpassed => "surpassed",
+    }
+}
+
+/// How many claims have which verdict, in a sentence.
+fn totals(ended: &[(&Experiment, Ended)]) -> String {
+    let claims = || {
+        let findings = ended
+            .iter()
+            .filter_map(|(_, ended)| ended.outcome.as_ref().ok());
+        findings.flat_map(|findings| &findings.claims)
+    };
+    let count = |verdict| claims().filter(|claim| claim.verdict == verdict).count();
+    let failed = ended
+        .iter()
+        .filter(|(_, ended)| ended.outcome.is_err())
+        .count();
+    format!(
+        "{} experiments with {} claims: {} surpassed, {} reproduced, {} not reproduced{}.",
+        ended.len(),
+        claims().count(),
+        count(Verdict::Surpassed),
+        count(Verdict::Reproduced),
+        count(Verdict::NotReproduced),
+        match failed {
+            0 => String::new(),
+            failed => format!("; {failed} experiments failed"),
+        }
+    )
+}
+
+/// Where and how large: one line for each combination met.
+fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (_, ended) in ended {
+        let place = &ended.place;
+        let line = format!(
+            "Scale {}, seed {}, commit {}, {}, {}, {}",
+            ended.scale, ended.seed, place.commit, place.machine, place.system, place.date
+        );
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+fn html_page(out: &Path, ended: &[(&Experiment, Ended)]) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "SHaMBa: experiments" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "Experiments" }
+                p { (totals(ended)) }
+                @for line in places(ended) { p.setting { (line) } }
+                table {
+                    thead { tr { th { "experiment" } th { "what" } th { "verdict" } } }
+                    tbody {
+                        @for (experiment, ended) in ended {
+                            @let (text, class) = verdict(ended);
+                            tr {
+                                td { a href=(format!("#{}", experiment.name)) { (experiment.name) } }
+                                td { (experiment.title) }
+                                td { span.v.(class) { (text) } }
+                            }
+                        }
+                    }
+                }
+                @for (experiment, ended) in ended {
+                    section id=(experiment.name) {
+                        h2 { (experiment.name) ": " (experiment.title) }
+                        p { b { "The claim: " } (experiment.claim) }
+                        @match &ended.outcome {
+                            Err(error) => p.failed { "Failed: " (error) },
+                            Ok(findings) => (html_findings(out, ended, findings)),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn html_findings(out: &Path, ended: &Ended, findings: &Findings) -> Markup {
+    let drawing = std::fs::read_to_string(out.join(format!("{}.svg", ended.name)));
+    html! {
+        p.setting { (findings.setting) " Took " (format!("{:.0}", ended.seconds)) " s." }
+        @if !findings.claims.is_empty() {
+            table {
+                thead { tr { th { "claim" } th { "paper" } th { "measured" } th { "verdict" } } }
+                tbody {
+                    @for claim in &findings.claims {
+                        tr {
+                            td {
+                                (claim.what)
+                                @if let Some(cause) = &claim.cause { br; i { "Cause: " (cause) } }
+                            }
+                            td.n { (claim.paper) }
+                            td.n { (claim.measured) }
+                            td { span.v.(class(claim.verdict)) { (claim.verdict) } }
+                        }
+                    }
+                }
+            }
+        }
+        @for note in &findings.notes { p { (note) } }
+        // Drawn by this program: no text of others.
+        @if let Ok(drawing) = drawing && !findings.panels.is_empty() { (PreEscaped(drawing)) }
+        @for (number, table) in findings.tables.iter().enumerate() {
+            details {
+                summary { (table.title) " (" (table.rows.len()) " rows, "
+                    a href=(table_file(&ended.name, number)) { "CSV" } ")" }
+                (html_table(table))
+            }
+        }
+    }
+}
+
+fn html_table(table: &Report) -> Markup {
+    html! {
+        table {
+            thead { tr { @for column in &table.columns { th { (column) } } } }
+            tbody {
+                @for row in &table.rows {
+                    tr {
+                        @for cell in row {
+                            @match cell {
+                                crate::report::Cell::Text(text) => td { (text) },
+                                _ => td.n { (cell.to_string()) },
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Text for a cell of a Markdown table.
+fn plain(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn markdown(ended: &[(&Experiment, Ended)]) -> Result<String> {
+    let mut text = String::from("# Experiments\n\n");
+    // Writing to a string cannot fail.
+    let failed = |_| crate::Error::Io(std::io::Error::other("formatting"));
+    let mut add = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").map_err(failed);
+    add(format_args!("{}\n", totals(ended)))?;
+    for line in places(ended) {
+        add(format_args!("{line}.\n"))?;
+    }
+    add(format_args!(
+        "| experiment | what | verdict |\n|---|---|---|"
+    ))?;
+    for (experiment, ended) in ended {
+        let (name, title) = (experiment.name, plain(experiment.title));
+        add(format_args!(
+            "| [{name}](#{name}) | {title} | {} |",
+            verdict(ended).0
+        ))?;
+    }
+    for (experiment, ended) in ended {
+        add(format_args!(
+            "\n## {}\n\n{}.\n\n**The claim:** {}\n",
+            experiment.name, experiment.title, experiment.claim
+        ))?;
+        let findings = match &ended.outcome {
+            Err(error) => {
+                add(format_args!("Failed: {error}"))?;
+                continue;
+            }
+            Ok(findings) => findings,
+        };
+        add(format_args!(
+            "{} Took {:.0} s.\n",
+            findings.setting, ended.seconds
+        ))?;
+        if !findings.claims.is_empty() {
+            add(format_args!(
+                "| claim | paper | measured | verdict |\n|---|---|---|---|"
+            ))?;
+        }
+        for claim in &findings.claims {
+            let cause = claim.cause.as_ref();
+            let cause = cause.map_or(String::new(), |cause| format!(" *Cause: {cause}*"));
+            add(format_args!(
+                "| {}{} | {} | {} | {} |",
+                plain(&claim.what),
+                plain(&cause),
+                plain(&claim.paper),
+                plain(&claim.measured),
+                claim.verdict
+            ))?;
+        }
+        for note in &findings.notes {
+            add(format_args!("\n{note}"))?;
+        }
+        for table in findings.tables.iter().take(1) {
+            let mut short = table.clone();
+            short.rows.truncate(ROWS);
+            add(format_args!("\n{short}"))?;
+            if table.rows.len() > ROWS {
+                add(format_args!("\n({} of {} rows)", ROWS, table.rows.len()))?;
+            }
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::{Claim, Scale, machine};
+
+    const EXPERIMENT: Experiment = Experiment {
+        name: "a-figure-1",
+        title: "Reads & writes",
+        claim: "Fewer than <before>.",
+        seconds: 1.0,
+        run: |_| Ok(Findings::default()),
+    };
+
+    fn ended(outcome: std::result::Result<Findings, String>) -> Ended {
+        Ended {
+            name: EXPERIMENT.name.to_owned(),
+            scale: Scale::Tiny,
+            seed: 1,
+            place: machine::Place::default(),
+            seconds: 2.0,
+            outcome,
+        }
+    }
+
+    #[test]
+    fn a_report_says_what_was_claimed_measured_and_concluded() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut table = Report::new("Pages", &["engine", "pages"]);
+        table.push(vec!["a|b".into(), 0.5.into()]);
+        let mut panel = crate::plot::Panel::default();
+        panel.series.push(crate::plot::Series {
+            name: "line".into(),
+            points: vec![(1.0, 2.0)],
+        });
+        let findings = Findings {
+            setting: "100 entries.".into(),
+            tables: vec![table],
+            panels: vec![panel],
+            claims: vec![
+                Claim::at_least("speed-up", 2.0, 4.0),
+                Claim::at_least("gain", 2.0, 1.0).because("the <disk>"),
+            ],
+            notes: vec!["one run".into()],
+        };
+        ended(Ok(findings)).write(dir.path()).unwrap();
+        let all = write(dir.path(), &[&EXPERIMENT]).unwrap();
+        assert_eq!(all.len(), 1);
+        let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        let (page, text) = (read("report.html"), read("report.md"));
+        for report in [&page, &text] {
+            for part in [
+                "1 surpassed",
+                "1 not reproduced",
+                "1 of 2 claims",
+                "100 entries.",
+                "one run",
+            ] {
+                assert!(report.contains(part), "{part} in {report}");
+            }
+        }
+        assert!(page.contains("Fewer than &lt;before&gt;.") && page.contains("the &lt;disk&gt;"));
+        assert!(page.contains("<svg") && page.contains("a-figure-1.csv"));
+        assert_eq!(read("a-figure-1.csv"), "engine,pages\na|b,0.5\n");
+    }
+
+    #[test]
+    fn what_failed_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        ended(Err("no space".into())).write(dir.path()).unwrap();
+        write(dir.path(), &[&EXPERIMENT]).unwrap();
+        let text = std::fs::read_to_string(dir.path().join("report.md")).unwrap();
+        assert!(text.contains("Failed: no space") && text.contains("1 experiments failed"));
+    }
+}

@@ -1,0 +1,192 @@
+//! One measurement of one engine: a loaded database under a budget, on a device, and operations on it.
+//! It runs in a process of its own; the same [`Trial`] asked for by two figures is measured once.
+use crate::device::Device;
+use crate::engine::{self, EngineConfig};
+use crate::runner::{self, Amount, Summary};
+use crate::store::Base;
+use crate::workload::{Distribution, Mix};
+use crate::{Result, proc_io};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Trial {
+    /// The database.
+    pub base: Base,
+    /// The engine that opens it; its layout must be that of the base's.
+    pub engine: String,
+    /// Bytes of the budget.
+    pub memory: u64,
+    /// Where it lies.
+    pub device: Device,
+    /// The operations. One that writes gets a copy of the database.
+    pub mix: Mix,
+    /// Operations before measuring.
+    pub warm_up: u64,
+    /// Operations measured.
+    pub measured: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Decides the operations.
+    pub seed: u64,
+}
+
+/// What came out. Counts are totals over the measured operations.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Found {
+    /// Times of the operations; what a modelled device charges is in them.
+    pub times: Summary,
+    /// Single writes among the operations.
+    pub writes: u64,
+    /// Microseconds of a write, and of any other operation.
+    pub write_us: f64,
+    /// The same of all that is no write.
+    pub read_us: f64,
+    /// What the engine counted, by name; [`KERNEL_PAGES`] and [`KERNEL_READS`] besides.
+    pub counts: BTreeMap<String, u64>,
+    /// Sorted runs a lookup may visit.
+    pub runs: Option<u64>,
+    /// Bytes the engine says it uses.
+    pub memory: Option<u64>,
+    /// Peak resident bytes of the process.
+    pub peak_memory: u64,
+}
+
+/// Pages that the kernel read from storage for the process: none from a RAM disk.
+pub const KERNEL_PAGES: &str = "kernel_pages";
+
+/// Read calls of the process.
+pub const KERNEL_READS: &str = "kernel_reads";
+
+impl Found {
+    /// A count per operation that is no write.
+    pub fn per_lookup(&self, name: &str) -> f64 {
+        let lookups = self.times.operations.saturating_sub(self.writes).max(1);
+        self.count(name) as f64 / lookups as f64
+    }
+
+    /// A count.
+    pub fn count(&self, name: &str) -> u64 {
+        self.counts.get(name).copied().unwrap_or(0)
+    }
+
+    /// Pages read per lookup: the engine's count, or the kernel's for engines that count none.
+    pub fn pages(&self) -> f64 {
+        if self.counts.contains_key("data_pages") {
+            ["data_pages", "index_pages", "filter_pages"]
+                .map(|name| self.per_lookup(name))
+                .iter()
+                .sum()
+        } else {
+            self.per_lookup(KERNEL_PAGES)
+        }
+    }
+
+    /// Read operations per lookup, as [`pages`](Self::pages).
+    pub fn reads(&self) -> f64 {
+        if self.counts.contains_key("data_reads") {
+            ["data_reads", "index_reads", "filter_reads"]
+                .map(|name| self.per_lookup(name))
+                .iter()
+                .sum()
+        } else {
+            self.per_lookup(KERNEL_READS)
+        }
+    }
+
+    /// Bytes of tables written.
+    pub fn table_bytes(&self) -> u64 {
+        self.count("flush_bytes") + self.count("compaction_bytes_written")
+    }
+}
+
+impl Trial {
+    /// Lookups, a share of them for existing keys.
+    pub fn lookups(base: Base, memory: u64, positive: f64, distribution: Distribution) -> Self {
+        Self {
+            engine: base.engine.clone(),
+            memory,
+            device: Device::Ram,
+            mix: Mix::lookups(positive, distribution),
+            warm_up: 0,
+            measured: 0,
+            threads: 1,
+            seed: base.seed + 1,
+            base,
+        }
+    }
+
+    /// The same on another device.
+    #[must_use]
+    pub fn on(self, device: Device) -> Self {
+        Self { device, ..self }
+    }
+}
+
+/// A trial and the folder with its database: what the process is asked for.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Cell {
+    pub(super) trial: Trial,
+    pub(super) dir: PathBuf,
+}
+
+impl Cell {
+    pub(crate) fn measure(&self) -> Result<Found> {
+        let trial = &self.trial;
+        let writes = trial.mix.writes();
+        let config = EngineConfig {
+            read_only: !writes,
+            counters: true,
+            device: trial.device,
+            // What is charged for work in the background could be charged to any operation.
+            background: if trial.device.model().is_some() { 0 } else { 2 },
+            ..trial.base.config(self.dir.clone(), trial.memory)
+        };
+        // What an engine learned in another trial must neither help nor hinder.
+        engine::forget(&self.dir)?;
+        let engine = engine::open(&trial.engine, &config)?;
+        let engine = engine.as_ref();
+        let mut data = trial.base.data();
+        data.seed = trial.seed;
+        let progress = AtomicU64::new(0);
+        let run = |operations, phase| {
+            let amount = Amount {
+                operations,
+                threads: trial.threads,
+                phase,
+            };
+            runner::run(engine, &data, &trial.mix, amount, &progress)
+        };
+        if trial.warm_up > 0 {
+            run(trial.warm_up, 1)?;
+        }
+        let counted = engine.counts();
+        let before = proc_io::ProcessIo::now();
+        let outcome = run(trial.measured, 2)?;
+        let io = proc_io::ProcessIo::now().since(&before);
+        let mut counts = engine.counts();
+        for (name, count) in &mut counts {
+            *count = count.saturating_sub(counted.get(name).copied().unwrap_or(0));
+        }
+        counts.insert(KERNEL_PAGES.to_owned(), io.read_bytes / proc_io::PAGE);
+        counts.insert(KERNEL_READS.to_owned(), io.reads);
+        let (writing, reading) = outcome.split();
+        let others = outcome.operations.saturating_sub(outcome.writes());
+        let each = |time: std::time::Duration, count: u64| match count {
+            0 => 0.0,
+            _ => time.as_secs_f64() * 1e6 / count as f64,
+        };
+        Ok(Found {
+            times: outcome.summary(),
+            writes: outcome.writes(),
+            write_us: each(writing, outcome.writes()),
+            read_us: each(reading, others),
+            counts,
+            runs: engine.runs(),
+            memory: engine.memory(),
+            peak_memory: proc_io::peak_memory(),
+        })
+    }
+}
