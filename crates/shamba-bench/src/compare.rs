@@ -76,6 +76,7 @@ impl Cell {
             keys: KeySpace::new(KeyKind::Plain, self.entries),
             values: ValueSpec::random(self.value_size),
             seed: self.seed,
+            load_seed: self.seed,
         };
         let mut phases = Vec::new();
         for (number, phase) in PHASES.iter().enumerate() {

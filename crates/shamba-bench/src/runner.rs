@@ -13,7 +13,6 @@ use crate::workload::{
     Workload, random,
 };
 use crate::{Error, Result};
-use rand::RngExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,6 +25,16 @@ pub struct Data {
     pub values: ValueSpec,
     /// Decides every random choice.
     pub seed: u64,
+    /// The seed of the load: decides in which order entries were written.
+    pub load_seed: u64,
+}
+
+impl Data {
+    /// Who is asked for, of these entries.
+    pub fn chooser(&self, distribution: Distribution) -> Result<Chooser> {
+        let chooser = Chooser::new(distribution, self.keys.entries(), self.seed)?;
+        Ok(chooser.loaded_by(self.load_seed))
+    }
 }
 
 /// The order of a load.
@@ -82,7 +91,7 @@ pub fn fill(
     progress: &AtomicU64,
 ) -> Result<Outcome> {
     let entries = data.keys.entries();
-    let permutation = Permutation::new(entries, data.seed);
+    let permutation = Permutation::new(entries, data.load_seed);
     let permutation = &permutation;
     on_threads(threads, |thread| {
         let mut outcome = Outcome::new(threads)?;
@@ -282,7 +291,7 @@ impl<'a> Worker<'a> {
             engine,
             data,
             mix,
-            chooser: Chooser::new(mix.distribution, data.keys.entries(), data.seed)?,
+            chooser: data.chooser(mix.distribution)?,
             random: random(data.seed, (amount.phase << 8) + thread as u64 + 1),
             inserts,
             alone: amount.threads <= 1,
@@ -312,7 +321,7 @@ impl<'a> Worker<'a> {
             }
             Operation::Scan => {
                 let number = self.chooser.draw(&mut self.random);
-                let length = self.random.random_range(self.mix.scan.clone());
+                let length = self.mix.scan.draw(&mut self.random);
                 self.scan(number, length)
             }
             Operation::ReadModifyWrite => {
@@ -460,6 +469,7 @@ mod tests {
             keys: KeySpace::new(kind, 2000),
             values: ValueSpec::random(20),
             seed: 5,
+            load_seed: 5,
         };
         let progress = AtomicU64::new(0);
         let outcome = fill(engine.as_ref(), &data, Order::Random, 2, 7, &progress).unwrap();

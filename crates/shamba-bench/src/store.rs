@@ -4,7 +4,7 @@
 use crate::device::Device;
 use crate::engine::{self, EngineConfig};
 use crate::runner::{self, Data, Order, Summary};
-use crate::workload::{KeyKind, KeySpace, ValueSpec};
+use crate::workload::{KeyKind, KeySpace, Sizes, ValueSpec};
 use crate::{Error, Result, cell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct Base {
     /// Their keys.
     pub keys: KeyKind,
     /// Bytes of a value.
-    pub value: usize,
+    pub value: Sizes,
     /// Bytes of a memtable.
     pub write_buffer: u64,
     /// Bytes of a table file.
@@ -78,7 +78,7 @@ impl Base {
             engine: engine.to_owned(),
             entries,
             keys: KeyKind::Spread,
-            value: VALUE_SIZE,
+            value: Sizes::Fixed(VALUE_SIZE),
             write_buffer: config.write_buffer,
             file_size: config.file_size,
             size_ratio: config.size_ratio,
@@ -104,6 +104,7 @@ impl Base {
             keys: KeySpace::new(self.keys, self.entries),
             values: ValueSpec::random(self.value),
             seed: self.seed,
+            load_seed: self.seed,
         }
     }
 
@@ -113,8 +114,15 @@ impl Base {
         let layout = engine::layout(&self.engine)?;
         let mut name = format!("{layout}-{}-{}", self.entries, self.seed);
         if self.keys != standard.keys || self.value != standard.value {
-            let keys = KeySpace::new(self.keys, 1).key_len();
-            name += &format!("-{keys}+{}", self.value);
+            let keys = match self.keys {
+                KeyKind::Sized(bytes) => bytes.to_string(),
+                KeyKind::Varied(least, most) => format!("{least}-{most}"),
+                KeyKind::Sequential => "sequential".to_owned(),
+                KeyKind::Plain => "plain".to_owned(),
+                KeyKind::Spread => "spread".to_owned(),
+            };
+            let value = self.value.to_string().replace(':', "_");
+            name += &format!("-k{keys}-v{value}");
         }
         if self.config(PathBuf::new(), 0) != standard.config(PathBuf::new(), 0) {
             name += &format!(

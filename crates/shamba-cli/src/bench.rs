@@ -8,7 +8,7 @@ use serde::Serialize;
 use shamba::{Db, IterOptions, KeyspaceOptions, KeyspaceStatistics, MemoryUsage};
 use shamba_bench::proc_io;
 use shamba_bench::runner::{self, Amount, Data, Order};
-use shamba_bench::workload::{Distribution, KeyKind, KeySpace, Mix, Operation, ValueSpec};
+use shamba_bench::workload::{Distribution, KeyKind, KeySpace, Mix, Operation, Sizes, ValueSpec};
 
 use crate::args::{Global, amount, count};
 use crate::engine::Padded;
@@ -129,7 +129,7 @@ impl Workload {
             Workload::Readrandom | Workload::Readwhilewriting => only(Operation::Read),
             Workload::Readmissing => only(Operation::ReadMissing),
             Workload::Seekrandom => Mix {
-                scan: 10..=10,
+                scan: Sizes::Fixed(10),
                 ..only(Operation::Scan)
             },
             Workload::YcsbA => Mix::ycsb('a')?,
@@ -239,10 +239,11 @@ fn phases(
     let data = Data {
         keys,
         values: ValueSpec {
-            size: args.value_size as usize,
+            size: Sizes::Fixed(args.value_size as usize),
             compressible: args.compressible,
         },
         seed: args.seed,
+        load_seed: args.seed,
     };
     let threads = usize::from(args.threads);
     let mut phases = Vec::new();

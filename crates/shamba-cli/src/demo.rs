@@ -138,6 +138,7 @@ fn measure(global: &Global, args: &DemoArgs, db: &Db, entries: u64) -> Result<Re
         keys: KeySpace::new(KeyKind::Spread, entries),
         values: ValueSpec::random(VALUE),
         seed: args.seed,
+        load_seed: args.seed,
     };
     let start = db.stats().counters;
     let fill = measure::phase(db, global.quiet, "fill", entries, |done| {

@@ -229,6 +229,7 @@ impl Design {
             keys: KeySpace::new(KeyKind::Plain, entries),
             values: ValueSpec::random(self.value),
             seed: self.seed,
+            load_seed: self.seed,
         };
         let order = Permutation::new(entries, self.seed);
         let (mut buf, mut value) = ([0; MAX_KEY], Vec::new());

@@ -81,7 +81,7 @@ struct Lookups {
 impl Lookups {
     fn new(data: Data, positive: f64, distribution: Distribution, phase: u64) -> Result<Self> {
         Ok(Self {
-            chooser: Chooser::new(distribution, data.keys.entries(), data.seed)?,
+            chooser: data.chooser(distribution)?,
             random: random(data.seed, phase << 8),
             mix: Mix::lookups(positive, distribution),
             data,

@@ -1,6 +1,6 @@
 //! How often each entry and each gap between entries is asked for. Pure.
-use crate::Result;
 use crate::workload::{Chooser, Distribution, Mix, Operation, Permutation, random};
+use crate::{Error, Result};
 
 /// Lookups by entry: of the key itself, and of the absent key after it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +39,17 @@ impl Weights {
                     mass[order.apply(rank) as usize] = ((rank + 1) as f64).powf(-theta);
                 }
             }
+            Distribution::ClusteredZipf(theta) => {
+                for rank in 0..entries {
+                    mass[rank as usize] = ((rank + 1) as f64).powf(-theta);
+                }
+            }
+            Distribution::Temporal(_) | Distribution::HotSpot(..) | Distribution::Graph => {
+                return Err(Error::InvalidSetting(format!(
+                    "the optimum of {} lookups is not known",
+                    distribution.name()
+                )));
+            }
             Distribution::Latest => {
                 for rank in 0..entries {
                     mass[(entries - 1 - rank) as usize] = ((rank + 1) as f64).powf(-0.99);
@@ -55,7 +66,7 @@ impl Weights {
 
     /// The lookups that [`runner::run`](crate::runner::run) makes on one thread in this phase.
     pub fn of_trace(entries: u64, mix: &Mix, seed: u64, phase: u64, lookups: u64) -> Result<Self> {
-        let chooser = Chooser::new(mix.distribution, entries, seed)?;
+        let mut chooser = Chooser::new(mix.distribution, entries, seed)?;
         let mut random = random(seed, (phase << 8) + 1);
         let mut weights = Self {
             present: vec![0.0; entries as usize],
@@ -90,6 +101,7 @@ mod tests {
             Distribution::Normal(0.05),
             Distribution::Zipf(0.99),
             Distribution::Latest,
+            Distribution::ClusteredZipf(0.9),
         ] {
             let expected = Weights::expected(500, 0.3, distribution, 7, 1000).unwrap();
             let mix = Mix::lookups(0.3, distribution);

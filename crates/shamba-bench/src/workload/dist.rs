@@ -1,5 +1,5 @@
 //! Who is asked for: distributions over the numbers of the entries.
-use super::{Permutation, Random};
+use super::{Permutation, Random, mix};
 use crate::{Error, Result};
 use rand::RngExt;
 use rand_distr::Distribution as _;
@@ -17,7 +17,25 @@ pub enum Distribution {
     Normal(f64),
     /// Zipf (0.99) counted back from the newest entry.
     Latest,
+    /// Zipf with this exponent, popular entries next to each other at the beginning of the key range.
+    ClusteredZipf(f64),
+    /// The coefficient `c` of temporal locality, above 0 and at most 0.5 (Monkey, Appendix K): the share
+    /// `c` of the entries that were written last gets the share `1 - c` of the lookups.
+    Temporal(f64),
+    /// [`Normal`](Self::Normal) with this standard deviation, around a place that changes after so many
+    /// draws: a hot spot that moves.
+    HotSpot(f64, u64),
+    /// Facebook's social graph: key ranges of different heat, and in each a power law.
+    Graph,
 }
+
+/// Key ranges of [`Distribution::Graph`], and the parameters `a, b, c, d` of their heat, which is
+/// `a e^(b x) + c e^(d x)` of the range in rank `x` (as RocksDB's `mixgraph` is documented).
+const GRAPH_RANGES: usize = 30;
+const GRAPH_HEAT: [f64; 4] = [14.18, -2.917, 0.0164, -0.08082];
+
+/// In a range, the share of draws up to the key in rank `x` is `a x^b`.
+const GRAPH_KEYS: [f64; 2] = [0.002312, 0.3467];
 
 impl Distribution {
     /// The distribution as a short name: `uniform`, `zipf0.99`, `normal0.05`, `latest`.
@@ -27,6 +45,10 @@ impl Distribution {
             Self::Zipf(theta) => format!("zipf{theta}"),
             Self::Normal(share) => format!("normal{share}"),
             Self::Latest => "latest".into(),
+            Self::ClusteredZipf(theta) => format!("clustered-zipf{theta}"),
+            Self::Temporal(share) => format!("temporal{share}"),
+            Self::HotSpot(share, draws) => format!("hotspot{share}@{draws}"),
+            Self::Graph => "graph".into(),
         }
     }
 }
@@ -45,14 +67,26 @@ impl std::str::FromStr for Distribution {
         match text {
             "uniform" => Ok(Self::Uniform),
             "latest" => Ok(Self::Latest),
+            "graph" => Ok(Self::Graph),
             _ => {
-                if let Some(rest) = text.strip_prefix("zipf") {
+                if let Some(rest) = text.strip_prefix("clustered-zipf") {
+                    number(rest, 0.99).map(Self::ClusteredZipf)
+                } else if let Some(rest) = text.strip_prefix("temporal") {
+                    number(rest, 0.2).map(Self::Temporal)
+                } else if let Some(rest) = text.strip_prefix("hotspot") {
+                    let (share, draws) = rest.split_once('@').unwrap_or((rest, "10000"));
+                    let draws = draws
+                        .parse()
+                        .map_err(|_| Error::InvalidSetting(format!("distribution `{text}`")))?;
+                    number(share, 0.05).map(|share| Self::HotSpot(share, draws))
+                } else if let Some(rest) = text.strip_prefix("zipf") {
                     number(rest, 0.99).map(Self::Zipf)
                 } else if let Some(rest) = text.strip_prefix("normal") {
                     number(rest, 0.05).map(Self::Normal)
                 } else {
                     Err(Error::InvalidSetting(format!(
-                        "distribution `{text}` (uniform, zipf, normal or latest)"
+                        "distribution `{text}` (uniform, zipf, clustered-zipf, normal, latest, \
+                         temporal, hotspot[SHARE@DRAWS] or graph)"
                     )))
                 }
             }
@@ -71,58 +105,146 @@ pub struct Chooser {
 enum Shape {
     Uniform,
     Zipf(rand_distr::Zipf<f64>, Permutation),
+    ClusteredZipf(rand_distr::Zipf<f64>),
     Normal(rand_distr::Normal<f64>),
     Latest(rand_distr::Zipf<f64>),
+    /// The entries written last, how likely one of them is, and the order of writing.
+    Temporal(u64, f64, Permutation),
+    HotSpot {
+        offset: rand_distr::Normal<f64>,
+        draws: u64,
+        drawn: u64,
+        seed: u64,
+    },
+    /// The summed heat of the ranges, in the order of the keys.
+    Graph(Vec<f64>),
 }
 
 impl Chooser {
     /// A chooser among `entries` numbers (at least 1). `seed` decides which entries are popular,
-    /// so choosers of one measurement share it.
+    /// so choosers of one measurement share it. Entries count as written in the order of the same seed,
+    /// unless [`loaded_by`](Self::loaded_by) says otherwise.
     pub fn new(distribution: Distribution, entries: u64, seed: u64) -> Result<Self> {
         let entries = entries.max(1);
         let zipf = |theta: f64| {
             rand_distr::Zipf::new(entries as f64, theta)
                 .map_err(|e| Error::InvalidSetting(format!("Zipf exponent {theta}: {e}")))
         };
+        let normal = |centre: f64, share: f64| {
+            rand_distr::Normal::new(centre, entries as f64 * share)
+                .map_err(|e| Error::InvalidSetting(format!("normal, {share}: {e}")))
+        };
         let shape = match distribution {
             Distribution::Uniform => Shape::Uniform,
             Distribution::Zipf(theta) => Shape::Zipf(zipf(theta)?, Permutation::new(entries, seed)),
-            Distribution::Normal(share) => Shape::Normal(
-                rand_distr::Normal::new(entries as f64 / 2.0, entries as f64 * share)
-                    .map_err(|e| Error::InvalidSetting(format!("normal, {share}: {e}")))?,
-            ),
+            Distribution::ClusteredZipf(theta) => Shape::ClusteredZipf(zipf(theta)?),
+            Distribution::Normal(share) => Shape::Normal(normal(entries as f64 / 2.0, share)?),
             Distribution::Latest => Shape::Latest(zipf(0.99)?),
+            Distribution::Temporal(share) if share > 0.0 && share <= 0.5 => {
+                let last = (entries as f64 * share).ceil() as u64;
+                Shape::Temporal(last, 1.0 - share, Permutation::new(entries, seed))
+            }
+            Distribution::Temporal(share) => {
+                return Err(Error::InvalidSetting(format!(
+                    "temporal locality {share} (above 0, at most 0.5)"
+                )));
+            }
+            Distribution::HotSpot(share, draws) => Shape::HotSpot {
+                offset: normal(0.0, share)?,
+                draws: draws.max(1),
+                drawn: 0,
+                seed,
+            },
+            Distribution::Graph => Shape::Graph(graph_ranges(seed)),
         };
         Ok(Self { entries, shape })
     }
 
+    /// Tells in which order entries were written: that of the load with this seed.
+    #[must_use]
+    pub fn loaded_by(mut self, seed: u64) -> Self {
+        if let Shape::Temporal(_, _, order) = &mut self.shape {
+            *order = Permutation::new(self.entries, seed);
+        }
+        self
+    }
+
     /// The number of the next entry to ask for.
-    pub fn draw(&self, random: &mut Random) -> u64 {
-        match &self.shape {
-            Shape::Uniform => random.random_range(0..self.entries),
-            Shape::Zipf(zipf, order) => order.apply(self.rank(zipf, random)),
+    pub fn draw(&mut self, random: &mut Random) -> u64 {
+        let entries = self.entries;
+        match &mut self.shape {
+            Shape::Uniform => random.random_range(0..entries),
+            Shape::Zipf(zipf, order) => order.apply(rank(zipf, entries, random)),
+            Shape::ClusteredZipf(zipf) => rank(zipf, entries, random),
             Shape::Normal(normal) => loop {
                 let at = normal.sample(random);
-                if at >= 0.0 && at < self.entries as f64 {
+                if at >= 0.0 && at < entries as f64 {
                     return at as u64;
                 }
             },
-            Shape::Latest(zipf) => self.entries - 1 - self.rank(zipf, random),
+            Shape::Latest(zipf) => entries - 1 - rank(zipf, entries, random),
+            Shape::Temporal(last, share, order) => {
+                let others = entries - *last;
+                let written = if others == 0 || random.random_bool(*share) {
+                    others + random.random_range(0..*last)
+                } else {
+                    random.random_range(0..others)
+                };
+                order.apply(written)
+            }
+            Shape::HotSpot {
+                offset,
+                draws,
+                drawn,
+                seed,
+            } => {
+                let place = mix(*seed ^ mix(*drawn / *draws));
+                *drawn += 1;
+                // Around the end of the key range it goes on at its beginning.
+                let away = offset.sample(random).round() as i64;
+                let away = away.rem_euclid(entries as i64) as u64;
+                (place % entries + away) % entries
+            }
+            Shape::Graph(ranges) => {
+                let total = ranges.last().copied().unwrap_or(1.0);
+                let at = random.random_range(0.0..total);
+                let range = ranges.partition_point(|sum| *sum <= at) as u64;
+                let bound = |range: u64| entries * range / GRAPH_RANGES as u64;
+                let (from, to) = (bound(range), bound(range + 1).max(bound(range) + 1));
+                let u: f64 = random.random_range(0.0..1.0);
+                let key = (u / GRAPH_KEYS[0]).powf(1.0 / GRAPH_KEYS[1]) as u64;
+                (from + mix(key) % (to - from)).min(entries - 1)
+            }
         }
     }
 
     /// As [`draw`](Self::draw) when `inserted` entries have been added since: `Latest` counts back
     /// from the newest of them.
-    pub fn draw_after(&self, inserted: u64, random: &mut Random) -> u64 {
+    pub fn draw_after(&mut self, inserted: u64, random: &mut Random) -> u64 {
         match &self.shape {
-            Shape::Latest(zipf) => self.entries + inserted - 1 - self.rank(zipf, random),
+            Shape::Latest(zipf) => self.entries + inserted - 1 - rank(zipf, self.entries, random),
             _ => self.draw(random),
         }
     }
+}
 
-    fn rank(&self, zipf: &rand_distr::Zipf<f64>, random: &mut Random) -> u64 {
-        (zipf.sample(random) as u64 - 1).min(self.entries - 1)
-    }
+fn rank(zipf: &rand_distr::Zipf<f64>, entries: u64, random: &mut Random) -> u64 {
+    (zipf.sample(random) as u64 - 1).min(entries - 1)
+}
+
+/// Summed heat of the key ranges, whose ranks are shuffled.
+fn graph_ranges(seed: u64) -> Vec<f64> {
+    let [a, b, c, d] = GRAPH_HEAT;
+    let order = Permutation::new(GRAPH_RANGES as u64, seed);
+    let heat = |range: usize| {
+        let rank = order.apply(range as u64) as f64 + 1.0;
+        a * (b * rank).exp() + c * (d * rank).exp()
+    };
+    let sums = (0..GRAPH_RANGES).scan(0.0, |sum, range| {
+        *sum += heat(range);
+        Some(*sum)
+    });
+    sums.collect()
 }
 
 #[cfg(test)]
@@ -131,7 +253,7 @@ mod tests {
     use crate::workload::random;
 
     fn draws(distribution: Distribution, seed: u64) -> Vec<u64> {
-        let chooser = Chooser::new(distribution, 1000, 1).unwrap();
+        let mut chooser = Chooser::new(distribution, 1000, 1).unwrap();
         let mut random = random(seed, 0);
         (0..20_000).map(|_| chooser.draw(&mut random)).collect()
     }
@@ -151,6 +273,10 @@ mod tests {
             Distribution::Zipf(0.99),
             Distribution::Normal(0.05),
             Distribution::Latest,
+            Distribution::ClusteredZipf(0.8),
+            Distribution::Temporal(0.1),
+            Distribution::HotSpot(0.01, 500),
+            Distribution::Graph,
         ] {
             assert_eq!(draws(distribution, 1), draws(distribution, 1));
             assert_ne!(draws(distribution, 1), draws(distribution, 2));
@@ -190,8 +316,66 @@ mod tests {
     #[test]
     fn latest_prefers_the_newest() {
         assert!(counts(&draws(Distribution::Latest, 1))[999] > 2000);
-        let chooser = Chooser::new(Distribution::Latest, 1000, 1).unwrap();
+        let mut chooser = Chooser::new(Distribution::Latest, 1000, 1).unwrap();
         let mut random = random(1, 0);
         assert!((0..1000).any(|_| chooser.draw_after(10, &mut random) == 1009));
+    }
+
+    #[test]
+    fn clustered_zipf_has_its_popular_entries_side_by_side() {
+        let counts = counts(&draws(Distribution::ClusteredZipf(0.99), 1));
+        assert!((2300..3000).contains(&counts[0]), "{}", counts[0]);
+        assert!(counts[..100].iter().sum::<usize>() > 12_000);
+    }
+
+    #[test]
+    fn temporal_locality_prefers_what_was_written_last() {
+        let order = Permutation::new(1000, 9);
+        let last: std::collections::BTreeSet<u64> = (900..1000).map(|at| order.apply(at)).collect();
+        let share = |chooser: &mut Chooser| {
+            let mut random = random(1, 0);
+            let drawn = (0..20_000).map(|_| chooser.draw(&mut random));
+            drawn.filter(|number| last.contains(number)).count() as f64 / 20_000.0
+        };
+        let chooser = Chooser::new(Distribution::Temporal(0.1), 1000, 1).unwrap();
+        let got = share(&mut chooser.loaded_by(9));
+        assert!((0.88..0.92).contains(&got), "{got}");
+        assert!(Chooser::new(Distribution::Temporal(0.7), 1000, 1).is_err());
+        assert!(Chooser::new(Distribution::Temporal(0.0), 1000, 1).is_err());
+    }
+
+    #[test]
+    fn a_hot_spot_moves_after_so_many_draws() {
+        let drawn = draws(Distribution::HotSpot(0.001, 5000), 1);
+        // A standard deviation is one entry.
+        let middle = |part: &[u64]| {
+            let mut sorted = part.to_vec();
+            sorted.sort_unstable();
+            sorted[part.len() / 2]
+        };
+        let middles: Vec<u64> = drawn.chunks(5000).map(middle).collect();
+        for (part, middle) in drawn.chunks(5000).zip(&middles) {
+            let near = |number: &&u64| number.abs_diff(*middle) < 10;
+            assert!(part.iter().filter(near).count() > 4900);
+        }
+        let distinct: std::collections::BTreeSet<&u64> = middles.iter().collect();
+        assert_eq!(distinct.len(), 4, "{middles:?}");
+    }
+
+    #[test]
+    fn the_graph_has_hot_ranges_and_hot_keys() {
+        let counts = counts(&draws(Distribution::Graph, 1));
+        let mut ranges: Vec<usize> = (0..30)
+            .map(|range| {
+                counts[1000 * range / 30..1000 * (range + 1) / 30]
+                    .iter()
+                    .sum()
+            })
+            .collect();
+        ranges.sort_unstable();
+        // The hottest range has e^-2.917 times 14.18 and a little of a total near 1.01.
+        let hottest = ranges[29] as f64 / 20_000.0;
+        assert!((0.70..0.85).contains(&hottest), "{hottest}");
+        assert!(ranges[0] > 0);
     }
 }

@@ -21,6 +21,9 @@ pub enum KeyKind {
     /// So many bytes, from [`MIN_KEY`] to [`MAX_KEY`]: eight that spread evenly over the whole key
     /// range, then those of a hash of the number.
     Sized(u16),
+    /// As [`Sized`](Self::Sized), from the first to the second number of bytes: how many follows from
+    /// the entry's number.
+    Varied(u16, u16),
 }
 
 /// A finite set of keys, one for each number below its size, and as many absent ones.
@@ -55,12 +58,14 @@ impl KeySpace {
         self.kind
     }
 
-    /// The length of a present key in bytes.
+    /// The length of a present key in bytes; of the longest, if they differ.
     pub fn key_len(&self) -> usize {
         match self.kind {
             KeyKind::Sequential | KeyKind::Plain => 16,
             KeyKind::Spread => 32,
-            KeyKind::Sized(len) => usize::from(len).clamp(MIN_KEY.into(), MAX_KEY),
+            KeyKind::Sized(len) | KeyKind::Varied(_, len) => {
+                usize::from(len).clamp(MIN_KEY.into(), MAX_KEY)
+            }
         }
     }
 
@@ -70,7 +75,10 @@ impl KeySpace {
             KeyKind::Sequential => decimal(number, buf, 16),
             KeyKind::Plain => hex(self.position(number), mix(number), buf, 16),
             KeyKind::Spread => hex(self.position(number), mix(number), buf, 32),
-            KeyKind::Sized(_) => bytes(self.position(number), mix(number), buf, self.key_len()),
+            KeyKind::Sized(_) | KeyKind::Varied(..) => {
+                let hash = mix(number);
+                bytes(self.position(number), hash, buf, self.len_of(hash))
+            }
         }
     }
 
@@ -87,7 +95,9 @@ impl KeySpace {
             }
             KeyKind::Plain => hex(position, hash, buf, 16),
             KeyKind::Spread => hex(position, hash, buf, 32),
-            KeyKind::Sized(_) => bytes(position, hash, buf, self.key_len()),
+            KeyKind::Sized(_) | KeyKind::Varied(..) => {
+                bytes(position, hash, buf, self.len_of(hash))
+            }
         }
     }
 
@@ -98,12 +108,26 @@ impl KeySpace {
         let guess = match self.kind {
             KeyKind::Sequential => text()?.parse().ok()?,
             KeyKind::Plain | KeyKind::Spread => u64::from_str_radix(text()?, 16).ok()? / self.step,
-            KeyKind::Sized(_) => u64::from_be_bytes(*key.first_chunk()?) / self.step,
+            KeyKind::Sized(_) | KeyKind::Varied(..) => {
+                u64::from_be_bytes(*key.first_chunk()?) / self.step
+            }
         };
         let mut buf = [0; MAX_KEY];
         (guess..=guess + 1)
             .filter(|number| *number < self.entries)
             .find(|number| self.key(*number, &mut buf) == key)
+    }
+
+    /// The length of the key whose number has this hash.
+    fn len_of(&self, hash: u64) -> usize {
+        let most = self.key_len();
+        match self.kind {
+            KeyKind::Varied(least, _) => {
+                let least = usize::from(least.max(MIN_KEY)).min(most);
+                least + (hash >> 32) as usize % (most - least + 1)
+            }
+            _ => most,
+        }
     }
 
     /// Where entry `number` lies in the key range: always even, absent keys being odd.
@@ -148,13 +172,14 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const KINDS: [KeyKind; 6] = [
+    const KINDS: [KeyKind; 7] = [
         KeyKind::Sequential,
         KeyKind::Plain,
         KeyKind::Spread,
         KeyKind::Sized(8),
         KeyKind::Sized(27),
         KeyKind::Sized(1024),
+        KeyKind::Varied(10, 40),
     ];
 
     fn key(space: &KeySpace, number: u64) -> Vec<u8> {
@@ -170,7 +195,13 @@ mod tests {
         for kind in KINDS {
             let space = KeySpace::new(kind, 1000);
             for number in 0..999 {
-                assert_eq!(key(&space, number).len(), space.key_len());
+                let longest = space.key_len();
+                match kind {
+                    KeyKind::Varied(..) => {
+                        assert!((10..=longest).contains(&key(&space, number).len()));
+                    }
+                    _ => assert_eq!(key(&space, number).len(), longest),
+                }
                 assert!(
                     key(&space, number) < absent(&space, number),
                     "{kind:?} {number}"

@@ -8,6 +8,7 @@ mod dist;
 mod keys;
 mod named;
 mod permutation;
+mod sizes;
 mod values;
 mod ycsb;
 
@@ -15,6 +16,7 @@ pub use dist::{Chooser, Distribution};
 pub use keys::{KeyKind, KeySpace, MAX_KEY, MIN_KEY};
 pub use named::Workload;
 pub use permutation::Permutation;
+pub use sizes::Sizes;
 pub use values::ValueSpec;
 pub use ycsb::{Mix, Operation};
 

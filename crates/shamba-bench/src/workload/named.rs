@@ -1,5 +1,5 @@
 //! The workloads that have a name: those of LevelDB's and RocksDB's `db_bench`, and YCSB's.
-use super::{Distribution, Mix, Operation};
+use super::{Distribution, Mix, Operation, Sizes};
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -25,11 +25,13 @@ pub enum Workload {
     ReadWhileWriting,
     /// A YCSB core workload, `a` to `f`.
     Ycsb(char),
+    /// Facebook's social graph: [`Mix::graph`].
+    MixGraph,
 }
 
 impl Workload {
     /// Every named workload.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::FillSeq,
         Self::FillRandom,
         Self::Overwrite,
@@ -44,6 +46,7 @@ impl Workload {
         Self::Ycsb('d'),
         Self::Ycsb('e'),
         Self::Ycsb('f'),
+        Self::MixGraph,
     ];
 
     /// Whether it loads the entries that the others expect.
@@ -61,14 +64,15 @@ impl Workload {
             Self::ReadRandom | Self::ReadWhileWriting => only(Operation::Read),
             Self::ReadMissing => only(Operation::ReadMissing),
             Self::SeekRandom => Mix {
-                scan: 11..=11,
+                scan: Sizes::Fixed(11),
                 ..only(Operation::Scan)
             },
             Self::Scan => Mix {
-                scan: 1000..=1000,
+                scan: Sizes::Fixed(1000),
                 ..only(Operation::Scan)
             },
             Self::Ycsb(letter) => Mix::ycsb(letter).ok()?,
+            Self::MixGraph => Mix::graph(),
         };
         if let Some(distribution) = distribution {
             mix.distribution = distribution;
@@ -88,6 +92,7 @@ impl fmt::Display for Workload {
             Self::SeekRandom => "seekrandom",
             Self::Scan => "scan",
             Self::ReadWhileWriting => "readwhilewriting",
+            Self::MixGraph => "mixgraph",
             Self::Ycsb(letter) => return write!(f, "ycsb-{letter}"),
         };
         f.pad(name)

@@ -1,5 +1,5 @@
 //! Values that are a function of the entry's number, so that every answer can be checked.
-use super::{Random, mix};
+use super::{Random, Sizes, mix};
 use crate::{Error, Result};
 use rand::Rng;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -7,27 +7,28 @@ use rand_xoshiro::rand_core::SeedableRng;
 /// How values look: their size, and which share of it compresses away.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ValueSpec {
-    /// Bytes of every value.
-    pub size: usize,
+    /// Bytes of a value; which value has how many follows from its entry's number.
+    pub size: Sizes,
     /// The share of the bytes, 0 to 1, that any compressor removes (they are zeros).
     pub compressible: f64,
 }
 
 impl ValueSpec {
     /// Values of `size` random bytes.
-    pub fn random(size: usize) -> Self {
+    pub fn random(size: impl Into<Sizes>) -> Self {
         Self {
-            size,
+            size: size.into(),
             compressible: 0.0,
         }
     }
 
     /// The value of entry `number` in its `version`-th writing, into `buf`, which is overwritten.
     pub fn write(&self, number: u64, version: u64, buf: &mut Vec<u8>) {
-        let noise = ((1.0 - self.compressible.clamp(0.0, 1.0)) * self.size as f64).round() as usize;
-        buf.clear();
-        buf.resize(self.size, 0);
         let mut random = Random::seed_from_u64(mix(number) ^ version);
+        let size = self.size.draw(&mut random);
+        let noise = ((1.0 - self.compressible.clamp(0.0, 1.0)) * size as f64).round() as usize;
+        buf.clear();
+        buf.resize(size, 0);
         random.fill_bytes(&mut buf[..noise]);
     }
 
@@ -47,7 +48,7 @@ impl ValueSpec {
         Err(Error::WrongAnswer(format!(
             "entry {number}: a value of {} bytes that is not the one written ({} bytes)",
             found.len(),
-            self.size
+            scratch.len()
         )))
     }
 }
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn the_compressible_share_is_zeros() {
         let spec = ValueSpec {
-            size: 1000,
+            size: Sizes::Fixed(1000),
             compressible: 0.5,
         };
         let mut buf = Vec::new();

@@ -1,8 +1,7 @@
-//! Mixes of operations: the core workloads A to F of YCSB.
-use super::{Distribution, Random};
+//! Mixes of operations: the core workloads A to F of YCSB, and Facebook's mixed graph.
+use super::{Distribution, Random, Sizes};
 use crate::{Error, Result};
 use rand::RngExt;
-use std::ops::RangeInclusive;
 
 /// One kind of operation in a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -29,8 +28,8 @@ pub struct Mix {
     pub shares: Vec<(Operation, f64)>,
     /// How operations on existing entries spread.
     pub distribution: Distribution,
-    /// Entries of a scan, uniformly.
-    pub scan: RangeInclusive<usize>,
+    /// Entries of a scan.
+    pub scan: Sizes,
 }
 
 impl Mix {
@@ -54,8 +53,20 @@ impl Mix {
         Ok(Self {
             shares,
             distribution,
-            scan: 1..=100,
+            scan: Sizes::Uniform(1, 100),
         })
+    }
+
+    /// The social graph store of Facebook: 85 % lookups, 14 % updates, 1 % scans (the "All_random" mix
+    /// with its key ranges of section 7 of the FAST 2020 study). Values go with it:
+    /// [`Sizes::GRAPH_VALUES`].
+    pub fn graph() -> Self {
+        use Operation::{Read, Scan, Update};
+        Self {
+            shares: vec![(Read, 0.85), (Update, 0.14), (Scan, 0.01)],
+            distribution: Distribution::Graph,
+            scan: Sizes::GRAPH_SCANS,
+        }
     }
 
     /// A mix of one operation only.
@@ -63,7 +74,7 @@ impl Mix {
         Self {
             shares: vec![(operation, 1.0)],
             distribution,
-            scan: 1..=100,
+            scan: Sizes::Uniform(1, 100),
         }
     }
 
@@ -75,7 +86,7 @@ impl Mix {
                 (Operation::ReadMissing, 1.0 - positive),
             ],
             distribution,
-            scan: 1..=100,
+            scan: Sizes::Uniform(1, 100),
         }
     }
 

@@ -1,0 +1,167 @@
+//! How long values, keys and scans are: one length, or a distribution of lengths. Plain data.
+use super::Random;
+use crate::{Error, Result};
+use rand::RngExt;
+use std::fmt;
+
+/// A distribution of lengths.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sizes {
+    /// Always the same.
+    Fixed(usize),
+    /// From the first to the second, both included, each as likely.
+    Uniform(usize, usize),
+    /// A generalised Pareto distribution, cut off at `most`: how the FAST 2020 study of RocksDB at
+    /// Facebook models value sizes and scan lengths (Cao, Dong, Vemuri, Du, section 6).
+    Pareto {
+        /// The shape, above 0.
+        k: f64,
+        /// The scale.
+        sigma: f64,
+        /// The least length.
+        least: usize,
+        /// The greatest length.
+        most: usize,
+    },
+}
+
+impl Sizes {
+    /// Value sizes of Facebook's social graph store, with mean 35 (the parameters that RocksDB's
+    /// `mixgraph` benchmark is documented with); at most 1 KiB.
+    pub const GRAPH_VALUES: Self = Self::Pareto {
+        k: 0.2615,
+        sigma: 25.45,
+        least: 1,
+        most: 1024,
+    };
+
+    /// Scan lengths of the same; at most 10,000 entries, as the benchmark cuts them.
+    pub const GRAPH_SCANS: Self = Self::Pareto {
+        k: 2.517,
+        sigma: 14.236,
+        least: 1,
+        most: 10_000,
+    };
+
+    /// A length.
+    pub fn draw(&self, random: &mut Random) -> usize {
+        match *self {
+            Self::Fixed(length) => length,
+            Self::Uniform(least, most) => random.random_range(least..=most.max(least)),
+            Self::Pareto {
+                k,
+                sigma,
+                least,
+                most,
+            } => {
+                // The inverse of the distribution function at 1 - u.
+                let u: f64 = random.random_range(f64::EPSILON..1.0);
+                let above = sigma * (u.powf(-k) - 1.0) / k;
+                (least + above as usize).min(most)
+            }
+        }
+    }
+}
+
+impl From<usize> for Sizes {
+    fn from(length: usize) -> Self {
+        Self::Fixed(length)
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(length) => write!(f, "{length}"),
+            Self::Uniform(least, most) => write!(f, "{least}-{most}"),
+            Self::Pareto {
+                k,
+                sigma,
+                least,
+                most,
+            } => write!(f, "pareto{k}:{sigma}:{least}-{most}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Sizes {
+    type Err = Error;
+
+    /// Reads what is displayed: `100`, `10-200`, `paretoK:SIGMA:LEAST-MOST`.
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::InvalidSetting(format!(
+                "sizes `{text}` (a number, LEAST-MOST, or paretoK:SIGMA:LEAST-MOST)"
+            ))
+        };
+        let range = |text: &str| -> Option<(usize, usize)> {
+            let (least, most) = text.split_once('-')?;
+            let (least, most) = (least.parse().ok()?, most.parse().ok()?);
+            (least <= most).then_some((least, most))
+        };
+        let pareto = |text: &str| {
+            let mut parts = text.split(':');
+            let k: f64 = parts.next()?.parse().ok()?;
+            let sigma: f64 = parts.next()?.parse().ok()?;
+            let (least, most) = range(parts.next()?)?;
+            let sound = k > 0.0 && sigma > 0.0 && parts.next().is_none();
+            sound.then_some(Self::Pareto {
+                k,
+                sigma,
+                least,
+                most,
+            })
+        };
+        if let Some(rest) = text.strip_prefix("pareto") {
+            return pareto(rest).ok_or_else(wrong);
+        }
+        match text.parse() {
+            Ok(length) => Ok(Self::Fixed(length)),
+            Err(_) => range(text)
+                .map(|(least, most)| Self::Uniform(least, most))
+                .ok_or_else(wrong),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::random;
+
+    #[test]
+    fn lengths_keep_their_bounds_and_their_mean() {
+        let mut random = random(1, 0);
+        for (sizes, least, most, mean) in [
+            (Sizes::Fixed(7), 7, 7, 7.0..7.1),
+            (Sizes::Uniform(10, 20), 10, 20, 14.5..15.5),
+            // The mean is sigma / (1 - k) above the least, less what rounding down takes.
+            (Sizes::GRAPH_VALUES, 1, 1024, 33.5..36.0),
+            (Sizes::GRAPH_SCANS, 1, 10_000, 300.0..2000.0),
+        ] {
+            let drawn: Vec<usize> = (0..50_000).map(|_| sizes.draw(&mut random)).collect();
+            assert!(drawn.iter().all(|length| (least..=most).contains(length)));
+            let sum: usize = drawn.iter().sum();
+            let got = sum as f64 / drawn.len() as f64;
+            assert!(mean.contains(&got), "{sizes}: {got}");
+        }
+    }
+
+    #[test]
+    fn text_goes_both_ways() {
+        for sizes in [Sizes::Fixed(3), Sizes::Uniform(1, 9), Sizes::GRAPH_VALUES] {
+            assert_eq!(sizes.to_string().parse::<Sizes>().unwrap(), sizes);
+        }
+        for wrong in [
+            "",
+            "x",
+            "9-1",
+            "pareto1",
+            "pareto0:1:1-2",
+            "pareto1:1:1-2:3",
+        ] {
+            assert!(wrong.parse::<Sizes>().is_err(), "{wrong}");
+        }
+    }
+}
