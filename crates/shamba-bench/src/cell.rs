@@ -6,7 +6,7 @@
 //! standard output.
 use crate::experiments::{cpu, hash_sharing, hot_spot, mixed, multi_get};
 use crate::reproduce::trial;
-use crate::{Error, Result, compare, oracle, pressure, store};
+use crate::{Error, Result, compare, oracle, pressure, store, trace};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -27,6 +27,7 @@ pub(crate) enum Request {
     Cpu(cpu::Cell),
     HashSharing(hash_sharing::Cell),
     Trial(trial::Cell),
+    Replay(trace::Cell),
 }
 
 /// Makes the measurement in a new process of this program.
@@ -66,6 +67,7 @@ pub fn answer() -> Result<()> {
         Request::Cpu(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::HashSharing(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Oracle(request) => serde_json::to_vec(&request.solve()?)?,
+        Request::Replay(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Trial(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Pressure(cell) => serde_json::to_vec(&cell.measure()?)?,
     };

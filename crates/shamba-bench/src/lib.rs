@@ -5,7 +5,7 @@
 //! and checks every answer; [`proc_io`] asks the kernel what was really read; [`report`] prints.
 //! [`store`] keeps loaded databases, [`record`] measured cells, [`plot`] draws. [`compare`],
 //! [`pressure`] and [`experiments`] are built from these; [`oracle`] is the optimum to compare
-//! with, [`summary`] the verdict. [`reproduce`] runs every experiment of the papers, and judges.
+//! with, [`summary`] the verdict; [`trace`] saves operations and replays them. [`reproduce`] runs every experiment of the papers, and judges.
 //!
 //! Competing engines are behind the features `rocksdb` and `fjall`, never built by default:
 //!
@@ -37,6 +37,7 @@ pub mod reproduce;
 pub mod runner;
 pub mod store;
 pub mod summary;
+pub mod trace;
 pub mod workload;
 
 pub use error::{Error, Result};

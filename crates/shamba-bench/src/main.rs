@@ -6,7 +6,7 @@ use shamba_bench::experiments::{
 use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
 use shamba_bench::summary::{self, Sides};
-use shamba_bench::{Result, cell, compare, engine, plot, pressure, reproduce};
+use shamba_bench::{Result, cell, compare, engine, plot, pressure, reproduce, trace};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -61,6 +61,10 @@ enum Command {
     HashSharing(HashSharing),
     /// Tables and figures of the papers, and ours, measured again: a report with a verdict on each claim.
     Reproduce(reproduce::Settings),
+    /// Save a generated workload as a file of operations, to be replayed.
+    Record(trace::Recording),
+    /// Replay a file of operations on engines, every answer checked.
+    Replay(Replay),
     /// The engines in this build.
     Engines,
     /// Answers one measurement request on standard input.
@@ -236,6 +240,14 @@ struct HashSharing {
 }
 
 #[derive(Args)]
+struct Replay {
+    #[command(flatten)]
+    replaying: trace::Replaying,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
 struct HotSpot {
     #[command(flatten)]
     settings: hot_spot::Settings,
@@ -289,6 +301,18 @@ fn run(command: Command) -> Result<()> {
             println!("{}", engine::available().join("\n"));
             Ok(())
         }
+        Command::Record(recording) => {
+            let operations = trace::record(&recording)?;
+            note(format!(
+                "{operations} operations in {}",
+                recording.out.display()
+            ));
+            Ok(())
+        }
+        Command::Replay(arguments) => show(
+            &trace::run(&arguments.replaying, &mut note)?,
+            &arguments.output,
+        ),
         Command::Reproduce(settings) if settings.list => {
             println!("{}", reproduce::list());
             Ok(())
