@@ -1,24 +1,39 @@
-//! Engines side by side with everything in memory.
+//! Engines side by side: with everything in memory, and then opened again under memory pressure.
 //!
 //! The same entries, the same durability (a log, not synced per write), no compression, caches
-//! larger than the data. Each engine runs in a fresh process and a fresh directory; engines
-//! alternate, and the medians of the repetitions are compared. Every answer is checked.
+//! larger than the data. At the end the engine is closed, what lies on disk is measured, it is opened
+//! again with memory for 1 % of the data ([`PRESSURE`]) and asked for existing and absent keys; reads
+//! past the page cache where the engine can (RocksDB and ours: others read what the system caches).
+//! Each engine runs in a fresh process and a fresh directory; engines alternate, and the medians of the
+//! repetitions are compared. Every answer is checked.
 use crate::engine::{self, Engine, EngineConfig};
-use crate::report::{Report, median};
+use crate::report::{Cell as ReportCell, Report, median};
 use crate::runner::{self, Amount, Data, Summary};
 use crate::workload::{KeyKind, KeySpace, MAX_KEY, ValueSpec, Workload};
 use crate::{Error, Result, cell, proc_io};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 /// The lines of the comparison, in the order they run.
-pub const PHASES: [Workload; 6] = [
+pub const PHASES: [Workload; 8] = [
     Workload::FillRandom,
     Workload::Overwrite,
     Workload::ReadRandom,
     Workload::ReadMissing,
     Workload::SeekRandom,
+    Workload::Scan,
     Workload::ReadWhileWriting,
+    Workload::Ycsb('a'),
+];
+
+/// The memory of an engine under pressure, as a share of the bytes of keys and values.
+pub const PRESSURE: f64 = 0.01;
+
+/// What is done under pressure.
+const PRESSED: [(Workload, &str); 2] = [
+    (Workload::ReadRandom, "readrandom, memory 1 %"),
+    (Workload::ReadMissing, "readmissing, memory 1 %"),
 ];
 
 /// What to compare, and on how much.
@@ -30,7 +45,8 @@ pub struct Settings {
     pub entries: u64,
     /// Bytes of a value.
     pub value_size: usize,
-    /// Lookups per reading phase (seeks: a fifth).
+    /// Lookups per reading phase (seeks: a fifth; under pressure: a twentieth; scans of 1000 entries: a
+    /// five-hundredth).
     pub reads: u64,
     /// Thread counts, each a run of its own.
     pub threads: Vec<usize>,
@@ -61,8 +77,8 @@ pub struct Cell {
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Measured {
     phases: Vec<(String, Summary)>,
-    peak_memory: u64,
-    written: u64,
+    /// What is no throughput, by name with the unit.
+    facts: Vec<(String, f64)>,
 }
 
 impl Cell {
@@ -83,12 +99,62 @@ impl Cell {
             let summary = self.phase(engine.as_ref(), &data, number as u64, *phase)?;
             phases.push((phase.to_string(), summary));
         }
+        let mut facts = vec![
+            ("peak memory, MiB".to_owned(), mib(proc_io::peak_memory())),
+            (
+                "written, MiB".to_owned(),
+                mib(proc_io::ProcessIo::now().write_bytes),
+            ),
+        ];
+        engine.flush()?;
+        engine.wait_idle()?;
         drop(engine);
-        Ok(Measured {
-            phases,
-            peak_memory: proc_io::peak_memory(),
-            written: proc_io::ProcessIo::now().write_bytes,
-        })
+        facts.push(("size on disk, MiB".to_owned(), mib(bytes_in(dir.path())?)));
+        self.under_pressure(&config, &data, &mut phases, &mut facts)?;
+        Ok(Measured { phases, facts })
+    }
+
+    /// Opens the database again with little memory, and looks keys up.
+    fn under_pressure(
+        &self,
+        config: &EngineConfig,
+        data: &Data,
+        phases: &mut Vec<(String, Summary)>,
+        facts: &mut Vec<(String, f64)>,
+    ) -> Result<()> {
+        let bytes = self.entries * (data.keys.key_len() + self.value_size) as u64;
+        let memory = ((bytes as f64 * PRESSURE) as u64).max(shamba::MIN_MEMORY);
+        let config = EngineConfig {
+            memory,
+            direct_reads: true,
+            metadata_resident: false,
+            ..config.clone()
+        };
+        let start = Instant::now();
+        let engine = engine::open(&self.engine, &config)?;
+        let opened = start.elapsed().as_secs_f64() * 1e3;
+        facts.push(("opening, ms".to_owned(), opened));
+        for (number, (workload, name)) in PRESSED.iter().enumerate() {
+            let progress = AtomicU64::new(0);
+            let run = |operations, phase| {
+                let amount = Amount {
+                    operations,
+                    threads: self.threads,
+                    phase,
+                };
+                let engine = engine.as_ref();
+                runner::run_named(engine, data, *workload, None, amount, 0, &progress)
+            };
+            let (phase, reads) = (100 + 2 * number as u64, self.reads / 20);
+            run(reads, phase)?;
+            let before = proc_io::ProcessIo::now();
+            let outcome = run(reads, phase + 1)?;
+            let io = proc_io::ProcessIo::now().since(&before);
+            let pages = io.pages() / outcome.operations.max(1) as f64;
+            facts.push((format!("{name}: pages/lookup"), pages));
+            phases.push(((*name).to_owned(), outcome.summary()));
+        }
+        Ok(())
     }
 
     fn phase(
@@ -102,6 +168,7 @@ impl Cell {
             operations: match phase {
                 Workload::FillRandom | Workload::Overwrite => self.entries,
                 Workload::SeekRandom => self.reads / 5,
+                Workload::Scan => self.reads / 500,
                 _ => self.reads,
             },
             threads: self.threads,
@@ -120,6 +187,24 @@ impl Cell {
         }
         Ok(outcome.summary())
     }
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// The bytes of all files of a folder.
+fn bytes_in(dir: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let facts = entry.metadata()?;
+        bytes += match facts.is_dir() {
+            true => bytes_in(&entry.path())?,
+            false => facts.len(),
+        };
+    }
+    Ok(bytes)
 }
 
 /// Reads everything once, in key order, so that it lies in the engine's cache.
@@ -175,6 +260,12 @@ pub fn run(settings: &Settings, mut note: impl FnMut(String)) -> Result<Report> 
     Ok(report(settings, &results))
 }
 
+/// Ours over theirs; nothing where one is missing or theirs is zero.
+fn ratio(ours: Option<f64>, theirs: Option<f64>) -> ReportCell {
+    let both = ours.zip(theirs).filter(|(_, theirs)| *theirs > 0.0);
+    both.map(|(ours, theirs)| ours / theirs).into()
+}
+
 fn line(engine: &str, threads: usize, repetition: usize, measured: &Measured) -> String {
     let rates: Vec<String> = measured
         .phases
@@ -200,7 +291,8 @@ fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
     }
     let mut report = Report {
         title: format!(
-            "{} entries of 16 B keys and {} B values, in memory, median of {}; op/s of engine time",
+            "{} entries of 16 B keys and {} B values, in memory if nothing else is said, median of {}; \
+             op/s of engine time",
             settings.entries, settings.value_size, settings.repeat
         ),
         columns,
@@ -215,7 +307,8 @@ fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
                 .collect();
             median(&values)
         };
-        for phase in PHASES.map(|phase| phase.to_string()) {
+        let phases = PHASES.iter().map(ToString::to_string);
+        for phase in phases.chain(PRESSED.map(|(_, name)| name.to_owned())) {
             let summary = |measured: &Measured, value: fn(&Summary) -> f64| {
                 let found = measured.phases.iter().find(|(name, _)| *name == phase);
                 found.map(|(_, summary)| value(summary))
@@ -230,28 +323,28 @@ fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
             }
             let ours = rates.first().copied().flatten();
             for rate in rates.iter().skip(1) {
-                row.push(ours.zip(*rate).map(|(ours, theirs)| ours / theirs).into());
+                row.push(ratio(ours, *rate));
             }
             report.push(row);
         }
-        for (name, value) in [
-            (
-                "peak memory, MiB",
-                (|m| m.peak_memory) as fn(&Measured) -> u64,
-            ),
-            ("written, MiB", |m| m.written),
-        ] {
-            let mib: Vec<_> = (0..settings.engines.len())
-                .map(|which| of(which, &|m| Some(value(m) as f64 / f64::from(1 << 20))))
+        let names = results.iter().find(|(_, t, _)| *t == threads);
+        let names = names.map_or(&[][..], |(_, _, measured)| &measured.facts);
+        for (name, _) in names {
+            let fact = |measured: &Measured| {
+                let found = measured.facts.iter().find(|(known, _)| known == name);
+                found.map(|(_, value)| *value)
+            };
+            let values: Vec<_> = (0..settings.engines.len())
+                .map(|which| of(which, &fact))
                 .collect();
-            let mut row = vec![name.into(), threads.to_string().into()];
-            for value in &mib {
+            let mut row = vec![name.clone().into(), threads.to_string().into()];
+            for value in &values {
                 row.push((*value).into());
                 row.push(None.into());
             }
-            let ours = mib.first().copied().flatten();
-            for value in mib.iter().skip(1) {
-                row.push(ours.zip(*value).map(|(ours, theirs)| ours / theirs).into());
+            let ours = values.first().copied().flatten();
+            for value in values.iter().skip(1) {
+                row.push(ratio(ours, *value));
             }
             report.push(row);
         }
@@ -267,7 +360,7 @@ mod tests {
     fn all_phases_run_and_ratios_are_of_the_first_engine() {
         let dir = tempfile::tempdir().unwrap();
         let cell = Cell {
-            engine: "memory".into(),
+            engine: "shamba".into(),
             entries: 3000,
             value_size: 10,
             reads: 2000,
@@ -277,7 +370,8 @@ mod tests {
             seed: 1,
         };
         let measured = cell.measure().unwrap();
-        assert_eq!(measured.phases.len(), PHASES.len());
+        assert_eq!(measured.phases.len(), PHASES.len() + PRESSED.len());
+        assert!(measured.facts.iter().all(|(_, value)| *value >= 0.0));
         assert_eq!(measured.phases[2].1.operations, 2000);
 
         let mut slower = measured.clone();
@@ -285,7 +379,7 @@ mod tests {
             summary.per_second /= 2.0;
         }
         let settings = Settings {
-            engines: vec!["memory".into(), "slower".into()],
+            engines: vec!["shamba".into(), "slower".into()],
             entries: 3000,
             value_size: 10,
             reads: 2000,
@@ -296,7 +390,9 @@ mod tests {
             seed: 1,
         };
         let report = report(&settings, &[(0, 2, measured), (1, 2, slower)]);
-        for row in report.rows.iter().take(PHASES.len()) {
+        let facts = report.rows.len() - PHASES.len() - PRESSED.len();
+        assert_eq!(facts, 6);
+        for row in report.rows.iter().take(PHASES.len() + PRESSED.len()) {
             let crate::report::Cell::Number(ratio) = row[row.len() - 1] else {
                 panic!("no ratio in {row:?}");
             };

@@ -22,7 +22,7 @@ pub enum Error {
     #[error("invalid setting: {0}")]
     InvalidSetting(String),
     /// The engine is not built in, or there is no engine of that name.
-    #[error("no engine named `{0}` in this build (peers need --features rocksdb,fjall)")]
+    #[error("no engine named `{0}` in this build (peers need --features rocksdb,fjall,redb)")]
     UnknownEngine(String),
     /// A measurement in a child process failed.
     #[error("the measuring process failed: {0}")]

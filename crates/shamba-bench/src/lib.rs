@@ -7,7 +7,8 @@
 //! [`pressure`] and [`experiments`] are built from these; [`oracle`] is the optimum to compare
 //! with, [`summary`] the verdict; [`trace`] saves operations and replays them. [`reproduce`] runs every experiment of the papers, and judges.
 //!
-//! Competing engines are behind the features `rocksdb` and `fjall`, never built by default:
+//! Competing engines are behind the features `rocksdb`, `fjall` and `redb` (a B-tree, pure Rust, stable
+//! and maintained), never built by default:
 //!
 //! ```text
 //! cargo run --release -p shamba-bench --features rocksdb,fjall -- \

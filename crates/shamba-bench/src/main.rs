@@ -14,7 +14,7 @@ use std::process::ExitCode;
 ///
 /// Engines: shamba[:WORDS], WORDS being a preset (state-of-the-art, partitioned, shamba-eq-p, ...)
 /// and what differs from it (bloom, blocked, ribbon or auto, partitioned or whole, rehash, paper,
-/// lru, cold, monkey or measured, tiering, lazy or full, modules=N), joined by '+'; with --features rocksdb,fjall also fjall and
+/// lru, cold, monkey or measured, tiering, lazy or full, modules=N), joined by '+'; with --features rocksdb,fjall,redb also fjall, redb and
 /// rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash]].
 #[derive(Parser)]
 #[command(version)]
@@ -25,7 +25,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Engines side by side, everything in memory: throughput and ratios.
+    /// Engines side by side, in memory and under memory pressure: throughput, reads, sizes, ratios.
     Compare(Compare),
     /// Pages and reads per lookup under small memory budgets, in the standard setting.
     Pressure(Pressure),
@@ -93,7 +93,8 @@ struct Compare {
     /// Bytes of a value (keys have 16).
     #[arg(long, default_value_t = 100)]
     value_size: usize,
-    /// Lookups of each reading phase; seeks are a fifth of it.
+    /// Lookups of each reading phase; seeks are a fifth, lookups under pressure a twentieth, scans of
+    /// 1000 entries a five-hundredth of it.
     #[arg(long, default_value_t = 1_000_000)]
     reads: u64,
     /// Thread counts.

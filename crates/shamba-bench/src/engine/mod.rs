@@ -7,6 +7,8 @@
 #[cfg(feature = "fjall")]
 mod fjall;
 mod memory;
+#[cfg(feature = "redb")]
+mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 mod shamba;
@@ -202,6 +204,8 @@ pub fn available() -> Vec<&'static str> {
         "rocksdb",
         #[cfg(feature = "fjall")]
         "fjall",
+        #[cfg(feature = "redb")]
+        "redb",
     ]
 }
 
@@ -225,6 +229,8 @@ pub fn open(specification: &str, config: &EngineConfig) -> Result<Box<dyn Engine
         "rocksdb" => Ok(Box::new(rocksdb::Rocks::open(settings, config)?)),
         #[cfg(feature = "fjall")]
         "fjall" if settings.is_empty() => Ok(Box::new(fjall::Fjall::open(config)?)),
+        #[cfg(feature = "redb")]
+        "redb" if settings.is_empty() => Ok(Box::new(redb::Redb::open(config)?)),
         _ => Err(Error::UnknownEngine(specification.to_owned())),
     }
 }
