@@ -10,6 +10,7 @@ pub mod model;
 pub mod multi_get;
 pub mod self_design;
 
+use crate::device::Device;
 use crate::engine::{Engine, EngineConfig};
 use crate::runner::Data;
 use crate::store::{self, Store};
@@ -50,11 +51,23 @@ impl Target {
 
     /// Opens it, with background work only if it is to be written to.
     fn open(&self, read_only: bool) -> Result<Box<dyn Engine>> {
+        crate::engine::open(&self.engine, &self.config(read_only))
+    }
+
+    /// Opens it for reading on a device.
+    fn open_on(&self, device: Device) -> Result<Box<dyn Engine>> {
         let config = EngineConfig {
-            read_only,
-            ..EngineConfig::standard(self.dir.clone(), self.memory)
+            device,
+            ..self.config(true)
         };
         crate::engine::open(&self.engine, &config)
+    }
+
+    fn config(&self, read_only: bool) -> EngineConfig {
+        EngineConfig {
+            read_only,
+            ..EngineConfig::standard(self.dir.clone(), self.memory)
+        }
     }
 
     /// The entries, with the seed of this repetition's lookups.
