@@ -161,6 +161,11 @@ impl<'a> Lab<'a> {
         Ok(found)
     }
 
+    /// The folder of the databases.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
     /// An empty folder for an experiment that keeps its own databases; removed when dropped.
     pub fn scratch(&self) -> Result<tempfile::TempDir> {
         let builder = tempfile::Builder::new()

@@ -11,6 +11,7 @@
 pub mod claim;
 pub mod lab;
 mod machine;
+mod ours;
 pub mod page;
 mod scale;
 mod shamba;
@@ -75,7 +76,7 @@ pub struct Ended {
 
 /// All experiments, in the order of the papers.
 pub fn all() -> Vec<&'static Experiment> {
-    [shamba::ALL].concat()
+    [shamba::ALL, ours::ALL].concat()
 }
 
 /// What to run, and where.

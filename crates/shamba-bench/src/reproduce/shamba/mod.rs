@@ -1,6 +1,6 @@
 //! "LSM-Trees Under (Memory) Pressure" (SHaMBa).
 mod figure_6;
-mod pressure;
+pub(super) mod pressure;
 mod table_1;
 
 use super::Experiment;

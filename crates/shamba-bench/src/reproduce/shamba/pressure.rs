@@ -1,29 +1,30 @@
 //! Reads per lookup over the budget, for the figures that compare engines so: one panel for each
 //! distribution and share of existing keys, one line for each engine.
 use crate::Result;
+use crate::device::Device;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::Lab;
 use crate::workload::Distribution;
 
 /// Uniform, normal, Zipf: those of Figures 6 and 7.
-pub(super) const DISTRIBUTIONS: [Distribution; 3] = [
+pub(in crate::reproduce) const DISTRIBUTIONS: [Distribution; 3] = [
     Distribution::Uniform,
     Distribution::Normal(0.05),
     Distribution::Zipf(0.99),
 ];
 
 /// A measured point.
-pub(super) struct Point {
-    pub(super) distribution: Distribution,
-    pub(super) positive: f64,
-    pub(super) percent: f64,
+pub(in crate::reproduce) struct Point {
+    pub(in crate::reproduce) distribution: Distribution,
+    pub(in crate::reproduce) positive: f64,
+    pub(in crate::reproduce) percent: f64,
     /// One for each engine, in their order.
-    pub(super) pages: Vec<f64>,
+    pub(in crate::reproduce) pages: Vec<f64>,
 }
 
 /// The setting in a sentence.
-pub(super) fn setting(lab: &Lab<'_>, device: &str) -> String {
+pub(in crate::reproduce) fn setting(lab: &Lab<'_>, device: &str) -> String {
     let (warm_up, measured) = lab.scale.lookups();
     format!(
         "{} entries of 64 B (keys 32 B), 4 KiB blocks, write buffer and files of {} KiB, size ratio 4, \
@@ -33,9 +34,21 @@ pub(super) fn setting(lab: &Lab<'_>, device: &str) -> String {
     )
 }
 
-/// Measures every combination.
-pub(super) fn measure(
+/// Measures every combination, on a RAM disk.
+pub(in crate::reproduce) fn measure(
     lab: &mut Lab<'_>,
+    engines: &[&str],
+    distributions: &[Distribution],
+    positives: &[f64],
+    budgets: &[f64],
+) -> Result<Vec<Point>> {
+    measure_on(lab, Device::Ram, engines, distributions, positives, budgets)
+}
+
+/// Measures every combination.
+pub(in crate::reproduce) fn measure_on(
+    lab: &mut Lab<'_>,
+    device: Device,
     engines: &[&str],
     distributions: &[Distribution],
     positives: &[f64],
@@ -48,6 +61,7 @@ pub(super) fn measure(
                 let mut pages = Vec::new();
                 for engine in engines {
                     let trial = lab.lookups(engine, percent, positive, distribution)?;
+                    let trial = trial.on(device);
                     pages.push(lab.measure(&trial)?.pages());
                 }
                 points.push(Point {
@@ -64,7 +78,7 @@ pub(super) fn measure(
 }
 
 /// The points as a table.
-pub(super) fn table(title: &str, engines: &[&str], points: &[Point]) -> Report {
+pub(in crate::reproduce) fn table(title: &str, engines: &[&str], points: &[Point]) -> Report {
     let mut columns = vec!["distribution", "existing", "budget %"];
     columns.extend(engines.iter().map(|engine| short(engine)));
     let mut table = Report::new(title, &columns);
@@ -81,7 +95,7 @@ pub(super) fn table(title: &str, engines: &[&str], points: &[Point]) -> Report {
 }
 
 /// The points as panels, one for each distribution and share.
-pub(super) fn panels(engines: &[&str], points: &[Point]) -> Vec<Panel> {
+pub(in crate::reproduce) fn panels(engines: &[&str], points: &[Point]) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     for point in points {
         let title = format!("{}, {} existing", point.distribution.name(), point.positive);
@@ -104,6 +118,9 @@ pub(super) fn panels(engines: &[&str], points: &[Point]) -> Vec<Panel> {
 }
 
 /// An engine's name without the part all have.
-pub(super) fn short(engine: &str) -> &str {
-    engine.strip_prefix("shamba:").unwrap_or("our default")
+pub(in crate::reproduce) fn short(engine: &str) -> &str {
+    match engine {
+        "shamba" => "our default",
+        _ => engine.strip_prefix("shamba:").unwrap_or(engine),
+    }
 }

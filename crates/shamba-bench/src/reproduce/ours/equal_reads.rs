@@ -1,0 +1,124 @@
+//! The memory needed for equal reads: the smallest budget at which the default policy reads no more than
+//! another engine does with memory for all filters and indexes.
+use super::{missing, peers};
+use crate::Result;
+use crate::device::Device;
+use crate::plot::{Panel, Series};
+use crate::report::Report;
+use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::shamba::pressure::{DISTRIBUTIONS, setting, short};
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::workload::Distribution;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ours-equal-reads",
+    title: "A third of the memory for the same reads",
+    claim: "Where existing keys are looked up, the default policy needs at most a third of the memory for \
+            filters and indexes to read no more than the state of the art with all of it.",
+    seconds: 30.0,
+    run,
+};
+
+/// Budgets tried, in percent of filters and indexes, ascending.
+const BUDGETS: [f64; 10] = [10.0, 15.0, 20.0, 25.0, 30.0, 33.0, 40.0, 50.0, 70.0, 100.0];
+
+fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let mut rivals = vec![STATE_OF_THE_ART];
+    rivals.extend(peers());
+    let device = match peers().is_empty() {
+        true => Device::Ram,
+        false => Device::Disk,
+    };
+    let mut table = Report::new(
+        "The least budget that is enough (% of filters and indexes)",
+        &[
+            "distribution",
+            "existing",
+            "engine",
+            "its pages at 100 %",
+            "enough %",
+            "our pages there",
+        ],
+    );
+    let mut panels = Vec::new();
+    let mut enough = Vec::new();
+    for distribution in DISTRIBUTIONS {
+        for positive in [0.0, 0.5, 1.0] {
+            let mut pages = |engine: &str, percent| -> Result<f64> {
+                let trial = lab
+                    .lookups(engine, percent, positive, distribution)?
+                    .on(device);
+                Ok(lab.measure(&trial)?.pages())
+            };
+            let mut ours = Series::new("our default");
+            for percent in BUDGETS {
+                ours.points.push((percent, pages("shamba", percent)?));
+            }
+            let mut series = Vec::new();
+            for rival in &rivals {
+                let theirs = pages(rival, 100.0)?;
+                let ends = [(BUDGETS[0], theirs), (100.0, theirs)];
+                series.push(Series {
+                    name: format!("{} at 100 %", short(rival)),
+                    points: ends.to_vec(),
+                });
+                let least = ours.points.iter().find(|(_, ours)| *ours <= theirs);
+                table.push(vec![
+                    distribution.name().into(),
+                    positive.into(),
+                    short(rival).into(),
+                    theirs.into(),
+                    least.map(|(percent, _)| *percent).into(),
+                    least.map(|(_, ours)| *ours).into(),
+                ]);
+                enough.push((
+                    *rival,
+                    distribution,
+                    positive,
+                    least.map(|(percent, _)| *percent),
+                ));
+            }
+            series.insert(0, ours);
+            panels.push(Panel {
+                title: format!("{}, {positive} existing", distribution.name()),
+                x: "our memory, % of filters and indexes".into(),
+                y: "pages read per lookup".into(),
+                log_y: true,
+                series,
+            });
+        }
+    }
+    Ok(Findings {
+        setting: setting(lab, &format!("device {device}")),
+        claims: claims(&rivals, &enough),
+        tables: vec![table],
+        panels,
+        notes: missing(),
+    })
+}
+
+type Enough<'a> = (&'a str, Distribution, f64, Option<f64>);
+
+/// For each engine, the largest of the least budgets, with and without existing keys.
+fn claims(rivals: &[&str], enough: &[Enough<'_>]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for rival in rivals {
+        for (existing, words) in [
+            (true, "existing keys are looked up"),
+            (false, "all keys are absent"),
+        ] {
+            let of = |e: &&Enough<'_>| e.0 == *rival && (e.2 > 0.0) == existing;
+            let most = enough
+                .iter()
+                .filter(of)
+                .map(|e| e.3.unwrap_or(f64::INFINITY));
+            let most = most.fold(0.0, f64::max);
+            let what = format!(
+                "% of memory for the reads of {} with 100 %, where {words}",
+                short(rival)
+            );
+            claims.push(Claim::at_most(what, 100.0 / 3.0, most));
+        }
+    }
+    claims
+}

@@ -1,0 +1,43 @@
+//! What this engine claims itself, beyond the papers: fewer reads under pressure than any other, close to
+//! the optimum, steady when the hot spot moves and when the data grow, and quick when memory is plenty.
+mod equal_reads;
+mod graph;
+mod hot_spot;
+mod oracle_gap;
+mod pressure;
+mod scaling;
+mod without_pressure;
+
+use super::Experiment;
+use crate::engine;
+
+/// What this engine claims.
+pub(super) const ALL: &[&Experiment] = &[
+    &pressure::EXPERIMENT,
+    &oracle_gap::EXPERIMENT,
+    &equal_reads::EXPERIMENT,
+    &hot_spot::EXPERIMENT,
+    &scaling::EXPERIMENT,
+    &graph::EXPERIMENT,
+    &without_pressure::EXPERIMENT,
+];
+
+/// The competitors in this build whose reads can be counted: RocksDB's best configurations under
+/// pressure, none without the feature.
+fn peers() -> Vec<&'static str> {
+    match engine::available().contains(&"rocksdb") {
+        true => vec!["rocksdb:bloom-partitioned", "rocksdb:ribbon-partitioned"],
+        false => Vec::new(),
+    }
+}
+
+/// What a table lacks without the competitors.
+fn missing() -> Vec<String> {
+    match peers().is_empty() {
+        true => vec![
+            "RocksDB is not in this build (--features rocksdb): compared with the papers' systems only."
+                .to_owned(),
+        ],
+        false => Vec::new(),
+    }
+}

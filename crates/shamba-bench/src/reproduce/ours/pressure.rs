@@ -1,0 +1,76 @@
+//! Reads per lookup under pressure: the default policy beside the papers' systems and RocksDB.
+use super::{missing, peers};
+use crate::Result;
+use crate::device::Device;
+use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS};
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ours-pressure",
+    title: "Fewest reads per lookup at every budget",
+    claim: "Under a budget that covers all memory the default policy reads fewer pages per lookup than \
+            every system of the papers and than RocksDB's best configuration, whatever the budget, the \
+            distribution and the share of existing keys.",
+    seconds: 60.0,
+    run,
+};
+
+/// The papers' systems.
+const SYSTEMS: [&str; 6] = [
+    STATE_OF_THE_ART,
+    "shamba:partitioned",
+    "shamba:shamba-eq-f",
+    "shamba:shamba-prop-f",
+    "shamba:elastic",
+    "shamba:state-of-the-art+monkey",
+];
+
+fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let mut engines = vec!["shamba"];
+    engines.extend(SYSTEMS);
+    engines.extend(peers());
+    // Only the kernel counts what RocksDB reads, and only what it reads from a disk.
+    let device = match peers().is_empty() {
+        true => Device::Ram,
+        false => Device::Disk,
+    };
+    let budgets = lab.scale.budgets();
+    let positives = [0.0, 0.5, 1.0];
+    let points = pressure::measure_on(lab, device, &engines, &DISTRIBUTIONS, &positives, budgets)?;
+    let claims = engines.iter().enumerate().skip(1).map(|(at, engine)| {
+        let worse = points.iter().filter(|p| p.pages[0] > p.pages[at] * 1.005);
+        let worse: Vec<String> = worse
+            .map(|p| {
+                let (distribution, pages) = (p.distribution.name(), &p.pages);
+                format!(
+                    "{distribution} {} at {} %: {:.3} against {:.3}",
+                    p.positive, p.percent, pages[0], pages[at]
+                )
+            })
+            .collect();
+        Claim::holds(
+            format!("no more pages than {} in any cell", pressure::short(engine)),
+            "0 cells worse",
+            format!(
+                "{} of {} worse {}",
+                worse.len(),
+                points.len(),
+                worse.join("; ")
+            ),
+            worse.is_empty(),
+        )
+    });
+    let claims = claims.collect();
+    let shown = &engines[..];
+    Ok(Findings {
+        setting: pressure::setting(
+            lab,
+            &format!("device {device}; pages counted by the engine, RocksDB's by the kernel"),
+        ),
+        tables: vec![pressure::table("Pages read per lookup", shown, &points)],
+        panels: pressure::panels(shown, &points),
+        claims,
+        notes: missing(),
+    })
+}
