@@ -21,10 +21,12 @@
 //! `T_D` is the device's, and `T_P` what is left of the measured lookup with sharing. Eq. 4 has a
 //! lookup visit every level; a lookup asks only files that span its key, which in the smallest levels
 //! not all do, so that a little fewer hashes are counted.
+mod pairs;
 mod tree;
 
-pub use tree::Device;
-pub(crate) use tree::{Cell, Measured};
+pub(crate) use pairs::Measured;
+pub(crate) use tree::Cell;
+pub use tree::Place;
 
 use crate::plot::{Panel, Series};
 use crate::progress::Progress;
@@ -58,11 +60,10 @@ pub struct Settings {
     /// Where the data lies; with --dir also `disk`.
     #[arg(
         long,
-        value_enum,
         value_delimiter = ',',
-        default_value = "resident,memory,nvm,pcie-ssd,sata-ssd"
+        default_value = "resident,ram,nvm,pcie-ssd,sata-ssd"
     )]
-    pub devices: Vec<Device>,
+    pub devices: Vec<Place>,
     /// Bytes of a key where it is not the key size that changes.
     #[arg(long, default_value_t = 512)]
     pub base_key: usize,
@@ -140,7 +141,7 @@ impl Sweep {
 impl Settings {
     fn check(&self) -> Result<()> {
         let refuse = |what: &str| Err(Error::InvalidSetting(what.to_owned()));
-        if self.devices.contains(&Device::Disk) && self.dir.is_none() {
+        if self.devices.contains(&Place::DISK) && self.dir.is_none() {
             return refuse("the device `disk` needs --dir");
         }
         if self
@@ -167,8 +168,8 @@ impl Settings {
     /// The trees to be made, each with the shares of empty lookups it is measured at.
     fn cells(&self) -> Vec<Cell> {
         let mut devices = self.devices.clone();
-        if self.dir.is_some() && !devices.contains(&Device::Disk) {
-            devices.push(Device::Disk);
+        if self.dir.is_some() && !devices.contains(&Place::DISK) {
+            devices.push(Place::DISK);
         }
         let base = (self.base_key, self.base_levels);
         let keys = self.key_sizes.iter().map(|key| (*key, base.1));
@@ -361,7 +362,7 @@ fn run_with(
                 (cell.key as f64).into(),
                 f64::from(point.levels).into(),
                 point.empty.into(),
-                point.device.name().into(),
+                point.device.to_string().into(),
                 point.shared_us.into(),
                 point.each_us.into(),
                 (point.gain * 100.0).into(),
@@ -387,13 +388,13 @@ fn run_with(
 }
 
 /// A point of the device's line.
-fn add(panel: &mut Panel, device: Device, x: f64, gain: f64) {
+fn add(panel: &mut Panel, device: Place, x: f64, gain: f64) {
     let point = (x, (gain * 100.0).max(0.0));
-    let name = device.name();
+    let name = device.to_string();
     match panel.series.iter_mut().find(|series| series.name == name) {
         Some(series) => series.points.push(point),
         None => panel.series.push(Series {
-            name: name.to_owned(),
+            name,
             points: vec![point],
         }),
     }
@@ -402,6 +403,7 @@ fn add(panel: &mut Panel, device: Device, x: f64, gain: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Device;
     use crate::plot;
     use crate::report::Cell as Entry;
 
@@ -410,7 +412,11 @@ mod tests {
             key_sizes: vec![8, 40],
             levels: vec![1, 5],
             empty: vec![0.0, 1.0],
-            devices: vec![Device::Resident, Device::Memory, Device::Nvm],
+            devices: vec![
+                Place::Resident,
+                Place::On(Device::Ram),
+                Place::On(Device::Nvm),
+            ],
             base_key: 40,
             base_levels: 3,
             entry: 120,
@@ -481,7 +487,7 @@ mod tests {
     #[test]
     fn the_model_is_asked_with_what_was_measured() {
         let point = Measured {
-            device: Device::Resident,
+            device: Place::Resident,
             empty: 1.0,
             levels: 5,
             lookups: 1000,
@@ -529,7 +535,7 @@ mod tests {
         assert!(refused(of(|s| s.key_sizes = vec![4])));
         assert!(refused(of(|s| s.base_levels = 0)));
         assert!(refused(of(|s| s.empty = vec![1.5])));
-        assert!(refused(of(|s| s.devices = vec![Device::Disk])));
+        assert!(refused(of(|s| s.devices = vec![Place::DISK])));
         assert!(refused(of(|s| s.pairs = 0)));
         assert!(family("cuckoo").is_err());
     }

@@ -267,11 +267,24 @@ impl BlockCache {
                         shard.density(hash, heat, place, owner.kind, columns, bytes.len())
                     }
                 };
-                let room = shard.make_room(density, &self.clock);
-                if matches!(room, Room::Freed(_)) {
-                    continue;
-                }
-                drop(shard);
+                let room = match eviction {
+                    Eviction::ExpectedReads => {
+                        let room = shard.make_room(density, &self.clock);
+                        if matches!(room, Room::Freed(_)) {
+                            continue;
+                        }
+                        drop(shard);
+                        room
+                    }
+                    Eviction::TwoPriorityLru => {
+                        drop(shard);
+                        let room = self.drop_older(hash, density);
+                        if matches!(room, Room::Freed(_)) {
+                            break;
+                        }
+                        room
+                    }
+                };
                 let shortage = self.shortage(charge).max(1);
                 if self.take_elsewhere(density, shortage) {
                     break;
@@ -294,6 +307,24 @@ impl BlockCache {
                 }
                 break;
             }
+        }
+    }
+
+    /// For two-priority LRU: drops a block of this shard or of another one, the longer unused of two.
+    /// Sizes differ: a shard that took room from itself alone would lose a large block to a small one,
+    /// leave the rest to shards that grow, and soon have nothing but what was used last.
+    fn drop_older(&self, hash: u64, density: f32) -> Room {
+        let own = self.shard(hash);
+        let at = self.next_victim.fetch_add(1, Ordering::Relaxed);
+        let other = (self.shards.get(at & (self.shards.len() - 1)))
+            .filter(|other| !std::ptr::eq(*other, own));
+        let elsewhere = other.map_or(f32::INFINITY, |other| other.lock().least(&self.clock));
+        let room = own.lock().make_room(density.min(elsewhere), &self.clock);
+        match (room, other) {
+            (Room::Dearer | Room::Held, Some(other)) if elsewhere <= density => {
+                other.lock().make_room(density, &self.clock)
+            }
+            _ => room,
         }
     }
 

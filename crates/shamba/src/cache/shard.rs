@@ -88,9 +88,8 @@ pub(super) struct Shard {
     sketch: Sketch,
     /// The tick at which the sketch was last halved.
     halved: u32,
-    /// Accesses to this shard when that was.
+    /// Accesses to this shard when that was, and in a window at the rate until then; infinite at first.
     began: u32,
-    /// Accesses to this shard in a window, as the last half-life had it; infinite before.
     window: f32,
     /// For the sketch.
     held: Option<Reservation>,
@@ -306,11 +305,17 @@ impl Shard {
         freed
     }
 
+    /// What a byte of what would go first is worth, or of two-priority LRU its place; infinite where
+    /// nothing can go.
+    pub(super) fn least(&mut self, clock: &Clock) -> f32 {
+        (self.choose_victim(clock)).map_or(f32::INFINITY, |(_, worth, _)| worth)
+    }
+
     /// Drops the part of a block worth least in a sample, unless a byte of it is worth more than
     /// `density`.
     pub(super) fn make_room(&mut self, density: f32, clock: &Clock) -> Room {
         let eviction = clock.eviction();
-        let Some((at, worth, left)) = self.choose_victim(eviction) else {
+        let Some((at, worth, left)) = self.choose_victim(clock) else {
             return Room::Held;
         };
         if eviction == Eviction::ExpectedReads {
@@ -380,9 +385,8 @@ impl Shard {
     #[cold]
     fn halve(&mut self, clock: &Clock) {
         let half_lives = clock.ticks().wrapping_sub(self.halved) / TICKS_PER_HALF_LIFE;
-        let accesses = self.clock.wrapping_sub(self.began) as f32;
-        self.window = sketch::WINDOW * accesses / half_lives.max(1) as f32;
-        self.began = self.clock;
+        let accesses = self.clock.wrapping_sub(self.began) as f32 / half_lives.max(1) as f32;
+        (self.window, self.began) = (sketch::WINDOW * accesses, self.clock);
         for _ in 0..half_lives.min(8) {
             self.sketch.end_half_life();
         }
@@ -434,7 +438,8 @@ impl Shard {
     }
 
     /// The place, worth and remaining columns of what had best go.
-    fn choose_victim(&mut self, eviction: Eviction) -> Option<(usize, f32, u8)> {
+    fn choose_victim(&mut self, clock: &Clock) -> Option<(usize, f32, u8)> {
+        let eviction = clock.eviction();
         let len = self.entries.len();
         let sample = match eviction {
             Eviction::ExpectedReads => SAMPLE,
@@ -468,10 +473,10 @@ impl Shard {
         };
         let rest = self.clock.wrapping_sub(entry.used);
         let (worth, left) = match eviction {
-            Eviction::ExpectedReads if entry.heat.is_none() => {
-                let hash = entry.key().hash64();
-                (self.data_density(hash, entry.block.len(), rest), 0)
-            }
+            Eviction::ExpectedReads if entry.heat.is_none() => (
+                self.data_density(entry.key().hash64(), entry.block.len(), rest),
+                0,
+            ),
             Eviction::ExpectedReads => self.density(
                 entry.key().hash64(),
                 entry.heat.as_ref(),

@@ -249,6 +249,24 @@ fn large_blocks_of_high_priority_take_room_from_other_shards() {
     assert_eq!(left, 20, "large blocks pushed one another out");
 }
 
+/// Large blocks in use, four to a shard, and small ones that are used once, all of low priority. Least
+/// recently used are always small ones.
+#[test]
+fn large_blocks_in_use_outlive_small_ones_that_are_not() {
+    let (_budget, cache) = cache(128 * 10 + 400, 32);
+    cache.set_eviction(Eviction::TwoPriorityLru);
+    let mut missed = 0;
+    for step in 0..20_000 {
+        let large = key(2, step % 128);
+        if cache.get(&large).is_none() {
+            missed += u32::from(step >= 10_000);
+            cache.insert(data(large, Priority::Low), &[7; 40_000]);
+        }
+        put(&cache, key(1, step), Priority::Low);
+    }
+    assert!(missed <= 100, "{missed} of 10,000 lookups missed");
+}
+
 #[test]
 fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
     let (_budget, cache) = cache(1000, 4);
