@@ -16,8 +16,9 @@ use shamba::{
     Granularity, KeyspaceOptions, LevelStatistics, MemoryBudget, MergePolicy, Options, Role,
 };
 use shamba_model::allocation::{Filter, uniform, water_filling};
-use shamba_model::cost::{self, Device, Environment};
+use shamba_model::cost;
 use shamba_model::curve::Curve;
+use shamba_model::merging;
 use shamba_model::tree::{self, Tree};
 use std::sync::Arc;
 
@@ -73,8 +74,10 @@ pub(super) struct Predicted {
     pub(super) empty: f64,
     /// Reads per lookup of a key of the last level: `V`.
     pub(super) existing: f64,
-    /// Times an entry is written: Monkey, Eq. 10.
+    /// Times an entry is written in the engine's tree.
     pub(super) writes: f64,
+    /// The same in the paper's tree: Monkey, Eq. 10.
+    pub(super) paper_writes: f64,
 }
 
 fn failed(source: impl std::fmt::Display) -> Error {
@@ -106,58 +109,12 @@ impl Design {
         let tree = self.tree()?;
         let filters = self.filters(&tree, bits_per_key, curve)?;
         let reads = |positive| cost::point_lookup(&tree, &filters, positive).map_err(failed);
-        // An entry a page and free reads: what is left is the number of writes.
-        let environment = Environment {
-            entries: tree.entries(),
-            entry_bytes: 1.0,
-            device: Device {
-                page_bytes: 1.0,
-                read_seconds: 1.0,
-                write_cost: 0.0,
-            },
-        };
         Ok(Predicted {
             empty: reads(0.0)?,
             existing: reads(1.0)?,
-            writes: cost::update(&tree, &environment).map_err(failed)?,
+            writes: merging::engine(&tree).all(),
+            paper_writes: merging::eq_10(&tree).all(),
         })
-    }
-
-    /// Times the engine should write an entry until the tree is full for the first time: what the model
-    /// has, but that each buffer is first written to level 0 (and under leveling moved on, not
-    /// written, if level 1 is empty), and that tiered runs become one of the next level even if it is
-    /// merged on at once. The first of the two is Eq. 10 counted in whole merges.
-    pub(super) fn writes_by_steps(&self) -> f64 {
-        let (ratio, levels) = (u64::from(self.size_ratio), self.levels as usize);
-        let flushes = ratio.pow(self.levels) - 1;
-        // Runs of each level in units of the level above, and buffers written.
-        let mut held = vec![0u64; levels + 1];
-        let mut written = flushes;
-        for _ in 0..flushes {
-            let leveling = self.policy == tree::MergePolicy::Leveling;
-            let (mut at, mut carried) = (0, 1);
-            if !leveling {
-                held[0] += 1;
-                while held[at] == ratio {
-                    held[at] = 0;
-                    at += 1;
-                    held[at] += 1;
-                    written += ratio.pow(at as u32);
-                }
-                continue;
-            }
-            // The first level with room takes what came and what the levels above it have.
-            while held[at] == ratio - 1 {
-                carried += held[at] * ratio.pow(at as u32);
-                held[at] = 0;
-                at += 1;
-            }
-            let moved = at == 0 && held[0] == 0;
-            carried += held[at] * ratio.pow(at as u32);
-            held[at] += 1;
-            written += if moved { 0 } else { carried };
-        }
-        written as f64 / flushes as f64
     }
 
     fn options(&self, write_buffer: u64) -> KeyspaceOptions {
@@ -330,37 +287,5 @@ impl Design {
         Err(Error::InvalidSetting(format!(
             "the tree has runs and entries {found:?}, the model {wanted:?}"
         )))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn writes_are_the_models_and_one_of_the_buffer() {
-        let design = |policy, size_ratio, levels| Design {
-            policy,
-            size_ratio,
-            levels,
-            bits_per_key: 5.0,
-            monkey: false,
-            buffer_entries: 512,
-            value: WIDE,
-            seed: 1,
-        };
-        let curve = Curve::ideal();
-        for (ratio, levels) in [(2, 8), (4, 5), (10, 3)] {
-            let leveling = design(tree::MergePolicy::Leveling, ratio, levels);
-            let model = leveling.predict(5.0, &curve).unwrap().writes;
-            let more = leveling.writes_by_steps() - model;
-            let t = f64::from(ratio);
-            assert!((more - (1.0 - 1.0 / t)).abs() < 0.06, "{ratio}: {more}");
-            let tiering = design(tree::MergePolicy::Tiering, ratio, levels);
-            // Each level but the last, which fills for the first time, is written once.
-            let steps = tiering.writes_by_steps();
-            let once = f64::from(levels) - 1.0 / (t - 1.0);
-            assert!((steps - once).abs() < 0.06, "{ratio}: {steps}");
-        }
     }
 }
