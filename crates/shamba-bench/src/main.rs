@@ -350,11 +350,11 @@ fn run(command: Command) -> Result<()> {
                 outcome.bits.save(path)?;
             }
             if let Some(path) = &arguments.plot {
-                plot::save(path, &outcome.panels, 3)?;
+                plot::save(path, &outcome.panels, 2)?;
             }
             show(&outcome.growth, &arguments.output)?;
             if !arguments.output.json {
-                println!("\n{}\n\n{}", outcome.bits, outcome.equals);
+                println!("\n{}\n\n{}\n\n{}", outcome.bits, outcome.equals, outcome.reach);
             }
             Ok(())
         }

@@ -15,7 +15,7 @@ use shamba::{
     Counters, Db, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
     Granularity, KeyspaceOptions, LevelStatistics, MemoryBudget, MergePolicy, Options, Role,
 };
-use shamba_model::allocation::{Filter, uniform, water_filling};
+use shamba_model::allocation::{Filter, Run, uniform, water_filling};
 use shamba_model::cost;
 use shamba_model::curve::Curve;
 use shamba_model::merging;
@@ -34,6 +34,20 @@ const ROOM: u64 = 64 << 10;
 /// By how much the table of a flush is larger than the write buffer: more than 1, less than `T/(T-1)`.
 const OVER: f64 = 1.03;
 
+/// How filter memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filters {
+    /// The same bits per key everywhere.
+    Uniform,
+    /// Best for lookups of absent keys.
+    Monkey,
+    /// Best for lookups of keys of the last level.
+    MonkeyExisting,
+}
+
+/// What [`FilterAllocation::MonkeyGeneral`] takes for lookups that all find their key.
+const ALL_EXISTING: f64 = 1e9;
+
 /// The design of a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Design {
@@ -41,7 +55,7 @@ pub(super) struct Design {
     pub(super) size_ratio: u32,
     pub(super) levels: u32,
     pub(super) bits_per_key: f64,
-    pub(super) monkey: bool,
+    pub(super) filters: Filters,
     pub(super) buffer_entries: u64,
     /// Bytes of a value; [`WIDE`] under leveling.
     pub(super) value: usize,
@@ -98,9 +112,13 @@ impl Design {
     }
 
     fn filters(&self, tree: &Tree, bits_per_key: f64, curve: &Curve) -> Result<Vec<Filter>> {
-        let runs = tree.filter_runs(0.0).map_err(failed)?;
         let bits = bits_per_key * self.entries() as f64;
-        let divide = if self.monkey { water_filling } else { uniform };
+        let (positive, divide): (f64, fn(&[Run], f64, &Curve) -> _) = match self.filters {
+            Filters::Uniform => (0.0, uniform),
+            Filters::Monkey => (0.0, water_filling),
+            Filters::MonkeyExisting => (1.0, water_filling),
+        };
+        let runs = tree.filter_runs(positive).map_err(failed)?;
         divide(&runs, bits, curve).map_err(failed)
     }
 
@@ -133,10 +151,12 @@ impl Design {
             filter: FilterOptions {
                 family: FilterFamily::Bloom,
                 bits_per_key: self.bits_per_key,
-                allocation: if self.monkey {
-                    FilterAllocation::Monkey
-                } else {
-                    FilterAllocation::Uniform
+                allocation: match self.filters {
+                    Filters::Uniform => FilterAllocation::Uniform,
+                    Filters::Monkey => FilterAllocation::Monkey,
+                    Filters::MonkeyExisting => FilterAllocation::MonkeyGeneral {
+                        existing_per_empty: ALL_EXISTING,
+                    },
                 },
                 ..FilterOptions::default()
             },

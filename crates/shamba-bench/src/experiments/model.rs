@@ -10,7 +10,7 @@
 //! less. Writes are those of the engine's tree, which writes each buffer to level 0 before it is merged
 //! and each tiered run before it is merged on ([`shamba_model::merging`]); those of the paper's tree
 //! (Eq. 10) are beside them.
-use super::full_tree::{Design, Measured, Predicted, WIDE};
+use super::full_tree::{Design, Filters, Measured, Predicted, WIDE};
 use crate::plot::{Panel, Series};
 use crate::progress::Progress;
 use crate::report::Report;
@@ -60,13 +60,13 @@ impl Settings {
                 }
                 let flushes = self.entries as f64 / self.buffer as f64;
                 let levels = flushes.ln() / f64::from(size_ratio).ln();
-                for monkey in [false, true] {
+                for filters in [Filters::Uniform, Filters::Monkey] {
                     let design = |&bits_per_key: &f64| Design {
                         policy,
                         size_ratio,
                         levels: (levels.round() as u32).max(1),
                         bits_per_key,
-                        monkey,
+                        filters,
                         buffer_entries: self.buffer,
                         value: WIDE,
                         seed: self.seed,
@@ -188,7 +188,11 @@ fn table(settings: &Settings, rows: &[Row]) -> Report {
 }
 
 fn allocation(design: &Design) -> &'static str {
-    if design.monkey { "monkey" } else { "uniform" }
+    match design.filters {
+        Filters::Uniform => "uniform",
+        Filters::Monkey => "monkey",
+        Filters::MonkeyExisting => "monkey for existing keys",
+    }
 }
 
 /// For each kind of number how many keep the goal, and the worst.
