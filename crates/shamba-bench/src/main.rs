@@ -323,7 +323,7 @@ fn run(command: Command) -> Result<()> {
         }
         Command::MultiGet(arguments) => {
             let table = multi_get::run(&arguments.settings, &mut note)?;
-            let axes = ["keys", "engine", "budget %", "times the throughput"];
+            let axes = ["device", "engine", "budget %", "times the throughput"];
             draw(&table, axes, arguments.plot.as_deref())?;
             show(&table, &arguments.output)
         }

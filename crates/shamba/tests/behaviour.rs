@@ -111,6 +111,7 @@ fn the_databases_durability_holds_for_writes_that_say_none() {
 fn writers_that_wait_together_share_a_sync() {
     let device = DeviceModel {
         read: 0,
+        parallel: 1,
         read_page: 0,
         write: 0,
         write_page: 0,
@@ -715,6 +716,7 @@ fn a_filter_policy_changes_what_lookups_read_until_the_database_closes() {
 fn slowdowns_come_before_stalls_and_both_are_counted() {
     let device = DeviceModel {
         read: 0,
+        parallel: 1,
         read_page: 0,
         write: 3_000_000,
         write_page: 0,
@@ -768,6 +770,7 @@ fn slowdowns_come_before_stalls_and_both_are_counted() {
 fn reads_go_on_while_a_compaction_runs() {
     let device = DeviceModel {
         read: 0,
+        parallel: 1,
         read_page: 0,
         write: 1_000_000,
         write_page: 0,

@@ -15,7 +15,9 @@ pub use shamba::Shamba;
 
 use crate::oracle::PartitionFacts;
 use crate::{Error, Result};
+use ::shamba::fs::{Fs, OsFs};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How an engine is opened. Every engine gets the same numbers.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -194,13 +196,31 @@ pub fn available() -> Vec<&'static str> {
 pub fn open(specification: &str, config: &EngineConfig) -> Result<Box<dyn Engine>> {
     let (name, settings) = split(specification);
     match name {
-        "shamba" => Ok(Box::new(Shamba::open(settings, config)?)),
+        "shamba" => Ok(Box::new(Shamba::open(
+            settings,
+            config,
+            Arc::new(OsFs::new()),
+        )?)),
         "memory" if settings.is_empty() => Ok(Box::new(memory::Memory::default())),
         #[cfg(feature = "rocksdb")]
         "rocksdb" => Ok(Box::new(rocksdb::Rocks::open(settings, config)?)),
         #[cfg(feature = "fjall")]
         "fjall" if settings.is_empty() => Ok(Box::new(fjall::Fjall::open(config)?)),
         _ => Err(Error::UnknownEngine(specification.to_owned())),
+    }
+}
+
+/// [`open`] on another file system than the system's own, which only this repository's engine can.
+pub fn open_on(
+    specification: &str,
+    config: &EngineConfig,
+    fs: Arc<dyn Fs>,
+) -> Result<Box<dyn Engine>> {
+    match split(specification) {
+        ("shamba", settings) => Ok(Box::new(Shamba::open(settings, config, fs)?)),
+        _ => Err(Error::InvalidSetting(format!(
+            "`{specification}` runs on the disk only"
+        ))),
     }
 }
 

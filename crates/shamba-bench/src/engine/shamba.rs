@@ -2,12 +2,14 @@
 use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
 use crate::oracle::{PageFacts, PartitionFacts};
 use crate::{Error, Result};
+use ::shamba::fs::Fs;
 use ::shamba::{
     Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterPartition, FilterPolicy,
     IterOptions, KeyspaceOptions, MemoryBudget, ModuleSizes, Options, Preset, Thresholds,
     WriteBatch, WriteOptions,
 };
 use shamba_model::oracle::Column;
+use std::sync::Arc;
 
 /// What a specification after `shamba:` chooses: a preset's name, and words that change it, joined
 /// by `+`; or words alone, joined by `-` or `+`.
@@ -202,7 +204,7 @@ fn facts(partition: FilterPartition) -> PartitionFacts {
 }
 
 impl Shamba {
-    pub(super) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
+    pub(super) fn open(settings: &str, config: &EngineConfig, fs: Arc<dyn Fs>) -> Result<Self> {
         let variant = Variant::parse(settings)?;
         let durability = if config.wal {
             Durability::Buffered
@@ -210,6 +212,7 @@ impl Shamba {
             Durability::None
         };
         let db = Options::new()
+            .fs(fs)
             .create_if_missing(!config.read_only)
             .memory(MemoryBudget::bytes(config.memory))
             .background_threads(config.background)

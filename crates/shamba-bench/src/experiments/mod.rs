@@ -10,12 +10,15 @@ pub mod model;
 pub mod multi_get;
 pub mod self_design;
 
+use crate::device::Device;
 use crate::engine::{Engine, EngineConfig};
 use crate::runner::Data;
 use crate::store::{self, Store};
 use crate::workload::{Chooser, Distribution, MAX_KEY, Mix, Operation, Random, random};
 use crate::{Error, Result};
+use shamba::fs::{Charge, MeteredFs};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The engine a cell opens, and the database.
@@ -50,11 +53,26 @@ impl Target {
 
     /// Opens it, with background work only if it is to be written to.
     fn open(&self, read_only: bool) -> Result<Box<dyn Engine>> {
-        let config = EngineConfig {
+        crate::engine::open(&self.engine, &self.config(read_only))
+    }
+
+    /// Opens it for reading on a device; what that reads and charges is counted by the file system.
+    /// Engines other than this repository's run on the disk only, where they count nothing.
+    fn open_on(&self, device: Device) -> Result<(Box<dyn Engine>, MeteredFs)> {
+        let fs = device.fs(Charge::Virtual);
+        let config = self.config(true);
+        let engine = match device {
+            Device::Disk => crate::engine::open(&self.engine, &config)?,
+            _ => crate::engine::open_on(&self.engine, &config, Arc::new(fs.clone()))?,
+        };
+        Ok((engine, fs))
+    }
+
+    fn config(&self, read_only: bool) -> EngineConfig {
+        EngineConfig {
             read_only,
             ..EngineConfig::standard(self.dir.clone(), self.memory)
-        };
-        crate::engine::open(&self.engine, &config)
+        }
     }
 
     /// The entries, with the seed of this repetition's lookups.

@@ -1,11 +1,22 @@
 //! Batched lookups on cold data: `multi_get` against as many single lookups, batches alternating
-//! in one process, every key asked for once.
+//! in one process, every key asked for once; on any device ([`Device`]).
+//!
+//! What a batch can gain is bounded by what the device gains from several requests at once. So the same
+//! number of pages is read at random from the database's tables, one by one and as many together as a
+//! batch has keys: the last two columns. A lookup that needs more than one read in turn, and the
+//! processor's part, make the engine's gain smaller; pages shared by keys of a batch make it larger.
 use super::{Lookups, Target};
+use crate::device::Device;
 use crate::progress::Progress;
-use crate::report::Report;
+use crate::report::{Report, median};
 use crate::store::Store;
-use crate::workload::Distribution;
-use crate::{Result, cell};
+use crate::workload::{Distribution, Random, random};
+use crate::{Error, Result, cell};
+use rand::RngExt as _;
+use shamba::fs::{Access, AlignedBuf, BlockKind, Fs, MeteredFs, PAGE, Purpose, ReadFile};
+use shamba::fs::{ReadRequest, ReadTag};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What to measure.
@@ -26,91 +37,287 @@ pub struct Settings {
     /// Share of lookups for existing keys.
     #[arg(long, default_value_t = 1.0)]
     pub positive: f64,
+    /// Where the databases lie. A modelled device charges for reads without waiting; its charges are
+    /// added to the times.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "disk")]
+    pub device: Vec<Device>,
 }
 
-/// One engine, one budget, one batch size.
+/// One engine, one budget, one batch size, one device.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
     target: Target,
     batch: usize,
     batches: usize,
     positive: f64,
+    device: Device,
+}
+
+/// Microseconds for each key or page, asked for alone and in batches.
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
+struct Times {
+    single: f64,
+    batched: f64,
+}
+
+impl Times {
+    fn gain(self) -> f64 {
+        self.single / self.batched.max(1e-9)
+    }
+
+    /// The medians of batches of so many items: what else the machine does disturbs few of them.
+    fn median(batches: &[Self], items: usize) -> Self {
+        let of = |time: fn(&Self) -> f64| {
+            let times: Vec<f64> = batches.iter().map(time).collect();
+            median(&times).unwrap_or(0.0) / items.max(1) as f64
+        };
+        Self {
+            single: of(|times| times.single),
+            batched: of(|times| times.batched),
+        }
+    }
+}
+
+/// What the engine makes of a device, and what the device does by itself.
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Measured {
+    lookups: Times,
+    reads: Times,
+}
+
+/// Microseconds that the device has charged.
+fn charged(fs: &MeteredFs) -> f64 {
+    fs.counts().device_ns as f64 / 1e3
+}
+
+/// Microseconds that `work` takes, with what the device charges for it.
+fn timed(fs: &MeteredFs, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let before = charged(fs);
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f64() * 1e6 + charged(fs) - before)
 }
 
 impl Cell {
-    /// Microseconds per key: single lookups, `multi_get`.
-    pub(crate) fn measure(&self) -> Result<(f64, f64)> {
-        let engine = self.target.open(true)?;
+    pub(crate) fn measure(&self) -> Result<Measured> {
+        let (engine, fs) = self.target.open_on(self.device)?;
         let data = self.target.data();
         let mut lookups = Lookups::new(data, self.positive, Distribution::Uniform, 1)?;
-        let (mut single, mut batched) = (Duration::ZERO, Duration::ZERO);
+        let mut times = Vec::new();
         let mut found = Vec::new();
         for _ in 0..self.batches {
+            let before = charged(&fs);
+            let mut took = Duration::ZERO;
             for _ in 0..self.batch {
-                single += lookups.step(engine.as_ref())?;
+                took += lookups.step(engine.as_ref())?;
             }
+            let single = took.as_secs_f64() * 1e6 + charged(&fs) - before;
             let drawn: Vec<_> = (0..self.batch).map(|_| lookups.draw()).collect();
             let keys: Vec<&[u8]> = drawn.iter().map(|(_, key)| key.as_slice()).collect();
-            let start = Instant::now();
-            engine.multi_get(&keys, &mut found)?;
-            batched += start.elapsed();
+            let batched = timed(&fs, || engine.multi_get(&keys, &mut found))?;
+            times.push(Times { single, batched });
             for ((number, _), found) in drawn.iter().zip(&found) {
                 lookups.check(*number, found.as_deref())?;
             }
             if found.len() != drawn.len() {
-                return Err(crate::Error::WrongAnswer(format!(
-                    "{} answers",
-                    found.len()
-                )));
+                return Err(Error::WrongAnswer(format!("{} answers", found.len())));
             }
         }
-        let keys = (self.batches * self.batch).max(1) as f64;
-        let each = |time: Duration| time.as_secs_f64() * 1e6 / keys;
-        Ok((each(single), each(batched)))
+        Ok(Measured {
+            lookups: Times::median(&times, self.batch),
+            reads: self.reads(&fs)?,
+        })
+    }
+
+    /// The device by itself: pages of the database's files, drawn at random.
+    fn reads(&self, fs: &MeteredFs) -> Result<Times> {
+        let mut random = random(self.target.seed, 2);
+        let files = Files::open(fs, &self.target.dir)?;
+        let mut buf = AlignedBuf::zeroed(self.batch * PAGE);
+        let mut times = Vec::new();
+        for _ in 0..self.batches {
+            let mut reads = files.draw(&mut random, &mut buf);
+            let single = timed(fs, || {
+                reads.iter_mut().for_each(ReadRequest::read);
+                done(reads)
+            })?;
+            let mut reads = files.draw(&mut random, &mut buf);
+            let batched = timed(fs, || {
+                fs.read_many(&mut reads);
+                done(reads)
+            })?;
+            times.push(Times { single, batched });
+        }
+        Ok(Times::median(&times, self.batch))
+    }
+}
+
+fn done(reads: Vec<ReadRequest<'_>>) -> Result<()> {
+    let results = reads.into_iter().map(|read| read.result);
+    Ok(results.collect::<std::io::Result<()>>()?)
+}
+
+/// The large files of a database, and the whole pages of each with those before it.
+struct Files(Vec<(Arc<dyn ReadFile>, u64)>);
+
+impl Files {
+    fn open(fs: &MeteredFs, dir: &Path) -> Result<Self> {
+        /// Smaller ones are no tables.
+        const LARGE: u64 = 256 << 10;
+        let mut pages = 0;
+        let mut files = Vec::new();
+        for entry in fs.list(dir)? {
+            if entry.len >= LARGE {
+                pages += entry.len / PAGE as u64;
+                files.push((fs.open(&dir.join(entry.name), Access::Direct)?, pages));
+            }
+        }
+        match files.is_empty() {
+            true => Err(Error::InvalidSetting(format!(
+                "{} holds no tables",
+                dir.display()
+            ))),
+            false => Ok(Self(files)),
+        }
+    }
+
+    /// A read of a random page for every page of `buf`.
+    fn draw<'a>(&'a self, random: &mut Random, buf: &'a mut [u8]) -> Vec<ReadRequest<'a>> {
+        let all = self.0.last().map_or(0, |(_, pages)| *pages);
+        let request = |buf: &'a mut [u8]| {
+            let page = random.random_range(0..all);
+            let at = self.0.partition_point(|(_, pages)| *pages <= page);
+            let (file, end) = &self.0[at];
+            let offset = file.len() / PAGE as u64 - (end - page);
+            ReadRequest {
+                file: file.as_ref(),
+                offset: offset * PAGE as u64,
+                buf,
+                tag: ReadTag {
+                    kind: BlockKind::Data,
+                    last: None,
+                    purpose: Purpose::Background,
+                },
+                result: Ok(()),
+            }
+        };
+        buf.chunks_exact_mut(PAGE).map(request).collect()
     }
 }
 
 /// Measures every cell.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
     let mut report = Report::new(
-        "Lookups in batches on cold data",
+        "Lookups in batches on cold data, beside reads of random pages",
         &[
             "engine",
+            "device",
             "budget %",
             "keys",
             "single us/key",
             "multi_get us/key",
             "times the throughput",
+            "single us/page",
+            "times the pages",
         ],
     );
     let mut progress = Progress::default();
-    let cells = settings.budgets.len() * settings.batch.len();
+    let cells = settings.budgets.len() * settings.batch.len() * settings.device.len();
     for engine in &settings.store.engines {
         (0..cells).for_each(|_| progress.expect(engine));
     }
-    for &percent in &settings.budgets {
-        for &batch in &settings.batch {
-            for engine in &settings.store.engines {
-                let target = Target::loaded(&settings.store, engine, percent, 0, note)?;
-                progress.start();
-                let (single, batched): (f64, f64) =
-                    cell::measure(&cell::Request::MultiGet(Cell {
-                        target,
-                        batch,
-                        batches: settings.batches,
-                        positive: settings.positive,
-                    }))?;
-                note(format!("{} {engine}", progress.done(engine)));
-                report.push(vec![
-                    engine.clone().into(),
-                    percent.into(),
-                    (batch as f64).into(),
-                    single.into(),
-                    batched.into(),
-                    (single / batched.max(1e-9)).into(),
-                ]);
-            }
+    let points = settings.device.iter().flat_map(|device| {
+        let points = settings.budgets.iter();
+        points.flat_map(move |percent| {
+            let batches = settings.batch.iter();
+            batches.map(move |batch| (*device, *percent, *batch))
+        })
+    });
+    for (device, percent, batch) in points {
+        for engine in &settings.store.engines {
+            let target = Target::loaded(&settings.store, engine, percent, 0, note)?;
+            progress.start();
+            let measured: Measured = cell::measure(&cell::Request::MultiGet(Cell {
+                target,
+                batch,
+                batches: settings.batches,
+                positive: settings.positive,
+                device,
+            }))?;
+            note(format!("{} {engine}", progress.done(engine)));
+            let Measured { lookups, reads } = measured;
+            report.push(vec![
+                engine.clone().into(),
+                device.to_string().into(),
+                percent.into(),
+                (batch as f64).into(),
+                lookups.single.into(),
+                lookups.batched.into(),
+                lookups.gain().into(),
+                reads.single.into(),
+                reads.gain().into(),
+            ]);
         }
     }
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineConfig;
+    use crate::store;
+    use crate::workload::MAX_KEY;
+    use shamba::fs::Charge;
+
+    #[test]
+    fn a_device_that_reads_many_at_once_answers_batches_faster() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = EngineConfig::standard(dir.path().into(), 64 << 20);
+        let data = store::data(20_000, 1);
+        let engine = crate::engine::open("shamba", &config).unwrap();
+        let (mut key, mut value) = ([0; MAX_KEY], Vec::new());
+        for number in 0..20_000 {
+            data.values.write(number, 0, &mut value);
+            engine.put(data.keys.key(number, &mut key), &value).unwrap();
+        }
+        engine.flush().unwrap();
+        engine.wait_idle().unwrap();
+        drop(engine);
+        let cell = |device| Cell {
+            target: Target {
+                engine: "shamba".to_owned(),
+                dir: dir.path().into(),
+                memory: 128 << 10,
+                entries: 20_000,
+                load_seed: 1,
+                seed: 1,
+            },
+            batch: 16,
+            batches: 20,
+            positive: 1.0,
+            device,
+        };
+        // Charges alone: what the processor takes depends on the machine.
+        let charges = |device: Device| {
+            let fs = device.fs(Charge::Virtual);
+            let files = Files::open(&fs, dir.path()).unwrap();
+            let mut buf = AlignedBuf::zeroed(16 * PAGE);
+            let mut random = random(1, 2);
+            let mut reads = files.draw(&mut random, &mut buf);
+            reads.iter_mut().for_each(ReadRequest::read);
+            done(reads).unwrap();
+            let single = charged(&fs);
+            let mut reads = files.draw(&mut random, &mut buf);
+            fs.read_many(&mut reads);
+            done(reads).unwrap();
+            single / (charged(&fs) - single)
+        };
+        assert!(charges(Device::PcieSsd) > 10.0);
+        assert_eq!(charges(Device::Hdd), 1.0);
+        // A read takes 8 ms: the processor does not matter.
+        let disk = cell(Device::Hdd).measure().unwrap();
+        assert!(disk.lookups.single > 4000.0, "{disk:?}");
+        assert!((0.9..2.0).contains(&disk.lookups.gain()), "{disk:?}");
+    }
 }

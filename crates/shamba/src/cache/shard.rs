@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use hashbrown::HashTable;
+use shamba_model::expected_reads::after_rest;
 
 use super::clock::{Clock, Eviction, TICKS_PER_HALF_LIFE};
 use super::heat::Heat;
-use super::sketch::Sketch;
+use super::sketch::{self, Sketch};
 use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index};
 use super::{BLOCK_OVERHEAD, Block, BlockKey, Owner, Priority};
 use crate::budget::Reservation;
@@ -87,6 +88,10 @@ pub(super) struct Shard {
     sketch: Sketch,
     /// The tick at which the sketch was last halved.
     halved: u32,
+    /// Accesses to this shard when that was.
+    began: u32,
+    /// Accesses to this shard in a window, as the last half-life had it; infinite before.
+    window: f32,
     /// For the sketch.
     held: Option<Reservation>,
 }
@@ -103,6 +108,8 @@ impl Shard {
             sketch: Sketch::new(),
             held: None,
             halved: 0,
+            began: 0,
+            window: f32::INFINITY,
         }
     }
 
@@ -257,7 +264,7 @@ impl Shard {
     }
 
     /// What a byte of the part of a block that would be dropped first is worth, and the columns
-    /// left without it. `len` is the block's length.
+    /// left without it, when it is asked for now. `len` is the block's length.
     pub(super) fn density(
         &self,
         hash: u64,
@@ -268,10 +275,7 @@ impl Shard {
         len: usize,
     ) -> (f32, u8) {
         match heat {
-            None => (
-                self.sketch.expected(hash) / (len + BLOCK_OVERHEAD) as f32,
-                0,
-            ),
+            None => (self.data_density(hash, len, 0), 0),
             Some(heat) => {
                 let worth = heat.appraise(partition, kind, columns);
                 let bytes = match worth.left {
@@ -281,6 +285,12 @@ impl Shard {
                 (worth.value / bytes as f32, worth.left)
             }
         }
+    }
+
+    /// What a byte of a data block is worth that was last used so many accesses to this shard ago.
+    fn data_density(&self, hash: u64, len: usize, rest: u32) -> f32 {
+        let accesses = after_rest(self.sketch.expected(hash), rest as f32 / self.window);
+        accesses / (len + BLOCK_OVERHEAD) as f32
     }
 
     /// Drops parts of blocks until `bytes` bytes are free or none is left that nobody else holds;
@@ -370,6 +380,9 @@ impl Shard {
     #[cold]
     fn halve(&mut self, clock: &Clock) {
         let half_lives = clock.ticks().wrapping_sub(self.halved) / TICKS_PER_HALF_LIFE;
+        let accesses = self.clock.wrapping_sub(self.began) as f32;
+        self.window = sketch::WINDOW * accesses / half_lives.max(1) as f32;
+        self.began = self.clock;
         for _ in 0..half_lives.min(8) {
             self.sketch.end_half_life();
         }
@@ -453,7 +466,12 @@ impl Shard {
         else {
             return;
         };
+        let rest = self.clock.wrapping_sub(entry.used);
         let (worth, left) = match eviction {
+            Eviction::ExpectedReads if entry.heat.is_none() => {
+                let hash = entry.key().hash64();
+                (self.data_density(hash, entry.block.len(), rest), 0)
+            }
             Eviction::ExpectedReads => self.density(
                 entry.key().hash64(),
                 entry.heat.as_ref(),
@@ -463,12 +481,11 @@ impl Shard {
                 entry.block.len(),
             ),
             Eviction::TwoPriorityLru => {
-                let idle = self.clock.wrapping_sub(entry.used);
                 let base = match entry.priority {
                     Priority::Low => 0.0,
                     Priority::High => LOW_PRIORITY,
                 };
-                (base + 1.0 / (idle as f32 + 2.0), 0)
+                (base + 1.0 / (rest as f32 + 2.0), 0)
             }
         };
         if best.is_none_or(|(_, least, _)| worth < least) {

@@ -13,7 +13,7 @@ const ROWS: usize = 3;
 const MIN_COUNTERS: usize = 64;
 
 /// Windows are so many half-lives long: the sum of what is left of each past half-life.
-const WINDOW: f32 = std::f32::consts::LOG2_E;
+pub(super) const WINDOW: f32 = std::f32::consts::LOG2_E;
 
 /// Counts told apart in learning what a count means.
 const CLASSES: usize = 9;

@@ -292,8 +292,7 @@ fn a_new_hot_set_replaces_an_old_one() {
         }
     }
     let left = (0..300).filter(|&p| cache.contains(&key(2, p))).count();
-    // A shard that is short replaces blocks of its own before old ones of the other.
-    assert!(left >= 270, "{left} of 300 blocks of the new hot set");
+    assert!(left >= 290, "{left} of 300 blocks of the new hot set");
 }
 
 #[test]
