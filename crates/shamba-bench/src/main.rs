@@ -354,7 +354,10 @@ fn run(command: Command) -> Result<()> {
             }
             show(&outcome.growth, &arguments.output)?;
             if !arguments.output.json {
-                println!("\n{}\n\n{}\n\n{}", outcome.bits, outcome.equals, outcome.reach);
+                println!(
+                    "\n{}\n\n{}\n\n{}",
+                    outcome.bits, outcome.equals, outcome.reach
+                );
             }
             Ok(())
         }
@@ -365,7 +368,10 @@ fn run(command: Command) -> Result<()> {
             show(&table, &arguments.output)
         }
         Command::Turn(arguments) => {
-            let (table, panel) = self_design::turn(&arguments.turn, &mut note)?;
+            let (horizon, table, panel) = self_design::turn(&arguments.turn, &mut note)?;
+            if !arguments.output.json {
+                println!("{horizon}\n");
+            }
             if let Some(path) = &arguments.plot {
                 plot::save(path, &[panel], 1)?;
             }

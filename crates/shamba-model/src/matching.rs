@@ -68,8 +68,9 @@ pub fn many_levels(tree: &Tree, uniform_bits: f64) -> Result<f64, ModelError> {
     Ok((uniform_bits - less).clamp(0.0, uniform_bits))
 }
 
-/// The least number of levels, like those of `tree`, of which `bits_per_key` do the work of
-/// `uniform_bits`; `None` if [`crate::tree::MAX_LEVELS`] are too few.
+/// The number of levels, like those of `tree`, from which on `bits_per_key` do the work of
+/// `uniform_bits`; `None` if [`crate::tree::MAX_LEVELS`] are too few. (With keys that exist, few bits do
+/// in two levels too, where one needs no filter: what counts is that they go on to.)
 ///
 /// # Errors
 /// A share outside 0 to 1; bits that are negative or not finite.
@@ -81,18 +82,19 @@ pub fn levels(
     curve: &Curve,
 ) -> Result<Option<u32>, ModelError> {
     ModelError::not_negative("bits_per_key", bits_per_key)?;
-    // From two levels on: one level of keys that exist needs no filter at all.
-    for levels in 2..=crate::tree::MAX_LEVELS {
+    let mut enough = None;
+    for levels in (2..=crate::tree::MAX_LEVELS).rev() {
         let tree = Tree::new(tree.policy(), tree.size_ratio(), levels, tree.entries())?;
         let runs = tree.filter_runs(positive)?;
         let stored: f64 = runs.iter().map(|run| run.entries).sum();
         let monkey = water_filling(&runs, bits_per_key * stored, curve)?;
         let even = uniform(&runs, uniform_bits * stored, curve)?;
-        if reads_in_vain(&runs, &monkey)? <= reads_in_vain(&runs, &even)? * (1.0 + 1e-9) {
-            return Ok(Some(levels));
+        if reads_in_vain(&runs, &monkey)? > reads_in_vain(&runs, &even)? * (1.0 + 1e-9) {
+            break;
         }
+        enough = Some(levels);
     }
-    Ok(None)
+    Ok(enough)
 }
 
 #[cfg(test)]
@@ -125,6 +127,11 @@ mod tests {
             let levels = levels(&like, 0.0, 6.0, 10.0, &ideal).unwrap();
             assert_eq!(levels, Some(wanted), "{policy:?} {ratio}");
         }
+        // Four bits for existing keys from twelve levels on, and in two, but not between.
+        let four = levels(&tree(Leveling, 2, 2), 1.0, 4.0, 10.0, &ideal).unwrap();
+        assert_eq!(four, Some(12));
+        let bits_of = |levels| bits(&tree(Leveling, 2, levels), 1.0, 10.0, &ideal).unwrap();
+        assert!(bits_of(2) < 4.0 && bits_of(5) > 4.4);
     }
 
     /// The bits found are those at which the costs meet, for real families too.

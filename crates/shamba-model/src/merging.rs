@@ -220,7 +220,10 @@ mod tests {
         for (ratio, levels) in [(u32::MAX, 64), (2, 64), (u32::MAX, 1), (2, 1)] {
             for policy in MergePolicy::ALL {
                 let writes = engine(&tree(policy, ratio, levels));
-                assert!(writes.all().is_finite() && writes.merges >= 0.0, "{writes:?}");
+                assert!(
+                    writes.all().is_finite() && writes.merges >= 0.0,
+                    "{writes:?}"
+                );
             }
         }
     }

@@ -327,7 +327,11 @@ fn trees_of_whole_merges_write_what_the_model_says() {
             let off = sim.amplification() / writes;
             println!("{policy:?} T={ratio}: {off:.3} of {writes:.2}");
             // Lazy leveling's last level goes down by moving, where the model writes it on.
-            let tolerance = if model == tree::MergePolicy::LazyLeveling { 0.15 } else { 0.01 };
+            let tolerance = if model == tree::MergePolicy::LazyLeveling {
+                0.15
+            } else {
+                0.01
+            };
             if policy != POLICIES[0] {
                 assert!((off - 1.0).abs() < tolerance, "{policy:?} T={ratio}: {off}");
             }
