@@ -27,6 +27,14 @@ pub struct Device {
     pub read_seconds: f64,
     /// What the write of a page costs, in reads of a page: the paper's phi. At least 0.
     pub write_cost: f64,
+    /// What the read of a page costs a merge, which reads in long sequences, in reads of a page at
+    /// random. At least 0; 1 by default, as in the paper, whose devices have no quicker way.
+    #[serde(default = "one")]
+    pub merge_read_cost: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// Data and the device they are on.
@@ -58,7 +66,8 @@ impl Environment {
         ModelError::above_zero("entry_bytes", self.entry_bytes)?;
         ModelError::above_zero("page_bytes", self.device.page_bytes)?;
         ModelError::above_zero("read_seconds", self.device.read_seconds)?;
-        ModelError::not_negative("write_cost", self.device.write_cost)
+        ModelError::not_negative("write_cost", self.device.write_cost)?;
+        ModelError::not_negative("merge_read_cost", self.device.merge_read_cost)
     }
 }
 
@@ -235,7 +244,7 @@ fn allocate(
 /// let environment = Environment {
 ///     entries: 1e9,
 ///     entry_bytes: 128.0,
-///     device: Device { page_bytes: 4096.0, read_seconds: 58e-6, write_cost: 1.0 },
+///     device: Device { page_bytes: 4096.0, read_seconds: 58e-6, write_cost: 1.0, merge_read_cost: 1.0 },
 /// };
 /// let workload = Workload {
 ///     empty_lookups: 0.25,
@@ -344,6 +353,7 @@ mod tests {
                 page_bytes: 4096.0,
                 read_seconds: 1e-4,
                 write_cost: 2.0,
+                merge_read_cost: 1.0,
             },
         }
     }
@@ -545,6 +555,8 @@ mod tests {
         assert!(refused(|_, e, _| e.device.page_bytes = 0.0).starts_with("page_bytes"));
         assert!(refused(|_, e, _| e.device.read_seconds = 0.0).starts_with("read_seconds"));
         assert!(refused(|_, e, _| e.device.write_cost = -1.0).starts_with("write_cost"));
+        let merges = refused(|_, e, _| e.device.merge_read_cost = f64::NAN);
+        assert!(merges.starts_with("merge_read_cost"));
         assert!(refused(|_, _, w| w.selectivity = 2.0).starts_with("selectivity"));
         assert!(refused(|_, _, w| w.updates = -0.25).starts_with("updates"));
     }

@@ -44,14 +44,18 @@ impl Writes {
 
     /// What they cost an entry in reads of a page, a written page counting as
     /// [`crate::cost::Device::write_cost`] reads: Monkey, Eq. 10, with `phi / B` for a flush and
-    /// `(1 + phi) / B` for a merge.
+    /// `(1 + phi) / B` for a merge, or less where merges read pages cheaper than lookups
+    /// ([`crate::cost::Device::merge_read_cost`]).
     ///
     /// # Errors
     /// An environment outside its domain.
     pub fn cost(&self, environment: &Environment) -> Result<f64, ModelError> {
         environment.check()?;
-        let phi = environment.device.write_cost;
-        let pages = self.flushes * phi + self.merges * (1.0 + phi);
+        let (phi, read) = (
+            environment.device.write_cost,
+            environment.device.merge_read_cost,
+        );
+        let pages = self.flushes * phi + self.merges * (read + phi);
         Ok(pages / environment.entries_per_page())
     }
 }
@@ -200,6 +204,7 @@ mod tests {
                 page_bytes: 4096.0,
                 read_seconds: 1e-4,
                 write_cost: 2.0,
+                merge_read_cost: 1.0,
             },
         };
         let writes = Writes {
@@ -207,6 +212,9 @@ mod tests {
             merges: 3.0,
         };
         assert_eq!(writes.cost(&environment).unwrap(), (2.0 + 9.0) / 4.0);
+        let mut sequential = environment;
+        sequential.device.merge_read_cost = 0.5;
+        assert_eq!(writes.cost(&sequential).unwrap(), (2.0 + 7.5) / 4.0);
         let wrong = Environment {
             entry_bytes: 0.0,
             ..environment

@@ -96,6 +96,7 @@ mod tests {
                 page_bytes: 4096.0,
                 read_seconds: 1e-4,
                 write_cost: 1.0,
+                merge_read_cost: 1.0,
             },
         }
     }

@@ -4,8 +4,11 @@
 //! checked.
 //!
 //! Runs in this process, on a folder that it makes and removes. Compactions run in the writes that
-//! make them due, so that the counts of a seed are the same at every run; only times differ.
+//! make them due, so that the counts of a seed are the same at every run, and so is the time that they
+//! take on a stated device; only the time measured differs.
 mod subject;
+
+use crate::device::Device;
 
 use crate::plot::{Panel, Series};
 use crate::report::Report;
@@ -14,8 +17,8 @@ use shamba::{
     Advice, AutoDesign, Design, FilterFamily, FilterOptions, KeyspaceOptions, MergePolicy,
 };
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use subject::{Pages, Shares, Subject, failed};
+use std::time::{Duration, Instant};
+use subject::{Latency, Pages, Shares, Subject};
 
 /// Points of a course over time.
 const WINDOWS: u64 = 60;
@@ -26,9 +29,16 @@ pub struct Settings {
     /// Folder for the databases, which are removed afterwards.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     pub dir: PathBuf,
-    /// Entries of 64 B.
+    /// Entries, of keys of 32 B.
     #[arg(long, default_value_t = 500_000)]
     pub entries: u64,
+    /// Bytes of a value.
+    #[arg(long, default_value_t = 32)]
+    pub value: usize,
+    /// Where databases lie, which is what costs are of. Where it is not modelled each page read or
+    /// written counts as 100 us.
+    #[arg(long, value_enum, default_value_t = Device::Ram)]
+    pub device: Device,
     /// Operations of each phase; of `turn` those to get to know a workload by.
     #[arg(long, default_value_t = 100_000)]
     pub operations: u64,
@@ -54,6 +64,9 @@ pub struct Mixes {
     /// What lookups are: empty, existing or ranges.
     #[arg(long, value_delimiter = ',', default_value = "empty,existing,ranges")]
     kinds: Vec<String>,
+    /// Other engines to run beside, such as `rocksdb:ribbon-partitioned`, of the default design.
+    #[arg(long, value_delimiter = ',')]
+    others: Vec<String>,
 }
 
 /// The turn to measure.
@@ -62,7 +75,7 @@ pub struct Turn {
     #[command(flatten)]
     settings: Settings,
     /// How many times as long as a move needs to pay either phase is.
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 3.0)]
     times: f64,
 }
 
@@ -119,73 +132,124 @@ fn loaded(settings: &Settings, dir: &Path, note: &mut dyn FnMut(String)) -> Resu
 /// A copy of the loaded database.
 fn copy(settings: &Settings, base: &Path, to: &Path, keyspace: KeyspaceOptions) -> Result<Subject> {
     let original = Subject::open(base, settings, standard(settings))?;
-    original.db.checkpoint(to).map_err(failed)?;
+    original.checkpoint(to)?;
     drop(original);
     Subject::open(to, settings, keyspace)
+}
+
+/// A row of the first experiment.
+struct Mix {
+    design: String,
+    pages: Pages,
+    took: Duration,
+    predicted: Option<f64>,
+}
+
+impl Mix {
+    /// One engine under one mix: `default`, `self-designed`, or another.
+    fn measure(
+        settings: &Settings,
+        base: &Path,
+        at: &Path,
+        engine: &str,
+        shares: Shares,
+    ) -> Result<Self> {
+        let own = matches!(engine, "default" | "self-designed");
+        let mut subject = match own {
+            true => copy(settings, base, at, standard(settings))?,
+            false => Subject::open_other(engine, at, settings)?,
+        };
+        if !own {
+            subject.load()?;
+        }
+        subject.run(shares, settings.operations)?;
+        let advice = if own { subject.advice()? } else { None };
+        if let (Some(advice), "self-designed") = (&advice, engine) {
+            subject.move_to(advice.best.design)?;
+        }
+        let before = subject.pages();
+        let mut took = subject.run(shares, settings.operations)?;
+        if !own {
+            // Merges that are under way belong to these operations; ours have run in them.
+            let started = Instant::now();
+            subject.settle()?;
+            took += started.elapsed();
+        }
+        let pages = subject.pages().since(before);
+        Ok(Mix {
+            design: match own {
+                true => name(&subject.design()?.0),
+                false => "its own leveling T=10".to_owned(),
+            },
+            pages,
+            took,
+            predicted: advice.map(|advice| match engine {
+                "default" => advice.present.costs.average,
+                _ => advice.best.costs.average,
+            }),
+        })
+    }
 }
 
 /// The self-designed engine beside the default design, over mixes.
 pub fn mixes(mixes: &Mixes, note: &mut dyn FnMut(String)) -> Result<Report> {
     let settings = &mixes.settings;
     let title = format!(
-        "{} entries, {} operations with updates, after as many to get to know them",
-        settings.entries, settings.operations
+        "{} entries with values of {} B, {} operations with updates, after as many to get to know them; \
+         stated device: {}",
+        settings.entries, settings.value, settings.operations, settings.device
     );
     let columns = [
         "lookups are",
         "lookups %",
         "engine",
         "design",
-        "ops/s",
         "pages/op",
         "read/op",
         "written/op",
-        "predicted/op",
-        "times the throughput",
         "times fewer pages",
+        "predicted/op",
+        "stated us/op",
+        "times the throughput",
+        "measured ops/s",
     ];
     let mut report = Report::new(title, &columns);
+    let latency = Latency::of(settings.device);
     let dir = tempfile::tempdir_in(&settings.dir)?;
     let base = loaded(settings, dir.path(), note)?;
+    let own = ["default", "self-designed"];
+    let engines = || {
+        own.into_iter()
+            .chain(mixes.others.iter().map(String::as_str))
+    };
     for kind in &mixes.kinds {
         for &percent in &mixes.lookups {
             let shares = Shares::of(kind, f64::from(percent) / 100.0)?;
+            let operations = settings.operations as f64;
             let mut first: Option<(f64, f64)> = None;
-            for engine in ["default", "self-designed"] {
+            for engine in engines() {
                 let at = tempfile::tempdir_in(dir.path())?;
-                let path = at.path().join("db");
-                let mut subject = copy(settings, &base, &path, standard(settings))?;
-                subject.run(shares, settings.operations)?;
-                let advice = subject.advice()?;
-                if let (Some(advice), "self-designed") = (&advice, engine) {
-                    subject.move_to(advice.best.design)?;
-                }
-                let before = subject.pages();
-                let took = subject.run(shares, settings.operations)?;
-                let pages = subject.pages().since(before);
-                let operations = settings.operations as f64;
-                let rate = operations / took.as_secs_f64().max(1e-9);
-                let (base_rate, base_pages) = *first.get_or_insert((rate, pages.all()));
+                let mix = Mix::measure(settings, &base, &at.path().join("db"), engine, shares)?;
+                let (seconds, pages) = (latency.seconds(&mix.pages), mix.pages.all());
+                let (base_seconds, base_pages) = *first.get_or_insert((seconds, pages));
                 note(format!(
-                    "{kind} {percent} %, {engine}: {:.3} pages/op, {rate:.0}/s",
-                    pages.all() / operations
+                    "{kind} {percent} %, {engine}: {:.3} pages/op, {:.3} times the throughput",
+                    pages / operations,
+                    base_seconds / seconds.max(1e-9)
                 ));
-                let predicted = advice.map(|advice| match engine {
-                    "default" => advice.present.costs.average,
-                    _ => advice.best.costs.average,
-                });
                 report.push(vec![
                     kind.clone().into(),
                     f64::from(percent).into(),
                     engine.into(),
-                    name(&subject.design()).into(),
-                    rate.into(),
-                    (pages.all() / operations).into(),
-                    (pages.read / operations).into(),
-                    (pages.written / operations).into(),
-                    predicted.into(),
-                    (rate / base_rate).into(),
-                    (base_pages / pages.all().max(1.0)).into(),
+                    mix.design.into(),
+                    (pages / operations).into(),
+                    (mix.pages.read / operations).into(),
+                    (mix.pages.written / operations).into(),
+                    (base_pages / pages.max(1.0)).into(),
+                    mix.predicted.into(),
+                    (seconds / operations * 1e6).into(),
+                    (base_seconds / seconds.max(1e-9)).into(),
+                    (operations / mix.took.as_secs_f64().max(1e-9)).into(),
                 ]);
             }
         }
@@ -430,20 +494,21 @@ impl Run {
             moved: [None; 2],
             took: Duration::ZERO,
         };
-        let mut at_turn = subject.design();
+        let (mut at_turn, _) = subject.design()?;
         for (phase, shares) in [WRITING, READING].into_iter().enumerate() {
             let before = subject.pages();
             if phase == 1 {
-                at_turn = subject.design();
+                (at_turn, _) = subject.design()?;
                 run.middle = name(&at_turn);
             }
             for window in 1..=WINDOWS {
                 let part = |window| phases[phase] * window / WINDOWS;
                 run.took += subject.run(shares, part(window) - part(window - 1))?;
                 let done = part(window) as f64;
-                if phase == 1 && subject.design() != at_turn {
+                let (design, moving) = subject.design()?;
+                if phase == 1 && design != at_turn {
                     run.moved[0].get_or_insert(done);
-                    if !subject.db.default_keyspace().is_moving() {
+                    if !moving {
                         run.moved[1].get_or_insert(done);
                     }
                 }
@@ -453,7 +518,7 @@ impl Run {
             }
             run.phases[phase] = subject.pages().since(before);
         }
-        run.end = name(&subject.design());
+        run.end = name(&subject.design()?.0);
         Ok(run)
     }
 }
@@ -467,6 +532,8 @@ mod tests {
         Settings {
             dir: std::env::temp_dir(),
             entries: 30_000,
+            value: 32,
+            device: Device::Ram,
             operations: 12_000,
             write_buffer: 32 << 10,
             memory: 2 << 20,
@@ -489,6 +556,7 @@ mod tests {
             settings: tiny(),
             lookups: vec![10, 50, 90],
             kinds: vec!["empty".to_owned(), "ranges".to_owned()],
+            others: Vec::new(),
         };
         let report = super::mixes(&mixes, &mut |_| {}).unwrap();
         assert_eq!(report.rows.len(), 12);

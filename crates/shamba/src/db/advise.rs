@@ -84,7 +84,8 @@ impl Advice {
     /// Reads that the move costs: its pages, read and written.
     #[must_use]
     pub fn move_cost(&self) -> f64 {
-        self.move_bytes as f64 / PAGE as f64 * (1.0 + self.device.write_cost)
+        let page = self.device.merge_read_cost + self.device.write_cost;
+        self.move_bytes as f64 / PAGE as f64 * page
     }
 
     /// Reads that an operation of the workload costs less with the best design.
@@ -230,6 +231,7 @@ impl DbInner {
                     page_bytes: PAGE as f64,
                     read_seconds: device.read_seconds,
                     write_cost: device.write_cost,
+                    merge_read_cost: device.merge_read_cost,
                 },
             },
             workload: hedged(workload),
