@@ -15,7 +15,7 @@ use shamba::{
     Counters, Db, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
     Granularity, KeyspaceOptions, LevelStatistics, MemoryBudget, MergePolicy, Options, Role,
 };
-use shamba_model::allocation::{Filter, Run, uniform, water_filling};
+use shamba_model::allocation::{Filter, uniform, water_filling};
 use shamba_model::cost;
 use shamba_model::curve::Curve;
 use shamba_model::merging;
@@ -113,13 +113,16 @@ impl Design {
 
     fn filters(&self, tree: &Tree, bits_per_key: f64, curve: &Curve) -> Result<Vec<Filter>> {
         let bits = bits_per_key * self.entries() as f64;
-        let (positive, divide): (f64, fn(&[Run], f64, &Curve) -> _) = match self.filters {
-            Filters::Uniform => (0.0, uniform),
-            Filters::Monkey => (0.0, water_filling),
-            Filters::MonkeyExisting => (1.0, water_filling),
+        let positive = match self.filters {
+            Filters::Uniform | Filters::Monkey => 0.0,
+            Filters::MonkeyExisting => 1.0,
         };
         let runs = tree.filter_runs(positive).map_err(failed)?;
-        divide(&runs, bits, curve).map_err(failed)
+        let divided = match self.filters {
+            Filters::Uniform => uniform(&runs, bits, curve),
+            Filters::Monkey | Filters::MonkeyExisting => water_filling(&runs, bits, curve),
+        };
+        divided.map_err(failed)
     }
 
     /// What the model says if filters have so many bits per key.

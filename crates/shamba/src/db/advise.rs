@@ -62,7 +62,9 @@ pub struct PricedDesign {
 /// updates count as at least a hundredth of the operations each, range lookups as a thousandth, so that no design is best only
 /// because nobody reads, or writes, just now. Predictions are of the model of Monkey
 /// (`shamba_model::cost`): they know nothing of the block cache, nor of the runs that
-/// [`KeyspaceOptions::level0_runs`] lets gather under leveling.
+/// [`KeyspaceOptions::level0_runs`] lets gather under leveling, and take merges for those of whole
+/// levels. Leveling by single files keeps its levels full and writes more: in trees that fill for the first time
+/// 1.4 times (size ratio 10) to 2.3 times (2) what is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Advice {
