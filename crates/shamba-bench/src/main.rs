@@ -386,11 +386,14 @@ fn run(command: Command) -> Result<()> {
                 outcome.bits.save(path)?;
             }
             if let Some(path) = &arguments.plot {
-                plot::save(path, &outcome.panels, 3)?;
+                plot::save(path, &outcome.panels, 2)?;
             }
             show(&outcome.growth, &arguments.output)?;
             if !arguments.output.json {
-                println!("\n{}\n\n{}", outcome.bits, outcome.equals);
+                println!(
+                    "\n{}\n\n{}\n\n{}",
+                    outcome.bits, outcome.equals, outcome.reach
+                );
             }
             Ok(())
         }
@@ -401,7 +404,10 @@ fn run(command: Command) -> Result<()> {
             show(&table, &arguments.output)
         }
         Command::Turn(arguments) => {
-            let (table, panel) = self_design::turn(&arguments.turn, &mut note)?;
+            let (horizon, table, panel) = self_design::turn(&arguments.turn, &mut note)?;
+            if !arguments.output.json {
+                println!("{horizon}\n");
+            }
             if let Some(path) = &arguments.plot {
                 plot::save(path, &[panel], 1)?;
             }

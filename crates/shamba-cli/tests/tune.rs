@@ -46,6 +46,7 @@ fn request() -> Request {
                 page_bytes: 4096.0,
                 read_seconds: 80e-6,
                 write_cost: 1.5,
+                merge_read_cost: 1.0,
             },
         },
         workload: Workload {

@@ -16,6 +16,8 @@ pub mod expected_reads;
 pub mod fpr;
 pub mod growing;
 pub mod hash_sharing;
+pub mod matching;
+pub mod merging;
 pub mod modular;
 pub mod monkey;
 pub mod oracle;

@@ -108,6 +108,7 @@ mod tests {
                 page_bytes: 4096.0,
                 read_seconds: 1e-4,
                 write_cost: 1.0,
+                merge_read_cost: 1.0,
             },
         };
         let workload = Workload {
@@ -147,6 +148,7 @@ mod tests {
                 page_bytes: 4096.0,
                 read_seconds: 1e-4,
                 write_cost: 1.0,
+                merge_read_cost: 1.0,
             },
         };
         let error = ALL[1].design(&environment, MIB).unwrap_err().to_string();

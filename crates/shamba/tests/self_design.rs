@@ -32,6 +32,7 @@ fn options(auto_design: Option<AutoDesign>) -> Options {
         .device(DeviceCosts {
             read_seconds: 1e-4,
             write_cost: 1.0,
+            merge_read_cost: 1.0,
         })
 }
 
@@ -259,6 +260,7 @@ fn the_device_is_measured_when_nobody_says_what_it_costs() {
         "{device:?}"
     );
     assert!((0.01..=100.0).contains(&device.write_cost), "{device:?}");
+    assert!((0.01..=1.0).contains(&device.merge_read_cost), "{device:?}");
     assert_eq!(
         db.advise().unwrap().unwrap().device,
         device,
@@ -295,6 +297,7 @@ fn nonsense_is_refused_by_name() {
         let costs = DeviceCosts {
             read_seconds,
             write_cost,
+            merge_read_cost: 1.0,
         };
         let error = options(None).device(costs).validate().unwrap_err();
         assert!(error.to_string().contains("device"), "{error}");

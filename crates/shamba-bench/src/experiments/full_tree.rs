@@ -16,8 +16,9 @@ use shamba::{
     Granularity, KeyspaceOptions, LevelStatistics, MemoryBudget, MergePolicy, Options, Role,
 };
 use shamba_model::allocation::{Filter, uniform, water_filling};
-use shamba_model::cost::{self, Device, Environment};
+use shamba_model::cost;
 use shamba_model::curve::Curve;
+use shamba_model::merging;
 use shamba_model::tree::{self, Tree};
 use std::sync::Arc;
 
@@ -33,6 +34,20 @@ const ROOM: u64 = 64 << 10;
 /// By how much the table of a flush is larger than the write buffer: more than 1, less than `T/(T-1)`.
 const OVER: f64 = 1.03;
 
+/// How filter memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filters {
+    /// The same bits per key everywhere.
+    Uniform,
+    /// Best for lookups of absent keys.
+    Monkey,
+    /// Best for lookups of keys of the last level.
+    MonkeyExisting,
+}
+
+/// What [`FilterAllocation::MonkeyGeneral`] takes for lookups that all find their key.
+const ALL_EXISTING: f64 = 1e9;
+
 /// The design of a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Design {
@@ -40,7 +55,7 @@ pub(super) struct Design {
     pub(super) size_ratio: u32,
     pub(super) levels: u32,
     pub(super) bits_per_key: f64,
-    pub(super) monkey: bool,
+    pub(super) filters: Filters,
     pub(super) buffer_entries: u64,
     /// Bytes of a value; [`WIDE`] under leveling.
     pub(super) value: usize,
@@ -73,8 +88,10 @@ pub(super) struct Predicted {
     pub(super) empty: f64,
     /// Reads per lookup of a key of the last level: `V`.
     pub(super) existing: f64,
-    /// Times an entry is written: Monkey, Eq. 10.
+    /// Times an entry is written in the engine's tree.
     pub(super) writes: f64,
+    /// The same in the paper's tree: Monkey, Eq. 10.
+    pub(super) paper_writes: f64,
 }
 
 fn failed(source: impl std::fmt::Display) -> Error {
@@ -95,10 +112,17 @@ impl Design {
     }
 
     fn filters(&self, tree: &Tree, bits_per_key: f64, curve: &Curve) -> Result<Vec<Filter>> {
-        let runs = tree.filter_runs(0.0).map_err(failed)?;
         let bits = bits_per_key * self.entries() as f64;
-        let divide = if self.monkey { water_filling } else { uniform };
-        divide(&runs, bits, curve).map_err(failed)
+        let positive = match self.filters {
+            Filters::Uniform | Filters::Monkey => 0.0,
+            Filters::MonkeyExisting => 1.0,
+        };
+        let runs = tree.filter_runs(positive).map_err(failed)?;
+        let divided = match self.filters {
+            Filters::Uniform => uniform(&runs, bits, curve),
+            Filters::Monkey | Filters::MonkeyExisting => water_filling(&runs, bits, curve),
+        };
+        divided.map_err(failed)
     }
 
     /// What the model says if filters have so many bits per key.
@@ -106,58 +130,12 @@ impl Design {
         let tree = self.tree()?;
         let filters = self.filters(&tree, bits_per_key, curve)?;
         let reads = |positive| cost::point_lookup(&tree, &filters, positive).map_err(failed);
-        // An entry a page and free reads: what is left is the number of writes.
-        let environment = Environment {
-            entries: tree.entries(),
-            entry_bytes: 1.0,
-            device: Device {
-                page_bytes: 1.0,
-                read_seconds: 1.0,
-                write_cost: 0.0,
-            },
-        };
         Ok(Predicted {
             empty: reads(0.0)?,
             existing: reads(1.0)?,
-            writes: cost::update(&tree, &environment).map_err(failed)?,
+            writes: merging::engine(&tree).all(),
+            paper_writes: merging::eq_10(&tree).all(),
         })
-    }
-
-    /// Times the engine should write an entry until the tree is full for the first time: what the model
-    /// has, but that each buffer is first written to level 0 (and under leveling moved on, not
-    /// written, if level 1 is empty), and that tiered runs become one of the next level even if it is
-    /// merged on at once. The first of the two is Eq. 10 counted in whole merges.
-    pub(super) fn writes_by_steps(&self) -> f64 {
-        let (ratio, levels) = (u64::from(self.size_ratio), self.levels as usize);
-        let flushes = ratio.pow(self.levels) - 1;
-        // Runs of each level in units of the level above, and buffers written.
-        let mut held = vec![0u64; levels + 1];
-        let mut written = flushes;
-        for _ in 0..flushes {
-            let leveling = self.policy == tree::MergePolicy::Leveling;
-            let (mut at, mut carried) = (0, 1);
-            if !leveling {
-                held[0] += 1;
-                while held[at] == ratio {
-                    held[at] = 0;
-                    at += 1;
-                    held[at] += 1;
-                    written += ratio.pow(at as u32);
-                }
-                continue;
-            }
-            // The first level with room takes what came and what the levels above it have.
-            while held[at] == ratio - 1 {
-                carried += held[at] * ratio.pow(at as u32);
-                held[at] = 0;
-                at += 1;
-            }
-            let moved = at == 0 && held[0] == 0;
-            carried += held[at] * ratio.pow(at as u32);
-            held[at] += 1;
-            written += if moved { 0 } else { carried };
-        }
-        written as f64 / flushes as f64
     }
 
     fn options(&self, write_buffer: u64) -> KeyspaceOptions {
@@ -176,10 +154,12 @@ impl Design {
             filter: FilterOptions {
                 family: FilterFamily::Bloom,
                 bits_per_key: self.bits_per_key,
-                allocation: if self.monkey {
-                    FilterAllocation::Monkey
-                } else {
-                    FilterAllocation::Uniform
+                allocation: match self.filters {
+                    Filters::Uniform => FilterAllocation::Uniform,
+                    Filters::Monkey => FilterAllocation::Monkey,
+                    Filters::MonkeyExisting => FilterAllocation::MonkeyGeneral {
+                        existing_per_empty: ALL_EXISTING,
+                    },
                 },
                 ..FilterOptions::default()
             },
@@ -331,37 +311,5 @@ impl Design {
         Err(Error::InvalidSetting(format!(
             "the tree has runs and entries {found:?}, the model {wanted:?}"
         )))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn writes_are_the_models_and_one_of_the_buffer() {
-        let design = |policy, size_ratio, levels| Design {
-            policy,
-            size_ratio,
-            levels,
-            bits_per_key: 5.0,
-            monkey: false,
-            buffer_entries: 512,
-            value: WIDE,
-            seed: 1,
-        };
-        let curve = Curve::ideal();
-        for (ratio, levels) in [(2, 8), (4, 5), (10, 3)] {
-            let leveling = design(tree::MergePolicy::Leveling, ratio, levels);
-            let model = leveling.predict(5.0, &curve).unwrap().writes;
-            let more = leveling.writes_by_steps() - model;
-            let t = f64::from(ratio);
-            assert!((more - (1.0 - 1.0 / t)).abs() < 0.06, "{ratio}: {more}");
-            let tiering = design(tree::MergePolicy::Tiering, ratio, levels);
-            // Each level but the last, which fills for the first time, is written once.
-            let steps = tiering.writes_by_steps();
-            let once = f64::from(levels) - 1.0 / (t - 1.0);
-            assert!((steps - once).abs() < 0.06, "{ratio}: {steps}");
-        }
     }
 }

@@ -5,7 +5,13 @@
 //! setting); it is written by tiering, which counts runs, so that entries can be small. Each search is
 //! the read of a data page, if the page is not in memory: in small trees some are, so that searches are
 //! shown, and reads beside them.
-use super::full_tree::{Design, Measured};
+//!
+//! The paper has 6 bits per key do the work of 10 for absent keys and 4 for existing ones. In reads
+//! that depends on the number of levels ([`shamba_model::matching`]): the last two tables have it over
+//! levels, measured and by the model.
+mod equal;
+
+use super::full_tree::{Design, Filters, Measured};
 use crate::plot::{Panel, Series};
 use crate::progress::Progress;
 use crate::report::Report;
@@ -49,13 +55,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn design(&self, power: u32, bits_per_key: f64, monkey: bool) -> Design {
+    fn design(&self, power: u32, bits_per_key: f64, filters: Filters) -> Design {
         Design {
             policy: MergePolicy::Tiering,
             size_ratio: 2,
             levels: power - self.buffer,
             bits_per_key,
-            monkey,
+            filters,
             buffer_entries: 1 << self.buffer,
             value: VALUE,
             seed: self.seed,
@@ -89,9 +95,11 @@ pub struct Outcome {
     pub growth: Report,
     /// Reads by bits per key in the largest tree.
     pub bits: Report,
-    /// The bits with which Monkey's filters do the work of the uniform ones.
+    /// The bits with which Monkey's filters do the work of the uniform ones, by levels.
     pub equals: Report,
-    /// The first two, drawn.
+    /// The levels at which few bits do the work, by the model.
+    pub reach: Report,
+    /// The first three, drawn.
     pub panels: Vec<Panel>,
 }
 
@@ -111,11 +119,11 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Outcome>
     let largest = settings.largest.to_string();
     (0..=settings.monkey_bits.len()).for_each(|_| progress.expect(&largest));
     let mut growth = Vec::new();
-    for power in powers {
+    for &power in &powers {
         // First Monkey, whose memory depends a little on the tree, then uniform filters of that memory.
-        let mut measure = |bits, monkey| -> Result<(Design, Measured)> {
+        let mut measure = |bits, filters| -> Result<(Design, Measured)> {
             progress.start();
-            let design = settings.design(power, bits, monkey);
+            let design = settings.design(power, bits, filters);
             let measured = settings.measure(&design)?;
             note(format!(
                 "{} 2^{power} entries",
@@ -123,25 +131,29 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Outcome>
             ));
             Ok((design, measured))
         };
-        let monkey = measure(settings.bits, true)?;
-        let uniform = measure(monkey.1.bits_per_key, false)?;
+        let monkey = measure(settings.bits, Filters::Monkey)?;
+        let uniform = measure(monkey.1.bits_per_key, Filters::Uniform)?;
         growth.push((power, uniform, monkey));
     }
-    let mut measure = |bits, monkey| -> Result<Measured> {
+    let mut measure = |bits, filters| -> Result<Measured> {
         progress.start();
-        let measured = settings.measure(&settings.design(settings.largest, bits, monkey))?;
+        let measured = settings.measure(&settings.design(settings.largest, bits, filters))?;
         note(format!("{} {bits} bits per key", progress.done(&largest)));
         Ok(measured)
     };
-    let uniform = measure(settings.uniform_bits, false)?;
+    let uniform = measure(settings.uniform_bits, Filters::Uniform)?;
     let monkey = (settings.monkey_bits.iter())
-        .map(|&bits| measure(bits, true))
+        .map(|&bits| measure(bits, Filters::Monkey))
         .collect::<Result<Vec<_>>>()?;
+    let (equals, panel) = equal::measured(settings, &powers, &curve, note)?;
+    let mut panels = panels(&growth, &uniform, &monkey);
+    panels.push(panel);
     Ok(Outcome {
         growth: growth_table(settings, &growth, &curve)?,
         bits: bits_table(settings, &uniform, &monkey),
-        equals: equals_table(&uniform, &monkey),
-        panels: panels(&growth, &uniform, &monkey),
+        equals,
+        reach: equal::reach(settings.uniform_bits)?,
+        panels,
     })
 }
 
@@ -219,44 +231,6 @@ fn bits_table(settings: &Settings, uniform: &Measured, monkey: &[Measured]) -> R
     report
 }
 
-/// Where a falling course of points, on straight lines in the logarithm of what falls, comes down to
-/// `goal`; `None` if it never does, the first point if it begins there.
-fn crossing(points: &[(f64, f64)], goal: f64) -> Option<f64> {
-    let at = points.iter().position(|(_, y)| *y <= goal)?;
-    let (x, y) = points[at];
-    let Some(&(x0, y0)) = at.checked_sub(1).and_then(|before| points.get(before)) else {
-        return Some(x);
-    };
-    Some(x0 + (x - x0) * (y0 / goal).ln() / (y0 / y).ln())
-}
-
-fn equals_table(uniform: &Measured, monkey: &[Measured]) -> Report {
-    let mut report = Report::new(
-        format!(
-            "Bits per key with which Monkey's filters do as well as uniform ones of {:.1}",
-            uniform.bits_per_key
-        ),
-        &[
-            "of",
-            "the same",
-            "a tenth more reads",
-            "a quarter more reads",
-        ],
-    );
-    type Number = fn(&Measured) -> f64;
-    let kinds: [(&str, Number); 2] = [
-        ("searches in vain, empty lookups", |m| m.false_positives),
-        ("searches, existing lookups", |m| m.searches),
-    ];
-    for (name, of) in kinds {
-        let points: Vec<(f64, f64)> = monkey.iter().map(|m| (m.bits_per_key, of(m))).collect();
-        let mut row = vec![name.into()];
-        row.extend([1.0, 1.1, 1.25].map(|more| crossing(&points, of(uniform) * more).into()));
-        report.push(row);
-    }
-    report
-}
-
 fn panels(rows: &[Pair], uniform: &Measured, monkey: &[Measured]) -> Vec<Panel> {
     let course = |name: &str, of: &dyn Fn(&Pair) -> f64| Series {
         name: name.into(),
@@ -329,9 +303,17 @@ mod tests {
         };
         let gains: Vec<f64> = (0..3).map(|row| number(&outcome.growth, row, 6)).collect();
         assert!(gains[0] > 5.0 && gains[2] > gains[0] + 10.0, "{gains:?}");
-        let bits = number(&outcome.equals, 0, 1);
-        assert!(bits > 4.0 && bits < 10.0, "{}", outcome.equals);
-        assert_eq!(outcome.panels.len(), 3);
+        // As many bits as the model says, fewer with every level, and fewer for existing keys.
+        assert_eq!((outcome.equals.rows.len(), outcome.panels.len()), (3, 4));
+        let equals = |row, at| number(&outcome.equals, row, at);
+        for row in 0..3 {
+            for (measured, model) in [(3, 4), (6, 7)] {
+                let off = equals(row, measured) - equals(row, model);
+                assert!(off.abs() < 0.8, "{}", outcome.equals);
+            }
+            assert!(equals(row, 6) < equals(row, 3), "{}", outcome.equals);
+        }
+        assert!(equals(2, 3) < equals(0, 3), "{}", outcome.equals);
         for (smallest, largest) in [(3, 15), (11, 10), (11, 21)] {
             let wrong = Settings {
                 smallest,
@@ -340,13 +322,5 @@ mod tests {
             };
             assert!(run(&wrong, &mut |_| ()).is_err());
         }
-    }
-
-    #[test]
-    fn a_course_crosses_between_its_points() {
-        let points = [(1.0, 8.0), (2.0, 4.0), (3.0, 2.0)];
-        assert_eq!(crossing(&points, 9.0), Some(1.0));
-        assert!((crossing(&points, 8f64.sqrt()).unwrap() - 2.5).abs() < 1e-12);
-        assert_eq!(crossing(&points, 1.0), None);
     }
 }

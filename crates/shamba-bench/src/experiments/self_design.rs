@@ -4,16 +4,21 @@
 //! checked.
 //!
 //! Runs in this process, on a folder that it makes and removes. Compactions run in the writes that
-//! make them due, so that the counts of a seed are the same at every run; only times differ.
+//! make them due, so that the counts of a seed are the same at every run, and so is the time that they
+//! take on a stated device; only the time measured differs.
 mod subject;
+
+use crate::device::Device;
 
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::{Error, Result};
-use shamba::{AutoDesign, Design, FilterFamily, FilterOptions, KeyspaceOptions, MergePolicy};
+use shamba::{
+    Advice, AutoDesign, Design, FilterFamily, FilterOptions, KeyspaceOptions, MergePolicy,
+};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use subject::{Pages, Shares, Subject, failed};
+use std::time::{Duration, Instant};
+use subject::{Latency, Pages, Shares, Subject};
 
 /// Points of a course over time.
 const WINDOWS: u64 = 60;
@@ -24,17 +29,24 @@ pub struct Settings {
     /// Folder for the databases, which are removed afterwards.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     pub dir: PathBuf,
-    /// Entries of 64 B.
-    #[arg(long, default_value_t = 2_000_000)]
+    /// Entries, of keys of 32 B.
+    #[arg(long, default_value_t = 500_000)]
     pub entries: u64,
-    /// Operations of each phase.
-    #[arg(long, default_value_t = 400_000)]
+    /// Bytes of a value.
+    #[arg(long, default_value_t = 32)]
+    pub value: usize,
+    /// Where databases lie, which is what costs are of. Where it is not modelled each page read or
+    /// written counts as 100 us.
+    #[arg(long, value_enum, default_value_t = Device::Ram)]
+    pub device: Device,
+    /// Operations of each phase; of `turn` those to get to know a workload by.
+    #[arg(long, default_value_t = 100_000)]
     pub operations: u64,
-    /// Write buffer of the default design in bytes; RocksDB's 64 MiB are a 16th of 1 GiB of data.
-    #[arg(long, default_value_t = 1 << 20)]
+    /// Write buffer of the default design in bytes.
+    #[arg(long, default_value_t = 256 << 10)]
     pub write_buffer: u64,
     /// Memory in bytes.
-    #[arg(long, default_value_t = 24 << 20)]
+    #[arg(long, default_value_t = 6 << 20)]
     pub memory: u64,
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
@@ -52,6 +64,9 @@ pub struct Mixes {
     /// What lookups are: empty, existing or ranges.
     #[arg(long, value_delimiter = ',', default_value = "empty,existing,ranges")]
     kinds: Vec<String>,
+    /// Other engines to run beside, such as `rocksdb:ribbon-partitioned`, of the default design.
+    #[arg(long, value_delimiter = ',')]
+    others: Vec<String>,
 }
 
 /// The turn to measure.
@@ -59,9 +74,9 @@ pub struct Mixes {
 pub struct Turn {
     #[command(flatten)]
     settings: Settings,
-    /// Operations after the turn, in phases.
-    #[arg(long, default_value_t = 3)]
-    horizon: u64,
+    /// How many times as long as a move needs to pay either phase is.
+    #[arg(long, default_value_t = 3.0)]
+    times: f64,
 }
 
 impl Shares {
@@ -117,73 +132,124 @@ fn loaded(settings: &Settings, dir: &Path, note: &mut dyn FnMut(String)) -> Resu
 /// A copy of the loaded database.
 fn copy(settings: &Settings, base: &Path, to: &Path, keyspace: KeyspaceOptions) -> Result<Subject> {
     let original = Subject::open(base, settings, standard(settings))?;
-    original.db.checkpoint(to).map_err(failed)?;
+    original.checkpoint(to)?;
     drop(original);
     Subject::open(to, settings, keyspace)
+}
+
+/// A row of the first experiment.
+struct Mix {
+    design: String,
+    pages: Pages,
+    took: Duration,
+    predicted: Option<f64>,
+}
+
+impl Mix {
+    /// One engine under one mix: `default`, `self-designed`, or another.
+    fn measure(
+        settings: &Settings,
+        base: &Path,
+        at: &Path,
+        engine: &str,
+        shares: Shares,
+    ) -> Result<Self> {
+        let own = matches!(engine, "default" | "self-designed");
+        let mut subject = match own {
+            true => copy(settings, base, at, standard(settings))?,
+            false => Subject::open_other(engine, at, settings)?,
+        };
+        if !own {
+            subject.load()?;
+        }
+        subject.run(shares, settings.operations)?;
+        let advice = if own { subject.advice()? } else { None };
+        if let (Some(advice), "self-designed") = (&advice, engine) {
+            subject.move_to(advice.best.design)?;
+        }
+        let before = subject.pages();
+        let mut took = subject.run(shares, settings.operations)?;
+        if !own {
+            // Merges that are under way belong to these operations; ours have run in them.
+            let started = Instant::now();
+            subject.settle()?;
+            took += started.elapsed();
+        }
+        let pages = subject.pages().since(before);
+        Ok(Mix {
+            design: match own {
+                true => name(&subject.design()?.0),
+                false => "its own leveling T=10".to_owned(),
+            },
+            pages,
+            took,
+            predicted: advice.map(|advice| match engine {
+                "default" => advice.present.costs.average,
+                _ => advice.best.costs.average,
+            }),
+        })
+    }
 }
 
 /// The self-designed engine beside the default design, over mixes.
 pub fn mixes(mixes: &Mixes, note: &mut dyn FnMut(String)) -> Result<Report> {
     let settings = &mixes.settings;
     let title = format!(
-        "{} entries, {} operations with updates, after as many to get to know them",
-        settings.entries, settings.operations
+        "{} entries with values of {} B, {} operations with updates, after as many to get to know them; \
+         stated device: {}",
+        settings.entries, settings.value, settings.operations, settings.device
     );
     let columns = [
         "lookups are",
         "lookups %",
         "engine",
         "design",
-        "ops/s",
         "pages/op",
         "read/op",
         "written/op",
-        "predicted/op",
-        "times the throughput",
         "times fewer pages",
+        "predicted/op",
+        "stated us/op",
+        "times the throughput",
+        "measured ops/s",
     ];
     let mut report = Report::new(title, &columns);
+    let latency = Latency::of(settings.device);
     let dir = tempfile::tempdir_in(&settings.dir)?;
     let base = loaded(settings, dir.path(), note)?;
+    let own = ["default", "self-designed"];
+    let engines = || {
+        own.into_iter()
+            .chain(mixes.others.iter().map(String::as_str))
+    };
     for kind in &mixes.kinds {
         for &percent in &mixes.lookups {
             let shares = Shares::of(kind, f64::from(percent) / 100.0)?;
+            let operations = settings.operations as f64;
             let mut first: Option<(f64, f64)> = None;
-            for engine in ["default", "self-designed"] {
+            for engine in engines() {
                 let at = tempfile::tempdir_in(dir.path())?;
-                let path = at.path().join("db");
-                let mut subject = copy(settings, &base, &path, standard(settings))?;
-                subject.run(shares, settings.operations)?;
-                let advice = subject.advice()?;
-                if let (Some(advice), "self-designed") = (&advice, engine) {
-                    subject.move_to(advice.best.design)?;
-                }
-                let before = subject.pages();
-                let took = subject.run(shares, settings.operations)?;
-                let pages = subject.pages().since(before);
-                let operations = settings.operations as f64;
-                let rate = operations / took.as_secs_f64().max(1e-9);
-                let (base_rate, base_pages) = *first.get_or_insert((rate, pages.all()));
+                let mix = Mix::measure(settings, &base, &at.path().join("db"), engine, shares)?;
+                let (seconds, pages) = (latency.seconds(&mix.pages), mix.pages.all());
+                let (base_seconds, base_pages) = *first.get_or_insert((seconds, pages));
                 note(format!(
-                    "{kind} {percent} %, {engine}: {:.3} pages/op, {rate:.0}/s",
-                    pages.all() / operations
+                    "{kind} {percent} %, {engine}: {:.3} pages/op, {:.3} times the throughput",
+                    pages / operations,
+                    base_seconds / seconds.max(1e-9)
                 ));
-                let predicted = advice.map(|advice| match engine {
-                    "default" => advice.present.costs.average,
-                    _ => advice.best.costs.average,
-                });
                 report.push(vec![
                     kind.clone().into(),
                     f64::from(percent).into(),
                     engine.into(),
-                    name(&subject.design()).into(),
-                    rate.into(),
-                    (pages.all() / operations).into(),
-                    (pages.read / operations).into(),
-                    (pages.written / operations).into(),
-                    predicted.into(),
-                    (rate / base_rate).into(),
-                    (base_pages / pages.all().max(1.0)).into(),
+                    mix.design.into(),
+                    (pages / operations).into(),
+                    (mix.pages.read / operations).into(),
+                    (mix.pages.written / operations).into(),
+                    (base_pages / pages.max(1.0)).into(),
+                    mix.predicted.into(),
+                    (seconds / operations * 1e6).into(),
+                    (base_seconds / seconds.max(1e-9)).into(),
+                    (operations / mix.took.as_secs_f64().max(1e-9)).into(),
                 ]);
             }
         }
@@ -203,29 +269,135 @@ const READING: Shares = Shares {
     ranges: 0.7,
 };
 
-/// A phase of writing, then some of reading: the automatic mode beside the designs that are best for
-/// either, which begin in shape. The course of the pages is for a plot.
-pub fn turn(turn: &Turn, note: &mut dyn FnMut(String)) -> Result<(Report, Panel)> {
+/// Operations after which automatic mode asks again.
+const EVERY: u64 = 2000;
+
+/// Operations that automatic mode takes to see a turn, at most: three answers in a row, and a half-life
+/// of what was done before.
+const DELAY: f64 = 3.0 * EVERY as f64 + 8192.0;
+
+/// What the model says of the two designs, and how long phases must be for a move to pay. Costs are in
+/// pages read and written.
+struct Horizon {
+    /// The designs that are best for writing and for reading.
+    designs: [Design; 2],
+    /// Cost of an operation of each phase with the design for it, and with the other.
+    own: [f64; 2],
+    other: [f64; 2],
+    /// Cost of the move.
+    moving: f64,
+}
+
+impl Horizon {
+    /// Asks the engine: for the best design for writing; there, for the best for reading; there, what
+    /// writing costs.
+    fn ask(settings: &Settings, dir: &Path, base: &Path) -> Result<Self> {
+        let at = tempfile::tempdir_in(dir)?;
+        let mut subject = copy(settings, base, &at.path().join("db"), standard(settings))?;
+        let mut ask = |shares| -> Result<Advice> {
+            subject.run(shares, settings.operations)?;
+            let advice = subject.advice()?.ok_or_else(too_little)?;
+            subject.move_to(advice.best.design)?;
+            Ok(advice)
+        };
+        let writing = ask(WRITING)?;
+        let reading = ask(READING)?;
+        let back = ask(WRITING)?;
+        Ok(Horizon {
+            designs: [writing.best.design, reading.best.design],
+            own: [back.best.costs.average, reading.best.costs.average],
+            other: [back.present.costs.average, reading.present.costs.average],
+            moving: reading.move_cost(),
+        })
+    }
+
+    /// What an operation of a phase costs less with the design for it.
+    fn gains(&self) -> [f64; 2] {
+        [0, 1].map(|phase| (self.other[phase] - self.own[phase]).max(f64::MIN_POSITIVE))
+    }
+
+    /// What the turn costs automatic mode more than knowing: the move, and lookups until it begins.
+    fn turning(&self) -> f64 {
+        self.moving + DELAY * self.gains()[1]
+    }
+
+    /// Operations of either phase after which its gain has paid for that.
+    fn pays_after(&self) -> [f64; 2] {
+        self.gains().map(|gain| self.turning() / gain)
+    }
+
+    /// The phases, in whole thousands of operations.
+    fn phases(&self, times: f64) -> Result<[u64; 2]> {
+        let phases = self.pays_after().map(|paid| paid * times);
+        if phases.iter().all(|phase| *phase < 1e8) {
+            return Ok(phases.map(|phase| (phase / 1000.0).ceil() as u64 * 1000));
+        }
+        Err(Error::InvalidSetting(
+            "both mixes ask for much the same design".into(),
+        ))
+    }
+
+    fn report(&self, phases: [u64; 2], times: f64) -> Report {
+        let mut report = Report::new(
+            format!(
+                "Horizon by the model, in pages read and written (a page written costs as much as one \
+                 read): the turn costs {:.0} for the move and {:.0} for {DELAY} operations until it is \
+                 seen; either phase is {times} times as long as its gain takes to pay for that",
+                self.moving,
+                self.turning() - self.moving,
+            ),
+            &[
+                "phase",
+                "best design",
+                "pages/op",
+                "with the other",
+                "gain",
+                "pays after",
+                "operations",
+            ],
+        );
+        for (phase, what) in ["writing", "reading"].into_iter().enumerate() {
+            report.push(vec![
+                what.into(),
+                name(&self.designs[phase]).into(),
+                self.own[phase].into(),
+                self.other[phase].into(),
+                self.gains()[phase].into(),
+                self.pays_after()[phase].into(),
+                (phases[phase] as f64).into(),
+            ]);
+        }
+        report
+    }
+}
+
+fn too_little() -> Error {
+    Error::InvalidSetting("too few entries or operations to advise on".into())
+}
+
+/// A phase of writing, then one of reading: the automatic mode beside the designs that are best for
+/// either, which begin in shape, as does the automatic one, with that for writing. Gives the horizon,
+/// the outcome, and the course of the pages.
+pub fn turn(turn: &Turn, note: &mut dyn FnMut(String)) -> Result<(Report, Report, Panel)> {
     let settings = &turn.settings;
-    let reading = settings.operations * turn.horizon;
     let dir = tempfile::tempdir_in(&settings.dir)?;
     let base = loaded(settings, dir.path(), note)?;
-    let mut best = Vec::new();
-    for shares in [WRITING, READING] {
-        let at = tempfile::tempdir_in(dir.path())?;
-        let mut subject = copy(settings, &base, &at.path().join("db"), standard(settings))?;
-        subject.run(shares, settings.operations)?;
-        let advice = subject.advice()?;
-        best.push(advice.map_or(subject.design(), |advice| advice.best.design));
-    }
+    let horizon = Horizon::ask(settings, dir.path(), &base)?;
+    let phases = horizon.phases(turn.times)?;
+    note(format!(
+        "{} operations of writing, then {} of reading",
+        phases[0], phases[1]
+    ));
     let title = format!(
-        "{} operations of which 96 % updates, then {reading} of which 70 % ranges and 20 % lookups",
-        settings.operations
+        "{} operations of which 96 % updates, then {} of which 70 % ranges and 20 % lookups",
+        phases[0], phases[1]
     );
     let columns = [
         "engine",
         "design at the turn",
         "design at the end",
+        "move began after",
+        "ended after",
         "pages while writing",
         "pages while reading",
         "pages in all",
@@ -239,81 +411,116 @@ pub fn turn(turn: &Turn, note: &mut dyn FnMut(String)) -> Result<(Report, Panel)
         y: "pages".to_owned(),
         ..Panel::default()
     };
-    let every = (settings.operations / 40).max(1000);
     let auto = AutoDesign {
-        every,
-        horizon: reading.max(every),
+        every: EVERY,
+        horizon: phases[1].max(EVERY),
         ..AutoDesign::default()
     };
-    let mut rows = Vec::new();
-    for (at, engine) in ["best for writing", "best for reading", "automatic"]
-        .iter()
-        .enumerate()
-    {
+    let [writing, reading] = horizon.designs;
+    let mut runs = Vec::new();
+    for (engine, design, auto) in [
+        ("best for writing", writing, None),
+        ("best for reading", reading, None),
+        ("automatic", writing, Some(auto)),
+    ] {
         let folder = tempfile::tempdir_in(dir.path())?;
-        // The automatic one begins with the design that it had found while it was written to.
-        let fixed = *best
-            .get(at)
-            .or(best.first())
-            .unwrap_or(&standard(settings).design());
-        let mut keyspace = standard(settings).with_design(&fixed);
-        keyspace.auto_design = (at == 2).then_some(auto);
-        let mut subject = copy(settings, &base, &folder.path().join("db"), keyspace)?;
-        if !subject.db.default_keyspace().is_moving() {
-            subject.move_to(fixed)?;
-        }
-        let start = subject.pages();
-        let mut series = Series::new(*engine);
-        series.points.push((0.0, 0.0));
-        let mut took = Duration::ZERO;
-        let mut phases = [Pages::default(); 2];
-        let mut middle = String::new();
-        let mut done = 0;
-        for (phase, (shares, operations)) in [(WRITING, settings.operations), (READING, reading)]
-            .into_iter()
-            .enumerate()
-        {
-            let before = subject.pages();
-            for window in 1..=WINDOWS {
-                let part = operations * window / WINDOWS - operations * (window - 1) / WINDOWS;
-                took += subject.run(shares, part)?;
-                done += part;
-                let pages = subject.pages().since(start).all();
-                series.points.push((done as f64, pages));
-            }
-            if let Some(pages) = phases.get_mut(phase) {
-                *pages = subject.pages().since(before);
-            }
-            if phase == 0 {
-                middle = name(&subject.design());
-            }
-        }
+        let path = folder.path().join("db");
+        let mut subject = copy(
+            settings,
+            &base,
+            &path,
+            standard(settings).with_design(&design),
+        )?;
+        subject.move_to(design)?;
+        drop(subject);
+        let mut keyspace = standard(settings).with_design(&design);
+        keyspace.auto_design = auto;
+        subject = Subject::open(&path, settings, keyspace)?;
+        let run = Run::measure(&mut subject, phases)?;
         note(format!(
-            "{engine}: {:.0} pages, {took:.1?}",
-            subject.pages().since(start).all()
+            "{engine}: {:.0} pages, {:.1?}",
+            run.all(),
+            run.took
         ));
-        rows.push((*engine, middle, name(&subject.design()), phases, took));
-        panel.series.push(series);
+        panel.series.push(Series {
+            name: engine.to_owned(),
+            points: run.course.clone(),
+        });
+        runs.push((engine, run));
     }
-    let automatic = rows.last().map_or(1.0, |(.., phases, _)| sum(phases));
-    for (engine, middle, end, phases, took) in rows {
-        let [writing, reading] = phases.map(Pages::all);
+    let automatic = runs.last().map_or(1.0, |(_, run)| run.all());
+    for (engine, run) in runs {
+        let [writing, reading] = run.phases.map(Pages::all);
         report.push(vec![
             engine.into(),
-            middle.into(),
-            end.into(),
+            run.middle.clone().into(),
+            run.end.clone().into(),
+            run.moved[0].into(),
+            run.moved[1].into(),
             writing.into(),
             reading.into(),
-            (writing + reading).into(),
-            ((writing + reading) / automatic.max(1.0)).into(),
-            took.as_secs_f64().into(),
+            run.all().into(),
+            (run.all() / automatic.max(1.0)).into(),
+            run.took.as_secs_f64().into(),
         ]);
     }
-    Ok((report, panel))
+    Ok((horizon.report(phases, turn.times), report, panel))
 }
 
-fn sum(phases: &[Pages; 2]) -> f64 {
-    phases.iter().map(|pages| pages.all()).sum()
+/// Both phases of one engine.
+struct Run {
+    phases: [Pages; 2],
+    course: Vec<(f64, f64)>,
+    /// The design at the turn and at the end.
+    middle: String,
+    end: String,
+    /// Operations after the turn at which the first move was seen to begin, and to have ended.
+    moved: [Option<f64>; 2],
+    took: Duration,
+}
+
+impl Run {
+    fn all(&self) -> f64 {
+        self.phases.iter().map(|pages| pages.all()).sum()
+    }
+
+    fn measure(subject: &mut Subject, phases: [u64; 2]) -> Result<Self> {
+        let start = subject.pages();
+        let mut run = Run {
+            phases: [Pages::default(); 2],
+            course: vec![(0.0, 0.0)],
+            middle: String::new(),
+            end: String::new(),
+            moved: [None; 2],
+            took: Duration::ZERO,
+        };
+        let (mut at_turn, _) = subject.design()?;
+        for (phase, shares) in [WRITING, READING].into_iter().enumerate() {
+            let before = subject.pages();
+            if phase == 1 {
+                (at_turn, _) = subject.design()?;
+                run.middle = name(&at_turn);
+            }
+            for window in 1..=WINDOWS {
+                let part = |window| phases[phase] * window / WINDOWS;
+                run.took += subject.run(shares, part(window) - part(window - 1))?;
+                let done = part(window) as f64;
+                let (design, moving) = subject.design()?;
+                if phase == 1 && design != at_turn {
+                    run.moved[0].get_or_insert(done);
+                    if !moving {
+                        run.moved[1].get_or_insert(done);
+                    }
+                }
+                let before = if phase == 0 { 0.0 } else { phases[0] as f64 };
+                let pages = subject.pages().since(start).all();
+                run.course.push((before + done, pages));
+            }
+            run.phases[phase] = subject.pages().since(before);
+        }
+        run.end = name(&subject.design()?.0);
+        Ok(run)
+    }
 }
 
 #[cfg(test)]
@@ -325,6 +532,8 @@ mod tests {
         Settings {
             dir: std::env::temp_dir(),
             entries: 30_000,
+            value: 32,
+            device: Device::Ram,
             operations: 12_000,
             write_buffer: 32 << 10,
             memory: 2 << 20,
@@ -347,6 +556,7 @@ mod tests {
             settings: tiny(),
             lookups: vec![10, 50, 90],
             kinds: vec!["empty".to_owned(), "ranges".to_owned()],
+            others: Vec::new(),
         };
         let report = super::mixes(&mixes, &mut |_| {}).unwrap();
         assert_eq!(report.rows.len(), 12);
@@ -364,13 +574,15 @@ mod tests {
     fn the_automatic_mode_follows_a_turn() {
         let turn = Turn {
             settings: tiny(),
-            horizon: 4,
+            times: 2.0,
         };
-        let (report, panel) = super::turn(&turn, &mut |_| {}).unwrap();
+        let (horizon, report, panel) = super::turn(&turn, &mut |_| {}).unwrap();
         assert_eq!((report.rows.len(), panel.series.len()), (3, 3));
         assert_ne!(report.rows[2][1], report.rows[2][2], "it moved: {report}");
-        let writing = number(&report, 0, "times automatic's");
-        assert!(writing > 1.0, "{report}");
+        for fixed in 0..2 {
+            let times = number(&report, fixed, "times automatic's");
+            assert!(times > 1.0, "{horizon}\n{report}");
+        }
         assert!(panel.series.iter().all(|s| s.points.len() == 121));
     }
 

@@ -117,6 +117,7 @@ impl Maker {
                 page_bytes,
                 read_seconds: micros / 1e6,
                 write_cost,
+                merge_read_cost: 1.0,
             },
         })
     }

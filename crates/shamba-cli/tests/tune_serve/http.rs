@@ -94,6 +94,7 @@ fn curves_and_stores_are_the_models() {
             page_bytes: 4096.0,
             read_seconds: 80e-6,
             write_cost: 1.5,
+            merge_read_cost: 1.0,
         },
     };
     let workload = Workload {

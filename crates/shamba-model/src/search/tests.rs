@@ -13,6 +13,7 @@ fn environment(entries: f64, entry_bytes: f64, write_cost: f64) -> Environment {
             page_bytes: 4096.0,
             read_seconds: 1e-4,
             write_cost,
+            merge_read_cost: 1.0,
         },
     }
 }

@@ -62,7 +62,9 @@ pub struct PricedDesign {
 /// updates count as at least a hundredth of the operations each, range lookups as a thousandth, so that no design is best only
 /// because nobody reads, or writes, just now. Predictions are of the model of Monkey
 /// (`shamba_model::cost`): they know nothing of the block cache, nor of the runs that
-/// [`KeyspaceOptions::level0_runs`] lets gather under leveling.
+/// [`KeyspaceOptions::level0_runs`] lets gather under leveling, and take merges for those of whole
+/// levels. Leveling by single files keeps its levels full and writes more: in trees that fill for the first time
+/// 1.4 times (size ratio 10) to 2.3 times (2) what is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Advice {
@@ -84,7 +86,8 @@ impl Advice {
     /// Reads that the move costs: its pages, read and written.
     #[must_use]
     pub fn move_cost(&self) -> f64 {
-        self.move_bytes as f64 / PAGE as f64 * (1.0 + self.device.write_cost)
+        let page = self.device.merge_read_cost + self.device.write_cost;
+        self.move_bytes as f64 / PAGE as f64 * page
     }
 
     /// Reads that an operation of the workload costs less with the best design.
@@ -230,6 +233,7 @@ impl DbInner {
                     page_bytes: PAGE as f64,
                     read_seconds: device.read_seconds,
                     write_cost: device.write_cost,
+                    merge_read_cost: device.merge_read_cost,
                 },
             },
             workload: hedged(workload),

@@ -27,21 +27,25 @@ const READS: usize = 64;
 pub struct DeviceCosts {
     /// Seconds that the read of a page of 4 KiB at a random place takes, one at a time.
     pub read_seconds: f64,
-    /// What writing a page costs, in reads of a page, both in long sequences as merges do it.
+    /// What writing a page costs in a long sequence, as flushes and merges do it, in such reads.
     pub write_cost: f64,
+    /// What reading a page costs in a long sequence, as merges do it, in such reads: 1 where pages have
+    /// their price however they are asked for, less where a device reads ahead or counts requests.
+    pub merge_read_cost: f64,
 }
 
 impl DeviceCosts {
     pub(crate) fn validate(&self) -> Result<()> {
         let ok = self.read_seconds.is_finite()
             && self.read_seconds > 0.0
-            && self.write_cost.is_finite()
-            && self.write_cost >= 0.0;
+            && [self.write_cost, self.merge_read_cost]
+                .iter()
+                .all(|cost| cost.is_finite() && *cost >= 0.0);
         match ok {
             true => Ok(()),
             false => Err(Error::option(
                 "device",
-                format!("{self:?}: read_seconds must be above 0, write_cost at least 0"),
+                format!("{self:?}: read_seconds must be above 0, the costs at least 0"),
             )),
         }
     }
@@ -106,10 +110,11 @@ impl DbInner {
         times.sort_by(f64::total_cmp);
         let median = times.get(READS / 2).copied().unwrap_or_default();
         // What is too quick to be timed is memory.
-        let read = read.max(1e-9);
+        let random = median.max(1e-9);
         Ok(DeviceCosts {
-            read_seconds: median.max(1e-9),
-            write_cost: (write / read).clamp(0.01, 100.0),
+            read_seconds: random,
+            write_cost: (write / random).clamp(0.01, 100.0),
+            merge_read_cost: (read / random).clamp(0.01, 1.0),
         })
     }
 }

@@ -1,12 +1,17 @@
-//! The database under test: operations that are checked, and the pages they cost.
+//! The store under test: operations that are checked, and the pages they cost.
 //!
-//! One thread; it remembers the version of every entry.
+//! One thread; it remembers the version of every entry. Our engine counts pages where it asks for them,
+//! in the mode without threads; another engine's are those that the kernel counts for this process, which
+//! must do nothing else meanwhile. Logs are left out: the other engine writes none, ours are not counted.
 use super::Settings;
-use crate::store;
-use crate::workload::{MAX_KEY, Permutation, Random, random};
+use crate::device::Device;
+use crate::engine::{self, Engine, EngineConfig};
+use crate::proc_io::ProcessIo;
+use crate::runner::Data;
+use crate::workload::{KeyKind, KeySpace, MAX_KEY, Permutation, Random, ValueSpec, random};
 use crate::{Error, Result};
 use rand_xoshiro::rand_core::Rng;
-use shamba::fs::{IoCounts, MeteredFs, OsFs, Purpose};
+use shamba::fs::{Charge, IoCounts, MeteredFs, Purpose};
 use shamba::{
     Advice, Db, Design, DeviceCosts, IterOptions, KeyspaceOptions, MemoryBudget, Options,
 };
@@ -20,6 +25,56 @@ const PAGE: f64 = 4096.0;
 /// Entries that a range lookup returns.
 const RANGE: usize = 16;
 
+/// Pages that a merge reads at once, about.
+const MERGE_PAGES: f64 = 16.0;
+
+/// What a page costs where nothing else is stated: 100 us read or written, however it is asked for.
+const FLAT: f64 = 1e5;
+
+/// Nanoseconds that storage takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Latency {
+    /// For a read.
+    read: f64,
+    /// For each page of it.
+    read_page: f64,
+    /// For a page written in a long sequence.
+    write_page: f64,
+}
+
+impl Latency {
+    pub(super) fn of(device: Device) -> Self {
+        match device.model() {
+            Some(model) => Latency {
+                read: model.read as f64,
+                read_page: model.read_page as f64,
+                write_page: model.write_page as f64,
+            },
+            None => Latency {
+                read: 0.0,
+                read_page: FLAT,
+                write_page: FLAT,
+            },
+        }
+    }
+
+    /// The same, as the engine takes it.
+    fn costs(&self) -> DeviceCosts {
+        let random = self.read + self.read_page;
+        DeviceCosts {
+            read_seconds: random / 1e9,
+            write_cost: self.write_page / random,
+            merge_read_cost: (self.read / MERGE_PAGES + self.read_page) / random,
+        }
+    }
+
+    /// Seconds that some pages take.
+    pub(super) fn seconds(&self, pages: &Pages) -> f64 {
+        let reads = pages.reads * self.read + pages.read * self.read_page;
+        (reads + pages.written * self.write_page) / 1e9
+    }
+}
+
 pub(super) fn failed(source: shamba::Error) -> Error {
     Error::engine("shamba", source)
 }
@@ -32,11 +87,16 @@ pub(super) struct Shares {
     pub(super) ranges: f64,
 }
 
-/// A database under test and what is in it.
+/// What is under test.
+enum Store {
+    Shamba { db: Db, fs: MeteredFs },
+    Other(Box<dyn Engine>),
+}
+
+/// A store under test and what is in it.
 pub(super) struct Subject {
-    pub(super) db: Db,
-    fs: MeteredFs,
-    data: crate::runner::Data,
+    store: Store,
+    data: Data,
     versions: Vec<u32>,
     random: Random,
     value: Vec<u8>,
@@ -48,6 +108,8 @@ pub(super) struct Subject {
 pub(super) struct Pages {
     pub(super) read: f64,
     pub(super) written: f64,
+    /// Requests of the pages read.
+    pub(super) reads: f64,
 }
 
 impl Pages {
@@ -55,6 +117,7 @@ impl Pages {
         Pages {
             read: self.read - before.read,
             written: self.written - before.written,
+            reads: self.reads - before.reads,
         }
     }
 
@@ -63,30 +126,65 @@ impl Pages {
     }
 }
 
+fn no_design() -> Error {
+    Error::InvalidSetting("only this engine has designs".into())
+}
+
 impl Subject {
+    fn with(store: Store, settings: &Settings) -> Self {
+        Subject {
+            store,
+            data: Data {
+                keys: KeySpace::new(KeyKind::Spread, settings.entries),
+                values: ValueSpec::random(settings.value),
+                seed: settings.seed,
+            },
+            versions: vec![0; settings.entries as usize],
+            random: random(settings.seed, 1),
+            value: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
     pub(super) fn open(dir: &Path, settings: &Settings, keyspace: KeyspaceOptions) -> Result<Self> {
-        let fs = MeteredFs::new(Arc::new(OsFs::new()));
+        let fs = settings.device.fs(Charge::Virtual);
         let db = Options::new()
             .fs(Arc::new(fs.clone()))
             .memory(MemoryBudget::bytes(settings.memory))
             .background_threads(0)
             .keyspace(keyspace)
-            // Pages are counted, so a page written is to weigh as much as one read.
-            .device(DeviceCosts {
-                read_seconds: 1e-4,
-                write_cost: 1.0,
-            })
+            .device(Latency::of(settings.device).costs())
             .open(dir)
             .map_err(failed)?;
-        Ok(Subject {
-            db,
-            fs,
-            data: store::data(settings.entries, settings.seed),
-            versions: vec![0; settings.entries as usize],
-            random: random(settings.seed, 1),
-            value: Vec::new(),
-            scratch: Vec::new(),
-        })
+        Ok(Self::with(Store::Shamba { db, fs }, settings))
+    }
+
+    /// Another engine, of the default design.
+    pub(super) fn open_other(name: &str, dir: &Path, settings: &Settings) -> Result<Self> {
+        let config = EngineConfig {
+            memory: settings.memory,
+            write_buffer: settings.write_buffer,
+            file_size: settings.write_buffer,
+            direct_reads: true,
+            metadata_resident: false,
+            wal: false,
+            ..EngineConfig::in_memory(dir.to_owned())
+        };
+        Ok(Self::with(
+            Store::Other(engine::open(name, &config)?),
+            settings,
+        ))
+    }
+
+    fn db(&self) -> Result<&Db> {
+        match &self.store {
+            Store::Shamba { db, .. } => Ok(db),
+            Store::Other(_) => Err(no_design()),
+        }
+    }
+
+    pub(super) fn checkpoint(&self, to: &Path) -> Result<()> {
+        self.db()?.checkpoint(to).map_err(failed)
     }
 
     /// Loads every entry once, in random order, and waits.
@@ -96,15 +194,31 @@ impl Subject {
         for index in 0..entries {
             self.put(order.apply(index), 0)?;
         }
-        self.db.flush().map_err(failed)?;
-        self.db.wait_for_compaction().map_err(failed)
+        self.settle()
+    }
+
+    /// Flushes, and waits for merges.
+    pub(super) fn settle(&self) -> Result<()> {
+        match &self.store {
+            Store::Shamba { db, .. } => {
+                db.flush().map_err(failed)?;
+                db.wait_for_compaction().map_err(failed)
+            }
+            Store::Other(engine) => {
+                engine.flush()?;
+                engine.wait_idle()
+            }
+        }
     }
 
     fn put(&mut self, number: u64, version: u64) -> Result<()> {
         let mut buf = [0; MAX_KEY];
         self.data.values.write(number, version, &mut self.value);
         let key = self.data.keys.key(number, &mut buf);
-        self.db.put(key, &self.value).map_err(failed)
+        match &self.store {
+            Store::Shamba { db, .. } => db.put(key, &self.value).map_err(failed),
+            Store::Other(engine) => engine.put(key, &self.value),
+        }
     }
 
     fn version(&self, number: u64) -> u64 {
@@ -142,7 +256,13 @@ impl Subject {
             true => self.data.keys.key(number, &mut buf),
             false => self.data.keys.absent(number, &mut buf),
         };
-        let found = self.db.get(key).map_err(failed)?;
+        let found = match &self.store {
+            Store::Shamba { db, .. } => db.get(key).map_err(failed)?.map(|value| value.to_vec()),
+            Store::Other(engine) => {
+                let mut value = Vec::new();
+                engine.get(key, &mut value)?.then_some(value)
+            }
+        };
         match exists {
             true => self.check(number, found.as_deref()),
             false if found.is_none() => Ok(()),
@@ -154,19 +274,39 @@ impl Subject {
         let number = self.number();
         let mut buf = [0; MAX_KEY];
         let start = self.data.keys.key(number, &mut buf).to_vec();
-        let options = IterOptions {
-            lower: Bound::Included(start),
-            ..IterOptions::default()
-        };
-        let mut iter = self.db.iter(options).map_err(failed)?;
-        iter.seek_to_first().map_err(failed)?;
-        for expected in (number..self.data.keys.entries()).take(RANGE) {
-            if self.data.keys.number(iter.key()) != Some(expected) {
-                return Err(Error::WrongAnswer(format!("a scan lacks entry {expected}")));
+        let mut found = Vec::with_capacity(RANGE);
+        match &self.store {
+            Store::Shamba { db, .. } => {
+                let options = IterOptions {
+                    lower: Bound::Included(start),
+                    ..IterOptions::default()
+                };
+                let mut iter = db.iter(options).map_err(failed)?;
+                iter.seek_to_first().map_err(failed)?;
+                while iter.valid() && found.len() < RANGE {
+                    let number = self.data.keys.number(iter.key());
+                    found.push((number, iter.value().to_vec()));
+                    iter.next().map_err(failed)?;
+                }
             }
-            let value = iter.value().to_vec();
-            self.check(expected, Some(&value))?;
-            iter.next().map_err(failed)?;
+            Store::Other(engine) => {
+                let keys = &self.data.keys;
+                engine.scan(&start, RANGE, &mut |key, value| {
+                    found.push((keys.number(key), value.to_vec()));
+                    Ok(())
+                })?;
+            }
+        }
+        let expected = (number..self.data.keys.entries()).take(RANGE);
+        if !found
+            .iter()
+            .map(|(number, _)| *number)
+            .eq(expected.map(Some))
+        {
+            return Err(Error::WrongAnswer(format!("a scan from entry {number}")));
+        }
+        for (number, value) in found {
+            self.check(number.unwrap_or_default(), Some(&value))?;
         }
         Ok(())
     }
@@ -189,30 +329,41 @@ impl Subject {
         Ok(start.elapsed())
     }
 
-    /// Pages of tables so far: what lookups, scans and compactions read, what flushes and
-    /// compactions wrote.
+    /// Pages of tables so far: what lookups, scans and merges read, what flushes and merges wrote.
     pub(super) fn pages(&self) -> Pages {
-        let counts: IoCounts = self.fs.counts();
+        let Store::Shamba { db, fs } = &self.store else {
+            let io = ProcessIo::now();
+            return Pages {
+                read: io.pages(),
+                written: io.write_bytes as f64 / PAGE,
+                reads: io.reads as f64,
+            };
+        };
+        let counts: IoCounts = fs.counts();
         let purposes = [Purpose::Lookup, Purpose::Scan, Purpose::Background];
-        let read = purposes.map(|purpose| counts.reads_for(purpose).pages as f64);
-        let counters = self.db.stats().counters;
+        let read = purposes.map(|purpose| counts.reads_for(purpose));
+        let counters = db.stats().counters;
         let written = counters.flush_bytes + counters.compaction_bytes_written;
         Pages {
-            read: read.iter().sum(),
+            read: read.iter().map(|count| count.pages as f64).sum(),
             written: written as f64 / PAGE,
+            reads: read.iter().map(|count| count.reads as f64).sum(),
         }
     }
 
-    pub(super) fn design(&self) -> Design {
-        self.db.default_keyspace().design()
+    /// The design, and whether it is moved to.
+    pub(super) fn design(&self) -> Result<(Design, bool)> {
+        let keyspace = self.db()?.default_keyspace();
+        Ok((keyspace.design(), keyspace.is_moving()))
     }
 
     pub(super) fn advice(&self) -> Result<Option<Advice>> {
-        self.db.advise().map_err(failed)
+        self.db()?.advise().map_err(failed)
     }
 
     pub(super) fn move_to(&self, design: Design) -> Result<()> {
-        self.db.redesign(design).map_err(failed)?;
-        self.db.wait_for_compaction().map_err(failed)
+        let db = self.db()?;
+        db.redesign(design).map_err(failed)?;
+        db.wait_for_compaction().map_err(failed)
     }
 }
