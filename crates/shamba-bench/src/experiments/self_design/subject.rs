@@ -138,6 +138,7 @@ impl Subject {
                 keys: KeySpace::new(KeyKind::Spread, settings.entries),
                 values: ValueSpec::random(settings.value),
                 seed: settings.seed,
+                load_seed: settings.seed,
             },
             versions: vec![0; settings.entries as usize],
             random: random(settings.seed, 1),
