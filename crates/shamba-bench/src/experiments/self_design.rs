@@ -248,7 +248,7 @@ mod tests {
     use super::*;
     use crate::report::Cell;
 
-    fn tiny() -> Settings {
+    pub(super) fn tiny() -> Settings {
         Settings {
             dir: std::env::temp_dir(),
             entries: 30_000,
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    fn number(report: &Report, row: usize, column: &str) -> f64 {
+    pub(super) fn number(report: &Report, row: usize, column: &str) -> f64 {
         let at = report.columns.iter().position(|name| name == column);
         match report.rows[row][at.unwrap()] {
             Cell::Number(number) => number,
@@ -287,23 +287,6 @@ mod tests {
         let some = (1..12).step_by(2).filter(|&row| fewer(row) > 1.2).count();
         assert!(some >= 2, "{report}");
         assert!(number(&report, 0, "pages/op") > 0.0);
-    }
-
-    /// The tiny form of the second one.
-    #[test]
-    fn the_automatic_mode_follows_a_turn() {
-        let turn = Turn {
-            settings: tiny(),
-            times: 2.0,
-        };
-        let (horizon, report, panel) = super::turn(&turn, &mut |_| {}).unwrap();
-        assert_eq!((report.rows.len(), panel.series.len()), (3, 3));
-        assert_ne!(report.rows[2][1], report.rows[2][2], "it moved: {report}");
-        for fixed in 0..2 {
-            let times = number(&report, fixed, "times automatic's");
-            assert!(times > 1.0, "{horizon}\n{report}");
-        }
-        assert!(panel.series.iter().all(|s| s.points.len() == 121));
     }
 
     #[test]

@@ -149,6 +149,19 @@ pub fn turn(turn: &Turn, note: &mut dyn FnMut(String)) -> Result<(Report, Report
     let base = loaded(settings, dir.path(), note)?;
     let horizon = Horizon::ask(settings, dir.path(), &base)?;
     let phases = horizon.phases(turn.times)?;
+    let (report, panel) = compare(settings, dir.path(), &base, horizon.designs, phases, note)?;
+    Ok((horizon.report(phases, turn.times), report, panel))
+}
+
+/// Both phases with each of the engines.
+fn compare(
+    settings: &Settings,
+    dir: &Path,
+    base: &Path,
+    [writing, reading]: [Design; 2],
+    phases: [u64; 2],
+    note: &mut dyn FnMut(String),
+) -> Result<(Report, Panel)> {
     note(format!(
         "{} operations of writing, then {} of reading",
         phases[0], phases[1]
@@ -181,18 +194,17 @@ pub fn turn(turn: &Turn, note: &mut dyn FnMut(String)) -> Result<(Report, Report
         horizon: phases[1].max(EVERY),
         ..AutoDesign::default()
     };
-    let [writing, reading] = horizon.designs;
     let mut runs = Vec::new();
     for (engine, design, auto) in [
         ("best for writing", writing, None),
         ("best for reading", reading, None),
         ("automatic", writing, Some(auto)),
     ] {
-        let folder = tempfile::tempdir_in(dir.path())?;
+        let folder = tempfile::tempdir_in(dir)?;
         let path = folder.path().join("db");
         let mut subject = copy(
             settings,
-            &base,
+            base,
             &path,
             standard(settings).with_design(&design),
         )?;
@@ -229,7 +241,7 @@ pub fn turn(turn: &Turn, note: &mut dyn FnMut(String)) -> Result<(Report, Report
             run.took.as_secs_f64().into(),
         ]);
     }
-    Ok((horizon.report(phases, turn.times), report, panel))
+    Ok((report, panel))
 }
 
 /// Both phases of one engine.
@@ -285,5 +297,54 @@ impl Run {
         }
         run.end = name(&subject.design()?.0);
         Ok(run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::self_design::tests::{number, tiny};
+
+    /// The tiny form of the experiment, with phases shorter than the model's.
+    #[test]
+    fn the_automatic_mode_follows_a_turn() {
+        let (settings, dir) = (tiny(), tempfile::tempdir().unwrap());
+        let base = loaded(&settings, dir.path(), &mut |_| {}).unwrap();
+        let horizon = Horizon::ask(&settings, dir.path(), &base).unwrap();
+        assert!(horizon.gains().iter().all(|gain| *gain > 0.0));
+        let designs = horizon.designs;
+        let phases = [12_000, 36_000];
+        let (report, panel) =
+            compare(&settings, dir.path(), &base, designs, phases, &mut |_| {}).unwrap();
+        assert_eq!((report.rows.len(), panel.series.len()), (3, 3));
+        assert_ne!(report.rows[2][1], report.rows[2][2], "it moved: {report}");
+        let began = number(&report, 2, "move began after");
+        assert!(began <= number(&report, 2, "ended after"), "{report}");
+        assert!(number(&report, 0, "times automatic's") > 1.0, "{report}");
+        assert!(panel.series.iter().all(|s| s.points.len() == 121));
+    }
+
+    /// Phases are so long that each fixed design loses more in the other phase than the turn costs.
+    #[test]
+    fn the_horizon_pays_for_the_move() {
+        let design = standard(&tiny()).design();
+        let horizon = Horizon {
+            designs: [design, design],
+            own: [0.1, 1.0],
+            other: [0.3, 3.0],
+            moving: 10_000.0,
+        };
+        let turning = 10_000.0 + 2.0 * DELAY;
+        assert_eq!(horizon.turning(), turning);
+        let [writing, reading] = horizon.phases(3.0).unwrap().map(|phase| phase as f64);
+        let over = |phase: f64, gain: f64| (phase * gain - 3.0 * turning) / gain;
+        for over in [over(writing, 0.2), over(reading, 2.0)] {
+            assert!((-1.0..1000.0).contains(&over), "{over} operations too many");
+        }
+        let alike = Horizon {
+            other: horizon.own,
+            ..horizon
+        };
+        assert!(alike.phases(3.0).is_err());
     }
 }
