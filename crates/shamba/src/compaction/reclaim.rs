@@ -14,9 +14,8 @@ pub(super) fn tombstones(
 ) -> Option<Task> {
     for (level, run) in version.runs().filter(|(level, _)| *level > 0) {
         for file in run.files() {
-            if file.tombstones.saturating_mul(2) > file.entries
-                && !file.is_busy()
-                && !is_bottom(version, level, run.id(), file)
+            if !file.is_busy()
+                && is_to_sink(version, level, run.id(), file)
                 && let Some(task) = push(level, run.id(), file)
             {
                 return Some(task);
@@ -24,6 +23,18 @@ pub(super) fn tombstones(
         }
     }
     None
+}
+
+/// Whether a file is mostly tombstones, with older data below it.
+fn is_to_sink(version: &Version, level: usize, run: u64, file: &FileMeta) -> bool {
+    file.tombstones.saturating_mul(2) > file.entries && !is_bottom(version, level, run, file)
+}
+
+/// Whether [`tombstones`] brings a file of the level down.
+pub(super) fn sinks(version: &Version, level: usize) -> bool {
+    let runs = version.runs_of(level).iter();
+    let mut files = runs.flat_map(|run| run.files().iter().map(|file| (run.id(), file)));
+    files.any(|(run, file)| is_to_sink(version, level, run, file))
 }
 
 /// Rewrites a file of the bottom in its place when that drops its tombstones, or more than half of

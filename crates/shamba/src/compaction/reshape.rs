@@ -172,6 +172,10 @@ fn move_up(
     if (first - 1..=level).any(|level| is_level_busy(version, level)) {
         return None;
     }
+    // What is on its way down would only come back.
+    if reclaim::sinks(version, level) {
+        return None;
+    }
     let mut draft = Draft::default();
     draft.add_runs(level, runs);
     const REASON: &str = "levels above are empty";
