@@ -118,6 +118,13 @@ impl Clock {
         self.ticks.load(Relaxed)
     }
 
+    /// The share of a window that has been seen. Counts of visits to partitions are of what was seen;
+    /// what is expected of data pages is of a whole window, and must not count for more at first.
+    pub(super) fn known(&self) -> f32 {
+        let half_lives = (self.ticks() + 1) as f32 / TICKS_PER_HALF_LIFE as f32;
+        1.0 - (-half_lives).exp2()
+    }
+
     /// Counts accesses.
     #[inline]
     pub(super) fn advance(&self, accesses: u64) {

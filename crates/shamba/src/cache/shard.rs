@@ -88,9 +88,10 @@ pub(super) struct Shard {
     sketch: Sketch,
     /// The tick at which the sketch was last halved.
     halved: u32,
-    /// Accesses to this shard when that was, and in a window at the rate until then; infinite at first.
+    /// Accesses to this shard when that was, in a window (infinite at first), and [`Clock::known`].
     began: u32,
     window: f32,
+    known: f32,
     /// For the sketch.
     held: Option<Reservation>,
 }
@@ -109,6 +110,7 @@ impl Shard {
             halved: 0,
             began: 0,
             window: f32::INFINITY,
+            known: 0.0,
         }
     }
 
@@ -288,8 +290,8 @@ impl Shard {
 
     /// What a byte of a data block is worth that was last used so many accesses to this shard ago.
     fn data_density(&self, hash: u64, len: usize, rest: u32) -> f32 {
-        let accesses = after_rest(self.sketch.expected(hash), rest as f32 / self.window);
-        accesses / (len + BLOCK_OVERHEAD) as f32
+        let expected = after_rest(self.sketch.expected(hash), rest as f32 / self.window);
+        self.known * expected / (len + BLOCK_OVERHEAD) as f32
     }
 
     /// Drops parts of blocks until `bytes` bytes are free or none is left that nobody else holds;
@@ -374,6 +376,7 @@ impl Shard {
         self.clock = self.clock.wrapping_add(1);
         if self.clock.is_multiple_of(REPORT) {
             clock.advance(u64::from(REPORT));
+            self.known = clock.known();
             if clock.ticks().wrapping_sub(self.halved) >= TICKS_PER_HALF_LIFE {
                 self.halve(clock);
             }
@@ -439,8 +442,7 @@ impl Shard {
 
     /// The place, worth and remaining columns of what had best go.
     fn choose_victim(&mut self, clock: &Clock) -> Option<(usize, f32, u8)> {
-        let eviction = clock.eviction();
-        let len = self.entries.len();
+        let (eviction, len) = (clock.eviction(), self.entries.len());
         let sample = match eviction {
             Eviction::ExpectedReads => SAMPLE,
             Eviction::TwoPriorityLru => LRU_SAMPLE,
@@ -464,11 +466,8 @@ impl Shard {
 
     fn consider(&self, at: usize, eviction: Eviction, best: &mut Option<(usize, f32, u8)>) {
         // The lock on the shard keeps a count of one from rising: the only reference is the entry's.
-        let Some(entry) = self
-            .entries
-            .get(at)
-            .filter(|entry| entry.block.is_unshared())
-        else {
+        let entry = self.entries.get(at);
+        let Some(entry) = entry.filter(|entry| entry.block.is_unshared()) else {
             return;
         };
         let rest = self.clock.wrapping_sub(entry.used);

@@ -297,6 +297,28 @@ fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
     assert!(missed <= 250, "{missed} of 1000 hot lookups missed");
 }
 
+/// Partitions know of the visits there were; what data pages are worth must not be of a longer time.
+#[test]
+fn data_pages_count_for_what_was_seen_of_a_window() {
+    let clock = Clock::new();
+    let mut shard = shard::Shard::new(1);
+    let worth = |shard: &shard::Shard| shard.density(7, None, 0, BlockKind::Data, 1, LEN).0;
+    shard.count_miss(7, BlockKind::Data, &clock);
+    while clock.ticks() < 3 {
+        shard.count_miss(8, BlockKind::Index, &clock);
+        let share = match clock.ticks() {
+            0 => 0.159,
+            1 => 0.293,
+            2 => 0.405,
+            _ => 0.5,
+        };
+        let whole = shamba_model::expected_reads::further_accesses(1.0, 1.0, 0.0, 0.0);
+        let seen = worth(&shard) * (LEN + BLOCK_OVERHEAD) as f32 / whole;
+        assert!(seen == 0.0 || (seen - share).abs() < 0.001, "{seen}");
+    }
+    assert!(worth(&shard) > 0.0);
+}
+
 #[test]
 fn a_new_hot_set_replaces_an_old_one() {
     let (_budget, cache) = cache(400, 2);
