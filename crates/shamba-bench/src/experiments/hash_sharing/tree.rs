@@ -1,7 +1,7 @@
 //! One tree of [`super`], its two copies, and the lookups that are compared. A cell belongs to one
 //! thread, and removes what it wrote to a real disk.
 use crate::report::median;
-use crate::workload::{Random, mix, random};
+use crate::workload::{Chooser, Distribution, Random, mix, random};
 use crate::{Error, Result};
 use rand::RngExt as _;
 use shamba::fs::{Charge, DeviceModel, Fs, MemFs, MeteredFs, OsFs};
@@ -37,6 +37,9 @@ const MEMORY_SHARE: u64 = 16;
 /// Memory for each open table besides: one that was closed for want of it is read anew.
 const TABLE_MEMORY: u64 = 8 << 10;
 
+/// Nanoseconds that the paper's PCIe SSD takes for a page (Table 1).
+const FAST_READ: u64 = 10_000;
+
 /// Lookups before measuring, where data is not to be resident.
 const WARM_UP: usize = 3000;
 
@@ -52,8 +55,10 @@ pub enum Device {
     Memory,
     /// The same with the latencies of non-volatile memory: 4.6 us a page.
     Nvm,
-    /// With those of a PCIe SSD: 61 us a page (the paper's took 10).
+    /// With those of a PCIe SSD: 61 us a page.
     PcieSsd,
+    /// With those of the paper's PCIe SSD: 10 us a page.
+    FastPcieSsd,
     /// With those of a SATA SSD: 98 us a page.
     SataSsd,
     /// The disk of --dir.
@@ -61,12 +66,13 @@ pub enum Device {
 }
 
 impl Device {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Device::Resident => "resident",
             Device::Memory => "memory",
             Device::Nvm => "nvm",
             Device::PcieSsd => "pcie-ssd",
+            Device::FastPcieSsd => "fast-pcie-ssd",
             Device::SataSsd => "sata-ssd",
             Device::Disk => "disk",
         }
@@ -76,13 +82,17 @@ impl Device {
         match self {
             Device::Nvm => Some(DeviceModel::NVM),
             Device::PcieSsd => Some(DeviceModel::PCIE_SSD),
+            Device::FastPcieSsd => Some(DeviceModel {
+                read: FAST_READ - DeviceModel::PCIE_SSD.read_page,
+                ..DeviceModel::PCIE_SSD
+            }),
             Device::SataSsd => Some(DeviceModel::SATA_SSD),
             Device::Resident | Device::Memory | Device::Disk => None,
         }
     }
 
     /// What it charges for a page; nothing where that isn't known.
-    pub(super) fn read_ns(self) -> f64 {
+    pub(crate) fn read_ns(self) -> f64 {
         self.model()
             .map_or(0.0, |model| (model.read + model.read_page) as f64)
     }
@@ -101,50 +111,53 @@ pub(super) fn family_name(family: FilterFamily) -> &'static str {
 /// One tree and the points to be measured with it.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
-    pub(super) key: usize,
-    pub(super) levels: u32,
+    pub(crate) key: usize,
+    pub(crate) levels: u32,
     /// Bytes of a value.
-    pub(super) value: usize,
+    pub(crate) value: usize,
     /// Bytes of data, about.
-    pub(super) data: u64,
-    pub(super) family: String,
-    pub(super) devices: Vec<Device>,
-    pub(super) empty: Vec<f64>,
-    pub(super) batch: usize,
-    pub(super) pairs: usize,
+    pub(crate) data: u64,
+    pub(crate) family: String,
+    pub(crate) bits_per_key: f64,
+    /// Zipf (0.99) instead of uniform lookups.
+    pub(crate) zipf: bool,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) empty: Vec<f64>,
+    pub(crate) batch: usize,
+    pub(crate) pairs: usize,
     /// Times that the tree is opened anew.
-    pub(super) repeat: usize,
-    pub(super) seconds: f64,
-    pub(super) dir: Option<PathBuf>,
-    pub(super) seed: u64,
+    pub(crate) repeat: usize,
+    pub(crate) seconds: f64,
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) seed: u64,
 }
 
 /// A point: one tree, one device, one share of empty lookups. Counts are of one lookup.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Measured {
-    pub(super) device: Device,
-    pub(super) empty: f64,
+    pub(crate) device: Device,
+    pub(crate) empty: f64,
     /// Levels that the tree really has, each a run.
-    pub(super) levels: u32,
+    pub(crate) levels: u32,
     /// Lookups of each kind.
-    pub(super) lookups: u64,
+    pub(crate) lookups: u64,
     /// Microseconds with sharing, and with a hash for each table.
-    pub(super) shared_us: f64,
-    pub(super) each_us: f64,
+    pub(crate) shared_us: f64,
+    pub(crate) each_us: f64,
     /// The share of time that sharing saves.
-    pub(super) gain: f64,
+    pub(crate) gain: f64,
     /// How far from that the truth may lie.
-    pub(super) uncertain: f64,
-    pub(super) shared_hashes: f64,
-    pub(super) each_hashes: f64,
+    pub(crate) uncertain: f64,
+    pub(crate) shared_hashes: f64,
+    pub(crate) each_hashes: f64,
     /// Tables asked.
-    pub(super) tables: f64,
+    pub(crate) tables: f64,
     /// Storage reads.
-    pub(super) reads: f64,
+    pub(crate) reads: f64,
     /// Of the tables asked in vain, the share that the filter let pass.
-    pub(super) false_positives: f64,
+    pub(crate) false_positives: f64,
     /// Nanoseconds to hash a key.
-    pub(super) hash_ns: f64,
+    pub(crate) hash_ns: f64,
 }
 
 fn failed(source: shamba::Error) -> Error {
@@ -276,6 +289,7 @@ impl Cell {
         };
         let filter = FilterOptions {
             family,
+            bits_per_key: self.bits_per_key,
             ..FilterOptions::default()
         };
         // The last level is filled in part, so that the data of all is about what was wished for.
@@ -393,11 +407,20 @@ impl Cell {
         Ok(Pair { sides, meter })
     }
 
-    fn draw(&self, tree: &Tree, empty: f64, random: &mut Random, batch: &mut Batch) {
+    /// Who is asked for.
+    fn chooser(&self, tree: &Tree) -> Result<Chooser> {
+        let distribution = match self.zipf {
+            true => Distribution::Zipf(0.99),
+            false => Distribution::Uniform,
+        };
+        Chooser::new(distribution, tree.entries, self.seed)
+    }
+
+    fn draw(&self, chooser: &Chooser, empty: f64, random: &mut Random, batch: &mut Batch) {
         batch.keys.resize_with(self.batch, Vec::new);
         batch.numbers.clear();
         for key in &mut batch.keys {
-            let number = random.random_range(0..tree.entries) * 2;
+            let number = chooser.draw(random) * 2;
             let number = number + u64::from(random.random_bool(empty));
             write_key(number, self.key, key);
             batch.numbers.push(number);
@@ -435,8 +458,9 @@ impl Cell {
                 }
             }
         }
+        let chooser = self.chooser(tree)?;
         for _ in 0..WARM_UP.div_ceil(self.batch) {
-            self.draw(tree, empty, &mut random, &mut batch);
+            self.draw(&chooser, empty, &mut random, &mut batch);
             for side in sides {
                 side.look_up(&mut batch)?;
                 self.check(&batch)?;
@@ -464,6 +488,7 @@ impl Cell {
         let before = charged(&pair.meter);
         let mut random = random(self.seed, 2 + repetition as u64);
         let mut batch = Batch::new();
+        let chooser = self.chooser(tree)?;
         let limit = Duration::from_secs_f64(self.seconds / self.repeat as f64);
         let start = Instant::now();
         let [shared, each] = &mut pair.sides;
@@ -471,7 +496,7 @@ impl Cell {
             if number > 0 && start.elapsed() > limit {
                 break;
             }
-            self.draw(tree, empty, &mut random, &mut batch);
+            self.draw(&chooser, empty, &mut random, &mut batch);
             let mut order = [&mut *shared, &mut *each];
             if number % 2 == 1 {
                 order.reverse();
@@ -638,6 +663,8 @@ mod tests {
             value: 16,
             data: 64 << 10,
             family: "bloom".into(),
+            bits_per_key: 10.0,
+            zipf: false,
             devices: vec![Device::Memory],
             empty: vec![0.5],
             batch: 10,
