@@ -10,6 +10,11 @@ use crate::{Error, Result};
 /// MurmurHash64 of 1 KiB in the paper, nanoseconds (Table 1).
 const MURMUR_KIB: f64 = 235.0;
 
+/// The same of a key of so many bytes.
+pub(super) fn murmur_ns(key: usize) -> f64 {
+    MURMUR_KIB * key as f64 / 1024.0
+}
+
 /// The paper's default: keys of 512 B in entries of 1 KB, 5 levels, 10 bits per key, empty lookups.
 pub(super) fn base(lab: &Lab<'_>, devices: &[Device]) -> Cell {
     let scale = lab.scale;
@@ -24,9 +29,9 @@ pub(super) fn base(lab: &Lab<'_>, devices: &[Device]) -> Cell {
         devices: devices.to_vec(),
         empty: vec![1.0],
         batch: scale.pick(20, 100, 100, 100),
-        pairs: scale.pick(6, 200, 600, 2_000),
-        repeat: scale.pick(1, 2, 4, 5),
-        seconds: scale.pick(0.2, 0.6, 3.0, 20.0),
+        pairs: scale.pick(6, 400, 600, 2_000),
+        repeat: scale.pick(1, 4, 4, 5),
+        seconds: scale.pick(0.2, 1.2, 3.0, 20.0),
         dir: None,
         seed: lab.seed,
     }
@@ -67,6 +72,8 @@ pub(super) struct Point {
 pub(super) struct Points {
     /// The axis, with its unit.
     pub(super) axis: &'static str,
+    /// Begins the titles of panels.
+    pub(super) part: &'static str,
     pub(super) all: Vec<Point>,
 }
 
@@ -80,8 +87,14 @@ impl Points {
     pub(super) fn new(axis: &'static str) -> Self {
         Self {
             axis,
+            part: "",
             all: Vec::new(),
         }
+    }
+
+    /// The points of a part of a figure: `(a) `.
+    pub(super) fn part(self, part: &'static str) -> Self {
+        Self { part, ..self }
     }
 
     pub(super) fn add(&mut self, x: f64, cell: &Cell, seen: impl IntoIterator<Item = Measured>) {
@@ -163,7 +176,7 @@ impl Points {
                 points: self.on(device).map(|p| (p.x, of(&p.seen))).collect(),
             };
             Panel {
-                title: format!("lookups, {}", device.name()),
+                title: format!("{}lookups, {}", self.part, device.name()),
                 x: self.axis.into(),
                 y: "us per lookup".into(),
                 log_y: false,
@@ -198,7 +211,7 @@ impl Points {
                 });
             }
             panels.push(Panel {
-                title: format!("gain of hash sharing, {}", device.name()),
+                title: format!("{}gain of hash sharing, {}", self.part, device.name()),
                 x: self.axis.into(),
                 y: "gain, % (less than 0 as 0)".into(),
                 log_y: false,
@@ -236,7 +249,7 @@ pub(super) fn gain(what: &str, paper: f64, point: Option<&Point>) -> Result<Clai
     let point = point.ok_or_else(untold)?;
     let seen = &point.seen;
     let (model, with_murmur) = model(point)?;
-    let murmur = MURMUR_KIB * point.key as f64 / 1024.0;
+    let murmur = murmur_ns(point.key);
     let claim = Claim::at_least(format!("{what}, %"), paper, seen.gain * 100.0);
     let saved = seen.each_hashes - seen.shared_hashes;
     // The cause is shown only if it accounts for what was measured.

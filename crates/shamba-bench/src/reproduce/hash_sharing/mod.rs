@@ -1,4 +1,5 @@
 //! "Reducing Bloom Filter CPU Overhead in LSM-Trees on Modern Storage Devices" (hash sharing).
+mod figure_1;
 mod figure_10;
 mod figure_11;
 mod figure_12;
@@ -7,6 +8,7 @@ mod figure_14;
 mod figure_3;
 mod figure_4;
 mod figure_5;
+mod figure_6;
 mod figure_8;
 mod figure_9;
 mod lookups;
@@ -23,9 +25,11 @@ pub(super) const ALL: &[&Experiment] = &[
     &table_1::EXPERIMENT,
     &table_2::EXPERIMENT,
     &table_3::EXPERIMENT,
+    &figure_1::EXPERIMENT,
     &figure_3::EXPERIMENT,
     &figure_4::EXPERIMENT,
     &figure_5::EXPERIMENT,
+    &figure_6::EXPERIMENT,
     &figure_8::EXPERIMENT,
     &figure_9::EXPERIMENT,
     &figure_10::EXPERIMENT,

@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Existing lookups for each empty one.
-const RATIOS: [f64; 4] = [0.25, 1.0, 4.0, 16.0];
+const RATIOS: [f64; 5] = [0.25, 1.0, 4.0, 16.0, 64.0];
 
 /// Levels of the paper's trees: 1 GB over a buffer of 1 MB, T = 2.
 const LEVELS: u32 = 10;

@@ -71,7 +71,7 @@ fn mixes(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, 
                 filters,
                 ..trees::default(lab)
             };
-            let seen = trees::mixes(lab, tree)?.lookups[at];
+            let seen = trees::equal(lab, tree, &trees::MIXES.map(Lookups::Mixed))?.lookups[at];
             beside.add(seen.searches, seen.model, trees::count(lab));
             let (x, name) = (positive * 100.0, trees::name(filters));
             trees::add(&mut series, name, (x, seen.searches));
@@ -123,7 +123,7 @@ fn skew(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, V
     let (mut series, mut all) = (Vec::new(), Vec::new());
     for filters in [Filters::Uniform, Filters::Zero, Filters::General(1.0)] {
         let tree = FullTree { filters, ..default };
-        let seen = trees::measure(lab, tree, &kinds)?;
+        let seen = trees::equal(lab, tree, &kinds)?;
         let name = trees::name(filters);
         for (level, seen) in (1u32..).zip(&seen.lookups) {
             let x = f64::from(level);

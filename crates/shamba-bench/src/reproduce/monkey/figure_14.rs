@@ -43,7 +43,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 filters,
                 ..trees::default(lab)
             };
-            let seen = trees::measure(lab, tree, &kinds)?.lookups;
+            let seen = trees::equal(lab, tree, &kinds)?.lookups;
             for (&share, seen) in localities.iter().zip(&seen) {
                 trees::add(&mut series, trees::name(filters), (share, seen.reads));
                 table.push(vec![

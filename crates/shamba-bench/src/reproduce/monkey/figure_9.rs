@@ -153,7 +153,7 @@ fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, [f64; 2])> {
     );
     let mut series = Vec::new();
     let mut found = [Vec::new(), Vec::new()];
-    for levels in (2..=default.levels).rev().step_by(2) {
+    for levels in (default.levels / 2..=default.levels).rev().step_by(2) {
         for (at, filters) in [Filters::Uniform, Filters::Zero].into_iter().enumerate() {
             let tree = FullTree {
                 levels,
@@ -161,7 +161,7 @@ fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, [f64; 2])> {
                 filters,
                 ..default
             };
-            let seen = trees::measure(lab, tree, &[Lookups::Mixed(0.0)])?;
+            let seen = trees::equal(lab, tree, &[Lookups::Mixed(0.0)])?;
             let (bits, seen) = (seen.bits_per_key, seen.lookups[0]);
             let x = (tree.buffer_entries as f64).log2();
             let name = trees::name(filters);

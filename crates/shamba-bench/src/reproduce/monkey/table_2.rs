@@ -147,7 +147,7 @@ fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, (f64, f64))> {
                 filters,
                 ..default
             };
-            let seen = trees::measure(lab, tree, &[Lookups::Mixed(0.0)])?.lookups[0];
+            let seen = trees::equal(lab, tree, &[Lookups::Mixed(0.0)])?.lookups[0];
             let (x, name) = (f64::from(levels), trees::name(filters));
             trees::add(&mut series, &format!("{name}, measured"), (x, seen.in_vain));
             trees::add(&mut series, &format!("{name}, model"), (x, seen.model));
