@@ -3,7 +3,7 @@ use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
 use crate::device::Device;
 use crate::oracle::{PageFacts, PartitionFacts};
 use crate::{Error, Result};
-use ::shamba::fs::{Charge, MeteredFs, Purpose};
+use ::shamba::fs::{Charge, MeteredFs};
 use ::shamba::{
     Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterPartition, FilterPolicy,
     Granularity, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
@@ -335,12 +335,7 @@ impl Engine for Shamba {
     fn counts(&self) -> BTreeMap<String, u64> {
         let counters = serde_json::to_value(self.db.stats().counters);
         let counters = counters.and_then(serde_json::from_value);
-        let mut counts: BTreeMap<String, u64> = counters.unwrap_or_default();
-        if let Some(meter) = &self.meter {
-            let scans = meter.counts().reads_for(Purpose::Scan);
-            counts.insert("scan_pages".to_owned(), scans.pages);
-        }
-        counts
+        counters.unwrap_or_default()
     }
 
     fn device_ns(&self) -> u64 {

@@ -25,13 +25,15 @@ pub(crate) enum Filters {
     General(f64),
 }
 
-/// What is looked up.
+/// What is looked up, or scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Lookups {
     /// A share of entries of the last level, and absent keys.
     Mixed(f64),
     /// Entries of this level, 1 being the first.
     Level(u32),
+    /// Scans of so many entries from any key on.
+    Scan(u64),
     /// All entries, a share of the lookups for the newest: share `c` goes to the newest `1 - c`.
     Recent(f64),
 }
@@ -72,9 +74,13 @@ pub(crate) struct Seen {
     pub(crate) in_vain: f64,
     /// Pages that were read.
     pub(crate) reads: f64,
-    /// Searches by the model, for the filter memory that the tree has.
+    /// Searches by the model, for the filter memory that the tree has; of a scan its pages.
     pub(crate) model: f64,
 }
+
+/// Bytes of a page, and of a key.
+const PAGE: usize = 4096;
+const KEY: usize = 16;
 
 /// Bytes of cache where there is to be none: what a lookup needs for itself.
 const ROOM: u64 = 64 << 10;
@@ -88,7 +94,7 @@ impl Lookups {
     pub(crate) fn positive(self) -> f64 {
         match self {
             Self::Mixed(positive) => positive,
-            Self::Level(_) | Self::Recent(_) => 1.0,
+            Self::Level(_) | Self::Recent(_) | Self::Scan(_) => 1.0,
         }
     }
 }
@@ -121,6 +127,12 @@ impl FullTree {
         }
     }
 
+    /// Entries that fill a page: what the block's restart points and heads take is left out.
+    fn entries_per_page(&self) -> f64 {
+        let entry = self.design().value + KEY;
+        (PAGE / entry) as f64
+    }
+
     /// Entries on storage.
     pub(crate) fn entries(&self) -> u64 {
         self.design().entries()
@@ -148,6 +160,7 @@ impl FullTree {
                 false => None,
             },
             Lookups::Level(level) => within(self.level(level), random),
+            Lookups::Scan(_) => within(0..entries, random),
             Lookups::Recent(share) => {
                 let newest = self.newest(share);
                 match newest == 0 || random.random_bool(share) {
@@ -195,6 +208,10 @@ impl FullTree {
     /// elsewhere than on the last.
     pub(crate) fn model(&self, lookups: Lookups, bits_per_key: f64) -> Result<f64> {
         let tree = self.design().tree()?;
+        if let Lookups::Scan(entries) = lookups {
+            // Eq. 11: a page of each run, and those of the entries.
+            return Ok(tree.all_runs() + entries as f64 / self.entries_per_page());
+        }
         let filters = self.filters(&tree, bits_per_key)?;
         let (mut coming, mut searches) = (1.0, lookups.positive());
         for ((level, filter), found) in (1..).zip(&filters).zip(self.found(lookups)) {
@@ -215,6 +232,17 @@ impl FullTree {
         full.make_room(room.max(ROOM), warm)?;
         let mut all = Vec::new();
         for &kind in lookups {
+            if let Lookups::Scan(entries) = kind {
+                // Scans take longer than lookups, and hardly differ from each other.
+                let pages = full.scan(count.div_ceil(10), entries)?;
+                all.push(Seen {
+                    searches: self.design().tree()?.all_runs(),
+                    in_vain: 0.0,
+                    reads: pages,
+                    model: self.model(kind, full.bits_per_key)?,
+                });
+                continue;
+            }
             // A cache is to hold what the lookups ask for.
             let warm = if self.cached > 0.0 { count } else { warm };
             full.look_up(warm, |random| self.draw(kind, random))?;

@@ -10,10 +10,11 @@ use crate::runner::Data;
 use crate::workload::{KeyKind, KeySpace, MAX_KEY, Permutation, Random, ValueSpec, random};
 use crate::{Error, Result};
 use rand::RngExt as _;
-use shamba::fs::MemFs;
+use shamba::fs::{MemFs, MeteredFs, Purpose};
 use shamba::{
     Counters, Db, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
-    Granularity, KeyspaceOptions, LevelStatistics, MemoryBudget, MergePolicy, Options, Role,
+    Granularity, IterOptions, KeyspaceOptions, LevelStatistics, MemoryBudget, MergePolicy, Options,
+    Role,
 };
 use shamba_model::allocation::{Filter, uniform, water_filling};
 use shamba_model::cost::{self, Device, Environment};
@@ -189,25 +190,30 @@ impl Design {
     }
 
     /// The database, empty, its write buffer such that a level is full when it should be; filters
-    /// are divided as `allocation` says, if it does.
-    fn open(&self, memory: &MemoryBudget, allocation: Option<FilterAllocation>) -> Result<Db> {
+    /// are divided as `allocation` says, if it does. What it reads is counted.
+    fn open(
+        &self,
+        memory: &MemoryBudget,
+        allocation: Option<FilterAllocation>,
+    ) -> Result<(Db, MeteredFs)> {
         let open = |write_buffer| {
             let mut keyspace = self.options(write_buffer);
             keyspace.filter.allocation = allocation.unwrap_or(keyspace.filter.allocation);
-            Options::new()
-                .fs(Arc::new(MemFs::new()))
+            let fs = MeteredFs::new(Arc::new(MemFs::new()));
+            let db = Options::new()
+                .fs(Arc::new(fs.clone()))
                 .memory(memory.clone())
                 .eviction(Eviction::TwoPriorityLru)
                 .background_threads(0)
                 .keyspace(keyspace)
-                .open("db")
-                .map_err(failed)
+                .open("db");
+            Ok((db.map_err(failed)?, fs))
         };
         if self.policy != tree::MergePolicy::Leveling {
             return open(LOAD_MEMORY / 8);
         }
         // A table of two flushes less one of one: without what every table has but once.
-        let probe = open(LOAD_MEMORY / 16)?;
+        let (probe, _) = open(LOAD_MEMORY / 16)?;
         let mut bytes = [0; 2];
         let keys = KeySpace::new(KeyKind::Plain, 3 * self.buffer_entries);
         for (number, times) in [(0, 1), (self.buffer_entries, 2)] {
@@ -227,7 +233,7 @@ impl Design {
     /// does.
     pub(super) fn load(&self, allocation: Option<FilterAllocation>) -> Result<Full> {
         let memory = MemoryBudget::bytes(LOAD_MEMORY);
-        let db = self.open(&memory, allocation)?;
+        let (db, fs) = self.open(&memory, allocation)?;
         let entries = self.entries();
         let data = Data {
             keys: KeySpace::new(KeyKind::Plain, entries),
@@ -257,6 +263,7 @@ impl Design {
             bytes: sum(|level| level.bytes) as u64,
             random: random(self.seed, 1),
             db,
+            fs,
             memory,
             data,
             order,
@@ -311,6 +318,7 @@ pub(super) struct Full {
     /// Bytes of its tables.
     pub(super) bytes: u64,
     db: Db,
+    fs: MeteredFs,
     memory: MemoryBudget,
     data: Data,
     order: Permutation,
@@ -360,6 +368,33 @@ impl Full {
             others: each(1),
             in_vain: each(2),
         })
+    }
+
+    /// Pages that a scan of so many entries reads, on average over so many scans from any entry on.
+    pub(super) fn scan(&mut self, count: u64, entries: u64) -> Result<f64> {
+        let pages = |fs: &MeteredFs| fs.counts().reads_for(Purpose::Scan).pages;
+        let before = pages(&self.fs);
+        let last = self.data.keys.entries().saturating_sub(entries).max(1);
+        let mut buf = [0; MAX_KEY];
+        for _ in 0..count {
+            let first = self.random.random_range(0..last);
+            let mut cursor = self.db.iter(IterOptions::default()).map_err(failed)?;
+            cursor
+                .seek(self.data.keys.key(first, &mut buf))
+                .map_err(failed)?;
+            for number in first..first + entries {
+                if !cursor.valid() || self.data.keys.number(cursor.key()) != Some(number) {
+                    return Err(Error::WrongAnswer(format!("a scan lacks entry {number}")));
+                }
+                self.data
+                    .values
+                    .check(number, 0, cursor.value(), &mut Vec::new())?;
+                if number + 1 < first + entries {
+                    cursor.next().map_err(failed)?;
+                }
+            }
+        }
+        Ok((pages(&self.fs) - before) as f64 / count.max(1) as f64)
     }
 
     fn look(&mut self, index: Option<u64>) -> Result<()> {

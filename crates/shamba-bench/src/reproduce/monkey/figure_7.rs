@@ -135,6 +135,7 @@ fn measured(
                 policy: MergePolicy::Leveling,
                 size_ratio: RATIO,
                 levels: lab.scale.pick(2, 4, 5, 5),
+                buffer_entries: 128,
                 bits_per_key: bits,
                 filters,
                 ..trees::default(lab)

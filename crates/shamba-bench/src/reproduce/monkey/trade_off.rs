@@ -2,7 +2,7 @@
 //! update cost that Figures 8 and 13 (C, D) draw.
 use super::trees;
 use crate::Result;
-use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Seen};
+use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Measured, Seen};
 use crate::reproduce::Lab;
 use shamba_model::tree::MergePolicy;
 
@@ -20,6 +20,11 @@ pub(super) struct Point {
     pub(super) uniform: (f64, f64),
     /// The same with Monkey's, of as much memory.
     pub(super) monkey: (f64, f64),
+}
+
+/// Pages of an update: each written once and, but for flushes, read once.
+pub(super) fn update(measured: &Measured) -> f64 {
+    (2.0 * measured.writes - 1.0) / ENTRIES_PER_PAGE
 }
 
 /// Measures the curve, the most update-friendly point first.
@@ -60,7 +65,7 @@ pub(super) fn measure(lab: &mut Lab<'_>) -> Result<Vec<Point>> {
         points.push(Point {
             policy,
             size_ratio,
-            update: (2.0 * monkey.writes - 1.0) / ENTRIES_PER_PAGE,
+            update: update(&monkey),
             uniform: of(&even.lookups),
             monkey: of(&monkey.lookups),
         });

@@ -41,7 +41,7 @@ pub(super) fn setting(lab: &Lab<'_>) -> String {
     let tree = default(lab);
     format!(
         "Size ratio 2 and {BITS} bits per key where nothing else is said, {} entries of {} B in {} levels, \
-         buffers of {} entries (the paper: 1 GB of 1 KB, 1 MB), full merges, Bloom filters, filters of equal \
+         buffers of {} entries (the paper: 1 GB of 1 KB, 1 MB), full merges, Bloom filters of equal \
          memory, no cache but 64 KiB, {} lookups of each kind; in memory, searches and reads counted by the engine.",
         tree.entries(),
         tree.value + 16,
