@@ -126,7 +126,7 @@ impl Derive {
                 for (i, hash) in hashes.iter_mut().enumerate().take(count) {
                     let round = (i / Hash::ALL.len()) as u64;
                     let function = Hash::ALL[i % Hash::ALL.len()];
-                    *hash = function.of(key).wrapping_mul(round * STEP | 1);
+                    *hash = function.of(key).wrapping_mul(round.wrapping_mul(STEP) | 1);
                 }
                 hashes.into_iter().take(count).all(at)
             }

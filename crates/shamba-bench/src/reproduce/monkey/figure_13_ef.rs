@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use shamba_model::cost::{self, Allocation, Environment, Workload};
 use shamba_model::curve;
-use shamba_model::search::{Bounds, Knobs, Request, search};
+use shamba_model::search::{Bounds, Found, Knobs, Request, search};
 use shamba_model::tree::{self, MergePolicy};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -31,87 +31,113 @@ const ENTRY: f64 = 4096.0 / trade_off::ENTRIES_PER_PAGE;
 /// Entries that a range lookup returns: 0.001 % of the paper's million.
 const RANGE: u64 = 10;
 
-/// The smallest buffer: with fewer entries a table's pages would not be full.
-const LEAST_BUFFER: f64 = 20.0;
+/// A design for all entries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Design {
+    policy: MergePolicy,
+    size_ratio: u32,
+    /// Bytes of all entries.
+    data: f64,
+    /// Bytes of the buffer.
+    buffer: f64,
+    bits_per_key: f64,
+    filters: Filters,
+}
 
-/// Filter bits per key of the fixed design, and of what is measured of it.
-fn fixed(lab: &Lab<'_>) -> FullTree {
-    FullTree {
-        policy: MergePolicy::Leveling,
-        size_ratio: 2,
-        levels: lab.scale.pick(5, 10, 10, 10),
-        buffer_entries: lab.scale.pick(32, 40, 128, 512),
-        value: VALUE,
-        ..trees::default(lab)
+impl Design {
+    /// The paper's default.
+    fn fixed(lab: &Lab<'_>) -> Self {
+        let buffer = lab.scale.pick(64.0, 64.0, 128.0, 512.0) * ENTRY;
+        Self {
+            policy: MergePolicy::Leveling,
+            size_ratio: 2,
+            data: buffer * lab.scale.pick(32.0, 512.0, 1024.0, 1024.0),
+            buffer,
+            bits_per_key: trees::BITS,
+            filters: Filters::Uniform,
+        }
+    }
+
+    fn entries(&self) -> f64 {
+        self.data / ENTRY
+    }
+
+    /// Eq. 1.
+    fn levels(&self) -> Result<u32> {
+        tree::levels(self.data, self.buffer, self.size_ratio).map_err(trees::failed)
+    }
+
+    fn filter_bytes(&self) -> f64 {
+        self.bits_per_key / 8.0 * self.entries()
+    }
+
+    /// Bytes of buffer and filters.
+    fn memory(&self) -> f64 {
+        self.buffer + self.filter_bytes()
+    }
+
+    /// The best for the workload with as much memory as this one: with its buffer, or with any.
+    fn best(&self, workload: &Workload, any_buffer: bool) -> Result<Self> {
+        let request = |ratio| Request {
+            environment: Environment {
+                entries: self.entries(),
+                entry_bytes: ENTRY,
+                device: DEVICE,
+            },
+            workload: *workload,
+            memory_bytes: self.memory(),
+            knobs: Knobs {
+                policies: vec![MergePolicy::Leveling, MergePolicy::Tiering],
+                size_ratio: Some(ratio),
+                buffer_bytes: (!any_buffer).then_some(self.buffer),
+                allocation: Allocation::Monkey,
+            },
+            bounds: Bounds::default(),
+        };
+        let curve = curve::Family::Bloom.curve().map_err(trees::failed)?;
+        let all = (2..=trade_off::MOST_LEVELED).map(|ratio| search(&request(ratio), &curve));
+        let all = all
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(trees::failed)?;
+        let least = |a: &&Found, b: &&Found| a.costs.average.total_cmp(&b.costs.average);
+        let Some(found) = all.iter().min_by(least) else {
+            return Ok(*self);
+        };
+        Ok(Self {
+            policy: found.design.policy,
+            size_ratio: found.design.size_ratio,
+            buffer: found.design.buffer_bytes,
+            bits_per_key: found.design.filter_bytes * 8.0 / self.entries(),
+            filters: Filters::Zero,
+            ..*self
+        })
+    }
+
+    fn name(&self) -> Result<String> {
+        let policy = match self.policy {
+            MergePolicy::Tiering => "T",
+            _ => "L",
+        };
+        Ok(format!(
+            "{policy}{}, {} levels, buffer {:.0} KiB, {:.1} bits",
+            self.size_ratio,
+            self.levels()?,
+            self.buffer / 1024.0,
+            self.bits_per_key
+        ))
     }
 }
 
-/// Entries of a full tree, those of the buffer counted.
-fn entries(tree: &FullTree) -> f64 {
-    tree.buffer_entries as f64 * f64::from(tree.size_ratio).powi(tree.levels as i32)
-}
-
-/// Bytes of buffer and filters.
-fn memory(tree: &FullTree) -> f64 {
-    tree.buffer_entries as f64 * ENTRY + tree.bits_per_key / 8.0 * entries(tree)
-}
-
-/// The best tree for the workload with as much memory as the fixed one: of those with its buffer, or with
-/// any.
-fn best(fixed: &FullTree, workload: &Workload, any_buffer: bool) -> Result<FullTree> {
-    let entries = entries(fixed);
-    let buffer = fixed.buffer_entries as f64 * ENTRY;
-    let request = Request {
-        environment: Environment {
-            entries,
-            entry_bytes: ENTRY,
-            device: cost::Device {
-                page_bytes: 4096.0,
-                read_seconds: Device::SataSsd.read_ns() as f64 / 1e9,
-                write_cost: 1.0,
-            },
-        },
-        workload: *workload,
-        memory_bytes: memory(fixed),
-        knobs: Knobs {
-            policies: vec![MergePolicy::Leveling, MergePolicy::Tiering],
-            size_ratio: None,
-            buffer_bytes: (!any_buffer).then_some(buffer),
-            allocation: Allocation::Monkey,
-        },
-        bounds: Bounds::default(),
-    };
-    let curve = curve::Family::Bloom.curve().map_err(trees::failed)?;
-    let found = search(&request, &curve).map_err(trees::failed)?;
-    let design = found.design;
-    // The buffer that fills the levels, if it is not too small.
-    let levels = found.costs.levels;
-    let full = entries / f64::from(design.size_ratio).powi(levels as i32);
-    Ok(FullTree {
-        policy: design.policy,
-        size_ratio: design.size_ratio,
-        levels,
-        buffer_entries: full.max(LEAST_BUFFER).round() as u64,
-        bits_per_key: design.filter_bytes * 8.0 / entries,
-        filters: Filters::General(workload.positive()),
-        ..*fixed
-    })
-}
-
-fn name(tree: &FullTree) -> String {
-    let policy = match tree.policy {
-        MergePolicy::Tiering => "T",
-        _ => "L",
-    };
-    format!(
-        "{policy}{}, {} levels, buffer of {}, {:.1} bits",
-        tree.size_ratio, tree.levels, tree.buffer_entries, tree.bits_per_key
-    )
-}
+/// A page of it is the unit of costs.
+const DEVICE: cost::Device = cost::Device {
+    page_bytes: 4096.0,
+    read_seconds: 1.0,
+    write_cost: 1.0,
+};
 
 /// What a design makes of a mix.
 struct Outcome {
-    tree: FullTree,
+    design: Design,
     /// Pages of a lookup or range, of an update, and of an operation of the mix.
     read: f64,
     update: f64,
@@ -139,7 +165,19 @@ fn workload(kind: Lookups, share: f64, entries: f64) -> Workload {
     }
 }
 
-fn measure(lab: &mut Lab<'_>, tree: FullTree, kind: Lookups, share: f64) -> Result<Outcome> {
+fn measure(lab: &mut Lab<'_>, design: Design, kind: Lookups, share: f64) -> Result<Outcome> {
+    // Costs follow from policy, ratio, levels and bits per key: a buffer of another size, with which tables
+    // fill their pages, makes a tree of another number of entries and the same costs.
+    let tree = FullTree {
+        policy: design.policy,
+        size_ratio: design.size_ratio,
+        levels: design.levels()?,
+        buffer_entries: trade_off::BUFFER,
+        value: VALUE,
+        bits_per_key: design.bits_per_key,
+        filters: design.filters,
+        ..trees::default(lab)
+    };
     let seen = trees::equal(lab, tree, &[kind])?;
     let read = match kind {
         Lookups::Scan(_) => seen.lookups[0].reads,
@@ -147,23 +185,18 @@ fn measure(lab: &mut Lab<'_>, tree: FullTree, kind: Lookups, share: f64) -> Resu
     };
     let update = trade_off::update(&seen);
     let environment = Environment {
-        entries: entries(&tree),
+        entries: design.entries(),
         entry_bytes: ENTRY,
-        device: cost::Device {
-            page_bytes: 4096.0,
-            read_seconds: 1.0,
-            write_cost: 1.0,
-        },
+        device: DEVICE,
     };
-    let model_tree = tree::Tree::new(tree.policy, tree.size_ratio, tree.levels, entries(&tree));
-    let model_update = cost::update(&model_tree.map_err(trees::failed)?, &environment);
+    let model = tree::Tree::new(tree.policy, tree.size_ratio, tree.levels, design.entries());
+    let model = model.and_then(|tree| cost::update(&tree, &environment));
     Ok(Outcome {
-        tree,
+        design,
         read,
         update,
         pages: share * read + (1.0 - share) * update,
-        model: share * seen.lookups[0].model
-            + (1.0 - share) * model_update.map_err(trees::failed)?,
+        model: share * seen.lookups[0].model + (1.0 - share) * model.map_err(trees::failed)?,
     })
 }
 
@@ -175,21 +208,18 @@ type Row = (f64, Vec<Outcome>);
 fn part(lab: &mut Lab<'_>, kind: Lookups) -> Result<Vec<Row>> {
     let few: &[f64] = &[0.1, 0.5, 0.9];
     let many: &[f64] = &[0.1, 0.3, 0.5, 0.7, 0.9];
-    let fixed = fixed(lab);
+    let fixed = Design::fixed(lab);
     let mut rows = Vec::new();
-    for &share in lab.scale.pick(&few[1..2], many, many, many) {
-        let workload = workload(kind, share, entries(&fixed));
+    for &share in lab.scale.pick(&few[1..2], few, many, many) {
+        let workload = workload(kind, share, fixed.entries());
         let mut outcomes = Vec::new();
-        for tree in [
-            fixed,
-            FullTree {
-                filters: Filters::Zero,
-                ..fixed
-            },
-            best(&fixed, &workload, false)?,
-            best(&fixed, &workload, true)?,
-        ] {
-            outcomes.push(measure(lab, tree, kind, share)?);
+        let filters = Design {
+            filters: Filters::Zero,
+            ..fixed
+        };
+        let (merging, memory) = (fixed.best(&workload, false)?, fixed.best(&workload, true)?);
+        for design in [fixed, filters, merging, memory] {
+            outcomes.push(measure(lab, design, kind, share)?);
         }
         rows.push((share, outcomes));
         lab.note(format!("{kind:?}, share {share}"));
@@ -213,7 +243,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "to fixed",
         ],
     );
-    let fixed = fixed(lab);
+    let fixed = Design::fixed(lab);
     let (mut panels, mut claims) = (Vec::new(), Vec::new());
     for (letter, kind, what) in [
         ('E', Lookups::Mixed(0.0), "empty lookups"),
@@ -228,7 +258,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     what.into(),
                     (share * 100.0).into(),
                     (*name_of).into(),
-                    name(&outcome.tree).into(),
+                    outcome.design.name()?.into(),
                     outcome.read.into(),
                     outcome.update.into(),
                     outcome.pages.into(),
@@ -253,13 +283,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     Ok(Findings {
         setting: format!(
             "{:.0} entries of 706 B, five to a page; the fixed design as the paper's: leveling, T = 2, {} levels, a buffer \
-             of {} entries, uniform filters of {} bits; the others have as much memory for buffer and filters, which the \
-             model's search divides. Each design's full tree is written (pages read and written by flushes and merges, \
-             over the entries) and asked; a mix costs its shares of both. A page is 98 us (sata-ssd).",
-            entries(&fixed),
-            fixed.levels,
-            fixed.buffer_entries,
+             of {:.0} entries, uniform filters of {} bits; the others have as much memory for buffer and filters, which the \
+             model's search divides, trying size ratios to {}. Each design's full tree is written (pages read and written \
+             by flushes and merges, over the entries), with as many entries as its levels have above a buffer of 64, and \
+             asked; a mix costs its shares of both. A page is 98 us (sata-ssd).",
+            fixed.entries(),
+            fixed.levels()?,
+            fixed.buffer / ENTRY,
             fixed.bits_per_key,
+            trade_off::MOST_LEVELED,
         ),
         claims,
         tables: vec![table],
@@ -296,31 +328,31 @@ fn of_lookups(rows: &[Row]) -> Vec<Claim> {
     ]
 }
 
-fn of_ranges(fixed: &FullTree, rows: &[Row]) -> Result<Vec<Claim>> {
+fn of_ranges(fixed: &Design, rows: &[Row]) -> Result<Vec<Claim>> {
     let gain = Claim::at_least(
         "gain of throughput with short ranges, up to, %",
         50.0,
         gains(rows).into_iter().fold(f64::MIN, f64::max),
     );
     // Where there are only ranges and updates, filters should have nothing.
-    let trees = rows.iter().map(|(_, all)| all[3].tree);
-    let most = trees.max_by(|a, b| a.bits_per_key.total_cmp(&b.bits_per_key));
+    let designs = rows.iter().map(|(_, all)| all[3].design);
+    let most = designs.max_by(|a, b| a.bits_per_key.total_cmp(&b.bits_per_key));
     let most = most.unwrap_or(*fixed);
-    let share = most.bits_per_key / 8.0 * entries(&most) / memory(fixed) * 100.0;
+    let share = most.filter_bytes() / fixed.memory() * 100.0;
     let mut filters = Claim::holds(
         "share of the memory that filters get where there are only ranges and updates, at most",
         "none: it goes to the buffer",
         format!("{share:.1} %"),
         share < 1.0,
     );
-    if most.levels > 1 {
-        let fewer = tree::buffer_for(entries(fixed) * ENTRY, most.size_ratio, most.levels - 1);
+    let levels = most.levels()?;
+    if levels > 1 {
+        let fewer = tree::buffer_for(most.data, most.size_ratio, levels - 1);
         filters = filters.because(format!(
-            "they get what the buffer has no use for: for one level less than {} it would need {:.0} KiB, and all memory \
-             is {:.0} KiB",
-            most.levels,
+            "they get what the buffer has no use for: for one level less than {levels} it would need {:.0} KiB, and all \
+             memory is {:.0} KiB",
             fewer.map_err(trees::failed)? / 1024.0,
-            memory(fixed) / 1024.0
+            fixed.memory() / 1024.0
         ));
     }
     Ok(vec![gain, filters])

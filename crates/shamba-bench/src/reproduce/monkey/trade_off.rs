@@ -9,6 +9,12 @@ use shamba_model::tree::MergePolicy;
 /// Bytes of an entry, of which five fill a page.
 pub(super) const ENTRIES_PER_PAGE: f64 = 5.0;
 
+/// The largest size ratio of leveling that a tree of the model's shape can be written with.
+pub(super) const MOST_LEVELED: u32 = 16;
+
+/// Entries of a buffer, of which leveling can make such a tree.
+pub(super) const BUFFER: u64 = 64;
+
 /// A point of the curve.
 pub(super) struct Point {
     pub(super) policy: MergePolicy,
@@ -39,7 +45,9 @@ pub(super) fn measure(lab: &mut Lab<'_>) -> Result<Vec<Point>> {
     );
     let mut designs: Vec<(MergePolicy, u32)> =
         ratios.iter().rev().map(|&ratio| (Tiering, ratio)).collect();
-    designs.extend(ratios.iter().skip(1).map(|&ratio| (Leveling, ratio)));
+    // Leveling with larger ones: the tables' own pages are more than a level's slack.
+    let ratios = ratios.iter().filter(|ratio| **ratio <= MOST_LEVELED);
+    designs.extend(ratios.skip(1).map(|&ratio| (Leveling, ratio)));
     let mut points = Vec::new();
     for (policy, size_ratio) in designs {
         let levels = f64::from(power) / f64::from(size_ratio).log2();
@@ -47,7 +55,7 @@ pub(super) fn measure(lab: &mut Lab<'_>) -> Result<Vec<Point>> {
             policy,
             size_ratio,
             levels: (levels.round() as u32).max(1),
-            buffer_entries: 64,
+            buffer_entries: BUFFER,
             // As under leveling: five entries fill a page.
             value: 690,
             filters: Filters::Zero,
