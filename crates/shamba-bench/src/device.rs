@@ -9,6 +9,9 @@ use shamba::fs::{Charge, DeviceModel, MeteredFs, OsFs};
 use std::fmt;
 use std::sync::Arc;
 
+/// Nanoseconds for a page on [`Device::FastPcieSsd`].
+const FAST_READ: u64 = 10_000;
+
 /// Where a database lies.
 #[derive(
     Clone,
@@ -31,6 +34,8 @@ pub enum Device {
     Ram,
     /// Modelled: non-volatile memory, 4.6 us a page.
     Nvm,
+    /// Modelled: the PCIe SSD of the hash-sharing paper (Table 1), 10 us a page.
+    FastPcieSsd,
     /// Modelled: a flash SSD on PCIe, 61 us a page.
     PcieSsd,
     /// Modelled: a flash SSD on SATA, 98 us a page.
@@ -45,6 +50,10 @@ impl Device {
         match self {
             Self::Disk | Self::Ram => None,
             Self::Nvm => Some(DeviceModel::NVM),
+            Self::FastPcieSsd => Some(DeviceModel {
+                read: FAST_READ - DeviceModel::PCIE_SSD.read_page,
+                ..DeviceModel::PCIE_SSD
+            }),
             Self::PcieSsd => Some(DeviceModel::PCIE_SSD),
             Self::SataSsd => Some(DeviceModel::SATA_SSD),
             Self::Hdd => Some(DeviceModel::HDD),
@@ -93,6 +102,7 @@ mod tests {
         let order = [
             Device::Ram,
             Device::Nvm,
+            Device::FastPcieSsd,
             Device::PcieSsd,
             Device::SataSsd,
             Device::Hdd,

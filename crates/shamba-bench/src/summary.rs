@@ -183,7 +183,7 @@ pub fn third(rows: &[Row], sides: &Sides) -> Report {
 
 /// The first of the (budget, pages), by budget, that needs no more than `target` pages, and the
 /// budget between it and the one before at which the pages equal the target.
-fn smallest(curve: &[(f64, f64)], target: f64) -> Option<(f64, f64)> {
+pub(crate) fn smallest(curve: &[(f64, f64)], target: f64) -> Option<(f64, f64)> {
     let at = curve.iter().position(|(_, pages)| *pages <= target)?;
     let (budget, pages) = *curve.get(at)?;
     let Some(&(before, more)) = at.checked_sub(1).and_then(|at| curve.get(at)) else {

@@ -10,10 +10,11 @@ use crate::runner::Data;
 use crate::workload::{KeyKind, KeySpace, MAX_KEY, Permutation, Random, ValueSpec, random};
 use crate::{Error, Result};
 use rand::RngExt as _;
-use shamba::fs::MemFs;
+use shamba::fs::{MemFs, MeteredFs, Purpose};
 use shamba::{
     Counters, Db, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
-    Granularity, KeyspaceOptions, LevelStatistics, MemoryBudget, MergePolicy, Options, Role,
+    Granularity, IterOptions, KeyspaceOptions, LevelStatistics, MemoryBudget, MergePolicy, Options,
+    Role,
 };
 use shamba_model::allocation::{Filter, uniform, water_filling};
 use shamba_model::cost;
@@ -168,23 +169,31 @@ impl Design {
         }
     }
 
-    /// The database, empty, its write buffer such that a level is full when it should be.
-    fn open(&self, memory: &MemoryBudget) -> Result<Db> {
+    /// The database, empty, its write buffer such that a level is full when it should be; filters
+    /// are divided as `allocation` says, if it does. What it reads is counted.
+    fn open(
+        &self,
+        memory: &MemoryBudget,
+        allocation: Option<FilterAllocation>,
+    ) -> Result<(Db, MeteredFs)> {
         let open = |write_buffer| {
-            Options::new()
-                .fs(Arc::new(MemFs::new()))
+            let mut keyspace = self.options(write_buffer);
+            keyspace.filter.allocation = allocation.unwrap_or(keyspace.filter.allocation);
+            let fs = MeteredFs::new(Arc::new(MemFs::new()));
+            let db = Options::new()
+                .fs(Arc::new(fs.clone()))
                 .memory(memory.clone())
                 .eviction(Eviction::TwoPriorityLru)
                 .background_threads(0)
-                .keyspace(self.options(write_buffer))
-                .open("db")
-                .map_err(failed)
+                .keyspace(keyspace)
+                .open("db");
+            Ok((db.map_err(failed)?, fs))
         };
         if self.policy != tree::MergePolicy::Leveling {
             return open(LOAD_MEMORY / 8);
         }
         // A table of two flushes less one of one: without what every table has but once.
-        let probe = open(LOAD_MEMORY / 16)?;
+        let (probe, _) = open(LOAD_MEMORY / 16)?;
         let mut bytes = [0; 2];
         let keys = KeySpace::new(KeyKind::Plain, 3 * self.buffer_entries);
         for (number, times) in [(0, 1), (self.buffer_entries, 2)] {
@@ -200,10 +209,11 @@ impl Design {
         open(((bytes[1] - bytes[0]) as f64 / OVER) as u64)
     }
 
-    /// Writes the tree and measures it with so many lookups of each kind, checking every answer.
-    pub(super) fn measure(&self, empty: u64, existing: u64) -> Result<Measured> {
+    /// Writes the tree, all entries in a random order; filters are divided as `allocation` says, if it
+    /// does.
+    pub(super) fn load(&self, allocation: Option<FilterAllocation>) -> Result<Full> {
         let memory = MemoryBudget::bytes(LOAD_MEMORY);
-        let db = self.open(&memory)?;
+        let (db, fs) = self.open(&memory, allocation)?;
         let entries = self.entries();
         let data = Data {
             keys: KeySpace::new(KeyKind::Plain, entries),
@@ -228,72 +238,38 @@ impl Design {
         self.check_shape(levels)?;
         let sum = |of: fn(&LevelStatistics) -> u64| levels.iter().map(of).sum::<u64>() as f64;
         let written = stats.counters.flush_bytes + stats.counters.compaction_bytes_written;
-        let mut random = random(self.seed, 1);
-        let mut scratch = Vec::new();
-        let mut look = |random: &mut Random, last: Option<u64>| -> Result<()> {
-            match last {
-                None => {
-                    let number = random.random_range(0..entries);
-                    // Never the same twice: filters answer a key alike each time.
-                    let mut key = data.keys.absent(number, &mut buf).to_vec();
-                    key.extend_from_slice(&random.random::<u64>().to_le_bytes());
-                    match db.get(key).map_err(failed)? {
-                        None => Ok(()),
-                        Some(_) => Err(Error::WrongAnswer(format!("absent key {number} found"))),
-                    }
-                }
-                Some(oldest) => {
-                    let number = order.apply(random.random_range(0..oldest));
-                    let found = db.get(data.keys.key(number, &mut buf)).map_err(failed)?;
-                    let missing = || Error::WrongAnswer(format!("entry {number} is missing"));
-                    let found = found.ok_or_else(missing)?;
-                    data.values.check(number, 0, &found, &mut scratch)
-                }
-            }
-        };
+        Ok(Full {
+            bits_per_key: sum(|level| level.filter_bytes) * 8.0 / entries as f64,
+            writes: written as f64 / sum(|level| level.bytes),
+            bytes: sum(|level| level.bytes) as u64,
+            random: random(self.seed, 1),
+            db,
+            fs,
+            memory,
+            data,
+            order,
+        })
+    }
+
+    /// Writes the tree and measures it with so many lookups of each kind, checking every answer.
+    pub(super) fn measure(&self, empty: u64, existing: u64) -> Result<Measured> {
+        let mut full = self.load(None)?;
+        let entries = self.entries();
+        let warm = (empty / 10).clamp(1, 20_000);
+        full.make_room(ROOM, warm)?;
+        full.look_up(warm, |_| None)?;
+        let none = full.look_up(empty, |_| None)?;
         // The oldest entries are on the last level.
         let oldest = entries - entries / u64::from(self.size_ratio);
-        let reads = |counters: &Counters| {
-            let others = counters.index_reads + counters.filter_reads;
-            [counters.data_reads, others]
-        };
-        let mut phase = |last: Option<u64>, count: u64| -> Result<[f64; 2]> {
-            let before = reads(&db.stats().counters);
-            for _ in 0..count {
-                look(&mut random, last)?;
-            }
-            let after = reads(&db.stats().counters);
-            Ok([0, 1].map(|kind| (after[kind] - before[kind]) as f64 / count as f64))
-        };
-        // Filters and indexes come into memory; then there is room for them and a few pages of data.
-        let warm = (empty / 10).clamp(1, 20_000);
-        phase(None, warm)?;
-        // Where filters hardly err, absent keys alone bring no index.
-        phase(Some(entries), warm)?;
-        let used = memory.usage().budget;
-        let data = used.by_role.iter().filter(|(role, _)| *role == Role::Data);
-        let rest = used.used - data.map(|(_, bytes)| bytes).sum::<u64>();
-        memory.set_limit(rest + ROOM).map_err(failed)?;
-        phase(None, warm)?;
-        let in_vain = || -> u64 {
-            let stats = db.stats();
-            let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
-            levels.map(|level| level.lookups.false_positives).sum()
-        };
-        let at_first = in_vain();
-        let none = phase(None, empty)?;
-        let between = in_vain();
-        let some = phase(Some(oldest), existing)?;
-        let false_positives = (between - at_first) as f64 / empty as f64;
-        let searches = 1.0 + (in_vain() - between) as f64 / existing as f64;
+        let some = full.look_up(existing, |random| Some(random.random_range(0..oldest)))?;
         Ok(Measured {
-            bits_per_key: sum(|level| level.filter_bytes) * 8.0 / entries as f64,
-            empty: none[0] + none[1],
-            false_positives,
-            searches,
-            existing: some[0] + some[1],
-            others: none[1].max(some[1]),
-            writes: written as f64 / sum(|level| level.bytes),
+            bits_per_key: full.bits_per_key,
+            empty: none.data + none.others,
+            false_positives: none.in_vain,
+            searches: 1.0 + some.in_vain,
+            existing: some.data + some.others,
+            others: none.others.max(some.others),
+            writes: full.writes,
         })
     }
 
@@ -311,5 +287,128 @@ impl Design {
         Err(Error::InvalidSetting(format!(
             "the tree has runs and entries {found:?}, the model {wanted:?}"
         )))
+    }
+}
+
+/// A written tree.
+pub(super) struct Full {
+    /// Filter bits per key that it has.
+    pub(super) bits_per_key: f64,
+    /// Times an entry was written by flushes and merges.
+    pub(super) writes: f64,
+    /// Bytes of its tables.
+    pub(super) bytes: u64,
+    db: Db,
+    fs: MeteredFs,
+    memory: MemoryBudget,
+    data: Data,
+    order: Permutation,
+    random: Random,
+}
+
+/// What lookups did, each on average.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    /// Reads of data.
+    pub(super) data: f64,
+    /// Reads of what should be in memory: filters and indexes.
+    pub(super) others: f64,
+    /// Searches in vain.
+    pub(super) in_vain: f64,
+}
+
+impl Full {
+    /// Filters and indexes come into memory; then there is room for them and so many bytes of data.
+    pub(super) fn make_room(&mut self, bytes: u64, warm_up: u64) -> Result<()> {
+        self.look_up(warm_up, |_| None)?;
+        // Where filters hardly err, absent keys alone bring no index.
+        let entries = self.data.keys.entries();
+        self.look_up(warm_up, |random| Some(random.random_range(0..entries)))?;
+        let used = self.memory.usage().budget;
+        let data = used.by_role.iter().filter(|(role, _)| *role == Role::Data);
+        let rest = used.used - data.map(|(_, bytes)| bytes).sum::<u64>();
+        self.memory.set_limit(rest + bytes).map_err(failed)
+    }
+
+    /// So many lookups, each of the entry that was written as the one `draw` says, the first being 0,
+    /// or of an absent key. Every answer is checked.
+    pub(super) fn look_up(
+        &mut self,
+        count: u64,
+        mut draw: impl FnMut(&mut Random) -> Option<u64>,
+    ) -> Result<Seen> {
+        let before = self.counts();
+        for _ in 0..count {
+            let index = draw(&mut self.random);
+            self.look(index)?;
+        }
+        let after = self.counts();
+        let each = |at: usize| (after[at] - before[at]) as f64 / count.max(1) as f64;
+        Ok(Seen {
+            data: each(0),
+            others: each(1),
+            in_vain: each(2),
+        })
+    }
+
+    /// Pages that a scan of so many entries reads, on average over so many scans from any entry on.
+    pub(super) fn scan(&mut self, count: u64, entries: u64) -> Result<f64> {
+        let pages = |fs: &MeteredFs| fs.counts().reads_for(Purpose::Scan).pages;
+        let before = pages(&self.fs);
+        let last = self.data.keys.entries().saturating_sub(entries).max(1);
+        let mut buf = [0; MAX_KEY];
+        for _ in 0..count {
+            let first = self.random.random_range(0..last);
+            let mut cursor = self.db.iter(IterOptions::default()).map_err(failed)?;
+            cursor
+                .seek(self.data.keys.key(first, &mut buf))
+                .map_err(failed)?;
+            for number in first..first + entries {
+                if !cursor.valid() || self.data.keys.number(cursor.key()) != Some(number) {
+                    return Err(Error::WrongAnswer(format!("a scan lacks entry {number}")));
+                }
+                self.data
+                    .values
+                    .check(number, 0, cursor.value(), &mut Vec::new())?;
+                if number + 1 < first + entries {
+                    cursor.next().map_err(failed)?;
+                }
+            }
+        }
+        Ok((pages(&self.fs) - before) as f64 / count.max(1) as f64)
+    }
+
+    fn look(&mut self, index: Option<u64>) -> Result<()> {
+        let mut buf = [0; MAX_KEY];
+        match index {
+            None => {
+                let number = self.random.random_range(0..self.data.keys.entries());
+                // Never the same twice: filters answer a key alike each time.
+                let mut key = self.data.keys.absent(number, &mut buf).to_vec();
+                key.extend_from_slice(&self.random.random::<u64>().to_le_bytes());
+                match self.db.get(key).map_err(failed)? {
+                    None => Ok(()),
+                    Some(_) => Err(Error::WrongAnswer(format!("absent key {number} found"))),
+                }
+            }
+            Some(index) => {
+                let number = self.order.apply(index);
+                let key = self.data.keys.key(number, &mut buf);
+                let found = self.db.get(key).map_err(failed)?;
+                let missing = || Error::WrongAnswer(format!("entry {number} is missing"));
+                let found = found.ok_or_else(missing)?;
+                self.data.values.check(number, 0, &found, &mut Vec::new())
+            }
+        }
+    }
+
+    /// Reads of data, of filters and indexes, and searches in vain, so far.
+    fn counts(&self) -> [u64; 3] {
+        let stats = self.db.stats();
+        let counters: &Counters = &stats.counters;
+        let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
+        let in_vain = levels.map(|level| level.lookups.false_positives).sum();
+        let others = counters.index_reads + counters.filter_reads;
+        [counters.data_reads, others, in_vain]
     }
 }

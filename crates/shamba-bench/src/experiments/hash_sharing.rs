@@ -191,6 +191,8 @@ impl Settings {
                 value: self.entry.saturating_sub(key).max(16),
                 data: self.data << 10,
                 family: tree::family_name(self.family).to_owned(),
+                bits_per_key: 10.0,
+                zipf: false,
                 devices: devices.clone(),
                 empty,
                 batch: self.batch,
@@ -237,18 +239,18 @@ impl Settings {
 }
 
 /// What the model says of a point.
-struct Prediction {
+pub(crate) struct Prediction {
     /// Hashes of a lookup without sharing: Eq. 4.
-    hashes: f64,
+    pub(crate) hashes: f64,
     /// The share of the time that sharing saves: Eq. 8.
-    gain: f64,
+    pub(crate) gain: f64,
     /// The same if the key were hashed with MurmurHash64.
-    with_murmur: f64,
+    pub(crate) with_murmur: f64,
 }
 
 /// Eq. 4 for the levels of the tree, at the false-positive rate counted; what the measured lookup with
 /// sharing takes besides its hash and its reads is the probes' time.
-fn predict(key: usize, point: &Measured) -> Result<Prediction> {
+pub(crate) fn predict(key: usize, point: &Measured) -> Result<Prediction> {
     let model = |error| Error::InvalidSetting(format!("the model refuses: {error}"));
     let positive = 1.0 - point.empty;
     let work = if point.levels >= 2 {

@@ -1,6 +1,7 @@
 //! Experiments beyond the grid of [`crate::pressure`]: each measures in processes of its own,
 //! checks every answer, and gives a table; what has a course over time gives a plot too.
 pub mod cpu;
+pub(crate) mod full_lookups;
 mod full_tree;
 pub mod hash_sharing;
 pub mod hot_spot;

@@ -23,6 +23,8 @@ pub struct Lab<'a> {
     pub seed: u64,
     home: PathBuf,
     kept: HashMap<String, Found>,
+    /// Of [`once`](Self::once), for this run only.
+    others: HashMap<String, serde_json::Value>,
     file: PathBuf,
     note: &'a mut dyn FnMut(String),
 }
@@ -65,6 +67,7 @@ impl<'a> Lab<'a> {
             seed,
             home: home.to_owned(),
             kept,
+            others: HashMap::new(),
             file,
             note,
         })
@@ -164,6 +167,26 @@ impl<'a> Lab<'a> {
     /// The folder of the databases.
     pub fn home(&self) -> &Path {
         &self.home
+    }
+
+    /// What `make` gives, made once in a run for all experiments that ask with the same `key`: for
+    /// measurements that are no trials.
+    pub fn once<K, T>(&mut self, key: &K, make: impl FnOnce() -> Result<T>) -> Result<T>
+    where
+        K: serde::Serialize,
+        T: serde::Serialize + serde::de::DeserializeOwned,
+    {
+        let key = format!(
+            "{} {}",
+            std::any::type_name::<K>(),
+            serde_json::to_string(key)?
+        );
+        if let Some(made) = self.others.get(&key) {
+            return Ok(serde_json::from_value(made.clone())?);
+        }
+        let made = make()?;
+        self.others.insert(key, serde_json::to_value(&made)?);
+        Ok(made)
     }
 
     /// An empty folder for an experiment that keeps its own databases; removed when dropped.

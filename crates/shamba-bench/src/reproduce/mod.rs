@@ -9,8 +9,10 @@
 //!
 //! One file for each table or figure, named after it, in a folder for each paper.
 pub mod claim;
+mod hash_sharing;
 pub mod lab;
 mod machine;
+mod monkey;
 mod ours;
 pub mod page;
 mod scale;
@@ -76,7 +78,7 @@ pub struct Ended {
 
 /// All experiments, in the order of the papers.
 pub fn all() -> Vec<&'static Experiment> {
-    [shamba::ALL, ours::ALL].concat()
+    [shamba::ALL, hash_sharing::ALL, monkey::ALL, ours::ALL].concat()
 }
 
 /// What to run, and where.

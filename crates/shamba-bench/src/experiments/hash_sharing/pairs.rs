@@ -2,7 +2,7 @@
 //! of batches over both. Of one thread; what was written to a real disk is removed.
 use super::tree::{Cell, LOAD_MEMORY, Place, Tree, failed, write_key};
 use crate::report::median;
-use crate::workload::{Random, random};
+use crate::workload::{Chooser, Distribution, Random, random};
 use crate::{Error, Result};
 use rand::RngExt as _;
 use shamba::fs::{Charge, Fs, MemFs, MeteredFs, OsFs};
@@ -25,29 +25,29 @@ const WARM_UP: usize = 3000;
 /// A point: one tree, one device, one share of empty lookups. Counts are of one lookup.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Measured {
-    pub(super) device: Place,
-    pub(super) empty: f64,
+    pub(crate) device: Place,
+    pub(crate) empty: f64,
     /// Levels that the tree really has, each a run.
-    pub(super) levels: u32,
+    pub(crate) levels: u32,
     /// Lookups of each kind.
-    pub(super) lookups: u64,
+    pub(crate) lookups: u64,
     /// Microseconds with sharing, and with a hash for each table.
-    pub(super) shared_us: f64,
-    pub(super) each_us: f64,
+    pub(crate) shared_us: f64,
+    pub(crate) each_us: f64,
     /// The share of time that sharing saves.
-    pub(super) gain: f64,
+    pub(crate) gain: f64,
     /// How far from that the truth may lie.
-    pub(super) uncertain: f64,
-    pub(super) shared_hashes: f64,
-    pub(super) each_hashes: f64,
+    pub(crate) uncertain: f64,
+    pub(crate) shared_hashes: f64,
+    pub(crate) each_hashes: f64,
     /// Tables asked.
-    pub(super) tables: f64,
+    pub(crate) tables: f64,
     /// Storage reads.
-    pub(super) reads: f64,
+    pub(crate) reads: f64,
     /// Of the tables asked in vain, the share that the filter let pass.
-    pub(super) false_positives: f64,
+    pub(crate) false_positives: f64,
     /// Nanoseconds to hash a key.
-    pub(super) hash_ns: f64,
+    pub(crate) hash_ns: f64,
 }
 
 /// Lookups drawn and their answers.
@@ -182,11 +182,20 @@ impl Cell {
         Ok(Pair { sides, meter })
     }
 
-    fn draw(&self, tree: &Tree, empty: f64, random: &mut Random, batch: &mut Batch) {
+    /// Who is asked for.
+    fn chooser(&self, tree: &Tree) -> Result<Chooser> {
+        let distribution = match self.zipf {
+            true => Distribution::Zipf(0.99),
+            false => Distribution::Uniform,
+        };
+        Chooser::new(distribution, tree.entries, self.seed)
+    }
+
+    fn draw(&self, chooser: &mut Chooser, empty: f64, random: &mut Random, batch: &mut Batch) {
         batch.keys.resize_with(self.batch, Vec::new);
         batch.numbers.clear();
         for key in &mut batch.keys {
-            let number = random.random_range(0..tree.entries) * 2;
+            let number = chooser.draw(random) * 2;
             let number = number + u64::from(random.random_bool(empty));
             write_key(number, self.key, key);
             batch.numbers.push(number);
@@ -224,8 +233,9 @@ impl Cell {
                 }
             }
         }
+        let mut chooser = self.chooser(tree)?;
         for _ in 0..WARM_UP.div_ceil(self.batch) {
-            self.draw(tree, empty, &mut random, &mut batch);
+            self.draw(&mut chooser, empty, &mut random, &mut batch);
             for side in sides {
                 side.look_up(&mut batch)?;
                 self.check(&batch)?;
@@ -253,6 +263,7 @@ impl Cell {
         let before = charged(&pair.meter);
         let mut random = random(self.seed, 2 + repetition as u64);
         let mut batch = Batch::new();
+        let mut chooser = self.chooser(tree)?;
         let limit = Duration::from_secs_f64(self.seconds / self.repeat as f64);
         let start = Instant::now();
         let [shared, each] = &mut pair.sides;
@@ -260,7 +271,7 @@ impl Cell {
             if number > 0 && start.elapsed() > limit {
                 break;
             }
-            self.draw(tree, empty, &mut random, &mut batch);
+            self.draw(&mut chooser, empty, &mut random, &mut batch);
             let mut order = [&mut *shared, &mut *each];
             if number % 2 == 1 {
                 order.reverse();
@@ -418,6 +429,8 @@ mod tests {
             levels: 3,
             value: 16,
             data: 64 << 10,
+            bits_per_key: 10.0,
+            zipf: false,
             family: "bloom".into(),
             devices: vec![Place::On(Device::Ram)],
             empty: vec![0.5],

@@ -38,9 +38,9 @@ pub enum Place {
 
 impl Place {
     /// The disk of --dir.
-    pub(super) const DISK: Place = Place::On(Device::Disk);
+    pub(crate) const DISK: Place = Place::On(Device::Disk);
 
-    pub(super) fn model(self) -> Option<DeviceModel> {
+    pub(crate) fn model(self) -> Option<DeviceModel> {
         match self {
             Place::Resident => None,
             Place::On(device) => device.model(),
@@ -48,7 +48,7 @@ impl Place {
     }
 
     /// What it charges for a page; nothing where that isn't known.
-    pub(super) fn read_ns(self) -> f64 {
+    pub(crate) fn read_ns(self) -> f64 {
         match self {
             Place::Resident => 0.0,
             Place::On(device) => device.read_ns() as f64,
@@ -92,22 +92,25 @@ pub(super) fn family_name(family: FilterFamily) -> &'static str {
 /// One tree and the points to be measured with it.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
-    pub(super) key: usize,
-    pub(super) levels: u32,
+    pub(crate) key: usize,
+    pub(crate) levels: u32,
     /// Bytes of a value.
-    pub(super) value: usize,
+    pub(crate) value: usize,
     /// Bytes of data, about.
-    pub(super) data: u64,
-    pub(super) family: String,
-    pub(super) devices: Vec<Place>,
-    pub(super) empty: Vec<f64>,
-    pub(super) batch: usize,
-    pub(super) pairs: usize,
+    pub(crate) data: u64,
+    pub(crate) family: String,
+    pub(crate) bits_per_key: f64,
+    /// Zipf (0.99) instead of uniform lookups.
+    pub(crate) zipf: bool,
+    pub(crate) devices: Vec<Place>,
+    pub(crate) empty: Vec<f64>,
+    pub(crate) batch: usize,
+    pub(crate) pairs: usize,
     /// Times that the tree is opened anew.
-    pub(super) repeat: usize,
-    pub(super) seconds: f64,
-    pub(super) dir: Option<PathBuf>,
-    pub(super) seed: u64,
+    pub(crate) repeat: usize,
+    pub(crate) seconds: f64,
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) seed: u64,
 }
 
 pub(super) fn failed(source: shamba::Error) -> Error {
@@ -144,6 +147,7 @@ impl Cell {
         };
         let filter = FilterOptions {
             family,
+            bits_per_key: self.bits_per_key,
             ..FilterOptions::default()
         };
         // The last level is filled in part, so that the data of all is about what was wished for.

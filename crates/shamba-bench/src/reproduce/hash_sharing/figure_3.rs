@@ -1,0 +1,93 @@
+//! Figure 3: false positives over bits per key, by the way positions are derived.
+use super::micro::{self, Derive, Hash};
+use super::table_2::effort;
+use crate::Result;
+use crate::plot::{Panel, Series};
+use crate::report::Report;
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use shamba_model::fpr;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "hash-sharing-figure-3",
+    title: "False positives over bits per key",
+    claim: "With any number of positions (1 to 9) one hash and rotation errs as often as the theory has it.",
+    seconds: 5.0,
+    run,
+};
+
+/// Bits per key, and positions.
+const POINTS: [(f64, usize); 5] = [(1.0, 1), (4.0, 3), (7.0, 5), (10.0, 7), (13.0, 9)];
+
+const WAYS: [Derive; 4] = [
+    Derive::Independent,
+    Derive::Rotation(Hash::Murmur64),
+    Derive::Rotation(Hash::Md5),
+    Derive::Steps(Hash::Xxh3),
+];
+
+fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let mut table = Report::new(
+        "False positives of empty lookups",
+        &[
+            "bits per key",
+            "positions",
+            "hashes",
+            "measured",
+            "+-",
+            "theory",
+        ],
+    );
+    let effort = effort(lab);
+    let mut lines: Vec<Series> = WAYS.iter().map(|way| Series::new(way.name())).collect();
+    let mut curve = Series::new("theory");
+    let (mut off, mut points) = (0, 0);
+    for (bits_per_key, hashes) in POINTS {
+        let theory = fpr::bloom(bits_per_key, hashes as u32).unwrap_or(f64::NAN);
+        curve.points.push((bits_per_key, theory));
+        for (derive, line) in WAYS.into_iter().zip(&mut lines) {
+            let seen = micro::ask(
+                &micro::Setting {
+                    derive,
+                    key_size: 64,
+                    bits_per_key,
+                    hashes,
+                    units: 1,
+                },
+                effort,
+            );
+            points += 1;
+            off += usize::from((seen.rate - theory).abs() > 0.1 * theory + 3.0 * seen.error);
+            line.points.push((bits_per_key, seen.rate));
+            table.push(vec![
+                bits_per_key.into(),
+                (hashes as f64).into(),
+                derive.name().into(),
+                seen.rate.into(),
+                seen.error.into(),
+                theory.into(),
+            ]);
+        }
+    }
+    lines.push(curve);
+    Ok(Findings {
+        setting: format!(
+            "{} filters of {} random keys of 64 B, {} absent keys each.",
+            effort.filters, effort.keys, effort.lookups
+        ),
+        claims: vec![Claim::holds(
+            "rates within a tenth of the theory, or three standard errors more",
+            "for any number of positions",
+            format!("{} of {points}", points - off),
+            off == 0,
+        )],
+        tables: vec![table],
+        panels: vec![Panel {
+            title: "false positives".into(),
+            x: "bits per key".into(),
+            y: "false-positive rate".into(),
+            log_y: true,
+            series: lines,
+        }],
+        ..Findings::default()
+    })
+}

@@ -1,0 +1,40 @@
+//! "Reducing Bloom Filter CPU Overhead in LSM-Trees on Modern Storage Devices" (hash sharing).
+mod figure_1;
+mod figure_10;
+mod figure_11;
+mod figure_12;
+mod figure_13;
+mod figure_14;
+mod figure_3;
+mod figure_4;
+mod figure_5;
+mod figure_6;
+mod figure_8;
+mod figure_9;
+mod lookups;
+mod micro;
+mod shares;
+mod table_1;
+mod table_2;
+mod table_3;
+
+use super::Experiment;
+
+/// The tables and figures of the paper.
+pub(super) const ALL: &[&Experiment] = &[
+    &table_1::EXPERIMENT,
+    &table_2::EXPERIMENT,
+    &table_3::EXPERIMENT,
+    &figure_1::EXPERIMENT,
+    &figure_3::EXPERIMENT,
+    &figure_4::EXPERIMENT,
+    &figure_5::EXPERIMENT,
+    &figure_6::EXPERIMENT,
+    &figure_8::EXPERIMENT,
+    &figure_9::EXPERIMENT,
+    &figure_10::EXPERIMENT,
+    &figure_11::EXPERIMENT,
+    &figure_12::EXPERIMENT,
+    &figure_13::EXPERIMENT,
+    &figure_14::EXPERIMENT,
+];

@@ -1,0 +1,179 @@
+//! Table 4: the default designs of stores, and what the same memory can do.
+use super::trees;
+use crate::Result;
+use crate::plot::{Panel, Series};
+use crate::report::{Cell, Report};
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use shamba_model::cost::{Allocation, Costs, Design, Device, Environment, Workload, costs};
+use shamba_model::curve::Curve;
+use shamba_model::presets::{self, Preset};
+use shamba_model::search::{Bounds, Knobs, Request, search};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "monkey-table-4",
+    title: "Default designs of stores, and better ones",
+    claim: "LevelDB, RocksDB, Cassandra, HBase and Accumulo have fixed size ratios, merge policies, bits per \
+            entry and buffers, and the same false-positive rate everywhere; none is on the curve that its \
+            memory could reach.",
+    seconds: 1.0,
+    run,
+};
+
+/// The paper's values: size ratio, bits per entry, MiB of buffer, tiering.
+const PAPER: [(&str, u32, f64, Option<f64>, bool); 5] = [
+    ("LevelDB", 10, 10.0, Some(2.0), false),
+    ("RocksDB", 10, 10.0, Some(64.0), false),
+    ("Cassandra", 4, 10.0, None, true),
+    ("HBase", 2, 10.0, Some(128.0), false),
+    ("Accumulo", 4, 11.0, Some(1024.0), false),
+];
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// What Cassandra's unbounded buffer is taken for.
+const OTHER_BUFFER: f64 = 64.0 * MIB;
+
+const ENVIRONMENT: Environment = Environment {
+    entries: 1e9,
+    entry_bytes: 128.0,
+    device: Device {
+        page_bytes: 4096.0,
+        read_seconds: 1e-4,
+        write_cost: 1.0,
+        merge_read_cost: 1.0,
+    },
+};
+
+const WORKLOAD: Workload = Workload {
+    empty_lookups: 0.5,
+    existing_lookups: 0.0,
+    range_lookups: 0.0,
+    updates: 0.5,
+    selectivity: 0.0,
+};
+
+fn cost(design: &Design) -> Result<Costs> {
+    costs(design, &ENVIRONMENT, &WORKLOAD, &Curve::ideal()).map_err(trees::failed)
+}
+
+/// The best design of the same memory that is no dearer in lookups and updates.
+fn better(design: &Design, own: &Costs) -> Result<(Design, Costs)> {
+    let request = Request {
+        environment: ENVIRONMENT,
+        workload: WORKLOAD,
+        memory_bytes: design.buffer_bytes + design.filter_bytes,
+        knobs: Knobs::default(),
+        bounds: Bounds {
+            point_lookup: Some(own.point_lookup),
+            update: Some(own.update),
+        },
+    };
+    let found = search(&request, &Curve::ideal()).map_err(trees::failed)?;
+    Ok((found.design, found.costs))
+}
+
+fn is_the_papers(preset: &Preset) -> bool {
+    PAPER.iter().any(|(name, ratio, bits, buffer, tiering)| {
+        let buffer_bytes = buffer.map(|mib| mib * MIB);
+        *name == preset.name
+            && (*ratio, *bits, buffer_bytes)
+                == (preset.size_ratio, preset.bits_per_key, preset.buffer_bytes)
+            && *tiering == (trees::policy(preset.policy) == "tiering")
+    })
+}
+
+fn run(_: &mut Lab<'_>) -> Result<Findings> {
+    let mut table = Report::new(
+        "Defaults, and the best design of the same memory that is no dearer in either; 1e9 entries of 128 B",
+        &[
+            "store",
+            "policy",
+            "T",
+            "bits per entry",
+            "buffer MiB",
+            "reads per empty lookup",
+            "with Monkey's filters",
+            "pages per update",
+            "better: policy",
+            "better: T",
+            "better: reads per empty lookup",
+            "better: pages per update",
+        ],
+    );
+    let (mut own_line, mut filters_line, mut better_line) = (
+        Series::new("default"),
+        Series::new("+ Monkey's filters"),
+        Series::new("best design"),
+    );
+    let (mut gains, mut fewer, mut same) = (Vec::new(), Vec::new(), 0);
+    for (at, preset) in presets::ALL.iter().enumerate() {
+        same += usize::from(is_the_papers(preset));
+        let design = preset
+            .design(&ENVIRONMENT, OTHER_BUFFER)
+            .map_err(trees::failed)?;
+        let own = cost(&design)?;
+        let monkey = cost(&Design {
+            allocation: Allocation::Monkey,
+            ..design
+        })?;
+        let (best, best_costs) = better(&design, &own)?;
+        let x = at as f64 + 1.0;
+        own_line.points.push((x, own.average));
+        filters_line.points.push((x, monkey.average));
+        better_line.points.push((x, best_costs.average));
+        gains.push(own.average / best_costs.average);
+        fewer.push(1.0 - monkey.empty_lookup / own.empty_lookup);
+        table.push(vec![
+            preset.name.into(),
+            trees::policy(preset.policy).into(),
+            f64::from(preset.size_ratio).into(),
+            preset.bits_per_key.into(),
+            preset
+                .buffer_bytes
+                .map_or(Cell::Missing, |bytes| (bytes / MIB).into()),
+            own.empty_lookup.into(),
+            monkey.empty_lookup.into(),
+            own.update.into(),
+            trees::policy(best.policy).into(),
+            f64::from(best.size_ratio).into(),
+            best_costs.empty_lookup.into(),
+            best_costs.update.into(),
+        ]);
+    }
+    let least = gains.iter().copied().fold(f64::INFINITY, f64::min);
+    let saved = fewer.iter().copied().fold(f64::INFINITY, f64::min);
+    Ok(Findings {
+        setting: "By the model alone: 1e9 entries of 128 B, half empty lookups and half updates; Cassandra's \
+                  unbounded buffer taken for 64 MiB."
+            .into(),
+        claims: vec![
+            Claim::holds(
+                "the model's presets are the table's values",
+                "5 stores",
+                format!("{same} of {} are", PAPER.len()),
+                same == PAPER.len(),
+            ),
+            Claim::holds(
+                "a design of the same memory has less cost at no dearer lookups and updates",
+                "for every store",
+                format!("costs {least:.2} times less at least"),
+                least > 1.0,
+            ),
+            Claim::holds(
+                "share of reads of empty lookups that Monkey's filters alone save",
+                "some, for every store",
+                format!("{:.0} % at least", saved * 100.0),
+                saved > 0.0,
+            ),
+        ],
+        tables: vec![table],
+        panels: vec![Panel {
+            title: "LevelDB, RocksDB, Cassandra, HBase, Accumulo".into(),
+            x: "store, in this order".into(),
+            y: "reads per operation, half of them updates".into(),
+            log_y: true,
+            series: vec![own_line, filters_line, better_line],
+        }],
+        ..Findings::default()
+    })
+}
