@@ -28,6 +28,9 @@ const VALUE: usize = 690;
 /// Bytes of an entry, such that five are a page as the model has it.
 const ENTRY: f64 = 4096.0 / trade_off::ENTRIES_PER_PAGE;
 
+/// Filter bits per key above which filters no longer err: in the smallest scale there is so much memory.
+const MOST_BITS: f64 = 32.0;
+
 /// Entries that a range lookup returns: 0.001 % of the paper's million.
 const RANGE: u64 = 10;
 
@@ -107,7 +110,7 @@ impl Design {
             policy: found.design.policy,
             size_ratio: found.design.size_ratio,
             buffer: found.design.buffer_bytes,
-            bits_per_key: found.design.filter_bytes * 8.0 / self.entries(),
+            bits_per_key: (found.design.filter_bytes * 8.0 / self.entries()).min(MOST_BITS),
             filters: Filters::Zero,
             ..*self
         })

@@ -39,7 +39,7 @@ pub(super) fn measure(lab: &mut Lab<'_>) -> Result<Vec<Point>> {
     // About as many buffers for each: 2^4, 2^8, 2^12.
     let (power, ratios): (u32, &[u32]) = lab.scale.pick(
         (4, &[2, 4]),
-        (8, &[2, 4, 16]),
+        (8, &[2, 3, 4, 6, 8, 16]),
         (10, &[2, 4, 6, 10, 32]),
         (12, &[2, 4, 8, 16, 64]),
     );
@@ -89,12 +89,14 @@ pub(super) fn largest_saving(points: &[Point]) -> f64 {
 }
 
 /// The largest share of update cost that can be had for what uniform filters cost in lookups: from each
-/// point with uniform filters to the cheapest point with Monkey's that looks up no dearer.
-pub(super) fn largest_trade(points: &[Point]) -> f64 {
+/// point with uniform filters to the cheapest point with Monkey's that looks up no dearer; as measured, or
+/// with the model's lookups.
+pub(super) fn largest_trade(points: &[Point], by_model: bool) -> f64 {
+    let lookups = |(measured, model): (f64, f64)| if by_model { model } else { measured };
     let saving = |from: &Point| {
         let cheap = points
             .iter()
-            .filter(|to| to.monkey.0 <= from.uniform.0 * 1.02);
+            .filter(|to| lookups(to.monkey) <= lookups(from.uniform) * 1.02);
         let least = cheap.map(|to| to.update).fold(f64::INFINITY, f64::min);
         1.0 - least / from.update
     };
@@ -121,6 +123,6 @@ mod tests {
         ];
         assert_eq!(largest_saving(&points), 0.75);
         // From the second to the first at equal lookups, and from the third to the second.
-        assert_eq!(largest_trade(&points), 0.5);
+        assert_eq!(largest_trade(&points, false), 0.5);
     }
 }
