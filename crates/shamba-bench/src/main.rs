@@ -14,7 +14,7 @@ use std::process::ExitCode;
 ///
 /// Engines: shamba[:WORDS], WORDS being a preset (state-of-the-art, partitioned, shamba-eq-p, ...)
 /// and what differs from it (bloom, blocked, ribbon or auto, partitioned or whole, rehash, paper,
-/// lru, cold, monkey or measured, tiering, lazy or full, modules=N), joined by '+'; with --features rocksdb,fjall also fjall and
+/// lru, cold, monkey or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, first=B), joined by '+'; with --features rocksdb,fjall also fjall and
 /// rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash]].
 #[derive(Parser)]
 #[command(version)]
