@@ -33,6 +33,8 @@ mod wal;
 pub use budget::{MIN_MEMORY, MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
+#[doc(hidden)]
+pub use db::FileLookups;
 pub use db::{
     Advice, Db, DeviceCosts, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelLookups,
     LevelStatistics, MarginalValue, ModuleLookups, PricedDesign, ReadCounts, ResidentBytes,

@@ -124,6 +124,30 @@ impl ReadCounters {
     }
 }
 
+/// A file of the tree and what lookups did with it since it was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct FileFacts {
+    /// Its level; 0 holds flushed memtables.
+    pub level: usize,
+    /// Its entries.
+    pub entries: u64,
+    /// Times a lookup asked it.
+    pub probes: u64,
+    /// Times it held the key.
+    pub positives: u64,
+}
+
+/// Bytes of memory by what they hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Resident {
+    /// Data blocks.
+    pub data: u64,
+    /// Index blocks.
+    pub index: u64,
+    /// Filter blocks.
+    pub filter: u64,
+}
+
 /// What is shown a key and its value; an error ends the scan.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
@@ -187,6 +211,17 @@ pub trait Engine: Send + Sync {
     fn tree(&self, visit: &mut dyn FnMut(PartitionFacts) -> Result<()>) -> Result<Option<u64>> {
         let _untold = visit;
         Ok(None)
+    }
+
+    /// The files of the tree: newer runs first, those of a run by their keys. None from engines that
+    /// do not tell.
+    fn files(&self) -> Vec<FileFacts> {
+        Vec::new()
+    }
+
+    /// What of the blocks is in memory now, if the engine tells.
+    fn resident(&self) -> Option<Resident> {
+        None
     }
 
     /// Bytes of memory the engine says it uses, if it says.

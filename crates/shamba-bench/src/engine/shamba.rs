@@ -1,13 +1,13 @@
 //! The engine of this repository.
-use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
+use super::{Engine, EngineConfig, FileFacts, ReadCounters, Resident, Visit, Write};
 use crate::device::Device;
 use crate::oracle::{PageFacts, PartitionFacts};
 use crate::{Error, Result};
 use ::shamba::fs::{Charge, MeteredFs};
 use ::shamba::{
-    Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterPartition, FilterPolicy,
-    Granularity, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
-    Preset, Thresholds, WriteBatch, WriteOptions,
+    Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPartition,
+    FilterPolicy, Granularity, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy,
+    ModuleSizes, Options, Preset, Thresholds, WriteBatch, WriteOptions,
 };
 use shamba_model::oracle::Column;
 use std::collections::BTreeMap;
@@ -30,6 +30,15 @@ pub(super) struct Variant {
     lru: bool,
     /// `modules=N`, where the preset is not followed.
     modules: Option<u8>,
+    /// `units=N/K`: so many ElasticBF units, of which K make up the bits per key and are enabled on
+    /// the average.
+    units: Option<(u8, u8)>,
+    /// `still`: ElasticBF units that stay where they are.
+    still: bool,
+    /// `epoch=N`: lookups after which filter policies decide anew, at least.
+    epoch: Option<u64>,
+    /// `first=B`: bits per key of the first of several modules (SHaMBa-prop), of 10 of the filter.
+    first: Option<f64>,
     /// `cold`: new tables inherit nothing.
     cold: bool,
     /// `monkey`, `measured`: how filter memory is divided, if not uniformly.
@@ -48,6 +57,10 @@ impl Variant {
             paper: false,
             lru: false,
             modules: None,
+            units: None,
+            still: false,
+            epoch: None,
+            first: None,
             cold: false,
             allocation: FilterAllocation::Uniform,
             merge: MergePolicy::default(),
@@ -84,21 +97,58 @@ impl Variant {
                     granularity: Granularity::Level,
                 }
             }
+            "still" => self.still = true,
             "paper" => self.paper = true,
             "lru" => self.lru = true,
-            _ => match word.strip_prefix("modules=").map(str::parse) {
-                Some(Ok(modules)) => self.modules = Some(modules),
+            _ => match word
+                .split_once('=')
+                .map(|(name, value)| self.number(name, value))
+            {
+                Some(Some(())) => {}
                 _ => {
                     let presets = Preset::ALL.map(Preset::name).join(", ");
                     return Err(Error::InvalidSetting(format!(
                         "shamba has no setting `{word}` (one of {presets}, and then bloom, \
                          blocked, ribbon or auto, partitioned or whole, rehash, paper, lru, cold, \
-                         monkey or measured, tiering, lazy or full, modules=N, joined by `+`)"
+                         monkey or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, first=B, \
+                         joined by `+`)"
                     )));
                 }
             },
         }
         Ok(())
+    }
+
+    /// Sets a word that has a number; `None` if there is none of that name, or it is no number.
+    fn number(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "modules" => self.modules = Some(value.parse().ok()?),
+            "epoch" => self.epoch = Some(value.parse().ok()?),
+            "first" => self.first = Some(value.parse().ok()?),
+            "units" => {
+                let (all, enabled) = value.split_once('/')?;
+                self.units = Some((all.parse().ok()?, enabled.parse().ok()?));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The filter at 10 bits per key.
+    fn filter(self) -> FilterOptions {
+        let mut filter = self.preset.filter();
+        if let Some((all, enabled)) = self.units {
+            let units = FilterOptions::units(all, 10.0 / f64::from(enabled.max(1)));
+            (filter.modules, filter.bits_per_key) = (units.modules, units.bits_per_key);
+        }
+        filter.family = self.family.unwrap_or(filter.family);
+        filter.partitioned = self.whole.map_or(filter.partitioned, |whole| !whole);
+        filter.modules = self.modules.unwrap_or(filter.modules);
+        if let Some(first_bits_per_key) = self.first {
+            filter.module_sizes = ModuleSizes::Proportional { first_bits_per_key };
+        }
+        filter.allocation = self.allocation;
+        filter
     }
 
     /// The keyspace options: every engine gets the same bits per key, which for ElasticBF are the
@@ -111,12 +161,25 @@ impl Variant {
             ..KeyspaceOptions::default()
         }
         .preset(self.preset);
-        let filter = &mut keyspace.filter;
-        filter.bits_per_key *= config.bits_per_key / 10.0;
-        filter.family = self.family.unwrap_or(filter.family);
-        filter.partitioned = self.whole.map_or(filter.partitioned, |whole| !whole);
-        filter.modules = self.modules.unwrap_or(filter.modules);
-        filter.allocation = self.allocation;
+        keyspace.filter = self.filter();
+        let scale = config.bits_per_key / 10.0;
+        keyspace.filter.bits_per_key *= scale;
+        if let ModuleSizes::Proportional { first_bits_per_key } = &mut keyspace.filter.module_sizes
+        {
+            *first_bits_per_key *= scale;
+        }
+        if let FilterPolicy::Elastic {
+            initial_units,
+            lifetime,
+        } = &mut keyspace.filter_policy
+        {
+            *initial_units = self.units.map_or(*initial_units, |(_, enabled)| enabled);
+            if self.still {
+                // A unit moves only once its file has not been asked so long.
+                *lifetime = u32::MAX;
+            }
+        }
+        keyspace.epoch_lookups = self.epoch.unwrap_or(keyspace.epoch_lookups);
         keyspace.merge_policy = self.merge;
         if let FilterPolicy::Utility { thresholds, .. } = &mut keyspace.filter_policy
             && self.paper
@@ -136,24 +199,30 @@ impl Variant {
 
     /// The settings that change what lies on disk.
     pub(super) fn layout(self) -> String {
-        let filter = self.preset.filter();
-        let modules = self.modules.unwrap_or(filter.modules);
-        let whole = self.whole.unwrap_or(!filter.partitioned);
+        let filter = self.filter();
+        let modules = filter.modules;
         let mut name = format!(
             "{}-{}",
-            match self.family.unwrap_or(filter.family) {
+            match filter.family {
                 FilterFamily::Bloom => "bloom",
                 FilterFamily::BlockedBloom => "blocked",
                 FilterFamily::Ribbon => "ribbon",
                 FilterFamily::Auto => "auto",
             },
-            if whole { "whole" } else { "partitioned" }
+            match filter.partitioned {
+                true => "partitioned",
+                false => "whole",
+            }
         );
         if modules != 1 {
             name += &format!("-{modules}x{}", filter.bits_per_key);
         }
-        if filter.module_sizes != ModuleSizes::Equal {
-            name += "-prop";
+        match filter.module_sizes {
+            ModuleSizes::Equal => {}
+            ModuleSizes::FirstInMemory => name += "-prop",
+            ModuleSizes::Proportional { first_bits_per_key } => {
+                name += &format!("-first{first_bits_per_key}");
+            }
         }
         name += match self.allocation {
             FilterAllocation::Monkey => "-monkey",
@@ -333,9 +402,46 @@ impl Engine for Shamba {
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        let counters = serde_json::to_value(self.db.stats().counters);
+        let stats = self.db.stats();
+        let counters = serde_json::to_value(stats.counters);
         let counters = counters.and_then(serde_json::from_value);
-        counters.unwrap_or_default()
+        let mut counters: BTreeMap<String, u64> = counters.unwrap_or_default();
+        // Sampled, one lookup in eight.
+        let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
+        for modules in levels.map(|level| &level.lookups.modules) {
+            for (number, module) in modules.iter().enumerate() {
+                let mut add = |what, count| {
+                    *counters
+                        .entry(format!("module_{number}_{what}"))
+                        .or_default() += count;
+                };
+                add("probed", module.probed);
+                add("fetched", module.fetched);
+                add("skipped", module.skipped);
+            }
+        }
+        counters
+    }
+
+    fn files(&self) -> Vec<FileFacts> {
+        let files = self.db.file_lookups().into_iter();
+        let facts = files.map(|file| FileFacts {
+            level: file.level,
+            entries: file.entries,
+            probes: file.probes,
+            positives: file.positives,
+        });
+        facts.collect()
+    }
+
+    fn resident(&self) -> Option<Resident> {
+        let stats = self.db.stats();
+        let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
+        Some(levels.fold(Resident::default(), |sum, level| Resident {
+            data: sum.data + level.resident.data,
+            index: sum.index + level.resident.index,
+            filter: sum.filter + level.resident.filter,
+        }))
     }
 
     fn device_ns(&self) -> u64 {
@@ -405,6 +511,25 @@ mod tests {
         assert_eq!(layout("shamba-eq"), "bloom-whole-2x10");
         assert_eq!(layout("elastic"), "bloom-whole-4x20");
         assert_eq!(layout("elastic+monkey"), "bloom-whole-4x20-monkey");
+        assert_eq!(layout("elastic+units=4/2"), layout("elastic"));
+        let units = keyspace("elastic+units=6/3");
+        assert_eq!(
+            (units.filter.modules, units.filter.bits_per_key.round()),
+            (6, 20.0)
+        );
+        assert!(matches!(
+            units.filter_policy,
+            FilterPolicy::Elastic {
+                initial_units: 3,
+                ..
+            }
+        ));
+        assert_eq!(
+            layout("shamba-prop-f+first=2.5"),
+            "bloom-whole-2x10-first2.5"
+        );
+        assert!(Variant::parse("elastic+units=6").is_err());
+        assert_eq!(layout("elastic+still"), layout("elastic"));
         let monkey = keyspace("partitioned+monkey").filter.allocation;
         assert_eq!(monkey, FilterAllocation::Monkey);
         assert_eq!(layout("partitioned+tiering"), "bloom-partitioned-tiering");

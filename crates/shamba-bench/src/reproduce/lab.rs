@@ -122,7 +122,17 @@ impl<'a> Lab<'a> {
         positive: f64,
         distribution: Distribution,
     ) -> Result<Trial> {
-        let base = self.base(engine);
+        self.lookups_in(self.base(engine), percent, positive, distribution)
+    }
+
+    /// The same in any database.
+    pub fn lookups_in(
+        &mut self,
+        base: Base,
+        percent: f64,
+        positive: f64,
+        distribution: Distribution,
+    ) -> Result<Trial> {
         let memory = (self.metadata(&base)? as f64 * percent / 100.0) as u64;
         let (warm_up, measured) = self.scale.lookups();
         Ok(Trial {

@@ -9,6 +9,8 @@
 //!
 //! One file for each table or figure, named after it, in a folder for each paper.
 pub mod claim;
+mod elastic;
+mod files;
 mod hash_sharing;
 pub mod lab;
 mod machine;
@@ -78,7 +80,14 @@ pub struct Ended {
 
 /// All experiments, in the order of the papers.
 pub fn all() -> Vec<&'static Experiment> {
-    [shamba::ALL, hash_sharing::ALL, monkey::ALL, ours::ALL].concat()
+    [
+        shamba::ALL,
+        hash_sharing::ALL,
+        elastic::ALL,
+        monkey::ALL,
+        ours::ALL,
+    ]
+    .concat()
 }
 
 /// What to run, and where.

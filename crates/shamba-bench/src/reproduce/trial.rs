@@ -1,7 +1,7 @@
 //! One measurement of one engine: a loaded database under a budget, on a device, and operations on it.
 //! It runs in a process of its own; the same [`Trial`] asked for by two figures is measured once.
 use crate::device::Device;
-use crate::engine::{self, EngineConfig};
+use crate::engine::{self, EngineConfig, FileFacts, Resident};
 use crate::runner::{self, Amount, Summary};
 use crate::store::Base;
 use crate::workload::{Distribution, Mix};
@@ -9,6 +9,7 @@ use crate::{Result, proc_io};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -31,6 +32,9 @@ pub struct Trial {
     pub threads: usize,
     /// Decides the operations.
     pub seed: u64,
+    /// Whether [`Found::files`] is wanted.
+    #[serde(default)]
+    pub files: bool,
 }
 
 /// What came out. Counts are totals over the measured operations.
@@ -44,6 +48,9 @@ pub struct Found {
     pub write_us: f64,
     /// The same of all that is no write.
     pub read_us: f64,
+    /// Microseconds of an operation that the modelled device charged; the rest is the processor's.
+    #[serde(default)]
+    pub charged_us: f64,
     /// What the engine counted, by name; [`KERNEL_PAGES`] and [`KERNEL_READS`] besides.
     pub counts: BTreeMap<String, u64>,
     /// Sorted runs a lookup may visit.
@@ -52,6 +59,13 @@ pub struct Found {
     pub memory: Option<u64>,
     /// Peak resident bytes of the process.
     pub peak_memory: u64,
+    /// What of the blocks was in memory at the end, from engines that tell.
+    #[serde(default)]
+    pub resident: Option<Resident>,
+    /// The tree's files at the end, if they were asked for. Their lookups are those of the warm-up
+    /// as well.
+    #[serde(default)]
+    pub files: Vec<FileFacts>,
 }
 
 /// Pages that the kernel read from storage for the process: none from a RAM disk.
@@ -96,6 +110,15 @@ impl Found {
         }
     }
 
+    /// Microseconds that a modelled device takes for the reads of a lookup, nothing else: from counts,
+    /// so that it is the same on every machine. 0 on a device that is not modelled.
+    pub fn device_us(&self, device: Device) -> f64 {
+        let ns = device.model().map_or(0.0, |model| {
+            self.reads() * model.read as f64 + self.pages() * model.read_page as f64
+        });
+        ns / 1000.0
+    }
+
     /// Bytes of tables written.
     pub fn table_bytes(&self) -> u64 {
         self.count("flush_bytes") + self.count("compaction_bytes_written")
@@ -114,6 +137,7 @@ impl Trial {
             measured: 0,
             threads: 1,
             seed: base.seed + 1,
+            files: false,
             base,
         }
     }
@@ -163,6 +187,7 @@ impl Cell {
             run(trial.warm_up, 1)?;
         }
         let counted = engine.counts();
+        let charged = engine.device_ns();
         let before = proc_io::ProcessIo::now();
         let outcome = run(trial.measured, 2)?;
         let io = proc_io::ProcessIo::now().since(&before);
@@ -174,11 +199,13 @@ impl Cell {
         counts.insert(KERNEL_READS.to_owned(), io.reads);
         let (writing, reading) = outcome.split();
         let others = outcome.operations.saturating_sub(outcome.writes());
-        let each = |time: std::time::Duration, count: u64| match count {
+        let each = |time: Duration, count: u64| match count {
             0 => 0.0,
             _ => time.as_secs_f64() * 1e6 / count as f64,
         };
+        let charged = engine.device_ns().saturating_sub(charged);
         Ok(Found {
+            charged_us: each(Duration::from_nanos(charged), outcome.operations),
             times: outcome.summary(),
             writes: outcome.writes(),
             write_us: each(writing, outcome.writes()),
@@ -187,6 +214,11 @@ impl Cell {
             runs: engine.runs(),
             memory: engine.memory(),
             peak_memory: proc_io::peak_memory(),
+            resident: engine.resident(),
+            files: match trial.files {
+                true => engine.files(),
+                false => Vec::new(),
+            },
         })
     }
 }

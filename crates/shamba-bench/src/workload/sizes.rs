@@ -44,6 +44,18 @@ impl Sizes {
         most: 10_000,
     };
 
+    /// The mean length, as if nothing were cut off; infinite where the distribution has none.
+    pub fn mean(&self) -> f64 {
+        match *self {
+            Self::Fixed(length) => length as f64,
+            Self::Uniform(least, most) => (least + most) as f64 / 2.0,
+            Self::Pareto { k, .. } if k >= 1.0 => f64::INFINITY,
+            Self::Pareto {
+                k, sigma, least, ..
+            } => least as f64 + sigma / (1.0 - k),
+        }
+    }
+
     /// A length.
     pub fn draw(&self, random: &mut Random) -> usize {
         match *self {
@@ -145,6 +157,9 @@ mod tests {
             let sum: usize = drawn.iter().sum();
             let got = sum as f64 / drawn.len() as f64;
             assert!(mean.contains(&got), "{sizes}: {got}");
+            // Lengths are rounded down.
+            let near = (sizes.mean() - got).abs() < 1.0;
+            assert!(near || sizes.mean().is_infinite(), "{sizes}: {got}");
         }
     }
 

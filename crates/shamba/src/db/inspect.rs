@@ -6,11 +6,44 @@ use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::table::FilterPartition;
 
+/// A file of the tree and what lookups did with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileLookups {
+    /// Its level; 0 holds flushed memtables.
+    pub level: usize,
+    /// Its sorted run; 0 is the one a lookup visits first.
+    pub run: usize,
+    /// Its entries, tombstones included.
+    pub entries: u64,
+    /// Times a lookup asked it, wherever it was then: one lookup in eight is counted, as eight.
+    pub probes: u64,
+    /// Times it held the key.
+    pub positives: u64,
+}
+
 /// Roles whose memory is no copy of what is on storage, and is taken whatever is cached and
 /// whatever the budget: a memtable's arena grows with the budget even while it is empty.
 const FIXED: [Role; 3] = [Role::Iterators, Role::Wal, Role::IoBuffers];
 
 impl Db {
+    /// The files of the default keyspace: newer runs first, those of a run by their keys. For
+    /// measurements.
+    #[doc(hidden)]
+    pub fn file_lookups(&self) -> Vec<FileLookups> {
+        let version = self.inner().default_keyspace.state.load().version.clone();
+        let mut files = Vec::new();
+        for (run, (level, of_run)) in version.runs().enumerate() {
+            files.extend(of_run.files().iter().map(|file| FileLookups {
+                level,
+                run,
+                entries: file.entries,
+                probes: file.stats.probes(),
+                positives: file.stats.positives(),
+            }));
+        }
+        files
+    }
+
     /// Shows every filter partition of the default keyspace's tables to `visit`, newer runs first,
     /// and gives the bytes of the budget that are taken whatever is cached: the handles and
     /// top-level indexes of all tables, and buffers. Not the memtables, whose size depends on the

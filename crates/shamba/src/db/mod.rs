@@ -57,6 +57,7 @@ use parking_lot::{Condvar, Mutex};
 pub use advise::{Advice, PricedDesign};
 pub use batch::WriteBatch;
 pub use device::DeviceCosts;
+pub use inspect::FileLookups;
 pub use iter::{Iter, IterOptions};
 pub use keyspace::Keyspace;
 pub use level_counters::{LevelLookups, ModuleLookups, ReadCounts};

@@ -3,7 +3,7 @@ use super::{missing, peers};
 use crate::Result;
 use crate::device::Device;
 use crate::reproduce::lab::STATE_OF_THE_ART;
-use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS};
+use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid};
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -35,17 +35,26 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         true => Device::Ram,
         false => Device::Disk,
     };
-    let budgets = lab.scale.budgets();
-    let positives = [0.0, 0.5, 1.0];
-    let points = pressure::measure_on(lab, device, &engines, &DISTRIBUTIONS, &positives, budgets)?;
+    let grid = Grid {
+        engines: &engines,
+        distributions: &DISTRIBUTIONS,
+        positives: &[0.0, 0.5, 1.0],
+        budgets: lab.scale.budgets(),
+        device,
+        base: pressure::standard,
+    };
+    let points = pressure::measure(lab, &grid)?;
     let claims = engines.iter().enumerate().skip(1).map(|(at, engine)| {
-        let worse = points.iter().filter(|p| p.pages[0] > p.pages[at] * 1.005);
+        let worse = points.iter().filter(|p| p.pages(0) > p.pages(at) * 1.005);
         let worse: Vec<String> = worse
             .map(|p| {
-                let (distribution, pages) = (p.distribution.name(), &p.pages);
+                let distribution = p.distribution.name();
                 format!(
                     "{distribution} {} at {} %: {:.3} against {:.3}",
-                    p.positive, p.percent, pages[0], pages[at]
+                    p.positive,
+                    p.percent,
+                    p.pages(0),
+                    p.pages(at)
                 )
             })
             .collect();
