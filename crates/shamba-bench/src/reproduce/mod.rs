@@ -9,6 +9,7 @@
 //!
 //! One file for each table or figure, named after it, in a folder for each paper.
 pub mod claim;
+mod files;
 pub mod lab;
 mod machine;
 pub mod page;

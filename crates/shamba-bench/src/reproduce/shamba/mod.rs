@@ -1,9 +1,42 @@
 //! "LSM-Trees Under (Memory) Pressure" (SHaMBa).
+mod against_rocksdb;
+mod figure_10;
+mod figure_11;
+mod figure_12;
+mod figure_13;
+mod figure_14;
+mod figure_15;
+mod figure_16;
+mod figure_2;
+mod figure_3;
+mod figure_5;
 mod figure_6;
+mod figure_7;
+mod figure_8;
+mod figure_9;
+mod modules;
 mod pressure;
 mod table_1;
+mod table_3;
 
 use super::Experiment;
 
 /// The tables and figures of the paper.
-pub(super) const ALL: &[&Experiment] = &[&table_1::EXPERIMENT, &figure_6::EXPERIMENT];
+pub(super) const ALL: &[&Experiment] = &[
+    &table_1::EXPERIMENT,
+    &table_3::EXPERIMENT,
+    &figure_2::EXPERIMENT,
+    &figure_3::EXPERIMENT,
+    &figure_5::EXPERIMENT,
+    &figure_6::EXPERIMENT,
+    &figure_7::EXPERIMENT,
+    &figure_8::EXPERIMENT,
+    &figure_9::EXPERIMENT,
+    &figure_10::EXPERIMENT,
+    &figure_11::EXPERIMENT,
+    &figure_12::EXPERIMENT,
+    &figure_13::EXPERIMENT,
+    &figure_14::EXPERIMENT,
+    &figure_15::EXPERIMENT,
+    &figure_16::EXPERIMENT,
+];

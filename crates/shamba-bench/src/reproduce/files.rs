@@ -1,0 +1,79 @@
+//! How often lookups ask each file, for the figures about that.
+use crate::Result;
+use crate::engine::FileFacts;
+use crate::reproduce::Lab;
+use crate::reproduce::trial::Found;
+use crate::store::Base;
+use crate::workload::Distribution;
+
+/// The database of an engine, in about as many files as the paper's 1 GB in files of 4 MB: how
+/// accesses spread hangs on the number of levels.
+pub(in crate::reproduce) fn base(lab: &Lab<'_>, engine: &str) -> Base {
+    let file = lab.scale.pick(64 << 10, 256 << 10, 1 << 20, 4 << 20);
+    Base {
+        file_size: file,
+        write_buffer: file,
+        ..lab.base(engine)
+    }
+}
+
+/// Lookups of a database under ample memory, with its files at the end.
+pub(in crate::reproduce) fn measure(
+    lab: &mut Lab<'_>,
+    base: Base,
+    positive: f64,
+    distribution: Distribution,
+) -> Result<Found> {
+    let mut trial = lab.lookups_in(base, 150.0, positive, distribution)?;
+    trial.files = true;
+    lab.measure(&trial)
+}
+
+/// The files of the levels that are one run each: all lookups ask every file of level 0.
+pub(in crate::reproduce) fn below_level_0(files: &[FileFacts]) -> Vec<FileFacts> {
+    let below = files.iter().filter(|file| file.level > 0);
+    below.copied().collect()
+}
+
+/// The files' shares of all accesses, the most asked first.
+pub(in crate::reproduce) fn shares(files: &[FileFacts]) -> Vec<f64> {
+    let total = files.iter().map(|file| file.probes).sum::<u64>().max(1) as f64;
+    let mut shares: Vec<f64> = files.iter().map(|f| f.probes as f64 / total).collect();
+    shares.sort_by(|a, b| b.total_cmp(a));
+    shares
+}
+
+/// The cumulative shares: of files in percent, of accesses.
+pub(in crate::reproduce) fn cumulative(shares: &[f64]) -> Vec<(f64, f64)> {
+    let mut sum = 0.0;
+    let steps = shares.iter().enumerate().map(|(at, share)| {
+        sum += share;
+        ((at + 1) as f64 * 100.0 / shares.len() as f64, sum)
+    });
+    std::iter::once((0.0, 0.0)).chain(steps).collect()
+}
+
+/// The percentage of files, the most asked first, that get this share of the accesses.
+pub(in crate::reproduce) fn files_with(shares: &[f64], wanted: f64) -> f64 {
+    let curve = cumulative(shares);
+    let reached = curve.iter().find(|(_, share)| *share >= wanted - 1e-9);
+    reached.map_or(100.0, |(files, _)| *files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hottest_files_count_first() {
+        let file = |probes| FileFacts {
+            probes,
+            ..FileFacts::default()
+        };
+        let shares = shares(&[file(10), file(70), file(10), file(10)]);
+        assert_eq!(shares[0], 0.7);
+        assert_eq!(files_with(&shares, 0.7), 25.0);
+        assert_eq!(files_with(&shares, 0.8), 50.0);
+        assert_eq!(cumulative(&shares).len(), 5);
+    }
+}

@@ -1,0 +1,87 @@
+//! Figure 10: SHaMBa-eq-F by number of modules, any of which may be skipped.
+use super::figure_8;
+use super::modules::{self, spread};
+use super::pressure::Point;
+use crate::Result;
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "shamba-figure-10",
+    title: "Reads by number of modules, with skipping",
+    claim: "When any module may be skipped the number of modules matters less than when all are read \
+            (Figure 8).",
+    seconds: 10.0,
+    run,
+};
+
+/// Those of Figure 8, then those with skipping, by thresholds relative to the number of files and as they
+/// are printed.
+const ENGINES: [&str; 11] = [
+    figure_8::ENGINES[0],
+    figure_8::ENGINES[1],
+    figure_8::ENGINES[2],
+    figure_8::ENGINES[3],
+    "shamba:shamba-eq-f+modules=1",
+    "shamba:shamba-eq-f+modules=2",
+    "shamba:shamba-eq-f+modules=3",
+    "shamba:shamba-eq-f+modules=7",
+    "shamba:shamba-eq-f+modules=2+paper",
+    "shamba:shamba-eq-f+modules=3+paper",
+    "shamba:shamba-eq-f+modules=7+paper",
+];
+
+fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let mut findings = modules::figure(lab, &ENGINES, |points| {
+        let (all, skipped) = (spread(points, 1..4), spread(points, 5..8));
+        let printed = spread(points, 8..11);
+        let mut claims = vec![
+            Claim::holds(
+                "skipping by relative thresholds lessens what the number of modules does (2, 3, 7: most \
+                 over least pages, mean where memory is short)",
+                "yes",
+                format!("{skipped:.2} times with skipping, {all:.2} without"),
+                skipped < all,
+            )
+            .because(format!(
+                "with the thresholds as they are printed it is {printed:.2} times: these skip most modules \
+                 ({:.2} filter pages per lookup on the average, {:.2} by relative ones), so that their number \
+                 cannot matter",
+                filter_pages(points, 8..11),
+                filter_pages(points, 5..8),
+            )),
+            Claim::holds(
+                "skipping by the printed thresholds lessens it",
+                "yes",
+                format!("{printed:.2} times with skipping, {all:.2} without"),
+                printed < all,
+            ),
+        ];
+        for positive in [0.0, 0.5, 1.0] {
+            let of: Vec<_> = points.iter().filter(|p| p.positive == positive).collect();
+            let sum = |engine: usize| of.iter().map(|p| p.pages(engine)).sum::<f64>();
+            let (with, without): (f64, f64) = ((5..8).map(sum).sum(), (1..4).map(sum).sum());
+            claims.push(Claim::holds(
+                format!("{positive} existing: skipping reads no more than reading all modules"),
+                "yes",
+                format!("{:.2} of the pages", with / without),
+                with <= without * 1.02,
+            ));
+        }
+        claims
+    })?;
+    // Those without skipping have a figure of their own.
+    for panel in &mut findings.panels {
+        panel.series.drain(..4);
+    }
+    Ok(findings)
+}
+
+/// Filter pages per lookup of some engines, where memory is short.
+fn filter_pages(points: &[Point], engines: std::ops::Range<usize>) -> f64 {
+    let short = points.iter().filter(|point| point.percent < 100.0);
+    let found: Vec<f64> = short
+        .flat_map(|point| point.found.get(engines.clone()).unwrap_or_default())
+        .map(|found| found.per_lookup("filter_pages"))
+        .collect();
+    found.iter().sum::<f64>() / found.len().max(1) as f64
+}

@@ -1,0 +1,134 @@
+//! Figure 15: what modules gain by the size of indexes beside filters, that is, by the size of keys.
+use crate::Result;
+use crate::device::Device;
+use crate::plot::{Panel, Series};
+use crate::report::Report;
+use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::store::Base;
+use crate::workload::{Distribution, KeyKind};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "shamba-figure-15",
+    title: "The gain by size of keys",
+    claim: "With entries of 128 B SHaMBa-eq is up to twice as fast where keys are small and indexes far \
+            smaller than filters; with indexes larger than filters (keys over 64 B) the gain shrinks.",
+    seconds: 25.0,
+    run,
+};
+
+/// Bytes of an entry.
+const ENTRY: u16 = 128;
+
+/// Index over filter size with 128-byte entries, by key size, as the paper's Table 2 has them (and its
+/// text for 124 B).
+const PAPER: [(u16, f64); 4] = [(8, 0.2), (32, 0.8), (64, 1.6), (124, 3.1)];
+
+fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let scale = lab.scale;
+    let sizes: &[u16] = match scale.pick(0, 1, 1, 1) {
+        0 => &[8, 124],
+        _ => &[8, 32, 64, 124],
+    };
+    let budgets: &[f64] = match scale.pick(0, 1, 2, 2) {
+        0 => &[40.0],
+        1 => &[25.0, 50.0, 75.0, 100.0],
+        _ => &[10.0, 25.0, 50.0, 75.0, 100.0, 125.0, 150.0],
+    };
+    let mut table = Report::new(
+        "SHaMBa-eq over one filter a file, by key size",
+        &[
+            "key bytes",
+            "paper, index over filter bytes",
+            "index over filter bytes",
+            "budget %",
+            "state of the art, us",
+            "shamba-eq, us",
+            "state of the art, pages",
+            "shamba-eq, pages",
+            "times as fast",
+        ],
+    );
+    let mut series = Vec::new();
+    let mut gains = Vec::new();
+    let mut indexes = Vec::new();
+    for &size in sizes {
+        let base = |engine: &str| Base {
+            keys: KeyKind::Sized(size),
+            value: usize::from(ENTRY - size),
+            entries: lab.scale.entries() / 2,
+            ..lab.base(engine)
+        };
+        let (plain, equal) = (base(STATE_OF_THE_ART), base("shamba:shamba-eq"));
+        let filters = plain.entries as f64 * plain.bits_per_key / 8.0;
+        let index = lab.metadata(&plain)? as f64 / filters - 1.0;
+        indexes.push(index);
+        let mut line = Series::new(format!("keys of {size} B"));
+        for &percent in budgets {
+            let mut measure = |base: &Base| -> Result<(f64, f64)> {
+                let trial = lab.lookups_in(base.clone(), percent, 0.0, Distribution::Uniform)?;
+                let found = lab.measure(&trial)?;
+                Ok((found.device_us(Device::SataSsd), found.pages()))
+            };
+            let (before, after) = (measure(&plain)?, measure(&equal)?);
+            let gain = before.0 / after.0;
+            let paper = PAPER.iter().find(|paper| paper.0 == size);
+            table.push(vec![
+                f64::from(size).into(),
+                paper.map(|paper| paper.1).into(),
+                index.into(),
+                percent.into(),
+                before.0.into(),
+                after.0.into(),
+                before.1.into(),
+                after.1.into(),
+                gain.into(),
+            ]);
+            line.points.push((percent, gain));
+        }
+        gains.push(most(&line));
+        series.push(line);
+    }
+    let last = sizes.len() - 1;
+    let claims = vec![
+        Claim::at_least("times as fast at best, keys of 8 B", 2.0, gains[0]),
+        Claim::holds(
+            "the gain shrinks with larger keys",
+            "yes",
+            format!("at best {gains:.2?} times for keys of {sizes:?} B"),
+            gains[last] < gains[0] * 0.9,
+        )
+        .because(format!(
+            "indexes do not grow with keys here: separators are cut to the shortest that separate, so \
+             that indexes take {:.3} of the bytes of filters with keys of {} B and {:.3} with {} B",
+            indexes[0], sizes[0], indexes[last], sizes[last]
+        )),
+    ];
+    Ok(Findings {
+        setting: super::pressure::setting(
+            lab,
+            "time is what a SATA SSD takes for the reads that were counted (90 us each, and 8 us a page)",
+        )
+        .replace(
+            &format!("{} entries of 64 B (keys 32 B)", scale.entries()),
+            &format!(
+                "{} entries of {ENTRY} B, uniform empty lookups",
+                scale.entries() / 2
+            ),
+        ),
+        tables: vec![table],
+        panels: vec![Panel {
+            title: "SHaMBa-eq over one filter a file".into(),
+            x: "memory, % of filters and indexes".into(),
+            y: "times as fast".into(),
+            series,
+            ..Panel::default()
+        }],
+        claims,
+        notes: Vec::new(),
+    })
+}
+
+fn most(line: &Series) -> f64 {
+    line.points.iter().map(|point| point.1).fold(0.0, f64::max)
+}

@@ -1,0 +1,124 @@
+//! Figure 2: where in the key range lookups fall, and which part of the files gets them.
+use super::pressure::{HIGH_SKEW, LOW_SKEW};
+use crate::Result;
+use crate::plot::{Panel, Series};
+use crate::report::Report;
+use crate::reproduce::files::{self, cumulative, files_with};
+use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::workload::{Chooser, Distribution, random};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "shamba-figure-2",
+    title: "Which files lookups ask",
+    claim: "Even if every key is asked for alike, four fifths of the accesses go to 44-46 % of the \
+            files, since those of upper levels are asked more; with two normal distributions they go \
+            to 14 % and 8 %.",
+    seconds: 12.0,
+    run,
+};
+
+/// Workloads, and the percentage of files that gets four fifths of their accesses.
+const LINES: [(&str, Distribution, f64); 3] = [
+    ("uniform", Distribution::Uniform, 46.0),
+    ("low skew", LOW_SKEW, 14.0),
+    ("high skew", HIGH_SKEW, 8.0),
+];
+
+/// Slices of the key range in the first panel.
+const SLICES: usize = 100;
+
+fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let base = files::base(lab, STATE_OF_THE_ART);
+    let mut table = Report::new(
+        "Files that get 80 % of the accesses",
+        &[
+            "workload",
+            "files",
+            "paper, % of files",
+            "measured, % of files",
+            "with level 0, % of files",
+        ],
+    );
+    let mut claims = Vec::new();
+    let panel = |title: &str, x: &str, y: &str| Panel {
+        title: title.into(),
+        x: x.into(),
+        y: y.into(),
+        ..Panel::default()
+    };
+    let mut domain = panel(
+        "Lookups over the key range",
+        "key range, %",
+        "share of lookups, %",
+    );
+    let mut access = panel(
+        "Accesses over files",
+        "files, the most asked first, %",
+        "share of accesses",
+    );
+    for (name, distribution, paper) in LINES {
+        let found = files::measure(lab, base.clone(), 0.0, distribution)?;
+        let shares = files::shares(&files::below_level_0(&found.files));
+        let all = files::shares(&found.files);
+        let measured = files_with(&shares, 0.8);
+        table.push(vec![
+            name.into(),
+            (shares.len() as f64).into(),
+            paper.into(),
+            measured.into(),
+            files_with(&all, 0.8).into(),
+        ]);
+        let what = format!("{name}: % of the files that get four fifths of the accesses");
+        // The widths are not the paper's own.
+        claims.push(Claim::near(what, paper, measured, 0.15));
+        domain.series.push(Series {
+            name: name.into(),
+            points: over_keys(lab, distribution, base.entries)?,
+        });
+        access.series.push(Series {
+            name: name.into(),
+            points: cumulative(&shares),
+        });
+    }
+    access.series.push(Series {
+        name: "four fifths".into(),
+        points: vec![(0.0, 0.8), (100.0, 0.8)],
+    });
+    Ok(Findings {
+        setting: super::pressure::setting_of(
+            lab,
+            &base,
+            "empty lookups, 150 % of memory; accesses of files counted by the engine for one lookup \
+             in eight, those of the warm-up as well; level 0 left out",
+        ),
+        tables: vec![table],
+        panels: vec![domain, access],
+        claims,
+        notes: vec![
+            "The paper's first workload, YCSB's uniform one, is the uniform one here. It does not say how wide its \
+             normal ones are: 0.08 and 0.05 of the key range were taken."
+                .into(),
+            "Every lookup asks all files of level 0, which here holds buffers until there are several; the \
+             paper's tree merges a buffer at once."
+                .into(),
+        ],
+    })
+}
+
+/// The share of lookups, in percent, in each slice of the key range.
+fn over_keys(lab: &Lab<'_>, distribution: Distribution, entries: u64) -> Result<Vec<(f64, f64)>> {
+    let draws = lab.scale.pick(10_000, 100_000, 300_000, 1_000_000);
+    let chooser = Chooser::new(distribution, entries, lab.seed)?;
+    let mut random = random(lab.seed, 1);
+    let mut counts = vec![0u64; SLICES];
+    for _ in 0..draws {
+        let number = chooser.draw(&mut random);
+        counts[(number as u128 * SLICES as u128 / u128::from(entries.max(1))) as usize] += 1;
+    }
+    let share = |count: u64| count as f64 * 100.0 / draws as f64;
+    let slices = counts.into_iter().enumerate();
+    Ok(slices
+        .map(|(at, count)| (at as f64, share(count)))
+        .collect())
+}
