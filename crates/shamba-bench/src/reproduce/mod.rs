@@ -9,6 +9,7 @@
 //!
 //! One file for each table or figure, named after it, in a folder for each paper.
 pub mod claim;
+mod elastic;
 mod files;
 pub mod lab;
 mod machine;
@@ -76,7 +77,7 @@ pub struct Ended {
 
 /// All experiments, in the order of the papers.
 pub fn all() -> Vec<&'static Experiment> {
-    [shamba::ALL].concat()
+    [shamba::ALL, elastic::ALL].concat()
 }
 
 /// What to run, and where.

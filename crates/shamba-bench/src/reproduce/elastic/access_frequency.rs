@@ -1,0 +1,81 @@
+//! The slides' Figure 2: how unevenly files are asked, by workload.
+use super::common::{self, WITHOUT, WORKLOADS};
+use crate::Result;
+use crate::plot::{Panel, Series};
+use crate::report::Report;
+use crate::reproduce::files::{cumulative, files_with, shares};
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::workload::{Distribution, Mix};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "elasticbf-access-frequency",
+    title: "Access frequency of files",
+    claim: "Files are asked unevenly under all workloads, so that filters of the same size for all \
+            waste memory.",
+    seconds: 4.0,
+    run,
+};
+
+fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let base = common::base(lab, common::WITH);
+    let mut table = Report::new(
+        "Accesses of files",
+        &[
+            "workload",
+            "files",
+            "% of accesses to the most asked tenth",
+            "% of accesses to the least asked half",
+            "% of files with 80 % of accesses",
+        ],
+    );
+    let mut panel = Panel {
+        title: "Accesses over files".into(),
+        x: "files, the most asked first, %".into(),
+        y: "share of accesses".into(),
+        ..Panel::default()
+    };
+    let mut claims = Vec::new();
+    let latest = ("latest", Distribution::Latest);
+    for (name, distribution) in WORKLOADS.into_iter().chain([latest]) {
+        let mix = Mix::lookups(0.5, distribution);
+        let mut trial = common::trial(lab, &base, WITHOUT, common::MEMORY, mix)?;
+        trial.files = true;
+        let shares = shares(&lab.measure(&trial)?.files);
+        let sum = |part: &[f64]| part.iter().sum::<f64>() * 100.0;
+        let (tenth, half) = (shares.len().div_ceil(10), shares.len() / 2);
+        let (hot, cold) = (sum(&shares[..tenth]), sum(&shares[half..]));
+        table.push(vec![
+            name.into(),
+            (shares.len() as f64).into(),
+            hot.into(),
+            cold.into(),
+            files_with(&shares, 0.8).into(),
+        ]);
+        claims.push(Claim::holds(
+            format!("{name}: the most asked tenth of the files gets more than twice its share"),
+            "uneven",
+            format!("{hot:.0} % of the accesses; the least asked half gets {cold:.0} %"),
+            hot > 20.0,
+        ));
+        panel.series.push(Series {
+            name: name.into(),
+            points: cumulative(&shares),
+        });
+    }
+    Ok(Findings {
+        setting: common::setting(
+            lab,
+            &base,
+            "half of the keys exist; accesses counted by the engine for one lookup in eight, those of \
+             the warm-up as well",
+        ),
+        tables: vec![table],
+        panels: vec![panel],
+        claims,
+        notes: vec![
+            "The most popular keys of a scattered Zipf distribution lie anywhere in the key range, so \
+             that files differ less than keys do."
+                .into(),
+        ],
+    })
+}
