@@ -62,7 +62,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             let put = Mix::only(Operation::Update, Distribution::Uniform);
             let mut trial = common::trial(lab, &base, engine, MEMORY, put)?;
             // As many as fill the write buffer several times.
-            let puts = lab.scale.pick(500, 100_000, 400_000, 1_000_000);
+            let puts = lab.scale.pick(500, 50_000, 400_000, 1_000_000);
             trial.measured = puts * 64 / (value as u64 + 32);
             let puts = lab.measure(&trial)?;
             let scan = Mix::only(Operation::Scan, CLUSTERED);
