@@ -14,7 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "The trade-off between lookups and updates",
     claim: "For any merge policy and size ratio Monkey's lookups cost less at the same update cost; where \
             one level is left (a log, a sorted array) both are the same.",
-    seconds: 8.0,
+    seconds: 3.0,
     run,
 };
 

@@ -15,7 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     claim: "LevelDB, RocksDB, Cassandra, HBase and Accumulo have fixed size ratios, merge policies, bits per \
             entry and buffers, and the same false-positive rate everywhere; none is on the curve that its \
             memory could reach.",
-    seconds: 1.0,
+    seconds: 0.1,
     run,
 };
 
