@@ -12,7 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "The share of a lookup that is hashing",
     claim: "Without sharing, the share of time spent on hashing grows with the share of empty lookups and with the speed \
             of the device: on a PCIe SSD of 10 us from 15 % to more than 75 %, on emulated NVM to nearly all.",
-    seconds: 6.0,
+    seconds: 4.0,
     run,
 };
 

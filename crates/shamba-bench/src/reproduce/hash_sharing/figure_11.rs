@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "Gain by device",
     claim: "The faster the device, the more hash sharing gains: 10 % on an off-the-shelf SSD, more than 40 % on an \
             emulated NVM (a RAM disk).",
-    seconds: 5.0,
+    seconds: 2.0,
     run,
 };
 

@@ -10,7 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "Gain by bits per key",
     claim: "More bits per key (8 to 14) mean fewer false positives, fewer reads of data, and a larger gain: at 10 bits \
             more than 10 % on a PCIe SSD and more than 40 % on an emulated NVM.",
-    seconds: 12.0,
+    seconds: 2.0,
     run,
 };
 

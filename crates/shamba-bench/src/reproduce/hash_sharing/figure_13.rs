@@ -8,6 +8,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hash-sharing-figure-13",
     title: "Gain by the share of empty lookups, a PCIe SSD",
     claim: "On a PCIe SSD the gain grows with the share of empty lookups, from nothing where all keys exist to 17 %.",
-    seconds: 5.0,
+    seconds: 2.0,
     run: |lab| shares::figure(lab, Place::On(Device::FastPcieSsd), [0.0, 17.0]),
 };

@@ -178,11 +178,11 @@ fn by_entries(lab: &mut Lab<'_>) -> Result<Part> {
 fn by_size(lab: &mut Lab<'_>) -> Result<Part> {
     let mut points = Vec::new();
     let default = trees::default(lab);
-    // As many entries in each tree, about as many as half the largest tree has.
-    let most = (default.levels - 1).max(2);
+    // As many entries in each tree, half of what the largest other tree has.
+    let most = default.levels.max(3);
     for filters in [Filters::Uniform, Filters::Zero] {
         for levels in 2..=most {
-            let value = 16 << (levels - 2);
+            let value = 8 << (levels - 2);
             let tree = FullTree {
                 levels,
                 buffer_entries: (default.buffer_entries << (most - levels)) / 2,
@@ -255,9 +255,8 @@ fn growth(part: &Part, what: &str) -> Vec<Claim> {
         )
         .because(format!(
             "the model itself says {:.0} % for this tree: with L levels uniform filters cost L times their rate, \
-             and {} levels are too few",
+             and it has too few levels for more",
             model_saved * 100.0,
-            last + 1
         )),
         Claim::holds(
             format!("Monkey's margin grows with {what}, % three levels before the end and at it"),

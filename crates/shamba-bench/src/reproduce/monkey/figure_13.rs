@@ -17,7 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             for the mix are better than filters for empty lookups. (B) As older entries are looked up, uniform \
             filters cost more with every level, Monkey's hardly before the last levels. (C, D) Lookups cost up \
             to 50 % less at any update cost, which can be traded for up to 70 % cheaper updates.",
-    seconds: 15.0,
+    seconds: 9.0,
     run,
 };
 

@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     claim: "For any mix of empty lookups and updates, optimal filters are better than the fixed design, merging \
             that adapts is better still, and with memory divided too throughput is at least 50 % higher. For short \
             ranges and updates the gain is up to 50 %.",
-    seconds: 25.0,
+    seconds: 15.0,
     run,
 };
 

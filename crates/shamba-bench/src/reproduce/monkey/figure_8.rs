@@ -4,7 +4,7 @@ use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use shamba_model::cost::{Allocation, Design, Device, Environment, Workload};
+use shamba_model::cost::{Allocation, Design};
 use shamba_model::curve::Curve;
 use shamba_model::trade_off as model;
 use shamba_model::tree::MergePolicy;
@@ -14,7 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "The trade-off between lookups and updates",
     claim: "For any merge policy and size ratio Monkey's lookups cost less at the same update cost; where \
             one level is left (a log, a sorted array) both are the same.",
-    seconds: 8.0,
+    seconds: 3.0,
     run,
 };
 
@@ -23,23 +23,8 @@ const POLICIES: [MergePolicy; 2] = [MergePolicy::Tiering, MergePolicy::Leveling]
 /// 2^27 entries of 128 B, a buffer of 8 MB, 5 bits per key.
 fn model_points(allocation: Allocation) -> Result<Vec<model::Point>> {
     let entries = f64::from(1u32 << 27);
-    let environment = Environment {
-        entries,
-        entry_bytes: 128.0,
-        device: Device {
-            page_bytes: 4096.0,
-            read_seconds: 1e-4,
-            write_cost: 1.0,
-            merge_read_cost: 1.0,
-        },
-    };
-    let workload = Workload {
-        empty_lookups: 0.5,
-        existing_lookups: 0.0,
-        range_lookups: 0.0,
-        updates: 0.5,
-        selectivity: 0.0,
-    };
+    let environment = trees::environment(entries, 128.0);
+    let workload = trees::workload(0.5, 0.0);
     let design = Design {
         policy: MergePolicy::Leveling,
         size_ratio: 2,

@@ -5,7 +5,7 @@ use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use shamba_model::cost::{Allocation, Costs, Design, Device, Environment, Workload, costs};
+use shamba_model::cost::{Allocation, Costs, Design, costs};
 use shamba_model::curve::Curve;
 use shamba_model::tree::MergePolicy;
 
@@ -15,7 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     claim: "With Monkey the lookup cost does not depend on the size of the buffer, until the buffer takes \
             what the filters need; the state of the art's falls as the buffer grows, so that its filters \
             and buffer compete. A larger buffer makes updates cheaper, at diminishing returns.",
-    seconds: 5.0,
+    seconds: 1.5,
     run,
 };
 
@@ -24,23 +24,8 @@ const ENTRIES: f64 = (1u64 << 35) as f64;
 const MEMORY: f64 = 35e9;
 
 fn model(buffer: f64, allocation: Allocation) -> Result<Costs> {
-    let environment = Environment {
-        entries: ENTRIES,
-        entry_bytes: 16.0,
-        device: Device {
-            page_bytes: 4096.0,
-            read_seconds: 1e-4,
-            write_cost: 1.0,
-            merge_read_cost: 1.0,
-        },
-    };
-    let workload = Workload {
-        empty_lookups: 0.5,
-        existing_lookups: 0.0,
-        range_lookups: 0.0,
-        updates: 0.5,
-        selectivity: 0.0,
-    };
+    let environment = trees::environment(ENTRIES, 16.0);
+    let workload = trees::workload(0.5, 0.0);
     let design = Design {
         policy: MergePolicy::Leveling,
         size_ratio: 4,

@@ -14,7 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     claim: "With filters above M_threshold a lookup costs O(L e^-M/N) in the state of the art (times T with \
             tiering) and O(e^-M/N) with Monkey: a factor L less. Below it, L with uniform filters, and with \
             Monkey only as many levels as have no filter. At the limit of T both are a log or a sorted array.",
-    seconds: 3.0,
+    seconds: 4.0,
     run,
 };
 

@@ -4,6 +4,7 @@ use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Measured};
 use crate::plot::Series;
 use crate::reproduce::{Claim, Lab};
 use crate::{Error, Result};
+use shamba_model::cost::{Device, Environment, Workload};
 use shamba_model::tree::MergePolicy;
 
 /// Shares of existing keys (of the last level) that every tree is asked for.
@@ -88,6 +89,31 @@ pub(super) fn name(filters: Filters) -> &'static str {
         Filters::Uniform => "uniform",
         Filters::Zero => "Monkey",
         Filters::General(_) => "Monkey general",
+    }
+}
+
+/// Data as the model has it, on a device on which writes are as dear as reads.
+pub(super) fn environment(entries: f64, entry_bytes: f64) -> Environment {
+    Environment {
+        entries,
+        entry_bytes,
+        device: Device {
+            page_bytes: 4096.0,
+            read_seconds: 1e-4,
+            write_cost: 1.0,
+            merge_read_cost: 1.0,
+        },
+    }
+}
+
+/// Shares of lookups of absent and of existing keys; the rest are updates.
+pub(super) fn workload(empty: f64, existing: f64) -> Workload {
+    Workload {
+        empty_lookups: empty,
+        existing_lookups: existing,
+        range_lookups: 0.0,
+        updates: 1.0 - empty - existing,
+        selectivity: 0.0,
     }
 }
 
