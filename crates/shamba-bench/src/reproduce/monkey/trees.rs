@@ -69,6 +69,8 @@ pub(super) fn equal(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Res
     let asked = tree.bits_per_key;
     let got = measure(lab, tree, &[])?.bits_per_key;
     let tree = match tree.filters {
+        // So few that a tree has none at all stay what they are.
+        _ if got < asked / 2.0 => tree,
         Filters::Uniform => tree,
         _ => FullTree {
             bits_per_key: asked * asked / got,
