@@ -182,15 +182,66 @@ fn draw(panel: &Panel, names: &[&str], area: &Area<'_>) -> Result<()> {
         .x_label_area_size(36)
         .y_label_area_size(60);
     let bottom = least(&mut points().map(|p| p.1)).max(LEAST);
+    let across = |x: f64| (x - left) / (right - left);
     if panel.log_y && top > bottom * WIDE {
-        let y = (bottom * 0.8..top * 1.3).log_scale();
+        let (low, high) = (bottom * 0.8, top * 1.3);
+        let height = |y: f64| (y.max(low) / low).ln() / (high / low).ln();
+        let legend = free_corner(panel, across, height);
+        let y = (low..high).log_scale();
         let chart = chart.build_cartesian_2d(left..right, y).map_err(failed)?;
-        lines(panel, names, chart, LEAST)
+        lines(panel, names, chart, LEAST, legend)
     } else {
+        let legend = free_corner(panel, across, |y| y / (top * 1.1));
         let y = 0.0..top * 1.1;
         let chart = chart.build_cartesian_2d(left..right, y).map_err(failed)?;
-        lines(panel, names, chart, f64::NEG_INFINITY)
+        lines(panel, names, chart, f64::NEG_INFINITY, legend)
     }
+}
+
+/// The corner that lines cross least: where the legend hides least of them. `height` tells how far up a
+/// value lies, from 0 to 1, and `across` how far right.
+fn free_corner(
+    panel: &Panel,
+    across: impl Fn(f64) -> f64,
+    height: impl Fn(f64) -> f64,
+) -> SeriesLabelPosition {
+    /// Steps in which lines between points are followed.
+    const STEPS: u32 = 16;
+    // About what the legend takes of the diagram.
+    let tall = (0.07 * panel.series.len() as f64 + 0.05).min(0.5);
+    let covered = |right: bool, up: bool| {
+        let place = |(x, y): (f64, f64)| (across(x), height(y));
+        let within = |(x, y): (f64, f64)| {
+            let (x, y) = (
+                if right { 1.0 - x } else { x },
+                if up { 1.0 - y } else { y },
+            );
+            x < 0.4 && y < tall
+        };
+        let mut count = 0;
+        for series in &panel.series {
+            for pair in series.points.windows(2) {
+                let [from, to] = [place(pair[0]), place(pair[1])];
+                let at = |step: u32| {
+                    let share = f64::from(step) / f64::from(STEPS);
+                    let between = |a: f64, b: f64| a + (b - a) * share;
+                    (between(from.0, to.0), between(from.1, to.1))
+                };
+                count += (0..=STEPS).filter(|step| within(at(*step))).count();
+            }
+            let alone = series.points.len() == 1 && within(place(series.points[0]));
+            count += usize::from(alone);
+        }
+        count
+    };
+    let corners = [
+        (covered(true, true), SeriesLabelPosition::UpperRight),
+        (covered(false, true), SeriesLabelPosition::UpperLeft),
+        (covered(true, false), SeriesLabelPosition::LowerRight),
+        (covered(false, false), SeriesLabelPosition::LowerLeft),
+    ];
+    let least = corners.into_iter().min_by_key(|(count, _)| *count);
+    least.map_or(SeriesLabelPosition::UpperRight, |(_, corner)| corner)
 }
 
 fn lines<'a, Y>(
@@ -198,6 +249,7 @@ fn lines<'a, Y>(
     names: &[&str],
     mut chart: ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Y>>,
     floor: f64,
+    legend: SeriesLabelPosition,
 ) -> Result<()>
 where
     Y: Ranged<ValueType = f64> + plotters::coord::ranged1d::ValueFormatter<f64>,
@@ -225,7 +277,7 @@ where
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
+        .position(legend)
         .background_style(WHITE.mix(0.8))
         .border_style(BLACK.mix(0.3))
         .label_font(("sans-serif", 11))
@@ -256,6 +308,24 @@ mod tests {
         assert_eq!(panels[0].series.len(), 2);
         assert_eq!(panels[0].series[0].points, [(10.0, 1.0), (40.0, 0.5)]);
         assert_eq!(panels[1].series[0].points, [(40.0, 3.0)]);
+    }
+
+    #[test]
+    fn the_legend_keeps_out_of_the_way() {
+        let corner = |points: [(f64, f64); 2]| {
+            let mut panel = Panel::default();
+            panel.series.push(Series {
+                name: "line".into(),
+                points: points.to_vec(),
+            });
+            free_corner(&panel, |x| x, |y| y)
+        };
+        let upper_right = SeriesLabelPosition::UpperRight;
+        assert_eq!(corner([(0.0, 1.0), (1.0, 0.0)]), upper_right);
+        let rising = corner([(0.0, 0.0), (1.0, 1.0)]);
+        assert_eq!(rising, SeriesLabelPosition::UpperLeft);
+        let high = corner([(0.0, 1.0), (1.0, 1.0)]);
+        assert_eq!(high, SeriesLabelPosition::LowerRight);
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub struct Settings {
     /// Only list the experiments.
     #[arg(long)]
     pub list: bool,
-    /// Only make the reports anew from the results in the folder.
+    /// Only make tables, plots and reports anew from the results (JSON files) in the folder.
     #[arg(long)]
     pub report: bool,
     /// Seed of every random choice.
@@ -197,6 +197,11 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
     let chosen = settings.chosen()?;
     std::fs::create_dir_all(&settings.out)?;
     if settings.report {
+        for experiment in all() {
+            if let Some(ended) = Ended::read(&settings.out, experiment.name) {
+                ended.write(&settings.out)?;
+            }
+        }
         return page::write(&settings.out, &all());
     }
     let passing = match &settings.dir {

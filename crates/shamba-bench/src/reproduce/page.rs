@@ -1,5 +1,5 @@
 //! One report over all results of a folder, as HTML (plots inside, nothing loaded from elsewhere) and as
-//! Markdown (plots linked). Made from the experiments' JSON files, so that it can be made anew.
+//! Markdown (the first table of each, no plots). Made from the experiments' JSON files, so that it can be made anew.
 use super::claim::{self, Verdict};
 use super::{Ended, Experiment, Findings, table_file};
 use crate::Result;
