@@ -4,6 +4,7 @@ use super::pressure::{self, DISTRIBUTIONS, Grid, Point};
 use crate::Result;
 use crate::device::Device;
 use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab, Scale};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -103,13 +104,43 @@ pub(super) fn skipping(points: &[Point]) -> Option<Claim> {
 pub(super) fn equal_reads(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     let each = engines.iter().enumerate().skip(3);
     each.filter_map(|(engine, name)| {
-        let (budget, part) = pressure::memory_for_equal_reads(points, engine)?;
+        let (budget, part) = pressure::memory_for_equal_reads(points.iter(), engine)?;
         let name = pressure::short(name);
         let what = format!(
             "{name}: part of the memory needed to read what the state of the art reads at {budget} %, \
              on the average over all panels"
         );
-        Some(Claim::at_most(what, THIRD, part))
+        Some(Claim::at_most(what, THIRD, part).because(by_share(points, engine)))
     })
     .collect()
+}
+
+/// That part for each share of existing keys, and of what pages of the engine are near there.
+fn by_share(points: &[Point], engine: usize) -> String {
+    let mut shares: Vec<f64> = points.iter().map(|point| point.positive).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.dedup();
+    let of = |share: &f64| {
+        let own = points.iter().filter(move |point| point.positive == *share);
+        let (budget, part) = pressure::memory_for_equal_reads(own.clone(), engine)?;
+        let near = |point: &&Point| point.percent <= budget * part;
+        let at = own.clone().filter(near).map(|point| point.percent);
+        let at = at.fold(0.0, f64::max);
+        let found = || {
+            let there = own.clone().filter(|point| point.percent == at);
+            there.filter_map(|point| point.found.get(engine))
+        };
+        let sum = |value: fn(&Found) -> f64| found().map(value).sum::<f64>();
+        let filters = sum(|found| found.per_lookup("filter_pages")) / sum(Found::pages);
+        Some(format!(
+            "{part:.2} where {:.0} % of keys exist ({:.0} % of its pages at {at} % of memory are of filters)",
+            share * 100.0,
+            filters * 100.0,
+        ))
+    };
+    let parts: Vec<String> = shares.iter().filter_map(of).collect();
+    format!(
+        "what skipping saves depends on existing keys: {}",
+        parts.join(", ")
+    )
 }

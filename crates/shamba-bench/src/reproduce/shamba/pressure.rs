@@ -306,7 +306,7 @@ pub(in crate::reproduce) fn more(lost: &[&Point], engine: usize) -> String {
 }
 
 /// Pages per lookup over all panels, by budget.
-fn means(points: &[Point], engine: usize) -> Vec<(f64, f64)> {
+fn means<'a>(points: impl Iterator<Item = &'a Point>, engine: usize) -> Vec<(f64, f64)> {
     let mut means: Vec<(f64, f64, f64)> = Vec::new();
     for point in points {
         match means.iter_mut().find(|mean| mean.0 == point.percent) {
@@ -320,11 +320,11 @@ fn means(points: &[Point], engine: usize) -> Vec<(f64, f64)> {
 /// The part of its memory with which an engine reads what the baseline reads, on the average over all
 /// panels, at the largest budget below 100 %; between the measured budgets by a straight line over
 /// the logarithm. The least budget measured, where that is enough.
-pub(in crate::reproduce) fn memory_for_equal_reads(
-    points: &[Point],
+pub(in crate::reproduce) fn memory_for_equal_reads<'a>(
+    points: impl Iterator<Item = &'a Point> + Clone,
     engine: usize,
 ) -> Option<(f64, f64)> {
-    let (own, baseline) = (means(points, engine), means(points, 0));
+    let (own, baseline) = (means(points.clone(), engine), means(points, 0));
     let short = baseline.iter().filter(|(percent, _)| *percent < 100.0);
     let &(budget, wanted) = short.max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some((budget, crossing(&own, wanted)? / budget))
