@@ -5,7 +5,8 @@
 //! and checks every answer; [`proc_io`] asks the kernel what was really read; [`report`] prints.
 //! [`store`] keeps loaded databases, [`record`] measured cells, [`plot`] draws. [`compare`],
 //! [`pressure`] and [`experiments`] are built from these; [`oracle`] is the optimum to compare
-//! with, [`summary`] the verdict; [`trace`] saves operations and replays them. [`reproduce`] runs every experiment of the papers, and judges.
+//! with, [`summary`] the verdict; [`trace`] saves operations and replays them; [`device`] says where
+//! databases lie. [`reproduce`] runs every experiment of the papers, and judges.
 //!
 //! Competing engines are behind the features `rocksdb`, `fjall` and `redb` (a B-tree, pure Rust, stable
 //! and maintained), never built by default:
