@@ -151,6 +151,8 @@ fn the_systems_files_conform() {
     let threads = fs.clone().without_io_uring();
     conforms(&threads, dir.path());
     assert!(threads.reads_with_threads());
+    let dir = tempfile::tempdir().unwrap();
+    conforms(&fs.without_direct_io(), dir.path());
 }
 
 #[test]

@@ -429,6 +429,23 @@ mod tests {
     use super::*;
     use crate::fs::conformance::TAG;
 
+    /// What a file holds is the same either way (`conformance`); the flag is what differs.
+    #[test]
+    fn tables_can_go_through_the_page_cache() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let fs = OsFs::new().without_direct_io();
+        let handle = fs
+            .open_with(
+                &path,
+                Access::Direct,
+                OpenOptions::new().write(true).create(true),
+            )
+            .unwrap();
+        let flags = rustix::fs::fcntl_getfl(&handle.file).unwrap();
+        assert!(!handle.is_direct() && flags.bits() & O_DIRECT.cast_unsigned() == 0);
+    }
+
     /// Reads any aligned and unaligned range of a directly written file.
     #[test]
     fn direct_files_serve_any_range() {
