@@ -19,8 +19,10 @@ const MEMORY_SHARE: u64 = 16;
 /// Memory for each open table besides: one that was closed for want of it is read anew.
 const TABLE_MEMORY: u64 = 8 << 10;
 
-/// Lookups before measuring, where data is not to be resident.
-const WARM_UP: usize = 3000;
+/// Lookups before measuring, where data is not to be resident: at least, and for each file, whose filter and
+/// index are to be read by then (one in e^8 is asked for by none of so many).
+const WARM_UP: u64 = 3000;
+const WARM_UP_PER_FILE: u64 = 8;
 
 /// A point: one tree, one device, one share of empty lookups. Counts are of one lookup.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -234,7 +236,8 @@ impl Cell {
             }
         }
         let mut chooser = self.chooser(tree)?;
-        for _ in 0..WARM_UP.div_ceil(self.batch) {
+        let lookups = WARM_UP.max(tree.files * WARM_UP_PER_FILE);
+        for _ in 0..lookups.div_ceil(self.batch as u64) {
             self.draw(&mut chooser, empty, &mut random, &mut batch);
             for side in sides {
                 side.look_up(&mut batch)?;

@@ -102,7 +102,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "grows a little",
                 lookups::percent(&deep),
                 lookups::grows(&deep),
-            ),
+            )
+            .because(outgrown(&deep)),
             levels.counted(),
         ],
         tables: vec![
@@ -112,6 +113,23 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         panels,
         ..Findings::default()
     })
+}
+
+/// What the hashes saved and the rest of a lookup come to at each number of levels.
+fn outgrown(points: &[&Point]) -> String {
+    let each = points.iter().map(|p| {
+        let saved = (p.seen.each_hashes - p.seen.shared_hashes) * p.seen.hash_ns / 1e3;
+        let rest = (p.seen.each_us - saved) / p.seen.tables.max(1.0);
+        format!(
+            "{}: {saved:.2} us of hashes saved of {:.2}, {rest:.2} for the rest of each table",
+            p.x, p.seen.each_us
+        )
+    });
+    format!(
+        "the hashes saved take as long at every depth, and the rest of a lookup longer as the tree outgrows \
+         the processor's caches ({})",
+        each.collect::<Vec<_>>().join("; ")
+    )
 }
 
 /// The hashes of a lookup over the levels.

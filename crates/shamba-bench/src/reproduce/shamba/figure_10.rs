@@ -3,6 +3,7 @@ use super::figure_8;
 use super::modules::{self, spread};
 use super::pressure::Point;
 use crate::Result;
+use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -54,7 +55,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "yes",
                 format!("{printed:.2} times with skipping, {all:.2} without"),
                 printed < all,
-            ),
+            )
+            .because(where_most(points, 8..11)),
         ];
         for positive in [0.0, 0.5, 1.0] {
             let of: Vec<_> = points.iter().filter(|p| p.positive == positive).collect();
@@ -74,6 +76,37 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         panel.series.drain(..4);
     }
     Ok(findings)
+}
+
+/// Where these engines, of 2, 3, and 7 modules, differ most while memory is short, and by which pages.
+fn where_most(points: &[Point], engines: std::ops::Range<usize>) -> String {
+    let short = points.iter().filter(|point| point.percent < 100.0);
+    let by_spread = |point: &&Point| spread(std::slice::from_ref(*point), engines.clone());
+    let Some(point) = short.max_by(|a, b| by_spread(a).total_cmp(&by_spread(b))) else {
+        return String::new();
+    };
+    let each = |of: &dyn Fn(&Found) -> f64| {
+        let found = point.found.get(engines.clone()).unwrap_or_default();
+        let all: Vec<String> = found
+            .iter()
+            .map(|found| format!("{:.2}", of(found)))
+            .collect();
+        all.join(", ")
+    };
+    let filters = |found: &Found| {
+        found
+            .resident
+            .as_ref()
+            .map_or(0.0, |r| r.filter as f64 / 1e6)
+    };
+    format!(
+        "most where {} (2, 3, 7 modules): what is skipped does not come into memory, which holds {} MB of \
+         filters at the end, and lets keys pass: {} data pages per lookup are read beside {} of filters",
+        point.place(),
+        each(&filters),
+        each(&|found| found.per_lookup("data_pages")),
+        each(&|found| found.per_lookup("filter_pages")),
+    )
 }
 
 /// Filter pages per lookup of some engines, where memory is short.
