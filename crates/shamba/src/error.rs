@@ -146,6 +146,15 @@ pub enum Error {
         /// The failure that stopped writes.
         cause: Arc<Error>,
     },
+    /// There is no room for the write, because flushes or compactions keep failing. Nothing of it was
+    /// written. The work is tried again, and writes go on once it succeeds.
+    #[error(
+        "no room for writes: flushes or compactions keep failing ({cause}); they are tried again, and writes go on once the cause is mended"
+    )]
+    Stalled {
+        /// The last failure.
+        cause: Arc<Error>,
+    },
     /// The database was closed while this handle to it was held.
     #[error("the database is closed")]
     Closed,

@@ -137,6 +137,7 @@ fn typed(error: &Error) -> bool {
             | Error::UnsupportedFormat { .. }
             | Error::NotADatabase { .. }
             | Error::Poisoned { .. }
+            | Error::Stalled { .. }
     )
 }
 

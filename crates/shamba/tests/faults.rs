@@ -81,6 +81,7 @@ impl Script {
                     Error::Io { .. }
                         | Error::Corruption { .. }
                         | Error::Poisoned { .. }
+                        | Error::Stalled { .. }
                         | Error::Locked { .. }
                 );
                 assert!(typed, "not an error of storage: {error:?}");
@@ -114,7 +115,7 @@ impl Script {
             }
         }
         let written = db.write(batch, WriteOptions::synced());
-        let refused = matches!(written, Err(Error::Poisoned { .. }));
+        let refused = matches!(written, Err(Error::Poisoned { .. } | Error::Stalled { .. }));
         if self.note(written).is_some() {
             apply(&mut self.state, &ops);
             self.writes.push((ops, true));

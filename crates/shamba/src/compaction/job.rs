@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Retain, Verdict};
 use crate::base::checksum::checksum;
@@ -27,8 +27,8 @@ pub(crate) struct Output<'a> {
     pub(crate) target_file: u64,
     /// Keys at which one is begun, whatever their size.
     pub(crate) target_keys: u64,
-    /// Set when the database closes: the job gives up with [`Error::Closed`].
-    pub(crate) stop: &'a AtomicBool,
+    /// Called now and then; where it fails the job gives up with its error.
+    pub(crate) on_the_way: Box<dyn Fn() -> Result<()> + 'a>,
 }
 
 /// A table that was written and synced.
@@ -84,8 +84,8 @@ fn run<I: InternalIterator>(
         since_check += 1;
         if since_check >= 1024 {
             since_check = 0;
-            if output.stop.load(Ordering::Relaxed) {
-                return abandon(current, output, Error::Closed);
+            if let Err(error) = (output.on_the_way)() {
+                return abandon(current, output, error);
             }
         }
         let shadowed_before = retain.shadowed;

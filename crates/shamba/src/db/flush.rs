@@ -49,7 +49,15 @@ impl DbInner {
             next_file: &self.next_file,
             options: self.build_options(keyspace, level, entries, origin),
             target_file,
-            stop: &self.stop,
+            on_the_way: Box::new(|| self.not_closing()),
+        }
+    }
+
+    /// Whether work on tables may go on: not once the database closes.
+    pub(super) fn not_closing(&self) -> Result<()> {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(Error::Closed),
+            false => Ok(()),
         }
     }
 
@@ -146,18 +154,20 @@ impl DbInner {
         Ok(self.lineage(ancestry))
     }
 
-    /// Makes the names of new tables durable and takes the tree to install them in. `None` when
-    /// the keyspace was dropped meanwhile: the tables are removed again.
-    pub(crate) fn tree_for(
+    /// Makes the names of new tables durable, which are all the folder has, and takes the tree to
+    /// install them in. `None` when the keyspace was dropped meanwhile: the tables are removed again.
+    pub(crate) fn tree_for<'a>(
         &self,
         keyspace: &KeyspaceInner,
-        tables: &[NewTable],
+        tables: impl Iterator<Item = &'a NewTable> + Clone,
     ) -> Result<Option<MutexGuard<'_, Tree>>> {
-        if !tables.is_empty() {
+        if tables.clone().next().is_some() {
+            // What a sync that failed left behind is not known, so none is tried again.
             self.options
                 .fs
                 .sync_dir(&self.dir)
-                .map_err(|e| Error::io("sync", &self.dir, e))?;
+                .map_err(|e| Error::io("sync", &self.dir, e))
+                .inspect_err(|error| self.poison(error))?;
         }
         let tree = self.tree.lock();
         if keyspace.dropped.load(Ordering::Acquire) {
@@ -174,14 +184,14 @@ impl DbInner {
         tables: &[NewTable],
         lineage: Option<&Lineage>,
     ) -> Result<Vec<Arc<FileMeta>>> {
-        let Some(mut tree) = self.tree_for(keyspace, tables)? else {
+        let Some(mut tree) = self.tree_for(keyspace, tables.iter())? else {
             keyspace.update(|state| without(state, memtable));
             return Ok(Vec::new());
         };
         // Another thread flushed it meanwhile: a second time would put it above newer tables.
         let oldest = keyspace.state.load().frozen.last().cloned();
         if oldest.is_none_or(|oldest| !Arc::ptr_eq(&oldest, memtable)) {
-            self.remove_new(tables);
+            self.remove_new(tables.iter());
             return Ok(Vec::new());
         }
         // A batch over several keyspaces is whole after a crash only if its record is durable
@@ -285,7 +295,7 @@ impl DbInner {
         Ok(())
     }
 
-    pub(super) fn remove_new(&self, tables: &[NewTable]) {
+    pub(super) fn remove_new<'a>(&self, tables: impl Iterator<Item = &'a NewTable>) {
         for table in tables {
             remove_quietly(self, &table_path(&self.dir, table.number));
         }

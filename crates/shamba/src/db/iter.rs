@@ -176,7 +176,6 @@ impl Iter {
         snapshot: Option<SeqNo>,
     ) -> Result<Iter> {
         db.inner.check_open()?;
-        keyspace.check_alive()?;
         let inner = &db.inner;
         let seq = match snapshot {
             Some(seq) => {
@@ -193,7 +192,7 @@ impl Iter {
             .memory
             .budget()
             .reserve(Role::Iterators, sources as u64 * SOURCE_BYTES);
-        Ok(Iter {
+        let iter = Iter {
             db: db.clone(),
             keyspace: keyspace.clone(),
             options,
@@ -207,7 +206,10 @@ impl Iter {
             value: Vec::new(),
             memory,
             uncounted: (0, 0),
-        })
+        };
+        // Once the state is loaded: that of a keyspace being dropped is emptied after it says so.
+        keyspace.check_alive()?;
+        Ok(iter)
     }
 
     /// Whether the iterator is at an entry.
@@ -372,10 +374,14 @@ impl Iter {
     fn prepare(&mut self) {
         self.place = Place::Nowhere;
         self.positioned = true;
-        if self.stale() && !self.keyspace.dropped.load(Ordering::Acquire) {
-            self.generation = self.keyspace.generation.load(Ordering::Acquire);
+        if self.stale() {
+            let generation = self.keyspace.generation.load(Ordering::Acquire);
             let state = self.keyspace.state.load();
-            (self.merge, self.sources) = sources(&self.db, &state, self.options.fill_cache);
+            // That of a keyspace that was dropped is empty; the old one goes on.
+            if !self.keyspace.dropped.load(Ordering::Acquire) {
+                self.generation = generation;
+                (self.merge, self.sources) = sources(&self.db, &state, self.options.fill_cache);
+            }
         }
         self.account();
     }

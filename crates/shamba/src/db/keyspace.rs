@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
 use super::advise::{Advice, AutoState};
+use super::failing::Failing;
 use super::iter::{Iter, IterOptions};
 use super::level_counters::LevelCounters;
 use super::limits::Limits;
@@ -48,6 +49,9 @@ pub(crate) struct KeyspaceInner {
     pub(crate) flushing: AtomicBool,
     /// The next flush merges nothing below this request number (see `maintenance`).
     pub(crate) flushed_seq: AtomicU64,
+    /// Flushes and compactions that fail.
+    pub(super) flushes: Failing,
+    pub(super) compactions: Failing,
     /// Which filter modules lookups may read.
     pub(crate) limits: Limits,
     /// What lookups did in each level.
@@ -86,6 +90,8 @@ impl KeyspaceInner {
             dropped: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
             flushed_seq: AtomicU64::new(flushed_seq),
+            flushes: Failing::default(),
+            compactions: Failing::default(),
             limits,
             level_counters: LevelCounters::new(budget),
             operations: Operations::default(),

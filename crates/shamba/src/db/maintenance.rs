@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
+use super::failing::Failing;
 use super::filters::refit;
 use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
@@ -21,9 +22,6 @@ use crate::metrics::Counter;
 
 /// The least budget in which merges run beside each other, in bytes.
 const TWO_MERGES: u64 = 512 << 10;
-
-/// Failures in a row after which compactions stop being tried.
-const MAX_FAILURES: u64 = 5;
 
 /// What [`DbInner::step`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,26 +86,8 @@ impl DbInner {
         }
         self.come_down()?;
         self.ask_designs();
-        for keyspace in self.all_keyspaces() {
-            if keyspace.state.load().frozen.is_empty()
-                || keyspace.flushing.swap(true, Ordering::AcqRel)
-            {
-                continue;
-            }
-            let flushing = self.hold("flushing a memtable", || {
-                keyspace.flushing.store(false, Ordering::Release);
-            });
-            let result = self.flush_oldest(&keyspace);
-            if let Err(error) = &result
-                && !matches!(error, Error::Closed)
-            {
-                self.metrics.add(Counter::background_errors, 1);
-                self.poison(error);
-            }
-            drop(flushing);
-            if result? {
-                return Ok(Work::Done);
-            }
+        if self.flush_one()? {
+            return Ok(Work::Done);
         }
         let Some((keyspace, task)) = self.pick() else {
             return Ok(match self.end_moves()? {
@@ -117,6 +97,69 @@ impl DbInner {
         };
         self.run_task(&keyspace, &task)?;
         Ok(Work::Compacted)
+    }
+
+    /// Flushes a memtable that waits for it and has nobody who does; false when there is none.
+    fn flush_one(&self) -> Result<bool> {
+        for keyspace in self.all_keyspaces() {
+            // Without threads who writes decides how often a flush that fails is tried.
+            let rests = self.options.background_threads > 0 && keyspace.flushes.rests();
+            if rests
+                || keyspace.state.load().frozen.is_empty()
+                || keyspace.flushing.swap(true, Ordering::AcqRel)
+            {
+                continue;
+            }
+            let flushing = self.hold("flushing a memtable", || {
+                keyspace.flushing.store(false, Ordering::Release);
+            });
+            let result = self.flush_oldest(&keyspace);
+            self.took(&keyspace.flushes, &result);
+            drop(flushing);
+            if result? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Called within a merge: whether it may go on, once what waits to be flushed was, if no other thread
+    /// is there to do it. Writers wait for flushes, and a merge may take minutes.
+    pub(super) fn flush_on_the_way(&self) -> Result<()> {
+        self.not_closing()?;
+        let threads = self.options.background_threads as u64;
+        let all_merge = self.compactions_running.load(Ordering::Relaxed) >= threads;
+        // A small budget has no room for a flush beside the merge.
+        if threads > 0 && all_merge && self.options.memory.limit() >= TWO_MERGES {
+            // What fails is tried again, and is no failure of the merge.
+            while self.poison.load().is_none() && self.flush_one().unwrap_or(false) {}
+        }
+        Ok(())
+    }
+
+    /// Takes note of how background work ended.
+    fn took<T>(&self, failing: &Failing, result: &Result<T>) {
+        match result {
+            Ok(_) => failing.forget(),
+            Err(Error::Closed) => {}
+            Err(error) => {
+                self.metrics.add(Counter::background_errors, 1);
+                failing.failed(error);
+                self.signal.notify();
+            }
+        }
+    }
+
+    /// Why flushes of some keyspace keep failing, if they do.
+    pub(super) fn stuck_flush(&self) -> Option<Arc<Error>> {
+        let all = self.all_keyspaces();
+        all.iter().find_map(|keyspace| keyspace.flushes.stuck())
+    }
+
+    /// Why compactions of some keyspace keep failing, if they do.
+    pub(super) fn stuck_compaction(&self) -> Option<Arc<Error>> {
+        let all = self.all_keyspaces();
+        all.iter().find_map(|keyspace| keyspace.compactions.stuck())
     }
 
     /// With no threads: does what is due, as a thread would. Failures are kept where a thread's
@@ -154,9 +197,7 @@ impl DbInner {
 
     /// The most urgent compaction, its files marked busy.
     fn pick(&self) -> Option<(Arc<KeyspaceInner>, Task)> {
-        if self.compaction_error.load().is_some()
-            || self.compactions_paused.load(Ordering::Acquire) > 0
-        {
+        if self.compactions_paused.load(Ordering::Acquire) > 0 {
             return None;
         }
         let tree = self.tree.lock();
@@ -169,6 +210,7 @@ impl DbInner {
         let best = tree
             .keyspaces
             .values()
+            .filter(|keyspace| !keyspace.compactions.rests())
             .filter_map(|keyspace| {
                 let version = &keyspace.state.load().version;
                 let task = pick(version, &self.picker_options(keyspace))?;
@@ -198,19 +240,7 @@ impl DbInner {
             TaskKind::Merge => self.merge_files(keyspace, task),
         };
         drop(files);
-        match &result {
-            Ok(()) => self.compaction_failures.store(0, Ordering::Relaxed),
-            Err(Error::Closed) => {}
-            Err(error) => {
-                self.metrics.add(Counter::background_errors, 1);
-                let failures = self.compaction_failures.fetch_add(1, Ordering::Relaxed) + 1;
-                if error.is_corruption() || failures >= MAX_FAILURES {
-                    log::error!("{}: compactions are stopped: {error}", self.dir.display());
-                    self.compaction_error.store(Some(Arc::new(error.clone())));
-                    self.signal.notify();
-                }
-            }
-        }
+        self.took(&keyspace.compactions, &result);
         result
     }
 
@@ -229,6 +259,8 @@ impl DbInner {
         let mut writer = self.lock_writer();
         let keyspaces: Vec<_> = writer.keyspaces.values().cloned().collect();
         for keyspace in keyspaces {
+            // Who asks for it may have mended what made it fail.
+            keyspace.flushes.forget();
             if !keyspace.state.load().active.is_empty() {
                 self.freeze(&mut writer, &keyspace, 0)?;
             }
@@ -249,6 +281,11 @@ impl DbInner {
                 return Ok(());
             }
             self.check_writable()?;
+            if self.options.background_threads > 0
+                && let Some(error) = self.stuck_flush()
+            {
+                return Err((*error).clone());
+            }
             if self.options.background_threads == 0 {
                 if self.step()? || done() {
                     continue;
@@ -275,9 +312,9 @@ impl DbInner {
 
     pub(crate) fn wait_idle(&self) -> Result<()> {
         self.check_open()?;
-        self.wait_until(|| self.compaction_error.load().is_some() || self.nothing_due())?;
-        match &*self.compaction_error.load() {
-            Some(error) => Err((**error).clone()),
+        self.wait_until(|| self.stuck_compaction().is_some() || self.nothing_due())?;
+        match self.stuck_compaction() {
+            Some(error) => Err((*error).clone()),
             None => Ok(()),
         }
     }

@@ -90,6 +90,7 @@ impl DbInner {
             keyspace.options().target_file,
             Origin::Merge(task),
         );
+        output.on_the_way = Box::new(|| self.flush_on_the_way());
         let inherits = self.options.inherit_heat;
         let lineage = inherits.then(|| Ancestry::of_merge(task, &self.tables));
         let lineage = lineage.and_then(|ancestry| self.lineage(ancestry));
@@ -100,7 +101,7 @@ impl DbInner {
             Some(cut) => self.write_rests(keyspace, task, cut, &scan, &boundaries),
             None => Ok(Vec::new()),
         };
-        let rests = rests.inspect_err(|_| self.remove_new(&tables))?;
+        let rests = rests.inspect_err(|_| self.remove_new(tables.iter()))?;
         let all = rests.iter().flat_map(|(_, tables)| tables).chain(&tables);
         let written = all.map(|table| table.summary.len).sum();
         // As with a flush: after a failure the tables stay for the next open to judge.
@@ -149,7 +150,7 @@ impl DbInner {
             match write_tables(&mut Part::after(rest, cut), retain, &output) {
                 Ok(tables) => rests.push((input, tables)),
                 Err(error) => {
-                    rests.iter().for_each(|(_, tables)| self.remove_new(tables));
+                    self.remove_new(rests.iter().flat_map(|(_, tables)| tables));
                     return Err(error);
                 }
             }
@@ -165,8 +166,8 @@ impl DbInner {
         rests: &[Rest<'_>],
         lineage: Option<&Lineage>,
     ) -> Result<Vec<Arc<FileMeta>>> {
-        let Some(mut tree) = self.tree_for(keyspace, tables)? else {
-            rests.iter().for_each(|(_, tables)| self.remove_new(tables));
+        let of_rests = rests.iter().flat_map(|(_, tables)| tables);
+        let Some(mut tree) = self.tree_for(keyspace, tables.iter().chain(of_rests))? else {
             return Ok(Vec::new());
         };
         let run = self.output_run(task);

@@ -11,6 +11,7 @@ mod advise;
 mod batch;
 mod checkpoint;
 mod device;
+mod failing;
 mod filters;
 mod flush;
 mod folder;
@@ -135,9 +136,6 @@ pub(crate) struct DbInner {
     pub(crate) default_keyspace: Arc<KeyspaceInner>,
     /// Why writes are stopped, once they are.
     pub(crate) poison: ArcSwapOption<Error>,
-    /// The last failure of a compaction, until one succeeds.
-    pub(crate) compaction_error: ArcSwapOption<Error>,
-    pub(crate) compaction_failures: AtomicU64,
     /// Pieces of work on tables under way, on whatever thread.
     pub(crate) jobs: AtomicU64,
     /// Compactions running, and whether new ones may start.

@@ -58,11 +58,11 @@ impl DbInner {
         snapshot: Option<SeqNo>,
     ) -> Result<Vec<Option<Value>>> {
         self.check_open()?;
-        keyspace.check_alive()?;
         let (state, seq) = match snapshot {
             Some(seq) => (keyspace.state.load(), seq),
             None => self.read_point(keyspace),
         };
+        keyspace.check_alive()?;
         let mut numbered: Vec<(usize, &[u8])> = Vec::with_capacity(keys.len());
         numbered.extend(keys.iter().map(AsRef::as_ref).enumerate());
         if keys.len() > WINDOW {

@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
@@ -46,14 +47,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         }
         create_dir_durably(&*fs, dir).map_err(on("create"))?;
     }
-    let exists = fs.exists(&dir.join("CURRENT")).map_err(on("look into"))?;
-    if !exists {
-        refuse_what_is_no_database(dir, &options)?;
-    } else if options.error_if_exists {
-        return Err(Error::AlreadyExists {
-            path: dir.to_path_buf(),
-        });
-    }
+    // Before the lock, which leaves a file.
+    is_database(dir, &options)?;
     let lock = fs.lock(&dir.join("LOCK")).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => Error::Locked {
             path: dir.to_path_buf(),
@@ -63,7 +58,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
 
     let obsolete = Arc::new(Obsolete::default());
     let mut found = None;
-    if exists {
+    // Again: another process may have opened and closed it before the lock was had.
+    if is_database(dir, &options)? {
         found = Some(Manifest::read(&*fs, dir)?);
     }
     let entries = fs.list(dir).map_err(on("list"))?;
@@ -129,6 +125,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         position: 0,
         synced: 0,
         memory: budget.reserve(Role::Wal, 0),
+        slowed: Duration::ZERO,
         on_its_way: Default::default(),
     };
     let inner = Arc::new(DbInner {
@@ -149,8 +146,6 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         signal: Signal::default(),
         default_keyspace,
         poison: ArcSwapOption::empty(),
-        compaction_error: ArcSwapOption::empty(),
-        compaction_failures: AtomicU64::new(0),
         jobs: AtomicU64::new(0),
         compactions_running: AtomicU64::new(0),
         compactions_paused: AtomicU64::new(0),
@@ -169,6 +164,20 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
             threads: Mutex::new(threads),
         }),
     })
+}
+
+/// Whether the folder holds a database; an error if the options refuse it.
+fn is_database(dir: &Path, options: &Options) -> Result<bool> {
+    let current = options.fs.exists(&dir.join("CURRENT"));
+    let exists = current.map_err(|e| Error::io("look into", dir, e))?;
+    if !exists {
+        refuse_what_is_no_database(dir, options)?;
+    } else if options.error_if_exists {
+        return Err(Error::AlreadyExists {
+            path: dir.to_path_buf(),
+        });
+    }
+    Ok(exists)
 }
 
 /// A folder without `CURRENT` becomes a database only if nothing in it says otherwise.

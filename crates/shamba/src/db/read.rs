@@ -84,15 +84,14 @@ impl DbInner {
         snapshot: Option<SeqNo>,
     ) -> Result<Option<Value>> {
         self.check_open()?;
+        let (state, seq) = match snapshot {
+            Some(seq) => (keyspace.state.load(), seq),
+            None => self.read_point(keyspace),
+        };
+        // Once the state is loaded: that of a keyspace being dropped is emptied after it says so.
         keyspace.check_alive()?;
         let mut stats = LookupStats::default();
-        let found = match snapshot {
-            Some(seq) => self.find(keyspace, &keyspace.state.load(), key, seq, &mut stats),
-            None => {
-                let (state, seq) = self.read_point(keyspace);
-                self.find(keyspace, &state, key, seq, &mut stats)
-            }
-        };
+        let found = self.find(keyspace, &state, key, seq, &mut stats);
         let value = found.map(into_value);
         let found = u64::from(matches!(value, Ok(Some(_))));
         self.record(1, found, &stats);

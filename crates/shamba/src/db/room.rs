@@ -15,8 +15,11 @@ use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::KeyspaceOptions;
 
-/// How long a slowed-down write sleeps, in microseconds.
-const SLOWDOWN_MICROS: u64 = 1000;
+/// Bytes of batches that writes which are slowed down may log in a second.
+const SLOWED_RATE: f64 = (16 << 20) as f64;
+
+/// Writes sleep so long at least: shorter sleeps are not kept.
+const LEAST_SLEEP: Duration = Duration::from_millis(1);
 
 impl KeyspaceOptions {
     /// The memtable's size under a budget: an eighth of it at most, so that the one filling and
@@ -96,24 +99,56 @@ impl DbInner {
         }
     }
 
-    /// Slows a write down, or makes it wait, while level 0 has too many runs.
-    pub(super) fn throttle(&self, writer: &Writer) -> Result<()> {
+    /// Refuses a write of so many bytes while flushes keep failing, and slows it down, or makes it wait,
+    /// while level 0 has too many runs. Nothing of it is logged yet.
+    pub(super) fn throttle(&self, writer: &mut Writer, bytes: u64) -> Result<()> {
+        if self.flush_is_stuck(writer) && self.options.background_threads == 0 {
+            // Nobody else tries it again.
+            let _ = self.step();
+        }
+        let mut slow = false;
         for keyspace in writer.keyspaces.values() {
+            if let Some(cause) = keyspace.flushes.stuck() {
+                return Err(Error::Stalled { cause });
+            }
             let runs = || keyspace.state.load().version.runs_of(0).len() as u32;
             let limits = || keyspace.options().level0_limits();
             let (slowdown, stall) = limits();
             if runs() >= stall {
                 // More runs than that may be what the merge policy wants.
-                self.wait_for_room(|| runs() < limits().1 || self.nothing_due(), true)?;
-            } else if runs() >= slowdown && self.options.background_threads > 0 {
-                std::thread::sleep(Duration::from_micros(SLOWDOWN_MICROS));
-                self.metrics.add_all(&[
-                    (Counter::write_slowdowns, 1),
-                    (Counter::write_slowdown_micros, SLOWDOWN_MICROS),
-                ]);
+                let room = || runs() < limits().1 || self.nothing_due();
+                let stuck = || keyspace.compactions.stuck();
+                self.wait_for_room(|| room() || stuck().is_some())?;
+                if let Some(cause) = stuck().filter(|_| !room()) {
+                    return Err(Error::Stalled { cause });
+                }
             }
+            slow |= runs() >= slowdown;
+        }
+        if slow && self.options.background_threads > 0 {
+            self.slow_down(writer, bytes);
         }
         Ok(())
+    }
+
+    /// Makes a write take as long as its bytes do at [`SLOWED_RATE`].
+    fn slow_down(&self, writer: &mut Writer, bytes: u64) {
+        writer.slowed += Duration::from_secs_f64(bytes as f64 / SLOWED_RATE);
+        let sleep = match writer.slowed >= LEAST_SLEEP {
+            true => std::mem::take(&mut writer.slowed),
+            false => Duration::ZERO,
+        };
+        std::thread::sleep(sleep);
+        let micros = u64::try_from(sleep.as_micros()).unwrap_or(u64::MAX);
+        self.metrics.add_all(&[
+            (Counter::write_slowdowns, 1),
+            (Counter::write_slowdown_micros, micros),
+        ]);
+    }
+
+    fn flush_is_stuck(&self, writer: &Writer) -> bool {
+        let mut keyspaces = writer.keyspaces.values();
+        keyspaces.any(|keyspace| keyspace.flushes.stuck().is_some())
     }
 
     /// Gives `keyspace` an active memtable with room for an entry of `size` bytes, waiting for
@@ -150,10 +185,12 @@ impl DbInner {
                 // Flushed already; what it freed is looked at anew, for nothing else would wake us.
                 continue;
             }
-            self.wait_for_room(
-                || self.frozen_count(writer) < before || !self.memtables_over_quota(size),
-                false,
-            )?;
+            let room = || self.frozen_count(writer) < before || !self.memtables_over_quota(size);
+            self.wait_for_room(|| room() || self.flush_is_stuck(writer))?;
+            if self.flush_is_stuck(writer) && !room() {
+                // The write is logged; those after it are refused.
+                break;
+            }
         }
         Ok(())
     }
@@ -186,14 +223,16 @@ impl DbInner {
         self.freeze_holders_of_old_logs(writer);
         // Two memtables waiting is the most: a third would only hide that flushes lag.
         if keyspace.state.load().frozen.len() > 2 {
-            self.wait_for_room(|| keyspace.state.load().frozen.len() <= 2, false)?;
+            self.wait_for_room(|| {
+                keyspace.state.load().frozen.len() <= 2 || keyspace.flushes.stuck().is_some()
+            })?;
         }
         Ok(())
     }
 
     /// Waits until `ready`, doing the work itself when there are no threads. Gives up with the
-    /// reason when background work cannot go on.
-    fn wait_for_room(&self, ready: impl Fn() -> bool, on_compaction: bool) -> Result<()> {
+    /// reason when writes are stopped for good.
+    fn wait_for_room(&self, ready: impl Fn() -> bool) -> Result<()> {
         let started = Instant::now();
         self.metrics.add(Counter::write_stalls, 1);
         let result = loop {
@@ -204,18 +243,15 @@ impl DbInner {
             if let Err(error) = self.check_writable() {
                 break Err(error);
             }
-            if on_compaction && let Some(cause) = &*self.compaction_error.load() {
-                break Err(Error::Poisoned {
-                    cause: cause.clone(),
-                });
-            }
             if self.options.background_threads == 0 {
                 match self.step() {
                     Ok(true) => continue,
                     // Nothing to do and still no room: what is held is held by readers.
                     Ok(false) if !self.others_at_work() => break Ok(()),
                     Ok(false) => {}
-                    Err(error) => break Err(error),
+                    Err(Error::Closed) => break Err(Error::Closed),
+                    // Tried again, until it counts as stuck.
+                    Err(_) => continue,
                 }
             }
             self.signal.wait_past(seen, Duration::from_millis(100));

@@ -33,9 +33,9 @@ pub struct Statistics {
     pub snapshots: usize,
     /// Tables open.
     pub open_tables: usize,
-    /// Whether writes are stopped, and why.
+    /// Whether writes are refused, and why: for good, or until flushes, which are tried again, succeed.
     pub writes_stopped: Option<String>,
-    /// Whether compactions are stopped, and why.
+    /// Whether a keyspace's compactions keep failing, and why. They are tried again.
     pub compactions_stopped: Option<String>,
 }
 
@@ -153,8 +153,8 @@ impl DbInner {
             memory: self.options.memory.usage(),
             snapshots: self.snapshots.len(),
             open_tables: self.tables.open_count(),
-            writes_stopped: reason(&self.poison.load()),
-            compactions_stopped: reason(&self.compaction_error.load()),
+            writes_stopped: reason(&self.poison.load_full().or_else(|| self.stuck_flush())),
+            compactions_stopped: reason(&self.stuck_compaction()),
         }
     }
 

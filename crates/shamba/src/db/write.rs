@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -44,6 +45,8 @@ pub(crate) struct Writer {
     pub(crate) memory: Reservation,
     /// What may still be on its way into memtables.
     pub(crate) on_its_way: Amount,
+    /// How long writes that are slowed down have yet to sleep.
+    pub(crate) slowed: Duration,
 }
 
 /// Entries, and at least the bytes of their keys and values.
@@ -181,7 +184,8 @@ impl DbInner {
         group: &[(&WriteBatch, Durability)],
     ) -> Result<Logged> {
         self.check_writable()?;
-        self.throttle(writer)?;
+        let bytes = group.iter().map(|(batch, _)| batch.rep().len() as u64);
+        self.throttle(writer, bytes.sum())?;
         let first = writer.last_seq + 1;
         let mut next = first;
         let mut durability = Durability::None;

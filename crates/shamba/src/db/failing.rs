@@ -1,0 +1,111 @@
+//! Background work that fails: what failed, and when it is tried again.
+//!
+//! A flush or merge that fails leaves nothing but files to remove, so it can be tried again, for ever: a
+//! full disk may have room later. Those who wait for it are told once it failed [`FAILURES`] times in a
+//! row; the first success ends that. Thread-safe.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+
+use crate::error::Error;
+
+/// Failures in a row after which those who wait are told.
+const FAILURES: u32 = 5;
+
+/// How long work rests after so many failures, doubled with each more, and at most.
+const REST: Duration = Duration::from_millis(100);
+const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// How long it rests where stored bytes are damaged, which may be found only after reading many.
+const REST_OF_DAMAGE: Duration = Duration::from_secs(600);
+
+/// The failures of one kind of work on one keyspace.
+#[derive(Debug, Default)]
+pub(crate) struct Failing {
+    rest: Mutex<Rest>,
+    /// The last failure, once those who wait are to be told.
+    stuck: ArcSwapOption<Error>,
+}
+
+#[derive(Debug, Default)]
+struct Rest {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl Failing {
+    /// Takes note of a failure. Of damage those who wait are told at once: it stays.
+    pub(super) fn failed(&self, error: &Error) {
+        let mut rest = self.rest.lock();
+        rest.failures += 1;
+        let length = match rest.failures.checked_sub(FAILURES) {
+            _ if error.is_corruption() => Some(REST_OF_DAMAGE),
+            more => more.map(|more| REST.saturating_mul(1 << more.min(16)).min(LONGEST_REST)),
+        };
+        if let Some(length) = length {
+            rest.until = Some(Instant::now() + length);
+            self.stuck.store(Some(Arc::new(error.clone())));
+        }
+    }
+
+    /// Takes note of a success, or has the work tried anew at once.
+    pub(super) fn forget(&self) {
+        let mut rest = self.rest.lock();
+        if rest.failures > 0 {
+            *rest = Rest::default();
+            self.stuck.store(None);
+        }
+    }
+
+    /// Whether it rests after failures.
+    pub(super) fn rests(&self) -> bool {
+        let until = self.rest.lock().until;
+        until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Why it is stuck, if it is.
+    pub(super) fn stuck(&self) -> Option<Arc<Error>> {
+        self.stuck.load_full()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Error {
+        Error::io(
+            "write",
+            "000007.sst",
+            std::io::ErrorKind::StorageFull.into(),
+        )
+    }
+
+    #[test]
+    fn a_few_failures_are_nothing_and_a_success_ends_many() {
+        let failing = Failing::default();
+        for _ in 1..FAILURES {
+            failing.failed(&full());
+            assert!(failing.stuck().is_none() && !failing.rests());
+        }
+        failing.failed(&full());
+        assert!(failing.stuck().is_some() && failing.rests());
+        failing.forget();
+        assert!(failing.stuck().is_none() && !failing.rests());
+        failing.failed(&full());
+        assert!(failing.stuck().is_none(), "counted anew");
+    }
+
+    #[test]
+    fn damage_is_told_at_once_and_rests_are_bounded() {
+        let failing = Failing::default();
+        failing.failed(&Error::corruption("000007.sst", 0, "a checksum"));
+        assert!(failing.stuck().is_some() && failing.rests());
+        (0..100).for_each(|_| failing.failed(&full()));
+        let until = failing.rest.lock().until.unwrap();
+        assert!(until <= Instant::now() + LONGEST_REST);
+    }
+}
