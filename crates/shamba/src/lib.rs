@@ -36,9 +36,10 @@ pub use compaction::{Granularity, MergePolicy};
 #[doc(hidden)]
 pub use db::FileLookups;
 pub use db::{
-    Advice, Db, DeviceCosts, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelLookups,
-    LevelStatistics, MarginalValue, ModuleLookups, PricedDesign, ReadCounts, ResidentBytes,
-    Snapshot, Statistics, Value, VerifySummary, WorkloadEstimate, WriteBatch,
+    Advice, DamagedFile, Db, DeviceCosts, Iter, IterOptions, KeyRange, Keyspace,
+    KeyspaceStatistics, LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign,
+    Problem, ReadCounts, ResidentBytes, Snapshot, Statistics, Value, VerifySummary,
+    WorkloadEstimate, WriteBatch,
 };
 pub use error::{Error, Result};
 pub use filter::{FilterAllocation, ModuleSizes};

@@ -10,6 +10,7 @@
 
 mod auto;
 mod design;
+mod files;
 mod preset;
 mod write;
 
@@ -27,9 +28,9 @@ use crate::filter::{
 };
 use crate::fs::{Fs, OsFs};
 use crate::policy::FilterPolicy;
-use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
 
+pub use crate::table::Compression;
 pub use auto::AutoDesign;
 pub use design::Design;
 pub use preset::Preset;
@@ -47,18 +48,6 @@ pub enum Durability {
     /// On storage: survives a crash of the machine. Writers waiting at the same time share one
     /// sync (group commit).
     Synced,
-}
-
-/// Block compression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub enum Compression {
-    /// Blocks are stored as they are.
-    #[default]
-    None,
-    /// LZ4: cheap to decompress.
-    Lz4,
-    /// Zstandard at the given level (1 to 19): smaller and slower.
-    Zstd(i32),
 }
 
 /// Filter families that can be chosen for new tables.
@@ -248,13 +237,9 @@ impl KeyspaceOptions {
     }
 
     /// The compression of new tables in a level.
-    pub(crate) fn compression_at(&self, level: usize) -> TableCompression {
+    pub(crate) fn compression_at(&self, level: usize) -> Compression {
         let chosen = self.compression.get(level).or(self.compression.last());
-        match chosen.copied().unwrap_or_default() {
-            Compression::None => TableCompression::None,
-            Compression::Lz4 => TableCompression::Lz4,
-            Compression::Zstd(level) => TableCompression::Zstd(level),
-        }
+        chosen.copied().unwrap_or_default()
     }
 
     /// The filter options as the planner takes them.
@@ -402,7 +387,11 @@ impl Options {
         self
     }
 
-    /// How many table files may be open at a time, at least 16. Default 4096.
+    /// How many table files may be open at a time, at least 16. Default 4096. At open it is brought
+    /// down to three quarters of the files that the process may have open (`ulimit -n`, often 1024),
+    /// so that some are left for logs, outputs of compactions and the rest of the program. Several
+    /// databases in one process share that limit: give each its part. If files run out all the same,
+    /// tables that nobody uses are closed.
     #[must_use]
     pub fn max_open_files(mut self, files: usize) -> Self {
         self.max_open_files = files;
@@ -420,8 +409,8 @@ impl Options {
     /// Whether flushes and compactions hand on to new tables what is known of those they come from
     /// or lie above: how often each key range is looked up, and, under [`Eviction::ExpectedReads`],
     /// those of their filter and index blocks that are then worth their room in memory. Default true.
-    /// Without it a new table starts unknown, and its blocks are read when first needed; of use to
-    /// measure what it is worth.
+    /// Without it a new table starts unknown, and its blocks are read when first needed. Turn it off
+    /// only to measure its effect.
     #[must_use]
     pub fn inherit_heat(mut self, yes: bool) -> Self {
         self.inherit_heat = yes;

@@ -30,7 +30,7 @@ pub(crate) use container::container_memory;
 /// that comes to more (runs by the dozen with values of the largest length, iterators left open
 /// between writes, compressed blocks or filters over whole tables written under a budget many times
 /// as large) the engine works all the same, and [`MemoryStats::overdraft`] says
-/// by how much it went over. From 256 KiB on nothing of that was ever seen to.
+/// by how much it went over. With 256 KiB or more that was never seen to happen.
 pub const MIN_MEMORY: u64 = 64 << 10;
 
 /// What memory is used for.
