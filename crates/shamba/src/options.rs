@@ -86,7 +86,7 @@ pub struct FilterOptions {
     pub bits_per_key: f64,
     /// How the bits are divided over the tables of the tree. Default: each table has the same.
     pub allocation: FilterAllocation,
-    /// Modules that the bits are spread over, each stored, cached and probed by itself, 1 to 16.
+    /// Modules that the bits are spread over, each stored, cached and probed separately, 1 to 16.
     /// Default 1. With more, a lookup under little memory reads less of a filter. Each should have
     /// at least a page in a file, or in a partition (`shamba_model::modular::most_modules`). A
     /// ribbon module has at most eight columns: more bits make more modules.
@@ -143,11 +143,11 @@ pub struct KeyspaceOptions {
     pub filter: FilterOptions,
     /// Which modules of a filter lookups read. Default: any, as each lookup weighs it.
     pub filter_policy: FilterPolicy,
-    /// Lookups after which the statistics of files are taken stock of and the filter policy
-    /// decides anew, at least 1. Default 2048; four for each file where that is more. Fewer follow
-    /// the workload quicker and see less of it.
+    /// Lookups after which the filter policy looks at the statistics of files and decides anew, at
+    /// least 1. Default 2048; four for each file where that is more. Smaller values follow a changing
+    /// workload sooner, on less evidence.
     pub epoch_lookups: u64,
-    /// Whether and when the keyspace changes its design by itself. Default `None`: never.
+    /// Whether and when the keyspace changes its design on its own. Default `None`: never.
     pub auto_design: Option<AutoDesign>,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.
@@ -346,7 +346,7 @@ impl Options {
         self
     }
 
-    /// The durability of writes that do not say their own. Default buffered.
+    /// The durability of writes that do not choose their own. Default buffered.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -380,7 +380,7 @@ impl Options {
     }
 
     /// Threads for flushes and compactions, 0 to 64. Default 2. With zero the work is done inside
-    /// the writes that make it due: slower, and the same at every run.
+    /// the writes that make it due: slower, but the same in every run.
     #[must_use]
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = threads;
@@ -425,7 +425,7 @@ impl Options {
         self
     }
 
-    /// What the storage's operations cost, for [`Db::advise`]. Default: measured when it is first asked.
+    /// What the storage's operations cost, for [`Db::advise`]. Default: measured when first needed.
     #[must_use]
     pub fn device(mut self, costs: DeviceCosts) -> Self {
         self.device = Some(costs);
@@ -439,7 +439,7 @@ impl Options {
         self
     }
 
-    /// The options of one keyspace by name, for when it is found at open.
+    /// The options of a keyspace by name, used where it exists at open.
     #[must_use]
     pub fn keyspace_options(mut self, name: &str, options: KeyspaceOptions) -> Self {
         self.keyspace_options.insert(name.to_owned(), options);

@@ -271,7 +271,7 @@ impl Keyspace {
     }
 
     /// Changes which filter modules lookups read, from the next lookup on and until the database is
-    /// closed: opening it takes the policy of the options again. What lookups were counted stays.
+    /// closed: opening it takes the policy of the options again. What was counted so far is kept.
     ///
     /// ```
     /// # fn main() -> shamba::Result<()> {
