@@ -185,7 +185,7 @@ impl Options {
     /// Checks the database in a folder that nobody has open: its manifest, every checksum and invariant
     /// of every table, its logs. Changes nothing, and goes on after damage, also after such as keeps a
     /// database from being opened; what is damaged is in the summary. `progress` is told tables checked
-    /// and tables in all. [`Db::verify`] checks the tables of an open database.
+    /// and tables in all. [`Db::verify`](crate::Db::verify) checks the tables of an open database.
     ///
     /// # Errors
     /// [`Error::Corruption`] or [`Error::UnsupportedFormat`] of `CURRENT` or the manifest, without which
