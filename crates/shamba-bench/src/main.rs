@@ -134,7 +134,7 @@ struct Verdict {
     /// The engine to judge.
     #[arg(long, default_value = "shamba")]
     ours: String,
-    /// Its competitors: specifications that begin so.
+    /// Its competitors: those whose specification begins with this.
     #[arg(long, default_value = "rocksdb")]
     theirs: String,
     /// Write the table here: JSON if the name ends in .json, CSV otherwise.

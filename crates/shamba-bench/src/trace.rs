@@ -47,7 +47,7 @@ pub struct Recording {
     /// mixgraph.
     #[arg(long, default_value = "ycsb-b")]
     pub workload: Workload,
-    /// Whom operations concern; by default as the workload has it.
+    /// Distribution of keys; by default the workload's own.
     #[arg(long)]
     pub distribution: Option<Distribution>,
     /// Entries written first, in random order.

@@ -118,7 +118,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a number, with `_` between digits if you like, or `k`, `M`, `G` for thousands, millions,
-/// thousands of millions.
+/// billions.
 pub fn amount(text: &str) -> Result<u64, String> {
     let plain = text.replace('_', "");
     let unit = match plain.chars().last() {

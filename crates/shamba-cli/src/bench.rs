@@ -46,7 +46,7 @@ pub struct BenchArgs {
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// Whom operations concern: uniform, zipf, zipf1.2, normal, normal0.1 or latest
+    /// Distribution of keys: uniform, zipf, zipf1.2, normal, normal0.1 or latest
     /// [default: uniform; ycsb: the workload's own]
     #[arg(long, value_name = "NAME")]
     distribution: Option<Distribution>,
@@ -62,10 +62,10 @@ pub struct BenchArgs {
     /// Entries of a write while filling
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch: u32,
-    /// Writes per second beside the reads of readwhilewriting; 0 for as many as there can be
+    /// Writes per second beside the reads of readwhilewriting; 0 for as many as possible
     #[arg(long, value_name = "N", default_value = "20k", value_parser = amount)]
     write_rate: u64,
-    /// Decides every random choice
+    /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// The database folder, kept [default: a temporary one]

@@ -42,7 +42,7 @@ pub struct DemoArgs {
     /// The database folder, kept [default: a temporary one]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Decides every random choice
+    /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// The result as JSON

@@ -30,7 +30,7 @@ Examples:
 pub struct ExportArgs {
     /// The database folder
     dir: PathBuf,
-    /// The format [default: as of the output's extension, else tsv]
+    /// The format [default: by the output's extension, else tsv]
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// The file to write, complete or not at all [default: standard output]
@@ -47,7 +47,7 @@ pub struct ExportArgs {
     /// Only the values, one a line: gives back JSON objects imported whole
     #[arg(long)]
     values_only: bool,
-    /// A backslash is only a backslash (tsv)
+    /// Write backslashes literally (tsv)
     #[arg(long)]
     no_escapes: bool,
 }

@@ -22,6 +22,8 @@ pub enum Failure {
     },
     /// The input data is malformed, or data cannot be written in the format asked for.
     Data { what: String, hint: String },
+    /// Damage was found in a database.
+    Damage { what: String, hint: String },
     /// A measurement failed.
     Measurement(shamba_bench::Error),
     /// A limit was not kept.
@@ -71,6 +73,7 @@ impl Failure {
             Failure::Absent { .. } => 1,
             Failure::Usage { .. } | Failure::Engine(Error::InvalidOption { .. }) => 2,
             Failure::Measurement(shamba_bench::Error::InvalidSetting(_)) => 2,
+            Failure::Damage { .. } => 4,
             Failure::Engine(error) if error.is_corruption() => 4,
             Failure::Engine(Error::KeyTooLarge { .. } | Error::ValueTooLarge { .. })
             | Failure::Data { .. } => 5,
@@ -103,9 +106,9 @@ impl Failure {
                 format!("there is no key `{key}`"),
                 "`shamba scan DIR --keys-only --limit 10` shows what keys look like",
             ),
-            Failure::Usage { what, hint } | Failure::Data { what, hint } => {
-                Message::new(what, hint)
-            }
+            Failure::Usage { what, hint }
+            | Failure::Data { what, hint }
+            | Failure::Damage { what, hint } => Message::new(what, hint),
             Failure::Engine(error) => engine_message(error),
             Failure::Io { op, path, source } => Message::new(
                 format!("cannot {op} {}: {source}", path.display()),
@@ -180,8 +183,12 @@ fn engine_message(error: &shamba::Error) -> Message {
             "check the path, or choose an empty or new folder",
         ),
         Error::AlreadyExists { path } => Message::new(
-            format!("{} is in use by other files already", path.display()),
+            format!("{} holds a database already", path.display()),
             "choose an empty or new folder",
+        ),
+        Error::NotEmpty { path } => Message::new(
+            format!("{} is not empty", path.display()),
+            "a checkpoint needs a new or an empty folder",
         ),
         Error::Locked { path } => Message::new(
             format!("{} is in use by another process", path.display()),

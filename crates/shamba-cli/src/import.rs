@@ -39,7 +39,7 @@ pub struct ImportArgs {
     dir: PathBuf,
     /// The file, or - for standard input
     file: PathBuf,
-    /// The format [default: as of the file's extension]
+    /// The format [default: by the file's extension]
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// The key's column (a number from 1, or a name in the header line) or field
@@ -53,13 +53,13 @@ pub struct ImportArgs {
     /// The first line names the columns (tsv, csv); implied by names in --key and --value
     #[arg(long)]
     header: bool,
-    /// A backslash is only a backslash (tsv)
+    /// Take backslashes literally (tsv)
     #[arg(long)]
     no_escapes: bool,
     /// Entries written together, whole or not at all
     #[arg(long, value_name = "N", default_value = "1000", value_parser = count)]
     batch: u64,
-    /// Pass over malformed entries and tell how many there were
+    /// Skip malformed entries and say how many there were
     #[arg(long)]
     skip_bad: bool,
     #[command(flatten)]

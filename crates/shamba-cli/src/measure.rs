@@ -116,14 +116,19 @@ pub fn phase(
     })
 }
 
-/// Rates and latencies of phases.
+/// Rates of operations, and latencies of calls, of phases.
 pub fn latencies(phases: &[&Phase]) -> String {
     let rows: Vec<Vec<String>> = phases
         .iter()
         .map(|phase| {
             let summary = &phase.summary;
+            let each = summary.operations.checked_div(summary.calls).unwrap_or(1);
+            let name = match each {
+                0 | 1 => phase.name.clone(),
+                _ => format!("{}, {each} entries a write", phase.name),
+            };
             let mut row = vec![
-                phase.name.clone(),
+                name,
                 show::number(summary.operations),
                 show::seconds(summary.seconds),
                 show::number(summary.per_second as u64),

@@ -12,7 +12,7 @@ use shamba::{
 use crate::args::{Global, size};
 use crate::failure::Failure;
 
-/// Options of the engine. They hold for this run only: files say themselves how to be read.
+/// Options of the engine. They hold for this run only: each file records how it is to be read.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Engine options")]
 pub struct EngineArgs {
@@ -36,7 +36,7 @@ pub struct EngineArgs {
     /// Filter bits per key, 0 (no filter) to 64 [default: 10]
     #[arg(long, value_name = "BITS")]
     pub bits_per_key: Option<f64>,
-    /// Filter family [default: bloom]
+    /// Filter family [default: auto, which has bits of its own]
     #[arg(long, value_enum, value_name = "FAMILY")]
     pub filter: Option<Filter>,
     /// How filter bits are divided over the tree: uniform, monkey (by the sizes of runs, for lookups
@@ -82,6 +82,10 @@ pub enum Filter {
     Bloom,
     /// Bloom blocked by cache line
     BlockedBloom,
+    /// Ribbon columns
+    Ribbon,
+    /// By level: Bloom in flushed files, ribbon columns below
+    Auto,
 }
 
 /// How filter bits are divided.
@@ -173,6 +177,8 @@ impl EngineArgs {
                     .map_or(base.filter.family, |family| match family {
                         Filter::Bloom => FilterFamily::Bloom,
                         Filter::BlockedBloom => FilterFamily::BlockedBloom,
+                        Filter::Ribbon => FilterFamily::Ribbon,
+                        Filter::Auto => FilterFamily::Auto,
                     }),
                 bits_per_key: self.bits_per_key.unwrap_or(base.filter.bits_per_key),
                 allocation: (self.filter_allocation)

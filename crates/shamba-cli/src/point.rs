@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use shamba::WriteOptions;
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -100,15 +101,14 @@ pub fn put(global: &Global, args: &PutArgs) -> Result<(), Failure> {
         _ => argument(&args.value, args.escaped)?,
     };
     let opened = open(global, &args.dir, Access::Create, &EngineArgs::default())?;
-    opened.keyspace.put(&key, &value)?;
-    opened.db.sync()?;
+    let synced = WriteOptions::synced();
+    opened.keyspace.put_with(&key, &value, synced)?;
     opened.close()
 }
 
 pub fn delete(global: &Global, args: &DeleteArgs) -> Result<(), Failure> {
     let key = argument(&args.key, args.escaped)?;
     let opened = open(global, &args.dir, Access::Write, &EngineArgs::default())?;
-    opened.keyspace.delete(&key)?;
-    opened.db.sync()?;
+    opened.keyspace.delete_with(&key, WriteOptions::synced())?;
     opened.close()
 }

@@ -53,7 +53,7 @@ pub struct Bounds {
     /// Only keys before this one
     #[arg(long, value_name = "KEY", conflicts_with = "prefix")]
     to: Option<OsString>,
-    /// Only keys that begin so
+    /// Only keys with this prefix
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
     /// Keys on the command line are written with escapes: \t \n \r \\ \xNN

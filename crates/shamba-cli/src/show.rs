@@ -181,6 +181,11 @@ impl Progress {
         Progress(bar)
     }
 
+    /// Sets what is counted to, once it is known.
+    pub fn set_total(&self, total: u64) {
+        self.0.set_length(total);
+    }
+
     /// Sets how far the work is.
     pub fn set(&self, position: u64) {
         self.0.set_position(position);

@@ -192,7 +192,7 @@ fn use_and_design(keyspace: &KeyspaceStatistics) -> String {
     if work.operations > 0.0 {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         text += &format!(
-            "\noperations of late: {} empty lookups, {} existing, {} ranges, {} updates",
+            "\nrecent operations: {} empty lookups, {} existing, {} ranges, {} updates",
             percent(work.empty_lookups),
             percent(work.existing_lookups),
             percent(work.range_lookups),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use shamba::Db;
+use shamba::{Db, KeyspaceOptions, VerifySummary};
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -13,12 +13,12 @@ use crate::show::{self, Progress};
 /// Read every file through and check every checksum and invariant
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exits with 4 when damage is found, and says where.\n\nExample:\n  shamba verify db"
+    after_help = "Changes nothing. Goes on after damage to the end, shows the damaged files as a table, and exits with 4.\nWhere the manifest is damaged nobody knows what the tables are: then it says that.\n\nExample:\n  shamba verify db"
 )]
 pub struct VerifyArgs {
     /// The database folder
     dir: PathBuf,
-    /// Print the summary as JSON
+    /// Print the summary, with the damaged files, as JSON
     #[arg(long)]
     json: bool,
 }
@@ -44,15 +44,32 @@ pub struct CheckpointArgs {
 }
 
 pub fn verify(global: &Global, args: &VerifyArgs) -> Result<(), Failure> {
-    let opened = open(global, &args.dir, Access::Read, &EngineArgs::default())?;
-    let progress = Progress::count(global.quiet, "verifying tables", tables(&opened.db).0);
-    let summary = opened
-        .db
-        .verify_with_progress(|done, _| progress.set(done as u64))?;
+    let options = EngineArgs::default().options(global.budget(), KeyspaceOptions::default());
+    let progress = Progress::count(global.quiet, "verifying tables", 0);
+    let verified = options.verify(&args.dir, |done, total| {
+        progress.set_total(total as u64);
+        progress.set(done as u64);
+    });
     drop(progress);
-    opened.close()?;
+    let summary = verified.map_err(unverifiable)?;
     if args.json {
-        return show::print_json(&summary);
+        show::print_json(&summary)?;
+    } else if !summary.is_sound() {
+        show::print(damage(&summary))?;
+    }
+    if !summary.is_sound() {
+        return Err(Failure::Damage {
+            what: format!(
+                "{} is damaged: {} problems in {} files",
+                args.dir.display(),
+                show::number(summary.problems),
+                show::number(summary.damaged_files),
+            ),
+            hint: "restore the database from a checkpoint or backup".to_owned(),
+        });
+    }
+    if args.json {
+        return Ok(());
     }
     show::print(format_args!(
         "no damage: {} tables, {} blocks, {} entries, {}",
@@ -63,12 +80,59 @@ pub fn verify(global: &Global, args: &VerifyArgs) -> Result<(), Failure> {
     ))
 }
 
+/// What keeps a database from being verified at all.
+fn unverifiable(error: shamba::Error) -> Failure {
+    match error {
+        shamba::Error::Corruption { file, offset, what } => Failure::Damage {
+            what: format!(
+                "{} is corrupt at byte {offset}: {what}; no table was checked, since this file says which there are",
+                file.display()
+            ),
+            hint: "restore the database from a checkpoint or backup".to_owned(),
+        },
+        other => Failure::Engine(other),
+    }
+}
+
+/// The damaged files as a table: a row for each problem listed.
+fn damage(summary: &VerifySummary) -> String {
+    let mut rows = Vec::new();
+    for file in &summary.damaged {
+        for (number, problem) in file.first.iter().enumerate() {
+            let mut row = match number {
+                0 => vec![
+                    file.file.clone(),
+                    file.keyspace.clone().unwrap_or_default(),
+                    show::number(file.problems),
+                ],
+                _ => vec![String::new(); 3],
+            };
+            row.push(problem.offset.map(show::number).unwrap_or_default());
+            row.push(problem.what.clone());
+            rows.push(row);
+        }
+    }
+    let header = [
+        "damaged file",
+        "keyspace",
+        "problems",
+        "at byte",
+        "what is wrong",
+    ];
+    let mut text = show::table(&header, &rows);
+    let unlisted = summary.damaged_files - summary.damaged.len() as u64;
+    if unlisted > 0 {
+        text += &format!("\nand {} more files", show::number(unlisted));
+    }
+    text
+}
+
 pub fn compact(global: &Global, args: &CompactArgs) -> Result<(), Failure> {
     let opened = open(global, &args.dir, Access::Write, &args.engine)?;
     opened.db.flush()?;
     let (files, size) = tables(&opened.db);
     let progress = Progress::spinner(global.quiet, "compacting");
-    opened.db.compact_range_in(&opened.keyspace, None, None)?;
+    opened.keyspace.compact_range(None, None)?;
     opened.db.wait_for_compaction()?;
     drop(progress);
     let (files_after, size_after) = tables(&opened.db);

@@ -307,16 +307,21 @@ fn damage_is_found_and_named() {
     let damaged = |path: &std::path::Path, damage: &dyn Fn()| {
         let whole = std::fs::read(path).unwrap();
         damage();
-        let message = work.fails(4, &["verify", "db"]);
+        let ran = work.run(&["verify", "db"]);
         std::fs::write(path, whole).unwrap();
-        message
+        assert_eq!(ran.code, 4, "{}", ran.stderr);
+        for line in ["error: ", "hint: "] {
+            assert!(ran.stderr.contains(line), "{}", ran.stderr);
+        }
+        (ran.text(), ran.stderr)
     };
     let name = table.file_name().unwrap().to_str().unwrap();
     for at in [100, length / 2, length - 10] {
-        let message = damaged(table, &|| flip(table, at));
-        assert!(message.contains(name), "byte {at}: {message}");
+        let (table, message) = damaged(table, &|| flip(table, at));
+        assert!(table.contains(name), "byte {at}: {table}");
+        assert!(message.contains("1 files"), "{message}");
     }
-    let message = damaged(table, &|| {
+    let (shown, _) = damaged(table, &|| {
         std::fs::OpenOptions::new()
             .write(true)
             .open(table)
@@ -324,9 +329,22 @@ fn damage_is_found_and_named() {
             .set_len(length / 3)
             .unwrap();
     });
-    assert!(message.contains(name), "cut: {message}");
+    assert!(shown.contains(name), "cut: {shown}");
+    // A table that is gone, and the summary for programs.
+    let gone = std::fs::read(table).unwrap();
+    std::fs::remove_file(table).unwrap();
+    let ran = work.run(&["verify", "db", "--json"]);
+    std::fs::write(table, gone).unwrap();
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    let summary: serde_json::Value = serde_json::from_str(&ran.text()).unwrap();
+    assert_eq!(summary["damaged_files"], 1);
+    assert_eq!(summary["damaged"][0]["file"], name);
     let manifest = &named("MANIFEST");
-    damaged(manifest, &|| flip(manifest, 20));
+    let (shown, message) = damaged(manifest, &|| flip(manifest, 20));
+    assert!(
+        shown.is_empty() && message.contains("no table was checked"),
+        "{message}"
+    );
     let current = &named("CURRENT");
     damaged(current, &|| {
         std::fs::write(current, "MANIFEST-999999\n").unwrap()

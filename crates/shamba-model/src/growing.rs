@@ -52,7 +52,7 @@ pub struct Level {
 pub const LEAST_VISITS: f64 = 1.0 / 16.0;
 
 /// By how many bits per key a table's filter may differ from what it should have where the table goes
-/// before the table had better be written again than moved. A level down is `ln T / ln^2 2` bits: 1.4
+/// before it is better to write the table again than to move it. A level down is `ln T / ln^2 2` bits: 1.4
 /// at a size ratio of 2, 4.8 at 10.
 pub const MOST_MISFIT: f64 = 2.0;
 

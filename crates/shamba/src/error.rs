@@ -25,10 +25,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// Bytes on storage are not what was written there.
-    #[error(
-        "{} is corrupt at byte {offset}: {what}; run `shamba verify` to see how far the damage goes, and restore the file from a checkpoint or backup",
-        file.display()
-    )]
+    #[error("{} is corrupt at byte {offset}: {what}; {}", file.display(), advice(file))]
     Corruption {
         /// The damaged file.
         file: PathBuf,
@@ -52,6 +49,12 @@ pub enum Error {
     /// A database is there already and the options ask for a new one.
     #[error("{} already holds a database, and `error_if_exists` was set", path.display())]
     AlreadyExists {
+        /// The folder asked for.
+        path: PathBuf,
+    },
+    /// The destination of a checkpoint holds files.
+    #[error("{} is not empty; a checkpoint needs a new or an empty folder", path.display())]
+    NotEmpty {
         /// The folder asked for.
         path: PathBuf,
     },
@@ -158,6 +161,18 @@ pub enum Error {
     /// The database was closed while this handle to it was held.
     #[error("the database is closed")]
     Closed,
+}
+
+/// What to do about a damaged file, by what it is for.
+fn advice(file: &Path) -> &'static str {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    if name.ends_with(".sst") {
+        "run `shamba verify` to see how far the damage goes, and restore the database from a checkpoint or backup"
+    } else if name.ends_with(".wal") {
+        "restore the database from a checkpoint or backup, or open it with another `RecoveryMode` to get out what can be read"
+    } else {
+        "without it nobody knows which tables make up the database: restore the folder from a checkpoint or backup"
+    }
 }
 
 impl Error {

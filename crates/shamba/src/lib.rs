@@ -1,7 +1,70 @@
 //! SHaMBa: an embedded LSM-tree key-value engine for data that outgrows memory.
 //!
 //! One number bounds the memory the engine uses; under that number it needs few storage reads
-//! per lookup. `ARCHITECTURE.md` in the repository says how the parts fit together.
+//! per lookup. Keys and values are bytes, and keys are sorted as bytes.
+//!
+//! ```
+//! use shamba::{IterOptions, MemoryBudget, Options, WriteBatch, WriteOptions};
+//!
+//! # fn main() -> shamba::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("fruit");
+//! let db = Options::new().memory(MemoryBudget::bytes(32 << 20)).open(path)?;
+//!
+//! db.put("apple", "red")?;
+//! assert_eq!(db.get("apple")?.as_deref(), Some(b"red".as_slice()));
+//!
+//! // Several writes, applied whole or not at all; this one returns once it is on storage.
+//! let mut batch = WriteBatch::new();
+//! batch.put("banana", "yellow");
+//! batch.put("cherry", "red");
+//! batch.delete("apple");
+//! db.write(batch, WriteOptions::synced())?;
+//!
+//! // A snapshot stays as it is, whatever is written later.
+//! let before = db.snapshot();
+//! db.put("cherry", "black")?;
+//! assert_eq!(before.get("cherry")?.as_deref(), Some(b"red".as_slice()));
+//!
+//! // Many lookups at once: their storage reads overlap.
+//! let found = db.multi_get(&["apple", "banana", "cherry"])?;
+//! assert_eq!(found.iter().filter(|value| value.is_some()).count(), 2);
+//!
+//! // A range in key order; `Iter` also seeks, and goes backward.
+//! for entry in db.iter(IterOptions::range("b".."d"))? {
+//!     let (key, value) = entry?;
+//!     println!("{} is {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//!
+//! drop(before);
+//! db.close()
+//! # }
+//! ```
+//!
+//! # Durability
+//! A write is atomic, and what it survives is chosen for the database ([`Options::durability`]) or for
+//! the write ([`WriteOptions`]): with [`Durability::Buffered`], the default, a crash of the process;
+//! with [`Durability::Synced`] a crash of the machine. [`Db::sync`] makes everything written so far
+//! survive one. After a failed write to the log the database takes no more writes ([`Error::Poisoned`])
+//! and goes on answering reads.
+//!
+//! # Threads
+//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Send` and `Sync` and cheap to clone; calls may be made
+//! from any number of threads. An [`Iter`] is used by one thread at a time. Flushes and compactions run
+//! on [`Options::background_threads`]; writers wait for them when they fall far behind. Only one process
+//! at a time can have a database open.
+//!
+//! # Memory
+//! A [`MemoryBudget`] bounds memtables, cached blocks, open tables, iterators and buffers together. It
+//! can be shared by several databases and changed while they run. When it is used up the engine gets
+//! slower; it does not fail. Values are lent from the cache where they lie in it, so a [`Value`] that
+//! is kept holds a block in memory. [`Db::stats`] says where memory is and what more would be worth.
+//!
+//! # Where to go on
+//! [`Options`] and [`KeyspaceOptions`] have the settings, each with its unit and default;
+//! [`Db::create_keyspace`] gives a tree of its own behind the same log; [`Db::checkpoint`] makes a
+//! consistent copy; [`Options::verify`] checks one; [`Keyspace::advise`] and [`Keyspace::redesign`] fit
+//! the tree to its workload. `ARCHITECTURE.md` in the repository says how the parts fit together.
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -13,6 +76,11 @@
         clippy::panic
     )
 )]
+
+/// The examples of the README are compiled with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 
 mod base;
 mod budget;
@@ -36,9 +104,10 @@ pub use compaction::{Granularity, MergePolicy};
 #[doc(hidden)]
 pub use db::FileLookups;
 pub use db::{
-    Advice, Db, DeviceCosts, Iter, IterOptions, Keyspace, KeyspaceStatistics, LevelLookups,
-    LevelStatistics, MarginalValue, ModuleLookups, PricedDesign, ReadCounts, ResidentBytes,
-    Snapshot, Statistics, Value, VerifySummary, WorkloadEstimate, WriteBatch,
+    Advice, DamagedFile, Db, DeviceCosts, Iter, IterOptions, KeyRange, Keyspace,
+    KeyspaceStatistics, LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign,
+    Problem, ReadCounts, ResidentBytes, Snapshot, Statistics, Value, VerifySummary,
+    WorkloadEstimate, WriteBatch,
 };
 pub use error::{Error, Result};
 pub use filter::{FilterAllocation, ModuleSizes};

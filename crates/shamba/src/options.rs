@@ -10,6 +10,7 @@
 
 mod auto;
 mod design;
+mod files;
 mod preset;
 mod write;
 
@@ -27,9 +28,9 @@ use crate::filter::{
 };
 use crate::fs::{Fs, OsFs};
 use crate::policy::FilterPolicy;
-use crate::table::Compression as TableCompression;
 use crate::wal::RecoveryMode;
 
+pub use crate::table::Compression;
 pub use auto::AutoDesign;
 pub use design::Design;
 pub use preset::Preset;
@@ -47,18 +48,6 @@ pub enum Durability {
     /// On storage: survives a crash of the machine. Writers waiting at the same time share one
     /// sync (group commit).
     Synced,
-}
-
-/// Block compression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub enum Compression {
-    /// Blocks are stored as they are.
-    #[default]
-    None,
-    /// LZ4: cheap to decompress.
-    Lz4,
-    /// Zstandard at the given level (1 to 19): smaller and slower.
-    Zstd(i32),
 }
 
 /// Filter families that can be chosen for new tables.
@@ -97,7 +86,7 @@ pub struct FilterOptions {
     pub bits_per_key: f64,
     /// How the bits are divided over the tables of the tree. Default: each table has the same.
     pub allocation: FilterAllocation,
-    /// Modules that the bits are spread over, each stored, cached and probed by itself, 1 to 16.
+    /// Modules that the bits are spread over, each stored, cached and probed separately, 1 to 16.
     /// Default 1. With more, a lookup under little memory reads less of a filter. Each should have
     /// at least a page in a file, or in a partition (`shamba_model::modular::most_modules`). A
     /// ribbon module has at most eight columns: more bits make more modules.
@@ -154,11 +143,11 @@ pub struct KeyspaceOptions {
     pub filter: FilterOptions,
     /// Which modules of a filter lookups read. Default: any, as each lookup weighs it.
     pub filter_policy: FilterPolicy,
-    /// Lookups after which the statistics of files are taken stock of and the filter policy
-    /// decides anew, at least 1. Default 2048; four for each file where that is more. Fewer follow
-    /// the workload quicker and see less of it.
+    /// Lookups after which the filter policy looks at the statistics of files and decides anew, at
+    /// least 1. Default 2048; four for each file where that is more. Smaller values follow a changing
+    /// workload sooner, on less evidence.
     pub epoch_lookups: u64,
-    /// Whether and when the keyspace changes its design by itself. Default `None`: never.
+    /// Whether and when the keyspace changes its design on its own. Default `None`: never.
     pub auto_design: Option<AutoDesign>,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.
@@ -248,13 +237,9 @@ impl KeyspaceOptions {
     }
 
     /// The compression of new tables in a level.
-    pub(crate) fn compression_at(&self, level: usize) -> TableCompression {
+    pub(crate) fn compression_at(&self, level: usize) -> Compression {
         let chosen = self.compression.get(level).or(self.compression.last());
-        match chosen.copied().unwrap_or_default() {
-            Compression::None => TableCompression::None,
-            Compression::Lz4 => TableCompression::Lz4,
-            Compression::Zstd(level) => TableCompression::Zstd(level),
-        }
+        chosen.copied().unwrap_or_default()
     }
 
     /// The filter options as the planner takes them.
@@ -361,7 +346,7 @@ impl Options {
         self
     }
 
-    /// The durability of writes that do not say their own. Default buffered.
+    /// The durability of writes that do not choose their own. Default buffered.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -395,14 +380,18 @@ impl Options {
     }
 
     /// Threads for flushes and compactions, 0 to 64. Default 2. With zero the work is done inside
-    /// the writes that make it due: slower, and the same at every run.
+    /// the writes that make it due: slower, but the same in every run.
     #[must_use]
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = threads;
         self
     }
 
-    /// How many table files may be open at a time, at least 16. Default 4096.
+    /// How many table files may be open at a time, at least 16. Default 4096. At open it is brought
+    /// down to three quarters of the files that the process may have open (`ulimit -n`, often 1024),
+    /// so that some are left for logs, outputs of compactions and the rest of the program. Several
+    /// databases in one process share that limit: give each its part. If files run out all the same,
+    /// tables that nobody uses are closed.
     #[must_use]
     pub fn max_open_files(mut self, files: usize) -> Self {
         self.max_open_files = files;
@@ -420,8 +409,8 @@ impl Options {
     /// Whether flushes and compactions hand on to new tables what is known of those they come from
     /// or lie above: how often each key range is looked up, and, under [`Eviction::ExpectedReads`],
     /// those of their filter and index blocks that are then worth their room in memory. Default true.
-    /// Without it a new table starts unknown, and its blocks are read when first needed; of use to
-    /// measure what it is worth.
+    /// Without it a new table starts unknown, and its blocks are read when first needed. Turn it off
+    /// only to measure its effect.
     #[must_use]
     pub fn inherit_heat(mut self, yes: bool) -> Self {
         self.inherit_heat = yes;
@@ -436,7 +425,7 @@ impl Options {
         self
     }
 
-    /// What the storage's operations cost, for [`Db::advise`]. Default: measured when it is first asked.
+    /// What the storage's operations cost, for [`Db::advise`]. Default: measured when first needed.
     #[must_use]
     pub fn device(mut self, costs: DeviceCosts) -> Self {
         self.device = Some(costs);
@@ -450,7 +439,7 @@ impl Options {
         self
     }
 
-    /// The options of one keyspace by name, for when it is found at open.
+    /// The options of a keyspace by name, used where it exists at open.
     #[must_use]
     pub fn keyspace_options(mut self, name: &str, options: KeyspaceOptions) -> Self {
         self.keyspace_options.insert(name.to_owned(), options);

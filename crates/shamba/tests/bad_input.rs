@@ -45,7 +45,7 @@ fn assert_whole(fs: &MemFs) {
         db.get(b"last").unwrap().as_deref(),
         Some(&b"in the log"[..])
     );
-    db.verify().unwrap();
+    db.verify().unwrap().check().unwrap();
 }
 
 /// The error of an open that must fail; the message must name the path or the option.
@@ -224,7 +224,7 @@ fn a_newer_table_is_refused() {
     // Whether the table is opened with the database or at the first read is the engine's choice.
     let error = match options(&fs).open(DIR) {
         Err(error) => error,
-        Ok(db) => db.verify().unwrap_err(),
+        Ok(db) => db.verify().unwrap().check().unwrap_err(),
     };
     assert!(
         matches!(&error, Error::UnsupportedFormat { found: 9, .. }),
@@ -590,6 +590,14 @@ fn keyspaces_and_snapshots_of_another_database_are_refused() {
         Err(Error::WrongDatabase { .. })
     ));
     assert!(matches!(
+        second.snapshot().multi_get_in(&foreign, &[b"k"]),
+        Err(Error::WrongDatabase { .. })
+    ));
+    assert!(matches!(
+        second.snapshot().contains_key_in(&foreign, b"k"),
+        Err(Error::WrongDatabase { .. })
+    ));
+    assert!(matches!(
         second.snapshot().iter_in(&foreign, IterOptions::default()),
         Err(Error::WrongDatabase { .. })
     ));
@@ -612,6 +620,13 @@ fn a_dropped_keyspace_is_gone_for_its_handles_and_harms_no_other_write() {
     assert!(dropped(gone.get(b"k").unwrap_err()));
     assert!(dropped(gone.put(b"k", b"v").unwrap_err()));
     assert!(dropped(gone.multi_get(&[b"k"]).unwrap_err()));
+    assert!(dropped(gone.contains_key(b"k").unwrap_err()));
+    assert!(dropped(gone.compact_range(None, None).unwrap_err()));
+    assert!(dropped(
+        gone.put_with(b"k", b"v", WriteOptions::synced())
+            .unwrap_err()
+    ));
+    assert!(dropped(snapshot.multi_get_in(&gone, &[b"k"]).unwrap_err()));
     assert!(dropped(gone.iter(IterOptions::default()).unwrap_err()));
     assert!(dropped(snapshot.get_in(&gone, b"k").unwrap_err()));
     assert!(dropped(db.compact_range_in(&gone, None, None).unwrap_err()));
@@ -650,6 +665,8 @@ fn after_a_close_every_call_says_so() {
         ("delete", other.delete(b"k")),
         ("write", other.write(batch, WriteOptions::default())),
         ("multi_get", other.multi_get(&[b"k"]).map(drop)),
+        ("contains_key", other.contains_key(b"k").map(drop)),
+        ("snapshot multi_get", snapshot.multi_get(&[b"k"]).map(drop)),
         ("iter", other.iter(IterOptions::default()).map(drop)),
         ("flush", other.flush()),
         ("sync", other.sync()),
@@ -689,7 +706,8 @@ fn a_checkpoint_into_a_folder_in_use_is_refused() {
     fs.write_file("/used/file", b"...").unwrap();
     for used in ["/used", DIR] {
         let error = db.checkpoint(used).unwrap_err();
-        assert!(matches!(error, Error::AlreadyExists { .. }), "{error:?}");
+        assert!(matches!(error, Error::NotEmpty { .. }), "{error:?}");
+        assert!(error.to_string().contains(used), "{error}");
     }
     assert_eq!(fs.read_file("/used/file").unwrap(), b"...");
     db.close().unwrap();

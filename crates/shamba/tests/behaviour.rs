@@ -318,7 +318,7 @@ fn files_nobody_uses_are_removed_and_those_in_use_are_not() {
         "{:?}",
         files_ending(&fs, DIR, ".wal")
     );
-    db.verify().unwrap();
+    db.verify().unwrap().check().unwrap();
 }
 
 #[test]
@@ -477,7 +477,7 @@ fn a_checkpoint_and_its_source_go_separate_ways() {
     copy.compact_range(None, None).unwrap();
     copy.close().unwrap();
     assert_eq!(contents(&db.default_keyspace()).unwrap().len(), 2000);
-    db.verify().unwrap();
+    db.verify().unwrap().check().unwrap();
     db.close().unwrap();
     assert_eq!(contents(&open(DIR).default_keyspace()).unwrap().len(), 2000);
     // A crash right after a checkpoint keeps it.
@@ -996,6 +996,7 @@ fn statistics_describe_the_tree() {
     assert!((9.0..16.0).contains(&bottom.bits_per_key), "{bottom:?}");
     assert!(bottom.bytes > 3000 * 54);
     let verified = db.verify().unwrap();
+    assert!(verified.is_sound(), "{verified:?}");
     assert_eq!(
         (verified.entries, verified.tables),
         (3000, bottom.files as u64)
@@ -1081,7 +1082,7 @@ fn threads_see_whole_batches_and_their_own_writes() {
     db.wait_for_compaction().unwrap();
     let memory = db.stats().memory.budget;
     assert_eq!(memory.overdraft, 0, "{memory:?}");
-    db.verify().unwrap();
+    db.verify().unwrap().check().unwrap();
 }
 
 /// Stops whoever first makes a table from now on. Gives where that is told, and where to let it go.
@@ -1140,7 +1141,7 @@ fn closing_waits_for_a_compaction_on_a_callers_thread() {
     assert_eq!(*events.lock().unwrap(), ["let go", "closed"]);
     let db = small_options(Arc::new(fs)).open(DIR).unwrap();
     assert_eq!(contents(&db.default_keyspace()).unwrap().len(), 500);
-    db.verify().unwrap();
+    db.verify().unwrap().check().unwrap();
 }
 
 #[test]
@@ -1186,7 +1187,7 @@ fn without_threads_a_flush_or_checkpoint_waits_for_the_flush_of_another_caller()
         });
         assert_eq!(*events.lock().unwrap(), ["let go", "done"], "{name}");
         assert_eq!(contents(&db.default_keyspace()).unwrap().len(), 300);
-        db.verify().unwrap();
+        db.verify().unwrap().check().unwrap();
     }
 }
 

@@ -255,7 +255,7 @@ impl Script {
         self.puts(130..180, 80);
         self.read();
         if let Some(db) = self.db.clone() {
-            self.note(db.verify().map(drop));
+            self.note(db.verify().and_then(|found| found.check()));
             self.note(db.sync());
         }
         // Ends without closing, as a process would that was killed.
@@ -335,6 +335,7 @@ impl Script {
             });
             let state = all_contents(&db).unwrap_or_else(|error| panic!("after {what}: {error}"));
             db.verify()
+                .and_then(|found| found.check())
                 .unwrap_or_else(|error| panic!("after {what}: {error}"));
             let existed = self.second_exists;
             self.check_state(&state);
@@ -515,7 +516,7 @@ fn check_after_panic(db: Db, fs: &MemFs, wanted: &Map, number: u64) {
         contents(&db.default_keyspace()).unwrap() == *wanted,
         "operation {number}"
     );
-    db.verify().unwrap();
+    db.verify().unwrap().check().unwrap();
 }
 
 fn watched(what: String, case: impl FnOnce() + Send + 'static) {

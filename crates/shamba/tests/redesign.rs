@@ -152,7 +152,7 @@ fn a_move_that_was_cut_off_goes_on_at_the_next_open() {
     assert!(!db.default_keyspace().is_moving());
     check_shape(&db, "after the crash");
     assert_eq!(contents(&db.default_keyspace()).unwrap(), model);
-    db.verify().unwrap();
+    db.verify().unwrap().check().unwrap();
 }
 
 /// With the work done in the writes, what a write waits for is counted in bytes, the same at every
@@ -200,7 +200,7 @@ fn moves_keep_answers_and_no_write_waits_for_more_than_a_usual_compaction() {
             db.wait_for_compaction().unwrap();
             check_shape(&db, &name);
             assert!(contents(&keyspace).unwrap() == model, "{name}");
-            db.verify().unwrap();
+            db.verify().unwrap().check().unwrap();
         }
     }
 }

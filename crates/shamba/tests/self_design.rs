@@ -193,7 +193,7 @@ fn a_workload_that_turns_once_is_followed() {
         levels.iter().map(|level| level.runs).sum()
     };
     assert!(runs(&work.db) <= 6, "{}", runs(&work.db));
-    work.db.verify().unwrap();
+    work.db.verify().unwrap().check().unwrap();
 }
 
 #[test]

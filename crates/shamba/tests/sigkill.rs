@@ -162,7 +162,7 @@ fn a_killed_process_loses_no_acknowledged_write() {
                 model.get(&key).map(Vec::as_slice)
             );
         }
-        db.verify().unwrap();
+        db.verify().unwrap().check().unwrap();
         db.close().unwrap();
         known = reached;
     }

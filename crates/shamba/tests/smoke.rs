@@ -36,7 +36,7 @@ fn fill_and_check(policy: MergePolicy, threads: usize) {
         }
         db.wait_for_compaction().unwrap();
         check(&db, N);
-        db.verify().unwrap();
+        db.verify().unwrap().check().unwrap();
         let memory = db.stats().memory.budget;
         assert_eq!(memory.overdraft, 0, "{memory:?}");
         db.close().unwrap();

@@ -21,7 +21,7 @@ pub enum Operation {
     ReadModifyWrite,
 }
 
-/// Shares of operations, and whom they concern.
+/// Shares of operations, and the distribution of their keys.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Mix {
     /// Operations and their shares; the shares sum to 1.

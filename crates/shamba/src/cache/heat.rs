@@ -345,7 +345,7 @@ impl Heat {
         others.value_of_filter(module.fpr, rest, f32::from(module.pages))
     }
 
-    /// The module that a visitor had better read more of before it goes on, if any; it has passed
+    /// The module that a visitor should read more of before it goes on, if any; it has passed
     /// so many columns of each module (`asked`), and may have seen the index block (`past_index`)
     /// already. While there is room for all, any that is missing.
     pub(crate) fn best_to_read(

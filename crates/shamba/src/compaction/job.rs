@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Retain, Verdict};
+use super::{Forward, Retain, Verdict};
 use crate::base::checksum::checksum;
-use crate::base::iter::InternalIterator;
 use crate::base::key::EntryKind;
 use crate::budget::{Budget, Role};
 use crate::error::{Error, Result};
@@ -47,7 +46,7 @@ pub(crate) fn table_path(dir: &Path, number: u64) -> PathBuf {
 
 /// Writes what `retain` keeps of `entries` (from the first) into tables. On error the tables
 /// written so far are removed.
-pub(crate) fn write_tables<I: InternalIterator>(
+pub(crate) fn write_tables<I: Forward>(
     entries: &mut I,
     mut retain: Retain,
     output: &Output<'_>,
@@ -70,7 +69,7 @@ struct Current {
     shadowed_before: u64,
 }
 
-fn run<I: InternalIterator>(
+fn run<I: Forward>(
     entries: &mut I,
     retain: &mut Retain,
     output: &Output<'_>,
@@ -79,8 +78,8 @@ fn run<I: InternalIterator>(
     let mut current: Option<Current> = None;
     let mut last_key: Vec<u8> = Vec::new();
     let mut since_check = 0u32;
-    entries.seek_to_first()?;
-    while entries.valid() {
+    entries.start()?;
+    while let Some((key, present, value)) = entries.entry() {
         since_check += 1;
         if since_check >= 1024 {
             since_check = 0;
@@ -89,12 +88,12 @@ fn run<I: InternalIterator>(
             }
         }
         let shadowed_before = retain.shadowed;
-        if let Verdict::Keep(tag) = retain.judge(entries.key(), entries.tag()) {
+        if let Verdict::Keep(tag) = retain.judge(key, present) {
             let full = current.as_ref().is_some_and(|c| {
                 c.builder.estimated_len() >= output.target_file
                     || c.builder.keys() >= output.target_keys
             });
-            if full && last_key != entries.key() {
+            if full && last_key != key {
                 finish(current.take(), shadowed_before, output, done)?;
             }
             if current.is_none() {
@@ -102,24 +101,24 @@ fn run<I: InternalIterator>(
             }
             if let Some(current) = current.as_mut() {
                 if (output.target_file, output.target_keys) != (u64::MAX, u64::MAX)
-                    && last_key != entries.key()
+                    && last_key != key
                 {
                     last_key.clear();
-                    last_key.extend_from_slice(entries.key());
+                    last_key.extend_from_slice(key);
                 }
                 let value = if tag.kind() == Some(EntryKind::Delete) {
                     &[]
                 } else {
-                    entries.value()
+                    value
                 };
-                if let Err(error) = current.builder.add(entries.key(), tag, value) {
+                if let Err(error) = current.builder.add(key, tag, value) {
                     let number = current.number;
                     let _ = output.fs.remove(&table_path(output.dir, number));
                     return Err(error);
                 }
             }
         }
-        if let Err(error) = entries.next() {
+        if let Err(error) = entries.advance() {
             return abandon(current, output, error);
         }
     }

@@ -30,7 +30,7 @@ pub(crate) use forecast::bytes_to_merge;
 pub(crate) use inherit::Origin;
 pub(crate) use manual::{Manual, ManualRange, manual};
 pub(crate) use merge::MergeIter;
-pub(crate) use part::Part;
+pub(crate) use part::{Forward, Part};
 pub use picker::{Granularity, MergePolicy};
 pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskInput, TaskKind, pick};
 pub(crate) use reshape::Moving;

@@ -1,10 +1,35 @@
-//! A cursor over a part of another's keys: what a cut merge writes, and what it leaves.
+//! What merges read: cursors that only go forward; and one over a part of another's keys, for what a
+//! cut merge writes and what it leaves.
 //!
-//! Forward only, and as thread-safe as what it wraps.
+//! As thread-safe as what they wrap.
 
 use crate::base::iter::InternalIterator;
 use crate::base::key::Tag;
 use crate::error::Result;
+
+/// A cursor that is read once, from its start to its end.
+pub(crate) trait Forward {
+    /// To the first entry.
+    fn start(&mut self) -> Result<()>;
+    /// To the following entry. After an error there is none.
+    fn advance(&mut self) -> Result<()>;
+    /// Key, tag and value (empty for a tombstone) of the present entry, if there is one.
+    fn entry(&self) -> Option<(&[u8], Tag, &[u8])>;
+}
+
+impl<I: InternalIterator> Forward for I {
+    fn start(&mut self) -> Result<()> {
+        self.seek_to_first()
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.next()
+    }
+
+    fn entry(&self) -> Option<(&[u8], Tag, &[u8])> {
+        self.valid().then(|| (self.key(), self.tag(), self.value()))
+    }
+}
 
 /// The keys of `inner` after `after` and up to `up_to`, all versions of each.
 pub(crate) struct Part<'a, I> {
@@ -33,24 +58,8 @@ impl<'a, I: InternalIterator> Part<'a, I> {
     }
 }
 
-impl<I: InternalIterator> InternalIterator for Part<'_, I> {
-    fn valid(&self) -> bool {
-        self.inner.valid() && self.up_to.is_none_or(|end| self.inner.key() <= end)
-    }
-
-    fn key(&self) -> &[u8] {
-        self.inner.key()
-    }
-
-    fn tag(&self) -> Tag {
-        self.inner.tag()
-    }
-
-    fn value(&self) -> &[u8] {
-        self.inner.value()
-    }
-
-    fn seek_to_first(&mut self) -> Result<()> {
+impl<I: InternalIterator> Forward for Part<'_, I> {
+    fn start(&mut self) -> Result<()> {
         let Some(after) = self.after else {
             return self.inner.seek_to_first();
         };
@@ -61,32 +70,12 @@ impl<I: InternalIterator> InternalIterator for Part<'_, I> {
         Ok(())
     }
 
-    fn seek_to_last(&mut self) -> Result<()> {
-        match self.up_to {
-            Some(end) => self.inner.seek_for_prev(end, Tag::OLDEST),
-            None => self.inner.seek_to_last(),
-        }
-    }
-
-    fn seek(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        match self.after {
-            Some(after) if key <= after => self.seek_to_first(),
-            _ => self.inner.seek(key, tag),
-        }
-    }
-
-    fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        match self.up_to {
-            Some(end) if key > end => self.seek_to_last(),
-            _ => self.inner.seek_for_prev(key, tag),
-        }
-    }
-
-    fn next(&mut self) -> Result<()> {
+    fn advance(&mut self) -> Result<()> {
         self.inner.next()
     }
 
-    fn prev(&mut self) -> Result<()> {
-        self.inner.prev()
+    fn entry(&self) -> Option<(&[u8], Tag, &[u8])> {
+        let entry = self.inner.entry()?;
+        self.up_to.is_none_or(|end| entry.0 <= end).then_some(entry)
     }
 }

@@ -205,7 +205,7 @@ impl Task {
         self.files().for_each(|file| file.release());
     }
 
-    /// A move of files of which some had better be written again, as `misfit` says: into a run of
+    /// A move of files of which some should be written again, as `misfit` says: into a run of
     /// their own all are, into another run the first of them alone, since what moves lies apart from
     /// all that it may meet but not from what lies between. The others are for the tasks after.
     pub(crate) fn rewriting(mut self, misfit: impl Fn(&FileMeta) -> bool) -> Task {

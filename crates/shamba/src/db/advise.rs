@@ -27,7 +27,7 @@ use crate::version::FileMeta;
 /// would have a level more as soon as they grow.
 const GROWTH: f64 = 1.2;
 
-/// Operations of late below which the workload is not known.
+/// Recent operations below which the workload is not known.
 const FEW_OPERATIONS: f64 = 1000.0;
 
 /// Lookups that find nothing, those that find something and updates each count as at least this share

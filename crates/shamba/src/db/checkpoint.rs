@@ -1,14 +1,16 @@
 //! Checkpoints: a consistent copy of the database in another folder, by hard links. Runs on the
-//! caller's thread. When it returns, the copy is durable: first the folder's own name, then the
-//! tables and their names, and last `CURRENT`, which makes it a database.
+//! caller's thread; writes wait while it flushes, not while it links or copies. When it returns, the
+//! copy is durable: first the folder's own name, then the tables and their names, and last `CURRENT`,
+//! which makes it a database. If it fails, what it made in the folder is removed again.
 
 use std::io;
 use std::path::Path;
 
 use super::DbInner;
+use super::folder::{FileKind, classify};
 use crate::error::{Error, Result};
 use crate::fs::{Access, AlignedBuf, BlockKind, Purpose, ReadTag, create_dir_durably};
-use crate::version::Manifest;
+use crate::version::{CURRENT, Manifest};
 
 /// Bytes copied at a time where a hard link is not possible.
 const COPY: usize = 256 << 10;
@@ -20,10 +22,20 @@ impl DbInner {
         if fs.exists(destination).map_err(on("look for"))?
             && !fs.list(destination).map_err(on("list"))?.is_empty()
         {
-            return Err(Error::AlreadyExists {
+            return Err(Error::NotEmpty {
                 path: destination.to_path_buf(),
             });
         }
+        let copied = self.copy_to(destination);
+        if copied.is_err() {
+            self.remove_partial(destination);
+        }
+        copied
+    }
+
+    fn copy_to(&self, destination: &Path) -> Result<()> {
+        let fs = &self.options.fs;
+        let on = |op: &'static str| move |e: io::Error| Error::io(op, destination, e);
         create_dir_durably(&**fs, destination).map_err(on("create"))?;
         // With writes held off, what is flushed is one moment of all keyspaces.
         let writes = self.flush_all()?;
@@ -38,6 +50,28 @@ impl DbInner {
         }
         fs.sync_dir(destination).map_err(on("sync"))?;
         Manifest::write_new(&**fs, destination, &state.snapshot())
+    }
+
+    /// Removes what a checkpoint that failed has made in a folder that was empty, as far as that can
+    /// be done: first what makes the folder a database. Files of other names are somebody else's.
+    fn remove_partial(&self, destination: &Path) {
+        let fs = &self.options.fs;
+        let mut names: Vec<String> = match fs.list(destination) {
+            Ok(entries) => entries.into_iter().map(|entry| entry.name).collect(),
+            Err(_) => return,
+        };
+        let ours = |name: &str| match classify(name) {
+            FileKind::Table(_) | FileKind::Manifest | FileKind::Temporary => true,
+            _ => name == CURRENT,
+        };
+        names.retain(|name| ours(name));
+        names.sort_by_key(|name| name != CURRENT);
+        for name in names {
+            let path = destination.join(name);
+            if let Err(error) = fs.remove(&path) {
+                log::warn!("a failed checkpoint leaves {}: {error}", path.display());
+            }
+        }
     }
 
     fn link_or_copy(&self, from: &Path, to: &Path) -> Result<()> {

@@ -47,7 +47,7 @@ pub(crate) struct KeyspaceInner {
     pub(crate) dropped: AtomicBool,
     /// Whether a thread is flushing: flushes of one keyspace keep their order.
     pub(crate) flushing: AtomicBool,
-    /// The next flush merges nothing below this request number (see `maintenance`).
+    /// Everything up to this sequence number is in tables; recovery skips it.
     pub(crate) flushed_seq: AtomicU64,
     /// Flushes and compactions that fail.
     pub(super) flushes: Failing,
@@ -199,13 +199,22 @@ impl Keyspace {
     /// # Errors
     /// As [`Db::write`](crate::Db::write).
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, WriteOptions::default())
+    }
+
+    /// [`Keyspace::put`] with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write).
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<()> {
         self.inner.check_alive()?;
-        self.db.inner.write_one(
-            self.inner.id,
-            key.as_ref(),
-            Some(value.as_ref()),
-            WriteOptions::default(),
-        )
+        let (key, value) = (key.as_ref(), Some(value.as_ref()));
+        self.db.inner.write_one(self.inner.id, key, value, options)
     }
 
     /// Removes a key; one that does not exist is no error.
@@ -213,10 +222,18 @@ impl Keyspace {
     /// # Errors
     /// As [`Db::write`](crate::Db::write).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, WriteOptions::default())
+    }
+
+    /// [`Keyspace::delete`] with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write).
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         self.inner.check_alive()?;
         self.db
             .inner
-            .write_one(self.inner.id, key.as_ref(), None, WriteOptions::default())
+            .write_one(self.inner.id, key.as_ref(), None, options)
     }
 
     /// The value of a key, if it has one.
@@ -227,6 +244,14 @@ impl Keyspace {
         self.db.inner.get(&self.inner, key.as_ref(), None)
     }
 
+    /// Whether a key has a value. Reads what [`Keyspace::get`] reads, and copies no value.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.db.inner.contains_key(&self.inner, key.as_ref(), None)
+    }
+
     /// The values of several keys at one moment, in the order of the keys.
     ///
     /// # Errors
@@ -235,8 +260,24 @@ impl Keyspace {
         self.db.inner.multi_get(&self.inner, keys, None)
     }
 
+    /// Merges everything between two keys (inclusive; `None` is unbounded) down to one run, dropping
+    /// what no reader can see.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write), and the failure of the compaction.
+    pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        self.db.inner.compact_range(&self.inner, from, to)
+    }
+
+    /// About how many bytes of tables (not of memtables) the keys between two bounds take, `from`
+    /// inclusive, `to` exclusive.
+    #[must_use]
+    pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> u64 {
+        self.db.inner.approximate_size(&self.inner, from, to)
+    }
+
     /// Changes which filter modules lookups read, from the next lookup on and until the database is
-    /// closed: opening it takes the policy of the options again. What lookups were counted stays.
+    /// closed: opening it takes the policy of the options again. What was counted so far is kept.
     ///
     /// ```
     /// # fn main() -> shamba::Result<()> {
@@ -269,7 +310,7 @@ impl Keyspace {
         self.inner.moving.load().is_some()
     }
 
-    /// The present design beside the best one for the data, the operations of late and the device,
+    /// The present design beside the best one for the data, the recent operations and the device,
     /// with predicted costs. `None` while it is not known: before a thousand operations, or while the
     /// data are less than four write buffers. The first call measures the device, unless
     /// [`Options::device`](crate::Options::device) states what it costs: it writes and removes 4 MiB.

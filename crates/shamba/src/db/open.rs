@@ -24,12 +24,12 @@ use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
 use crate::base::key::Tag;
 use crate::budget::Role;
 use crate::error::{Error, Result};
-use crate::fs::{DirEntry, create_dir_durably};
+use crate::fs::{DirEntry, FileLock, Fs, create_dir_durably};
 use crate::memtable::Memtable;
 use crate::metrics::Metrics;
 use crate::options::{KeyspaceOptions, Options};
 use crate::table::TableCache;
-use crate::version::{Manifest, Obsolete, TreeState, VersionEdit};
+use crate::version::{FileMeta, Manifest, Obsolete, TreeState, VersionEdit};
 use crate::wal::Survey;
 
 /// The name of the default keyspace.
@@ -49,12 +49,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     }
     // Before the lock, which leaves a file.
     is_database(dir, &options)?;
-    let lock = fs.lock(&dir.join("LOCK")).map_err(|e| match e.kind() {
-        io::ErrorKind::WouldBlock => Error::Locked {
-            path: dir.to_path_buf(),
-        },
-        _ => Error::io("lock", dir, e),
-    })?;
+    let lock = lock_folder(&*fs, dir)?;
 
     let obsolete = Arc::new(Obsolete::default());
     let mut found = None;
@@ -116,7 +111,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         options.memory.cache().clone(),
         options.memory.io_pool().clone(),
         budget.clone(),
-        options.max_open_files,
+        options.open_files(),
     );
     let writer = Writer {
         log: None,
@@ -180,8 +175,18 @@ fn is_database(dir: &Path, options: &Options) -> Result<bool> {
     Ok(exists)
 }
 
+/// Keeps everybody else out of a database's folder.
+pub(super) fn lock_folder(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn FileLock>> {
+    fs.lock(&dir.join("LOCK")).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => Error::Locked {
+            path: dir.to_path_buf(),
+        },
+        _ => Error::io("lock", dir, e),
+    })
+}
+
 /// A folder without `CURRENT` becomes a database only if nothing in it says otherwise.
-fn refuse_what_is_no_database(dir: &Path, options: &Options) -> Result<()> {
+pub(super) fn refuse_what_is_no_database(dir: &Path, options: &Options) -> Result<()> {
     let entries = options
         .fs
         .list(dir)
@@ -215,32 +220,43 @@ fn refuse_what_is_no_database(dir: &Path, options: &Options) -> Result<()> {
 
 /// Every table of the state is there in its full length.
 fn check_tables_exist(dir: &Path, state: &TreeState, entries: &[DirEntry]) -> Result<()> {
-    let lengths: BTreeMap<&str, u64> = entries
-        .iter()
-        .map(|entry| (entry.name.as_str(), entry.len))
-        .collect();
+    let lengths = lengths(entries);
     let tables = state.keyspaces.values();
-    for file in tables.flat_map(|keyspace| keyspace.version.files()) {
-        let name = crate::table::table_name(file.number);
-        match lengths.get(name.as_str()) {
-            None => {
-                let what = "the manifest names this table, but it is missing";
-                return Err(Error::corruption(dir.join(name), 0, what));
-            }
-            Some(&len) if len != file.size => {
-                let size = file.size;
-                let what = format!("the table is {len} bytes long, the manifest says {size}");
-                return Err(Error::corruption(dir.join(name), len.min(size), what));
-            }
-            Some(_) => {}
+    tables
+        .flat_map(|keyspace| keyspace.version.files())
+        .try_for_each(|file| check_length(dir, file, &lengths))
+}
+
+/// The files of a folder by name, with their lengths.
+pub(super) fn lengths(entries: &[DirEntry]) -> BTreeMap<&str, u64> {
+    let named = entries.iter().map(|entry| (entry.name.as_str(), entry.len));
+    named.collect()
+}
+
+/// A table is there in its full length.
+pub(super) fn check_length(
+    dir: &Path,
+    file: &FileMeta,
+    lengths: &BTreeMap<&str, u64>,
+) -> Result<()> {
+    let name = crate::table::table_name(file.number);
+    match lengths.get(name.as_str()) {
+        None => {
+            let what = "the manifest names this table, but it is missing";
+            Err(Error::corruption(dir.join(name), 0, what))
         }
+        Some(&len) if len != file.size => {
+            let size = file.size;
+            let what = format!("the table is {len} bytes long, the manifest says {size}");
+            Err(Error::corruption(dir.join(name), len.min(size), what))
+        }
+        Some(_) => Ok(()),
     }
-    Ok(())
 }
 
 /// The logs of an earlier run, looked at and not yet applied.
 #[derive(Debug, Default)]
-struct Logs {
+pub(super) struct Logs {
     all: Vec<PathBuf>,
     /// The number after the last one.
     next: u64,
@@ -249,7 +265,12 @@ struct Logs {
 }
 
 impl Logs {
-    fn look(dir: &Path, needed: u64, entries: &[DirEntry], options: &Options) -> Result<Self> {
+    pub(super) fn look(
+        dir: &Path,
+        needed: u64,
+        entries: &[DirEntry],
+        options: &Options,
+    ) -> Result<Self> {
         let log = |entry: &DirEntry| match classify(&entry.name) {
             FileKind::Log(number) => Some(number),
             _ => None,

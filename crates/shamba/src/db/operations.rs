@@ -131,7 +131,7 @@ impl Operations {
         total
     }
 
-    /// The operations of late: each counts half after [`HALF_LIFE`] more. Those since the last call
+    /// The recent operations: each counts half after [`HALF_LIFE`] more. Those since the last call
     /// are taken as evenly mixed.
     pub(crate) fn of_late(&self, active: u64) -> Counts {
         let mut fading = self.fading.lock();

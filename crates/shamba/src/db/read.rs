@@ -14,7 +14,7 @@ use arc_swap::Guard;
 use super::DbInner;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::value::Value;
-use crate::base::key::{EntryKind, SeqNo};
+use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::error::Result;
 use crate::metrics::Counter;
 use crate::table::{Lookup, LookupStats, Table, TableGet, TableValue, Visit};
@@ -83,6 +83,38 @@ impl DbInner {
         key: &[u8],
         snapshot: Option<SeqNo>,
     ) -> Result<Option<Value>> {
+        self.look_up(keyspace, snapshot, |state, seq, stats| {
+            let found = self.find(keyspace, state, key, seq, stats);
+            found.map(into_value)
+        })
+    }
+
+    /// Whether a key has a value; copies none.
+    pub(crate) fn contains_key(
+        &self,
+        keyspace: &KeyspaceInner,
+        key: &[u8],
+        snapshot: Option<SeqNo>,
+    ) -> Result<bool> {
+        let found = self.look_up(keyspace, snapshot, |state, seq, stats| {
+            if let Some((tag, _)) = newest_in_memory(state, key, seq) {
+                return Ok((tag.kind() == Some(EntryKind::Put)).then_some(()));
+            }
+            let lookup = self.lookup(keyspace, key, seq).for_key_only();
+            let found = self.find_in_tables(keyspace, state, lookup, stats)?;
+            Ok(into_value(found).map(drop))
+        });
+        found.map(|found| found.is_some())
+    }
+
+    /// One lookup, counted: what `find` finds at the snapshot, or now.
+    #[inline]
+    fn look_up<T>(
+        &self,
+        keyspace: &KeyspaceInner,
+        snapshot: Option<SeqNo>,
+        find: impl FnOnce(&ReadState, SeqNo, &mut LookupStats) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         self.check_open()?;
         let (state, seq) = match snapshot {
             Some(seq) => (keyspace.state.load(), seq),
@@ -91,8 +123,7 @@ impl DbInner {
         // Once the state is loaded: that of a keyspace being dropped is emptied after it says so.
         keyspace.check_alive()?;
         let mut stats = LookupStats::default();
-        let found = self.find(keyspace, &state, key, seq, &mut stats);
-        let value = found.map(into_value);
+        let value = find(&state, seq, &mut stats);
         let found = u64::from(matches!(value, Ok(Some(_))));
         self.record(1, found, &stats);
         self.count_lookups(keyspace, 1, found);
@@ -112,6 +143,19 @@ impl DbInner {
             return Ok(Some(found));
         }
         let lookup = self.lookup(keyspace, key, seq);
+        self.find_in_tables(keyspace, state, lookup, stats)
+    }
+
+    /// The newest entry in tables of the key looked up.
+    #[inline]
+    fn find_in_tables(
+        &self,
+        keyspace: &KeyspaceInner,
+        state: &ReadState,
+        lookup: Lookup<'_>,
+        stats: &mut LookupStats,
+    ) -> Result<Option<Found>> {
+        let key = lookup.key();
         let weight = sample_weight();
         for (level, run) in state.version.runs() {
             let Some(file) = run.find(key) else { continue };
@@ -221,12 +265,18 @@ impl DbInner {
 /// The newest entry of a key at or before `seq`, in the memtables.
 #[inline]
 pub(super) fn find_in_memory(state: &ReadState, key: &[u8], seq: SeqNo) -> Option<Found> {
-    let mut memtables = std::iter::once(&state.active).chain(&state.frozen);
-    let (tag, value) = memtables.find_map(|memtable| memtable.get(key, seq))?;
+    let (tag, value) = newest_in_memory(state, key, seq)?;
     Some(match tag.kind() {
         Some(EntryKind::Put) => Found::Value(Value::owned(value)),
         _ => Found::Tombstone,
     })
+}
+
+/// The newest entry of a key at or before `seq`, in the memtables, as it lies there.
+#[inline]
+fn newest_in_memory<'a>(state: &'a ReadState, key: &[u8], seq: SeqNo) -> Option<(Tag, &'a [u8])> {
+    let mut memtables = std::iter::once(&state.active).chain(&state.frozen);
+    memtables.find_map(|memtable| memtable.get(key, seq))
 }
 
 /// Of so many lookups of a thread, one is counted in the statistics of the files it asks.

@@ -94,6 +94,48 @@ impl Snapshot {
             .get(keyspace.inner(), key.as_ref(), Some(self.seq))
     }
 
+    /// Whether a key of the default keyspace had a value then; copies none.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let inner = self.inner();
+        inner.contains_key(&inner.default_keyspace, key.as_ref(), Some(self.seq))
+    }
+
+    /// Whether a key of a keyspace had a value then; copies none.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn contains_key_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        keyspace.check_database(self.inner())?;
+        self.inner()
+            .contains_key(keyspace.inner(), key.as_ref(), Some(self.seq))
+    }
+
+    /// The values of several keys of the default keyspace then, in the order of the keys.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        let inner = self.inner();
+        inner.multi_get(&inner.default_keyspace, keys, Some(self.seq))
+    }
+
+    /// The values of several keys of a keyspace then, in the order of the keys.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn multi_get_in<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
+        keyspace.check_database(self.inner())?;
+        self.inner()
+            .multi_get(keyspace.inner(), keys, Some(self.seq))
+    }
+
     /// An iterator over the default keyspace as it was then.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use super::keyspace::{KeyspaceInner, ReadState};
 use super::operations::Counts;
 use crate::version::FileMeta;
 
-/// A keyspace's data, and the operations of late: each counts half as much after 8,192 more, so
+/// A keyspace's data, and its recent operations: each counts half as much after 8,192 more, so
 /// that estimates follow a changed workload. All numbers are estimates, since the database was
 /// opened.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -56,7 +56,7 @@ impl WorkloadEstimate {
 }
 
 impl KeyspaceInner {
-    /// Folds the operations of the meantime into those of late.
+    /// Folds the operations of the meantime into the recent ones.
     pub(super) fn of_late(&self) -> Counts {
         let active = self.state.load().active.len() as u64;
         self.operations.of_late(active)

@@ -405,6 +405,10 @@ impl Fs for FaultFs {
         }))
     }
 
+    fn open_file_limit(&self) -> Option<u64> {
+        self.inner.open_file_limit()
+    }
+
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
         self.faults.check(Op::Open, &[path])?;
         Ok(Arc::new(FaultRead {

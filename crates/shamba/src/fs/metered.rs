@@ -422,6 +422,10 @@ impl Fs for MeteredFs {
         }))
     }
 
+    fn open_file_limit(&self) -> Option<u64> {
+        self.inner.open_file_limit()
+    }
+
     fn read_many(&self, reads: &mut [ReadRequest<'_>]) {
         add(&self.meter.batches, 1);
         let count =

@@ -146,12 +146,25 @@ pub trait Fs: Debug + Send + Sync + 'static {
     /// Takes an exclusive lock on a file, creating it, until the guard is dropped; an error of
     /// kind `WouldBlock` when another holder has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
+    /// How many files the process may have open, if that is bounded. Unbounded unless implemented.
+    fn open_file_limit(&self) -> Option<u64> {
+        None
+    }
     /// Carries out several reads, at the same time where that can be done; each gets a result of
     /// its own, and all are done on return. Files of other file systems are read all the same. One
     /// after another unless implemented.
     fn read_many(&self, reads: &mut [ReadRequest<'_>]) {
         reads.iter_mut().for_each(ReadRequest::read);
     }
+}
+
+/// Whether an operation failed since the process, or the system, has too many files open.
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    error
+        .raw_os_error()
+        .is_some_and(|code| codes.contains(&code))
 }
 
 /// Creates a folder and those above it, durably: each one's name is durable in the folder above.

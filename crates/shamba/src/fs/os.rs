@@ -376,6 +376,10 @@ impl Fs for OsFs {
         File::open(dir)?.sync_all()
     }
 
+    fn open_file_limit(&self) -> Option<u64> {
+        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+    }
+
     fn read_many(&self, reads: &mut [ReadRequest<'_>]) {
         if let [read] = reads {
             return read.read();

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::filter::ModuleSizes;
 use crate::policy::{FilterPolicy, Skipping, Thresholds};
 
-/// A system as settings: filter, filter policy, eviction and hash sharing. Whatever is set
-/// afterwards holds, so that presets go with both layouts, any bits per key and any merge policy.
+/// A system as settings: filter, filter policy, eviction and hash sharing. What is set
+/// afterwards takes precedence, so presets combine with both layouts, any bits per key and any merge policy.
 ///
 /// ```
 /// use shamba::{Options, Preset};
@@ -41,7 +41,7 @@ pub enum Preset {
     /// `shamba-prop-f`: both modules are read by utility.
     ShambaPropF,
     /// `elastic`: ElasticBF, four filter units of 5 bits per key, of which two a table are enabled
-    /// on the average: the memory of 10 bits per key.
+    /// on average: the memory of 10 bits per key.
     Elastic,
     /// `default`: this engine's own settings.
     #[default]

@@ -41,7 +41,7 @@ pub enum FilterPolicy {
     /// from files that have not been asked lately to those that are asked, where that lowers the
     /// reads expected from false positives.
     Elastic {
-        /// Units enabled of each file on the average, and of a file nothing is known of. At
+        /// Units enabled of each file on average, and of a file nothing is known of. At
         /// least 1.
         initial_units: u8,
         /// Epochs without a lookup after which a file may lose a unit. At least 1; 2 is usual.

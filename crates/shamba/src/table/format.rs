@@ -27,19 +27,19 @@ pub(super) const FOOTER_ROOM: usize = PAGE - FOOTER;
 /// No block of entries is longer than this before compression.
 const MAX_RAW: usize = MAX_VALUE_LEN + MAX_KEY_LEN + 64;
 
-/// How data blocks are compressed.
+/// How data blocks are compressed. Filters and indexes are not.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Compression {
-    /// Not at all.
+    /// Blocks are stored as they are.
     #[default]
     None,
-    /// LZ4: quick.
+    /// LZ4: cheap to decompress.
     Lz4,
-    /// Zstandard of a level, 1 (quick) to 22 (small).
+    /// Zstandard of a level, 1 (quick) to 19 (small): smaller and slower than LZ4.
     Zstd(i32),
 }
 

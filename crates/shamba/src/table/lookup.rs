@@ -21,6 +21,8 @@ pub(crate) struct Lookup<'a> {
     share_digest: bool,
     /// Read a filter module only where it is expected to save reads.
     by_worth: bool,
+    /// The value found is left out.
+    key_only: bool,
     /// The partition of the table asked last.
     partition: Cell<Option<u32>>,
 }
@@ -34,6 +36,7 @@ impl<'a> Lookup<'a> {
             digest: Cell::new(None),
             share_digest,
             by_worth: false,
+            key_only: false,
             partition: Cell::new(None),
         }
     }
@@ -51,6 +54,19 @@ impl<'a> Lookup<'a> {
     /// Reads filter modules where that is expected to save reads, not up to a file's limit.
     pub(crate) fn reading_by_worth(self, by_worth: bool) -> Self {
         Lookup { by_worth, ..self }
+    }
+
+    /// Asks whether the key is there: what is found comes with an empty value, and copies nothing.
+    pub(crate) fn for_key_only(self) -> Self {
+        Lookup {
+            key_only: true,
+            ..self
+        }
+    }
+
+    /// Whether the value found is left out.
+    pub(super) fn key_only(&self) -> bool {
+        self.key_only
     }
 
     /// Whether modules are read by their worth.

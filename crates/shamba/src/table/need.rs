@@ -25,7 +25,7 @@ pub(crate) struct Need {
     pub(super) kind: BlockKind,
     pub(super) partition: usize,
     /// The pages to read: the block's, and those of its partition's filter and index beside it that
-    /// had better come along.
+    /// should come along.
     pub(super) around: Range<u32>,
     /// Whether the last of them is the index block.
     pub(super) with_index: bool,

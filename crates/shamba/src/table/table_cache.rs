@@ -5,7 +5,8 @@
 //! tables has its own lock, taken only to open and to close. Tables in use stay usable when they
 //! are closed here: their memory is given back when the last user lets go. When essential memory
 //! finds no room anywhere else, tables that nobody uses are closed for it, and then what is known
-//! of closed ones is forgotten. Thread-safe.
+//! of closed ones is forgotten; when the process has too many files open they are closed too.
+//! Thread-safe.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use super::reader::Table;
 use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::cache::{BlockCache, Clock, Heat, IoPool};
 use crate::error::{Error, Result};
-use crate::fs::{Access, Fs};
+use crate::fs::{Access, Fs, is_out_of_files};
 
 /// Locks for opening.
 const STRIPES: usize = 16;
@@ -201,15 +202,17 @@ impl TableCache {
             slot.0.cache_id.store(cache_id, Ordering::Relaxed);
         }
         let path = self.path(number);
-        let file = self
-            .fs
-            .open(&path, Access::Direct)
-            .map_err(|e| match e.kind() {
-                std::io::ErrorKind::NotFound => {
-                    Error::corruption(&path, 0, "the table file is missing")
+        let file = loop {
+            match self.fs.open(&path, Access::Direct) {
+                Ok(file) => break file,
+                // Others may have taken the files that the limit at open counted on.
+                Err(e) if is_out_of_files(&e) && self.close_idle() => {}
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                    return Err(Error::corruption(&path, 0, "the table file is missing"));
                 }
-                _ => Error::io("open", &path, e),
-            })?;
+                Err(e) => return Err(Error::io("open", &path, e)),
+            }
+        };
         let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
         let table = Arc::new(Table::open(file, path, cache_id, cache, io, &slot.0.heat)?);
         if let Some(hint) = slot.0.hint.lock().take()

@@ -101,6 +101,40 @@ fn put(key: impl AsRef<[u8]>, seq: u64, value: impl AsRef<[u8]>) -> Entry {
     (key.as_ref().to_vec(), tag, value.as_ref().to_vec())
 }
 
+/// A lookup that asks for the key only gets its tag and no byte of its value, cached or not.
+#[test]
+fn a_lookup_of_the_key_only_copies_no_value() {
+    let entries: Vec<Entry> = (0..2000u32)
+        .map(|i| put(i.to_be_bytes(), 7, [1; 50]))
+        .collect();
+    for limit in [1 << 20, 0] {
+        let env = Env::new(limit);
+        env.build("t", &entries, TableBuildOptions::default());
+        let table = env.open("t").unwrap();
+        for i in (0..4000u32).step_by(17) {
+            let key = i.to_be_bytes();
+            let mut stats = LookupStats::default();
+            let mut ask = |lookup: Lookup<'_>| table.get(&lookup, 1, &mut stats).unwrap();
+            let whole = ask(Lookup::new(&key, 9, true));
+            let only = ask(Lookup::new(&key, 9, true).for_key_only());
+            match (i < 2000, whole, only) {
+                (
+                    true,
+                    TableGet::Found { tag, value },
+                    TableGet::Found {
+                        tag: same,
+                        value: none,
+                    },
+                ) => {
+                    assert_eq!((value.len(), none.len(), tag), (50, 0, same));
+                }
+                (false, TableGet::Absent, TableGet::Absent) => {}
+                (_, whole, only) => panic!("{i}: {whole:?} and {only:?}"),
+            }
+        }
+    }
+}
+
 fn bloom(bits: f64, modules: u8, layout: Layout) -> FilterPlan {
     let options = FilterOptions {
         families: Families::Same(Family::Bloom),

@@ -394,6 +394,7 @@ impl Table {
             Search::Found { tag, .. } if tag.kind().is_none() => {
                 Err(self.damage(start, UNKNOWN_KIND))
             }
+            Search::Found { tag, .. } if lookup.key_only() => Ok(Says::Found { tag, value: 0..0 }),
             Search::Found { tag, value } => Ok(Says::Found { tag, value }),
             Search::Continues if !place.last => {
                 visit.number = Some(place.number + 1);

@@ -65,7 +65,7 @@ impl PageWriter {
         self.pages = self
             .pages
             .checked_add(pages)
-            .ok_or_else(|| Error::option("target_file_size", "a table passes 16 TiB"))?;
+            .ok_or_else(|| Error::option("target_file", "a table passes 16 TiB"))?;
         if self.out.len() >= self.limit {
             self.flush()?;
         }

@@ -25,12 +25,10 @@ pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFil
 pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
 pub(crate) use file_stats::{FileStats, Hotness};
 pub(crate) use level::Level;
-pub(crate) use manifest::Manifest;
+pub(crate) use manifest::{CURRENT, Manifest};
 pub(crate) use run::Run;
 pub(crate) use set::TreeState;
 pub(crate) use tree::Version;
-
-use crate::error::Error;
 
 /// A version or edit that contradicts itself or the version it is applied to. The manifest turns
 /// it into a corruption error, which names the file.
@@ -45,11 +43,5 @@ impl Inconsistent {
     /// An inconsistency.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Inconsistent { what: what.into() }
-    }
-}
-
-impl From<Inconsistent> for Error {
-    fn from(found: Inconsistent) -> Self {
-        Error::corruption("MANIFEST", 0, found.what)
     }
 }

@@ -216,7 +216,7 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) {
     let prefix = {
         let db = reopen(&options, camera.watch(), &crash.at);
         let state = read_state(&db).unwrap_or_else(|error| panic!("crashed {}: {error}", crash.at));
-        db.verify().unwrap();
+        db.verify().unwrap().check().unwrap();
         names = db.keyspaces();
         history
             .prefix_of(&state, crash.progress)

@@ -1,4 +1,4 @@
-//! What had better come along with a filter block that is read, of the same partition's filter and
+//! What should come along with a filter block that is read, of the same partition's filter and
 //! index, which lie beside it.
 //!
 //! Thread-safe: reads the relaxed counts of a [`Heat`], which are hints.
@@ -33,7 +33,7 @@ impl Heat {
     }
 
     /// While memory is plenty, the modules of a partition that are not all resident, a bit for each.
-    /// All of them had better be read with the first that is needed: they will be wanted and stay,
+    /// All of them should be read with the first that is needed: they will be wanted and stay,
     /// and one operation reads all.
     pub(crate) fn missing_modules(&self, partition: u32) -> Option<u16> {
         if self.clock.pressed() || self.clock.eviction() != Eviction::ExpectedReads {
@@ -49,7 +49,7 @@ impl Heat {
     }
 
     /// Whether a visitor who reads module `number`, of so many columns of each it has passed
-    /// (`asked`), had better read the index block, its neighbour on storage, with it.
+    /// (`asked`), should read the index block, its neighbour on storage, with it.
     pub(crate) fn joins_index(&self, partition: u32, asked: &[u8], number: usize) -> bool {
         let cell = self.cells.get(partition as usize);
         let (Some(cell), Some(module)) = (cell, self.modules.get(number)) else {

@@ -1,0 +1,185 @@
+//! What an iterator covers: plain data.
+
+use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+/// A range of keys: `"a".."b"`, `b"a"..=b"b"`, `key..`, `..`, or a pair of [`Bound`]s, of anything
+/// that is bytes. (Not [`std::ops::RangeBounds`], with which the type of the keys would have to be
+/// spelled out.) Implemented for these types only.
+pub trait KeyRange: sealed::Sealed {
+    /// Where the range begins and where it ends.
+    fn into_bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>);
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+fn owned(bound: Bound<impl AsRef<[u8]>>) -> Bound<Vec<u8>> {
+    bound.map(|key| key.as_ref().to_vec())
+}
+
+/// Implements [`KeyRange`] for a kind of range, given how its bounds are had.
+macro_rules! key_range {
+    ($($range:ty, $this:ident => $lower:expr, $upper:expr;)*) => {$(
+        impl<K: AsRef<[u8]>> sealed::Sealed for $range {}
+
+        impl<K: AsRef<[u8]>> KeyRange for $range {
+            fn into_bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+                let $this = self;
+                (owned($lower), owned($upper))
+            }
+        }
+    )*};
+}
+
+key_range! {
+    Range<K>, it => Bound::Included(it.start), Bound::Excluded(it.end);
+    RangeInclusive<K>, it => Bound::Included(it.start()), Bound::Included(it.end());
+    RangeFrom<K>, it => Bound::Included(it.start), Bound::<K>::Unbounded;
+    RangeTo<K>, it => Bound::<K>::Unbounded, Bound::Excluded(it.end);
+    RangeToInclusive<K>, it => Bound::<K>::Unbounded, Bound::Included(it.end);
+    (Bound<K>, Bound<K>), it => it.0, it.1;
+}
+
+impl sealed::Sealed for RangeFull {}
+
+impl KeyRange for RangeFull {
+    fn into_bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        (Bound::Unbounded, Bound::Unbounded)
+    }
+}
+
+/// What an iterator covers.
+///
+/// ```
+/// use shamba::IterOptions;
+/// let names = IterOptions::prefix("name/");
+/// let middle = IterOptions::range("b".."d");
+/// let (from, key) = (b"m".as_slice(), vec![7, 7]);
+/// let all = [IterOptions::range(from..), IterOptions::range(..=key), IterOptions::range(..)];
+/// # let _ = (names, middle, all);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IterOptions {
+    /// Where the range begins: the key itself is covered if the bound includes it. Default unbounded.
+    pub lower: Bound<Vec<u8>>,
+    /// Where the range ends: the key itself is covered if the bound includes it. Default unbounded.
+    /// A range that ends before it begins is empty.
+    pub upper: Bound<Vec<u8>>,
+    /// Whether the blocks it reads are kept in the cache. Default true; false for a long scan
+    /// that should leave the cache to others.
+    pub fill_cache: bool,
+}
+
+impl Default for IterOptions {
+    fn default() -> Self {
+        IterOptions {
+            lower: Bound::Unbounded,
+            upper: Bound::Unbounded,
+            fill_cache: true,
+        }
+    }
+}
+
+impl IterOptions {
+    /// Every key in a range.
+    #[must_use]
+    pub fn range(range: impl KeyRange) -> Self {
+        let (lower, upper) = range.into_bounds();
+        IterOptions {
+            lower,
+            upper,
+            ..IterOptions::default()
+        }
+    }
+
+    /// Every key that begins with `prefix`.
+    #[must_use]
+    pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
+        let prefix = prefix.as_ref();
+        let mut after = prefix.to_vec();
+        let upper = loop {
+            match after.pop() {
+                None => break Bound::Unbounded,
+                Some(u8::MAX) => {}
+                Some(byte) => {
+                    after.push(byte + 1);
+                    break Bound::Excluded(after);
+                }
+            }
+        };
+        IterOptions {
+            lower: Bound::Included(prefix.to_vec()),
+            upper,
+            ..IterOptions::default()
+        }
+    }
+
+    /// Sets [`IterOptions::fill_cache`].
+    #[must_use]
+    pub fn fill_cache(mut self, yes: bool) -> Self {
+        self.fill_cache = yes;
+        self
+    }
+
+    /// Whether a key, and all before it, lie below the range.
+    pub(super) fn before_lower(&self, key: &[u8]) -> bool {
+        match &self.lower {
+            Bound::Included(lower) => key < lower.as_slice(),
+            Bound::Excluded(lower) => key <= lower.as_slice(),
+            Bound::Unbounded => false,
+        }
+    }
+
+    /// Whether a key, and all after it, lie above the range.
+    pub(super) fn past_upper(&self, key: &[u8]) -> bool {
+        match &self.upper {
+            Bound::Included(upper) => key > upper.as_slice(),
+            Bound::Excluded(upper) => key >= upper.as_slice(),
+            Bound::Unbounded => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_anything_that_is_bytes() {
+        let bounds = |range: IterOptions| (range.lower, range.upper);
+        let (a, b) = (b"a".to_vec(), b"b".to_vec());
+        let included = || Bound::Included(a.clone());
+        let half_open = (included(), Bound::Excluded(b.clone()));
+        let none = Bound::<Vec<u8>>::Unbounded;
+        assert_eq!(bounds(IterOptions::range("a".."b")), half_open);
+        assert_eq!(bounds(IterOptions::range(b"a"..b"b")), half_open);
+        assert_eq!(bounds(IterOptions::range(a.clone()..b.clone())), half_open);
+        assert_eq!(bounds(IterOptions::range(&a..&b)), half_open);
+        assert_eq!(
+            bounds(IterOptions::range("a".to_owned().."b".to_owned())),
+            half_open
+        );
+        assert_eq!(
+            bounds(IterOptions::range(b"a".as_slice()..)),
+            (included(), none.clone())
+        );
+        assert_eq!(
+            bounds(IterOptions::range([97u8]..=[98u8])),
+            (included(), Bound::Included(b.clone()))
+        );
+        assert_eq!(
+            bounds(IterOptions::range(.."b")),
+            (none.clone(), Bound::Excluded(b.clone()))
+        );
+        assert_eq!(
+            bounds(IterOptions::range(..="b")),
+            (none.clone(), Bound::Included(b))
+        );
+        assert_eq!(bounds(IterOptions::range(..)), (none.clone(), none.clone()));
+        assert_eq!(
+            bounds(IterOptions::range((Bound::Excluded("a"), Bound::Unbounded))),
+            (Bound::Excluded(a), none)
+        );
+    }
+}

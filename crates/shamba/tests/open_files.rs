@@ -1,0 +1,162 @@
+//! A process may have only so many files open: tables are closed in time, and when there are none left
+//! all the same, those that nobody uses make room.
+
+mod common;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{contents, small_options};
+use shamba::fs::{Access, DirEntry, FileLock, Fs, MemFs, ReadFile, ReadTag, WriteFile};
+
+/// What `open` answers when the process has too many files open.
+const EMFILE: i32 = 24;
+
+/// Memory, with so many open files at most.
+#[derive(Debug)]
+struct FewFiles {
+    inner: MemFs,
+    /// What may be open, and what the file system says of it.
+    most: usize,
+    says: Option<u64>,
+    open: Arc<AtomicUsize>,
+    refused: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl FewFiles {
+    fn new(most: usize, says: Option<u64>) -> Arc<Self> {
+        Arc::new(FewFiles {
+            inner: MemFs::new(),
+            most,
+            says,
+            open: Arc::default(),
+            refused: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Counted {
+    inner: Arc<dyn ReadFile>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl ReadFile for Counted {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64, tag: ReadTag) -> io::Result<()> {
+        self.inner.read_exact_at(buf, offset, tag)
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+}
+
+impl Fs for FewFiles {
+    fn create(&self, path: &Path, access: Access) -> io::Result<Box<dyn WriteFile>> {
+        self.inner.create(path, access)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
+        if self.open.load(Ordering::SeqCst) >= self.most {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(io::Error::from_raw_os_error(EMFILE));
+        }
+        let inner = self.inner.open(path, access)?;
+        let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
+        self.peak.fetch_max(open, Ordering::SeqCst);
+        Ok(Arc::new(Counted {
+            inner,
+            open: self.open.clone(),
+        }))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.inner.list(dir)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.inner.exists(path)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.hard_link(from, to)
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.inner.sync_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        self.inner.lock(path)
+    }
+
+    fn open_file_limit(&self) -> Option<u64> {
+        self.says
+    }
+}
+
+/// Writes and reads a database of far more tables than may be open.
+fn write_and_read(fs: &Arc<FewFiles>) {
+    let options = small_options(fs.clone()).memory(shamba::MemoryBudget::bytes(8 << 20));
+    let db = options.max_open_files(4096).open("/db").unwrap();
+    for number in 0..6000u32 {
+        db.put(number.wrapping_mul(2_654_435_761).to_be_bytes(), [1; 60])
+            .unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    let stats = db.stats();
+    let levels = &stats.keyspaces[0].levels;
+    let files: usize = levels.iter().map(|level| level.files).sum();
+    assert!(files > 2 * fs.most, "only {files} tables");
+    for number in 0..6000u32 {
+        let key = number.wrapping_mul(2_654_435_761).to_be_bytes();
+        assert!(db.contains_key(key).unwrap());
+    }
+    assert_eq!(contents(&db.default_keyspace()).unwrap().len(), 6000);
+    db.close().unwrap();
+}
+
+#[test]
+fn the_files_a_process_may_have_bound_the_tables_that_are_open() {
+    let fs = FewFiles::new(24, Some(24));
+    write_and_read(&fs);
+    let peak = fs.peak.load(Ordering::SeqCst);
+    assert!((10..24).contains(&peak), "{peak} files were open");
+    assert_eq!(fs.refused.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn tables_that_nobody_uses_make_room_when_files_run_out() {
+    let fs = FewFiles::new(24, None);
+    write_and_read(&fs);
+    assert!(
+        fs.refused.load(Ordering::SeqCst) > 100,
+        "never short of files"
+    );
+}
