@@ -193,6 +193,9 @@ pub fn mixes(mixes: &Mixes, note: &mut dyn FnMut(String)) -> Result<Report> {
         "pages/op",
         "read/op",
         "written/op",
+        "merges read/op",
+        "read/lookup",
+        "of that index",
         "times fewer pages",
         "predicted/op",
         "stated us/op",
@@ -223,6 +226,7 @@ pub fn mixes(mixes: &Mixes, note: &mut dyn FnMut(String)) -> Result<Report> {
                     pages / operations,
                     base_seconds / seconds.max(1e-9)
                 ));
+                let lookups = operations * f64::from(percent) / 100.0;
                 report.push(vec![
                     kind.clone().into(),
                     f64::from(percent).into(),
@@ -231,6 +235,9 @@ pub fn mixes(mixes: &Mixes, note: &mut dyn FnMut(String)) -> Result<Report> {
                     (pages / operations).into(),
                     (mix.pages.read / operations).into(),
                     (mix.pages.written / operations).into(),
+                    (mix.pages.merging / operations).into(),
+                    ((mix.pages.read - mix.pages.merging) / lookups.max(1.0)).into(),
+                    (mix.pages.index.map(|index| index / lookups.max(1.0))).into(),
                     (base_pages / pages.max(1.0)).into(),
                     mix.predicted.into(),
                     (seconds / operations * 1e6).into(),
