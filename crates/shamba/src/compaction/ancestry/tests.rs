@@ -5,7 +5,11 @@ use crate::budget::Budget;
 use crate::cache::BlockCache;
 
 fn visits(empty: f32, positive: f32) -> Visits {
-    Visits { empty, positive }
+    Visits {
+        empty,
+        positive,
+        scans: 0.0,
+    }
 }
 
 /// A file of partitions that end at these keys, the first of which starts at `smallest`.
