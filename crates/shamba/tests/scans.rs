@@ -46,13 +46,20 @@ fn write(db: &Db, numbers: impl Iterator<Item = u64>, value: &[u8]) {
     db.write(batch, Default::default()).unwrap();
 }
 
-/// One run of all keys, with values of `value` bytes, opened anew.
-fn one_run(value: usize, memory: u64) -> (Db, MeteredFs) {
-    let fs = MeteredFs::new(Arc::new(MemFs::new()));
-    let db = options(fs.clone(), 64 << 20).open(DIR).unwrap();
-    write(&db, (0..KEYS).map(scattered), &vec![7; value]);
+/// One run of all keys.
+fn one_run() -> MemFs {
+    let fs = MemFs::new();
+    let metered = MeteredFs::new(Arc::new(fs.clone()));
+    let db = options(metered, 64 << 20).open(DIR).unwrap();
+    write(&db, (0..KEYS).map(scattered), &[7; 40]);
     db.compact_range(None, None).unwrap();
     db.close().unwrap();
+    fs
+}
+
+/// A copy, with nothing in memory.
+fn cold(fs: &MemFs, memory: u64) -> (Db, MeteredFs) {
+    let fs = MeteredFs::new(Arc::new(fs.deep_clone()));
     (options(fs.clone(), memory).open(DIR).unwrap(), fs)
 }
 
@@ -82,7 +89,7 @@ fn scan(db: &Db, from: u64, options: IterOptions) {
 /// 3.6 MB of data under 0.5 MB: most pages are not worth their room in the cache.
 #[test]
 fn short_scans_read_a_page_of_data_and_no_index() {
-    let (db, fs) = one_run(40, 512 << 10);
+    let (db, fs) = cold(&one_run(), 512 << 10);
     let mut before = scanned(&fs);
     for number in 0..6000 {
         if number == 3000 {
@@ -94,4 +101,70 @@ fn short_scans_read_a_page_of_data_and_no_index() {
     // A quarter of them go over the end of a page.
     assert!(data < 1.3, "{data} data pages a scan");
     assert!(index < 0.05, "{index} index pages a scan");
+}
+
+/// One run of all keys, a newer one of every hundredth with values of which a page holds three, and
+/// one of the last keys.
+fn three_runs() -> MemFs {
+    let fs = one_run();
+    let metered = MeteredFs::new(Arc::new(fs.clone()));
+    let db = options(metered, 8 << 20).open(DIR).unwrap();
+    let large = (0..KEYS / 100).map(|number| 100 * number);
+    write(&db, large, &[8; 1300]);
+    db.flush().unwrap();
+    write(&db, KEYS - 50..KEYS, &[9; 40]);
+    db.flush().unwrap();
+    db.close().unwrap();
+    fs
+}
+
+/// Data pages that it takes to look at `numbers` one after another, up or down, of nothing in memory.
+/// With bounds, the iterator finds their end as well.
+fn pages_of(fs: &MemFs, numbers: &[u64], bounded: bool) -> f64 {
+    let (db, fs) = cold(fs, 8 << 20);
+    let before = scanned(&fs);
+    let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
+        return 0.0;
+    };
+    let (least, most) = (first.min(last), first.max(last));
+    let mut iter = match bounded {
+        true => db.iter(IterOptions::range(key(least).to_vec()..=key(most).to_vec())),
+        false => db.iter(IterOptions::default()),
+    }
+    .unwrap();
+    match first <= last {
+        true => iter.seek(key(first)).unwrap(),
+        false => iter.seek_for_prev(key(first)).unwrap(),
+    }
+    for &number in numbers {
+        assert_eq!(iter.key(), key(number));
+        match first <= last {
+            _ if number == last && !bounded => {}
+            true => iter.next().unwrap(),
+            false => iter.prev().unwrap(),
+        }
+    }
+    assert_eq!(iter.valid(), !bounded);
+    drop(iter);
+    since(&fs, before)[0]
+}
+
+/// Wherever it begins and ends, a scan of ten entries reads the one page of each run that the first
+/// may be in, and one more at the end of a page of small entries. Runs of which it reaches nothing
+/// are not read, nor pages behind its bound.
+#[test]
+fn pages_that_a_scan_does_not_reach_are_not_read() {
+    let fs = three_runs();
+    for from in (1000..1300).step_by(7) {
+        let forward: Vec<u64> = (from..from + 10).collect();
+        let backward: Vec<u64> = forward.iter().rev().copied().collect();
+        for numbers in [forward, backward] {
+            // A large entry among them may lie behind the page at which the scan begins.
+            let large = numbers.iter().filter(|number| *number % 100 == 0).count() as f64;
+            for bounded in [false, true] {
+                let pages = pages_of(&fs, &numbers, bounded);
+                assert!(pages <= 3.0 + large, "{pages} pages for {numbers:?}");
+            }
+        }
+    }
 }

@@ -205,7 +205,9 @@ mod tests {
     #[test]
     fn hints_without_scans_are_still_read() {
         let mut body = Vec::new();
-        [7, 1, 20, 8].map(|number| put_varint(&mut body, number));
+        for number in [7, 1, 20, 8] {
+            put_varint(&mut body, number);
+        }
         let mut bytes = MAGIC_1.to_vec();
         bytes.extend_from_slice(&checksum(0, &body).to_le_bytes());
         bytes.extend_from_slice(&body);

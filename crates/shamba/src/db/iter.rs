@@ -10,6 +10,8 @@
 //! have to lock each of those calls, or the iterator to copy each entry it comes to. Memtables held
 //! so are counted, and writers do not wait for them.
 
+mod cover;
+
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,91 +25,7 @@ use crate::budget::{Reservation, Role};
 use crate::compaction::{MergeIter, RunIter};
 use crate::error::Result;
 use crate::metrics::Counter;
-
-/// What an iterator covers.
-///
-/// ```
-/// use shamba::IterOptions;
-/// let names = IterOptions::prefix(b"name/");
-/// let middle = IterOptions::range(b"b".to_vec()..b"d".to_vec());
-/// # let _ = (names, middle);
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IterOptions {
-    /// The smallest key.
-    pub lower: Bound<Vec<u8>>,
-    /// The largest key.
-    pub upper: Bound<Vec<u8>>,
-    /// Whether the blocks it reads are kept in the cache. Default true; false for a long scan
-    /// that should leave the cache to others.
-    pub fill_cache: bool,
-}
-
-impl Default for IterOptions {
-    fn default() -> Self {
-        IterOptions {
-            lower: Bound::Unbounded,
-            upper: Bound::Unbounded,
-            fill_cache: true,
-        }
-    }
-}
-
-impl IterOptions {
-    /// Every key in a range.
-    pub fn range(range: impl std::ops::RangeBounds<Vec<u8>>) -> Self {
-        IterOptions {
-            lower: range.start_bound().cloned(),
-            upper: range.end_bound().cloned(),
-            ..IterOptions::default()
-        }
-    }
-
-    /// Every key that begins with `prefix`.
-    #[must_use]
-    pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
-        let prefix = prefix.as_ref();
-        let mut after = prefix.to_vec();
-        let upper = loop {
-            match after.pop() {
-                None => break Bound::Unbounded,
-                Some(u8::MAX) => {}
-                Some(byte) => {
-                    after.push(byte + 1);
-                    break Bound::Excluded(after);
-                }
-            }
-        };
-        IterOptions {
-            lower: Bound::Included(prefix.to_vec()),
-            upper,
-            ..IterOptions::default()
-        }
-    }
-
-    /// Sets [`IterOptions::fill_cache`].
-    #[must_use]
-    pub fn fill_cache(mut self, yes: bool) -> Self {
-        self.fill_cache = yes;
-        self
-    }
-
-    fn before_lower(&self, key: &[u8]) -> bool {
-        match &self.lower {
-            Bound::Included(lower) => key < lower.as_slice(),
-            Bound::Excluded(lower) => key <= lower.as_slice(),
-            Bound::Unbounded => false,
-        }
-    }
-
-    fn past_upper(&self, key: &[u8]) -> bool {
-        match &self.upper {
-            Bound::Included(upper) => key > upper.as_slice(),
-            Bound::Excluded(upper) => key >= upper.as_slice(),
-            Bound::Unbounded => false,
-        }
-    }
-}
+pub use cover::IterOptions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -393,7 +311,10 @@ impl Iter {
     fn seek_after(&mut self, key: &[u8]) -> Result<()> {
         self.merge.seek(key, Tag::OLDEST)?;
         while self.merge.valid() && self.merge.key() == key {
-            self.merge.next()?;
+            match self.merge.waits() {
+                true => self.merge.settle()?,
+                false => self.merge.next()?,
+            }
         }
         Ok(())
     }
@@ -402,7 +323,10 @@ impl Iter {
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.merge.seek_for_prev(key, Tag::NEWEST)?;
         while self.merge.valid() && self.merge.key() == key {
-            self.merge.prev()?;
+            match self.merge.waits() {
+                true => self.merge.settle()?,
+                false => self.merge.prev()?,
+            }
         }
         Ok(())
     }
@@ -421,12 +345,17 @@ impl Iter {
         while self.merge.valid() {
             let tag = self.merge.tag();
             let key = self.merge.key();
+            // Of what was not read yet no entry comes before `key`.
+            if self.options.past_upper(key) {
+                return Ok(());
+            }
+            if self.merge.waits() {
+                self.merge.settle()?;
+                continue;
+            }
             if hidden && key == self.key.as_slice() {
                 self.merge.next()?;
                 continue;
-            }
-            if self.options.past_upper(key) {
-                return Ok(());
             }
             if tag.seq() <= self.seq {
                 if tag.kind() == Some(EntryKind::Put) {
@@ -449,11 +378,19 @@ impl Iter {
             if self.options.before_lower(self.merge.key()) {
                 return Ok(());
             }
+            if self.merge.waits() {
+                self.merge.settle()?;
+                continue;
+            }
             self.key.clear();
             self.key.extend_from_slice(self.merge.key());
             let mut visible = false;
             // Entries of a key come oldest first here; the last one at or below our number counts.
             while self.merge.valid() && self.merge.key() == self.key.as_slice() {
+                if self.merge.waits() {
+                    self.merge.settle()?;
+                    continue;
+                }
                 let tag = self.merge.tag();
                 if tag.seq() <= self.seq {
                     visible = tag.kind() == Some(EntryKind::Put);

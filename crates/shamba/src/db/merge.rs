@@ -68,6 +68,7 @@ impl DbInner {
             purpose: Purpose::Background,
             fill_cache: false,
             readahead_pages: readahead_pages(self.options.memory.limit(), task.inputs.len()),
+            lazy: false,
             budget: self.options.memory.budget().clone(),
         };
         let children = task

@@ -3,8 +3,13 @@
 //! A [`TableIter`] holds at most one block: a cached one, or a private copy of one that is not.
 //! When memory for that is refused, or cursors hold as many blocks as they may, it holds only the entry it is at (key, value) and fetches the
 //! block again for each step: slower, and never over the budget by more than the entry. One owner.
+//!
+//! A lazy cursor that leaves a block waits in front of the next one until it is settled. Meanwhile the
+//! separator between them, which is known without a read, bounds what comes: who stops before it, or
+//! finds enough elsewhere, does without that block.
 
 mod held;
+mod lazy;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -17,7 +22,7 @@ use super::index::IndexBlock;
 use super::lookup::Reads;
 use super::reader::Table;
 use super::top::Partition;
-use crate::base::iter::InternalIterator;
+use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{self, Tag};
 use crate::budget::{Budget, Reservation, Role};
 use crate::error::Result;
@@ -34,6 +39,9 @@ pub(crate) struct ScanOptions {
     /// The pages read at once when walking forward, if memory allows; 0 or 1 for none ahead.
     /// Blocks read ahead do not go to the cache.
     pub(crate) readahead_pages: u32,
+    /// Whether the cursor waits in front of blocks and tables that it has not read
+    /// ([`InternalIterator::waits`]).
+    pub(crate) lazy: bool,
     /// Where memory is reserved.
     pub(crate) budget: Arc<Budget>,
 }
@@ -50,6 +58,12 @@ pub(crate) struct TableIter {
     own: Own,
     ahead: Ahead,
     value: Vec<u8>,
+    /// Set while the cursor waits in front of its block, which is not read: where it is going.
+    waits: Option<Direction>,
+    /// While the cursor waits, what bounds that block. Else the separator after the present block, or
+    /// before it, as `fence` says.
+    bound: Vec<u8>,
+    fence: Option<Direction>,
     memory: Reservation,
     reads: Reads,
 }
@@ -70,6 +84,9 @@ impl Table {
             own: Own::default(),
             ahead: Ahead::default(),
             value: Vec::new(),
+            waits: None,
+            bound: Vec::new(),
+            fence: None,
             reads: Reads::default(),
         }
     }
@@ -81,6 +98,8 @@ impl TableIter {
         self.cursor.clear();
         self.held = Held::Entry;
         self.value.clear();
+        self.waits = None;
+        self.fence = None;
     }
 
     fn place(&self) -> Option<Partition> {
@@ -173,7 +192,10 @@ impl TableIter {
     }
 
     fn account(&mut self) {
-        let bytes = size_of::<Self>() + self.cursor.memory() + self.value.capacity();
+        let bytes = size_of::<Self>()
+            + self.cursor.memory()
+            + self.value.capacity()
+            + self.bound.capacity();
         if bytes as u64 != self.memory.bytes() {
             self.memory.resize(bytes as u64);
         }
@@ -215,8 +237,7 @@ impl TableIter {
         if let Some(block) = self.block.checked_sub(1) {
             self.go_to(self.partition, block);
         } else if let Some(partition) = self.partition.checked_sub(1) {
-            let blocks = self.table.top.get(partition).map_or(1, |p| p.blocks);
-            self.go_to(partition, blocks.saturating_sub(1));
+            self.go_to(partition, self.last_block(partition));
         } else {
             self.reset();
             return Ok(());
@@ -226,23 +247,66 @@ impl TableIter {
     }
 
     fn seek_inner(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        self.go_to(self.table.top.find(key), 0);
-        let Some(place) = self.place() else {
+        let Some(goes_on) = self.find_block(key, Direction::Forward)? else {
             return Ok(());
         };
-        let block = self.with_index(|index| Ok((index.find(key), index.blocks())))?;
-        if block.1 != place.blocks {
-            let damage = Damage("an index does not have the blocks it should");
-            return Err(self.table.damage(place.first_page, damage));
+        let mut found = self.within(|cursor, block| cursor.seek(block, key, tag))?;
+        // Versions of the key may fill blocks.
+        while goes_on && !found && self.step_forward() {
+            found = self.within(|cursor, block| cursor.seek(block, key, tag))?;
         }
-        self.block = block.0;
-        // More than once only where versions of the key fill blocks.
-        while !self.within(|cursor, block| cursor.seek(block, key, tag))? {
-            if !self.step_forward() {
-                break;
-            }
+        if !found && self.place().is_some() {
+            self.leave(Direction::Forward)?;
         }
         Ok(())
+    }
+
+    fn seek_for_prev_inner(&mut self, key: &[u8], tag: Tag) -> Result<()> {
+        let Some(goes_on) = self.find_block(key, Direction::Backward)? else {
+            return self.seek_to_last();
+        };
+        if goes_on {
+            self.seek_inner(key, tag)?;
+            self.settle()?;
+            if !self.valid() {
+                return self.seek_to_last();
+            }
+            if key::compare(self.key(), self.tag(), key, tag).is_gt() {
+                return self.prev();
+            }
+            return Ok(());
+        }
+        if !self.within(|cursor, block| cursor.seek_for_prev(block, key, tag))? {
+            self.leave(Direction::Backward)?;
+        }
+        Ok(())
+    }
+
+    /// To the neighbour of the present entry.
+    fn step(&mut self, direction: Direction) -> Result<()> {
+        self.settle()?;
+        if !self.valid() {
+            return Ok(());
+        }
+        let lazy = self.options.lazy;
+        let mut ended = false;
+        let found = self.within(|cursor, block| {
+            ended = lazy
+                && match direction {
+                    Direction::Forward => cursor.is_last(block),
+                    Direction::Backward => cursor.is_first(),
+                };
+            match direction {
+                // The key is still of use.
+                _ if ended => Ok(true),
+                Direction::Forward => cursor.next(block),
+                Direction::Backward => cursor.prev(block),
+            }
+        })?;
+        match found && !ended {
+            true => Ok(()),
+            false => self.leave(direction),
+        }
     }
 
     /// Leaves no half-made position behind an error.
@@ -274,15 +338,21 @@ fn count_scan(table: &Table, partition: usize) {
 
 impl InternalIterator for TableIter {
     fn valid(&self) -> bool {
-        self.cursor.valid()
+        self.waits.is_some() || self.cursor.valid()
     }
 
     fn key(&self) -> &[u8] {
-        self.cursor.key()
+        match self.waits {
+            Some(_) => &self.bound,
+            None => self.cursor.key(),
+        }
     }
 
     fn tag(&self) -> Tag {
-        self.cursor.tag()
+        match self.waits {
+            Some(direction) => direction.first_tag(),
+            None => self.cursor.tag(),
+        }
     }
 
     fn value(&self) -> &[u8] {
@@ -309,8 +379,7 @@ impl InternalIterator for TableIter {
             self.reset();
             return Ok(());
         };
-        let blocks = self.table.top.get(last).map_or(1, |p| p.blocks);
-        self.go_to(last, blocks.saturating_sub(1));
+        self.go_to(last, self.last_block(last));
         let result = self.within(Cursor::last).map(|_| ());
         self.checked(result)
     }
@@ -321,37 +390,26 @@ impl InternalIterator for TableIter {
     }
 
     fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        self.seek(key, tag)?;
-        if !self.valid() {
-            return self.seek_to_last();
-        }
-        if key::compare(self.key(), self.tag(), key, tag).is_gt() {
-            return self.prev();
-        }
-        Ok(())
+        let result = self.seek_for_prev_inner(key, tag);
+        self.checked(result)
     }
 
     fn next(&mut self) -> Result<()> {
-        if !self.valid() {
-            return Ok(());
-        }
-        let result = match self.within(Cursor::next) {
-            Ok(true) => Ok(()),
-            Ok(false) => self.next_block(),
-            Err(error) => Err(error),
-        };
+        let result = self.step(Direction::Forward);
         self.checked(result)
     }
 
     fn prev(&mut self) -> Result<()> {
-        if !self.valid() {
-            return Ok(());
-        }
-        let result = match self.within(Cursor::prev) {
-            Ok(true) => Ok(()),
-            Ok(false) => self.prev_block(),
-            Err(error) => Err(error),
-        };
+        let result = self.step(Direction::Backward);
+        self.checked(result)
+    }
+
+    fn waits(&self) -> bool {
+        self.waits.is_some()
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        let result = self.settle_inner();
         self.checked(result)
     }
 }

@@ -29,7 +29,7 @@ pub(super) enum Held {
 pub(super) struct Own {
     pub(super) bytes: Vec<u8>,
     memory: Option<Reservation>,
-    /// None of what merges read ahead, which has a share of its own.
+    /// None of what is read ahead, which has a share of its own.
     pin: Option<Pin>,
 }
 
@@ -97,14 +97,14 @@ impl TableIter {
     fn copy(&mut self, block: &[u8]) -> bool {
         self.own = Own::default();
         let (budget, bytes) = (&self.options.budget, block.len() as u64);
-        let role = match self.options.purpose {
-            Purpose::Background => Role::Compaction,
-            _ => Role::Iterators,
-        };
+        if self.options.purpose == Purpose::Background {
+            // What merges may hold is for reading ahead; the rest of what they take they need.
+            return false;
+        }
         let Some(pin) = budget.try_pin(bytes) else {
             return false;
         };
-        let Some(memory) = budget.try_reserve(role, bytes) else {
+        let Some(memory) = budget.try_reserve(Role::Iterators, bytes) else {
             return false;
         };
         self.own = Own {
