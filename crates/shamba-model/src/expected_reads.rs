@@ -268,6 +268,21 @@ pub fn visits_above(below: Visits, share: f32) -> Visits {
     }
 }
 
+/// The reads of data to expect in a window of a new page of so many entries, in place of entries of
+/// these runs or above them: of a run, the visits that come to one of its entries there, and the part
+/// that its entries are of all those the new page is one of, above 1 where it lies above more. A
+/// lookup finds its key in one run; a scan reads a page of each. This project's own policy: pages of a
+/// partition count as alike.
+#[must_use]
+pub fn page_reads(runs: impl IntoIterator<Item = (Visits, f32)>, entries: f32) -> f32 {
+    let (mut found, mut scans) = (0.0f32, 0.0f32);
+    for (visits, part) in runs {
+        found += visits.positive * part;
+        scans = scans.max(visits.scans * part);
+    }
+    (found + scans) * entries
+}
+
 /// The accesses to expect in the next window of an item that was accessed `count` times in the last
 /// few (`windows`): of `items` such items, so many accesses were `met` in a window. With uniform accesses to
 /// many items one access says next to nothing; with skewed ones it does (the question of Good, "The
@@ -329,6 +344,17 @@ mod tests {
     fn the_index_is_worth_its_passing_visits() {
         let p = partition(8.0, 3.0, 0.25, 1.0);
         assert!((p.value_of_index(1.0) - (8.0 * 0.25 + 3.0)).abs() < 1e-5);
+    }
+
+    #[test]
+    fn scans_need_the_index_and_no_filter() {
+        let lookups = partition(8.0, 3.0, 0.25, 1.0);
+        let mut both = lookups;
+        both.visits.scans = 5.0;
+        let more = both.value_of_index(1.0) - lookups.value_of_index(1.0);
+        assert!((more - 5.0).abs() < 1e-5);
+        let filter = |p: Partition| p.value_of_filter(0.5, 1.0, 1.0);
+        assert!((filter(both) - filter(lookups)).abs() < 1e-5);
     }
 
     #[test]
@@ -401,7 +427,13 @@ mod tests {
 
     #[test]
     fn a_merged_partition_has_the_visits_of_all_counted_once() {
-        let visits = |empty, positive| Some(Visits { empty, positive });
+        let visits = |empty, positive| {
+            Some(Visits {
+                empty,
+                positive,
+                scans: 8.0,
+            })
+        };
         // 100 come to the newest; 10 find their key there, 20 of 90 in the next, 30 of 70 below.
         let runs = [visits(90.0, 10.0), visits(70.0, 20.0), visits(40.0, 30.0)];
         assert_eq!(Some(merged_visits(runs)), visits(40.0, 60.0));
@@ -414,6 +446,7 @@ mod tests {
         let below = Visits {
             empty: 30.0,
             positive: 50.0,
+            scans: 7.0,
         };
         let above = visits_above(below, 0.1);
         assert_eq!((above.empty, above.positive), (75.0, 5.0));
@@ -439,6 +472,21 @@ mod tests {
         assert_eq!(Prior::of([7.0].into_iter()).expect(3.0), 3.0);
         assert_eq!(Prior::of([0.0; 9].into_iter()).expect(3.0), 3.0);
         assert_eq!(Prior::of([].into_iter()).expect(3.0), 3.0);
+    }
+
+    #[test]
+    fn a_new_page_is_read_by_those_who_read_its_entries() {
+        let visits = |positive, scans| Visits {
+            empty: 9.0,
+            positive,
+            scans,
+        };
+        // All entries are of one run: 50 of them.
+        assert_eq!(page_reads([(visits(0.125, 0.25), 1.0)], 50.0), 18.75);
+        // A tenth of them are of another, to which the same scans come, its entries being sparser.
+        let runs = [(visits(1.0, 2.5), 0.125), (visits(0.125, 0.25), 0.875)];
+        assert_eq!(page_reads(runs, 8.0), 8.0 * (0.125 + 0.109_375 + 0.312_5));
+        assert_eq!(page_reads([], 50.0), 0.0);
     }
 
     #[test]

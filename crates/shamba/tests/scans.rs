@@ -168,3 +168,27 @@ fn pages_that_a_scan_does_not_reach_are_not_read() {
         }
     }
 }
+
+/// Data pages a scan among as many updates, of 3.6 MB of data under 1.5 MB.
+fn data_among_updates(fs: &MemFs, inherit: bool) -> f64 {
+    let fs = MeteredFs::new(Arc::new(fs.deep_clone()));
+    let options = options(fs.clone(), 3 << 19).inherit_heat(inherit);
+    let db = options.open(DIR).unwrap();
+    let mut before = scanned(&fs);
+    for number in 0..24_000 {
+        if number == 12_000 {
+            before = scanned(&fs);
+        }
+        db.put(key(scattered(7 * number + 1)), [8; 40]).unwrap();
+        scan(&db, scattered(number), IterOptions::default());
+    }
+    since(&fs, before)[0] / 12_000.0
+}
+
+/// Flushes and merges write small levels over and over; what scans will read of them stays in memory.
+#[test]
+fn pages_of_new_tables_need_not_be_read_back() {
+    let fs = one_run();
+    let [with, without] = [true, false].map(|inherit| data_among_updates(&fs, inherit));
+    assert!(with < 0.9 * without, "{with} with, {without} without");
+}

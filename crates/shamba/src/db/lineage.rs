@@ -1,5 +1,5 @@
 //! Handing on to new tables what is known of the tables they come from: the heat of their
-//! partitions, and those of their filter and index blocks that will be worth their room.
+//! partitions, and those of their blocks that will be worth their room.
 //!
 //! Protocol of a flush or compaction: [`DbInner::lineage`] before it writes, its [`Lineage::keep`]
 //! in the build options, [`Lineage::slots`] for the files of the edit, [`DbInner::warm`] once it is
@@ -15,8 +15,15 @@ use crate::compaction::job::NewTable;
 use crate::table::{Keep, TableSlot};
 use crate::version::FileMeta;
 
-/// Blocks kept for the cache take at most this part of the budget, for each flush or compaction.
+/// Filter and index blocks kept for the cache take at most this part of the budget, for each flush or
+/// compaction.
 const KEEP_SHARE: u64 = 8;
+
+/// The same of data blocks, for all that run at the same time.
+const KEEP_DATA_SHARE: u64 = 4;
+
+/// Below so many bytes a budget has no room to keep data in beside what a merge needs.
+const SMALL_BUDGET: u64 = 1 << 20;
 
 /// Those from whom new tables inherit.
 #[derive(Debug)]
@@ -60,16 +67,19 @@ impl DbInner {
             return None;
         }
         let cache = self.options.memory.cache();
-        let most = match cache.clock().eviction() {
-            Eviction::ExpectedReads => self.options.memory.limit() / KEEP_SHARE,
+        let limit = self.options.memory.limit();
+        let jobs = self.options.background_threads.max(1) as u64;
+        let (most, data) = match cache.clock().eviction() {
+            Eviction::ExpectedReads if limit < SMALL_BUDGET => (limit / KEEP_SHARE, 0),
+            Eviction::ExpectedReads => (limit / KEEP_SHARE, limit / KEEP_DATA_SHARE / jobs),
             // What is used is kept; what will be used has no say.
-            Eviction::TwoPriorityLru => 0,
+            Eviction::TwoPriorityLru => (0, 0),
         };
         let budget = self.options.memory.budget();
         let held = budget.reserve(Role::Compaction, ancestry.memory());
         let ancestry = Arc::new(ancestry);
         Some(Lineage {
-            keep: Keep::new(ancestry.clone(), cache, most),
+            keep: Keep::new(ancestry.clone(), cache, most, data),
             ancestry,
             _held: held,
         })

@@ -1,6 +1,5 @@
 //! What a table that is being written hands on to its readers: how hot its partitions will be, and
-//! those of its filter and index blocks that will be worth their room in memory, so that nobody
-//! has to read them back.
+//! those of its blocks that will be worth their room in memory, so that nobody has to read them back.
 //!
 //! Protocol: the builder gets a [`Keep`] with its options and gives a [`Prepared`] with its summary.
 //! [`Prepared::slot`] makes the file's slot, before the file is shown to readers;
@@ -52,6 +51,8 @@ impl Span<'_> {
 pub(crate) trait Expect: Debug + Send + Sync {
     /// About the visits that will come to a partition of this range.
     fn visits(&self, span: Span<'_>) -> Visits;
+    /// About how often a page of so many entries, of which one is `key`, will be read.
+    fn page_reads(&self, key: &[u8], entries: usize) -> f32;
 }
 
 /// What tables of one flush or compaction may keep for the cache. Clones share the room.
@@ -61,6 +62,7 @@ pub(crate) struct Keep {
     clock: Arc<Clock>,
     budget: Arc<Budget>,
     room: Arc<Room>,
+    data_room: Arc<Room>,
 }
 
 /// The memory of kept blocks.
@@ -82,16 +84,25 @@ impl Room {
 }
 
 impl Keep {
-    /// Keeps at most `most` bytes; with none, only the heat is prepared.
-    pub(crate) fn new(expect: Arc<dyn Expect>, cache: &BlockCache, most: u64) -> Self {
+    /// Keeps at most `most` bytes of filters and indexes, and `most_data` of data; with none, only the
+    /// heat is prepared.
+    pub(crate) fn new(
+        expect: Arc<dyn Expect>,
+        cache: &BlockCache,
+        most: u64,
+        most_data: u64,
+    ) -> Self {
         let budget = Arc::clone(cache.budget());
+        let room = |role, most| {
+            let held = Mutex::new(budget.reserve(role, 0));
+            Arc::new(Room { held, most })
+        };
         Keep {
             expect,
             clock: Arc::clone(cache.clock()),
-            room: Arc::new(Room {
-                held: Mutex::new(budget.reserve(Role::Compaction, 0)),
-                most,
-            }),
+            room: room(Role::Compaction, most),
+            // Not of the share that merges have for reading ahead.
+            data_room: room(Role::Data, most_data),
             budget,
         }
     }
@@ -104,6 +115,8 @@ struct KeptBlock {
     partition: u32,
     kind: BlockKind,
     bytes: Box<[u8]>,
+    /// Of data: reads to expect.
+    reads: f32,
 }
 
 /// A table's partitions and kept blocks, until it is installed.
@@ -113,13 +126,16 @@ pub(crate) struct Prepared {
     smallest: Box<[u8]>,
     blocks: Vec<KeptBlock>,
     room: Arc<Room>,
-    /// What of the room is held for all of this.
+    data_room: Arc<Room>,
+    /// What of the rooms is held for all of this.
     charge: usize,
+    data_charge: usize,
 }
 
 impl Drop for Prepared {
     fn drop(&mut self) {
         self.room.give_back(self.charge);
+        self.data_room.give_back(self.data_charge);
     }
 }
 
@@ -136,6 +152,7 @@ pub(super) struct Keeper {
     from: Vec<u8>,
     blocks: Vec<KeptBlock>,
     charge: usize,
+    data_charge: usize,
 }
 
 impl Keeper {
@@ -148,6 +165,7 @@ impl Keeper {
             from: Vec::new(),
             blocks: Vec::new(),
             charge: 0,
+            data_charge: 0,
         }
     }
 
@@ -179,7 +197,27 @@ impl Keeper {
         self.from.extend_from_slice(last);
     }
 
-    /// A block was written at a page.
+    /// A data block of so many entries, of which one is `key`, was written at a page.
+    pub(super) fn offer_data(&mut self, page: u32, bytes: &[u8], key: &[u8], entries: usize) {
+        let keep = &self.keep;
+        if keep.data_room.most == 0 {
+            return;
+        }
+        let reads = keep.expect.page_reads(key, entries);
+        let charge = bytes.len() + OVERHEAD;
+        if reads > keep.clock.price() * charge as f32 && keep.data_room.take(charge) {
+            self.data_charge += charge;
+            self.blocks.push(KeptBlock {
+                page,
+                partition: self.partition,
+                kind: BlockKind::Data,
+                bytes: bytes.into(),
+                reads,
+            });
+        }
+    }
+
+    /// A filter or index block was written at a page.
     pub(super) fn offer(&mut self, page: u32, kind: BlockKind, bytes: &[u8]) {
         let charge = bytes.len() + OVERHEAD;
         let Some(heat) = self.now.as_ref().filter(|_| self.active) else {
@@ -192,6 +230,7 @@ impl Keeper {
                 partition: self.partition,
                 kind,
                 bytes: bytes.into(),
+                reads: 0.0,
             });
         }
     }
@@ -222,7 +261,9 @@ impl Keeper {
             smallest: smallest.into(),
             blocks,
             room: Arc::clone(&self.keep.room),
+            data_room: Arc::clone(&self.keep.data_room),
             charge,
+            data_charge: std::mem::take(&mut self.data_charge),
         })
     }
 }
@@ -230,6 +271,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.keep.room.give_back(self.charge);
+        self.keep.data_room.give_back(self.data_charge);
     }
 }
 
@@ -267,8 +309,13 @@ impl Prepared {
         };
         for block in std::mem::take(&mut self.blocks) {
             let charge = block.bytes.len() + OVERHEAD;
-            self.charge = self.charge.saturating_sub(charge);
-            self.room.give_back(charge);
+            let data = block.kind == BlockKind::Data;
+            let (room, held) = match data {
+                true => (&self.data_room, &mut self.data_charge),
+                false => (&self.room, &mut self.charge),
+            };
+            *held = held.saturating_sub(charge);
+            room.give_back(charge);
             let owner = Owner {
                 key: BlockKey {
                     file: slot.cache_id(),
@@ -276,9 +323,12 @@ impl Prepared {
                 },
                 kind: block.kind,
                 priority: priority(block.kind),
-                heat: Some(&heat),
+                heat: (!data).then_some(&heat),
                 partition: block.partition,
             };
+            if data {
+                cache.expect_reads(&owner.key, block.reads);
+            }
             cache.offer(owner, &block.bytes);
         }
     }
