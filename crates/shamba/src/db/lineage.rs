@@ -19,12 +19,6 @@ use crate::version::FileMeta;
 /// compaction.
 const KEEP_SHARE: u64 = 8;
 
-/// The same of data blocks, for all that run at the same time.
-const KEEP_DATA_SHARE: u64 = 4;
-
-/// Below so many bytes a budget has no room to keep data in beside what a merge needs.
-const SMALL_BUDGET: u64 = 1 << 20;
-
 /// Those from whom new tables inherit.
 #[derive(Debug)]
 pub(crate) struct Lineage {
@@ -67,19 +61,16 @@ impl DbInner {
             return None;
         }
         let cache = self.options.memory.cache();
-        let limit = self.options.memory.limit();
-        let jobs = self.options.background_threads.max(1) as u64;
-        let (most, data) = match cache.clock().eviction() {
-            Eviction::ExpectedReads if limit < SMALL_BUDGET => (limit / KEEP_SHARE, 0),
-            Eviction::ExpectedReads => (limit / KEEP_SHARE, limit / KEEP_DATA_SHARE / jobs),
+        let most = match cache.clock().eviction() {
+            Eviction::ExpectedReads => self.options.memory.limit() / KEEP_SHARE,
             // What is used is kept; what will be used has no say.
-            Eviction::TwoPriorityLru => (0, 0),
+            Eviction::TwoPriorityLru => 0,
         };
         let budget = self.options.memory.budget();
         let held = budget.reserve(Role::Compaction, ancestry.memory());
         let ancestry = Arc::new(ancestry);
         Some(Lineage {
-            keep: Keep::new(ancestry.clone(), cache, most, data),
+            keep: Keep::new(ancestry.clone(), cache, most),
             ancestry,
             _held: held,
         })

@@ -4,7 +4,9 @@
 //! Protocol: the builder gets a [`Keep`] with its options and gives a [`Prepared`] with its summary.
 //! [`Prepared::slot`] makes the file's slot, before the file is shown to readers;
 //! [`Prepared::warm`] offers the blocks to the cache, after it. Blocks are held within the room of
-//! their [`Keep`]; where memory is short they are left out. All of it is hints: without a `Keep` a
+//! their [`Keep`]; where memory is short they are left out. Data is not held: it is more, and goes to
+//! the cache at once, which can drop it, under the number that the file will have there; a table
+//! that is not shown to readers takes it along. All of it is hints: without a `Keep` a
 //! table is the same to the byte.
 
 use std::fmt::Debug;
@@ -62,7 +64,8 @@ pub(crate) struct Keep {
     clock: Arc<Clock>,
     budget: Arc<Budget>,
     room: Arc<Room>,
-    data_room: Arc<Room>,
+    /// None where data is not kept.
+    data: Option<Arc<BlockCache>>,
 }
 
 /// The memory of kept blocks.
@@ -84,26 +87,55 @@ impl Room {
 }
 
 impl Keep {
-    /// Keeps at most `most` bytes of filters and indexes, and `most_data` of data; with none, only the
-    /// heat is prepared.
-    pub(crate) fn new(
-        expect: Arc<dyn Expect>,
-        cache: &BlockCache,
-        most: u64,
-        most_data: u64,
-    ) -> Self {
+    /// Keeps at most `most` bytes of filters and indexes, and data; with none, only the heat is
+    /// prepared.
+    pub(crate) fn new(expect: Arc<dyn Expect>, cache: &Arc<BlockCache>, most: u64) -> Self {
         let budget = Arc::clone(cache.budget());
-        let room = |role, most| {
-            let held = Mutex::new(budget.reserve(role, 0));
-            Arc::new(Room { held, most })
-        };
         Keep {
             expect,
             clock: Arc::clone(cache.clock()),
-            room: room(Role::Compaction, most),
-            // Not of the share that merges have for reading ahead.
-            data_room: room(Role::Data, most_data),
+            room: Arc::new(Room {
+                held: Mutex::new(budget.reserve(Role::Compaction, 0)),
+                most,
+            }),
+            data: (most > 0).then(|| Arc::clone(cache)),
             budget,
+        }
+    }
+}
+
+/// The data of a new table in the cache.
+#[derive(Debug)]
+struct NewData {
+    cache: Arc<BlockCache>,
+    /// The number of the file there.
+    file: u64,
+    /// Whether there is any that readers will not find.
+    astray: bool,
+}
+
+impl NewData {
+    fn offer(&mut self, page: u32, partition: u32, bytes: &[u8], reads: f32) {
+        let key = BlockKey {
+            file: self.file,
+            page,
+        };
+        self.cache.expect_reads(&key, reads);
+        let owner = Owner {
+            key,
+            kind: BlockKind::Data,
+            priority: priority(BlockKind::Data),
+            heat: None,
+            partition,
+        };
+        self.astray |= self.cache.offer(owner, bytes);
+    }
+}
+
+impl Drop for NewData {
+    fn drop(&mut self) {
+        if self.astray {
+            self.cache.remove_file(self.file);
         }
     }
 }
@@ -115,8 +147,6 @@ struct KeptBlock {
     partition: u32,
     kind: BlockKind,
     bytes: Box<[u8]>,
-    /// Of data: reads to expect.
-    reads: f32,
 }
 
 /// A table's partitions and kept blocks, until it is installed.
@@ -126,16 +156,14 @@ pub(crate) struct Prepared {
     smallest: Box<[u8]>,
     blocks: Vec<KeptBlock>,
     room: Arc<Room>,
-    data_room: Arc<Room>,
-    /// What of the rooms is held for all of this.
+    data: Option<NewData>,
+    /// What of the room is held for all of this.
     charge: usize,
-    data_charge: usize,
 }
 
 impl Drop for Prepared {
     fn drop(&mut self) {
         self.room.give_back(self.charge);
-        self.data_room.give_back(self.data_charge);
     }
 }
 
@@ -151,13 +179,18 @@ pub(super) struct Keeper {
     /// Where the partition before ends.
     from: Vec<u8>,
     blocks: Vec<KeptBlock>,
+    data: Option<NewData>,
     charge: usize,
-    data_charge: usize,
 }
 
 impl Keeper {
     pub(super) fn new(keep: Keep) -> Self {
         Keeper {
+            data: keep.data.as_ref().map(|cache| NewData {
+                cache: Arc::clone(cache),
+                file: cache.new_file_id(),
+                astray: false,
+            }),
             keep,
             now: None,
             partition: 0,
@@ -165,7 +198,6 @@ impl Keeper {
             from: Vec::new(),
             blocks: Vec::new(),
             charge: 0,
-            data_charge: 0,
         }
     }
 
@@ -199,21 +231,12 @@ impl Keeper {
 
     /// A data block of so many entries, of which one is `key`, was written at a page.
     pub(super) fn offer_data(&mut self, page: u32, bytes: &[u8], key: &[u8], entries: usize) {
-        let keep = &self.keep;
-        if keep.data_room.most == 0 {
+        let Some(data) = &mut self.data else {
             return;
-        }
-        let reads = keep.expect.page_reads(key, entries);
-        let charge = bytes.len() + OVERHEAD;
-        if reads > keep.clock.price() * charge as f32 && keep.data_room.take(charge) {
-            self.data_charge += charge;
-            self.blocks.push(KeptBlock {
-                page,
-                partition: self.partition,
-                kind: BlockKind::Data,
-                bytes: bytes.into(),
-                reads,
-            });
+        };
+        let reads = self.keep.expect.page_reads(key, entries);
+        if reads > self.keep.clock.price() * bytes.len() as f32 {
+            data.offer(page, self.partition, bytes, reads);
         }
     }
 
@@ -230,7 +253,6 @@ impl Keeper {
                 partition: self.partition,
                 kind,
                 bytes: bytes.into(),
-                reads: 0.0,
             });
         }
     }
@@ -261,9 +283,8 @@ impl Keeper {
             smallest: smallest.into(),
             blocks,
             room: Arc::clone(&self.keep.room),
-            data_room: Arc::clone(&self.keep.data_room),
+            data: self.data.take(),
             charge,
-            data_charge: std::mem::take(&mut self.data_charge),
         })
     }
 }
@@ -271,7 +292,6 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.keep.room.give_back(self.charge);
-        self.keep.data_room.give_back(self.data_charge);
     }
 }
 
@@ -299,7 +319,9 @@ impl Prepared {
         for (partition, visits) in (0..).zip(visits) {
             heat.inherit(partition, visits);
         }
-        TableSlot::with_heat(cache.new_file_id(), Arc::new(heat))
+        let file = self.data.as_ref().map(|data| data.file);
+        let file = file.unwrap_or_else(|| cache.new_file_id());
+        TableSlot::with_heat(file, Arc::new(heat))
     }
 
     /// Offers the blocks to the cache, in the name of the file of this slot.
@@ -307,15 +329,13 @@ impl Prepared {
         let Some(heat) = slot.heat() else {
             return;
         };
+        if let Some(data) = &mut self.data {
+            data.astray = false;
+        }
         for block in std::mem::take(&mut self.blocks) {
             let charge = block.bytes.len() + OVERHEAD;
-            let data = block.kind == BlockKind::Data;
-            let (room, held) = match data {
-                true => (&self.data_room, &mut self.data_charge),
-                false => (&self.room, &mut self.charge),
-            };
-            *held = held.saturating_sub(charge);
-            room.give_back(charge);
+            self.charge = self.charge.saturating_sub(charge);
+            self.room.give_back(charge);
             let owner = Owner {
                 key: BlockKey {
                     file: slot.cache_id(),
@@ -323,12 +343,9 @@ impl Prepared {
                 },
                 kind: block.kind,
                 priority: priority(block.kind),
-                heat: (!data).then_some(&heat),
+                heat: Some(&heat),
                 partition: block.partition,
             };
-            if data {
-                cache.expect_reads(&owner.key, block.reads);
-            }
             cache.offer(owner, &block.bytes);
         }
     }
