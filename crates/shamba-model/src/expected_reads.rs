@@ -2,8 +2,8 @@
 //! index and data blocks by expected reads.
 //!
 //! A *partition* is a key range of a table with its filter modules and its index block. A lookup
-//! that comes to it is a *visit*: positive if the key is there, else empty. Rates are visits per
-//! window; every value here is in page reads per window, so that values of different kinds of
+//! that comes to it is a *visit*: positive if the key is there, else empty. So is a scan that looks for
+//! its place there: it asks no filter and always needs the index. Rates are visits per window; every value here is in page reads per window, so that values of different kinds of
 //! blocks compare. Pure; inputs are not checked, since a policy is only a hint: with nonsense in,
 //! nonsense comes out, but no panic.
 
@@ -14,6 +14,8 @@ pub struct Visits {
     pub empty: f32,
     /// Visits by keys that are there.
     pub positive: f32,
+    /// Visits by scans.
+    pub scans: f32,
 }
 
 /// A filter module that is on storage and not, or not wholly, in memory.
@@ -40,14 +42,18 @@ pub struct Partition {
 
 impl Partition {
     /// Page reads per window that the partition's visits cost, but for the data pages of keys that
-    /// are found: the cheaper of going to index and data at once, and of reading the missing module
+    /// are found and of scans: the cheaper of going to index and data at once, and of reading the missing module
     /// first.
     #[must_use]
     pub fn reads(&self) -> f32 {
-        let Visits { empty, positive } = self.visits;
+        let Visits {
+            empty,
+            positive,
+            scans,
+        } = self.visits;
         let passing = empty * self.pass;
         let search = 1.0 + self.index_pages;
-        let found = positive * self.index_pages;
+        let found = (positive + scans) * self.index_pages;
         let direct = passing * search + found;
         match self.missing {
             Some(missing) => {
@@ -126,7 +132,7 @@ impl Partition {
     /// Of the visitors `v = (positive + empty pass module.pass) / (positive + empty pass)` go on to
     /// need the index, and save an operation. To the others it is `index_pages` for nothing, unless
     /// the block stays, being worth more than its room, until a later one needs it who would have
-    /// read it then: of value `(positive + empty pass module.pass) index_pages - room` a window.
+    /// read it then: of value `(positive + empty pass module.pass + scans) index_pages - room` a window.
     /// This project's own policy. Visits: per window; at least one is assumed by the caller where
     /// nothing is known.
     #[must_use]
@@ -139,7 +145,7 @@ impl Partition {
             // Nobody came before: as likely one as the other.
             false => 0.5 + 0.5 * both.module.pass,
         };
-        let value = needing * both.index_pages - both.room;
+        let value = (needing + self.visits.scans) * both.index_pages - both.room;
         let later = (value / both.index_pages.max(1e-9) * both.windows).clamp(0.0, 1.0);
         let in_vain = (1.0 - needs) * (1.0 - later);
         (1.0 - in_vain) * OPERATION - in_vain * both.index_pages
@@ -155,12 +161,19 @@ impl Visits {
         Visits {
             empty: self.empty * share,
             positive: self.positive * share,
+            scans: self.scans * share,
         }
     }
 
     /// No visits.
     #[must_use]
     pub fn is_none(self) -> bool {
+        self.no_lookups() && self.scans <= 0.0
+    }
+
+    /// No visits by lookups.
+    #[must_use]
+    pub fn no_lookups(self) -> bool {
         self.empty <= 0.0 && self.positive <= 0.0
     }
 }
@@ -169,6 +182,7 @@ impl std::ops::AddAssign for Visits {
     fn add_assign(&mut self, more: Visits) {
         self.empty += more.empty;
         self.positive += more.positive;
+        self.scans += more.scans;
     }
 }
 
@@ -228,7 +242,7 @@ impl Prior {
 /// The visits to expect of a partition that is merged out of those of several runs, newest first;
 /// `None` for a run that has nothing in its range. An empty visit of a newer run goes on to the
 /// older one and is counted there too, so the oldest one's empty visits are all there are; each
-/// positive visit was of one run. This project's own policy ("counters are inherited at
+/// positive visit was of one run. A scan comes to all runs. This project's own policy ("counters are inherited at
 /// compaction").
 #[must_use]
 pub fn merged_visits(runs: impl IntoIterator<Item = Option<Visits>>) -> Visits {
@@ -236,6 +250,7 @@ pub fn merged_visits(runs: impl IntoIterator<Item = Option<Visits>>) -> Visits {
     for run in runs.into_iter().flatten() {
         merged.positive += run.positive;
         merged.empty = run.empty;
+        merged.scans = merged.scans.max(run.scans);
     }
     merged
 }
@@ -249,7 +264,23 @@ pub fn visits_above(below: Visits, share: f32) -> Visits {
     Visits {
         empty: below.empty + below.positive - positive,
         positive,
+        scans: below.scans,
     }
+}
+
+/// The reads of data to expect in a window of a new page of so many entries, in place of entries of
+/// these runs or above them: of a run, the visits that come to one of its entries there, and the part
+/// that its entries are of all those the new page is one of, above 1 where it lies above more. A
+/// lookup finds its key in one run; a scan reads a page of each. This project's own policy: pages of a
+/// partition count as alike.
+#[must_use]
+pub fn page_reads(runs: impl IntoIterator<Item = (Visits, f32)>, entries: f32) -> f32 {
+    let (mut found, mut scans) = (0.0f32, 0.0f32);
+    for (visits, part) in runs {
+        found += visits.positive * part;
+        scans = scans.max(visits.scans * part);
+    }
+    (found + scans) * entries
 }
 
 /// The accesses to expect in the next window of an item that was accessed `count` times in the last
@@ -289,7 +320,11 @@ mod tests {
 
     fn partition(empty: f32, positive: f32, pass: f32, index_pages: f32) -> Partition {
         Partition {
-            visits: Visits { empty, positive },
+            visits: Visits {
+                empty,
+                positive,
+                scans: 0.0,
+            },
             pass,
             missing: None,
             index_pages,
@@ -309,6 +344,17 @@ mod tests {
     fn the_index_is_worth_its_passing_visits() {
         let p = partition(8.0, 3.0, 0.25, 1.0);
         assert!((p.value_of_index(1.0) - (8.0 * 0.25 + 3.0)).abs() < 1e-5);
+    }
+
+    #[test]
+    fn scans_need_the_index_and_no_filter() {
+        let lookups = partition(8.0, 3.0, 0.25, 1.0);
+        let mut both = lookups;
+        both.visits.scans = 5.0;
+        let more = both.value_of_index(1.0) - lookups.value_of_index(1.0);
+        assert!((more - 5.0).abs() < 1e-5);
+        let filter = |p: Partition| p.value_of_filter(0.5, 1.0, 1.0);
+        assert!((filter(both) - filter(lookups)).abs() < 1e-5);
     }
 
     #[test]
@@ -381,7 +427,13 @@ mod tests {
 
     #[test]
     fn a_merged_partition_has_the_visits_of_all_counted_once() {
-        let visits = |empty, positive| Some(Visits { empty, positive });
+        let visits = |empty, positive| {
+            Some(Visits {
+                empty,
+                positive,
+                scans: 8.0,
+            })
+        };
         // 100 come to the newest; 10 find their key there, 20 of 90 in the next, 30 of 70 below.
         let runs = [visits(90.0, 10.0), visits(70.0, 20.0), visits(40.0, 30.0)];
         assert_eq!(Some(merged_visits(runs)), visits(40.0, 60.0));
@@ -394,6 +446,7 @@ mod tests {
         let below = Visits {
             empty: 30.0,
             positive: 50.0,
+            scans: 7.0,
         };
         let above = visits_above(below, 0.1);
         assert_eq!((above.empty, above.positive), (75.0, 5.0));
@@ -419,6 +472,21 @@ mod tests {
         assert_eq!(Prior::of([7.0].into_iter()).expect(3.0), 3.0);
         assert_eq!(Prior::of([0.0; 9].into_iter()).expect(3.0), 3.0);
         assert_eq!(Prior::of([].into_iter()).expect(3.0), 3.0);
+    }
+
+    #[test]
+    fn a_new_page_is_read_by_those_who_read_its_entries() {
+        let visits = |positive, scans| Visits {
+            empty: 9.0,
+            positive,
+            scans,
+        };
+        // All entries are of one run: 50 of them.
+        assert_eq!(page_reads([(visits(0.125, 0.25), 1.0)], 50.0), 18.75);
+        // A tenth of them are of another, to which the same scans come, its entries being sparser.
+        let runs = [(visits(1.0, 2.5), 0.125), (visits(0.125, 0.25), 0.875)];
+        assert_eq!(page_reads(runs, 8.0), 8.0 * (0.125 + 0.109_375 + 0.312_5));
+        assert_eq!(page_reads([], 50.0), 0.0);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 pub mod allocation;
+pub mod bound;
 #[cfg(test)]
 mod brute_force;
 pub mod cost;

@@ -26,6 +26,17 @@ use crate::ModelError;
 use crate::cost::Environment;
 use crate::tree::{MergePolicy, Tree};
 
+/// Of memory for reading ahead, the parts that inputs of these sizes had best get, which add up to 1
+/// (all 0 for no data). A merge of `s_i` bytes each, `a_i` of them at a time, takes `sum s_i / a_i`
+/// reads: fewest, for one sum of `a_i`, where these are as the square roots of `s_i` (by Lagrange's
+/// method).
+#[must_use]
+pub fn shares_of_read_ahead(sizes: &[u64]) -> Vec<f64> {
+    let roots = sizes.iter().map(|size| (*size as f64).sqrt());
+    let all = roots.clone().sum::<f64>().max(f64::MIN_POSITIVE);
+    roots.map(|root| root / all).collect()
+}
+
 /// Times that an entry is written, by what writes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Writes {

@@ -11,9 +11,11 @@ mod turn;
 
 use crate::device::Device;
 
-use crate::report::Report;
+use crate::report::{Cell, Report};
 use crate::{Error, Result};
-use shamba::{Design, FilterFamily, FilterOptions, KeyspaceOptions, MergePolicy};
+use shamba::{Advice, Design, FilterFamily, FilterOptions, KeyspaceOptions, MergePolicy};
+use shamba_model::bound::least_cost;
+use shamba_model::cost::{Environment, Workload};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use subject::{Latency, Pages, Shares, Subject};
@@ -63,6 +65,9 @@ pub struct Mixes {
     /// Other engines to run beside, such as `rocksdb:ribbon-partitioned`, of the default design.
     #[arg(long, value_delimiter = ',')]
     others: Vec<String>,
+    /// Measure other designs of the same memory too, and tell the best of them.
+    #[arg(long)]
+    grid: bool,
 }
 
 impl Shares {
@@ -94,6 +99,35 @@ fn standard(settings: &Settings) -> KeyspaceOptions {
     }
 }
 
+/// Designs to hold the chosen one against: policies, size ratios and buffers over all their range, with
+/// the rest of the memory of the default design for filters.
+fn grid(settings: &Settings) -> Vec<Design> {
+    let default = standard(settings).design();
+    let entries = settings.entries as f64;
+    let memory = default.write_buffer as f64 + default.bits_per_key * entries / 8.0;
+    let leveling = MergePolicy::default();
+    let policies: [(MergePolicy, &[u32]); 3] = [
+        (leveling, &[3, 5, 10, 20, 40, 80]),
+        (MergePolicy::LazyLeveling, &[3, 5, 10]),
+        (MergePolicy::Tiering, &[3, 5]),
+    ];
+    let mut designs = Vec::new();
+    for (merge_policy, size_ratios) in policies {
+        for &size_ratio in size_ratios {
+            // The largest is what the engine lets a buffer have of its budget.
+            for write_buffer in [settings.write_buffer, settings.memory / 8] {
+                designs.push(Design {
+                    merge_policy,
+                    size_ratio,
+                    write_buffer,
+                    bits_per_key: ((memory - write_buffer as f64) * 8.0 / entries).max(0.0),
+                });
+            }
+        }
+    }
+    designs
+}
+
 fn name(design: &Design) -> String {
     let policy = match design.merge_policy {
         MergePolicy::Leveling { .. } => "leveling",
@@ -123,36 +157,63 @@ fn copy(settings: &Settings, base: &Path, to: &Path, keyspace: KeyspaceOptions) 
     Subject::open(to, settings, keyspace)
 }
 
+/// Who is measured.
+enum Runner<'a> {
+    /// Our engine, as it is.
+    Default,
+    /// With the design that it thinks best.
+    SelfDesigned,
+    /// With this design.
+    Designed(Design),
+    /// Another engine.
+    Other(&'a str),
+}
+
+impl Runner<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Runner::Default => "default",
+            Runner::SelfDesigned => "self-designed",
+            Runner::Designed(_) => "best measured",
+            Runner::Other(name) => name,
+        }
+    }
+}
+
 /// A row of the first experiment.
 struct Mix {
     design: String,
     pages: Pages,
     took: Duration,
     predicted: Option<f64>,
+    /// The least that an operation can cost under any design, in seconds.
+    least: Option<f64>,
 }
 
 impl Mix {
-    /// One engine under one mix: `default`, `self-designed`, or another.
+    /// One engine under one mix.
     fn measure(
         settings: &Settings,
         base: &Path,
         at: &Path,
-        engine: &str,
+        engine: &Runner<'_>,
         shares: Shares,
     ) -> Result<Self> {
-        let own = matches!(engine, "default" | "self-designed");
-        let mut subject = match own {
-            true => copy(settings, base, at, standard(settings))?,
-            false => Subject::open_other(engine, at, settings)?,
+        let (own, mut subject) = match engine {
+            Runner::Other(name) => (false, Subject::open_other(name, at, settings)?),
+            _ => (true, copy(settings, base, at, standard(settings))?),
         };
         if !own {
             subject.load()?;
         }
         subject.run(shares, settings.operations)?;
         let advice = if own { subject.advice()? } else { None };
-        if let (Some(advice), "self-designed") = (&advice, engine) {
-            subject.move_to(advice.best.design)?;
+        match (engine, &advice) {
+            (Runner::SelfDesigned, Some(advice)) => subject.move_to(advice.best.design)?,
+            (Runner::Designed(design), _) => subject.move_to(*design)?,
+            _ => {}
         }
+        let least = advice.as_ref().map(|advice| least(settings, advice));
         let before = subject.pages();
         let mut took = subject.run(shares, settings.operations)?;
         if !own {
@@ -169,15 +230,95 @@ impl Mix {
             },
             pages,
             took,
-            predicted: advice.map(|advice| match engine {
-                "default" => advice.present.costs.average,
-                _ => advice.best.costs.average,
+            predicted: advice.and_then(|advice| match engine {
+                Runner::Default => Some(advice.present.costs.average),
+                Runner::SelfDesigned => Some(advice.best.costs.average),
+                _ => None,
             }),
+            least: least.transpose()?,
         })
     }
 }
 
-/// The self-designed engine beside the default design, over mixes.
+/// See [`Mix::least`]. All the memory there is counts as cache.
+fn least(settings: &Settings, advice: &Advice) -> Result<f64> {
+    let refused = |error| Error::InvalidSetting(format!("the cost model refuses it: {error}"));
+    let known = &advice.workload;
+    let Some(workload) = known.model() else {
+        return Ok(0.0);
+    };
+    let entries = settings.entries as f64;
+    let environment = Environment {
+        entries,
+        entry_bytes: known.entry_bytes,
+        device: shamba_model::cost::Device {
+            page_bytes: 4096.0,
+            read_seconds: advice.device.read_seconds,
+            write_cost: advice.device.write_cost,
+            merge_read_cost: advice.device.merge_read_cost,
+        },
+    };
+    let workload = Workload {
+        selectivity: (known.entries_per_range / entries).min(1.0),
+        ..workload
+    };
+    let reads = least_cost(&environment, &workload, settings.memory as f64).map_err(refused)?;
+    Ok(reads * advice.device.read_seconds)
+}
+
+/// What the default design did, which others are compared with.
+struct Base {
+    seconds: f64,
+    pages: f64,
+    /// The least seconds for an operation.
+    least: Option<f64>,
+}
+
+impl Base {
+    fn of(latency: &Latency, mix: &Mix) -> Self {
+        Base {
+            seconds: latency.seconds(&mix.pages),
+            pages: mix.pages.all(),
+            least: mix.least,
+        }
+    }
+
+    fn row(
+        &self,
+        settings: &Settings,
+        kind: &str,
+        percent: u32,
+        latency: &Latency,
+        (runner, mix): (&Runner<'_>, &Mix),
+    ) -> Vec<Cell> {
+        let operations = settings.operations as f64;
+        let lookups = (operations * f64::from(percent) / 100.0).max(1.0);
+        let (seconds, pages) = (latency.seconds(&mix.pages), mix.pages.all());
+        let at_most = (self.least.filter(|least| *least > 0.0))
+            .map(|least| self.seconds / operations / least);
+        vec![
+            kind.into(),
+            f64::from(percent).into(),
+            runner.name().into(),
+            mix.design.clone().into(),
+            (pages / operations).into(),
+            (mix.pages.read / operations).into(),
+            (mix.pages.written / operations).into(),
+            (mix.pages.merging / operations).into(),
+            ((mix.pages.read - mix.pages.merging) / lookups).into(),
+            mix.pages.index.map(|index| index / lookups).into(),
+            (self.pages / pages.max(1.0)).into(),
+            mix.predicted.into(),
+            (seconds / operations * 1e6).into(),
+            (self.seconds / seconds.max(1e-9)).into(),
+            at_most.into(),
+            (operations / mix.took.as_secs_f64().max(1e-9)).into(),
+        ]
+    }
+}
+
+/// The self-designed engine beside the default design, over mixes. Beside the throughput reached is
+/// what no design can pass ([`least_cost`]).
 pub fn mixes(mixes: &Mixes, note: &mut dyn FnMut(String)) -> Result<Report> {
     let settings = &mixes.settings;
     let title = format!(
@@ -193,50 +334,58 @@ pub fn mixes(mixes: &Mixes, note: &mut dyn FnMut(String)) -> Result<Report> {
         "pages/op",
         "read/op",
         "written/op",
+        "merges read/op",
+        "read/lookup",
+        "of that index",
         "times fewer pages",
         "predicted/op",
         "stated us/op",
         "times the throughput",
+        "at most",
         "measured ops/s",
     ];
     let mut report = Report::new(title, &columns);
     let latency = Latency::of(settings.device);
     let dir = tempfile::tempdir_in(&settings.dir)?;
     let base = loaded(settings, dir.path(), note)?;
-    let own = ["default", "self-designed"];
-    let engines = || {
-        own.into_iter()
-            .chain(mixes.others.iter().map(String::as_str))
-    };
     for kind in &mixes.kinds {
         for &percent in &mixes.lookups {
             let shares = Shares::of(kind, f64::from(percent) / 100.0)?;
-            let operations = settings.operations as f64;
-            let mut first: Option<(f64, f64)> = None;
-            for engine in engines() {
+            let mut first = None;
+            let mut push = |runner: &Runner<'_>, mix: &Mix| {
+                let base = first.get_or_insert_with(|| Base::of(&latency, mix));
+                report.push(base.row(settings, kind, percent, &latency, (runner, mix)));
+            };
+            let mut measure = |runner: &Runner<'_>| {
                 let at = tempfile::tempdir_in(dir.path())?;
-                let mix = Mix::measure(settings, &base, &at.path().join("db"), engine, shares)?;
-                let (seconds, pages) = (latency.seconds(&mix.pages), mix.pages.all());
-                let (base_seconds, base_pages) = *first.get_or_insert((seconds, pages));
+                let mix = Mix::measure(settings, &base, &at.path().join("db"), runner, shares)?;
                 note(format!(
-                    "{kind} {percent} %, {engine}: {:.3} pages/op, {:.3} times the throughput",
-                    pages / operations,
-                    base_seconds / seconds.max(1e-9)
+                    "{kind} {percent} %, {}, {}: {:.3} pages/op, {:.1} us/op stated",
+                    runner.name(),
+                    mix.design,
+                    mix.pages.all() / settings.operations as f64,
+                    latency.seconds(&mix.pages) / settings.operations as f64 * 1e6,
                 ));
-                report.push(vec![
-                    kind.clone().into(),
-                    f64::from(percent).into(),
-                    engine.into(),
-                    mix.design.into(),
-                    (pages / operations).into(),
-                    (mix.pages.read / operations).into(),
-                    (mix.pages.written / operations).into(),
-                    (base_pages / pages.max(1.0)).into(),
-                    mix.predicted.into(),
-                    (seconds / operations * 1e6).into(),
-                    (base_seconds / seconds.max(1e-9)).into(),
-                    (operations / mix.took.as_secs_f64().max(1e-9)).into(),
-                ]);
+                Ok::<Mix, Error>(mix)
+            };
+            for runner in [Runner::Default, Runner::SelfDesigned] {
+                push(&runner, &measure(&runner)?);
+            }
+            let mut best: Option<(f64, Runner<'_>, Mix)> = None;
+            for design in grid(settings).into_iter().filter(|_| mixes.grid) {
+                let runner = Runner::Designed(design);
+                let mix = measure(&runner)?;
+                let seconds = latency.seconds(&mix.pages);
+                if best.as_ref().is_none_or(|(least, ..)| seconds < *least) {
+                    best = Some((seconds, runner, mix));
+                }
+            }
+            if let Some((_, runner, mix)) = &best {
+                push(runner, mix);
+            }
+            for other in &mixes.others {
+                let runner = Runner::Other(other);
+                push(&runner, &measure(&runner)?);
             }
         }
     }
@@ -246,7 +395,6 @@ pub fn mixes(mixes: &Mixes, note: &mut dyn FnMut(String)) -> Result<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Cell;
 
     pub(super) fn tiny() -> Settings {
         Settings {
@@ -277,12 +425,15 @@ mod tests {
             lookups: vec![10, 50, 90],
             kinds: vec!["empty".to_owned(), "ranges".to_owned()],
             others: Vec::new(),
+            grid: false,
         };
         let report = super::mixes(&mixes, &mut |_| {}).unwrap();
         assert_eq!(report.rows.len(), 12);
         let fewer = |row| number(&report, row, "times fewer pages");
         for row in (1..12).step_by(2) {
             assert!(fewer(row) > 0.9, "row {row}: {report}");
+            let reached = number(&report, row, "times the throughput");
+            assert!(reached <= number(&report, row, "at most"), "{report}");
         }
         let some = (1..12).step_by(2).filter(|&row| fewer(row) > 1.2).count();
         assert!(some >= 2, "{report}");

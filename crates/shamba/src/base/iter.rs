@@ -29,4 +29,33 @@ pub(crate) trait InternalIterator: Send {
     fn next(&mut self) -> Result<()>;
     /// To the preceding entry.
     fn prev(&mut self) -> Result<()>;
+    /// Whether the cursor waits in front of entries that it has not read, as only those do that were
+    /// told to. It is valid then, `key` and `tag` bound what comes (going forward, no entry comes
+    /// before them, backward none after), and before any other step it has to be settled.
+    fn waits(&self) -> bool {
+        false
+    }
+    /// Reads what the cursor waits for, and goes to the entry there, if there is one.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Where a cursor is going.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// To greater entries.
+    Forward,
+    /// To smaller ones.
+    Backward,
+}
+
+impl Direction {
+    /// The tag that, going there, comes before every other of its key.
+    pub(crate) const fn first_tag(self) -> Tag {
+        match self {
+            Direction::Forward => Tag::NEWEST,
+            Direction::Backward => Tag::OLDEST,
+        }
+    }
 }

@@ -50,6 +50,7 @@ pub(crate) struct ModuleShape {
 struct Cell {
     empty: AtomicU16,
     positive: AtomicU16,
+    scans: AtomicU16,
     /// The tick at which the counts were true.
     tick: AtomicU16,
     /// Whether the index block is resident.
@@ -88,8 +89,8 @@ pub(crate) struct Heat {
     clock: Arc<Clock>,
     cells: Box<[Cell]>,
     modules: Box<[ModuleShape]>,
-    /// What the counts of all partitions say about each: of empty and of positive visits.
-    priors: [SharedPrior; 2],
+    /// What the counts of all partitions say about each: of empty visits, positive ones and scans.
+    priors: [SharedPrior; 3],
     /// The tick at which they were true.
     told: AtomicU16,
     index_pages: f32,
@@ -139,19 +140,32 @@ impl Heat {
         self.cells.len()
     }
 
-    /// Counts `weight` visits of a partition.
+    /// Counts `weight` lookups that came to a partition.
     #[inline]
     pub(crate) fn record(&self, partition: u32, positive: bool, weight: u16) {
+        self.count(partition, weight, |cell| match positive {
+            true => &cell.positive,
+            false => &cell.empty,
+        });
+    }
+
+    /// Counts `weight` scans that looked for their place in a partition.
+    pub(crate) fn record_scan(&self, partition: u32, weight: u16) {
+        self.count(partition, weight, |cell| &cell.scans);
+    }
+
+    /// Whether every visit counts at present, or a sample.
+    pub(crate) fn counts_all(&self) -> bool {
+        self.clock.counts_all()
+    }
+
+    #[inline]
+    fn count(&self, partition: u32, weight: u16, of: impl FnOnce(&Cell) -> &AtomicU16) {
         let Some(cell) = self.cells.get(partition as usize) else {
             return;
         };
         self.age(cell);
-        let count = if positive {
-            &cell.positive
-        } else {
-            &cell.empty
-        };
-        let more = weight.saturating_mul(SCALE as u16);
+        let (count, more) = (of(cell), weight.saturating_mul(SCALE as u16));
         count.store(count.load(Relaxed).saturating_add(more), Relaxed);
     }
 
@@ -160,9 +174,11 @@ impl Heat {
         match self.cells.get(partition as usize) {
             Some(cell) => {
                 self.age(cell);
+                let visits = |count: &AtomicU16| f32::from(count.load(Relaxed)) / SCALE;
                 Visits {
-                    empty: f32::from(cell.empty.load(Relaxed)) / SCALE,
-                    positive: f32::from(cell.positive.load(Relaxed)) / SCALE,
+                    empty: visits(&cell.empty),
+                    positive: visits(&cell.positive),
+                    scans: visits(&cell.scans),
                 }
             }
             None => Visits::default(),
@@ -176,15 +192,17 @@ impl Heat {
         if age != 0 && usize::from(age) >= self.cells.len() / PARTITIONS_PER_TICK {
             self.told.store(now, Relaxed);
             let all = 0..self.cells.len() as u32;
-            let [empty, positive] = &self.priors;
+            let [empty, positive, scans] = &self.priors;
             empty.set(Prior::of(all.clone().map(|at| self.visits(at).empty)));
-            positive.set(Prior::of(all.map(|at| self.visits(at).positive)));
+            positive.set(Prior::of(all.clone().map(|at| self.visits(at).positive)));
+            scans.set(Prior::of(all.map(|at| self.visits(at).scans)));
         }
         let counted = self.visits(partition);
-        let [empty, positive] = &self.priors;
+        let [empty, positive, scans] = &self.priors;
         Visits {
             empty: empty.get().expect(counted.empty),
             positive: positive.get().expect(counted.positive),
+            scans: scans.get().expect(counted.scans),
         }
     }
 
@@ -195,6 +213,7 @@ impl Heat {
                 |visits: f32| (visits * SCALE).round().clamp(0.0, f32::from(u16::MAX)) as u16;
             cell.empty.store(count(visits.empty), Relaxed);
             cell.positive.store(count(visits.positive), Relaxed);
+            cell.scans.store(count(visits.scans), Relaxed);
             cell.tick.store(self.clock.ticks() as u16, Relaxed);
         }
     }
@@ -239,7 +258,7 @@ impl Heat {
         if now != then {
             cell.tick.store(now, Relaxed);
             let kept = kept_after(now.wrapping_sub(then));
-            for count in [&cell.empty, &cell.positive] {
+            for count in [&cell.empty, &cell.positive, &cell.scans] {
                 let before = count.load(Relaxed);
                 count.store(faded(before, kept, now), Relaxed);
             }

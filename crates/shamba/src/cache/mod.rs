@@ -224,6 +224,13 @@ impl BlockCache {
         self.try_insert(owner.key.hash64(), owner, bytes).is_some()
     }
 
+    /// Takes a data block for one that was read as often as it is expected to be, per window: one that
+    /// nobody could ask for so far, since its table is new.
+    pub(crate) fn expect_reads(&self, key: &BlockKey, reads: f32) {
+        let hash = key.hash64();
+        self.shard(hash).lock().sketch.suppose(hash, reads);
+    }
+
     fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
         let mut bytes = Cow::Borrowed(bytes);
         let role = role_of(owner.kind);

@@ -85,7 +85,7 @@ pub(super) struct Shard {
     clock: u32,
     random: u64,
     kinds: [KindStats; KIND_COUNT],
-    sketch: Sketch,
+    pub(super) sketch: Sketch,
     /// The tick at which the sketch was last halved.
     halved: u32,
     /// Accesses to this shard when that was, in a window (infinite at first), and [`Clock::known`].

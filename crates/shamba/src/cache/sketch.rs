@@ -93,6 +93,18 @@ impl Sketch {
         }
     }
 
+    /// Counts as many accesses as one who has so many in a window would have had while counts gathered.
+    pub(super) fn suppose(&mut self, hash: u64, accesses: f32) {
+        let windows = (self.span / WINDOW).max(1.0);
+        let count = (accesses * windows).round().min(f32::from(u8::MAX)) as u8;
+        for row in 0..ROWS {
+            let place = self.place(hash, row);
+            if let Some(counter) = self.counters.get_mut(place) {
+                *counter = (*counter).max(count);
+            }
+        }
+    }
+
     /// The accesses to expect in the next window.
     pub(super) fn expected(&self, hash: u64) -> f32 {
         self.rate(usize::from(self.count(hash)))
@@ -207,6 +219,16 @@ mod tests {
         assert!(wrong < 10, "{wrong}");
         sketch.halve();
         assert_eq!(sketch.count(hash(3)), 2);
+    }
+
+    #[test]
+    fn what_is_supposed_counts_as_met() {
+        let mut sketch = sketch_of(1024);
+        sketch.suppose(hash(1), 5.0);
+        assert_eq!(sketch.count(hash(1)), 5);
+        sketch.suppose(hash(1), 2.0);
+        sketch.suppose(hash(2), 1e9);
+        assert_eq!((sketch.count(hash(1)), sketch.count(hash(2))), (5, 255));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use shamba_model::expected_reads::{Visits, merged_visits, visits_above};
+use shamba_model::expected_reads::{Visits, merged_visits, page_reads, visits_above};
 
 use super::Task;
 use crate::cache::Heat;
@@ -21,6 +21,8 @@ use crate::version::{FileMeta, Version};
 pub(crate) struct Ancestry {
     /// Newest first.
     runs: Vec<AncestorRun>,
+    /// Entries of all runs, 1 at least.
+    all_entries: u64,
     rule: Rule,
 }
 
@@ -96,6 +98,20 @@ impl Ancestor {
             + separators.map(|key| key.len() + 32).sum::<usize>()
     }
 
+    /// The visits of the piece that may hold `key`, and about how many entries it has.
+    fn piece_at(&self, key: &[u8]) -> Option<(Visits, f32)> {
+        let heat = self.heat.as_ref()?;
+        if self.separators.is_empty() {
+            return Some((heat.all_visits(), self.entries as f32));
+        }
+        let number = self.separators.partition_point(|end| **end < *key);
+        let pieces = self.separators.len() + 1;
+        Some((
+            heat.visits(number as u32),
+            self.entries as f32 / pieces as f32,
+        ))
+    }
+
     fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         let one = self.separators.is_empty();
         (0..=self.separators.len()).map(move |number| {
@@ -123,6 +139,16 @@ impl AncestorRun {
         self.files.iter().map(|file| file.entries).sum()
     }
 
+    /// What comes to an entry at `key`, lately.
+    fn visits_at(&self, key: &[u8]) -> Option<Visits> {
+        let at = self.files.partition_point(|file| *file.largest < *key);
+        let (mut visits, entries) = self.files.get(at)?.piece_at(key)?;
+        let one = 1.0 / entries.max(1.0);
+        (visits.empty, visits.positive) = (visits.empty * one, visits.positive * one);
+        visits.scans *= one;
+        Some(visits)
+    }
+
     /// The files that meet a span.
     fn meeting(&self, span: Span<'_>) -> impl Iterator<Item = &Ancestor> {
         let ends_before = |file: &Ancestor| !span.starts_by(&file.largest);
@@ -134,6 +160,15 @@ impl AncestorRun {
 }
 
 impl Ancestry {
+    fn new(runs: Vec<AncestorRun>, rule: Rule) -> Self {
+        let entries: u64 = runs.iter().map(AncestorRun::entries).sum();
+        Ancestry {
+            runs,
+            all_entries: entries.max(1),
+            rule,
+        }
+    }
+
     /// Of the tables that a task will write. Opens those of its inputs that somebody has asked.
     pub(crate) fn of_merge(task: &Task, tables: &TableCache) -> Self {
         let run = |files: &[Arc<FileMeta>]| AncestorRun {
@@ -141,10 +176,8 @@ impl Ancestry {
                 .map(|file| Ancestor::of(file, Some(tables)))
                 .collect(),
         };
-        Ancestry {
-            runs: task.inputs.iter().map(|input| run(&input.files)).collect(),
-            rule: Rule::Merge,
-        }
+        let runs = task.inputs.iter().map(|input| run(&input.files));
+        Ancestry::new(runs.collect(), Rule::Merge)
     }
 
     /// Of a table of so many entries over a range of keys (inclusive) that will be flushed above a
@@ -167,10 +200,7 @@ impl Ancestry {
                 break;
             }
         }
-        Ancestry {
-            runs,
-            rule: Rule::Above(entries),
-        }
+        Ancestry::new(runs, Rule::Above(entries))
     }
 
     /// Whether nobody is known to read there.
@@ -235,6 +265,24 @@ impl Expect for Ancestry {
             sum
         };
         self.combine(self.runs.iter().map(part))
+    }
+
+    fn page_reads(&self, key: &[u8], entries: usize) -> f32 {
+        let known = self.runs.iter();
+        let mut known = known.filter_map(|run| Some((run.visits_at(key)?, run.entries() as f32)));
+        match self.rule {
+            Rule::Merge => {
+                let all = self.all_entries as f32;
+                page_reads(known.map(|(visits, of)| (visits, of / all)), entries as f32)
+            }
+            Rule::Above(new) => {
+                let newest = known.next().map(|(visits, below)| {
+                    let part = below / new.max(1) as f32;
+                    (visits_above(visits, 1.0 / part), part)
+                });
+                page_reads(newest, entries as f32)
+            }
+        }
     }
 }
 

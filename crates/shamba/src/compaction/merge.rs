@@ -2,19 +2,15 @@
 //!
 //! A binary heap of the children that are valid, ordered by their present entries; a child given
 //! earlier wins ties, but entries of one database never tie (tags differ). Switching direction
-//! repositions the other children around the present entry. Single-threaded.
+//! repositions the other children around the present entry. Children may wait in front of entries
+//! they have not read, and so does the merge when one is first: as long as the others come first,
+//! nobody reads them. Single-threaded.
 
 use std::cmp::Ordering;
 
-use crate::base::iter::InternalIterator;
+use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{Tag, compare};
 use crate::error::Result;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Forward,
-    Backward,
-}
 
 /// A cursor over the union of its children.
 pub(crate) struct MergeIter<I> {
@@ -125,9 +121,18 @@ impl<I: InternalIterator> MergeIter<I> {
         Ok(())
     }
 
+    /// Until the first child is at an entry.
+    fn settle_all(&mut self) -> Result<()> {
+        while self.waits() {
+            self.settle()?;
+        }
+        Ok(())
+    }
+
     /// Turns around: every child but the present one is placed on the other side of the present
     /// entry.
     fn turn(&mut self, direction: Direction) -> Result<()> {
+        self.settle_all()?;
         let Some(top) = self.source() else {
             return Ok(());
         };
@@ -188,6 +193,7 @@ impl<I: InternalIterator> InternalIterator for MergeIter<I> {
         if self.direction == Direction::Backward {
             self.turn(Direction::Forward)?;
         }
+        self.settle_all()?;
         self.advance(I::next)
     }
 
@@ -195,7 +201,17 @@ impl<I: InternalIterator> InternalIterator for MergeIter<I> {
         if self.direction == Direction::Forward {
             self.turn(Direction::Backward)?;
         }
+        self.settle_all()?;
         self.advance(I::prev)
+    }
+
+    fn waits(&self) -> bool {
+        self.current().is_some_and(I::waits)
+    }
+
+    /// Settles the first child alone.
+    fn settle(&mut self) -> Result<()> {
+        self.advance(I::settle)
     }
 }
 

@@ -1,11 +1,12 @@
 //! A cursor over one run: its disjoint files one after another, each opened when it is reached.
 //!
+//! A lazy one waits in front of a file, whose smallest (or largest) key is known, until it is settled.
 //! Holds at most one table open at a time. Single-threaded.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::base::iter::InternalIterator;
+use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::Tag;
 use crate::error::Result;
 use crate::table::{ScanOptions, TableCache, TableIter};
@@ -35,6 +36,8 @@ pub(crate) struct RunIter {
     scan: ScanOptions,
     at: usize,
     current: Option<TableIter>,
+    /// Set while the cursor waits in front of file `at`: where it is going.
+    waits: Option<Direction>,
 }
 
 impl RunIter {
@@ -45,11 +48,13 @@ impl RunIter {
             scan,
             at: 0,
             current: None,
+            waits: None,
         }
     }
 
     /// Opens file `at`; past the last there is none.
     fn open(&mut self, at: usize) -> Result<Option<&mut TableIter>> {
+        self.waits = None;
         if self.current.is_none() || self.at != at {
             self.current = None;
             let Some(file) = self.files.get(at) else {
@@ -62,6 +67,31 @@ impl RunIter {
         Ok(self.current.as_mut())
     }
 
+    /// To the end of file `at` that comes first: waits there, or goes to the entry.
+    fn reach(&mut self, at: usize, direction: Direction) -> Result<()> {
+        if self.scan.lazy && at < self.files.len() {
+            self.current = None;
+            (self.at, self.waits) = (at, Some(direction));
+            return Ok(());
+        }
+        match (self.open(at)?, direction) {
+            (Some(iter), Direction::Forward) => iter.seek_to_first(),
+            (Some(iter), Direction::Backward) => iter.seek_to_last(),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// The key that bounds what the cursor waits for.
+    fn bound(&self) -> Option<(&[u8], Tag)> {
+        let direction = self.waits?;
+        let file = self.files.get(self.at)?;
+        let key = match direction {
+            Direction::Forward => &file.smallest,
+            Direction::Backward => &file.largest,
+        };
+        Some((key, direction.first_tag()))
+    }
+
     fn present(&self) -> Option<&TableIter> {
         self.current.as_ref().filter(|iter| iter.valid())
     }
@@ -69,12 +99,16 @@ impl RunIter {
     /// Moves on to the following files while the present one is exhausted.
     fn settle_forward(&mut self) -> Result<()> {
         while self.current.as_ref().is_some_and(|iter| !iter.valid()) {
-            match self.open(self.at + 1)? {
-                Some(iter) => iter.seek_to_first()?,
-                None => break,
-            }
+            self.reach(self.at + 1, Direction::Forward)?;
         }
         Ok(())
+    }
+
+    fn settle_on(&mut self, direction: Direction) -> Result<()> {
+        match direction {
+            Direction::Forward => self.settle_forward(),
+            Direction::Backward => self.settle_backward(),
+        }
     }
 
     fn settle_backward(&mut self) -> Result<()> {
@@ -83,10 +117,7 @@ impl RunIter {
                 self.current = None;
                 break;
             };
-            match self.open(before)? {
-                Some(iter) => iter.seek_to_last()?,
-                None => break,
-            }
+            self.reach(before, Direction::Backward)?;
         }
         Ok(())
     }
@@ -94,15 +125,21 @@ impl RunIter {
 
 impl InternalIterator for RunIter {
     fn valid(&self) -> bool {
-        self.present().is_some()
+        self.waits.is_some() || self.present().is_some()
     }
 
     fn key(&self) -> &[u8] {
-        self.present().map_or(&[], |iter| iter.key())
+        match self.bound() {
+            Some((key, _)) => key,
+            None => self.present().map_or(&[], |iter| iter.key()),
+        }
     }
 
     fn tag(&self) -> Tag {
-        self.present().map_or(Tag::OLDEST, |iter| iter.tag())
+        match self.bound() {
+            Some((_, tag)) => tag,
+            None => self.present().map_or(Tag::OLDEST, |iter| iter.tag()),
+        }
     }
 
     fn value(&self) -> &[u8] {
@@ -110,9 +147,7 @@ impl InternalIterator for RunIter {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        if let Some(iter) = self.open(0)? {
-            iter.seek_to_first()?;
-        }
+        self.reach(0, Direction::Forward)?;
         self.settle_forward()
     }
 
@@ -120,14 +155,16 @@ impl InternalIterator for RunIter {
         let Some(last) = self.files.len().checked_sub(1) else {
             return Ok(());
         };
-        if let Some(iter) = self.open(last)? {
-            iter.seek_to_last()?;
-        }
+        self.reach(last, Direction::Backward)?;
         self.settle_backward()
     }
 
     fn seek(&mut self, key: &[u8], tag: Tag) -> Result<()> {
         let at = self.files.partition_point(|file| *file.largest < *key);
+        if self.files.get(at).is_some_and(|file| *file.smallest > *key) {
+            self.reach(at, Direction::Forward)?;
+            return self.settle_forward();
+        }
         match self.open(at)? {
             Some(iter) => iter.seek(key, tag)?,
             None => self.current = None,
@@ -141,9 +178,13 @@ impl InternalIterator for RunIter {
             .partition_point(|file| *file.smallest <= *key)
             .checked_sub(1)
         else {
-            self.current = None;
+            (self.current, self.waits) = (None, None);
             return Ok(());
         };
+        if self.files.get(at).is_some_and(|file| *file.largest < *key) {
+            self.reach(at, Direction::Backward)?;
+            return self.settle_backward();
+        }
         if let Some(iter) = self.open(at)? {
             iter.seek_for_prev(key, tag)?;
         }
@@ -151,6 +192,7 @@ impl InternalIterator for RunIter {
     }
 
     fn next(&mut self) -> Result<()> {
+        self.settle()?;
         match self.current.as_mut().filter(|iter| iter.valid()) {
             Some(iter) => iter.next()?,
             None => return Ok(()),
@@ -159,10 +201,33 @@ impl InternalIterator for RunIter {
     }
 
     fn prev(&mut self) -> Result<()> {
+        self.settle()?;
         match self.current.as_mut().filter(|iter| iter.valid()) {
             Some(iter) => iter.prev()?,
             None => return Ok(()),
         }
         self.settle_backward()
+    }
+
+    fn waits(&self) -> bool {
+        self.waits.is_some() || self.current.as_ref().is_some_and(TableIter::waits)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        let Some(direction) = self.waits else {
+            let Some(iter) = self.current.as_mut().filter(|iter| iter.waits()) else {
+                return Ok(());
+            };
+            let direction = iter.going();
+            iter.settle()?;
+            return self.settle_on(direction);
+        };
+        if let Some(iter) = self.open(self.at)? {
+            match direction {
+                Direction::Forward => iter.seek_to_first()?,
+                Direction::Backward => iter.seek_to_last()?,
+            }
+        }
+        self.settle_on(direction)
     }
 }

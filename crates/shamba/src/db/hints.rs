@@ -26,7 +26,10 @@ pub(super) const HINTS: &str = "HINTS";
 const HINTS_TMP: &str = "HINTS.tmp";
 
 /// What the file begins with: a name and the format's version.
-const MAGIC: &[u8; 8] = b"shambaH1";
+const MAGIC: &[u8; 8] = b"shambaH2";
+
+/// The same of files without scans, which are still read.
+const MAGIC_1: &[u8; 8] = b"shambaH1";
 
 /// Visits are stored in parts of this.
 const PARTS: f32 = 8.0;
@@ -47,7 +50,7 @@ fn encode(files: impl Iterator<Item = (u64, Vec<Visits>)>) -> Vec<u8> {
         put_varint(&mut body, number);
         put_varint(&mut body, visits.len() as u64);
         for visits in visits {
-            for count in [visits.empty, visits.positive] {
+            for count in [visits.empty, visits.positive, visits.scans] {
                 put_varint(&mut body, (count * PARTS).round() as u64);
             }
         }
@@ -60,7 +63,10 @@ fn encode(files: impl Iterator<Item = (u64, Vec<Visits>)>) -> Vec<u8> {
 
 /// The hints in these bytes; `None` if they are not sound.
 fn decode(bytes: &[u8]) -> Option<Hints> {
-    let mut input = bytes.strip_prefix(MAGIC)?;
+    let (mut input, scans) = match bytes.strip_prefix(MAGIC) {
+        Some(input) => (input, true),
+        None => (bytes.strip_prefix(MAGIC_1)?, false),
+    };
     let sum = take(&mut input, 4)?;
     if sum != checksum(0, input).to_le_bytes() {
         return None;
@@ -77,6 +83,7 @@ fn decode(bytes: &[u8]) -> Option<Hints> {
             visits.push(Visits {
                 empty: next()?,
                 positive: next()?,
+                scans: if scans { next()? } else { 0.0 },
             });
         }
         hints.insert(number, visits.into_boxed_slice());
@@ -173,10 +180,14 @@ mod tests {
     use super::*;
 
     fn some() -> Vec<(u64, Vec<Visits>)> {
-        let visits = |empty, positive| Visits { empty, positive };
+        let visits = |empty, positive| Visits {
+            empty,
+            positive,
+            scans: positive + 1.0,
+        };
         vec![
             (7, vec![visits(0.0, 2.5), visits(8191.0, 0.125)]),
-            (8, vec![visits(0.0, 0.0)]),
+            (8, vec![Visits::default()]),
             (900, vec![visits(1.0, 1.0)]),
         ]
     }
@@ -189,6 +200,23 @@ mod tests {
         assert_eq!(*hints[&7], *some()[0].1);
         assert_eq!(*hints[&900], *some()[2].1);
         assert_eq!(decode(&encode(std::iter::empty())).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn hints_without_scans_are_still_read() {
+        let mut body = Vec::new();
+        for number in [7, 1, 20, 8] {
+            put_varint(&mut body, number);
+        }
+        let mut bytes = MAGIC_1.to_vec();
+        bytes.extend_from_slice(&checksum(0, &body).to_le_bytes());
+        bytes.extend_from_slice(&body);
+        let want = Visits {
+            empty: 2.5,
+            positive: 1.0,
+            scans: 0.0,
+        };
+        assert_eq!(*decode(&bytes).unwrap()[&7], [want]);
     }
 
     #[test]

@@ -317,7 +317,10 @@ impl Iter {
     fn seek_after(&mut self, key: &[u8]) -> Result<()> {
         self.merge.seek(key, Tag::OLDEST)?;
         while self.merge.valid() && self.merge.key() == key {
-            self.merge.next()?;
+            match self.merge.waits() {
+                true => self.merge.settle()?,
+                false => self.merge.next()?,
+            }
         }
         Ok(())
     }
@@ -326,7 +329,10 @@ impl Iter {
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.merge.seek_for_prev(key, Tag::NEWEST)?;
         while self.merge.valid() && self.merge.key() == key {
-            self.merge.prev()?;
+            match self.merge.waits() {
+                true => self.merge.settle()?,
+                false => self.merge.prev()?,
+            }
         }
         Ok(())
     }
@@ -345,12 +351,17 @@ impl Iter {
         while self.merge.valid() {
             let tag = self.merge.tag();
             let key = self.merge.key();
+            // Of what was not read yet no entry comes before `key`.
+            if self.options.past_upper(key) {
+                return Ok(());
+            }
+            if self.merge.waits() {
+                self.merge.settle()?;
+                continue;
+            }
             if hidden && key == self.key.as_slice() {
                 self.merge.next()?;
                 continue;
-            }
-            if self.options.past_upper(key) {
-                return Ok(());
             }
             if tag.seq() <= self.seq {
                 if tag.kind() == Some(EntryKind::Put) {
@@ -373,11 +384,19 @@ impl Iter {
             if self.options.before_lower(self.merge.key()) {
                 return Ok(());
             }
+            if self.merge.waits() {
+                self.merge.settle()?;
+                continue;
+            }
             self.key.clear();
             self.key.extend_from_slice(self.merge.key());
             let mut visible = false;
             // Entries of a key come oldest first here; the last one at or below our number counts.
             while self.merge.valid() && self.merge.key() == self.key.as_slice() {
+                if self.merge.waits() {
+                    self.merge.settle()?;
+                    continue;
+                }
                 let tag = self.merge.tag();
                 if tag.seq() <= self.seq {
                     visible = tag.kind() == Some(EntryKind::Put);

@@ -1,5 +1,5 @@
 //! Handing on to new tables what is known of the tables they come from: the heat of their
-//! partitions, and those of their filter and index blocks that will be worth their room.
+//! partitions, and those of their blocks that will be worth their room.
 //!
 //! Protocol of a flush or compaction: [`DbInner::lineage`] before it writes, its [`Lineage::keep`]
 //! in the build options, [`Lineage::slots`] for the files of the edit, [`DbInner::warm`] once it is
@@ -15,7 +15,8 @@ use crate::compaction::job::NewTable;
 use crate::table::{Keep, TableSlot};
 use crate::version::FileMeta;
 
-/// Blocks kept for the cache take at most this part of the budget, for each flush or compaction.
+/// Filter and index blocks kept for the cache take at most this part of the budget, for each flush or
+/// compaction.
 const KEEP_SHARE: u64 = 8;
 
 /// Those from whom new tables inherit.

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use shamba_model::merging::shares_of_read_ahead;
+
 use super::DbInner;
 use super::keyspace::KeyspaceInner;
 use super::lineage::Lineage;
@@ -23,14 +25,19 @@ use crate::version::{FileMeta, KeyspaceEdit};
 /// The tables that a cut merge leaves in the run of one of its inputs.
 type Rest<'a> = (&'a TaskInput, Vec<NewTable>);
 
-/// The most pages a merge reads at a time from each input.
+/// The most pages a merge reads at a time from an input.
 const MAX_READAHEAD: u64 = 64;
 
-/// Pages a merge of so many inputs reads at a time from each: all together a 64th of the budget, so
-/// that what cannot do without memory finds some.
-fn readahead_pages(limit: u64, inputs: usize) -> u32 {
-    let pages = limit / 64 / PAGE as u64 / inputs.max(1) as u64;
-    pages.clamp(1, MAX_READAHEAD) as u32
+/// What a merge reads ahead is all together this part of the budget, so that what cannot do without
+/// memory finds some.
+const READAHEAD_SHARE: u64 = 32;
+
+/// Pages a merge reads at a time from each of inputs of so many bytes.
+fn readahead_pages(limit: u64, inputs: &[u64]) -> Vec<u32> {
+    let pages = (limit / READAHEAD_SHARE / PAGE as u64) as f64;
+    let shares = shares_of_read_ahead(inputs).into_iter();
+    let pages = shares.map(|share| ((pages * share) as u64).clamp(1, MAX_READAHEAD));
+    pages.map(|pages| pages as u32).collect()
 }
 
 impl DbInner {
@@ -64,21 +71,29 @@ impl DbInner {
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let entries = task.files().map(|file| file.entries).sum();
         let bytes_read = task.input_bytes();
+        let sizes = task.inputs.iter().map(|input| {
+            let files = input.files.iter();
+            files.map(|file| file.size).sum()
+        });
+        let ahead = readahead_pages(self.options.memory.limit(), &sizes.collect::<Vec<_>>());
         let scan = ScanOptions {
             purpose: Purpose::Background,
             fill_cache: false,
-            readahead_pages: readahead_pages(self.options.memory.limit(), task.inputs.len()),
+            readahead_pages: 1,
+            lazy: false,
             budget: self.options.memory.budget().clone(),
         };
         let children = task
             .inputs
             .iter()
-            .map(|input| {
-                RunIter::new(
-                    self.tables.clone(),
-                    Files::Some(input.files.clone()),
-                    scan.clone(),
-                )
+            .zip(ahead)
+            .map(|(input, readahead_pages)| {
+                let scan = ScanOptions {
+                    readahead_pages,
+                    ..scan.clone()
+                };
+                let files = Files::Some(input.files.clone());
+                RunIter::new(self.tables.clone(), files, scan)
             })
             .collect();
         let cut = task.cut.as_deref();
@@ -137,7 +152,12 @@ impl DbInner {
                 continue;
             };
             let files = Files::Some(vec![file.clone()]);
-            let rest = RunIter::new(self.tables.clone(), files, scan.clone());
+            let ahead = readahead_pages(self.options.memory.limit(), &[file.size]);
+            let scan = ScanOptions {
+                readahead_pages: ahead.first().copied().unwrap_or(1),
+                ..scan.clone()
+            };
+            let rest = RunIter::new(self.tables.clone(), files, scan);
             let target = keyspace.options().target_file;
             let output = self.output(
                 keyspace,
@@ -185,5 +205,21 @@ impl DbInner {
         };
         self.install(&mut tree, keyspace, edit, None)?;
         Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn larger_inputs_are_read_further_ahead() {
+        let mib = 1 << 20;
+        let ahead = readahead_pages(6 * mib, &[mib, mib, mib, mib, 36 * mib]);
+        assert_eq!(ahead, [4, 4, 4, 4, 28]);
+        assert_eq!(readahead_pages(mib, &[mib, 0]), [8, 1]);
+        assert_eq!(readahead_pages(64 << 10, &[5, 5]), [1, 1]);
+        assert_eq!(readahead_pages(1 << 40, &[mib]), [MAX_READAHEAD as u32]);
+        assert_eq!(readahead_pages(mib, &[]), []);
     }
 }

@@ -58,6 +58,12 @@ impl InternalIterator for Source {
     fn prev(&mut self) -> Result<()> {
         each!(self, iter => iter.prev())
     }
+    fn waits(&self) -> bool {
+        each!(self, iter => iter.waits())
+    }
+    fn settle(&mut self) -> Result<()> {
+        each!(self, iter => iter.settle())
+    }
 }
 
 /// A merge over everything a read state holds, newest first, and how many sources it has.
@@ -70,6 +76,7 @@ pub(super) fn sources(
         purpose: Purpose::Scan,
         fill_cache,
         readahead_pages: 0,
+        lazy: true,
         budget: db.inner.options.memory.budget().clone(),
     };
     let memtables = std::iter::once(&state.active)

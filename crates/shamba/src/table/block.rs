@@ -385,6 +385,32 @@ impl Cursor {
         Ok(valid)
     }
 
+    /// To the last entry at or before (`key`, `tag`).
+    pub(super) fn seek_for_prev(
+        &mut self,
+        block: &DataBlock<'_>,
+        key: &[u8],
+        tag: Tag,
+    ) -> Result<bool, Damage> {
+        if !self.seek(block, key, tag)? {
+            return self.last(block);
+        }
+        match key::compare(&self.key, self.tag(), key, tag) {
+            Ordering::Greater => self.prev(block),
+            Ordering::Less | Ordering::Equal => Ok(true),
+        }
+    }
+
+    /// Whether the entry is the block's first.
+    pub(super) fn is_first(&self) -> bool {
+        self.valid() && self.at == 0
+    }
+
+    /// Whether the entry is the block's last.
+    pub(super) fn is_last(&self, block: &DataBlock<'_>) -> bool {
+        self.valid() && self.value.end >= block.entries.len()
+    }
+
     /// To the following entry.
     pub(super) fn next(&mut self, block: &DataBlock<'_>) -> Result<bool, Damage> {
         self.read(block, self.value.end)

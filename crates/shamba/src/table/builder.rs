@@ -267,6 +267,10 @@ impl TableBuilder {
             self.split(&mut payload, count)?;
         };
         self.payload = payload;
+        if let Some(keeper) = &mut self.keeper {
+            let page = self.writer.pages().saturating_sub(written);
+            keeper.offer_data(page, &self.payload, &self.last_key, count);
+        }
         let mut separator = std::mem::take(&mut self.partition.separator);
         if self.partition.index.blocks() > 0 {
             self.partition.index.separate(&separator);

@@ -1,24 +1,33 @@
 //! Walks a table's entries in both directions.
 //!
-//! A [`TableIter`] holds at most one block: a cached one, or a private copy when it reads ahead.
+//! A [`TableIter`] holds at most one block: a cached one, or a private copy of one that is not.
 //! When memory for that is refused, or cursors hold as many blocks as they may, it holds only the entry it is at (key, value) and fetches the
 //! block again for each step: slower, and never over the budget by more than the entry. One owner.
+//!
+//! A lazy cursor that leaves a block waits in front of the next one until it is settled. Meanwhile the
+//! separator between them, which is known without a read, bounds what comes: who stops before it, or
+//! finds enough elsewhere, does without that block.
 
+mod held;
+mod lazy;
+
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::{Cursor, DataBlock};
-use super::fetch::{BlockRef, label};
-use super::format::{self, Damage};
+use super::fetch::label;
+use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::Reads;
 use super::reader::Table;
 use super::top::Partition;
-use crate::base::iter::InternalIterator;
+use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{self, Tag};
-use crate::budget::{Budget, Pin, Reservation, Role};
+use crate::budget::{Budget, Reservation, Role};
 use crate::error::Result;
-use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
+use crate::fs::{BlockKind, Purpose};
+use held::{Ahead, Held, Own};
 
 /// How a table is walked.
 #[derive(Debug, Clone)]
@@ -30,18 +39,11 @@ pub(crate) struct ScanOptions {
     /// The pages read at once when walking forward, if memory allows; 0 or 1 for none ahead.
     /// Blocks read ahead do not go to the cache.
     pub(crate) readahead_pages: u32,
+    /// Whether the cursor waits in front of blocks and tables that it has not read
+    /// ([`InternalIterator::waits`]).
+    pub(crate) lazy: bool,
     /// Where memory is reserved.
     pub(crate) budget: Arc<Budget>,
-}
-
-/// The block the cursor is in, as far as it is held.
-enum Held {
-    /// Nothing but the entry: its value is in `TableIter::value`.
-    Entry,
-    /// In the cache, which cannot drop it meanwhile.
-    Cached(BlockRef, #[expect(dead_code, reason = "held")] Pin),
-    /// In `TableIter::own`.
-    Own,
 }
 
 /// A cursor over a table.
@@ -53,29 +55,17 @@ pub(crate) struct TableIter {
     partition: usize,
     block: u32,
     held: Held,
-    /// A private copy of a block's payload, with its memory.
-    own: Vec<u8>,
-    own_memory: Option<Reservation>,
+    own: Own,
     ahead: Ahead,
     value: Vec<u8>,
+    /// Set while the cursor waits in front of its block, which is not read: where it is going.
+    waits: Option<Direction>,
+    /// While the cursor waits, what bounds that block. Else the separator after the present block, or
+    /// before it, as `fence` says.
+    bound: Vec<u8>,
+    fence: Option<Direction>,
     memory: Reservation,
     reads: Reads,
-}
-
-/// Pages read ahead.
-#[derive(Default)]
-struct Ahead {
-    pages: AlignedBuf,
-    first: u32,
-    memory: Option<Reservation>,
-}
-
-impl Ahead {
-    fn get(&self, pages: &Range<u32>) -> Option<&[u8]> {
-        let start = pages.start.checked_sub(self.first)? as usize * PAGE;
-        let end = pages.end.checked_sub(self.first)? as usize * PAGE;
-        self.pages.get(start..end)
-    }
 }
 
 impl Table {
@@ -91,10 +81,12 @@ impl Table {
             partition: 0,
             block: 0,
             held: Held::Entry,
-            own: Vec::new(),
-            own_memory: None,
+            own: Own::default(),
             ahead: Ahead::default(),
             value: Vec::new(),
+            waits: None,
+            bound: Vec::new(),
+            fence: None,
             reads: Reads::default(),
         }
     }
@@ -106,6 +98,8 @@ impl TableIter {
         self.cursor.clear();
         self.held = Held::Entry;
         self.value.clear();
+        self.waits = None;
+        self.fence = None;
     }
 
     fn place(&self) -> Option<Partition> {
@@ -124,6 +118,9 @@ impl TableIter {
         };
         let tag = label(BlockKind::Index, self.options.purpose);
         let fill = self.options.fill_cache;
+        if fill && self.options.purpose == Purpose::Scan {
+            count_scan(&table, self.partition);
+        }
         let pages = page..page + place.index_pages;
         let index = table.fetch(pages, self.partition, tag, fill, &mut self.reads)?;
         IndexBlock::parse(&index)
@@ -168,7 +165,7 @@ impl TableIter {
         };
         let payload: &[u8] = match (&loose, &self.held) {
             (Some(block), _) | (None, Held::Cached(block, _)) => block,
-            (None, _) => &self.own,
+            (None, _) => &self.own.bytes,
         };
         let table = &self.table;
         let valid = DataBlock::parse(payload)
@@ -195,115 +192,13 @@ impl TableIter {
     }
 
     fn account(&mut self) {
-        let bytes = size_of::<Self>() + self.cursor.memory() + self.value.capacity();
+        let bytes = size_of::<Self>()
+            + self.cursor.memory()
+            + self.value.capacity()
+            + self.bound.capacity();
         if bytes as u64 != self.memory.bytes() {
             self.memory.resize(bytes as u64);
         }
-    }
-
-    /// Gets the present block and holds it if memory allows; else gives it, with its first page,
-    /// for the moment.
-    fn load(&mut self) -> Result<Option<(BlockRef, u32)>> {
-        let pages = self.pages()?;
-        let start = pages.start;
-        let tag = label(BlockKind::Data, self.options.purpose);
-        let ahead = self.options.readahead_pages > 1;
-        if ahead || !self.options.fill_cache {
-            if let Some(block) = self.table.resident(start) {
-                self.reads.hits += 1;
-                return Ok(self.hold(block, start));
-            }
-            if self.load_own(&pages)? {
-                self.held = Held::Own;
-                return Ok(None);
-            }
-        }
-        let fill = self.options.fill_cache;
-        let partition = self.partition;
-        let block = self
-            .table
-            .fetch(pages, partition, tag, fill, &mut self.reads)?;
-        Ok(self.hold(block, start))
-    }
-
-    /// Holds a block if it is cached and may be kept from the others; else gives it back.
-    fn hold(&mut self, block: BlockRef, start: u32) -> Option<(BlockRef, u32)> {
-        let pin = match &block {
-            BlockRef::Cached(cached) => self.options.budget.try_pin(cached.len() as u64),
-            _ => None,
-        };
-        let Some(pin) = pin else {
-            return Some((block, start));
-        };
-        self.held = Held::Cached(block, pin);
-        None
-    }
-
-    /// Gets a block into `own`, reading ahead where it pays; false when there is no memory for it.
-    fn load_own(&mut self, pages: &Range<u32>) -> Result<bool> {
-        if self.ahead.get(pages).is_none() && !self.read_ahead(pages)? {
-            return Ok(false);
-        }
-        let Some(bytes) = self.ahead.get(pages) else {
-            return Ok(false);
-        };
-        self.own.clear();
-        let (salt, table) = (self.table.salt, &self.table);
-        format::read_block_into(bytes, salt, pages.start, &mut self.own)
-            .map_err(|d| table.damage(pages.start, d))?;
-        let wanted = self.own.capacity() as u64;
-        let memory = self
-            .own_memory
-            .get_or_insert_with(|| self.options.budget.reserve(Role::Compaction, 0));
-        let more = wanted.saturating_sub(memory.bytes());
-        if more > 0 && !(spare(&self.options.budget, more) && memory.try_grow(more)) {
-            self.own = Vec::new();
-            self.own_memory = None;
-            return Ok(false);
-        }
-        memory.resize(wanted);
-        Ok(true)
-    }
-
-    /// Reads the pages of a block and as many after it as memory allows.
-    fn read_ahead(&mut self, pages: &Range<u32>) -> Result<bool> {
-        let Some(place) = self.place() else {
-            return Ok(false);
-        };
-        let needed = pages.end - pages.start;
-        let left = (place.first_page + place.data_pages).saturating_sub(pages.start);
-        let mut count = self.options.readahead_pages.min(left).max(needed);
-        let held = self.ahead.memory.as_ref().map_or(0, Reservation::bytes);
-        let unit = PAGE as u64;
-        if u64::from(count) * unit > held {
-            self.ahead = Ahead::default();
-            loop {
-                let bytes = u64::from(count) * unit;
-                self.ahead.memory = spare(&self.options.budget, bytes)
-                    .then(|| self.options.budget.try_reserve(Role::Compaction, bytes))
-                    .flatten();
-                if self.ahead.memory.is_some() {
-                    break;
-                }
-                if count == needed {
-                    return Ok(false);
-                }
-                count = (count / 4).max(needed);
-            }
-        }
-        self.ahead.first = pages.start;
-        self.ahead.pages.set_len(count as usize * PAGE);
-        let tag = label(BlockKind::Data, self.options.purpose);
-        self.reads.reads += 1;
-        self.reads.pages += u64::from(count);
-        let read = self
-            .table
-            .read_pages(&mut self.ahead.pages, pages.start, tag);
-        if let Err(error) = read {
-            self.ahead.pages.clear();
-            return Err(error);
-        }
-        Ok(true)
     }
 
     /// To block `block` of partition `partition`, at no entry yet.
@@ -342,8 +237,7 @@ impl TableIter {
         if let Some(block) = self.block.checked_sub(1) {
             self.go_to(self.partition, block);
         } else if let Some(partition) = self.partition.checked_sub(1) {
-            let blocks = self.table.top.get(partition).map_or(1, |p| p.blocks);
-            self.go_to(partition, blocks.saturating_sub(1));
+            self.go_to(partition, self.last_block(partition));
         } else {
             self.reset();
             return Ok(());
@@ -353,23 +247,66 @@ impl TableIter {
     }
 
     fn seek_inner(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        self.go_to(self.table.top.find(key), 0);
-        let Some(place) = self.place() else {
+        let Some(goes_on) = self.find_block(key, Direction::Forward)? else {
             return Ok(());
         };
-        let block = self.with_index(|index| Ok((index.find(key), index.blocks())))?;
-        if block.1 != place.blocks {
-            let damage = Damage("an index does not have the blocks it should");
-            return Err(self.table.damage(place.first_page, damage));
+        let mut found = self.within(|cursor, block| cursor.seek(block, key, tag))?;
+        // Versions of the key may fill blocks.
+        while goes_on && !found && self.step_forward() {
+            found = self.within(|cursor, block| cursor.seek(block, key, tag))?;
         }
-        self.block = block.0;
-        // More than once only where versions of the key fill blocks.
-        while !self.within(|cursor, block| cursor.seek(block, key, tag))? {
-            if !self.step_forward() {
-                break;
-            }
+        if !found && self.place().is_some() {
+            self.leave(Direction::Forward)?;
         }
         Ok(())
+    }
+
+    fn seek_for_prev_inner(&mut self, key: &[u8], tag: Tag) -> Result<()> {
+        let Some(goes_on) = self.find_block(key, Direction::Backward)? else {
+            return self.seek_to_last();
+        };
+        if goes_on {
+            self.seek_inner(key, tag)?;
+            self.settle()?;
+            if !self.valid() {
+                return self.seek_to_last();
+            }
+            if key::compare(self.key(), self.tag(), key, tag).is_gt() {
+                return self.prev();
+            }
+            return Ok(());
+        }
+        if !self.within(|cursor, block| cursor.seek_for_prev(block, key, tag))? {
+            self.leave(Direction::Backward)?;
+        }
+        Ok(())
+    }
+
+    /// To the neighbour of the present entry.
+    fn step(&mut self, direction: Direction) -> Result<()> {
+        self.settle()?;
+        if !self.valid() {
+            return Ok(());
+        }
+        let lazy = self.options.lazy;
+        let mut ended = false;
+        let found = self.within(|cursor, block| {
+            ended = lazy
+                && match direction {
+                    Direction::Forward => cursor.is_last(block),
+                    Direction::Backward => cursor.is_first(),
+                };
+            match direction {
+                // The key is still of use.
+                _ if ended => Ok(true),
+                Direction::Forward => cursor.next(block),
+                Direction::Backward => cursor.prev(block),
+            }
+        })?;
+        match found && !ended {
+            true => Ok(()),
+            false => self.leave(direction),
+        }
     }
 
     /// Leaves no half-made position behind an error.
@@ -381,24 +318,41 @@ impl TableIter {
     }
 }
 
-/// Whether a merge may take so much more to read ahead. Nobody can take that back while the merge
-/// runs, so all merges together have a share of the budget, and what they cannot do without comes
-/// out of the rest.
-fn spare(budget: &Budget, bytes: u64) -> bool {
-    budget.used_by(Role::Compaction) + bytes <= budget.limit() / 8
+/// Of scans while memory is plenty one in so many counts, for as many.
+const SAMPLED: u16 = 8;
+
+/// Counts that a scan needed a partition's index.
+fn count_scan(table: &Table, partition: usize) {
+    thread_local! {
+        static SCANS: Cell<u16> = const { Cell::new(0) };
+    }
+    let number = SCANS.get();
+    SCANS.set(number.wrapping_add(1));
+    let weight = match table.heat().counts_all() {
+        true => 1,
+        false if number.is_multiple_of(SAMPLED) => SAMPLED,
+        false => return,
+    };
+    table.heat().record_scan(partition as u32, weight);
 }
 
 impl InternalIterator for TableIter {
     fn valid(&self) -> bool {
-        self.cursor.valid()
+        self.waits.is_some() || self.cursor.valid()
     }
 
     fn key(&self) -> &[u8] {
-        self.cursor.key()
+        match self.waits {
+            Some(_) => &self.bound,
+            None => self.cursor.key(),
+        }
     }
 
     fn tag(&self) -> Tag {
-        self.cursor.tag()
+        match self.waits {
+            Some(direction) => direction.first_tag(),
+            None => self.cursor.tag(),
+        }
     }
 
     fn value(&self) -> &[u8] {
@@ -407,7 +361,7 @@ impl InternalIterator for TableIter {
             _ if !self.cursor.valid() => &[],
             Held::Entry => &self.value,
             Held::Cached(block, _) => block.get(range).unwrap_or_default(),
-            Held::Own => self.own.get(range).unwrap_or_default(),
+            Held::Own => self.own.bytes.get(range).unwrap_or_default(),
         }
     }
 
@@ -425,8 +379,7 @@ impl InternalIterator for TableIter {
             self.reset();
             return Ok(());
         };
-        let blocks = self.table.top.get(last).map_or(1, |p| p.blocks);
-        self.go_to(last, blocks.saturating_sub(1));
+        self.go_to(last, self.last_block(last));
         let result = self.within(Cursor::last).map(|_| ());
         self.checked(result)
     }
@@ -437,37 +390,26 @@ impl InternalIterator for TableIter {
     }
 
     fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        self.seek(key, tag)?;
-        if !self.valid() {
-            return self.seek_to_last();
-        }
-        if key::compare(self.key(), self.tag(), key, tag).is_gt() {
-            return self.prev();
-        }
-        Ok(())
+        let result = self.seek_for_prev_inner(key, tag);
+        self.checked(result)
     }
 
     fn next(&mut self) -> Result<()> {
-        if !self.valid() {
-            return Ok(());
-        }
-        let result = match self.within(Cursor::next) {
-            Ok(true) => Ok(()),
-            Ok(false) => self.next_block(),
-            Err(error) => Err(error),
-        };
+        let result = self.step(Direction::Forward);
         self.checked(result)
     }
 
     fn prev(&mut self) -> Result<()> {
-        if !self.valid() {
-            return Ok(());
-        }
-        let result = match self.within(Cursor::prev) {
-            Ok(true) => Ok(()),
-            Ok(false) => self.prev_block(),
-            Err(error) => Err(error),
-        };
+        let result = self.step(Direction::Backward);
+        self.checked(result)
+    }
+
+    fn waits(&self) -> bool {
+        self.waits.is_some()
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        let result = self.settle_inner();
         self.checked(result)
     }
 }

@@ -1,11 +1,12 @@
 //! What a table that is being written hands on to its readers: how hot its partitions will be, and
-//! those of its filter and index blocks that will be worth their room in memory, so that nobody
-//! has to read them back.
+//! those of its blocks that will be worth their room in memory, so that nobody has to read them back.
 //!
 //! Protocol: the builder gets a [`Keep`] with its options and gives a [`Prepared`] with its summary.
 //! [`Prepared::slot`] makes the file's slot, before the file is shown to readers;
 //! [`Prepared::warm`] offers the blocks to the cache, after it. Blocks are held within the room of
-//! their [`Keep`]; where memory is short they are left out. All of it is hints: without a `Keep` a
+//! their [`Keep`]; where memory is short they are left out. Data is not held: it is more, and goes to
+//! the cache at once, which can drop it, under the number that the file will have there; a table
+//! that is not shown to readers takes it along. All of it is hints: without a `Keep` a
 //! table is the same to the byte.
 
 use std::fmt::Debug;
@@ -52,6 +53,8 @@ impl Span<'_> {
 pub(crate) trait Expect: Debug + Send + Sync {
     /// About the visits that will come to a partition of this range.
     fn visits(&self, span: Span<'_>) -> Visits;
+    /// About how often a page of so many entries, of which one is `key`, will be read.
+    fn page_reads(&self, key: &[u8], entries: usize) -> f32;
 }
 
 /// What tables of one flush or compaction may keep for the cache. Clones share the room.
@@ -61,6 +64,8 @@ pub(crate) struct Keep {
     clock: Arc<Clock>,
     budget: Arc<Budget>,
     room: Arc<Room>,
+    /// None where data is not kept.
+    data: Option<Arc<BlockCache>>,
 }
 
 /// The memory of kept blocks.
@@ -82,8 +87,9 @@ impl Room {
 }
 
 impl Keep {
-    /// Keeps at most `most` bytes; with none, only the heat is prepared.
-    pub(crate) fn new(expect: Arc<dyn Expect>, cache: &BlockCache, most: u64) -> Self {
+    /// Keeps at most `most` bytes of filters and indexes, and data; with none, only the heat is
+    /// prepared.
+    pub(crate) fn new(expect: Arc<dyn Expect>, cache: &Arc<BlockCache>, most: u64) -> Self {
         let budget = Arc::clone(cache.budget());
         Keep {
             expect,
@@ -92,7 +98,44 @@ impl Keep {
                 held: Mutex::new(budget.reserve(Role::Compaction, 0)),
                 most,
             }),
+            data: (most > 0).then(|| Arc::clone(cache)),
             budget,
+        }
+    }
+}
+
+/// The data of a new table in the cache.
+#[derive(Debug)]
+struct NewData {
+    cache: Arc<BlockCache>,
+    /// The number of the file there.
+    file: u64,
+    /// Whether there is any that readers will not find.
+    astray: bool,
+}
+
+impl NewData {
+    fn offer(&mut self, page: u32, partition: u32, bytes: &[u8], reads: f32) {
+        let key = BlockKey {
+            file: self.file,
+            page,
+        };
+        self.cache.expect_reads(&key, reads);
+        let owner = Owner {
+            key,
+            kind: BlockKind::Data,
+            priority: priority(BlockKind::Data),
+            heat: None,
+            partition,
+        };
+        self.astray |= self.cache.offer(owner, bytes);
+    }
+}
+
+impl Drop for NewData {
+    fn drop(&mut self) {
+        if self.astray {
+            self.cache.remove_file(self.file);
         }
     }
 }
@@ -113,6 +156,7 @@ pub(crate) struct Prepared {
     smallest: Box<[u8]>,
     blocks: Vec<KeptBlock>,
     room: Arc<Room>,
+    data: Option<NewData>,
     /// What of the room is held for all of this.
     charge: usize,
 }
@@ -135,12 +179,18 @@ pub(super) struct Keeper {
     /// Where the partition before ends.
     from: Vec<u8>,
     blocks: Vec<KeptBlock>,
+    data: Option<NewData>,
     charge: usize,
 }
 
 impl Keeper {
     pub(super) fn new(keep: Keep) -> Self {
         Keeper {
+            data: keep.data.as_ref().map(|cache| NewData {
+                cache: Arc::clone(cache),
+                file: cache.new_file_id(),
+                astray: false,
+            }),
             keep,
             now: None,
             partition: 0,
@@ -179,7 +229,18 @@ impl Keeper {
         self.from.extend_from_slice(last);
     }
 
-    /// A block was written at a page.
+    /// A data block of so many entries, of which one is `key`, was written at a page.
+    pub(super) fn offer_data(&mut self, page: u32, bytes: &[u8], key: &[u8], entries: usize) {
+        let Some(data) = &mut self.data else {
+            return;
+        };
+        let reads = self.keep.expect.page_reads(key, entries);
+        if reads > self.keep.clock.price() * bytes.len() as f32 {
+            data.offer(page, self.partition, bytes, reads);
+        }
+    }
+
+    /// A filter or index block was written at a page.
     pub(super) fn offer(&mut self, page: u32, kind: BlockKind, bytes: &[u8]) {
         let charge = bytes.len() + OVERHEAD;
         let Some(heat) = self.now.as_ref().filter(|_| self.active) else {
@@ -222,6 +283,7 @@ impl Keeper {
             smallest: smallest.into(),
             blocks,
             room: Arc::clone(&self.keep.room),
+            data: self.data.take(),
             charge,
         })
     }
@@ -257,7 +319,9 @@ impl Prepared {
         for (partition, visits) in (0..).zip(visits) {
             heat.inherit(partition, visits);
         }
-        TableSlot::with_heat(cache.new_file_id(), Arc::new(heat))
+        let file = self.data.as_ref().map(|data| data.file);
+        let file = file.unwrap_or_else(|| cache.new_file_id());
+        TableSlot::with_heat(file, Arc::new(heat))
     }
 
     /// Offers the blocks to the cache, in the name of the file of this slot.
@@ -265,6 +329,9 @@ impl Prepared {
         let Some(heat) = slot.heat() else {
             return;
         };
+        if let Some(data) = &mut self.data {
+            data.astray = false;
+        }
         for block in std::mem::take(&mut self.blocks) {
             let charge = block.bytes.len() + OVERHEAD;
             self.charge = self.charge.saturating_sub(charge);

@@ -11,7 +11,7 @@ use super::lookup::Reads;
 use super::reader::Table;
 use super::*;
 use crate::Error;
-use crate::base::iter::InternalIterator;
+use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{EntryKind, MAX_SEQNO, Tag, compare};
 use crate::budget::{Budget, Role};
 use crate::cache::{BlockCache, IoPool};
@@ -91,6 +91,7 @@ impl Env {
             purpose: Purpose::Scan,
             fill_cache,
             readahead_pages,
+            lazy: false,
             budget: Arc::clone(&self.budget),
         }
     }
@@ -281,8 +282,16 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
         )
 }
 
-fn assert_at(iter: &TableIter, want: Option<&Entry>) -> Result<(), TestCaseError> {
+fn assert_at(iter: &mut TableIter, want: Option<&Entry>) -> Result<(), TestCaseError> {
     prop_assert_eq!(iter.valid(), want.is_some());
+    if let (true, Some((key, tag, _))) = (iter.waits(), want) {
+        let bound = compare(iter.key(), iter.tag(), key, *tag);
+        match iter.going() {
+            Direction::Forward => prop_assert!(bound.is_le(), "{:?} after {:?}", iter.key(), key),
+            Direction::Backward => prop_assert!(bound.is_ge(), "{:?} before {:?}", iter.key(), key),
+        }
+        iter.settle().unwrap();
+    }
     if let Some((key, tag, value)) = want {
         prop_assert_eq!((iter.key(), iter.tag()), (key.as_slice(), *tag));
         prop_assert_eq!(iter.value(), value.as_slice());
@@ -313,20 +322,28 @@ fn check_table(
             }
         }
     }
-    for (ahead, fill) in [(0, true), (8, false), (0, false)] {
-        let mut iter = table.iter(env.scan(ahead, fill));
+    for (ahead, fill, lazy) in [
+        (0, true, false),
+        (8, false, false),
+        (0, false, false),
+        (0, true, true),
+    ] {
+        let mut iter = table.iter(ScanOptions {
+            lazy,
+            ..env.scan(ahead, fill)
+        });
         iter.seek_to_first().unwrap();
         for entry in entries {
-            assert_at(&iter, Some(entry))?;
+            assert_at(&mut iter, Some(entry))?;
             iter.next().unwrap();
         }
-        assert_at(&iter, None)?;
+        assert_at(&mut iter, None)?;
         iter.seek_to_last().unwrap();
         for entry in entries.iter().rev() {
-            assert_at(&iter, Some(entry))?;
+            assert_at(&mut iter, Some(entry))?;
             iter.prev().unwrap();
         }
-        assert_at(&iter, None)?;
+        assert_at(&mut iter, None)?;
         for (key, seq) in probes
             .iter()
             .chain(known.iter().step_by(1 + known.len() / 16))
@@ -334,16 +351,19 @@ fn check_table(
             let tag = Tag::seek(*seq);
             let at = entries.partition_point(|e| compare(&e.0, e.1, key, tag).is_lt());
             iter.seek(key, tag).unwrap();
-            assert_at(&iter, entries.get(at))?;
+            assert_at(&mut iter, entries.get(at))?;
             iter.next().unwrap();
-            assert_at(&iter, entries.get(at + 1).filter(|_| at < entries.len()))?;
+            assert_at(
+                &mut iter,
+                entries.get(at + 1).filter(|_| at < entries.len()),
+            )?;
             let before = entries.partition_point(|e| compare(&e.0, e.1, key, tag).is_le());
             let before = before.checked_sub(1);
             iter.seek_for_prev(key, tag).unwrap();
-            assert_at(&iter, before.map(|at| &entries[at]))?;
+            assert_at(&mut iter, before.map(|at| &entries[at]))?;
             iter.prev().unwrap();
             assert_at(
-                &iter,
+                &mut iter,
                 before
                     .and_then(|at| at.checked_sub(1))
                     .map(|at| &entries[at]),
@@ -643,16 +663,16 @@ fn an_iterator_without_memory_holds_only_its_entry() {
         let mut iter = table.iter(env.scan(ahead, fill));
         iter.seek(&entries[100].0, Tag::NEWEST).unwrap();
         for entry in &entries[100..200] {
-            assert_at(&iter, Some(entry)).unwrap();
+            assert_at(&mut iter, Some(entry)).unwrap();
             let held = env.budget.used_by(Role::Iterators);
             assert!(held < 1500, "{held} bytes held");
             iter.next().unwrap();
         }
         iter.prev().unwrap();
-        assert_at(&iter, Some(&entries[199])).unwrap();
+        assert_at(&mut iter, Some(&entries[199])).unwrap();
         drop(all);
         iter.next().unwrap();
-        assert_at(&iter, Some(&entries[200])).unwrap();
+        assert_at(&mut iter, Some(&entries[200])).unwrap();
     }
 }
 
@@ -698,7 +718,7 @@ fn flip_all(options: TableBuildOptions, entries: &[Entry], step: usize) {
         let mut result = iter.seek_to_first();
         let mut wanted = entries.iter();
         while result.is_ok() && iter.valid() {
-            assert_at(&iter, wanted.next()).unwrap();
+            assert_at(&mut iter, wanted.next()).unwrap();
             result = iter.next();
         }
         match result {

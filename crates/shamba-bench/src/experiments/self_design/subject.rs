@@ -11,7 +11,7 @@ use crate::runner::Data;
 use crate::workload::{KeyKind, KeySpace, MAX_KEY, Permutation, Random, ValueSpec, random};
 use crate::{Error, Result};
 use rand_xoshiro::rand_core::Rng;
-use shamba::fs::{Charge, IoCounts, MeteredFs, Purpose};
+use shamba::fs::{BlockKind, Charge, IoCounts, MeteredFs, Purpose};
 use shamba::{
     Advice, Db, Design, DeviceCosts, IterOptions, KeyspaceOptions, MemoryBudget, Options,
 };
@@ -110,6 +110,10 @@ pub(super) struct Pages {
     pub(super) written: f64,
     /// Requests of the pages read.
     pub(super) reads: f64,
+    /// Of the pages read, those that merges read.
+    pub(super) merging: f64,
+    /// Of the pages read, index pages that lookups and scans read; `None` where they are not told apart.
+    pub(super) index: Option<f64>,
 }
 
 impl Pages {
@@ -118,6 +122,8 @@ impl Pages {
             read: self.read - before.read,
             written: self.written - before.written,
             reads: self.reads - before.reads,
+            merging: self.merging - before.merging,
+            index: self.index.zip(before.index).map(|(now, then)| now - then),
         }
     }
 
@@ -284,9 +290,12 @@ impl Subject {
                 };
                 let mut iter = db.iter(options).map_err(failed)?;
                 iter.seek_to_first().map_err(failed)?;
-                while iter.valid() && found.len() < RANGE {
+                while iter.valid() {
                     let number = self.data.keys.number(iter.key());
                     found.push((number, iter.value().to_vec()));
+                    if found.len() == RANGE {
+                        break;
+                    }
                     iter.next().map_err(failed)?;
                 }
             }
@@ -333,11 +342,14 @@ impl Subject {
     /// Pages of tables so far: what lookups, scans and merges read, what flushes and merges wrote.
     pub(super) fn pages(&self) -> Pages {
         let Store::Shamba { db, fs } = &self.store else {
-            let io = ProcessIo::now();
+            // Lookups and scans run in this thread, flushes and merges in its own.
+            let (io, own) = (ProcessIo::now(), ProcessIo::of_thread());
             return Pages {
                 read: io.pages(),
                 written: io.write_bytes as f64 / PAGE,
                 reads: io.reads as f64,
+                merging: io.pages() - own.pages(),
+                index: None,
             };
         };
         let counts: IoCounts = fs.counts();
@@ -349,6 +361,13 @@ impl Subject {
             read: read.iter().map(|count| count.pages as f64).sum(),
             written: written as f64 / PAGE,
             reads: read.iter().map(|count| count.reads as f64).sum(),
+            merging: counts.reads_for(Purpose::Background).pages as f64,
+            index: Some(
+                [Purpose::Lookup, Purpose::Scan]
+                    .map(|purpose| counts.reads(BlockKind::Index, purpose).pages as f64)
+                    .iter()
+                    .sum(),
+            ),
         }
     }
 

@@ -29,6 +29,7 @@ impl Heat {
         Visits {
             empty: 1.0 - positive,
             positive,
+            scans: 0.0,
         }
     }
 
@@ -72,7 +73,7 @@ impl Heat {
         };
         let visits = match self.visits(partition) {
             // While memory is plenty visits are not all counted: one is here, as they go elsewhere.
-            visits if !pressed && visits.is_none() => self.likely_visit(pass),
+            visits if !pressed && visits.no_lookups() => self.likely_visit(pass),
             visits => visits,
         };
         let saved = self.met(cell, visits, asked).saved_by_joining(Neighbours {

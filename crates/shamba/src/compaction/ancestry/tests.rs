@@ -5,7 +5,11 @@ use crate::budget::Budget;
 use crate::cache::BlockCache;
 
 fn visits(empty: f32, positive: f32) -> Visits {
-    Visits { empty, positive }
+    Visits {
+        empty,
+        positive,
+        scans: 0.0,
+    }
 }
 
 /// A file of partitions that end at these keys, the first of which starts at `smallest`.
@@ -55,12 +59,12 @@ fn partitions_of_the_same_ranges_inherit_each_its_own() {
         ("m", visits(0.0, 0.0)),
         ("z", visits(4.0, 16.0)),
     ];
-    let ancestry = Ancestry {
-        runs: vec![AncestorRun {
+    let ancestry = Ancestry::new(
+        vec![AncestorRun {
             files: vec![file(&cache, "a", &parts)],
         }],
-        rule: Rule::Merge,
-    };
+        Rule::Merge,
+    );
     let new = spans("a", &["f", "m", "z"]);
     let want = parts.map(|(_, visits)| visits);
     assert_eq!(ancestry.inherited(&new), want);
@@ -81,12 +85,12 @@ fn visits_are_shared_out_and_none_is_lost() {
         ),
         file(&cache, "n", &[("z", visits(12.0, 6.0))]),
     ];
-    let ancestry = Ancestry {
-        runs: [newer.into(), older.into()]
+    let ancestry = Ancestry::new(
+        [newer.into(), older.into()]
             .map(|files: Vec<_>| AncestorRun { files })
             .into(),
-        rule: Rule::Merge,
-    };
+        Rule::Merge,
+    );
     // The newer run's partition meets all four, a-f the first two, f-m the second and third, n-z
     // the third and fourth.
     let new = spans("a", &["d", "k", "s", "z"]);
@@ -124,8 +128,8 @@ fn visits_are_shared_out_and_none_is_lost() {
 fn a_flushed_partition_expects_those_who_come_to_the_run_below() {
     let cache = cache();
     let run = |files| AncestorRun { files };
-    let ancestry = Ancestry {
-        runs: vec![
+    let ancestry = Ancestry::new(
+        vec![
             run(vec![file(&cache, "a", &[("h", visits(40.0, 20.0))])]),
             run(vec![file(
                 &cache,
@@ -133,8 +137,8 @@ fn a_flushed_partition_expects_those_who_come_to_the_run_below() {
                 &[("h", visits(7.0, 7.0)), ("z", visits(0.0, 64.0))],
             )]),
         ],
-        rule: Rule::Above(50),
-    };
+        Rule::Above(50),
+    );
     // 50 new entries above 100, and above 200 where the newer run has none.
     let found = ancestry.inherited(&spans("b", &["h", "y"]));
     assert_eq!(found, [visits(50.0, 10.0), visits(48.0, 16.0)]);
@@ -147,10 +151,32 @@ fn nobody_is_expected_where_nobody_came() {
         heat: None,
         ..file(&cache, "a", &[("z", visits(1.0, 1.0))])
     };
-    let ancestry = Ancestry {
-        runs: vec![AncestorRun { files: vec![cold] }],
-        rule: Rule::Merge,
-    };
+    let ancestry = Ancestry::new(vec![AncestorRun { files: vec![cold] }], Rule::Merge);
     assert!(ancestry.is_cold());
     assert_eq!(ancestry.inherited(&spans("a", &["z"])), [Visits::default()]);
+}
+
+#[test]
+fn pages_are_read_by_those_who_read_what_is_in_them() {
+    let cache = cache();
+    let run = |visits| AncestorRun {
+        files: vec![file(
+            &cache,
+            "a",
+            &[("m", visits), ("z", Visits::default())],
+        )],
+    };
+    let visits = Visits {
+        empty: 99.0,
+        positive: 25.0,
+        scans: 50.0,
+    };
+    // Merged: half of the entries of a new page are of either run, and the scans are the same.
+    let merge = Ancestry::new(vec![run(visits), run(visits)], Rule::Merge);
+    assert_eq!(merge.page_reads(b"f", 10), 10.0 * (0.25 + 0.25));
+    assert_eq!(merge.page_reads(b"x", 10), 0.0);
+    // Above 200 entries a tenth as many: their pages lie over ten times as many keys each, and
+    // hold a tenth of what lookups find.
+    let above = Ancestry::new(vec![run(visits)], Rule::Above(20));
+    assert!((above.page_reads(b"f", 10) - 10.0 * (0.25 + 5.0)).abs() < 1e-3);
 }

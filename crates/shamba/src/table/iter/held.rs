@@ -1,0 +1,194 @@
+//! What a cursor over a table holds of it: the present block, and pages read ahead.
+//!
+//! A block that is in the cache is held there. One that the cache has no room for, or that is not to
+//! go there, is copied where memory allows. All that cursors hold against reclaiming is pinned, and
+//! merges have a share of their own for reading ahead; past these only the present entry is kept, and
+//! its block is read again for the next. One owner.
+
+use std::ops::Range;
+
+use super::TableIter;
+use crate::budget::{Budget, Pin, Reservation, Role};
+use crate::error::Result;
+use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
+use crate::table::fetch::{BlockRef, label};
+use crate::table::format;
+
+/// The block the cursor is in, as far as it is held.
+pub(super) enum Held {
+    /// Nothing but the entry: its value is in `TableIter::value`.
+    Entry,
+    /// In the cache, which cannot drop it meanwhile.
+    Cached(BlockRef, #[expect(dead_code, reason = "held")] Pin),
+    /// In `TableIter::own`.
+    Own,
+}
+
+/// A private copy of a block's payload, with its memory.
+#[derive(Default)]
+pub(super) struct Own {
+    pub(super) bytes: Vec<u8>,
+    memory: Option<Reservation>,
+    /// None of what is read ahead, which has a share of its own.
+    pin: Option<Pin>,
+}
+
+/// Pages read ahead.
+#[derive(Default)]
+pub(super) struct Ahead {
+    pages: AlignedBuf,
+    first: u32,
+    memory: Option<Reservation>,
+}
+
+impl Ahead {
+    fn get(&self, pages: &Range<u32>) -> Option<&[u8]> {
+        let start = pages.start.checked_sub(self.first)? as usize * PAGE;
+        let end = pages.end.checked_sub(self.first)? as usize * PAGE;
+        self.pages.get(start..end)
+    }
+}
+
+impl TableIter {
+    /// Gets the present block and holds it if memory allows; else gives it, with its first page,
+    /// for the moment.
+    pub(super) fn load(&mut self) -> Result<Option<(BlockRef, u32)>> {
+        let pages = self.pages()?;
+        let start = pages.start;
+        let tag = label(BlockKind::Data, self.options.purpose);
+        let ahead = self.options.readahead_pages > 1;
+        if ahead || !self.options.fill_cache {
+            if let Some(block) = self.table.resident(start) {
+                self.reads.hits += 1;
+                return Ok(self.hold(block, start));
+            }
+            if self.load_own(&pages)? {
+                self.held = Held::Own;
+                return Ok(None);
+            }
+        }
+        let fill = self.options.fill_cache;
+        let partition = self.partition;
+        let block = self
+            .table
+            .fetch(pages, partition, tag, fill, &mut self.reads)?;
+        Ok(self.hold(block, start))
+    }
+
+    /// Holds a block: in the cache if it is there, else a copy of it. Gives it back where cursors
+    /// hold too much.
+    fn hold(&mut self, block: BlockRef, start: u32) -> Option<(BlockRef, u32)> {
+        let BlockRef::Cached(cached) = &block else {
+            if !self.copy(&block) {
+                return Some((block, start));
+            }
+            self.held = Held::Own;
+            return None;
+        };
+        self.own = Own::default();
+        let Some(pin) = self.options.budget.try_pin(cached.len() as u64) else {
+            return Some((block, start));
+        };
+        self.held = Held::Cached(block, pin);
+        None
+    }
+
+    /// Copies a block that was read: without it each step would read it again.
+    fn copy(&mut self, block: &[u8]) -> bool {
+        self.own = Own::default();
+        let (budget, bytes) = (&self.options.budget, block.len() as u64);
+        if self.options.purpose == Purpose::Background {
+            // What merges may hold is for reading ahead; the rest of what they take they need.
+            return false;
+        }
+        let Some(pin) = budget.try_pin(bytes) else {
+            return false;
+        };
+        let Some(memory) = budget.try_reserve(Role::Iterators, bytes) else {
+            return false;
+        };
+        self.own = Own {
+            bytes: block.to_vec(),
+            memory: Some(memory),
+            pin: Some(pin),
+        };
+        true
+    }
+
+    /// Gets a block into `own`, reading ahead where it pays; false when there is no memory for it.
+    fn load_own(&mut self, pages: &Range<u32>) -> Result<bool> {
+        if self.ahead.get(pages).is_none() && !self.read_ahead(pages)? {
+            return Ok(false);
+        }
+        let Some(bytes) = self.ahead.get(pages) else {
+            return Ok(false);
+        };
+        if self.own.pin.is_some() {
+            self.own = Own::default();
+        }
+        self.own.bytes.clear();
+        let (salt, table) = (self.table.salt, &self.table);
+        format::read_block_into(bytes, salt, pages.start, &mut self.own.bytes)
+            .map_err(|d| table.damage(pages.start, d))?;
+        let wanted = self.own.bytes.capacity() as u64;
+        let memory = self
+            .own
+            .memory
+            .get_or_insert_with(|| self.options.budget.reserve(Role::Compaction, 0));
+        let more = wanted.saturating_sub(memory.bytes());
+        if more > 0 && !(spare(&self.options.budget, more) && memory.try_grow(more)) {
+            self.own = Own::default();
+            return Ok(false);
+        }
+        memory.resize(wanted);
+        Ok(true)
+    }
+
+    /// Reads the pages of a block and as many after it as memory allows.
+    fn read_ahead(&mut self, pages: &Range<u32>) -> Result<bool> {
+        let Some(place) = self.place() else {
+            return Ok(false);
+        };
+        let needed = pages.end - pages.start;
+        let left = (place.first_page + place.data_pages).saturating_sub(pages.start);
+        let mut count = self.options.readahead_pages.min(left).max(needed);
+        let held = self.ahead.memory.as_ref().map_or(0, Reservation::bytes);
+        let unit = PAGE as u64;
+        if u64::from(count) * unit > held {
+            self.ahead = Ahead::default();
+            loop {
+                let bytes = u64::from(count) * unit;
+                self.ahead.memory = spare(&self.options.budget, bytes)
+                    .then(|| self.options.budget.try_reserve(Role::Compaction, bytes))
+                    .flatten();
+                if self.ahead.memory.is_some() {
+                    break;
+                }
+                if count == needed {
+                    return Ok(false);
+                }
+                count = (count / 4).max(needed);
+            }
+        }
+        self.ahead.first = pages.start;
+        self.ahead.pages.set_len(count as usize * PAGE);
+        let tag = label(BlockKind::Data, self.options.purpose);
+        self.reads.reads += 1;
+        self.reads.pages += u64::from(count);
+        let read = self
+            .table
+            .read_pages(&mut self.ahead.pages, pages.start, tag);
+        if let Err(error) = read {
+            self.ahead.pages.clear();
+            return Err(error);
+        }
+        Ok(true)
+    }
+}
+
+/// Whether a merge may take so much more to read ahead. Nobody can take that back while the merge
+/// runs, so all merges together have a share of the budget, and what they cannot do without comes
+/// out of the rest.
+fn spare(budget: &Budget, bytes: u64) -> bool {
+    budget.used_by(Role::Compaction) + bytes <= budget.limit() / 8
+}
