@@ -1,10 +1,13 @@
 //! The top-level index: where each partition of a table lies (docs/format.md, "Top-level index").
 //! Resident while the table is open; immutable.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
+use super::block::common_prefix;
 use super::format::Damage;
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_len, take_varint};
+use crate::base::key::prefix;
 
 const BAD: Damage = Damage("the top-level index is malformed");
 
@@ -28,6 +31,11 @@ pub(super) struct Top {
     partitions: Box<[Partition]>,
     separators: Box<[u8]>,
     ends: Box<[u32]>,
+    /// So many bytes all separators have in common.
+    shared: usize,
+    /// The prefix of what follows these in each separator, side by side: a search looks at separators
+    /// themselves only among those whose prefix equals the key's.
+    heads: Box<[u64]>,
     /// For each partition the pages of each module.
     module_pages: Box<[u32]>,
     modules: usize,
@@ -120,13 +128,20 @@ impl Top {
         if next != pages || !input.is_empty() {
             return Err(BAD);
         }
-        Ok(Top {
+        let mut top = Top {
             partitions: partitions.into_boxed_slice(),
             separators: separators.into_boxed_slice(),
             ends: ends.into_boxed_slice(),
+            shared: 0,
+            heads: Box::default(),
             module_pages: module_pages.into_boxed_slice(),
             modules,
-        })
+        };
+        // They are in order, so what the first and the last have in common all have.
+        top.shared = common_prefix(top.separator(0), top.separator(count.saturating_sub(1)));
+        let rest = |i| top.separator(i).get(top.shared..).unwrap_or_default();
+        top.heads = (0..count).map(|i| prefix(rest(i))).collect();
+        Ok(top)
     }
 
     /// Memory held, in bytes.
@@ -134,6 +149,7 @@ impl Top {
         size_of_val(&*self.partitions)
             + self.separators.len()
             + size_of_val(&*self.ends)
+            + size_of_val(&*self.heads)
             + size_of_val(&*self.module_pages)
     }
 
@@ -164,7 +180,28 @@ impl Top {
     /// The partition that would hold `key`; `len()` when the key is past the last.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> usize {
-        let (mut low, mut high) = (0, self.partitions.len());
+        let (head, rest) = key.split_at(key.len().min(self.shared));
+        if self.shared > 0 {
+            let shared = self.separators.get(..self.shared).unwrap_or_default();
+            match head.cmp(shared) {
+                Ordering::Less => return 0,
+                Ordering::Greater => return self.len(),
+                Ordering::Equal => {}
+            }
+        }
+        let wanted = prefix(rest);
+        let low = self.heads.partition_point(|&head| head < wanted);
+        if self.heads.get(low) == Some(&wanted) {
+            return self.find_among_equals(low, wanted, key);
+        }
+        low
+    }
+
+    /// The same, of the partitions from `low` on.
+    #[cold]
+    fn find_among_equals(&self, mut low: usize, wanted: u64, key: &[u8]) -> usize {
+        let equals = self.heads.get(low..).unwrap_or_default();
+        let mut high = low + equals.partition_point(|&head| head == wanted);
         while low < high {
             let middle = low.midpoint(high);
             if self.separator(middle) < key {
@@ -227,5 +264,39 @@ mod tests {
         assert!(Top::decode(&bytes, 2, 24).is_err());
         assert!(Top::decode(&bytes, 1, 25).is_err());
         assert!(Top::decode(&bytes[..bytes.len() - 1], 2, 25).is_err());
+    }
+
+    #[test]
+    fn searches_agree_with_a_scan() {
+        // Separators that share much, differ late, or are prefixes of each other.
+        for shared in ["", "k", "a-long-prefix-"] {
+            let mut tails = vec![
+                "",
+                "\0",
+                "a",
+                "aaaaaaaa",
+                "aaaaaaaab",
+                "aaaaaaaac",
+                "ab",
+                "b",
+            ];
+            tails.extend(["b\0", "bbbbbbbbbbbb", "bbbbbbbbbbbbb", "c"]);
+            let keys: Vec<String> = tails.iter().map(|tail| format!("{shared}{tail}")).collect();
+            for some in 1..=keys.len() {
+                let mut builder = TopBuilder::default();
+                let separators = &keys[keys.len() - some..];
+                for separator in separators {
+                    builder.push(separator.as_bytes(), 1, 1, &[], 1);
+                }
+                let mut bytes = Vec::new();
+                builder.encode(&mut bytes);
+                let top = Top::decode(&bytes, 0, 2 * some as u32).unwrap();
+                let others = ["", "0", "a-long-prefix", "a-long-prefiy", "zz"].map(String::from);
+                for key in keys.iter().chain(&others) {
+                    let want = separators.partition_point(|separator| separator < key);
+                    assert_eq!(top.find(key.as_bytes()), want, "{key:?} in {separators:?}");
+                }
+            }
+        }
     }
 }
