@@ -16,6 +16,7 @@ use shamba_model::expected_reads::{Missing, Partition, Prior, Visits};
 pub(crate) use predict::Absent;
 
 use super::clock::{Clock, TICKS_PER_HALF_LIFE};
+use super::holder::HeldBy;
 use crate::budget::{Budget, Reservation, Role};
 use crate::fs::{BlockKind, PAGE};
 
@@ -88,12 +89,16 @@ pub(crate) struct Heat {
     clock: Arc<Clock>,
     cells: Box<[Cell]>,
     modules: Box<[ModuleShape]>,
+    /// The chance that all modules let an absent key pass.
+    whole: f32,
     /// What the counts of all partitions say about each: of empty and of positive visits.
     priors: [SharedPrior; 2],
     /// The tick at which they were true.
     told: AtomicU16,
     index_pages: f32,
     shrink: Shrink,
+    /// Who holds on to blocks of the table.
+    pub(super) held_by: HeldBy,
     _held: Reservation,
 }
 
@@ -126,11 +131,16 @@ impl Heat {
             _held: budget.reserve(Role::Tables, bytes as u64),
             clock,
             cells: (0..partitions).map(|_| cell()).collect(),
+            whole: (modules.iter())
+                .map(|module| module.fpr.powi(i32::from(module.columns)))
+                .product::<f32>()
+                .min(1.0),
             modules,
             priors: Default::default(),
             told: AtomicU16::new(tick.wrapping_sub(1)),
             index_pages: index_pages as f32,
             shrink,
+            held_by: HeldBy::default(),
         }
     }
 

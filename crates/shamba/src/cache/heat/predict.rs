@@ -59,6 +59,10 @@ impl Heat {
         let Some(cell) = self.cells.get(partition as usize) else {
             return 0.0;
         };
+        if by_worth && !self.clock.pressed() {
+            // All of it is read where it is absent.
+            return self.whole;
+        }
         let mut asked = [0; FILTER_MODULES];
         let mut pass = 1.0;
         for ((number, module), asked) in self.modules.iter().enumerate().zip(&mut asked) {
