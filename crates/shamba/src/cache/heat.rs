@@ -8,8 +8,8 @@
 mod along;
 mod predict;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use shamba_model::expected_reads::{Missing, Partition, Prior, Visits};
 
@@ -89,8 +89,6 @@ pub(crate) struct Heat {
     clock: Arc<Clock>,
     cells: Box<[Cell]>,
     modules: Box<[ModuleShape]>,
-    /// The chance that all modules let an absent key pass.
-    whole: f32,
     /// What the counts of all partitions say about each: of empty and of positive visits.
     priors: [SharedPrior; 2],
     /// The tick at which they were true.
@@ -98,7 +96,7 @@ pub(crate) struct Heat {
     index_pages: f32,
     shrink: Shrink,
     /// Who holds on to blocks of the table.
-    pub(super) held_by: HeldBy,
+    pub(super) held_by: OnceLock<Box<HeldBy>>,
     _held: Reservation,
 }
 
@@ -131,16 +129,12 @@ impl Heat {
             _held: budget.reserve(Role::Tables, bytes as u64),
             clock,
             cells: (0..partitions).map(|_| cell()).collect(),
-            whole: (modules.iter())
-                .map(|module| module.fpr.powi(i32::from(module.columns)))
-                .product::<f32>()
-                .min(1.0),
             modules,
             priors: Default::default(),
             told: AtomicU16::new(tick.wrapping_sub(1)),
             index_pages: index_pages as f32,
             shrink,
-            held_by: HeldBy::default(),
+            held_by: OnceLock::new(),
         }
     }
 

@@ -42,15 +42,17 @@ pub(super) fn is_free(block: &Block, heat: Option<&Heat>) -> bool {
 impl Heat {
     /// Somebody holds blocks of the table from now on, in the place of who did before.
     pub(crate) fn held_by(&self, holder: Weak<dyn Holder>) {
-        *self.held_by.holder.lock() = Some(holder);
-        self.held_by.any.store(true, Ordering::Release);
+        let held_by = self.held_by.get_or_init(Box::default);
+        *held_by.holder.lock() = Some(holder);
+        held_by.any.store(true, Ordering::Release);
     }
 
     /// Tells who holds blocks of the table to let go.
     #[cold]
     fn let_go(&self) {
-        if self.held_by.any.swap(false, Ordering::AcqRel) {
-            let holder = self.held_by.holder.lock().clone();
+        let held_by = self.held_by.get();
+        if let Some(held_by) = held_by.filter(|by| by.any.swap(false, Ordering::AcqRel)) {
+            let holder = held_by.holder.lock().clone();
             if let Some(holder) = holder.and_then(|holder| holder.upgrade()) {
                 holder.let_go();
             }

@@ -32,13 +32,13 @@ pub(super) struct Top {
     separators: Box<[u8]>,
     ends: Box<[u32]>,
     /// So many bytes all separators have in common.
-    shared: usize,
+    shared: u32,
     /// The prefix of what follows these in each separator, side by side: a search looks at separators
     /// themselves only among those whose prefix equals the key's.
     heads: Box<[u64]>,
     /// For each partition the pages of each module.
     module_pages: Box<[u32]>,
-    modules: usize,
+    modules: u32,
 }
 
 /// Collects the top-level index while a table is written.
@@ -135,11 +135,12 @@ impl Top {
             shared: 0,
             heads: Box::default(),
             module_pages: module_pages.into_boxed_slice(),
-            modules,
+            modules: modules as u32,
         };
         // They are in order, so what the first and the last have in common all have.
-        top.shared = common_prefix(top.separator(0), top.separator(count.saturating_sub(1)));
-        let rest = |i| top.separator(i).get(top.shared..).unwrap_or_default();
+        let shared = common_prefix(top.separator(0), top.separator(count.saturating_sub(1)));
+        top.shared = shared as u32;
+        let rest = |i| top.separator(i).get(shared..).unwrap_or_default();
         top.heads = (0..count).map(|i| prefix(rest(i))).collect();
         Ok(top)
     }
@@ -180,9 +181,10 @@ impl Top {
     /// The partition that would hold `key`; `len()` when the key is past the last.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> usize {
-        let (head, rest) = key.split_at(key.len().min(self.shared));
-        if self.shared > 0 {
-            let shared = self.separators.get(..self.shared).unwrap_or_default();
+        let shared = self.shared as usize;
+        let (head, rest) = key.split_at(key.len().min(shared));
+        if shared > 0 {
+            let shared = self.separators.get(..shared).unwrap_or_default();
             match head.cmp(shared) {
                 Ordering::Less => return 0,
                 Ordering::Greater => return self.len(),
@@ -217,9 +219,10 @@ impl Top {
     #[inline]
     pub(super) fn module(&self, index: usize, module: usize) -> Option<Range<u32>> {
         let partition = self.partitions.get(index)?;
+        let modules = self.modules as usize;
         let row = self
             .module_pages
-            .get(index * self.modules..(index + 1) * self.modules)?;
+            .get(index * modules..(index + 1) * modules)?;
         let pages = *row.get(module)?;
         let after: u32 = row.get(module + 1..)?.iter().sum();
         let start = partition.first_page + partition.data_pages + after;
