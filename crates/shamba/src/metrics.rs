@@ -1,13 +1,22 @@
 //! Counters of the whole database.
 //!
-//! Counters are relaxed atomics, spread over a few cache-line-padded shards by thread, so that
-//! readers on different cores do not share a line. Reading them sums the shards: exact when
-//! nothing runs, otherwise a moment's picture. They are hints and change no answer.
+//! Counters are relaxed atomics, spread over cache-line-padded shards by thread ([`Place`]), so that
+//! threads on different cores do not share a line. The first threads that count have a shard each to
+//! themselves, and add without a locked instruction; further ones share a few. Reading them sums the
+//! shards: exact when nothing runs, otherwise a moment's picture. They are hints and change no answer.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-const SHARDS: usize = 16;
+/// Shards that belong to one thread each.
+const OWN: usize = 16;
+
+/// Shards for all other threads.
+const COMMON: usize = 8;
+
+/// The shards of counters that are spread over threads.
+pub(crate) const SHARDS: usize = OWN + COMMON;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -113,20 +122,78 @@ pub(crate) struct Metrics {
     shards: [Shard; SHARDS],
 }
 
-/// The number of this thread among those that count, from 0.
-pub(crate) fn thread_number() -> usize {
-    thread_local! {
-        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    NUMBER.with(|own| {
-        let mut number = own.get();
-        if number == usize::MAX {
-            number = NEXT.fetch_add(1, Relaxed);
-            own.set(number);
+/// Where a thread counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// The shard, out of [`SHARDS`].
+    pub(crate) shard: usize,
+    /// Whether no other thread counts there as long as this one lives.
+    own: bool,
+}
+
+impl Place {
+    /// That of this thread.
+    #[inline]
+    pub(crate) fn of_thread() -> Self {
+        let shard = match NUMBER.get() {
+            usize::MAX => take_number(),
+            number => number,
+        };
+        Place {
+            shard,
+            own: shard < OWN,
         }
-        number
-    })
+    }
+
+    /// Adds to a counter in the thread's shard.
+    #[inline]
+    pub(crate) fn add(self, counter: &AtomicU64, n: u64) {
+        if self.own {
+            counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
+        } else {
+            counter.fetch_add(n, Relaxed);
+        }
+    }
+}
+
+/// Own shards that are taken, a bit for each.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The shard of this thread, once it has one.
+    static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
+    /// Gives an own shard back.
+    static LEASE: Lease = const { Lease };
+}
+
+struct Lease;
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let number = NUMBER.replace(OWN);
+        if number < OWN {
+            // The next owner sees all that this thread has counted.
+            TAKEN.fetch_and(!(1 << number), Release);
+        }
+    }
+}
+
+#[cold]
+fn take_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let mut number = OWN + NEXT.fetch_add(1, Relaxed) % COMMON;
+    // A thread that is ending has no lease any more.
+    if LEASE.try_with(|_| ()).is_ok() {
+        let free = |taken: u64| {
+            let free = taken.trailing_ones() as usize;
+            (free < OWN).then(|| taken | 1 << free)
+        };
+        if let Ok(before) = TAKEN.fetch_update(Acquire, Relaxed, free) {
+            number = before.trailing_ones() as usize;
+        }
+    }
+    NUMBER.set(number);
+    number
 }
 
 impl Metrics {
@@ -145,14 +212,15 @@ impl Metrics {
     /// Adds to several counters; zeros cost nothing.
     #[inline]
     pub(crate) fn add_all(&self, adds: &[(Counter, u64)]) {
-        let Some(shard) = self.shards.get(thread_number() % SHARDS) else {
+        let place = Place::of_thread();
+        let Some(shard) = self.shards.get(place.shard) else {
             return;
         };
         for &(counter, n) in adds {
             if n != 0
                 && let Some(cell) = shard.0.get(counter as usize)
             {
-                cell.fetch_add(n, Relaxed);
+                place.add(cell, n);
             }
         }
     }
@@ -181,5 +249,34 @@ mod tests {
         assert_eq!(metrics.snapshot().lookups, 40);
         assert_eq!(metrics.snapshot().flushes, 20);
         assert_eq!(metrics.snapshot().compactions, 0);
+    }
+
+    #[test]
+    fn no_two_living_threads_have_the_same_own_shard_and_none_is_lost() {
+        let metrics = Metrics::new();
+        // More than there are own shards, again and again, all alive at the same time.
+        for _ in 0..5 {
+            let all = std::sync::Barrier::new(2 * OWN);
+            let places = std::sync::Mutex::new(Vec::new());
+            std::thread::scope(|scope| {
+                for _ in 0..2 * OWN {
+                    scope.spawn(|| {
+                        places.lock().unwrap().push(Place::of_thread());
+                        all.wait();
+                        for _ in 0..1000 {
+                            metrics.add(Counter::lookups, 1);
+                        }
+                    });
+                }
+            });
+            let places = places.into_inner().unwrap();
+            let mut own: Vec<_> = places.iter().filter(|place| place.own).collect();
+            let count = own.len();
+            own.sort_by_key(|place| place.shard);
+            own.dedup_by_key(|place| place.shard);
+            assert_eq!(own.len(), count);
+            assert!(places.iter().all(|place| place.shard < SHARDS));
+        }
+        assert_eq!(metrics.snapshot().lookups, 5 * 2 * OWN as u64 * 1000);
     }
 }

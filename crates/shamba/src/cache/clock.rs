@@ -105,6 +105,13 @@ impl Clock {
         self.pressed.load(Relaxed) > 0
     }
 
+    /// Whether blocks may be held on to: while memory is plenty, and what they are worth does not
+    /// depend on when they were used last.
+    #[inline]
+    pub(crate) fn may_hold(&self) -> bool {
+        !self.pressed() && self.eviction() == Eviction::ExpectedReads
+    }
+
     /// Whether every use counts, instead of a sample: while memory is short, and at first, when
     /// nothing is known that a sample could keep up to date.
     #[inline]
@@ -127,7 +134,7 @@ impl Clock {
 
     /// Counts accesses.
     #[inline]
-    pub(super) fn advance(&self, accesses: u64) {
+    pub(crate) fn advance(&self, accesses: u64) {
         let now = self.accesses.fetch_add(accesses, Relaxed) + accesses;
         if now >= self.next_tick.load(Relaxed) {
             self.tick(now);

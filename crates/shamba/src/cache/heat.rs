@@ -8,14 +8,15 @@
 mod along;
 mod predict;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use shamba_model::expected_reads::{Missing, Partition, Prior, Visits};
 
 pub(crate) use predict::Absent;
 
 use super::clock::{Clock, TICKS_PER_HALF_LIFE};
+use super::holder::HeldBy;
 use crate::budget::{Budget, Reservation, Role};
 use crate::fs::{BlockKind, PAGE};
 
@@ -95,6 +96,8 @@ pub(crate) struct Heat {
     told: AtomicU16,
     index_pages: f32,
     shrink: Shrink,
+    /// Who holds on to blocks of the table.
+    pub(super) held_by: OnceLock<Box<HeldBy>>,
     _held: Reservation,
 }
 
@@ -132,6 +135,7 @@ impl Heat {
             told: AtomicU16::new(tick.wrapping_sub(1)),
             index_pages: index_pages as f32,
             shrink,
+            held_by: OnceLock::new(),
         }
     }
 

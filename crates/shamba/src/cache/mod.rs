@@ -15,6 +15,7 @@
 
 mod clock;
 mod heat;
+mod holder;
 mod io_pool;
 mod memory;
 mod shard;
@@ -37,6 +38,7 @@ use shard::{Room, Shard};
 pub(crate) use clock::Clock;
 pub use clock::Eviction;
 pub(crate) use heat::{Absent, Heat, ModuleShape};
+pub(crate) use holder::Holder;
 pub(crate) use io_pool::{IoBuf, IoPool};
 pub(crate) use memory::check_limit;
 pub use memory::{MemoryBudget, MemoryUsage};
@@ -109,6 +111,18 @@ impl Block {
     /// Whether nobody else holds the block.
     fn is_unshared(&self) -> bool {
         ThinArc::strong_count(&self.0) == 1
+    }
+
+    /// Reads a few bytes for nothing but that they come near: where who searches the block will look
+    /// first, and the reference count. Each may be far away; one after the other, as a search needs
+    /// them, they would take as long as all of them.
+    #[inline]
+    fn touch(&self) {
+        let bytes: &[u8] = self;
+        for at in [bytes.len().saturating_sub(1), bytes.len() / 2] {
+            std::hint::black_box(bytes.get(at).copied());
+        }
+        std::hint::black_box(ThinArc::strong_count(&self.0));
     }
 
     /// Puts fewer bytes in the place of these, where nobody else holds them.
@@ -195,6 +209,13 @@ impl BlockCache {
     pub(crate) fn get(&self, key: &BlockKey) -> Option<Block> {
         let hash = key.hash64();
         self.shard(hash).lock().get(hash, key, &self.clock)
+    }
+
+    /// A resident block; does not count as a use.
+    pub(crate) fn peek(&self, key: &BlockKey) -> Option<Block> {
+        let hash = key.hash64();
+        let mut shard = self.shard(hash).lock();
+        shard.get_raced(hash, key, 0, &self.clock)
     }
 
     /// Whether a block is resident; does not count as a use.

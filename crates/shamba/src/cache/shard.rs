@@ -11,6 +11,7 @@ use shamba_model::expected_reads::after_rest;
 
 use super::clock::{Clock, Eviction, TICKS_PER_HALF_LIFE};
 use super::heat::Heat;
+use super::holder::is_free;
 use super::sketch::{self, Sketch};
 use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index};
 use super::{BLOCK_OVERHEAD, Block, BlockKey, Owner, Priority};
@@ -58,6 +59,11 @@ impl Entry {
             page: self.page,
         }
     }
+}
+
+/// The hash of an entry's key.
+fn hash_at(entries: &[Entry], at: usize) -> u64 {
+    entries.get(at).map_or(0, |entry| entry.key().hash64())
 }
 
 /// Bytes of a shard's own memory for each resident block: its entry with the array's spare room,
@@ -140,6 +146,9 @@ impl Shard {
         let now = self.advance(clock);
         let entry = self.entries.get_mut(at)?;
         entry.used = now;
+        if entry.heat.is_none() {
+            entry.block.touch();
+        }
         let block = entry.block.clone();
         let (kind, heat) = (usize::from(entry.kind), entry.heat.is_some());
         if let Some(stats) = self.kinds.get_mut(kind) {
@@ -209,15 +218,11 @@ impl Shard {
             columns,
         });
         let entries = &self.entries;
-        self.table.insert_unique(hash, at, |&i| {
-            entries
-                .get(i as usize)
-                .map_or(0, |entry| entry.key().hash64())
-        });
+        self.table
+            .insert_unique(hash, at, |&i| hash_at(entries, i as usize));
     }
 
-    /// The bytes that counters of accesses would take that suit the number of blocks, if there are
-    /// too few.
+    /// The bytes of as many counters of accesses as suit the number of blocks, if there are too few.
     pub(super) fn wants_counters(&self) -> Option<u64> {
         let len = self.sketch.len();
         (self.entries.len() * COUNTERS_PER_BLOCK > len).then_some(2 * len as u64)
@@ -233,11 +238,7 @@ impl Shard {
     pub(super) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
         let entries = &self.entries;
-        self.table.shrink_to_fit(|&i| {
-            entries
-                .get(i as usize)
-                .map_or(0, |entry| entry.key().hash64())
-        });
+        self.table.shrink_to_fit(|&i| hash_at(entries, i as usize));
         while self.sketch.len() > 2 * self.entries.len() * COUNTERS_PER_BLOCK && self.sketch.fold()
         {
             if let Some(held) = &mut self.held {
@@ -415,7 +416,7 @@ impl Shard {
             slot.remove();
         }
         if at != last {
-            let moved = self.entries.get(last).map_or(0, |e| e.key().hash64());
+            let moved = hash_at(&self.entries, last);
             if let Some(slot) = self.table.find_mut(moved, |&i| i as usize == last) {
                 *slot = at as u32;
             }
@@ -467,7 +468,7 @@ impl Shard {
     fn consider(&self, at: usize, eviction: Eviction, best: &mut Option<(usize, f32, u8)>) {
         // The lock on the shard keeps a count of one from rising: the only reference is the entry's.
         let entry = self.entries.get(at);
-        let Some(entry) = entry.filter(|entry| entry.block.is_unshared()) else {
+        let Some(entry) = entry.filter(|entry| is_free(&entry.block, entry.heat.as_deref())) else {
             return;
         };
         let rest = self.clock.wrapping_sub(entry.used);

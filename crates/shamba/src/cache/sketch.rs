@@ -112,10 +112,16 @@ impl Sketch {
 
     /// About how many pages have each count.
     fn pages(&self) -> [f32; CLASSES] {
-        let mut pages = [0.0; CLASSES];
+        let mut counters = [0u32; 1 << u8::BITS];
         for counter in &self.counters {
-            if let Some(pages) = pages.get_mut(usize::from(*counter).min(CLASSES - 1)) {
-                *pages += 1.0 / ROWS as f32;
+            if let Some(counters) = counters.get_mut(usize::from(*counter)) {
+                *counters += 1;
+            }
+        }
+        let mut pages = [0.0; CLASSES];
+        for (count, counters) in counters.into_iter().enumerate() {
+            if let Some(pages) = pages.get_mut(count.min(CLASSES - 1)) {
+                *pages += counters as f32 / ROWS as f32;
             }
         }
         pages
@@ -137,10 +143,11 @@ impl Sketch {
             *rate += (now - *rate) / 2.0;
         }
         let taken: f32 = ended.iter().skip(1).sum();
+        self.began = ended;
         if self.span >= LONGEST || taken * (2 * ROWS) as f32 > self.counters.len() as f32 {
             self.halve();
+            self.began = self.pages();
         }
-        self.began = self.pages();
         self.met = [0.0; CLASSES];
     }
 

@@ -41,7 +41,8 @@ pub(super) const fn kind_at(index: usize) -> BlockKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct KindStats {
-    /// Lookups that found the block.
+    /// Lookups that found the block in the cache. Filters and indexes that an open table holds on to
+    /// while memory is plenty are not asked of the cache, and do not count here.
     pub hits: u64,
     /// Blocks fetched from storage because they were not resident.
     pub misses: u64,

@@ -42,8 +42,11 @@ pub(crate) struct KeyspaceInner {
     /// The design that the tree moves to, until it is reached.
     pub(crate) moving: ArcSwapOption<StoredDesign>,
     pub(crate) state: ArcSwap<ReadState>,
-    /// Rises with every change of `state`, so that iterators notice cheaply.
+    /// Rises with every change of `state`, when it is over, so that iterators notice cheaply.
     pub(crate) generation: AtomicU64,
+    /// Rises with every change of `state`, before it begins: while it is equal to `generation` there
+    /// is none.
+    changes: AtomicU64,
     pub(crate) dropped: AtomicBool,
     /// Whether a thread is flushing: flushes of one keyspace keep their order.
     pub(crate) flushing: AtomicBool,
@@ -87,6 +90,7 @@ impl KeyspaceInner {
                 version,
             }),
             generation: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
             flushed_seq: AtomicU64::new(flushed_seq),
@@ -116,8 +120,16 @@ impl KeyspaceInner {
 
     /// Replaces the read state by what `change` makes of it.
     pub(crate) fn update(&self, change: impl Fn(&ReadState) -> ReadState) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
         self.state.rcu(|state| change(state));
-        self.generation.fetch_add(1, Ordering::Release);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether no change of `state` began since `generation` was what is given, and none was going on
+    /// then.
+    #[inline]
+    pub(super) fn is_unchanged_since(&self, generation: u64) -> bool {
+        self.changes.load(Ordering::SeqCst) == generation
     }
 
     /// An empty memtable of the size that suits the budget, with room for an entry of `size` bytes.

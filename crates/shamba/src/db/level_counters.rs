@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 
 use crate::budget::{Budget, Reservation, Role};
-use crate::metrics::thread_number;
+use crate::metrics::Place;
 use crate::table::{Modules, Tally};
 
 /// As many levels as compactions make; visits of deeper ones count in the last.
@@ -177,7 +177,7 @@ impl LevelCounters {
                 _held: self.budget.reserve(Role::Tables, bytes),
             })
         });
-        let Some(shard) = level.shards.get(thread_number() % SHARDS) else {
+        let Some(shard) = level.shards.get(Place::of_thread().shard % SHARDS) else {
             return;
         };
         for (counters, tally) in [

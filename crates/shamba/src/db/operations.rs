@@ -2,7 +2,7 @@
 //!
 //! Lookups count when they are over, iterators when they are dropped or positioned anew, and
 //! updates are what memtables were given, so that a write counts nothing. Relaxed atomics, spread
-//! over a few padded shards by thread. The fading picture is behind a lock that no operation takes:
+//! over padded shards by thread. The fading picture is behind a lock that no operation takes:
 //! whoever asks, and whoever ends an epoch, folds what was counted since into it. Hints: they change
 //! no answer.
 
@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use crate::metrics::thread_number;
-
-const SHARDS: usize = 4;
+use crate::metrics::{Place, SHARDS};
 
 /// Positionings of iterators after which something may be looked at.
 const RANGES: u64 = 256;
@@ -77,17 +75,19 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    fn shard(&self) -> Option<&Shard> {
-        self.shards.get(thread_number() % SHARDS)
+    #[inline]
+    fn shard(&self) -> Option<(&Shard, Place)> {
+        let place = Place::of_thread();
+        Some((self.shards.get(place.shard)?, place))
     }
 
     /// Counts point lookups, and those of them that found a value.
     #[inline]
     pub(crate) fn add_lookups(&self, lookups: u64, found: u64) {
-        if let Some(shard) = self.shard() {
-            shard.lookups.fetch_add(lookups, Relaxed);
+        if let Some((shard, place)) = self.shard() {
+            place.add(&shard.lookups, lookups);
             if found > 0 {
-                shard.found.fetch_add(found, Relaxed);
+                place.add(&shard.found, found);
             }
         }
     }
@@ -95,11 +95,12 @@ impl Operations {
     /// Counts positionings and further moves of an iterator; true once in a while, for what is to be
     /// looked at every so often.
     pub(crate) fn add_ranges(&self, ranges: u64, steps: u64) -> bool {
-        let Some(shard) = self.shard() else {
+        let Some((shard, place)) = self.shard() else {
             return false;
         };
-        shard.steps.fetch_add(steps, Relaxed);
-        let before = shard.ranges.fetch_add(ranges, Relaxed);
+        place.add(&shard.steps, steps);
+        let before = shard.ranges.load(Relaxed);
+        place.add(&shard.ranges, ranges);
         before / RANGES != (before + ranges) / RANGES
     }
 

@@ -2,12 +2,13 @@
 //!
 //! No lock: a lookup loads the keyspace's read state and the visible sequence number. It must not
 //! pair an old state with a number published after the state was replaced, nor a new state with
-//! an older number (a compaction may have dropped what that number could see), so it loads the
-//! state again and starts over if it changed. A caller's snapshot is registered and needs no such
-//! care.
+//! an older number (a compaction may have dropped what that number could see), so it looks whether a
+//! change of the state began meanwhile, and if so loads it until it stays the same. A caller's
+//! snapshot is registered and needs no such care.
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
 
@@ -17,7 +18,7 @@ use super::value::Value;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::error::Result;
 use crate::metrics::Counter;
-use crate::table::{Lookup, LookupStats, Table, TableGet, TableValue, Visit};
+use crate::table::{Lookup, LookupStats, Opened, RuledOut, Table, TableGet, TableValue, Visit};
 use crate::version::FileMeta;
 
 /// What a key's newest entry is.
@@ -66,7 +67,14 @@ impl Asking<'_> {
 impl DbInner {
     /// A read state and a sequence number that belong together.
     pub(crate) fn read_point(&self, keyspace: &KeyspaceInner) -> (Guard<Arc<ReadState>>, SeqNo) {
+        let generation = keyspace.generation.load(Ordering::SeqCst);
         let mut state = keyspace.state.load();
+        let seq = self.visible_seq();
+        // Whoever made a newer state visible, or published a number after it was, had counted the
+        // change before.
+        if keyspace.is_unchanged_since(generation) {
+            return (state, seq);
+        }
         loop {
             let seq = self.visible_seq();
             let again = keyspace.state.load();
@@ -157,6 +165,7 @@ impl DbInner {
     ) -> Result<Option<Found>> {
         let key = lookup.key();
         let weight = sample_weight();
+        let may_hold = self.tables.clock().may_hold();
         for (level, run) in state.version.runs() {
             let Some(file) = run.find(key) else { continue };
             let asking = Asking {
@@ -165,16 +174,96 @@ impl DbInner {
                 file,
                 weight,
             };
-            let found = self.with_table(file, |table| {
-                let mut visit = asking.enter(table, &lookup, stats);
-                let answer = table.finish(&mut visit, &lookup, stats);
-                self.conclude(&asking, table, &lookup, &visit, answer)
-            })?;
+            let opened = self.tables.load(&file.slot);
+            let found = match &*opened {
+                Some(opened) if may_hold => self.find_held(&asking, opened, &lookup, stats)?,
+                Some(opened) => self.find_in(&asking, &opened.table, &lookup, stats)?,
+                None => {
+                    let table = self.tables.get(file.number, &file.slot)?;
+                    self.find_in(&asking, &table, &lookup, stats)?
+                }
+            };
             if found.is_some() {
                 return Ok(found);
             }
         }
         Ok(None)
+    }
+
+    /// What a table has of the key.
+    fn find_in(
+        &self,
+        asking: &Asking<'_>,
+        table: &Table,
+        lookup: &Lookup<'_>,
+        stats: &mut LookupStats,
+    ) -> Result<Option<Found>> {
+        let mut visit = asking.enter(table, lookup, stats);
+        let answer = table.finish(&mut visit, lookup, stats);
+        self.conclude(asking, table, lookup, &visit, answer)
+    }
+
+    /// [`Self::find_in`] with what is pinned, if anything.
+    #[inline]
+    fn find_held(
+        &self,
+        asking: &Asking<'_>,
+        opened: &Opened,
+        lookup: &Lookup<'_>,
+        stats: &mut LookupStats,
+    ) -> Result<Option<Found>> {
+        let table = &*opened.table;
+        let Some(pinned) = opened.pinned() else {
+            let found = self.find_in(asking, table, lookup, stats);
+            if asking.weight > 0 {
+                self.tables
+                    .missed(&asking.file.slot, opened, lookup.partition());
+            }
+            return found;
+        };
+        let limit = asking.file.stats.module_limit();
+        let entered = table.enter_pinned(pinned, lookup, limit, stats);
+        if asking.weight > 0 {
+            return self.count_held(asking, opened, entered, lookup, stats);
+        }
+        match entered {
+            Ok(mut visit) => {
+                let answer = table.finish(&mut visit, lookup, stats);
+                self.conclude(asking, table, lookup, &visit, answer)
+            }
+            Err(_) => {
+                self.note_visit(asking, table, lookup, false);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Goes on with a lookup of the sample. Others like it used as many blocks, without which the
+    /// cache's time would stand still.
+    #[inline(never)]
+    fn count_held(
+        &self,
+        asking: &Asking<'_>,
+        opened: &Opened,
+        entered: std::result::Result<Visit, RuledOut>,
+        lookup: &Lookup<'_>,
+        stats: &mut LookupStats,
+    ) -> Result<Option<Found>> {
+        let table = &*opened.table;
+        self.tables
+            .missed(&asking.file.slot, opened, lookup.partition());
+        let limit = asking.file.stats.module_limit();
+        let (mut visit, open) = match entered {
+            Ok(visit) => (visit, true),
+            Err(ended) => (table.ruled_out(ended, lookup, limit, stats), false),
+        };
+        self.tables.clock().advance(visit.held() * asking.weight);
+        table.predict(&mut visit, lookup);
+        let answer = match open {
+            true => table.finish(&mut visit, lookup, stats),
+            false => Ok(TableGet::Absent),
+        };
+        self.conclude(asking, table, lookup, &visit, answer)
     }
 
     pub(super) fn lookup<'k>(
@@ -195,7 +284,7 @@ impl DbInner {
         work: impl FnOnce(&Arc<Table>) -> Result<T>,
     ) -> Result<T> {
         match &*self.tables.load(&file.slot) {
-            Some(table) => work(table),
+            Some(opened) => work(&opened.table),
             None => work(&self.tables.get(file.number, &file.slot)?),
         }
     }
@@ -217,17 +306,7 @@ impl DbInner {
         if weight > 0 {
             asking.file.stats.record(found, weight);
         }
-        // While memory is short every visit counts; else a sample will do.
-        let visits = if self.tables.clock().counts_all() {
-            1
-        } else {
-            weight as u16
-        };
-        if visits > 0
-            && let Some(partition) = lookup.partition()
-        {
-            table.heat().record(partition, found, visits);
-        }
+        self.note_visit(asking, table, lookup, found);
         Ok(match answer {
             TableGet::Found { tag, value } if tag.kind() == Some(EntryKind::Put) => {
                 Some(found_in_table(value))
@@ -237,8 +316,24 @@ impl DbInner {
         })
     }
 
+    /// Counts a visit of a partition: while memory is short every one, else a sample will do.
+    #[inline]
+    fn note_visit(&self, asking: &Asking<'_>, table: &Table, lookup: &Lookup<'_>, found: bool) {
+        let visits = if self.tables.clock().counts_all() {
+            1
+        } else {
+            asking.weight as u16
+        };
+        if visits > 0
+            && let Some(partition) = lookup.partition()
+        {
+            table.heat().record(partition, found, visits);
+        }
+    }
+
     pub(super) fn record(&self, lookups: u64, found: u64, stats: &LookupStats) {
         let filter = stats.all_filters();
+        let hits = stats.data.hits + stats.index.hits + filter.reads.hits;
         self.metrics.add_all(&[
             (Counter::lookups, lookups),
             (Counter::lookups_found, found),
@@ -246,19 +341,21 @@ impl DbInner {
             (Counter::tables_probed, stats.tables),
             (Counter::filter_negatives, filter.negatives),
             (Counter::false_positives, filter.false_positives),
-            (Counter::corrupt_filters, stats.corrupt_filters),
-            (Counter::data_reads, stats.data.reads),
-            (Counter::data_pages, stats.data.pages),
-            (Counter::index_reads, stats.index.reads),
-            (Counter::index_pages, stats.index.pages),
-            (Counter::filter_reads, filter.reads.reads),
-            (Counter::filter_pages, filter.reads.pages),
-            (Counter::read_batches, stats.batches),
-            (
-                Counter::cache_hits,
-                stats.data.hits + stats.index.hits + filter.reads.hits,
-            ),
+            (Counter::cache_hits, hits),
         ]);
+        let reads = stats.data.reads + stats.index.reads + filter.reads.reads;
+        if reads + stats.batches + stats.corrupt_filters > 0 {
+            self.metrics.add_all(&[
+                (Counter::corrupt_filters, stats.corrupt_filters),
+                (Counter::data_reads, stats.data.reads),
+                (Counter::data_pages, stats.data.pages),
+                (Counter::index_reads, stats.index.reads),
+                (Counter::index_pages, stats.index.pages),
+                (Counter::filter_reads, filter.reads.reads),
+                (Counter::filter_pages, filter.reads.pages),
+                (Counter::read_batches, stats.batches),
+            ]);
+        }
     }
 }
 

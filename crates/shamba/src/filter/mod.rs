@@ -7,12 +7,14 @@
 //! docs/format.md, "Filter modules". Everything here is pure; nothing does I/O.
 //!
 //! Protocol of a probe: [`hash_of`] the module, [`block_of`] that hash, then [`may_contain`]. No
-//! caller asks a module for its family.
+//! caller asks a module for its family. A module of which all blocks are in memory can be parsed once
+//! and for all ([`Parsed`]).
 
 mod banding;
 mod blocked;
 mod bloom;
 mod choose;
+mod parsed;
 mod plan;
 mod ribbon;
 mod writer;
@@ -27,6 +29,7 @@ use crate::base::digest::KeyDigest;
 pub(crate) use choose::plan;
 pub(crate) use choose::{Families, FileContext, FilterOptions, Room, choose, curve};
 pub use choose::{FilterAllocation, ModuleSizes};
+pub(crate) use parsed::{Memo, Parsed};
 pub(crate) use plan::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError};
 pub(crate) use writer::FilterWriter;
 

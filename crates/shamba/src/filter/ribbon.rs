@@ -43,6 +43,12 @@ impl Header {
             .then_some((header, columns))
     }
 
+    /// The equation of a hash.
+    #[inline]
+    fn row(&self, hash: u64) -> Row {
+        row(hash, self.seed, self.column_len)
+    }
+
     fn block(self, columns: usize) -> Vec<u8> {
         let mut block = Vec::with_capacity(HEADER + columns * self.column_len as usize);
         block.extend_from_slice(&[self.mask, self.seed, self.first]);
@@ -81,36 +87,128 @@ pub(super) fn may_contain(block: &[u8], hash: u64) -> bool {
         return true;
     };
     let len = header.column_len as usize;
-    let row = Row::of(banding::seeded(hash, header.seed), banding::starts(len));
-    // A window starts inside a byte; its coefficients are moved to the byte's first bit, and the
-    // last of them spill into a 17th byte.
-    let inside = (row.start % 8) as u32;
-    let low = row.coefficients << inside;
-    let high = (row.coefficients >> 1 >> (127 - inside)) as u8;
-    let expected = row
-        .fingerprint
-        .checked_shr(u32::from(header.first))
-        .unwrap_or(0);
+    let window = Window::of(&header.row(hash), header.first);
     let mut differ = 0;
     let mut mask = header.mask;
-    let mut at = row.start / 8;
+    let mut at = window.at;
     // No branch on what a column says: at a rate of a half it would be mispredicted.
     while mask != 0 {
-        let skipped = mask.trailing_zeros();
+        let column = mask.trailing_zeros();
         mask &= mask - 1;
-        let bit = (expected >> skipped) as u8 & 1;
-        let Some(([bytes @ .., last], _)) = columns
-            .get(at..)
-            .and_then(|rest| rest.split_first_chunk::<WINDOW>())
-        else {
+        let Some(wrong) = window.differs(columns, at, column) else {
             return true;
         };
-        let window = u128::from_le_bytes(*bytes);
-        let sum = banding::parity(window & low ^ u128::from(last & high));
-        differ |= sum ^ bit;
+        differ |= wrong;
         at += len;
     }
     differ == 0
+}
+
+/// What the header of a sound block says that has the first columns of its module.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Columns {
+    seed: u8,
+    first: u8,
+    count: u8,
+    len: u32,
+}
+
+impl Columns {
+    /// What the header of this block says; none if there are gaps or nothing.
+    pub(super) fn of(block: &[u8]) -> Option<Self> {
+        let (header, _) = Header::parse(block)?;
+        let count = header.mask.trailing_ones();
+        (count > 0 && header.mask.count_ones() == count).then_some(Columns {
+            seed: header.seed,
+            first: header.first,
+            count: count as u8,
+            len: header.column_len,
+        })
+    }
+
+    /// How many columns there are.
+    pub(super) fn count(&self) -> u8 {
+        self.count
+    }
+
+    /// The equation of a hash.
+    #[inline]
+    pub(super) fn row(&self, hash: u64) -> Row {
+        row(hash, self.seed, self.len)
+    }
+
+    /// Whether equations are the same in other columns.
+    #[inline]
+    pub(super) fn same_rows(&self, other: &Columns) -> bool {
+        (self.seed, self.len) == (other.seed, other.len)
+    }
+
+    /// [`may_contain`] of their block, where the key's equation is known.
+    #[inline]
+    pub(super) fn may_contain(&self, block: &[u8], row: &Row) -> bool {
+        let Some((_, columns)) = block.split_first_chunk::<HEADER>() else {
+            return true;
+        };
+        let window = Window::of(row, self.first);
+        let differ = match self.count {
+            // What a page has: the usual number, in one go.
+            4 => self.differ(columns, &window, 4),
+            count => self.differ(columns, &window, count),
+        };
+        differ == 0
+    }
+
+    #[inline(always)]
+    fn differ(&self, columns: &[u8], window: &Window, count: u8) -> u8 {
+        let mut at = window.at;
+        let mut differ = 0;
+        for column in 0..count {
+            differ |= window.differs(columns, at, column.into()).unwrap_or(0);
+            at += self.len as usize;
+        }
+        differ
+    }
+}
+
+/// The equation of a hash in columns of `len` bytes.
+#[inline]
+fn row(hash: u64, seed: u8, len: u32) -> Row {
+    Row::of(banding::seeded(hash, seed), banding::starts(len as usize))
+}
+
+/// What is looked at in a column.
+struct Window {
+    /// The byte in which it starts.
+    at: usize,
+    /// A window starts inside a byte; its coefficients are moved to the byte's first bit, and the
+    /// last of them spill into a 17th byte.
+    low: u128,
+    high: u8,
+    /// Bit j: what the block's module's column j is to sum up to.
+    expected: u32,
+}
+
+impl Window {
+    #[inline]
+    fn of(row: &Row, first: u8) -> Self {
+        let inside = (row.start % 8) as u32;
+        Window {
+            at: row.start / 8,
+            low: row.coefficients << inside,
+            high: (row.coefficients >> 1 >> (127 - inside)) as u8,
+            expected: row.fingerprint.checked_shr(first.into()).unwrap_or(0),
+        }
+    }
+
+    /// 1 if the column whose window is at this byte does not sum up to what it should, else 0;
+    /// nothing past the last column.
+    #[inline]
+    fn differs(&self, columns: &[u8], at: usize, column: u32) -> Option<u8> {
+        let ([bytes @ .., last], _) = columns.get(at..)?.split_first_chunk::<WINDOW>()?;
+        let window = u128::from_le_bytes(*bytes);
+        let sum = banding::parity(window & self.low ^ u128::from(last & self.high));
+        Some(sum ^ (self.expected >> column) as u8 & 1)
+    }
 }
 
 /// Which columns of its module a block has; none if it is not sound.

@@ -95,6 +95,7 @@ impl Memtable {
     /// The newest entry of a key whose sequence number is at most `snapshot`.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], snapshot: SeqNo) -> Option<(Tag, &[u8])> {
+        self.list.first()?;
         let node = self.list.at_or_after(key, Tag::seek(snapshot))?;
         let arena = self.list.arena();
         (arena.key(node) == key).then(|| (arena.tag(node), arena.value(node)))

@@ -158,7 +158,8 @@ struct Entry {
     shared: usize,
     suffix: Range<usize>,
     value: Range<usize>,
-    tag: Tag,
+    /// Where its tag lies.
+    tag: usize,
 }
 
 /// What a point lookup in one block says.
@@ -201,12 +202,40 @@ impl<'a> DataBlock<'a> {
 
     #[inline]
     fn entry(&self, at: usize) -> Result<Entry, Damage> {
+        let head = self.entries.get(at..).and_then(<[u8]>::first_chunk::<11>);
+        let Some([shared, unshared, value, tag @ ..]) = head else {
+            return self.long_entry(at);
+        };
+        // Mostly a length takes a byte, and a tag a few: its last is the first without the high bit.
+        let ends = !u64::from_le_bytes(*tag) & 0x8080_8080_8080_8080;
+        if shared | unshared | value >= 0x80 || ends == 0 {
+            return self.long_entry(at);
+        }
+        let tag = at + 3;
+        let start = tag + ends.trailing_zeros() as usize / 8 + 1;
+        let middle = start + usize::from(*unshared);
+        let end = middle + usize::from(*value);
+        if end > self.entries.len() {
+            return Err(MALFORMED);
+        }
+        Ok(Entry {
+            shared: usize::from(*shared),
+            suffix: start..middle,
+            value: middle..end,
+            tag,
+        })
+    }
+
+    /// Any entry.
+    #[inline(never)]
+    fn long_entry(&self, at: usize) -> Result<Entry, Damage> {
         let mut input = self.entries.get(at..).ok_or(MALFORMED)?;
         let mut varint = || take_varint(&mut input).ok_or(MALFORMED);
         let shared = varint()?;
         let unshared = varint()?;
         let value = varint()?;
-        let tag = Tag::from_raw(varint()?);
+        let tag = self.entries.len() - input.len();
+        take_varint(&mut input).ok_or(MALFORMED)?;
         let left = input.len() as u64;
         let total = unshared.checked_add(value).ok_or(MALFORMED)?;
         if total > left || shared > key::MAX_KEY_LEN as u64 {
@@ -223,6 +252,12 @@ impl<'a> DataBlock<'a> {
     }
 
     #[inline]
+    fn tag(&self, entry: &Entry) -> Result<Tag, Damage> {
+        let mut input = self.entries.get(entry.tag..).ok_or(MALFORMED)?;
+        Ok(Tag::from_raw(take_varint(&mut input).ok_or(MALFORMED)?))
+    }
+
+    #[inline]
     fn bytes(&self, range: &Range<usize>) -> &'a [u8] {
         self.entries.get(range.clone()).unwrap_or_default()
     }
@@ -230,6 +265,7 @@ impl<'a> DataBlock<'a> {
     /// The last restart whose entry is before (`key`, `tag`), or the first one.
     #[inline]
     fn restart_before(&self, key: &[u8], tag: Tag) -> Result<usize, Damage> {
+        let wanted = key::prefix(key);
         let (mut low, mut high) = (0, self.restarts.len());
         // Invariant: the entry at `low` is before the target or `low` is 0; that at `high` is not.
         while high - low > 1 {
@@ -238,7 +274,15 @@ impl<'a> DataBlock<'a> {
             if entry.shared != 0 {
                 return Err(MALFORMED);
             }
-            match key::compare(self.bytes(&entry.suffix), entry.tag, key, tag) {
+            let restart = self.bytes(&entry.suffix);
+            let order = match key::prefix(restart).cmp(&wanted) {
+                Ordering::Equal if restart == key => {
+                    key::compare(restart, self.tag(&entry)?, key, tag)
+                }
+                Ordering::Equal => restart.cmp(key),
+                order => order,
+            };
+            match order {
                 Ordering::Less => low = middle,
                 Ordering::Equal | Ordering::Greater => high = middle,
             }
@@ -271,9 +315,10 @@ impl<'a> DataBlock<'a> {
             matched = entry.shared + common;
             match (suffix.get(common), wanted.get(common)) {
                 (None, None) => {
-                    if entry.tag <= tag {
+                    let own = self.tag(&entry)?;
+                    if own <= tag {
                         return Ok(Search::Found {
-                            tag: entry.tag,
+                            tag: own,
                             value: entry.value,
                         });
                     }
@@ -345,7 +390,8 @@ impl Cursor {
         if entry.shared > self.key.len() {
             return Err(MALFORMED);
         }
-        if entry.tag.kind().is_none() {
+        let tag = block.tag(&entry)?;
+        if tag.kind().is_none() {
             return Err(Damage(
                 "an entry is of a kind this build does not know; a newer build may",
             ));
@@ -354,7 +400,7 @@ impl Cursor {
         self.key.extend_from_slice(block.bytes(&entry.suffix));
         self.at = at;
         self.value = entry.value;
-        self.tag = Some(entry.tag);
+        self.tag = Some(tag);
         Ok(true)
     }
 

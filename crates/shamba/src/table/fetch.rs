@@ -89,6 +89,11 @@ impl Table {
         self.cache.get(&self.block_key(page)).map(BlockRef::Cached)
     }
 
+    /// A block if the cache has it; does not count as a use.
+    pub(super) fn peek(&self, page: u32) -> Option<Block> {
+        self.cache.peek(&self.block_key(page))
+    }
+
     /// An index or data block of a partition, from the cache or else from storage; then `fill`
     /// offers it to the cache.
     #[inline]

@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::block::common_prefix;
 use super::format::Damage;
 use crate::base::coding::{take, take_u32};
+use crate::base::key::prefix;
 
 const MALFORMED: Damage = Damage("an index block is malformed");
 const WIDE: u8 = 1;
@@ -254,16 +255,35 @@ impl<'a> IndexBlock<'a> {
             Ordering::Greater => return last,
             Ordering::Equal => {}
         }
+        let wanted = prefix(rest);
         let (mut low, mut high) = (0, last as usize);
         while low < high {
             let middle = low.midpoint(high);
-            if self.suffix(middle) < rest {
+            if self.is_before(middle, rest, wanted) {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
         low as u32
+    }
+
+    /// Whether a suffix is before another byte string, whose prefix is `wanted`.
+    #[inline]
+    fn is_before(&self, index: usize, other: &[u8], wanted: u64) -> bool {
+        let start = match index.checked_sub(1) {
+            Some(before) => self.ends.get(before),
+            None => 0,
+        };
+        let bits = 8 * self.ends.get(index).saturating_sub(start).min(8) as u32;
+        // Suffixes are short, and lie one after another: eight bytes from where one starts have its
+        // own and others', which go.
+        let own = self.suffixes.get(start..).and_then(<[u8]>::first_chunk);
+        let own = own.map(|bytes| u64::from_be_bytes(*bytes) & !u64::MAX.unbounded_shr(bits));
+        match own {
+            Some(own) if own != wanted => own < wanted,
+            _ => self.suffix(index) < other,
+        }
     }
 
     /// The pages of a data block, counted from the partition's first.

@@ -17,6 +17,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use shamba_model::expected_reads::Visits;
 
+use super::pinned::Opened;
 use super::reader::Table;
 use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::cache::{BlockCache, Clock, Heat, IoPool};
@@ -45,11 +46,11 @@ pub(crate) struct Hint {
 
 /// Where a file's open table is kept, if it is open.
 #[derive(Debug, Default)]
-pub(crate) struct TableSlot(Arc<Inner>);
+pub(crate) struct TableSlot(pub(super) Arc<Inner>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    table: ArcSwapOption<Table>,
+pub(super) struct Inner {
+    pub(super) table: ArcSwapOption<Opened>,
     used: AtomicBool,
     /// The file's name in the block cache, kept when the table is closed; 0 before the first time.
     cache_id: AtomicU64,
@@ -102,7 +103,8 @@ impl TableSlot {
 
     /// The table if it is open, without opening it.
     pub(crate) fn peek(&self) -> Option<Arc<Table>> {
-        self.0.table.load_full()
+        let opened = self.0.table.load();
+        opened.as_ref().map(|opened| Arc::clone(&opened.table))
     }
 }
 
@@ -174,14 +176,14 @@ impl TableCache {
     #[inline]
     pub(crate) fn get(&self, number: u64, slot: &TableSlot) -> Result<Arc<Table>> {
         match &*self.load(slot) {
-            Some(table) => Ok(Arc::clone(table)),
+            Some(opened) => Ok(Arc::clone(&opened.table)),
             None => self.open(number, slot),
         }
     }
 
     /// The table of a file if it is open, for the time of the guard; costs no reference count.
     #[inline]
-    pub(crate) fn load(&self, slot: &TableSlot) -> Guard<Option<Arc<Table>>> {
+    pub(crate) fn load(&self, slot: &TableSlot) -> Guard<Option<Arc<Opened>>> {
         // A plain load first: a store by every reader would make the line travel.
         if !slot.0.used.load(Ordering::Relaxed) {
             slot.0.used.store(true, Ordering::Relaxed);
@@ -223,7 +225,8 @@ impl TableCache {
             }
         }
         slot.0.used.store(true, Ordering::Relaxed);
-        slot.0.table.store(Some(Arc::clone(&table)));
+        let opened = Opened::new(Arc::clone(&table));
+        slot.0.table.store(Some(Arc::new(opened)));
         self.open.lock().push_back(Arc::downgrade(&slot.0));
         self.close_surplus();
         Ok(table)
@@ -271,8 +274,10 @@ impl TableCache {
             let Some(inner) = open.pop_front().and_then(|weak| weak.upgrade()) else {
                 continue;
             };
-            // Held by its slot and, for the moment, here.
-            let idle = (inner.table.load_full()).is_none_or(|table| Arc::strong_count(&table) <= 2);
+            // Held by its slot and, for the moment, here; its table by itself.
+            let idle = inner.table.load_full().is_none_or(|opened| {
+                Arc::strong_count(&opened) <= 2 && Arc::strong_count(&opened.table) <= 1
+            });
             if idle {
                 self.close(&inner);
                 return true;

@@ -68,6 +68,11 @@ impl Tally {
 }
 
 impl Visit {
+    /// Blocks of filter and index used, of a visit that has just begun with what is pinned.
+    pub(crate) fn held(&self) -> u64 {
+        u64::from(self.tally.probed.count_ones()) + u64::from(self.place.is_some())
+    }
+
     /// What was done so far.
     #[inline]
     pub(crate) fn tally(&self) -> &Tally {

@@ -1,10 +1,13 @@
 //! The top-level index: where each partition of a table lies (docs/format.md, "Top-level index").
 //! Resident while the table is open; immutable.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
+use super::block::common_prefix;
 use super::format::Damage;
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_len, take_varint};
+use crate::base::key::prefix;
 
 const BAD: Damage = Damage("the top-level index is malformed");
 
@@ -28,9 +31,14 @@ pub(super) struct Top {
     partitions: Box<[Partition]>,
     separators: Box<[u8]>,
     ends: Box<[u32]>,
+    /// So many bytes all separators have in common.
+    shared: u32,
+    /// The prefix of what follows these in each separator, side by side: a search looks at separators
+    /// themselves only among those whose prefix equals the key's.
+    heads: Box<[u64]>,
     /// For each partition the pages of each module.
     module_pages: Box<[u32]>,
-    modules: usize,
+    modules: u32,
 }
 
 /// Collects the top-level index while a table is written.
@@ -120,13 +128,21 @@ impl Top {
         if next != pages || !input.is_empty() {
             return Err(BAD);
         }
-        Ok(Top {
+        let mut top = Top {
             partitions: partitions.into_boxed_slice(),
             separators: separators.into_boxed_slice(),
             ends: ends.into_boxed_slice(),
+            shared: 0,
+            heads: Box::default(),
             module_pages: module_pages.into_boxed_slice(),
-            modules,
-        })
+            modules: modules as u32,
+        };
+        // They are in order, so what the first and the last have in common all have.
+        let shared = common_prefix(top.separator(0), top.separator(count.saturating_sub(1)));
+        top.shared = shared as u32;
+        let rest = |i| top.separator(i).get(shared..).unwrap_or_default();
+        top.heads = (0..count).map(|i| prefix(rest(i))).collect();
+        Ok(top)
     }
 
     /// Memory held, in bytes.
@@ -134,6 +150,7 @@ impl Top {
         size_of_val(&*self.partitions)
             + self.separators.len()
             + size_of_val(&*self.ends)
+            + size_of_val(&*self.heads)
             + size_of_val(&*self.module_pages)
     }
 
@@ -164,7 +181,29 @@ impl Top {
     /// The partition that would hold `key`; `len()` when the key is past the last.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> usize {
-        let (mut low, mut high) = (0, self.partitions.len());
+        let shared = self.shared as usize;
+        let (head, rest) = key.split_at(key.len().min(shared));
+        if shared > 0 {
+            let shared = self.separators.get(..shared).unwrap_or_default();
+            match head.cmp(shared) {
+                Ordering::Less => return 0,
+                Ordering::Greater => return self.len(),
+                Ordering::Equal => {}
+            }
+        }
+        let wanted = prefix(rest);
+        let low = self.heads.partition_point(|&head| head < wanted);
+        if self.heads.get(low) == Some(&wanted) {
+            return self.find_among_equals(low, wanted, key);
+        }
+        low
+    }
+
+    /// The same, of the partitions from `low` on.
+    #[cold]
+    fn find_among_equals(&self, mut low: usize, wanted: u64, key: &[u8]) -> usize {
+        let equals = self.heads.get(low..).unwrap_or_default();
+        let mut high = low + equals.partition_point(|&head| head == wanted);
         while low < high {
             let middle = low.midpoint(high);
             if self.separator(middle) < key {
@@ -180,9 +219,10 @@ impl Top {
     #[inline]
     pub(super) fn module(&self, index: usize, module: usize) -> Option<Range<u32>> {
         let partition = self.partitions.get(index)?;
+        let modules = self.modules as usize;
         let row = self
             .module_pages
-            .get(index * self.modules..(index + 1) * self.modules)?;
+            .get(index * modules..(index + 1) * modules)?;
         let pages = *row.get(module)?;
         let after: u32 = row.get(module + 1..)?.iter().sum();
         let start = partition.first_page + partition.data_pages + after;
@@ -227,5 +267,39 @@ mod tests {
         assert!(Top::decode(&bytes, 2, 24).is_err());
         assert!(Top::decode(&bytes, 1, 25).is_err());
         assert!(Top::decode(&bytes[..bytes.len() - 1], 2, 25).is_err());
+    }
+
+    #[test]
+    fn searches_agree_with_a_scan() {
+        // Separators that share much, differ late, or are prefixes of each other.
+        for shared in ["", "k", "a-long-prefix-"] {
+            let mut tails = vec![
+                "",
+                "\0",
+                "a",
+                "aaaaaaaa",
+                "aaaaaaaab",
+                "aaaaaaaac",
+                "ab",
+                "b",
+            ];
+            tails.extend(["b\0", "bbbbbbbbbbbb", "bbbbbbbbbbbbb", "c"]);
+            let keys: Vec<String> = tails.iter().map(|tail| format!("{shared}{tail}")).collect();
+            for some in 1..=keys.len() {
+                let mut builder = TopBuilder::default();
+                let separators = &keys[keys.len() - some..];
+                for separator in separators {
+                    builder.push(separator.as_bytes(), 1, 1, &[], 1);
+                }
+                let mut bytes = Vec::new();
+                builder.encode(&mut bytes);
+                let top = Top::decode(&bytes, 0, 2 * some as u32).unwrap();
+                let others = ["", "0", "a-long-prefix", "a-long-prefiy", "zz"].map(String::from);
+                for key in keys.iter().chain(&others) {
+                    let want = separators.partition_point(|separator| separator < key);
+                    assert_eq!(top.find(key.as_bytes()), want, "{key:?} in {separators:?}");
+                }
+            }
+        }
     }
 }

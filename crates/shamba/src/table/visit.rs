@@ -35,7 +35,7 @@ pub(crate) struct Visit {
     /// The data block wanted; its place is not known yet, or it is the one that may hold the key.
     number: Option<u32>,
     /// Where the data block lies, once the index has told.
-    place: Option<Place>,
+    pub(super) place: Option<Place>,
     pub(super) tally: Tally,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Asked {
 
 /// A data block's place.
 #[derive(Debug)]
-struct Place {
+pub(super) struct Place {
     /// Its number in its partition.
     number: u32,
     /// Whether it is the partition's last.
@@ -144,6 +144,12 @@ impl Table {
         if inside {
             stats.modules = stats.modules.max(self.plan.modules.len());
         }
+        self.visit(partition, lookup, limit)
+    }
+
+    /// A lookup that begins in a partition, if there is one of that number.
+    #[inline]
+    pub(super) fn visit(&self, partition: usize, lookup: &Lookup<'_>, limit: u8) -> Visit {
         Visit {
             partition,
             limit: if lookup.by_worth() { 0 } else { limit.into() },
@@ -346,6 +352,29 @@ impl Table {
         }
         visit.asked.note(module, plan.columns, plan.columns);
         None
+    }
+
+    /// The first so many modules were asked, all there is of them, and the key passed; `index` is the
+    /// partition's index block, if that is what comes next.
+    #[inline]
+    pub(super) fn pass(
+        &self,
+        visit: &mut Visit,
+        modules: usize,
+        index: Option<&[u8]>,
+        lookup: &Lookup<'_>,
+        stats: &mut LookupStats,
+    ) {
+        for (number, plan) in self.plan.modules.iter().enumerate().take(modules) {
+            visit.tally.hit(BlockKind::Filter(number as u8));
+            visit.asked.note(number, plan.columns, plan.columns);
+        }
+        visit.module = modules;
+        if let Some(index) = index {
+            // What is wrong with the block, if anything, is found again, and told.
+            visit.place = self.place(visit.partition, None, lookup, index).ok();
+            stats.index.hits += u64::from(visit.place.is_some());
+        }
     }
 
     /// Where data block `number` of a partition lies, or else the one that may hold the key.

@@ -13,6 +13,8 @@ pub(crate) struct Run {
     /// `prefix(largest)` of each file, side by side: a search touches few cache lines and looks at
     /// a file only among those whose prefix equals the key's.
     prefixes: Vec<u64>,
+    /// `prefix(smallest)` of each file.
+    starts: Vec<u64>,
 }
 
 impl Run {
@@ -38,10 +40,12 @@ impl Run {
             }
         }
         let prefixes = files.iter().map(|file| prefix(&file.largest)).collect();
+        let starts = files.iter().map(|file| prefix(&file.smallest)).collect();
         Ok(Run {
             id,
             files,
             prefixes,
+            starts,
         })
     }
 
@@ -56,9 +60,19 @@ impl Run {
     }
 
     /// The position of the first file whose largest key is at or after `key`.
+    #[inline]
     pub(crate) fn lower_bound(&self, key: &[u8]) -> usize {
         let wanted = prefix(key);
         let start = self.prefixes.partition_point(|&p| p < wanted);
+        if self.prefixes.get(start) == Some(&wanted) {
+            return self.lower_bound_among_equals(start, wanted, key);
+        }
+        start
+    }
+
+    /// The same, of the files from `start` on, of which the first has this prefix.
+    #[cold]
+    fn lower_bound_among_equals(&self, start: usize, wanted: u64, key: &[u8]) -> usize {
         let ties = self
             .prefixes
             .get(start..)
@@ -73,9 +87,12 @@ impl Run {
     /// The one file that can hold `key`.
     #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<&Arc<FileMeta>> {
-        self.files
-            .get(self.lower_bound(key))
-            .filter(|file| *file.smallest <= *key)
+        let at = self.lower_bound(key);
+        let file = self.files.get(at)?;
+        // Most keys lie in some file and not near its first: the prefixes tell without a look at it.
+        let wanted = prefix(key);
+        let start = self.starts.get(at).copied().unwrap_or(wanted);
+        (start < wanted || start == wanted && *file.smallest <= *key).then_some(file)
     }
 
     /// The files that meet `[lo, hi]`, both inclusive.

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Heat, TRACKED};
+use super::{Heat, ModuleShape, TRACKED};
 use crate::cache::stats::FILTER_MODULES;
 use crate::fs::{BlockKind, PAGE};
 
@@ -59,6 +59,11 @@ impl Heat {
         let Some(cell) = self.cells.get(partition as usize) else {
             return 0.0;
         };
+        if by_worth && !self.clock.pressed() {
+            // All of it is read where it is absent.
+            let whole = |module: &ModuleShape| module.fpr.powi(i32::from(module.columns));
+            return self.modules.iter().map(whole).product::<f32>().min(1.0);
+        }
         let mut asked = [0; FILTER_MODULES];
         let mut pass = 1.0;
         for ((number, module), asked) in self.modules.iter().enumerate().zip(&mut asked) {

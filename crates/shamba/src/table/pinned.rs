@@ -1,0 +1,256 @@
+//! Blocks that an open table holds on to while memory is plenty: filters and indexes of its
+//! partitions, found without the block cache's hash tables, locks and reference counts, and parsed.
+//!
+//! The blocks stay the cache's and charged as they are. [`Opened`] is an open table with what is
+//! pinned of it, immutable but for counters, and replaced as a whole: by [`TableCache::missed`] once
+//! enough of a sample of lookups found something not pinned, and by [`Heat::let_go`] at once when
+//! the cache, making room, comes upon a block that is held for this. Nothing is pinned while memory is
+//! short or recency decides, and readers then do not look at what still is: what they do counts in the
+//! cache as ever. While it is plenty, the blocks' uses only serve to keep time, which a sample does too.
+//! Thread-safe.
+//!
+//! Protocol: [`Table::enter_pinned`] instead of `enter`; what that does not answer goes on as any
+//! [`Visit`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::lookup::{Lookup, LookupStats};
+use super::reader::Table;
+use super::table_cache::{Inner, TableCache, TableSlot};
+use super::visit::Visit;
+use crate::budget::{Reservation, Role};
+use crate::cache::{Block, Eviction, Holder};
+use crate::filter::{self, Memo, Parsed};
+use crate::fs::BlockKind;
+
+/// An open table, and what is pinned of it.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) table: Arc<Table>,
+    pinned: Option<Pinned>,
+    /// Lookups of the sample that found something not pinned.
+    missed: AtomicU32,
+    /// After so many of them it is pinned.
+    patience: u32,
+}
+
+/// A table does not have the key: so many filter modules were asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RuledOut(usize);
+
+/// Pinning is tried after so many lookups of the sample at least, and no more than so many times as
+/// many as at first.
+const PATIENCE: (u32, u32) = (8, 64);
+
+/// What the allocator takes beside the list of a module's blocks, in bytes.
+const ALLOCATION: usize = 16;
+
+/// Looking for all blocks of a table takes about as long as the lookups that miss them.
+fn first_patience(table: &Table) -> u32 {
+    (table.top.len() as u32).max(PATIENCE.0)
+}
+
+/// Blocks of a table.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    /// The modules of each partition, where all that there is of them is in memory.
+    filters: Box<[Option<Parsed<Block>>]>,
+    /// The index block of each partition.
+    indexes: Box<[Option<Block>]>,
+    /// Blocks and modules of these.
+    count: usize,
+    _held: Reservation,
+}
+
+impl Opened {
+    /// A table of which nothing is pinned.
+    pub(super) fn new(table: Arc<Table>) -> Self {
+        Opened {
+            missed: AtomicU32::new(0),
+            patience: first_patience(&table),
+            pinned: None,
+            table,
+        }
+    }
+
+    /// What is pinned.
+    #[inline]
+    pub(crate) fn pinned(&self) -> Option<&Pinned> {
+        self.pinned.as_ref()
+    }
+
+    /// Whether a partition has nothing that could be pinned beside what is.
+    fn is_whole(&self, partition: usize) -> bool {
+        let modules = self.table.plan.modules.len();
+        self.pinned.as_ref().is_some_and(|pinned| {
+            let index = pinned.indexes.get(partition);
+            let filters = pinned.modules(partition, modules);
+            index.is_some_and(|index| index.is_some()) && filters.iter().all(Option::is_some)
+        })
+    }
+}
+
+impl Pinned {
+    /// What is in the cache of a table's filters and indexes; `None` without memory for the list.
+    fn of(table: &Table) -> Option<Pinned> {
+        let (partitions, modules) = (table.top.len(), table.plan.modules.len());
+        let division = |partition, number, plan| {
+            let pages = table.top.module(partition, number).unwrap_or(0..0);
+            let (blocks, each) = filter::division(plan, table.plan.layout, pages.len() as u32);
+            pages.step_by(each.max(1).into()).take(blocks.into())
+        };
+        let plans = || table.plan.modules.iter().enumerate();
+        let blocks = (0..partitions)
+            .flat_map(|partition| plans().map(move |(number, plan)| (partition, number, plan)))
+            .map(|(partition, number, plan)| division(partition, number, plan).len());
+        let module = size_of::<Option<Parsed<Block>>>() + ALLOCATION;
+        let list = partitions * (modules * module + size_of::<Block>())
+            + blocks.sum::<usize>() * size_of::<Block>();
+        let budget = table.cache.budget();
+        let held = budget.try_reserve_now(Role::Tables, list as u64)?;
+        let mut filters = Vec::with_capacity(partitions * modules);
+        let mut indexes = Vec::with_capacity(partitions);
+        let mut count = 0;
+        for partition in 0..partitions {
+            for (number, plan) in plans() {
+                let blocks = division(partition, number, plan).map(|page| table.peek(page));
+                let blocks: Option<Vec<Block>> = blocks.collect();
+                let parsed = blocks.and_then(|blocks| Parsed::new(plan, number, blocks));
+                count += usize::from(parsed.is_some());
+                filters.push(parsed);
+            }
+            let page = table.top.index_page(partition);
+            let index = page.and_then(|page| table.peek(page));
+            count += usize::from(index.is_some());
+            indexes.push(index);
+        }
+        Some(Pinned {
+            filters: filters.into_boxed_slice(),
+            indexes: indexes.into_boxed_slice(),
+            count,
+            _held: held,
+        })
+    }
+
+    #[inline]
+    fn modules(&self, partition: usize, modules: usize) -> &[Option<Parsed<Block>>] {
+        let range = partition * modules..(partition + 1) * modules;
+        self.filters.get(range).unwrap_or_default()
+    }
+}
+
+impl Table {
+    /// Begins a lookup, as `enter` does, and asks the filter modules that are pinned, and the index;
+    /// fails if the table does not have the key, with how many modules it took to know.
+    #[inline]
+    pub(crate) fn enter_pinned(
+        &self,
+        pinned: &Pinned,
+        lookup: &Lookup<'_>,
+        limit: u8,
+        stats: &mut LookupStats,
+    ) -> Result<Visit, RuledOut> {
+        stats.tables += 1;
+        let partition = self.top.find(lookup.key());
+        if partition >= self.top.len() {
+            lookup.enter_table(None);
+            return Err(RuledOut(0));
+        }
+        lookup.enter_table(Some(partition as u32));
+        let modules = &*self.plan.modules;
+        stats.modules = stats.modules.max(modules.len());
+        let mut memo = Memo::default();
+        let mut asked = 0;
+        let parsed = pinned.modules(partition, modules.len());
+        for (plan, parsed) in modules.iter().zip(parsed) {
+            let Some(parsed) = parsed else { break };
+            stats.reads_of(BlockKind::Filter(asked as u8)).hits += 1;
+            let maybe = parsed.may_contain(plan, lookup.digest(stats), &mut memo);
+            asked += 1;
+            if !maybe {
+                stats.rule_out(asked - 1);
+                return Err(RuledOut(asked));
+            }
+        }
+        let mut visit = self.visit(partition, lookup, limit);
+        let index = pinned.indexes.get(partition).and_then(Option::as_deref);
+        let index = index.filter(|_| asked == modules.len());
+        self.pass(&mut visit, asked, index, lookup, stats);
+        Ok(visit)
+    }
+
+    /// The visit that ended so.
+    #[cold]
+    pub(crate) fn ruled_out(
+        &self,
+        ended: RuledOut,
+        lookup: &Lookup<'_>,
+        limit: u8,
+        stats: &mut LookupStats,
+    ) -> Visit {
+        let partition = lookup.partition().map_or(self.top.len(), |at| at as usize);
+        let mut visit = self.visit(partition, lookup, limit);
+        self.pass(&mut visit, ended.0, None, lookup, stats);
+        visit
+    }
+}
+
+impl TableCache {
+    /// A lookup of a sample came to a partition; pins what is in memory once enough of them found
+    /// something not pinned.
+    pub(crate) fn missed(&self, slot: &TableSlot, opened: &Opened, partition: Option<u32>) {
+        let Some(partition) = partition else { return };
+        if self.clock().eviction() != Eviction::ExpectedReads || opened.is_whole(partition as usize)
+        {
+            return;
+        }
+        let missed = opened.missed.fetch_add(1, Relaxed).wrapping_add(1);
+        if !missed.is_multiple_of(opened.patience) {
+            return;
+        }
+        self.pin(slot, &opened.table);
+    }
+
+    #[cold]
+    fn pin(&self, slot: &TableSlot, table: &Arc<Table>) {
+        let current = slot.0.table.load_full();
+        let Some(before) = current
+            .as_ref()
+            .filter(|now| Arc::ptr_eq(&now.table, table))
+        else {
+            return;
+        };
+        let Some(pinned) = Pinned::of(table) else {
+            return;
+        };
+        let had = before.pinned.as_ref().map_or(0, |pinned| pinned.count);
+        // Tried again soon while that helps, else ever more seldom.
+        let patience = match pinned.count > had {
+            true => before.patience,
+            false => (before.patience.saturating_mul(2)).min(first_patience(table) * PATIENCE.1),
+        };
+        let opened = Opened {
+            table: Arc::clone(table),
+            pinned: Some(pinned),
+            missed: AtomicU32::new(0),
+            patience,
+        };
+        slot.0
+            .table
+            .compare_and_swap(&current, Some(Arc::new(opened)));
+        // Only now: whoever lets go before finds nothing and must be told again.
+        let holder: Arc<dyn Holder> = Arc::clone(&slot.0) as Arc<dyn Holder>;
+        table.heat.held_by(Arc::downgrade(&holder));
+    }
+}
+
+impl Holder for Inner {
+    fn let_go(&self) {
+        let current = self.table.load_full();
+        if let Some(opened) = current.as_ref().filter(|opened| opened.pinned.is_some()) {
+            let bare = Opened::new(Arc::clone(&opened.table));
+            self.table.compare_and_swap(&current, Some(Arc::new(bare)));
+        }
+    }
+}
