@@ -94,7 +94,7 @@ fn a_full_disk_stops_writes_until_there_is_room(threads: usize) {
     db.close().unwrap();
     let db = small_options(Arc::new(fs)).open(DIR).unwrap();
     assert!(contents(&db.default_keyspace()).unwrap() == model);
-    db.verify().unwrap();
+    db.verify().unwrap().check().unwrap();
 }
 
 #[test]
