@@ -60,8 +60,9 @@ pub struct PricedDesign {
 ///
 /// Both have the same memory for write buffer and filters. Lookups without and with a result and
 /// updates count as at least a hundredth of the operations each, range lookups as a thousandth, so that no design is best only
-/// because nobody reads, or writes, just now. Predictions are of the model of Monkey
-/// (`shamba_model::cost`): they know nothing of the block cache, nor of the runs that
+/// because nobody reads, or writes, just now. Of lookups and scans only so many count as the part of the data
+/// is that the memory budget does not hold. Predictions are of the model of Monkey
+/// (`shamba_model::cost`): they know nothing else of the block cache, nor of the runs that
 /// [`KeyspaceOptions::level0_runs`] lets gather under leveling, and take merges for those of whole
 /// levels. Leveling by single files keeps its levels full and writes more: in trees that fill for the first time
 /// 1.4 times (size ratio 10) to 2.3 times (2) what is predicted.
@@ -236,7 +237,10 @@ impl DbInner {
                     merge_read_cost: device.merge_read_cost,
                 },
             },
-            workload: hedged(workload),
+            workload: hedged(on_storage(
+                workload,
+                limit as f64 / (known.entries * known.entry_bytes),
+            )),
             curve: curve(options.filter.family)?,
             most_buffer,
             fixed_bits: match options.filter.family {
@@ -332,16 +336,33 @@ impl DbInner {
     }
 }
 
-/// A workload with a little of everything.
+/// A workload as the storage sees it: where memory holds a share of the data, so large a share of the
+/// lookups needs no reads, whatever the design (were all keys asked for alike; more of them, if not).
+fn on_storage(workload: Workload, held: f64) -> Workload {
+    let read = (1.0 - held).max(0.0);
+    Workload {
+        empty_lookups: workload.empty_lookups * read,
+        existing_lookups: workload.existing_lookups * read,
+        range_lookups: workload.range_lookups * read,
+        ..workload
+    }
+}
+
+/// A workload, in shares, with a little of everything.
 fn hedged(mut workload: Workload) -> Workload {
+    let sum = workload.point_lookups() + workload.range_lookups + workload.updates;
+    // Nothing but lookups that memory answers.
+    let least = LEAST_SHARE * sum.max(f64::MIN_POSITIVE);
     for share in [
         &mut workload.empty_lookups,
         &mut workload.existing_lookups,
         &mut workload.updates,
     ] {
-        *share = share.max(LEAST_SHARE);
+        *share = share.max(least);
     }
-    workload.range_lookups = workload.range_lookups.max(LEAST_RANGES);
+    workload.range_lookups = workload
+        .range_lookups
+        .max(least / LEAST_SHARE * LEAST_RANGES);
     let sum = workload.point_lookups() + workload.range_lookups + workload.updates;
     Workload {
         empty_lookups: workload.empty_lookups / sum,
@@ -371,4 +392,33 @@ fn written_bits(keyspace: &KeyspaceInner) -> f64 {
     let sum = |of: fn(&FileMeta) -> u64| version.files().map(|file| of(file)).sum::<u64>();
     let bits = sum(|file| file.filter_bytes) as f64 * 8.0;
     bits / sum(|file| file.entries).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lookups_that_memory_answers_ask_for_no_better_design() {
+        let workload = Workload {
+            empty_lookups: 0.2,
+            existing_lookups: 0.3,
+            range_lookups: 0.1,
+            updates: 0.4,
+            selectivity: 1e-5,
+        };
+        let half = hedged(on_storage(workload, 0.5));
+        assert!((half.updates - 0.4 / 0.7).abs() < 1e-12, "{half:?}");
+        assert!((half.existing_lookups - 0.15 / 0.7).abs() < 1e-12);
+        let all = hedged(on_storage(workload, 7.0));
+        assert!(all.updates > 0.97 && all.empty_lookups > 0.009, "{all:?}");
+        assert_eq!(hedged(on_storage(workload, 0.0)), hedged(workload));
+        let only_lookups = Workload {
+            updates: 0.0,
+            ..workload
+        };
+        let none = hedged(on_storage(only_lookups, 1.0));
+        let sum = none.point_lookups() + none.range_lookups + none.updates;
+        assert!((sum - 1.0).abs() < 1e-9, "{none:?}");
+    }
 }

@@ -33,12 +33,17 @@ pub(super) struct Top {
     ends: Box<[u32]>,
     /// So many bytes all separators have in common.
     shared: u32,
-    /// The prefix of what follows these in each separator, side by side: a search looks at separators
-    /// themselves only among those whose prefix equals the key's.
-    heads: Box<[u64]>,
+    /// The first four bytes of what follows these in each separator, side by side: a search looks at
+    /// separators themselves only among those whose head equals the key's.
+    heads: Box<[u32]>,
     /// For each partition the pages of each module.
     module_pages: Box<[u32]>,
     modules: u32,
+}
+
+/// The first four bytes as a number that orders as they do.
+fn head_of(bytes: &[u8]) -> u32 {
+    (prefix(bytes) >> 32) as u32
 }
 
 /// Collects the top-level index while a table is written.
@@ -141,7 +146,7 @@ impl Top {
         let shared = common_prefix(top.separator(0), top.separator(count.saturating_sub(1)));
         top.shared = shared as u32;
         let rest = |i| top.separator(i).get(shared..).unwrap_or_default();
-        top.heads = (0..count).map(|i| prefix(rest(i))).collect();
+        top.heads = (0..count).map(|i| head_of(rest(i))).collect();
         Ok(top)
     }
 
@@ -191,7 +196,7 @@ impl Top {
                 Ordering::Equal => {}
             }
         }
-        let wanted = prefix(rest);
+        let wanted = head_of(rest);
         let low = self.heads.partition_point(|&head| head < wanted);
         if self.heads.get(low) == Some(&wanted) {
             return self.find_among_equals(low, wanted, key);
@@ -201,7 +206,7 @@ impl Top {
 
     /// The same, of the partitions from `low` on.
     #[cold]
-    fn find_among_equals(&self, mut low: usize, wanted: u64, key: &[u8]) -> usize {
+    fn find_among_equals(&self, mut low: usize, wanted: u32, key: &[u8]) -> usize {
         let equals = self.heads.get(low..).unwrap_or_default();
         let mut high = low + equals.partition_point(|&head| head == wanted);
         while low < high {

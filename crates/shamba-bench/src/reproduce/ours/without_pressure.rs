@@ -27,7 +27,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         value_size: 100,
         reads: lab.scale.pick(5_000, 200_000, 500_000, 1_000_000),
         threads: vec![1, 2],
-        repeat: lab.scale.pick(1, 1, 3, 3),
+        repeat: lab.scale.pick(1, 1, 2, 3),
         write_rate: 20_000,
         dir: lab.home().to_owned(),
         seed: lab.seed,
