@@ -17,13 +17,11 @@ use parking_lot::Mutex;
 use super::DbInner;
 use super::filters::filter_bits;
 use super::keyspace::KeyspaceInner;
+use super::sample;
 use crate::filter::{FileContext, FilterOptions, FilterPlan, choose};
 use crate::options::KeyspaceOptions;
 use crate::policy::{FileView, FilterPolicy, ModuleController, rates};
 use crate::version::{FileMeta, Version};
-
-/// Lookups a thread gathers before it counts them: else all threads would share a line.
-const BATCH: u64 = 8;
 
 /// An epoch is at least so many lookups for each file, so that ending it costs each lookup little.
 const LOOKUPS_PER_FILE: u64 = 4;
@@ -169,14 +167,17 @@ impl DbInner {
     pub(crate) fn count_lookups(&self, keyspace: &KeyspaceInner, lookups: u64, found: u64) {
         keyspace.operations.add_lookups(lookups, found);
         thread_local! {
-            static UNCOUNTED: Cell<u64> = const { Cell::new(0) };
+            /// Lookups gathered, of any keyspace, and how many are to be counted at once: else all
+            /// threads would share a line.
+            static UNCOUNTED: Cell<(u64, u64)> = const { Cell::new((0, sample::SAMPLE)) };
         }
-        let gathered = UNCOUNTED.get() + lookups;
-        if gathered < BATCH {
-            UNCOUNTED.set(gathered);
+        let (before, batch) = UNCOUNTED.get();
+        let gathered = before + lookups;
+        if gathered < batch {
+            UNCOUNTED.set((gathered, batch));
             return;
         }
-        UNCOUNTED.set(0);
+        UNCOUNTED.set((0, sample::batch()));
         if keyspace.limits.count(gathered) {
             if self.options.background_threads == 0 {
                 end_epoch(keyspace);

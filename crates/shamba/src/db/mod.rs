@@ -37,6 +37,7 @@ mod queue_tests;
 mod read;
 mod redesign;
 mod room;
+mod sample;
 mod snapshot;
 mod source;
 mod stats;

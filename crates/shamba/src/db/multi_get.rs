@@ -7,16 +7,21 @@
 
 use super::DbInner;
 use super::keyspace::{KeyspaceInner, ReadState};
-use super::read::{Asking, Found, find_in_memory, into_value, sample_weight};
+use super::read::{Asking, Found, find_in_memory, into_value};
+use super::sample;
 use super::value::Value;
 use crate::base::key::SeqNo;
 use crate::error::Result;
+use crate::fs::PAGE;
 use crate::table::{Lookup, LookupStats, Step, Waiter};
 use crate::version::Run;
 
-/// Keys that are looked up together; more are done in key order, so many at a time. Bounds what
-/// their lookups take, about half a kilobyte each.
+/// Keys that are looked up together at most; more are done in key order, so many at a time. Bounds what
+/// their lookups take, about half a kilobyte each, and the tables they keep open.
 const WINDOW: usize = 256;
+
+/// One of so many bytes of the budget, if that is less: as many as buffers may read pages.
+const MEMORY_PER_KEY: u64 = 4 * PAGE as u64;
 
 /// The share of the memory budget that the blocks of a batch's values may hold; further values are
 /// copied. A caller of single lookups can let go of some, a caller of this cannot.
@@ -65,7 +70,8 @@ impl DbInner {
         keyspace.check_alive()?;
         let mut numbered: Vec<(usize, &[u8])> = Vec::with_capacity(keys.len());
         numbered.extend(keys.iter().map(AsRef::as_ref).enumerate());
-        if keys.len() > WINDOW {
+        let window = (self.tables.memory() / MEMORY_PER_KEY).clamp(1, WINDOW as u64) as usize;
+        if keys.len() > window {
             // Neighbours wait for the same blocks.
             numbered.sort_unstable_by_key(|(_, key)| *key);
         }
@@ -87,7 +93,7 @@ impl DbInner {
                 *slot = value;
             }
         };
-        let done = numbered.chunks(WINDOW).try_for_each(|keys| {
+        let done = numbered.chunks(window).try_for_each(|keys| {
             self.find_together(keyspace, &state, keys, seq, &mut stats, &mut answer)
         });
         self.record(keys.len() as u64, found, &stats);
@@ -113,7 +119,7 @@ impl DbInner {
             }
             let lookup = self.lookup(keyspace, key, seq);
             let runs = state.version.runs().map(|(level, run)| (level, &**run));
-            match self.visit_runs(at, keyspace, lookup, runs, sample_weight(), stats)? {
+            match self.visit_runs(at, keyspace, lookup, runs, sample::weight(), stats)? {
                 Progress::Done(found) => answer(at, found),
                 Progress::Waits(pending) => waiting.push(pending),
             }

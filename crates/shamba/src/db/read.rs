@@ -6,7 +6,6 @@
 //! change of the state began meanwhile, and if so loads it until it stays the same. A caller's
 //! snapshot is registered and needs no such care.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,6 +13,7 @@ use arc_swap::Guard;
 
 use super::DbInner;
 use super::keyspace::{KeyspaceInner, ReadState};
+use super::sample;
 use super::value::Value;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::error::Result;
@@ -164,7 +164,7 @@ impl DbInner {
         stats: &mut LookupStats,
     ) -> Result<Option<Found>> {
         let key = lookup.key();
-        let weight = sample_weight();
+        let weight = sample::weight();
         let may_hold = self.tables.clock().may_hold();
         for (level, run) in state.version.runs() {
             let Some(file) = run.find(key) else { continue };
@@ -374,25 +374,6 @@ pub(super) fn find_in_memory(state: &ReadState, key: &[u8], seq: SeqNo) -> Optio
 fn newest_in_memory<'a>(state: &'a ReadState, key: &[u8], seq: SeqNo) -> Option<(Tag, &'a [u8])> {
     let mut memtables = std::iter::once(&state.active).chain(&state.frozen);
     memtables.find_map(|memtable| memtable.get(key, seq))
-}
-
-/// Of so many lookups of a thread, one is counted in the statistics of the files it asks.
-const SAMPLE: u64 = 8;
-
-/// What the next lookup of this thread weighs in the files' statistics: mostly nothing.
-pub(super) fn sample_weight() -> u64 {
-    thread_local! {
-        static LOOKUPS: Cell<u64> = const { Cell::new(0) };
-    }
-    LOOKUPS.with(|lookups| {
-        let number = lookups.get();
-        lookups.set(number.wrapping_add(1));
-        if number.is_multiple_of(SAMPLE) {
-            SAMPLE
-        } else {
-            0
-        }
-    })
 }
 
 fn found_in_table(value: TableValue) -> Found {
