@@ -3,7 +3,7 @@
 //! `Sync` and immutable; shared as `Arc<Table>`. Resident are the filter plan and the top-level
 //! index, charged to `Role::Tables`; everything else comes through the cache.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -37,19 +37,19 @@ pub(crate) struct Table {
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Table")
-            .field("path", &self.source.path)
+            .field("path", &self.source.path())
             .field("partitions", &self.top.len())
             .finish_non_exhaustive()
     }
 }
 
 impl Table {
-    /// Opens a table: one page read, or two reads where the table is large. `cache_id` names the
+    /// Opens the table `name` of a folder: one page read, or two reads where the table is large. `cache_id` names the
     /// file in the cache: one of [`BlockCache::new_file_id`], and the same when it is opened again.
     /// `heat` is what is known of its partitions from the time when it was open before.
     pub(crate) fn open(
         file: Arc<dyn ReadFile>,
-        path: PathBuf,
+        (dir, name): (Arc<Path>, String),
         cache_id: u64,
         cache: Arc<BlockCache>,
         io: Arc<IoPool>,
@@ -57,7 +57,8 @@ impl Table {
     ) -> Result<Table> {
         let source = Source {
             file,
-            path: path.into_boxed_path(),
+            dir,
+            name: name.into_boxed_str(),
             io,
         };
         let (footer, meta, pages) = source.read_meta()?;
@@ -90,7 +91,7 @@ impl Table {
     pub(super) fn memory(&self) -> usize {
         size_of::<Self>()
             + OVERHEAD
-            + self.source.path.as_os_str().len()
+            + self.source.name.len()
             + self.top.memory()
             + size_of_val(self.plan.modules.as_slice())
     }

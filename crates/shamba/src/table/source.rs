@@ -1,6 +1,6 @@
 //! A table's file, as its reader and its opening see it: pages, and errors that name their place.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::fetch::label;
@@ -12,11 +12,17 @@ use crate::fs::{BlockKind, PAGE, Purpose, ReadFile, ReadTag};
 /// A table's file.
 pub(super) struct Source {
     pub(super) file: Arc<dyn ReadFile>,
-    pub(super) path: Box<Path>,
+    /// The folder, which all tables of a database share, and the file's name in it.
+    pub(super) dir: Arc<Path>,
+    pub(super) name: Box<str>,
     pub(super) io: Arc<IoPool>,
 }
 
 impl Source {
+    pub(super) fn path(&self) -> PathBuf {
+        self.dir.join(&*self.name)
+    }
+
     /// Fills `buf` with pages from `page` on.
     pub(super) fn read_pages(&self, buf: &mut [u8], page: u32, tag: ReadTag) -> Result<()> {
         self.file
@@ -30,12 +36,12 @@ impl Source {
             std::io::ErrorKind::UnexpectedEof => {
                 self.damage(page, Damage("the file ends before this block"))
             }
-            _ => Error::io("read", &*self.path, error),
+            _ => Error::io("read", self.path(), error),
         }
     }
 
     pub(super) fn damage(&self, page: u32, damage: Damage) -> Error {
-        Error::corruption(&*self.path, u64::from(page) * PAGE as u64, damage.0)
+        Error::corruption(self.path(), u64::from(page) * PAGE as u64, damage.0)
     }
 
     /// The footer, the bytes of properties and top-level index, and the pages of all partitions.
@@ -53,7 +59,7 @@ impl Source {
         let (footer, inline) = Footer::open(&buf).map_err(|error| match error {
             FooterError::Damage(d) => self.damage(last, d),
             FooterError::Version(found) => Error::UnsupportedFormat {
-                file: self.path.to_path_buf(),
+                file: self.path(),
                 found,
                 supported: FORMAT_VERSION,
             },

@@ -9,7 +9,7 @@
 //! Thread-safe.
 
 use std::collections::{HashSet, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -111,7 +111,7 @@ impl TableSlot {
 /// Opens and closes tables.
 pub(crate) struct TableCache {
     fs: Arc<dyn Fs>,
-    dir: PathBuf,
+    dir: Arc<Path>,
     cache: Arc<BlockCache>,
     io: Arc<IoPool>,
     budget: Arc<Budget>,
@@ -136,7 +136,7 @@ impl TableCache {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
             TableCache {
                 fs,
-                dir,
+                dir: dir.into(),
                 cache,
                 io,
                 budget,
@@ -216,7 +216,8 @@ impl TableCache {
             }
         };
         let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
-        let table = Arc::new(Table::open(file, path, cache_id, cache, io, &slot.0.heat)?);
+        let place = (Arc::clone(&self.dir), table_name(number));
+        let table = Arc::new(Table::open(file, place, cache_id, cache, io, &slot.0.heat)?);
         if let Some(hint) = slot.0.hint.lock().take()
             && hint.visits.len() == table.heat().len()
         {

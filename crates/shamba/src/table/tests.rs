@@ -77,7 +77,7 @@ impl Env {
         let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
         Table::open(
             file,
-            name.into(),
+            (Path::new("").into(), name.into()),
             id,
             cache,
             io,
