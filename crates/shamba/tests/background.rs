@@ -118,7 +118,7 @@ fn damage_in_one_keyspace_leaves_the_compactions_of_others_alone() {
         .files()
         .into_iter()
         .filter(|file| file.extension().is_some_and(|e| e == "sst"));
-    let table = tables.last().unwrap();
+    let table = tables.max().unwrap();
     let mut bytes = fs.read_file(&table).unwrap();
     bytes.iter_mut().for_each(|byte| *byte ^= 0x55);
     fs.write_file(&table, &bytes).unwrap();
