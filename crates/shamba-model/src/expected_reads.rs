@@ -3,9 +3,10 @@
 //!
 //! A *partition* is a key range of a table with its filter modules and its index block. A lookup
 //! that comes to it is a *visit*: positive if the key is there, else empty. So is a scan that looks for
-//! its place there: it asks no filter and always needs the index. Rates are visits per window; every value here is in page reads per window, so that values of different kinds of
-//! blocks compare. Pure; inputs are not checked, since a policy is only a hint: with nonsense in,
-//! nonsense comes out, but no panic.
+//! its place there: it asks no filter and always needs the index. Rates are visits per window; every
+//! value here is in page reads per window, so that values of different kinds of blocks compare. Pure;
+//! inputs are not checked, since a policy is only a hint: with nonsense in, nonsense comes out, but no
+//! panic.
 
 /// Visits of a partition per window.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -42,8 +43,8 @@ pub struct Partition {
 
 impl Partition {
     /// Page reads per window that the partition's visits cost, but for the data pages of keys that
-    /// are found and of scans: the cheaper of going to index and data at once, and of reading the missing module
-    /// first.
+    /// are found and of scans: the cheaper of going to index and data at once, and of reading the
+    /// missing module first.
     #[must_use]
     pub fn reads(&self) -> f32 {
         let Visits {
@@ -242,8 +243,8 @@ impl Prior {
 /// The visits to expect of a partition that is merged out of those of several runs, newest first;
 /// `None` for a run that has nothing in its range. An empty visit of a newer run goes on to the
 /// older one and is counted there too, so the oldest one's empty visits are all there are; each
-/// positive visit was of one run. A scan comes to all runs. This project's own policy ("counters are inherited at
-/// compaction").
+/// positive visit was of one run. A scan comes to all runs. This project's own policy ("counters are
+/// inherited at compaction").
 #[must_use]
 pub fn merged_visits(runs: impl IntoIterator<Item = Option<Visits>>) -> Visits {
     let mut merged = Visits::default();

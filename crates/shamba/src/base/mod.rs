@@ -1,8 +1,9 @@
 //! What every other module builds on: keys and tags, key digests, integer coding, checksums, the
-//! iterator contract. Nothing here does I/O or takes a lock.
+//! iterator contract, samples. Nothing here does I/O or takes a lock.
 
 pub(crate) mod checksum;
 pub(crate) mod coding;
 pub(crate) mod digest;
 pub(crate) mod iter;
 pub(crate) mod key;
+pub(crate) mod sample;

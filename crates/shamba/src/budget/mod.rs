@@ -32,9 +32,11 @@ pub(crate) use container::container_memory;
 /// as large) the engine works all the same, and [`MemoryStats::overdraft`] says
 /// by how much it went over. With budgets of 256 KiB and more no overdraft has been observed.
 ///
-/// Not counted: what the manifest says of each table (a few hundred bytes and two keys); contexts of
-/// Zstandard; and while a database is opened or a checkpoint is made, the log record that is replayed (as
-/// large as the largest batch), the statistics saved for hints, and a copy buffer of 256 KiB.
+/// Not counted: what the manifest says of each table (a few hundred bytes and two keys); what the keys
+/// of a `multi_get` take while they are looked up (half a kilobyte each, of at most 256 a thread and
+/// one for each 16 KiB of the budget); contexts of Zstandard; and while a database is opened or a
+/// checkpoint is made, the log record that is replayed (as large as the largest batch), the statistics
+/// saved for hints, and a copy buffer of 256 KiB.
 pub const MIN_MEMORY: u64 = 64 << 10;
 
 /// What memory is used for.

@@ -59,13 +59,13 @@ pub struct PricedDesign {
 /// The present design of a keyspace beside the best one for what is known of it.
 ///
 /// Both have the same memory for write buffer and filters. Lookups without and with a result and
-/// updates count as at least a hundredth of the operations each, range lookups as a thousandth, so that no design is best only
-/// because nobody reads, or writes, just now. Of lookups and scans only so many count as the part of the data
-/// is that the memory budget does not hold. Predictions are of the model of Monkey
-/// (`shamba_model::cost`): they know nothing else of the block cache, nor of the runs that
-/// [`KeyspaceOptions::level0_runs`] lets gather under leveling, and take merges for those of whole
-/// levels. Leveling by single files keeps its levels full and writes more: in trees that fill for the first time
-/// 1.4 times (size ratio 10) to 2.3 times (2) what is predicted.
+/// updates count as at least a hundredth of the operations each, range lookups as a thousandth, so that no
+/// design is best only because nobody reads, or writes, just now. The costs of an operation on average
+/// count lookups and scans by the part of the data that the memory budget does not hold. Predictions are
+/// of the model of Monkey (`shamba_model::cost`): they know nothing else of the block cache, nor of the
+/// runs that [`KeyspaceOptions::level0_runs`] lets gather under leveling, and take merges for those of
+/// whole levels. Leveling by single files keeps its levels full and writes more: in trees that fill for
+/// the first time 1.4 times (size ratio 10) to 2.3 times (2) what is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Advice {
@@ -119,7 +119,10 @@ pub(crate) struct AutoState {
 /// The numbers of one question to the model.
 struct Question {
     environment: Environment,
+    /// The operations that storage sees, hedged.
     workload: Workload,
+    /// How many of the operations these are.
+    seen: f64,
     curve: Curve,
     /// The largest buffer that the memory budget lets be used.
     most_buffer: f64,
@@ -153,7 +156,9 @@ impl Question {
 
     fn price(&self, design: Design) -> std::result::Result<PricedDesign, ModelError> {
         let model = self.modelled(&design);
-        let costs = cost::costs(&model, &self.environment, &self.workload, &self.curve)?;
+        let mut costs = cost::costs(&model, &self.environment, &self.workload, &self.curve)?;
+        costs.average *= self.seen;
+        costs.throughput /= self.seen.max(f64::MIN_POSITIVE);
         Ok(PricedDesign { design, costs })
     }
 
@@ -226,6 +231,8 @@ impl DbInner {
             return Ok(None);
         }
         let device = self.device()?;
+        let held = limit as f64 / (known.entries * known.entry_bytes);
+        let (workload, seen) = on_storage(workload, held);
         let question = Question {
             environment: Environment {
                 entries: known.entries * GROWTH,
@@ -237,10 +244,8 @@ impl DbInner {
                     merge_read_cost: device.merge_read_cost,
                 },
             },
-            workload: hedged(on_storage(
-                workload,
-                limit as f64 / (known.entries * known.entry_bytes),
-            )),
+            workload: hedged(workload),
+            seen,
             curve: curve(options.filter.family)?,
             most_buffer,
             fixed_bits: match options.filter.family {
@@ -336,33 +341,35 @@ impl DbInner {
     }
 }
 
-/// A workload as the storage sees it: where memory holds a share of the data, so large a share of the
-/// lookups needs no reads, whatever the design (were all keys asked for alike; more of them, if not).
-fn on_storage(workload: Workload, held: f64) -> Workload {
+/// A workload as the storage sees it, and how many of its operations that are: where memory holds a share
+/// of the data, so large a share of the lookups needs no reads, whatever the design (were all keys asked
+/// for alike; more of them, if not).
+fn on_storage(workload: Workload, held: f64) -> (Workload, f64) {
     let read = (1.0 - held).max(0.0);
-    Workload {
-        empty_lookups: workload.empty_lookups * read,
-        existing_lookups: workload.existing_lookups * read,
-        range_lookups: workload.range_lookups * read,
+    let point_lookups = workload.point_lookups() * read;
+    let range_lookups = workload.range_lookups * read;
+    let seen = point_lookups + range_lookups + workload.updates;
+    let share = |operations: f64| operations / seen.max(f64::MIN_POSITIVE);
+    let seen_only = Workload {
+        empty_lookups: share(workload.empty_lookups * read),
+        existing_lookups: share(workload.existing_lookups * read),
+        range_lookups: share(range_lookups),
+        updates: share(workload.updates),
         ..workload
-    }
+    };
+    (seen_only, seen)
 }
 
-/// A workload, in shares, with a little of everything.
+/// A workload with a little of everything.
 fn hedged(mut workload: Workload) -> Workload {
-    let sum = workload.point_lookups() + workload.range_lookups + workload.updates;
-    // Nothing but lookups that memory answers.
-    let least = LEAST_SHARE * sum.max(f64::MIN_POSITIVE);
     for share in [
         &mut workload.empty_lookups,
         &mut workload.existing_lookups,
         &mut workload.updates,
     ] {
-        *share = share.max(least);
+        *share = share.max(LEAST_SHARE);
     }
-    workload.range_lookups = workload
-        .range_lookups
-        .max(least / LEAST_SHARE * LEAST_RANGES);
+    workload.range_lookups = workload.range_lookups.max(LEAST_RANGES);
     let sum = workload.point_lookups() + workload.range_lookups + workload.updates;
     Workload {
         empty_lookups: workload.empty_lookups / sum,
@@ -407,18 +414,24 @@ mod tests {
             updates: 0.4,
             selectivity: 1e-5,
         };
-        let half = hedged(on_storage(workload, 0.5));
+        let (half, seen) = on_storage(workload, 0.5);
+        assert!((seen - 0.7).abs() < 1e-12);
         assert!((half.updates - 0.4 / 0.7).abs() < 1e-12, "{half:?}");
         assert!((half.existing_lookups - 0.15 / 0.7).abs() < 1e-12);
-        let all = hedged(on_storage(workload, 7.0));
-        assert!(all.updates > 0.97 && all.empty_lookups > 0.009, "{all:?}");
-        assert_eq!(hedged(on_storage(workload, 0.0)), hedged(workload));
+        assert!((half.range_lookups - 0.05 / 0.7).abs() < 1e-12);
+        let (all, seen) = on_storage(workload, 7.0);
+        assert!((seen - 0.4).abs() < 1e-12 && (all.updates - 1.0).abs() < 1e-12);
+        assert!(hedged(all).updates > 0.97, "{:?}", hedged(all));
+        assert_eq!(on_storage(workload, 0.0), (workload, 1.0));
         let only_lookups = Workload {
             updates: 0.0,
+            empty_lookups: 0.6,
             ..workload
         };
-        let none = hedged(on_storage(only_lookups, 1.0));
-        let sum = none.point_lookups() + none.range_lookups + none.updates;
-        assert!((sum - 1.0).abs() < 1e-9, "{none:?}");
+        let (none, seen) = on_storage(only_lookups, 1.0);
+        assert_eq!(seen, 0.0);
+        let hedged = hedged(none);
+        let sum = hedged.point_lookups() + hedged.range_lookups + hedged.updates;
+        assert!((sum - 1.0).abs() < 1e-9, "{hedged:?}");
     }
 }

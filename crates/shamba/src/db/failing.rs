@@ -37,8 +37,9 @@ struct Rest {
 }
 
 impl Failing {
-    /// Takes note of a failure. Of damage those who wait are told at once: it stays.
-    pub(super) fn failed(&self, error: &Error) {
+    /// Takes note of a failure; whether those who wait are told from now on. Of damage they are told at
+    /// once: it stays.
+    pub(super) fn failed(&self, error: &Error) -> bool {
         let mut rest = self.rest.lock();
         rest.failures += 1;
         let length = match rest.failures.checked_sub(FAILURES) {
@@ -47,8 +48,9 @@ impl Failing {
         };
         if let Some(length) = length {
             rest.until = Some(Instant::now() + length);
-            self.stuck.store(Some(Arc::new(error.clone())));
+            return self.stuck.swap(Some(Arc::new(error.clone()))).is_none();
         }
+        false
     }
 
     /// Takes note of a success, or has the work tried anew at once.
@@ -88,23 +90,25 @@ mod tests {
     fn a_few_failures_are_nothing_and_a_success_ends_many() {
         let failing = Failing::default();
         for _ in 1..FAILURES {
-            failing.failed(&full());
+            assert!(!failing.failed(&full()));
             assert!(failing.stuck().is_none() && !failing.rests());
         }
-        failing.failed(&full());
+        assert!(failing.failed(&full()) && !failing.failed(&full()));
         assert!(failing.stuck().is_some() && failing.rests());
         failing.forget();
         assert!(failing.stuck().is_none() && !failing.rests());
-        failing.failed(&full());
-        assert!(failing.stuck().is_none(), "counted anew");
+        assert!(
+            !failing.failed(&full()) && failing.stuck().is_none(),
+            "anew"
+        );
     }
 
     #[test]
     fn damage_is_told_at_once_and_rests_are_bounded() {
         let failing = Failing::default();
-        failing.failed(&Error::corruption("000007.sst", 0, "a checksum"));
+        assert!(failing.failed(&Error::corruption("000007.sst", 0, "a checksum")));
         assert!(failing.stuck().is_some() && failing.rests());
-        (0..100).for_each(|_| failing.failed(&full()));
+        assert!((0..100).all(|_| !failing.failed(&full())));
         let until = failing.rest.lock().until.unwrap();
         assert!(until <= Instant::now() + LONGEST_REST);
     }

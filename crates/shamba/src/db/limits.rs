@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::DbInner;
 use super::filters::filter_bits;
 use super::keyspace::KeyspaceInner;
-use super::sample;
+use crate::base::sample;
 use crate::filter::{FileContext, FilterOptions, FilterPlan, choose};
 use crate::options::KeyspaceOptions;
 use crate::policy::{FileView, FilterPolicy, ModuleController, rates};

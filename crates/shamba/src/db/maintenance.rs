@@ -144,7 +144,10 @@ impl DbInner {
             Err(Error::Closed) => {}
             Err(error) => {
                 self.metrics.add(Counter::background_errors, 1);
-                failing.failed(error);
+                if failing.failed(error) {
+                    let dir = self.dir.display();
+                    log::error!("{dir}: flushes or compactions keep failing: {error}");
+                }
                 self.signal.notify();
             }
         }

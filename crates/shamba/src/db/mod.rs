@@ -37,7 +37,6 @@ mod queue_tests;
 mod read;
 mod redesign;
 mod room;
-mod sample;
 mod snapshot;
 mod source;
 mod stats;

@@ -8,9 +8,9 @@
 use super::DbInner;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::read::{Asking, Found, find_in_memory, into_value};
-use super::sample;
 use super::value::Value;
 use crate::base::key::SeqNo;
+use crate::base::sample;
 use crate::error::Result;
 use crate::fs::PAGE;
 use crate::table::{Lookup, LookupStats, Step, Waiter};

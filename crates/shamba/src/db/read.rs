@@ -13,9 +13,9 @@ use arc_swap::Guard;
 
 use super::DbInner;
 use super::keyspace::{KeyspaceInner, ReadState};
-use super::sample;
 use super::value::Value;
 use crate::base::key::{EntryKind, SeqNo, Tag};
+use crate::base::sample;
 use crate::error::Result;
 use crate::metrics::Counter;
 use crate::table::{Lookup, LookupStats, Opened, RuledOut, Table, TableGet, TableValue, Visit};

@@ -11,7 +11,6 @@
 mod held;
 mod lazy;
 
-use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,6 +23,7 @@ use super::reader::Table;
 use super::top::Partition;
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{self, Tag};
+use crate::base::sample;
 use crate::budget::{Budget, Reservation, Role};
 use crate::error::Result;
 use crate::fs::{BlockKind, Purpose};
@@ -318,22 +318,15 @@ impl TableIter {
     }
 }
 
-/// Of scans while memory is plenty one in so many counts, for as many.
-const SAMPLED: u16 = 8;
-
-/// Counts that a scan needed a partition's index.
+/// Counts that a scan needed a partition's index: every one, or a sample while memory is plenty.
 fn count_scan(table: &Table, partition: usize) {
-    thread_local! {
-        static SCANS: Cell<u16> = const { Cell::new(0) };
-    }
-    let number = SCANS.get();
-    SCANS.set(number.wrapping_add(1));
     let weight = match table.heat().counts_all() {
         true => 1,
-        false if number.is_multiple_of(SAMPLED) => SAMPLED,
-        false => return,
+        false => sample::weight_of_scan() as u16,
     };
-    table.heat().record_scan(partition as u32, weight);
+    if weight > 0 {
+        table.heat().record_scan(partition as u32, weight);
+    }
 }
 
 impl InternalIterator for TableIter {

@@ -1,14 +1,15 @@
-//! Which of a thread's lookups statistics are made of: one in eight, at places drawn at random, so that
-//! what alternates (two keyspaces, keys that exist and keys that do not) is met as often as it comes.
+//! Which of a thread's lookups and scans statistics are made of: one in eight, at places drawn at random,
+//! so that what alternates (two keyspaces, keys that exist and keys that do not) is met as often as it
+//! comes.
 //!
 //! Thread-local and seeded alike in every thread.
 
 use std::cell::Cell;
 
 /// One of so many lookups is taken.
-pub(super) const SAMPLE: u64 = 8;
+pub(crate) const SAMPLE: u64 = 8;
 
-/// A thread's place in its lookups.
+/// A thread's place in its lookups, or scans.
 #[derive(Clone, Copy)]
 struct Draw {
     random: u32,
@@ -47,19 +48,32 @@ impl Draw {
 
 /// What the next lookup of this thread weighs in what is sampled: mostly nothing.
 #[inline]
-pub(super) fn weight() -> u64 {
+pub(crate) fn weight() -> u64 {
     thread_local! {
         static LOOKUPS: Cell<Draw> = const { Cell::new(Draw::NEW) };
     }
-    let mut draw = LOOKUPS.get();
+    LOOKUPS.with(weight_of)
+}
+
+/// The same of the next scan.
+pub(crate) fn weight_of_scan() -> u64 {
+    thread_local! {
+        static SCANS: Cell<Draw> = const { Cell::new(Draw::NEW) };
+    }
+    SCANS.with(weight_of)
+}
+
+#[inline]
+fn weight_of(cell: &Cell<Draw>) -> u64 {
+    let mut draw = cell.get();
     let taken = draw.next();
-    LOOKUPS.set(draw);
+    cell.set(draw);
     if taken { SAMPLE } else { 0 }
 }
 
 /// Lookups that a thread gathers before it counts them all for the keyspace of the last: eight on
 /// average.
-pub(super) fn batch() -> u64 {
+pub(crate) fn batch() -> u64 {
     thread_local! {
         static BATCHES: Cell<Draw> = const { Cell::new(Draw::NEW) };
     }
