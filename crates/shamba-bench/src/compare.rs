@@ -36,6 +36,16 @@ const PRESSED: [(Workload, &str); 2] = [
     (Workload::ReadMissing, "readmissing, memory 1 %"),
 ];
 
+/// What is done at last with everything in memory and in one sorted run, by engines that can merge
+/// theirs: what of a scan's time the merging of runs takes.
+const ONE_RUN: [(Workload, &str); 2] = [
+    (Workload::SeekRandom, "seekrandom, one run"),
+    (Workload::Scan, "scan, one run"),
+];
+
+/// The fact of how many sorted runs scans merged.
+pub const RUNS: &str = "runs on storage";
+
 /// What to compare, and on how much.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -95,9 +105,13 @@ impl Cell {
             load_seed: self.seed,
         };
         let mut phases = Vec::new();
+        let mut runs = None;
         for (number, phase) in PHASES.iter().enumerate() {
             let summary = self.phase(engine.as_ref(), &data, number as u64, *phase)?;
             phases.push((phase.to_string(), summary));
+            if *phase == Workload::Scan {
+                runs = engine.runs();
+            }
         }
         let mut facts = vec![
             ("peak memory, MiB".to_owned(), mib(proc_io::peak_memory())),
@@ -106,11 +120,20 @@ impl Cell {
                 mib(proc_io::ProcessIo::now().write_bytes),
             ),
         ];
+        facts.extend(runs.map(|runs| (RUNS.to_owned(), runs as f64)));
         engine.flush()?;
         engine.wait_idle()?;
         drop(engine);
         facts.push(("size on disk, MiB".to_owned(), mib(bytes_in(dir.path())?)));
         self.under_pressure(&config, &data, &mut phases, &mut facts)?;
+        let engine = engine::open(&self.engine, &config)?;
+        if engine.compact()? {
+            warm(engine.as_ref(), &data)?;
+            for (number, (workload, name)) in ONE_RUN.iter().enumerate() {
+                let summary = self.phase(engine.as_ref(), &data, 200 + number as u64, *workload)?;
+                phases.push(((*name).to_owned(), summary));
+            }
+        }
         Ok(Measured { phases, facts })
     }
 
@@ -308,7 +331,8 @@ fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
             median(&values)
         };
         let phases = PHASES.iter().map(ToString::to_string);
-        for phase in phases.chain(PRESSED.map(|(_, name)| name.to_owned())) {
+        let others = PRESSED.iter().chain(&ONE_RUN);
+        for phase in phases.chain(others.map(|(_, name)| (*name).to_owned())) {
             let summary = |measured: &Measured, value: fn(&Summary) -> f64| {
                 let found = measured.phases.iter().find(|(name, _)| *name == phase);
                 found.map(|(_, summary)| value(summary))
@@ -370,7 +394,10 @@ mod tests {
             seed: 1,
         };
         let measured = cell.measure().unwrap();
-        assert_eq!(measured.phases.len(), PHASES.len() + PRESSED.len());
+        let phases = PHASES.len() + PRESSED.len() + ONE_RUN.len();
+        assert_eq!(measured.phases.len(), phases);
+        let runs = measured.facts.iter().find(|(name, _)| name == RUNS);
+        assert!(runs.is_some_and(|(_, runs)| *runs >= 1.0));
         assert!(measured.facts.iter().all(|(_, value)| *value >= 0.0));
         assert_eq!(measured.phases[2].1.operations, 2000);
 
@@ -390,9 +417,8 @@ mod tests {
             seed: 1,
         };
         let report = report(&settings, &[(0, 2, measured), (1, 2, slower)]);
-        let facts = report.rows.len() - PHASES.len() - PRESSED.len();
-        assert_eq!(facts, 6);
-        for row in report.rows.iter().take(PHASES.len() + PRESSED.len()) {
+        assert_eq!(report.rows.len() - phases, 7);
+        for row in report.rows.iter().take(phases) {
             let crate::report::Cell::Number(ratio) = row[row.len() - 1] else {
                 panic!("no ratio in {row:?}");
             };

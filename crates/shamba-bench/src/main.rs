@@ -42,7 +42,7 @@ enum Command {
     Mixed(Mixed),
     /// Batched lookups against single ones, on cold data.
     MultiGet(MultiGet),
-    /// Instructions per lookup with everything resident; ratios to the last engine.
+    /// Instructions per lookup and scan with everything resident; ratios to the last engine.
     Cpu(Cpu),
     /// Reads per lookup and writes per entry beside Monkey's cost model.
     Model(Model),

@@ -184,6 +184,11 @@ pub trait Engine: Send + Sync {
     /// Waits until no flush or compaction is left to do.
     fn wait_idle(&self) -> Result<()>;
 
+    /// Merges all sorted runs on storage into one; whether the engine can.
+    fn compact(&self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Reads from storage so far, if the engine counts them.
     fn read_counters(&self) -> Option<ReadCounters> {
         None

@@ -392,6 +392,11 @@ impl Engine for Shamba {
         self.db.wait_for_compaction().map_err(failed)
     }
 
+    fn compact(&self) -> Result<bool> {
+        self.db.compact_range(None, None).map_err(failed)?;
+        Ok(true)
+    }
+
     fn read_counters(&self) -> Option<ReadCounters> {
         let counters = self.db.stats().counters;
         Some(ReadCounters {

@@ -1,4 +1,4 @@
-//! Instructions per lookup with everything resident, in user space and of this thread only: from the
+//! Instructions per lookup and per scan with everything resident, in user space and of this thread only: from the
 //! processor's own counter (Linux), or, where the machine has none (many virtual ones), counted by
 //! Valgrind if that is installed. Where there is neither, the experiment says so and measures nothing.
 use super::{Lookups, Target};
@@ -21,10 +21,13 @@ pub struct Settings {
     /// Shares of lookups for existing keys.
     #[arg(long, value_delimiter = ',', default_value = "0,0.5,1")]
     pub positives: Vec<f64>,
-    /// Lookups before measuring: enough to read everything.
+    /// Entries of scans to be measured as well, each from an existing key on: 1 for a seek.
+    #[arg(long, value_delimiter = ',')]
+    pub scans: Vec<usize>,
+    /// Lookups before measuring: enough to read everything. (Before scans everything is scanned.)
     #[arg(long, default_value_t = 1_000_000)]
     pub warm_up: u64,
-    /// Lookups measured.
+    /// Lookups measured, and entries of scans.
     #[arg(long, default_value_t = 200_000)]
     pub measured: u64,
     /// Repetitions; medians are reported.
@@ -32,11 +35,20 @@ pub struct Settings {
     pub repeat: usize,
 }
 
-/// One engine, one share of existing keys.
+/// What is done over and over.
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
+enum Work {
+    /// Lookups, of which this share is for existing keys.
+    Lookups(f64),
+    /// Scans of so many entries.
+    Scans(usize),
+}
+
+/// One engine, one kind of work.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
     target: Target,
-    positive: f64,
+    work: Work,
     warm_up: u64,
     measured: u64,
     counter: Counter,
@@ -49,7 +61,7 @@ enum Counter {
     Valgrind,
 }
 
-/// What a [`Cell`] measured, per lookup.
+/// What a [`Cell`] measured, per lookup or scan.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Measured {
     /// 0 where somebody else counts.
@@ -103,10 +115,29 @@ impl Processor {
     }
 }
 
-/// One lookup. Valgrind counts what is done inside, by this name.
+/// One lookup or scan; how many entries there were, and the value of the first. Valgrind counts what is
+/// done inside, by this name.
 #[inline(never)]
-fn counted_lookup(engine: &dyn Engine, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-    engine.get(key, value)
+fn counted_operation(
+    engine: &dyn Engine,
+    work: Work,
+    key: &[u8],
+    first: &mut Vec<u8>,
+) -> Result<usize> {
+    match work {
+        Work::Lookups(_) => Ok(engine.get(key, first)?.into()),
+        Work::Scans(entries) => {
+            let mut seen = 0;
+            engine.scan(key, entries, &mut |_, value| {
+                if seen == 0 {
+                    first.clear();
+                    first.extend_from_slice(value);
+                }
+                seen += 1;
+                Ok(())
+            })
+        }
+    }
 }
 
 impl Counter {
@@ -126,7 +157,7 @@ impl Counter {
 
     /// Measures a cell in a process of its own.
     fn measure(self, cell: Cell) -> Result<Measured> {
-        let lookups = cell.measured.max(1) as f64;
+        let operations = cell.operations() as f64;
         let request = cell::Request::Cpu(cell);
         if self == Counter::Processor {
             return cell::measure(&request);
@@ -136,7 +167,7 @@ impl Counter {
         let mut valgrind = Command::new("valgrind");
         valgrind
             .args(["--tool=callgrind", "--quiet", "--collect-atstart=no"])
-            .arg("--toggle-collect=*counted_lookup*")
+            .arg("--toggle-collect=*counted_operation*")
             .arg(format!("--callgrind-out-file={}", counts.display()))
             .arg(std::env::current_exe()?);
         let measured: Measured = cell::measure_by(valgrind, &request)?;
@@ -145,7 +176,7 @@ impl Counter {
         let counted: Option<f64> = summary.and_then(|count| count.trim().parse().ok());
         match counted {
             Some(counted) if counted > 0.0 => Ok(Measured {
-                instructions: counted / lookups,
+                instructions: counted / operations,
                 ..measured
             }),
             _ => Err(crate::Error::Child("valgrind counted nothing".into())),
@@ -154,7 +185,15 @@ impl Counter {
 }
 
 impl Cell {
-    /// The lookups alone: keys are drawn before, answers checked after.
+    /// How often the work is done.
+    fn operations(&self) -> u64 {
+        match self.work {
+            Work::Lookups(_) => self.measured.max(1),
+            Work::Scans(entries) => (self.measured / entries.max(1) as u64).max(1),
+        }
+    }
+
+    /// The operations alone: keys are drawn before, answers checked after.
     pub(crate) fn measure(&self) -> Result<Measured> {
         let mut processor = match self.counter {
             Counter::Processor => Some(Processor::new()?),
@@ -162,37 +201,54 @@ impl Cell {
         };
         let engine = self.target.open(true)?;
         let data = self.target.data();
-        let mix = Mix::lookups(self.positive, Distribution::Uniform);
-        let warm_up = Amount {
-            operations: self.warm_up,
-            threads: 1,
-            phase: 1,
+        let positive = match self.work {
+            Work::Lookups(positive) => {
+                let mix = Mix::lookups(positive, Distribution::Uniform);
+                let warm_up = Amount {
+                    operations: self.warm_up,
+                    threads: 1,
+                    phase: 1,
+                };
+                runner::run(engine.as_ref(), &data, &mix, warm_up, &AtomicU64::new(0))?;
+                positive
+            }
+            Work::Scans(_) => {
+                engine.scan(&[], usize::MAX, &mut |_, _| Ok(()))?;
+                1.0
+            }
         };
-        runner::run(engine.as_ref(), &data, &mix, warm_up, &AtomicU64::new(0))?;
-        let mut lookups = Lookups::new(data, self.positive, Distribution::Uniform, 2)?;
+        let entries = data.keys.entries();
+        let mut lookups = Lookups::new(data, positive, Distribution::Uniform, 2)?;
         let mut value = Vec::new();
         let before = proc_io::ProcessIo::now();
         let mut time = std::time::Duration::ZERO;
-        for _ in 0..self.measured {
+        for _ in 0..self.operations() {
             let (number, key) = lookups.draw();
             let start = std::time::Instant::now();
-            let mut lookup = || counted_lookup(engine.as_ref(), &key, &mut value);
+            let mut work = || counted_operation(engine.as_ref(), self.work, &key, &mut value);
             let found = match &mut processor {
-                Some(processor) => processor.count(lookup)??,
-                None => lookup()?,
+                Some(processor) => processor.count(work)??,
+                None => work()?,
             };
             time += start.elapsed();
-            lookups.check(number, found.then_some(value.as_slice()))?;
+            lookups.check(number, (found > 0).then_some(value.as_slice()))?;
+            let left = number.map_or(0, |number| (entries - number) as usize);
+            if let Work::Scans(most) = self.work
+                && found != most.min(left)
+            {
+                let what = format!("a scan of {most} entries found {found} of {left}");
+                return Err(crate::Error::WrongAnswer(what));
+            }
         }
         let io = proc_io::ProcessIo::now().since(&before);
-        let lookups = self.measured.max(1) as f64;
+        let operations = self.operations() as f64;
         Ok(Measured {
             instructions: match &mut processor {
-                Some(processor) => processor.read()? as f64 / lookups,
+                Some(processor) => processor.read()? as f64 / operations,
                 None => 0.0,
             },
-            pages: io.pages() / lookups,
-            us: time.as_secs_f64() * 1e6 / lookups,
+            pages: io.pages() / operations,
+            us: time.as_secs_f64() * 1e6 / operations,
         })
     }
 }
@@ -204,9 +260,10 @@ impl Cell {
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
     let counter = Counter::find()?;
     let mut report = Report::new(
-        "Instructions per lookup in user space, everything resident (pages tell whether it is)",
+        "Instructions per lookup or scan in user space, everything resident (pages tell whether it is)",
         &[
             "positive",
+            "entries of a scan",
             "engine",
             "instructions",
             "to the last",
@@ -214,12 +271,19 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
             "us with counting",
         ],
     );
+    let lookups = settings.positives.iter().map(|share| Work::Lookups(*share));
+    let scans = settings.scans.iter().map(|entries| Work::Scans(*entries));
+    let works: Vec<Work> = lookups.chain(scans).collect();
     let mut progress = Progress::default();
     for engine in &settings.store.engines {
-        let cells = settings.positives.len() * settings.repeat.max(1);
+        let cells = works.len() * settings.repeat.max(1);
         (0..cells).for_each(|_| progress.expect(engine));
     }
-    for &positive in &settings.positives {
+    for &work in &works {
+        let (positive, entries) = match work {
+            Work::Lookups(share) => (Some(share), None),
+            Work::Scans(entries) => (None, Some(entries as f64)),
+        };
         let mut found: Vec<Vec<Measured>> = vec![Vec::new(); settings.store.engines.len()];
         for repetition in 0..settings.repeat.max(1) as u64 {
             for (engine, found) in settings.store.engines.iter().zip(&mut found) {
@@ -228,15 +292,12 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
                 progress.start();
                 found.push(counter.measure(Cell {
                     target,
-                    positive,
+                    work,
                     warm_up: settings.warm_up,
                     measured: settings.measured,
                     counter,
                 })?);
-                note(format!(
-                    "{} {engine}, positive {positive}",
-                    progress.done(engine)
-                ));
+                note(format!("{} {engine}, {work:?}", progress.done(engine)));
             }
         }
         let of = |which: usize, value: fn(&Measured) -> f64| {
@@ -247,6 +308,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
             let own = of(which, |m| m.instructions);
             report.push(vec![
                 positive.into(),
+                entries.into(),
                 engine.clone().into(),
                 own.into(),
                 own.zip(last).map(|(own, last)| own / last).into(),

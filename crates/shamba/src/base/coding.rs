@@ -31,7 +31,29 @@ pub(crate) fn take_varint(input: &mut &[u8]) -> Option<u64> {
         *input = rest;
         return Some(u64::from(first));
     }
+    if let Some(word) = input.first_chunk::<8>()
+        && let Some((value, len)) = varint_in(u64::from_le_bytes(*word))
+    {
+        *input = input.get(len..)?;
+        return Some(value);
+    }
     take_long_varint(input)
+}
+
+/// The varint that a word of eight bytes begins with, and its length, if it ends in the word: its
+/// groups of seven bits are drawn together, neighbours first.
+#[inline]
+pub(crate) fn varint_in(word: u64) -> Option<(u64, usize)> {
+    let ends = !word & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return None;
+    }
+    // All bits up to the last byte's high one.
+    let bits = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
+    let bits = (bits & 0x007f_007f_007f_007f) | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
+    let bits = (bits & 0x0000_3fff_0000_3fff) | (bits & 0x3fff_0000_3fff_0000) >> 2;
+    let bits = (bits & 0x0fff_ffff) | (bits & 0x0fff_ffff_0000_0000) >> 4;
+    Some((bits, ends.trailing_zeros() as usize / 8 + 1))
 }
 
 fn take_long_varint(input: &mut &[u8]) -> Option<u64> {

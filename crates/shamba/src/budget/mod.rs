@@ -34,9 +34,10 @@ pub(crate) use container::container_memory;
 ///
 /// Not counted: what the manifest says of each table (a few hundred bytes and two keys); what the keys
 /// of a `multi_get` take while they are looked up (half a kilobyte each, of at most 256 a thread and
-/// one for each 16 KiB of the budget); contexts of Zstandard; and while a database is opened or a
-/// checkpoint is made, the log record that is replayed (as large as the largest batch), the statistics
-/// saved for hints, and a copy buffer of 256 KiB.
+/// one for each 16 KiB of the budget); contexts of Zstandard (each thread that has read a block so
+/// compressed keeps one of 96 KiB, each such table that is being written has another); and while a
+/// database is opened or a checkpoint is made, the log record that is replayed (as large as the largest
+/// batch), the statistics saved for hints, and a copy buffer of 256 KiB.
 pub const MIN_MEMORY: u64 = 64 << 10;
 
 /// What memory is used for.

@@ -1,7 +1,8 @@
 //! The merge of several sorted sources into one cursor.
 //!
 //! A binary heap of the children that are valid, ordered by their present entries; a child given
-//! earlier wins ties, but entries of one database never tie (tags differ). Switching direction
+//! earlier wins ties, but entries of one database never tie (tags differ). The heap holds what decides
+//! most comparisons, since a child is slow to ask. Switching direction
 //! repositions the other children around the present entry. Children may wait in front of entries
 //! they have not read, and so does the merge when one is first: as long as the others come first,
 //! nobody reads them. Single-threaded.
@@ -9,18 +10,47 @@
 use std::cmp::Ordering;
 
 use crate::base::iter::{Direction, InternalIterator};
-use crate::base::key::{Tag, compare};
+use crate::base::key::{self, Tag};
 use crate::error::Result;
+
+/// Where a valid child stands.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    /// The first bytes of its key ([`key::prefix`]).
+    prefix: u64,
+    tag: Tag,
+    waits: bool,
+    /// Its number.
+    child: usize,
+}
+
+impl Head {
+    #[inline]
+    fn of(number: usize, child: &impl InternalIterator) -> Option<Head> {
+        if !child.valid() {
+            return None;
+        }
+        Some(Head {
+            prefix: key::prefix(child.key()),
+            tag: child.tag(),
+            waits: child.waits(),
+            child: number,
+        })
+    }
+}
 
 /// A cursor over the union of its children.
 pub(crate) struct MergeIter<I> {
     children: Vec<I>,
-    /// Indices of valid children; the first is the present one, the rest a heap below it.
-    heap: Vec<usize>,
+    /// The valid children; the first is the present one, the rest a heap below it.
+    heap: Vec<Head>,
     direction: Direction,
 }
 
 impl<I: InternalIterator> MergeIter<I> {
+    /// What it takes for each child beside the child, in bytes.
+    pub(crate) const CHILD_BYTES: usize = size_of::<Head>();
+
     pub(crate) fn new(children: Vec<I>) -> Self {
         let heap = Vec::with_capacity(children.len());
         MergeIter {
@@ -32,39 +62,46 @@ impl<I: InternalIterator> MergeIter<I> {
 
     /// The number of the child the present entry comes from.
     pub(crate) fn source(&self) -> Option<usize> {
-        self.heap.first().copied()
+        self.heap.first().map(|head| head.child)
     }
 
+    #[inline]
     fn current(&self) -> Option<&I> {
-        self.children.get(*self.heap.first()?)
+        self.children.get(self.heap.first()?.child)
     }
 
     /// Whether child `a` comes before child `b` in the present direction.
-    fn before(&self, a: usize, b: usize) -> bool {
-        let (Some(x), Some(y)) = (self.children.get(a), self.children.get(b)) else {
-            return false;
+    #[inline]
+    fn before(&self, a: &Head, b: &Head) -> bool {
+        let order = match a.prefix.cmp(&b.prefix) {
+            Ordering::Equal => self.compare(a, b),
+            order => order,
         };
-        let order = compare(x.key(), x.tag(), y.key(), y.tag());
-        let order = if self.direction == Direction::Forward {
-            order
-        } else {
-            order.reverse()
+        let order = match self.direction {
+            Direction::Forward => order,
+            Direction::Backward => order.reverse(),
         };
-        order.then(a.cmp(&b)) == Ordering::Less
+        order.then(a.child.cmp(&b.child)) == Ordering::Less
+    }
+
+    /// The order of two entries whose keys begin alike.
+    fn compare(&self, a: &Head, b: &Head) -> Ordering {
+        let key = |head: &Head| self.children.get(head.child).map_or(&[][..], I::key);
+        key::compare(key(a), a.tag, key(b), b.tag)
     }
 
     fn sift_down(&mut self, mut at: usize) {
         loop {
             let left = 2 * at + 1;
-            let Some(&l) = self.heap.get(left) else {
+            let Some(l) = self.heap.get(left) else {
                 return;
             };
             let smallest = match self.heap.get(left + 1) {
-                Some(&r) if self.before(r, l) => left + 1,
+                Some(r) if self.before(r, l) => left + 1,
                 _ => left,
             };
             match (self.heap.get(smallest), self.heap.get(at)) {
-                (Some(&child), Some(&parent)) if self.before(child, parent) => {
+                (Some(below), Some(above)) if self.before(below, above) => {
                     self.heap.swap(smallest, at)
                 }
                 _ => return,
@@ -75,13 +112,9 @@ impl<I: InternalIterator> MergeIter<I> {
 
     fn rebuild(&mut self) {
         self.heap.clear();
-        let valid = self
-            .children
-            .iter()
-            .enumerate()
-            .filter(|(_, child)| child.valid())
-            .map(|(i, _)| i);
-        self.heap.extend(valid);
+        let children = self.children.iter().enumerate();
+        self.heap
+            .extend(children.filter_map(|(number, child)| Head::of(number, child)));
         for at in (0..self.heap.len() / 2).rev() {
             self.sift_down(at);
         }
@@ -103,19 +136,21 @@ impl<I: InternalIterator> MergeIter<I> {
     }
 
     /// Moves the present child by `step` and restores the order.
+    #[inline]
     fn advance(&mut self, step: impl FnOnce(&mut I) -> Result<()>) -> Result<()> {
-        let Some(&top) = self.heap.first() else {
+        let Some(top) = self.heap.first_mut() else {
             return Ok(());
         };
-        let Some(child) = self.children.get_mut(top) else {
+        let Some(child) = self.children.get_mut(top.child) else {
             return Ok(());
         };
         if let Err(error) = step(child) {
             self.heap.clear();
             return Err(error);
         }
-        if !child.valid() {
-            self.heap.swap_remove(0);
+        match Head::of(top.child, child) {
+            Some(head) => *top = head,
+            None => drop(self.heap.swap_remove(0)),
         }
         self.sift_down(0);
         Ok(())
@@ -157,18 +192,22 @@ impl<I: InternalIterator> MergeIter<I> {
 }
 
 impl<I: InternalIterator> InternalIterator for MergeIter<I> {
+    #[inline]
     fn valid(&self) -> bool {
         !self.heap.is_empty()
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.current().map_or(&[], |child| child.key())
     }
 
+    #[inline]
     fn tag(&self) -> Tag {
-        self.current().map_or(Tag::OLDEST, |child| child.tag())
+        self.heap.first().map_or(Tag::OLDEST, |head| head.tag)
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         self.current().map_or(&[], |child| child.value())
     }
@@ -189,6 +228,7 @@ impl<I: InternalIterator> InternalIterator for MergeIter<I> {
         self.position(Direction::Backward, |child| child.seek_for_prev(key, tag))
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         if self.direction == Direction::Backward {
             self.turn(Direction::Forward)?;
@@ -205,8 +245,9 @@ impl<I: InternalIterator> InternalIterator for MergeIter<I> {
         self.advance(I::prev)
     }
 
+    #[inline]
     fn waits(&self) -> bool {
-        self.current().is_some_and(I::waits)
+        self.heap.first().is_some_and(|head| head.waits)
     }
 
     /// Settles the first child alone.
@@ -218,7 +259,7 @@ impl<I: InternalIterator> InternalIterator for MergeIter<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::key::EntryKind;
+    use crate::base::key::{EntryKind, compare};
     use proptest::prelude::*;
 
     /// A cursor over a sorted vector.

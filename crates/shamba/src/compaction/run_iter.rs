@@ -82,18 +82,11 @@ impl RunIter {
     }
 
     /// The key that bounds what the cursor waits for.
-    fn bound(&self) -> Option<(&[u8], Tag)> {
-        let direction = self.waits?;
-        let file = self.files.get(self.at)?;
-        let key = match direction {
+    fn bound(&self, direction: Direction) -> &[u8] {
+        self.files.get(self.at).map_or(&[], |file| match direction {
             Direction::Forward => &file.smallest,
             Direction::Backward => &file.largest,
-        };
-        Some((key, direction.first_tag()))
-    }
-
-    fn present(&self) -> Option<&TableIter> {
-        self.current.as_ref().filter(|iter| iter.valid())
+        })
     }
 
     /// Moves on to the following files while the present one is exhausted.
@@ -124,26 +117,32 @@ impl RunIter {
 }
 
 impl InternalIterator for RunIter {
+    #[inline]
     fn valid(&self) -> bool {
-        self.waits.is_some() || self.present().is_some()
+        self.waits.is_some() || self.current.as_ref().is_some_and(TableIter::valid)
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
-        match self.bound() {
-            Some((key, _)) => key,
-            None => self.present().map_or(&[], |iter| iter.key()),
+        match (self.waits, &self.current) {
+            (Some(direction), _) => self.bound(direction),
+            (None, Some(iter)) => iter.key(),
+            (None, None) => &[],
         }
     }
 
+    #[inline]
     fn tag(&self) -> Tag {
-        match self.bound() {
-            Some((_, tag)) => tag,
-            None => self.present().map_or(Tag::OLDEST, |iter| iter.tag()),
+        match (self.waits, &self.current) {
+            (Some(direction), _) => direction.first_tag(),
+            (None, Some(iter)) => iter.tag(),
+            (None, None) => Tag::OLDEST,
         }
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
-        self.present().map_or(&[], |iter| iter.value())
+        self.current.as_ref().map_or(&[], |iter| iter.value())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
@@ -191,7 +190,12 @@ impl InternalIterator for RunIter {
         self.settle_backward()
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
+        let within = self.waits.is_none() && self.current.as_mut().is_some_and(TableIter::advance);
+        if within {
+            return Ok(());
+        }
         self.settle()?;
         match self.current.as_mut().filter(|iter| iter.valid()) {
             Some(iter) => iter.next()?,
@@ -209,6 +213,7 @@ impl InternalIterator for RunIter {
         self.settle_backward()
     }
 
+    #[inline]
     fn waits(&self) -> bool {
         self.waits.is_some() || self.current.as_ref().is_some_and(TableIter::waits)
     }

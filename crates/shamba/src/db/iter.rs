@@ -22,7 +22,7 @@ use super::source::{Source, sources};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::budget::{Reservation, Role};
-use crate::compaction::{MergeIter, RunIter};
+use crate::compaction::MergeIter;
 use crate::error::Result;
 use crate::metrics::Counter;
 pub use cover::{IterOptions, KeyRange};
@@ -83,8 +83,8 @@ impl std::fmt::Debug for Iter {
     }
 }
 
-/// What one source takes, in bytes: the larger kind, a run.
-const SOURCE_BYTES: u64 = (size_of::<Source>() + size_of::<RunIter>()) as u64;
+/// What one source takes, in bytes, without what it holds of a table.
+const SOURCE_BYTES: u64 = (size_of::<Source>() + MergeIter::<Source>::CHILD_BYTES) as u64;
 
 impl Iter {
     pub(crate) fn new(
@@ -131,6 +131,7 @@ impl Iter {
     }
 
     /// Whether the iterator is at an entry.
+    #[inline]
     #[must_use]
     pub fn valid(&self) -> bool {
         self.place != Place::Nowhere

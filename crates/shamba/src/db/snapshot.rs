@@ -1,6 +1,5 @@
 //! Snapshots: sequence numbers that compaction must keep readable.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,9 +11,10 @@ use crate::base::key::SeqNo;
 use crate::db::iter::{Iter, IterOptions};
 use crate::error::Result;
 
-/// The sequence numbers held, with how many hold each.
+/// The sequence numbers held, ascending, with how many hold each. (They are few, and most new ones come
+/// last.)
 #[derive(Debug, Default)]
-pub(crate) struct SnapshotList(Mutex<BTreeMap<SeqNo, usize>>);
+pub(crate) struct SnapshotList(Mutex<Vec<(SeqNo, usize)>>);
 
 impl SnapshotList {
     /// Registers the number `visible` gives. It is read under the list's lock, so a boundary list
@@ -22,21 +22,24 @@ impl SnapshotList {
     pub(crate) fn acquire(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
         let mut list = self.0.lock();
         let seq = visible();
-        *list.entry(seq).or_insert(0) += 1;
+        hold(&mut list, seq);
         seq
     }
 
     /// Registers a number that is held already.
     pub(crate) fn acquire_again(&self, seq: SeqNo) {
-        *self.0.lock().entry(seq).or_insert(0) += 1;
+        hold(&mut self.0.lock(), seq);
     }
 
     pub(crate) fn release(&self, seq: SeqNo) {
         let mut list = self.0.lock();
-        if let Some(count) = list.get_mut(&seq) {
+        let Ok(at) = list.binary_search_by_key(&seq, |held| held.0) else {
+            return;
+        };
+        if let Some((_, count)) = list.get_mut(at) {
             *count -= 1;
             if *count == 0 {
-                list.remove(&seq);
+                list.remove(at);
             }
         }
     }
@@ -44,13 +47,24 @@ impl SnapshotList {
     /// Every number a reader may use from now on is one of these or above the last.
     pub(crate) fn boundaries(&self, visible: impl FnOnce() -> SeqNo) -> Vec<SeqNo> {
         let list = self.0.lock();
-        let mut all: Vec<SeqNo> = list.keys().copied().collect();
+        let mut all: Vec<SeqNo> = list.iter().map(|held| held.0).collect();
         all.push(visible());
         all
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.lock().values().sum()
+        self.0.lock().iter().map(|held| held.1).sum()
+    }
+}
+
+fn hold(list: &mut Vec<(SeqNo, usize)>, seq: SeqNo) {
+    match list.binary_search_by_key(&seq, |held| held.0) {
+        Ok(at) => {
+            if let Some((_, count)) = list.get_mut(at) {
+                *count += 1;
+            }
+        }
+        Err(at) => list.insert(at, (seq, 1)),
     }
 }
 

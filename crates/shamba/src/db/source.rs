@@ -13,9 +13,13 @@ use crate::memtable::MemtableIter;
 use crate::table::ScanOptions;
 
 /// A source an iterator merges.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are runs; all are made at once, in one list"
+)]
 pub(super) enum Source {
     Memtable(MemtableIter),
-    Run(Box<RunIter>),
+    Run(RunIter),
 }
 
 macro_rules! each {
@@ -28,15 +32,19 @@ macro_rules! each {
 }
 
 impl InternalIterator for Source {
+    #[inline]
     fn valid(&self) -> bool {
         each!(self, iter => iter.valid())
     }
+    #[inline]
     fn key(&self) -> &[u8] {
         each!(self, iter => iter.key())
     }
+    #[inline]
     fn tag(&self) -> Tag {
         each!(self, iter => iter.tag())
     }
+    #[inline]
     fn value(&self) -> &[u8] {
         each!(self, iter => iter.value())
     }
@@ -52,12 +60,14 @@ impl InternalIterator for Source {
     fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
         each!(self, iter => iter.seek_for_prev(key, tag))
     }
+    #[inline]
     fn next(&mut self) -> Result<()> {
         each!(self, iter => iter.next())
     }
     fn prev(&mut self) -> Result<()> {
         each!(self, iter => iter.prev())
     }
+    #[inline]
     fn waits(&self) -> bool {
         each!(self, iter => iter.waits())
     }
@@ -82,16 +92,13 @@ pub(super) fn sources(
     let memtables = std::iter::once(&state.active)
         .chain(&state.frozen)
         .filter(|memtable| !memtable.is_empty() || Arc::ptr_eq(memtable, &state.active));
-    let mut sources: Vec<Source> = memtables
-        .map(|memtable| Source::Memtable(memtable.iter()))
-        .collect();
-    for level in state.version.levels() {
-        for run in level.runs() {
-            let files = Files::Run(run.clone());
-            let run = RunIter::new(db.inner.tables.clone(), files, scan.clone());
-            sources.push(Source::Run(Box::new(run)));
-        }
-    }
+    let runs = || state.version.levels().iter().flat_map(|level| level.runs());
+    let mut sources = Vec::with_capacity(1 + state.frozen.len() + runs().count());
+    sources.extend(memtables.map(|memtable| Source::Memtable(memtable.iter())));
+    sources.extend(runs().map(|run| {
+        let files = Files::Run(run.clone());
+        Source::Run(RunIter::new(db.inner.tables.clone(), files, scan.clone()))
+    }));
     let count = sources.len();
     (MergeIter::new(sources), count)
 }

@@ -24,20 +24,24 @@ impl MemtableIter {
 }
 
 impl InternalIterator for MemtableIter {
+    #[inline]
     fn valid(&self) -> bool {
         self.at.is_some()
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.at
             .map_or(&[], |node| self.memtable.list.arena().key(node))
     }
 
+    #[inline]
     fn tag(&self) -> Tag {
         self.at
             .map_or(Tag::OLDEST, |node| self.memtable.list.arena().tag(node))
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         self.at
             .map_or(&[], |node| self.memtable.list.arena().value(node))
@@ -63,6 +67,7 @@ impl InternalIterator for MemtableIter {
         Ok(())
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         self.at = self.at.and_then(|node| self.memtable.list.next(node));
         Ok(())

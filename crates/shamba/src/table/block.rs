@@ -5,13 +5,16 @@
 //! point lookup without allocating, a [`Cursor`] walks entries and keeps only its place, so that
 //! the bytes may go away and come back between its steps.
 
+mod cursor;
+
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::format::Damage;
-use crate::base::coding::{put_varint, take_varint, varint_len};
+use crate::base::coding::{put_varint, take_varint, varint_in, varint_len};
 use crate::base::key::{self, Tag};
 use crate::fs::PAGE;
+pub(super) use cursor::Cursor;
 
 const MALFORMED: Damage = Damage("a data block is malformed");
 
@@ -158,8 +161,7 @@ struct Entry {
     shared: usize,
     suffix: Range<usize>,
     value: Range<usize>,
-    /// Where its tag lies.
-    tag: usize,
+    tag: Tag,
 }
 
 /// What a point lookup in one block says.
@@ -171,6 +173,16 @@ pub(super) enum Search {
     Absent,
     /// All entries at the end of the block are newer ones of the key: older ones may follow.
     Continues,
+}
+
+/// The first entry of a block at or after a place.
+enum Landing {
+    /// It is of the key itself.
+    Key { at: usize, entry: Entry },
+    /// It is of a later key.
+    Later { at: usize, entry: Entry },
+    /// There is none; whether the block's last entries are newer ones of the key.
+    End { same_key: bool },
 }
 
 /// A data block's payload.
@@ -206,13 +218,14 @@ impl<'a> DataBlock<'a> {
         let Some([shared, unshared, value, tag @ ..]) = head else {
             return self.long_entry(at);
         };
-        // Mostly a length takes a byte, and a tag a few: its last is the first without the high bit.
-        let ends = !u64::from_le_bytes(*tag) & 0x8080_8080_8080_8080;
-        if shared | unshared | value >= 0x80 || ends == 0 {
+        // Mostly a length takes a byte, and a tag a few.
+        let (false, Some((tag, tag_len))) = (
+            shared | unshared | value >= 0x80,
+            varint_in(u64::from_le_bytes(*tag)),
+        ) else {
             return self.long_entry(at);
-        }
-        let tag = at + 3;
-        let start = tag + ends.trailing_zeros() as usize / 8 + 1;
+        };
+        let start = at + 3 + tag_len;
         let middle = start + usize::from(*unshared);
         let end = middle + usize::from(*value);
         if end > self.entries.len() {
@@ -222,7 +235,7 @@ impl<'a> DataBlock<'a> {
             shared: usize::from(*shared),
             suffix: start..middle,
             value: middle..end,
-            tag,
+            tag: Tag::from_raw(tag),
         })
     }
 
@@ -234,8 +247,7 @@ impl<'a> DataBlock<'a> {
         let shared = varint()?;
         let unshared = varint()?;
         let value = varint()?;
-        let tag = self.entries.len() - input.len();
-        take_varint(&mut input).ok_or(MALFORMED)?;
+        let tag = varint()?;
         let left = input.len() as u64;
         let total = unshared.checked_add(value).ok_or(MALFORMED)?;
         if total > left || shared > key::MAX_KEY_LEN as u64 {
@@ -247,14 +259,8 @@ impl<'a> DataBlock<'a> {
             shared: shared as usize,
             suffix: start..middle,
             value: middle..middle + value as usize,
-            tag,
+            tag: Tag::from_raw(tag),
         })
-    }
-
-    #[inline]
-    fn tag(&self, entry: &Entry) -> Result<Tag, Damage> {
-        let mut input = self.entries.get(entry.tag..).ok_or(MALFORMED)?;
-        Ok(Tag::from_raw(take_varint(&mut input).ok_or(MALFORMED)?))
     }
 
     #[inline]
@@ -276,10 +282,7 @@ impl<'a> DataBlock<'a> {
             }
             let restart = self.bytes(&entry.suffix);
             let order = match key::prefix(restart).cmp(&wanted) {
-                Ordering::Equal if restart == key => {
-                    key::compare(restart, self.tag(&entry)?, key, tag)
-                }
-                Ordering::Equal => restart.cmp(key),
+                Ordering::Equal => key::compare(restart, entry.tag, key, tag),
                 order => order,
             };
             match order {
@@ -291,23 +294,37 @@ impl<'a> DataBlock<'a> {
     }
 
     /// The newest entry of `key` whose tag is at most `tag`.
+    #[inline]
+    pub(super) fn search(&self, key: &[u8], tag: Tag) -> Result<Search, Damage> {
+        Ok(match self.land(key, tag)? {
+            Landing::Key { entry, .. } => Search::Found {
+                tag: entry.tag,
+                value: entry.value,
+            },
+            Landing::Later { .. } | Landing::End { same_key: false } => Search::Absent,
+            Landing::End { same_key: true } => Search::Continues,
+        })
+    }
+
+    /// The first entry at or after (`key`, `tag`). It shares with the one before it no more than that
+    /// one does with `key`.
     ///
     /// Keys are not put together: `matched`, the length of the prefix that the target has in
     /// common with the entry before, decides most comparisons by the entry's `shared` alone, since
     /// an entry shares all it can with the one before (except at a restart).
     #[inline]
-    pub(super) fn search(&self, key: &[u8], tag: Tag) -> Result<Search, Damage> {
-        let mut at = self.restart_before(key, tag)?;
+    fn land(&self, key: &[u8], tag: Tag) -> Result<Landing, Damage> {
+        let mut next = self.restart_before(key, tag)?;
         let mut matched = 0;
         let mut same_key = false;
-        while at < self.entries.len() {
-            let entry = self.entry(at)?;
-            at = entry.value.end;
+        while next < self.entries.len() {
+            let entry = self.entry(next)?;
+            let at = std::mem::replace(&mut next, entry.value.end);
             if entry.shared > matched {
                 continue;
             }
             if entry.shared < matched && entry.shared != 0 {
-                return Ok(Search::Absent);
+                return Ok(Landing::Later { at, entry });
             }
             let suffix = self.bytes(&entry.suffix);
             let wanted = key.get(entry.shared..).unwrap_or_default();
@@ -315,179 +332,19 @@ impl<'a> DataBlock<'a> {
             matched = entry.shared + common;
             match (suffix.get(common), wanted.get(common)) {
                 (None, None) => {
-                    let own = self.tag(&entry)?;
-                    if own <= tag {
-                        return Ok(Search::Found {
-                            tag: own,
-                            value: entry.value,
-                        });
+                    if entry.tag <= tag {
+                        return Ok(Landing::Key { at, entry });
                     }
                     same_key = true;
                 }
-                (Some(_), None) => return Ok(Search::Absent),
-                (Some(have), Some(want)) if have > want => return Ok(Search::Absent),
+                (Some(_), None) => return Ok(Landing::Later { at, entry }),
+                (Some(have), Some(want)) if have > want => {
+                    return Ok(Landing::Later { at, entry });
+                }
                 _ => {}
             }
         }
-        Ok(if same_key {
-            Search::Continues
-        } else {
-            Search::Absent
-        })
-    }
-}
-
-/// A place in a data block, with the key there. It does not borrow the block: every call is given
-/// the same payload again. After an error or `false` it is at no entry.
-#[derive(Debug, Default)]
-pub(super) struct Cursor {
-    key: Vec<u8>,
-    tag: Option<Tag>,
-    at: usize,
-    value: Range<usize>,
-}
-
-impl Cursor {
-    /// Whether the cursor is at an entry.
-    pub(super) fn valid(&self) -> bool {
-        self.tag.is_some()
-    }
-
-    pub(super) fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    pub(super) fn tag(&self) -> Tag {
-        self.tag.unwrap_or(Tag::OLDEST)
-    }
-
-    /// Where in the payload the entry's value lies.
-    pub(super) fn value(&self) -> Range<usize> {
-        self.value.clone()
-    }
-
-    /// To no entry.
-    pub(super) fn clear(&mut self) {
-        self.tag = None;
-        self.key.clear();
-        self.value = 0..0;
-        self.at = 0;
-    }
-
-    /// Memory held, in bytes.
-    pub(super) fn memory(&self) -> usize {
-        self.key.capacity()
-    }
-
-    /// Reads the entry at an offset whose predecessor's key is in `self.key`.
-    fn read(&mut self, block: &DataBlock<'_>, at: usize) -> Result<bool, Damage> {
-        self.tag = None;
-        if at >= block.entries.len() {
-            self.clear();
-            return Ok(false);
-        }
-        let entry = block.entry(at)?;
-        if entry.shared > self.key.len() {
-            return Err(MALFORMED);
-        }
-        let tag = block.tag(&entry)?;
-        if tag.kind().is_none() {
-            return Err(Damage(
-                "an entry is of a kind this build does not know; a newer build may",
-            ));
-        }
-        self.key.truncate(entry.shared);
-        self.key.extend_from_slice(block.bytes(&entry.suffix));
-        self.at = at;
-        self.value = entry.value;
-        self.tag = Some(tag);
-        Ok(true)
-    }
-
-    /// To the first entry.
-    pub(super) fn first(&mut self, block: &DataBlock<'_>) -> Result<bool, Damage> {
-        self.clear();
-        self.read(block, 0)
-    }
-
-    /// To the last entry.
-    pub(super) fn last(&mut self, block: &DataBlock<'_>) -> Result<bool, Damage> {
-        self.before(block, block.entries.len())
-    }
-
-    /// To the first entry at or after (`key`, `tag`).
-    pub(super) fn seek(
-        &mut self,
-        block: &DataBlock<'_>,
-        key: &[u8],
-        tag: Tag,
-    ) -> Result<bool, Damage> {
-        let at = block.restart_before(key, tag)?;
-        self.clear();
-        let mut valid = self.read(block, at)?;
-        while valid && key::compare(&self.key, self.tag(), key, tag) == Ordering::Less {
-            valid = self.next(block)?;
-        }
-        Ok(valid)
-    }
-
-    /// To the last entry at or before (`key`, `tag`).
-    pub(super) fn seek_for_prev(
-        &mut self,
-        block: &DataBlock<'_>,
-        key: &[u8],
-        tag: Tag,
-    ) -> Result<bool, Damage> {
-        if !self.seek(block, key, tag)? {
-            return self.last(block);
-        }
-        match key::compare(&self.key, self.tag(), key, tag) {
-            Ordering::Greater => self.prev(block),
-            Ordering::Less | Ordering::Equal => Ok(true),
-        }
-    }
-
-    /// Whether the entry is the block's first.
-    pub(super) fn is_first(&self) -> bool {
-        self.valid() && self.at == 0
-    }
-
-    /// Whether the entry is the block's last.
-    pub(super) fn is_last(&self, block: &DataBlock<'_>) -> bool {
-        self.valid() && self.value.end >= block.entries.len()
-    }
-
-    /// To the following entry.
-    pub(super) fn next(&mut self, block: &DataBlock<'_>) -> Result<bool, Damage> {
-        self.read(block, self.value.end)
-    }
-
-    /// To the preceding entry.
-    pub(super) fn prev(&mut self, block: &DataBlock<'_>) -> Result<bool, Damage> {
-        self.before(block, self.at)
-    }
-
-    /// To the entry that ends where `end` starts.
-    fn before(&mut self, block: &DataBlock<'_>, end: usize) -> Result<bool, Damage> {
-        let after = block
-            .restarts
-            .partition_point(|at| usize::from(u16::from_le_bytes(*at)) < end);
-        let Some(restart) = after.checked_sub(1) else {
-            self.clear();
-            return Ok(false);
-        };
-        let at = block.restart(restart)?;
-        self.clear();
-        let mut valid = self.read(block, at)?;
-        while valid && self.value.end < end {
-            valid = self.next(block)?;
-        }
-        if valid && self.value.end == end {
-            Ok(true)
-        } else {
-            self.clear();
-            Err(MALFORMED)
-        }
+        Ok(Landing::End { same_key })
     }
 }
 

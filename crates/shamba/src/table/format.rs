@@ -1,6 +1,10 @@
 //! Blocks and the footer: how bytes are framed in pages, checked and compressed (docs/format.md,
 //! "Table files"). Pure functions over bytes; nothing does I/O.
 
+use std::cell::RefCell;
+
+use zstd::bulk::Decompressor;
+
 use crate::base::checksum::checksum;
 use crate::base::coding::take_u32;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -137,13 +141,31 @@ fn decode_into(codec: Codec, stored: &[u8], out: &mut Vec<u8>) -> Result<(), Dam
     let target = out.get_mut(start..).ok_or(bad)?;
     let written = match codec {
         Codec::Lz4 => lz4_flex::block::decompress_into(input, target).ok(),
-        _ => zstd::bulk::decompress_to_buffer(input, target).ok(),
+        _ => unzstd(input, target),
     };
     if written == Some(len) {
         Ok(())
     } else {
         Err(bad)
     }
+}
+
+/// Decompresses Zstandard into `target`; how many bytes there are. Each thread keeps its context: to make
+/// one the processor is asked what it can do, which under a hypervisor takes longer than a block.
+fn unzstd(input: &[u8], target: &mut [u8]) -> Option<usize> {
+    thread_local! {
+        static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    let kept = CONTEXT.try_with(|context| {
+        let mut context = context.borrow_mut();
+        let context = match &mut *context {
+            Some(context) => context,
+            empty => empty.insert(Decompressor::new().ok()?),
+        };
+        context.decompress_to_buffer(input, target).ok()
+    });
+    // A thread that ends has let go of its context.
+    kept.unwrap_or_else(|_| zstd::bulk::decompress_to_buffer(input, target).ok())
 }
 
 /// A stored payload, decompressed, in memory of its exact size.

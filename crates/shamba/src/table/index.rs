@@ -241,8 +241,10 @@ impl<'a> IndexBlock<'a> {
 
     /// Appends separator `index` (below `blocks() - 1`) to `out`.
     pub(super) fn separator(&self, index: u32, out: &mut Vec<u8>) {
+        let suffix = self.suffix(index as usize);
+        out.reserve(self.prefix.len() + suffix.len());
         out.extend_from_slice(self.prefix);
-        out.extend_from_slice(self.suffix(index as usize));
+        out.extend_from_slice(suffix);
     }
 
     /// The first data block whose separator is at or after `key`; the last block if none is.

@@ -25,7 +25,7 @@ use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{self, Tag};
 use crate::base::sample;
 use crate::budget::{Budget, Reservation, Role};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::{BlockKind, Purpose};
 use held::{Ahead, Held, Own};
 
@@ -153,44 +153,48 @@ impl TableIter {
         &mut self,
         go: impl FnOnce(&mut Cursor, &DataBlock<'_>) -> Result<bool, Damage>,
     ) -> Result<bool> {
-        let pages = if matches!(self.held, Held::Entry) {
-            self.load()?
-        } else {
-            None
-        };
-        // Only a block that may not be kept is still in hand here.
-        let (loose, start) = match pages {
-            Some((block, start)) => (Some(block), start),
-            None => (None, self.place().map_or(0, |place| place.first_page)),
-        };
-        let payload: &[u8] = match (&loose, &self.held) {
-            (Some(block), _) | (None, Held::Cached(block, _)) => block,
-            (None, _) => &self.own.bytes,
-        };
-        let table = &self.table;
-        let valid = DataBlock::parse(payload)
-            .and_then(|block| go(&mut self.cursor, &block))
-            .map_err(|d| table.damage(start, d));
-        let valid = match valid {
-            Ok(valid) => valid,
-            Err(error) => {
-                self.reset();
-                return Err(error);
-            }
-        };
-        if let Some(block) = &loose {
-            self.value.clear();
-            let value = block.get(self.cursor.value()).unwrap_or_default();
-            self.value.extend_from_slice(value);
-            if self.value.capacity() > 4096 && self.value.len() < self.value.capacity() / 4 {
-                self.value.shrink_to_fit();
-            }
+        if matches!(self.held, Held::Entry)
+            && let Some((block, start)) = self.load()?
+        {
+            return self.within_loose(&block, start, go);
         }
-        drop(loose);
+        let payload = payload(&self.held, &self.own).unwrap_or_default();
+        let moved = DataBlock::parse(payload).and_then(|block| go(&mut self.cursor, &block));
+        let moved = moved.map_err(|damage| {
+            let start = self.place().map_or(0, |place| place.first_page);
+            self.broken(start, damage)
+        })?;
         self.account();
-        Ok(valid)
+        Ok(moved)
     }
 
+    /// The same in a block that may not be kept, but for its entry.
+    fn within_loose(
+        &mut self,
+        block: &[u8],
+        start: u32,
+        go: impl FnOnce(&mut Cursor, &DataBlock<'_>) -> Result<bool, Damage>,
+    ) -> Result<bool> {
+        let moved = DataBlock::parse(block).and_then(|block| go(&mut self.cursor, &block));
+        let moved = moved.map_err(|damage| self.broken(start, damage))?;
+        self.value.clear();
+        let value = block.get(self.cursor.value()).unwrap_or_default();
+        self.value.extend_from_slice(value);
+        if self.value.capacity() > 4096 && self.value.len() < self.value.capacity() / 4 {
+            self.value.shrink_to_fit();
+        }
+        self.account();
+        Ok(moved)
+    }
+
+    /// The error for a block that is damaged; the cursor is then nowhere.
+    #[cold]
+    fn broken(&mut self, page: u32, damage: Damage) -> Error {
+        self.reset();
+        self.table.damage(page, damage)
+    }
+
+    #[inline]
     fn account(&mut self) {
         let bytes = size_of::<Self>()
             + self.cursor.memory()
@@ -282,9 +286,25 @@ impl TableIter {
         Ok(())
     }
 
+    /// To the following entry of the block that is held, if it is as simple as that; else nothing
+    /// changes.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> bool {
+        let Some(payload) = payload(&self.held, &self.own) else {
+            return false;
+        };
+        let moved = self.waits.is_none() && self.cursor.advance(payload);
+        if moved {
+            self.account();
+        }
+        moved
+    }
+
     /// To the neighbour of the present entry.
     fn step(&mut self, direction: Direction) -> Result<()> {
-        self.settle()?;
+        if self.waits.is_some() {
+            self.settle()?;
+        }
         if !self.valid() {
             return Ok(());
         }
@@ -318,6 +338,16 @@ impl TableIter {
     }
 }
 
+/// The payload of the present block, if it is held.
+#[inline]
+fn payload<'a>(held: &'a Held, own: &'a Own) -> Option<&'a [u8]> {
+    match held {
+        Held::Entry => None,
+        Held::Cached(block, _) => Some(block),
+        Held::Own => Some(&own.bytes),
+    }
+}
+
 /// Counts that a scan needed a partition's index: every one, or a sample while memory is plenty.
 fn count_scan(table: &Table, partition: usize) {
     let weight = match table.heat().counts_all() {
@@ -330,10 +360,12 @@ fn count_scan(table: &Table, partition: usize) {
 }
 
 impl InternalIterator for TableIter {
+    #[inline]
     fn valid(&self) -> bool {
         self.waits.is_some() || self.cursor.valid()
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         match self.waits {
             Some(_) => &self.bound,
@@ -341,6 +373,7 @@ impl InternalIterator for TableIter {
         }
     }
 
+    #[inline]
     fn tag(&self) -> Tag {
         match self.waits {
             Some(direction) => direction.first_tag(),
@@ -348,13 +381,12 @@ impl InternalIterator for TableIter {
         }
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
-        let range = self.cursor.value();
-        match &self.held {
+        match payload(&self.held, &self.own) {
             _ if !self.cursor.valid() => &[],
-            Held::Entry => &self.value,
-            Held::Cached(block, _) => block.get(range).unwrap_or_default(),
-            Held::Own => self.own.bytes.get(range).unwrap_or_default(),
+            Some(payload) => payload.get(self.cursor.value()).unwrap_or_default(),
+            None => &self.value,
         }
     }
 
@@ -387,7 +419,11 @@ impl InternalIterator for TableIter {
         self.checked(result)
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
+        if self.advance() {
+            return Ok(());
+        }
         let result = self.step(Direction::Forward);
         self.checked(result)
     }
@@ -397,6 +433,7 @@ impl InternalIterator for TableIter {
         self.checked(result)
     }
 
+    #[inline]
     fn waits(&self) -> bool {
         self.waits.is_some()
     }

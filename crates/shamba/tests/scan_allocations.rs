@@ -1,0 +1,121 @@
+//! What a scan of data in memory allocates, counted: a little for each run when it begins, nothing for
+//! an entry.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use shamba::fs::MemFs;
+use shamba::{Db, Iter, IterOptions, KeyspaceOptions, MemoryBudget, Options};
+
+const KEYS: u64 = 30_000;
+const RUNS: u64 = 3;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting for each thread.
+struct Counting;
+
+// SAFETY: everything is handed on to the system's allocator; the counter allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as the trait demands of the caller.
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are the system's.
+        unsafe { System.alloc(layout) }
+    }
+
+    // SAFETY: as the trait demands of the caller.
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    // SAFETY: as the trait demands of the caller.
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are the system's.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often this thread allocates meanwhile.
+fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let before = ALLOCATIONS.get();
+    let done = work();
+    (ALLOCATIONS.get() - before, done)
+}
+
+fn key(number: u64) -> [u8; 16] {
+    let mut key = [b'k'; 16];
+    key[8..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// Runs of one file, each with every third key.
+fn filled() -> Db {
+    let db = Options::new()
+        .fs(Arc::new(MemFs::new()))
+        .memory(MemoryBudget::bytes(256 << 20))
+        .background_threads(0)
+        .keyspace(KeyspaceOptions {
+            write_buffer: 16 << 20,
+            target_file: 64 << 20,
+            level0_runs: 2 * RUNS as u32,
+            ..KeyspaceOptions::default()
+        })
+        .open("/db")
+        .unwrap();
+    for run in 0..RUNS {
+        for number in (run..KEYS).step_by(RUNS as usize) {
+            db.put(key(number), [run as u8; 100]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let levels = &db.stats().keyspaces[0].levels;
+    assert_eq!(
+        levels.iter().map(|level| level.files).sum::<usize>(),
+        RUNS as usize
+    );
+    db
+}
+
+fn walk(iter: &mut Iter, from: u64, entries: u64) {
+    iter.seek(key(from)).unwrap();
+    for number in from..from + entries {
+        assert_eq!(iter.key(), key(number));
+        assert_eq!(iter.value(), [(number % RUNS) as u8; 100]);
+        iter.next().unwrap();
+    }
+}
+
+#[test]
+fn a_scan_allocates_for_its_runs_and_for_no_entry() {
+    let db = filled();
+    // A walk brings data into memory, seeks bring indexes.
+    let mut iter = db.iter(IterOptions::default()).unwrap();
+    walk(&mut iter, 0, KEYS);
+    (0..KEYS)
+        .step_by(100)
+        .for_each(|from| walk(&mut iter, from, 1));
+    drop(iter);
+    for from in [100, 9_999, 20_000] {
+        let (for_seek, mut iter) = allocations(|| {
+            let mut iter = db.iter(IterOptions::default()).unwrap();
+            iter.seek(key(from)).unwrap();
+            iter
+        });
+        // The list of sources and their order, and of each run a key and what bounds its block.
+        assert!(for_seek <= 2 + 2 * RUNS, "{for_seek}");
+        // The key that was left.
+        let (for_steps, ()) = allocations(|| walk(&mut iter, from, 5_000));
+        assert!(for_steps <= 1, "{for_steps}");
+        let (again, ()) = allocations(|| walk(&mut iter, from / 2, 2_000));
+        assert_eq!(again, 0);
+    }
+}
