@@ -159,20 +159,20 @@ impl Budget {
     /// enough.
     pub(crate) fn try_reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Option<Reservation> {
         self.try_take(role, bytes)
-            .then(|| self.reservation(role, bytes))
+            .then(|| Reservation::new(self, role, bytes))
     }
 
     /// [`Self::try_reserve`] without asking reclaimers.
     pub(crate) fn try_reserve_now(self: &Arc<Self>, role: Role, bytes: u64) -> Option<Reservation> {
         self.ledger.try_take(role, bytes).ok()?;
-        Some(self.reservation(role, bytes))
+        Some(Reservation::new(self, role, bytes))
     }
 
     /// Reserves essential memory: what reclaimers cannot free goes over the limit and is recorded
     /// as overdraft.
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take(role, bytes);
-        self.reservation(role, bytes)
+        Reservation::new(self, role, bytes)
     }
 
     /// Changes the limit; reclaimers give way at once as far as they can. What was taken before under
@@ -242,14 +242,6 @@ impl Budget {
         }
     }
 
-    fn reservation(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
-        Reservation {
-            budget: Arc::clone(self),
-            role,
-            bytes,
-        }
-    }
-
     fn try_take(&self, role: Role, bytes: u64) -> bool {
         loop {
             match self.ledger.try_take(role, bytes) {
@@ -293,67 +285,106 @@ impl std::fmt::Debug for Budget {
     }
 }
 
-/// Bytes taken from a budget, given back on drop.
-#[derive(Debug)]
+/// Bytes taken from a budget, given back on drop. Every cached block has one, so it is kept small.
 pub(crate) struct Reservation {
     budget: Arc<Budget>,
-    role: Role,
-    bytes: u64,
+    account: Account,
+}
+
+/// A role, in the lowest byte, and bytes, in the others.
+#[derive(Clone, Copy)]
+struct Account(u64);
+
+impl Account {
+    /// The most bytes of a reservation: more than any machine has.
+    const MOST: u64 = u64::MAX >> u8::BITS;
+
+    fn new(role: Role, bytes: u64) -> Account {
+        Account(bytes.min(Self::MOST) << u8::BITS | role as u64)
+    }
+
+    fn bytes(self) -> u64 {
+        self.0 >> u8::BITS
+    }
+
+    fn role(self) -> Role {
+        let role = Role::ALL.get(usize::from(self.0 as u8));
+        role.copied().unwrap_or(Role::Data)
+    }
 }
 
 impl Reservation {
+    fn new(budget: &Arc<Budget>, role: Role, bytes: u64) -> Reservation {
+        Reservation {
+            budget: Arc::clone(budget),
+            account: Account::new(role, bytes),
+        }
+    }
+
     /// The bytes reserved.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.account.bytes()
+    }
+
+    fn set(&mut self, bytes: u64) {
+        self.account = Account::new(self.account.role(), bytes);
     }
 
     /// Takes more bytes as [`Budget::try_reserve`] does; false, and nothing changes, when they do
     /// not fit.
     pub(crate) fn try_grow(&mut self, bytes: u64) -> bool {
-        let taken = self.budget.try_take(self.role, bytes);
+        let taken = self.budget.try_take(self.account.role(), bytes);
         if taken {
-            self.bytes += bytes;
+            self.set(self.bytes() + bytes);
         }
         taken
     }
 
     /// Takes more bytes as [`Budget::reserve`] does.
     pub(crate) fn grow(&mut self, bytes: u64) {
-        self.budget.take(self.role, bytes);
-        self.bytes += bytes;
+        self.budget.take(self.account.role(), bytes);
+        self.set(self.bytes() + bytes);
     }
 
     /// Gives bytes back, at most all of them.
     pub(crate) fn shrink(&mut self, bytes: u64) {
-        let bytes = bytes.min(self.bytes);
-        self.bytes -= bytes;
-        self.budget.ledger.release(self.role, bytes);
+        let bytes = bytes.min(self.bytes());
+        self.set(self.bytes() - bytes);
+        self.budget.ledger.release(self.account.role(), bytes);
     }
 
     /// Moves up to `bytes` bytes to a reservation of their own.
     pub(crate) fn split(&mut self, bytes: u64) -> Reservation {
-        let bytes = bytes.min(self.bytes);
-        self.bytes -= bytes;
-        Reservation {
-            budget: Arc::clone(&self.budget),
-            role: self.role,
-            bytes,
-        }
+        let bytes = bytes.min(self.bytes());
+        self.set(self.bytes() - bytes);
+        Reservation::new(&self.budget, self.account.role(), bytes)
     }
 
     /// Grows (as essential memory) or shrinks to `bytes`.
     pub(crate) fn resize(&mut self, bytes: u64) {
-        if bytes > self.bytes {
-            self.grow(bytes - self.bytes);
+        let now = self.bytes();
+        if bytes > now {
+            self.grow(bytes - now);
         } else {
-            self.shrink(self.bytes - bytes);
+            self.shrink(now - bytes);
         }
+    }
+}
+
+impl std::fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reservation")
+            .field("role", &self.account.role())
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.ledger.release(self.role, self.bytes);
+        self.budget
+            .ledger
+            .release(self.account.role(), self.bytes());
     }
 }
 
@@ -391,6 +422,21 @@ mod tests {
         let hoard = Arc::new(Hoard(Mutex::new(held)));
         budget.add_reclaimer(Arc::downgrade(&(Arc::clone(&hoard) as Arc<dyn Reclaim>)));
         hoard
+    }
+
+    #[test]
+    fn a_reservation_keeps_its_role_and_bytes_in_a_word() {
+        assert_eq!(size_of::<Reservation>(), 16);
+        let budget = Budget::new(u64::MAX);
+        for role in Role::ALL {
+            let mut held = budget.reserve(role, (1 << 40) + 7);
+            held.grow(5);
+            let part = held.split(1 << 39);
+            assert_eq!((held.bytes(), part.bytes()), ((1 << 39) + 12, 1 << 39));
+            assert_eq!(budget.used_by(role), (1 << 40) + 12);
+            drop((held, part));
+            assert_eq!(budget.used(), 0);
+        }
     }
 
     #[test]

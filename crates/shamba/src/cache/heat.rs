@@ -46,7 +46,7 @@ pub(crate) struct ModuleShape {
     pub(crate) pages: u16,
 }
 
-/// What is known of one partition.
+/// Who came to one partition.
 #[derive(Debug, Default)]
 struct Cell {
     empty: AtomicU16,
@@ -54,10 +54,15 @@ struct Cell {
     scans: AtomicU16,
     /// The tick at which the counts were true.
     tick: AtomicU16,
+}
+
+/// What of one partition is resident.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
     /// Whether the index block is resident.
-    index: AtomicU8,
-    /// Blocks or columns resident of each module.
-    resident: [AtomicU8; TRACKED],
+    index: &'a AtomicU8,
+    /// Blocks or columns resident of each module that is tracked.
+    resident: &'a [AtomicU8],
 }
 
 /// A [`Prior`] as bits of its `f32`s.
@@ -89,6 +94,8 @@ pub(crate) type Shrink = fn(&[u8], u8) -> Vec<u8>;
 pub(crate) struct Heat {
     clock: Arc<Clock>,
     cells: Box<[Cell]>,
+    /// For each partition whether its index block is resident, and how much of each tracked module.
+    resident: Box<[AtomicU8]>,
     modules: Box<[ModuleShape]>,
     /// What the counts of all partitions say about each: of empty visits, positive ones and scans.
     priors: [SharedPrior; 3],
@@ -120,7 +127,9 @@ impl Heat {
         index_pages: u32,
         shrink: Shrink,
     ) -> Self {
-        let bytes = partitions * size_of::<Cell>() + size_of_val(&*modules) + size_of::<Heat>();
+        let each = 1 + modules.len().min(TRACKED);
+        let bytes = partitions * (size_of::<Cell>() + each) + size_of_val(&*modules);
+        let bytes = bytes + size_of::<Heat>();
         let tick = clock.ticks() as u16;
         let cell = || Cell {
             tick: AtomicU16::new(tick),
@@ -130,6 +139,7 @@ impl Heat {
             _held: budget.reserve(Role::Tables, bytes as u64),
             clock,
             cells: (0..partitions).map(|_| cell()).collect(),
+            resident: (0..partitions * each).map(|_| AtomicU8::new(0)).collect(),
             modules,
             priors: Default::default(),
             told: AtomicU16::new(tick.wrapping_sub(1)),
@@ -142,6 +152,14 @@ impl Heat {
     /// The number of partitions.
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
+    }
+
+    #[inline]
+    fn place(&self, partition: u32) -> Option<Place<'_>> {
+        let (at, each) = (partition as usize, 1 + self.modules.len().min(TRACKED));
+        let resident = self.resident.get(at * each..(at + 1) * each)?;
+        let (index, resident) = resident.split_first()?;
+        Some(Place { index, resident })
     }
 
     /// Counts `weight` lookups that came to a partition.
@@ -247,9 +265,10 @@ impl Heat {
 
     /// Takes back what [`Self::suppose_kept`] supposed.
     pub(crate) fn suppose_nothing(&self, partition: u32) {
-        if let Some(cell) = self.cells.get(partition as usize) {
-            cell.index.store(0, Relaxed);
-            cell.resident
+        if let Some(place) = self.place(partition) {
+            place.index.store(0, Relaxed);
+            place
+                .resident
                 .iter()
                 .for_each(|count| count.store(0, Relaxed));
         }
@@ -270,8 +289,8 @@ impl Heat {
     }
 
     /// The chance that what is resident of module `number` lets an absent key pass.
-    fn pass_of(&self, cell: &Cell, number: usize, module: &ModuleShape) -> f32 {
-        let Some(resident) = cell.resident.get(number) else {
+    fn pass_of(&self, place: Place<'_>, number: usize, module: &ModuleShape) -> f32 {
+        let Some(resident) = place.resident.get(number) else {
             return 1.0;
         };
         let resident = resident.load(Relaxed);
@@ -283,8 +302,8 @@ impl Heat {
         }
     }
 
-    fn absent_index(&self, cell: &Cell) -> f32 {
-        if cell.index.load(Relaxed) == 0 {
+    fn absent_index(&self, place: Place<'_>) -> f32 {
+        if place.index.load(Relaxed) == 0 {
             self.index_pages
         } else {
             0.0
@@ -293,18 +312,18 @@ impl Heat {
 
     /// A partition as a visit meets it, but for module `except`; the best of the other modules
     /// that are missing is the one to read.
-    fn partition(&self, cell: &Cell, visits: Visits, except: Option<usize>) -> Partition {
+    fn partition(&self, place: Place<'_>, visits: Visits, except: Option<usize>) -> Partition {
         let mut partition = Partition {
             visits,
             pass: 1.0,
             missing: None,
-            index_pages: self.absent_index(cell),
+            index_pages: self.absent_index(place),
         };
         for (number, module) in self.modules.iter().enumerate() {
             if Some(number) == except {
                 continue;
             }
-            let pass = self.pass_of(cell, number, module);
+            let pass = self.pass_of(place, number, module);
             partition.pass *= pass;
             let whole = module.fpr.powi(i32::from(module.columns));
             let rest = whole / pass.max(1e-9);
@@ -324,14 +343,14 @@ impl Heat {
             value: 0.0,
             left: 0,
         };
-        let Some(cell) = self.cells.get(partition as usize) else {
+        let Some(place) = self.place(partition) else {
             return nothing;
         };
         let visits = self.expected(partition);
         match kind {
             BlockKind::Index => Worth {
                 value: self
-                    .partition(cell, visits, None)
+                    .partition(place, visits, None)
                     .value_of_index(self.index_pages),
                 left: 0,
             },
@@ -340,7 +359,13 @@ impl Heat {
                     return nothing;
                 };
                 Worth {
-                    value: self.value_of_column(cell, visits, usize::from(number), module, columns),
+                    value: self.value_of_column(
+                        place,
+                        visits,
+                        usize::from(number),
+                        module,
+                        columns,
+                    ),
                     left: columns.saturating_sub(1),
                 }
             }
@@ -351,13 +376,13 @@ impl Heat {
     /// What the last of so many columns of a module is worth, or a block without columns.
     fn value_of_column(
         &self,
-        cell: &Cell,
+        place: Place<'_>,
         visits: Visits,
         number: usize,
         module: &ModuleShape,
         columns: u8,
     ) -> f32 {
-        let mut others = self.partition(cell, visits, Some(number));
+        let mut others = self.partition(place, visits, Some(number));
         let share = 1.0 / f32::from(module.blocks.max(1));
         others.visits.empty *= share;
         others.visits.positive *= share;
@@ -377,9 +402,9 @@ impl Heat {
         asked: &[u8],
         past_index: bool,
     ) -> Option<usize> {
-        let cell = self.cells.get(partition as usize)?;
+        let place = self.place(partition)?;
         let modules = || self.modules.iter().zip(asked).enumerate();
-        let mut now = self.met(cell, self.expected(partition), asked);
+        let mut now = self.met(place, self.expected(partition), asked);
         if past_index {
             now.index_pages = 0.0;
         }
@@ -391,7 +416,7 @@ impl Heat {
             if !self.clock.pressed() {
                 return Some(number);
             }
-            let saved = self.saved_by_reading(cell, &now, number, *columns);
+            let saved = self.saved_by_reading(place, &now, number, *columns);
             if saved > 0.0 && best.is_none_or(|(_, most)| saved > most) {
                 best = Some((number, saved));
             }
@@ -400,7 +425,7 @@ impl Heat {
     }
 
     /// A partition as a visitor met it who has passed so many columns of each module.
-    fn met(&self, cell: &Cell, visits: Visits, asked: &[u8]) -> Partition {
+    fn met(&self, place: Place<'_>, visits: Visits, asked: &[u8]) -> Partition {
         let passed = self.modules.iter().zip(asked);
         Partition {
             visits,
@@ -408,13 +433,13 @@ impl Heat {
                 .map(|(module, columns)| module.fpr.powi(i32::from(*columns)))
                 .product(),
             missing: None,
-            index_pages: self.absent_index(cell),
+            index_pages: self.absent_index(place),
         }
     }
 
     /// Page reads saved, net, by reading the columns of a module of which a visitor asked but
     /// `have`: now, and later by those that would stay.
-    fn saved_by_reading(&self, cell: &Cell, now: &Partition, number: usize, have: u8) -> f32 {
+    fn saved_by_reading(&self, place: Place<'_>, now: &Partition, number: usize, have: u8) -> f32 {
         let Some(module) = self.modules.get(number) else {
             return 0.0;
         };
@@ -428,7 +453,7 @@ impl Heat {
         let price = self.clock.price() * pages * PAGE as f32 / f32::from(module.columns);
         let mut gain = 0.0;
         for columns in have..module.columns {
-            let value = self.value_of_column(cell, now.visits, number, module, columns + 1);
+            let value = self.value_of_column(place, now.visits, number, module, columns + 1);
             if value <= price {
                 break;
             }
@@ -439,15 +464,15 @@ impl Heat {
 
     /// Notes that a block came or went, or how many columns are there now.
     pub(super) fn set_resident(&self, partition: u32, kind: BlockKind, columns: u8, here: bool) {
-        let Some(cell) = self.cells.get(partition as usize) else {
+        let Some(place) = self.place(partition) else {
             return;
         };
         match kind {
-            BlockKind::Index => cell.index.store(u8::from(here), Relaxed),
+            BlockKind::Index => place.index.store(u8::from(here), Relaxed),
             BlockKind::Filter(number) => {
                 let number = usize::from(number);
                 let (Some(resident), Some(module)) =
-                    (cell.resident.get(number), self.modules.get(number))
+                    (place.resident.get(number), self.modules.get(number))
                 else {
                     return;
                 };

@@ -407,3 +407,23 @@ fn threads_stay_within_the_budget_and_read_what_was_put() {
     drop(cache);
     assert_eq!(budget.used(), 0);
 }
+
+#[test]
+fn what_is_known_of_a_partition_takes_ten_bytes() {
+    let budget = Budget::new(1 << 20);
+    let held = |partitions| {
+        let module = heat::ModuleShape {
+            fpr: 0.5,
+            columns: 1,
+            blocks: 1,
+            pages: 1,
+        };
+        let clock = Arc::new(Clock::new());
+        let keep = |bytes: &[u8], _| bytes.to_vec();
+        let heat = Heat::new(clock, &budget, partitions, Box::new([module]), 1, keep);
+        let used = budget.used();
+        drop(heat);
+        used
+    };
+    assert_eq!(held(300) - held(200), 100 * 10);
+}

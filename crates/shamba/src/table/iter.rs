@@ -103,7 +103,7 @@ impl TableIter {
     }
 
     fn place(&self) -> Option<Partition> {
-        self.table.top.get(self.partition).copied()
+        self.table.top.get(self.partition)
     }
 
     /// Calls `view` with the present partition's index.

@@ -18,6 +18,7 @@ mod inspect;
 mod iter;
 mod keep;
 mod lookup;
+mod narrow;
 mod need;
 mod pinned;
 mod properties;

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::block::common_prefix;
 use super::format::Damage;
+use super::narrow::Narrow;
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_len, take_varint};
 use crate::base::key::prefix;
 
@@ -28,18 +29,24 @@ pub(super) struct Partition {
 /// The partitions of a table and the separators between them.
 #[derive(Debug, Default)]
 pub(super) struct Top {
-    partitions: Box<[Partition]>,
     separators: Box<[u8]>,
-    ends: Box<[u32]>,
+    /// Where each separator ends.
+    ends: Narrow,
     /// So many bytes all separators have in common.
     shared: u32,
+    modules: u32,
     /// The first four bytes of what follows these in each separator, side by side: a search looks at
     /// separators themselves only among those whose head equals the key's.
     heads: Box<[u32]>,
-    /// For each partition the pages of each module.
-    module_pages: Box<[u32]>,
-    modules: u32,
+    /// The first page of each partition.
+    starts: Narrow,
+    /// Of each partition, in a row: pages of data, data blocks, pages of the index block and of each
+    /// module.
+    rows: Narrow,
 }
+
+/// Numbers of a row before those of the modules.
+const BEFORE_MODULES: usize = 3;
 
 /// The first four bytes as a number that orders as they do.
 fn head_of(bytes: &[u8]) -> u32 {
@@ -91,9 +98,8 @@ impl Top {
         let input = &mut input;
         // Each partition takes at least four bytes here, so no count can ask for much memory.
         let count = take_len(input, input.len()).ok_or(BAD)?;
-        let mut partitions = Vec::with_capacity(count);
-        let mut module_pages = Vec::with_capacity(count * modules);
-        let mut ends = Vec::with_capacity(count);
+        let mut rows = Vec::with_capacity(count * (BEFORE_MODULES + modules));
+        let (mut starts, mut ends) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let mut separators: Vec<u8> = Vec::new();
         let mut next = 0u32;
         let mut last_start = 0;
@@ -105,42 +111,35 @@ impl Top {
             last_start = separators.len();
             separators.extend_from_slice(separator);
             ends.push(u32::try_from(separators.len()).map_err(|_| BAD)?);
-            let first_page = next;
-            let mut number = || {
+            starts.push(next);
+            let row = rows.len();
+            for _ in 0..BEFORE_MODULES + modules {
                 let number = take_varint(input).and_then(|n| u32::try_from(n).ok());
-                number.filter(|n| *n > 0).ok_or(BAD)
-            };
-            let data_pages = number()?;
-            let blocks = number()?;
-            next = next.checked_add(data_pages).ok_or(BAD)?;
-            for _ in 0..modules {
-                let pages = number()?;
-                module_pages.push(pages);
-                next = next.checked_add(pages).ok_or(BAD)?;
+                rows.push(number.filter(|n| *n > 0).ok_or(BAD)?);
             }
-            let index_pages = number()?;
-            next = next.checked_add(index_pages).ok_or(BAD)?;
+            let row = rows.get_mut(row..).unwrap_or_default();
+            // Written behind the modules.
+            row.get_mut(2..).unwrap_or_default().rotate_right(1);
+            let [data_pages, blocks, rest @ ..] = row else {
+                return Err(BAD);
+            };
             if blocks > data_pages {
                 return Err(BAD);
             }
-            partitions.push(Partition {
-                first_page,
-                data_pages,
-                blocks,
-                index_pages,
-            });
+            for pages in std::iter::once(data_pages).chain(rest) {
+                next = next.checked_add(*pages).ok_or(BAD)?;
+            }
         }
         if next != pages || !input.is_empty() {
             return Err(BAD);
         }
         let mut top = Top {
-            partitions: partitions.into_boxed_slice(),
             separators: separators.into_boxed_slice(),
-            ends: ends.into_boxed_slice(),
-            shared: 0,
-            heads: Box::default(),
-            module_pages: module_pages.into_boxed_slice(),
+            ends: Narrow::new(&ends),
+            starts: Narrow::new(&starts),
+            rows: Narrow::new(&rows),
             modules: modules as u32,
+            ..Top::default()
         };
         // They are in order, so what the first and the last have in common all have.
         let shared = common_prefix(top.separator(0), top.separator(count.saturating_sub(1)));
@@ -152,32 +151,44 @@ impl Top {
 
     /// Memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.partitions)
-            + self.separators.len()
-            + size_of_val(&*self.ends)
+        self.separators.len()
+            + self.ends.memory()
             + size_of_val(&*self.heads)
-            + size_of_val(&*self.module_pages)
+            + self.starts.memory()
+            + self.rows.memory()
     }
 
     /// The number of partitions.
     pub(super) fn len(&self) -> usize {
-        self.partitions.len()
+        self.heads.len()
+    }
+
+    /// A number of a partition's row.
+    #[inline]
+    fn in_row(&self, index: usize, column: usize) -> Option<u32> {
+        self.rows
+            .get(index * (BEFORE_MODULES + self.modules as usize) + column)
     }
 
     /// A partition.
     #[inline]
-    pub(super) fn get(&self, index: usize) -> Option<&Partition> {
-        self.partitions.get(index)
+    pub(super) fn get(&self, index: usize) -> Option<Partition> {
+        Some(Partition {
+            first_page: self.starts.get(index)?,
+            data_pages: self.in_row(index, 0)?,
+            blocks: self.in_row(index, 1)?,
+            index_pages: self.in_row(index, 2)?,
+        })
     }
 
     /// No key of the partition is greater; every key of the next is.
     #[inline]
     pub(super) fn separator(&self, index: usize) -> &[u8] {
         let start = match index.checked_sub(1) {
-            Some(before) => self.ends.get(before).copied().unwrap_or(0),
+            Some(before) => self.ends.get(before).unwrap_or(0),
             None => 0,
         };
-        let end = self.ends.get(index).copied().unwrap_or(start);
+        let end = self.ends.get(index).unwrap_or(start);
         self.separators
             .get(start as usize..end as usize)
             .unwrap_or_default()
@@ -223,23 +234,21 @@ impl Top {
     /// The pages of a module of a partition.
     #[inline]
     pub(super) fn module(&self, index: usize, module: usize) -> Option<Range<u32>> {
-        let partition = self.partitions.get(index)?;
         let modules = self.modules as usize;
-        let row = self
-            .module_pages
-            .get(index * modules..(index + 1) * modules)?;
-        let pages = *row.get(module)?;
-        let after: u32 = row.get(module + 1..)?.iter().sum();
-        let start = partition.first_page + partition.data_pages + after;
+        let pages_of = |module| self.in_row(index, BEFORE_MODULES + module);
+        let mut start = self.starts.get(index)? + self.in_row(index, 0)?;
+        for after in (module + 1)..modules {
+            start += pages_of(after)?;
+        }
+        let pages = pages_of(module).filter(|_| module < modules)?;
         Some(start..start + pages)
     }
 
     /// The first page of a partition's index block.
     #[inline]
     pub(super) fn index_page(&self, index: usize) -> Option<u32> {
-        let partition = self.partitions.get(index)?;
         match self.modules {
-            0 => Some(partition.first_page + partition.data_pages),
+            0 => Some(self.starts.get(index)? + self.in_row(index, 0)?),
             _ => self.module(index, 0).map(|pages| pages.end),
         }
     }
@@ -272,6 +281,18 @@ mod tests {
         assert!(Top::decode(&bytes, 2, 24).is_err());
         assert!(Top::decode(&bytes, 1, 25).is_err());
         assert!(Top::decode(&bytes[..bytes.len() - 1], 2, 25).is_err());
+    }
+
+    #[test]
+    fn a_partition_takes_twelve_bytes_and_its_separator() {
+        let mut builder = TopBuilder::default();
+        for number in 0..200u32 {
+            builder.push(&number.to_be_bytes(), 128, 128, &[1], 1);
+        }
+        let mut bytes = Vec::new();
+        builder.encode(&mut bytes);
+        let top = Top::decode(&bytes, 1, 200 * 130).unwrap();
+        assert_eq!(top.memory(), 200 * (12 + 4));
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Verifier<'_> {
     }
 
     fn partition(&mut self, number: usize) -> Result<()> {
-        let place = self.table.top.get(number).copied();
+        let place = self.table.top.get(number);
         let Some((place, page)) = place.zip(self.table.top.index_page(number)) else {
             return Ok(());
         };

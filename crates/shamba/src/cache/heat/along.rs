@@ -40,10 +40,10 @@ impl Heat {
         if self.clock.pressed() || self.clock.eviction() != Eviction::ExpectedReads {
             return None;
         }
-        let cell = self.cells.get(partition as usize)?;
+        let place = self.place(partition)?;
         let missing = self.modules.iter().enumerate().filter(|(number, module)| {
             let all = u16::from(module.columns).max(module.blocks);
-            let here = cell.resident.get(*number);
+            let here = place.resident.get(*number);
             here.is_none_or(|here| u16::from(here.load(Relaxed)) < all)
         });
         Some(missing.fold(0, |bits, (number, _)| bits | 1 << number))
@@ -52,11 +52,11 @@ impl Heat {
     /// Whether a visitor who reads module `number`, of so many columns of each it has passed
     /// (`asked`), should read the index block, its neighbour on storage, with it.
     pub(crate) fn joins_index(&self, partition: u32, asked: &[u8], number: usize) -> bool {
-        let cell = self.cells.get(partition as usize);
-        let (Some(cell), Some(module)) = (cell, self.modules.get(number)) else {
+        let place = self.place(partition);
+        let (Some(place), Some(module)) = (place, self.modules.get(number)) else {
             return false;
         };
-        let index_pages = self.absent_index(cell);
+        let index_pages = self.absent_index(place);
         if index_pages == 0.0 || self.clock.eviction() != Eviction::ExpectedReads {
             return false;
         }
@@ -76,7 +76,7 @@ impl Heat {
             visits if !pressed && visits.no_lookups() => self.likely_visit(pass),
             visits => visits,
         };
-        let saved = self.met(cell, visits, asked).saved_by_joining(Neighbours {
+        let saved = self.met(place, visits, asked).saved_by_joining(Neighbours {
             module: Missing {
                 pass,
                 pages: f32::from(module.pages),

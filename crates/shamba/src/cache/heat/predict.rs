@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Heat, ModuleShape, TRACKED};
+use super::{Heat, ModuleShape};
 use crate::cache::stats::FILTER_MODULES;
 use crate::fs::{BlockKind, PAGE};
 
@@ -21,15 +21,15 @@ impl Heat {
     /// tracked are left out. Takes time in the number of partitions.
     pub(crate) fn best_absent(&self, blocks: impl Fn(u32, u8) -> u16) -> Absent {
         let mut best = Absent::default();
-        for (partition, cell) in (0..).zip(&self.cells) {
+        for (partition, place) in (0..).map_while(|at| Some((at, self.place(at)?))) {
             let density = |kind, columns, pages: f32| {
                 self.appraise(partition, kind, columns).value / (pages * PAGE as f32)
             };
-            if cell.index.load(Relaxed) == 0 {
+            if place.index.load(Relaxed) == 0 {
                 let density = density(BlockKind::Index, 0, self.index_pages);
                 best.index = best.index.max(density);
             }
-            let modules = (0..).zip(&self.modules).zip(&cell.resident).take(TRACKED);
+            let modules = (0..).zip(&self.modules).zip(place.resident);
             for ((number, module), here) in modules {
                 let here = here.load(Relaxed);
                 let (columns, pages) = match module.columns {
@@ -56,7 +56,7 @@ impl Heat {
     /// resident counts as absent, and of a module of several blocks in a partition the one asked
     /// is resident or not, by chance.
     pub(crate) fn chance_to_pass(&self, partition: u32, limit: usize, by_worth: bool) -> f32 {
-        let Some(cell) = self.cells.get(partition as usize) else {
+        let Some(place) = self.place(partition) else {
             return 0.0;
         };
         if by_worth && !self.clock.pressed() {
@@ -67,7 +67,7 @@ impl Heat {
         let mut asked = [0; FILTER_MODULES];
         let mut pass = 1.0;
         for ((number, module), asked) in self.modules.iter().enumerate().zip(&mut asked) {
-            let here = cell
+            let here = place
                 .resident
                 .get(number)
                 .map_or(0, |here| here.load(Relaxed));
@@ -80,7 +80,7 @@ impl Heat {
             };
             pass *= match read {
                 true => module.fpr.powi(i32::from(module.columns)),
-                false => self.pass_of(cell, number, module),
+                false => self.pass_of(place, number, module),
             };
         }
         while by_worth && let Some(number) = self.best_to_read(partition, &asked, false) {
@@ -88,7 +88,7 @@ impl Heat {
             else {
                 break;
             };
-            let before = self.pass_of(cell, number, module);
+            let before = self.pass_of(place, number, module);
             pass *= module.fpr.powi(i32::from(module.columns)) / before.max(f32::MIN_POSITIVE);
             *asked = module.columns;
         }
