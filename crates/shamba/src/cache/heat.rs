@@ -7,6 +7,7 @@
 
 mod along;
 mod predict;
+mod resident;
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -14,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use shamba_model::expected_reads::{Missing, Partition, Prior, Visits};
 
 pub(crate) use predict::Absent;
+use resident::Place;
 
 use super::clock::{Clock, TICKS_PER_HALF_LIFE};
 use super::holder::HeldBy;
@@ -54,15 +56,6 @@ struct Cell {
     scans: AtomicU16,
     /// The tick at which the counts were true.
     tick: AtomicU16,
-}
-
-/// What of one partition is resident.
-#[derive(Debug, Clone, Copy)]
-struct Place<'a> {
-    /// Whether the index block is resident.
-    index: &'a AtomicU8,
-    /// Blocks or columns resident of each module that is tracked.
-    resident: &'a [AtomicU8],
 }
 
 /// A [`Prior`] as bits of its `f32`s.
@@ -152,14 +145,6 @@ impl Heat {
     /// The number of partitions.
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
-    }
-
-    #[inline]
-    fn place(&self, partition: u32) -> Option<Place<'_>> {
-        let (at, each) = (partition as usize, 1 + self.modules.len().min(TRACKED));
-        let resident = self.resident.get(at * each..(at + 1) * each)?;
-        let (index, resident) = resident.split_first()?;
-        Some(Place { index, resident })
     }
 
     /// Counts `weight` lookups that came to a partition.
@@ -263,17 +248,6 @@ impl Heat {
         columns > 0
     }
 
-    /// Takes back what [`Self::suppose_kept`] supposed.
-    pub(crate) fn suppose_nothing(&self, partition: u32) {
-        if let Some(place) = self.place(partition) {
-            place.index.store(0, Relaxed);
-            place
-                .resident
-                .iter()
-                .for_each(|count| count.store(0, Relaxed));
-        }
-    }
-
     #[inline]
     fn age(&self, cell: &Cell) {
         let now = self.clock.ticks() as u16;
@@ -285,28 +259,6 @@ impl Heat {
                 let before = count.load(Relaxed);
                 count.store(faded(before, kept, now), Relaxed);
             }
-        }
-    }
-
-    /// The chance that what is resident of module `number` lets an absent key pass.
-    fn pass_of(&self, place: Place<'_>, number: usize, module: &ModuleShape) -> f32 {
-        let Some(resident) = place.resident.get(number) else {
-            return 1.0;
-        };
-        let resident = resident.load(Relaxed);
-        if module.columns > 1 {
-            module.fpr.powi(i32::from(resident))
-        } else {
-            let share = (f32::from(resident) / f32::from(module.blocks.max(1))).min(1.0);
-            1.0 - share * (1.0 - module.fpr)
-        }
-    }
-
-    fn absent_index(&self, place: Place<'_>) -> f32 {
-        if place.index.load(Relaxed) == 0 {
-            self.index_pages
-        } else {
-            0.0
         }
     }
 
@@ -460,36 +412,6 @@ impl Heat {
             gain += value - price;
         }
         net + gain * HORIZON
-    }
-
-    /// Notes that a block came or went, or how many columns are there now.
-    pub(super) fn set_resident(&self, partition: u32, kind: BlockKind, columns: u8, here: bool) {
-        let Some(place) = self.place(partition) else {
-            return;
-        };
-        match kind {
-            BlockKind::Index => place.index.store(u8::from(here), Relaxed),
-            BlockKind::Filter(number) => {
-                let number = usize::from(number);
-                let (Some(resident), Some(module)) =
-                    (place.resident.get(number), self.modules.get(number))
-                else {
-                    return;
-                };
-                if module.columns > 1 {
-                    resident.store(if here { columns } else { 0 }, Relaxed);
-                } else {
-                    let count = resident.load(Relaxed);
-                    let count = if here {
-                        count.saturating_add(1)
-                    } else {
-                        count.saturating_sub(1)
-                    };
-                    resident.store(count, Relaxed);
-                }
-            }
-            _ => {}
-        }
     }
 
     /// The columns a whole block of this kind has.
