@@ -120,7 +120,7 @@ impl Heat {
         index_pages: u32,
         shrink: Shrink,
     ) -> Self {
-        let each = 1 + modules.len().min(TRACKED);
+        let each = resident::counts(&modules);
         let bytes = partitions * (size_of::<Cell>() + each) + size_of_val(&*modules);
         let bytes = bytes + size_of::<Heat>();
         let tick = clock.ticks() as u16;

@@ -16,10 +16,17 @@ pub(super) struct Place<'a> {
     pub(super) resident: &'a [AtomicU8],
 }
 
+/// Counts of each partition: of its index block and of the modules that are tracked.
+#[inline]
+pub(super) fn counts(modules: &[ModuleShape]) -> usize {
+    1 + modules.len().min(TRACKED)
+}
+
 impl Heat {
+    /// What of a partition is resident, if there is such a partition.
     #[inline]
     pub(super) fn place(&self, partition: u32) -> Option<Place<'_>> {
-        let (at, each) = (partition as usize, 1 + self.modules.len().min(TRACKED));
+        let (at, each) = (partition as usize, counts(&self.modules));
         let resident = self.resident.get(at * each..(at + 1) * each)?;
         let (index, resident) = resident.split_first()?;
         Some(Place { index, resident })
