@@ -122,7 +122,10 @@ pub fn latencies(phases: &[&Phase]) -> String {
         .iter()
         .map(|phase| {
             let summary = &phase.summary;
-            let each = summary.operations.checked_div(summary.calls).unwrap_or(1);
+            // The last call of a thread may have fewer.
+            let calls = summary.calls;
+            let each = (summary.operations + calls / 2).checked_div(calls);
+            let each = each.unwrap_or(1);
             let name = match each {
                 0 | 1 => phase.name.clone(),
                 _ => format!("{}, {each} entries a write", phase.name),

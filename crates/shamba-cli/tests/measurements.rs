@@ -166,6 +166,7 @@ fn the_demo_keeps_its_promises() {
     assert!(report["write_amplification"].as_f64().unwrap() >= 1.0);
     let text = String::from_utf8(work.ok(&small)).unwrap();
     for part in [
+        "fill, 100 entries a write",
         "storage reads per lookup",
         "p99.9",
         "budget",
