@@ -95,7 +95,7 @@ pub enum Error {
     },
     /// A value is longer than the engine accepts under the present memory budget.
     #[error(
-        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget); split it or raise the budget"
+        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget, a thirty-second of one below 256 KiB); split it or raise the budget"
     )]
     ValueTooLarge {
         /// The value's length in bytes.

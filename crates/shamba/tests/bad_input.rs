@@ -538,6 +538,24 @@ fn keys_and_values_too_large_are_refused_whole() {
     assert_whole(&fs);
 }
 
+/// A scan and a merge at once hold an entry of every run each, and must fit.
+#[test]
+fn values_under_small_budgets_are_a_thirty_second_of_them_long() {
+    let fs = MemFs::new();
+    let db = options(&fs)
+        .memory(MemoryBudget::bytes(96 << 10))
+        .open(DIR)
+        .unwrap();
+    let max = 3 << 10;
+    db.put(b"k", vec![1; max]).unwrap();
+    let error = db.put(b"k", vec![2; max + 1]).unwrap_err();
+    assert!(
+        matches!(error, Error::ValueTooLarge { max: most, .. } if most == max),
+        "{error:?}"
+    );
+    assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&vec![1; max][..]));
+}
+
 #[test]
 fn values_are_bounded_at_64_mib_under_any_budget() {
     let fs = MemFs::new();

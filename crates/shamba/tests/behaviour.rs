@@ -669,6 +669,32 @@ fn memtables_come_down_to_a_smaller_budget_without_a_write() {
     }
 }
 
+/// An empty memtable has its first pages charged, as many as suit the budget it was made under.
+#[test]
+fn empty_memtables_come_down_to_a_smaller_budget() {
+    for by_writing in [false, true] {
+        let memory = MemoryBudget::bytes(64 << 20);
+        let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
+        let options = options.keyspace(KeyspaceOptions::default());
+        let db = options.background_threads(0).open(DIR).unwrap();
+        let other = db
+            .create_keyspace("other", KeyspaceOptions::default())
+            .unwrap();
+        assert!(memory.usage().budget.used > shamba::MIN_MEMORY);
+        memory.set_limit(shamba::MIN_MEMORY).unwrap();
+        if by_writing {
+            db.put(b"k", [1; 2000]).unwrap();
+            assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&[1; 2000][..]));
+        } else {
+            db.flush().unwrap();
+        }
+        let usage = memory.usage().budget;
+        assert!(usage.used <= usage.limit, "{usage:?}");
+        other.put(b"k", [2; 2000]).unwrap();
+        assert_eq!(other.get(b"k").unwrap().as_deref(), Some(&[2; 2000][..]));
+    }
+}
+
 #[test]
 fn a_filter_policy_changes_what_lookups_read_until_the_database_closes() {
     let fs: Arc<dyn shamba::fs::Fs> = Arc::new(MemFs::new());

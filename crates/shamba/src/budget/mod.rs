@@ -26,7 +26,8 @@ pub(crate) use container::container_memory;
 ///
 /// What does not shrink with the budget must fit it: 8 KiB to read pages into, a memtable of 4 to
 /// 8 KiB for each keyspace, about 16 KiB to write a table, and for each run that is merged or
-/// iterated about 1.5 KiB and its present entry, which may be a sixteenth of the budget long. Where
+/// iterated about 1.5 KiB and its present entry, which may be a sixteenth of the budget long (a
+/// thirty-second where that is below 256 KiB). Where
 /// that comes to more (runs by the dozen with values of the largest length, iterators left open
 /// between writes, compressed blocks or filters over whole tables written under a budget many times
 /// as large) the engine works all the same, and [`MemoryStats::overdraft`] says
@@ -39,6 +40,9 @@ pub(crate) use container::container_memory;
 /// database is opened or a checkpoint is made, the log record that is replayed (as large as the largest
 /// batch), the statistics saved for hints, and a copy buffer of 256 KiB.
 pub const MIN_MEMORY: u64 = 64 << 10;
+
+/// Budgets below this hold values of half as large a share, in bytes.
+pub(crate) const SMALL_MEMORY: u64 = 256 << 10;
 
 /// What memory is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]

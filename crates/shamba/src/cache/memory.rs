@@ -90,7 +90,8 @@ impl MemoryBudget {
     /// the larger of the two counts as [`overdraft`](MemoryStats::overdraft). From then on the new one
     /// alone is the bound.
     ///
-    /// New values may be a sixteenth of the new budget long; longer ones stored before stay readable.
+    /// New values may be a sixteenth of the new budget long, a thirty-second of one below 256 KiB;
+    /// longer ones stored before stay readable.
     /// Into how many parts the cache is cut for its threads stays as the first budget decided.
     ///
     /// ```

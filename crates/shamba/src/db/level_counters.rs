@@ -3,15 +3,16 @@
 //! Counters belong to the level at which a file was when the lookup came, wherever it goes later.
 //! Storage reads and searches in vain are rare enough to be counted each; the rest is counted for a
 //! sample of the lookups, by their weight. Written by the read path only, when a visit of a table
-//! ends. Relaxed atomics, spread over a few padded shards by thread; a level's counters are
-//! allocated at the first visit of it, and charged to the budget. Hints: they change no answer.
+//! ends. Relaxed atomics, spread over a few padded shards by thread (one where memory is scarce); a
+//! level's counters are allocated at the first visit of it, and charged to the budget. Hints: they
+//! change no answer.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 
-use crate::budget::{Budget, Reservation, Role};
+use crate::budget::{Budget, Reservation, Role, SMALL_MEMORY};
 use crate::metrics::Place;
 use crate::table::{Modules, Tally};
 
@@ -120,7 +121,8 @@ struct Shard {
 
 #[derive(Debug)]
 struct Level {
-    shards: [Shard; SHARDS],
+    /// A power of two.
+    shards: Box<[Shard]>,
     _held: Reservation,
 }
 
@@ -171,13 +173,20 @@ impl LevelCounters {
             return;
         };
         let level = level.get_or_init(|| {
-            let bytes = size_of::<Level>() as u64;
+            let count = match self.budget.limit() < SMALL_MEMORY {
+                true => 1,
+                false => SHARDS,
+            };
+            let bytes = size_of::<Level>() + count * size_of::<Shard>();
             Box::new(Level {
-                shards: Default::default(),
-                _held: self.budget.reserve(Role::Tables, bytes),
+                shards: (0..count).map(|_| Shard::default()).collect(),
+                _held: self.budget.reserve(Role::Tables, bytes as u64),
             })
         });
-        let Some(shard) = level.shards.get(Place::of_thread().shard % SHARDS) else {
+        let Some(shard) = level
+            .shards
+            .get(Place::of_thread().shard & (level.shards.len() - 1))
+        else {
             return;
         };
         for (counters, tally) in [
@@ -220,7 +229,7 @@ impl LevelCounters {
         };
         let mut modules = [ModuleLookups::default(); MODULES];
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        for shard in &level.shards {
+        for shard in &*level.shards {
             lookups.found += get(&shard.found);
             lookups.absent += get(&shard.absent);
             lookups.false_positives += get(&shard.false_positives);
@@ -268,8 +277,10 @@ mod tests {
         for weight in [0, 8] {
             counters.record(1, Some(false), &tally, 0b100, weight);
         }
-        assert_eq!(budget.used_by(Role::Tables), size_of::<Level>() as u64);
-        assert!(size_of::<Level>() <= 1200, "{}", size_of::<Level>());
+        assert!(budget.used_by(Role::Tables) <= 1200, "{budget:?}");
+        let small = Budget::new(SMALL_MEMORY - 1);
+        LevelCounters::new(&small).record(1, Some(false), &tally, 0, 8);
+        assert!(small.used_by(Role::Tables) <= 300, "{small:?}");
         // A visit that failed did read, and came to no answer.
         tally.in_vain = false;
         counters.record(1, None, &tally, 0, 8);

@@ -260,19 +260,21 @@ impl DbInner {
     pub(crate) fn flush_all(&self) -> Result<MutexGuard<'_, Writer>> {
         self.check_writable()?;
         let mut writer = self.lock_writer();
+        self.shrink_empty_memtables(&writer);
         let keyspaces: Vec<_> = writer.keyspaces.values().cloned().collect();
-        for keyspace in keyspaces {
+        let flushed = |keyspace: &Arc<KeyspaceInner>| keyspace.state.load().frozen.is_empty();
+        for keyspace in &keyspaces {
             // Who asks for it may have mended what made it fail.
             keyspace.flushes.forget();
             if !keyspace.state.load().active.is_empty() {
-                self.freeze(&mut writer, &keyspace, 0)?;
+                self.freeze(&mut writer, keyspace, 0)?;
+            }
+            // A small budget has no room for a second memtable of each keyspace at once.
+            if self.memtables_over_quota(0) {
+                self.wait_until(|| flushed(keyspace))?;
             }
         }
-        self.wait_until(|| {
-            self.all_keyspaces()
-                .iter()
-                .all(|keyspace| keyspace.state.load().frozen.is_empty())
-        })?;
+        self.wait_until(|| self.all_keyspaces().iter().all(flushed))?;
         Ok(writer)
     }
 

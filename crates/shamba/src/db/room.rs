@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::DbInner;
 use super::keyspace::KeyspaceInner;
 use super::write::Writer;
-use crate::budget::Role;
+use crate::budget::{Role, SMALL_MEMORY};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
@@ -37,8 +37,10 @@ pub(super) fn memtable_most(limit: u64) -> u64 {
 /// The bytes that all memtables may take before writers wait for flushes: half of the budget. Of a
 /// very small one a quarter: pages, an open table and a merge's buffers take what they take.
 pub(super) fn memtable_share(limit: u64) -> u64 {
-    const SMALL: u64 = 256 << 10;
-    if limit < SMALL { limit / 4 } else { limit / 2 }
+    match limit < SMALL_MEMORY {
+        true => limit / 4,
+        false => limit / 2,
+    }
 }
 
 impl DbInner {
@@ -72,6 +74,18 @@ impl DbInner {
         memtable.bytes_used() * 4 >= self.capacity_now(keyspace, memtable)
     }
 
+    /// Gives keyspaces whose empty memtable was made under a larger budget one that suits the present
+    /// one: even an empty memtable has its first pages charged.
+    pub(super) fn shrink_empty_memtables(&self, writer: &Writer) {
+        let budget = self.options.memory.budget();
+        for keyspace in writer.keyspaces.values() {
+            let active = keyspace.state.load().active.clone();
+            if active.is_empty() && self.capacity_now(keyspace, &active) < active.capacity() {
+                keyspace.freeze_active(keyspace.fresh_memtable(budget, 0));
+            }
+        }
+    }
+
     /// Freezes the largest memtable if the budget was made so much smaller that memtables take more
     /// than their share, and nobody writes who would do it.
     pub(super) fn come_down(&self) -> Result<()> {
@@ -85,6 +99,7 @@ impl DbInner {
         let Some(_applying) = self.applying.try_lock() else {
             return Ok(());
         };
+        self.shrink_empty_memtables(&writer);
         let active = |keyspace: &Arc<KeyspaceInner>| keyspace.state.load().active.clone();
         let keyspaces = writer.keyspaces.values();
         let largest = keyspaces.max_by_key(|keyspace| active(keyspace).bytes_used());
@@ -159,6 +174,9 @@ impl DbInner {
         keyspace: &Arc<KeyspaceInner>,
         size: usize,
     ) -> Result<()> {
+        if self.memtables_over_quota(size) {
+            self.shrink_empty_memtables(writer);
+        }
         let active = keyspace.state.load().active.clone();
         if !active.fits(1, size) || self.outgrown(keyspace, &active, size) {
             self.freeze(writer, keyspace, size)?;

@@ -18,7 +18,7 @@ use super::DbInner;
 use super::batch::{Ops, WriteBatch};
 use super::keyspace::KeyspaceInner;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
-use crate::budget::Reservation;
+use crate::budget::{Reservation, SMALL_MEMORY};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
@@ -80,9 +80,12 @@ impl Target {
 }
 
 impl DbInner {
-    /// The longest value accepted under the present budget.
+    /// The longest value accepted under the present budget: of a small one half as large a share,
+    /// since there a scan and a merge that run at once each hold an entry of every run.
     pub(super) fn max_value(&self) -> usize {
-        usize::try_from(self.options.memory.limit() / 16)
+        let limit = self.options.memory.limit();
+        let share = if limit < SMALL_MEMORY { 32 } else { 16 };
+        usize::try_from(limit / share)
             .unwrap_or(usize::MAX)
             .min(MAX_VALUE_LEN)
     }

@@ -74,7 +74,7 @@ pub struct Run {
     /// What bounds memory: the budget, or a larger one before it until no more than half of the
     /// new one is used for other things than cached blocks.
     bound: u64,
-    /// The budget is never below this, so that values written stay within a sixteenth of it.
+    /// The budget is never below this, so that values written stay within the share of it that is accepted.
     least_budget: u64,
     memory: MemoryBudget,
     now: u64,
@@ -145,7 +145,7 @@ impl Run {
             options.filter.partitioned |= budget >= 1 << 20;
         }
         if self.least_budget < 128 << 10 {
-            // A merge holds an entry of each run, here up to a sixteenth of the budget long.
+            // A merge holds an entry of each run, here up to a thirty-second of the budget long.
             options.size_ratio = options.size_ratio.min(4);
             options.level0_runs = options.level0_runs.min(3);
             options.level0_slowdown = options.level0_runs;
@@ -205,7 +205,8 @@ impl Run {
     }
 
     fn value(&mut self) -> Vec<u8> {
-        let most = self.least_budget / 16;
+        let share = if self.least_budget < SMALL { 32 } else { 16 };
+        let most = self.least_budget / share;
         let len = match self.rng.below(200) {
             0 => self.rng.below(most.min(2 << 20) + 1),
             1..6 => self.rng.below(20_000.min(most) + 1),
