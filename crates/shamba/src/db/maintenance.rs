@@ -14,6 +14,7 @@ use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
 use super::write::Writer;
 use super::{DbInner, Tree};
+use crate::budget::SMALL_MEMORY;
 use crate::compaction::job::table_path;
 use crate::compaction::{Manual, ManualRange, PickerOptions, Task, TaskKind, manual, pick};
 use crate::error::{Error, Result};
@@ -64,12 +65,15 @@ fn work(db: &DbInner) {
     }
 }
 
+fn is_flushing(keyspace: &Arc<KeyspaceInner>) -> bool {
+    keyspace.flushing.load(Ordering::SeqCst)
+}
+
 impl DbInner {
     /// Whether another thread flushes or compacts right now.
     pub(crate) fn others_at_work(&self) -> bool {
-        let flushing = |keyspace: &Arc<KeyspaceInner>| keyspace.flushing.load(Ordering::Acquire);
         self.compactions_running.load(Ordering::Acquire) > 0
-            || self.all_keyspaces().iter().any(flushing)
+            || self.all_keyspaces().iter().any(is_flushing)
     }
 
     /// Does one piece of background work; false when nothing is due.
@@ -101,18 +105,25 @@ impl DbInner {
 
     /// Flushes a memtable that waits for it and has nobody who does; false when there is none.
     fn flush_one(&self) -> Result<bool> {
+        let alone = self.options.background_threads > 0 && self.one_table_at_a_time();
+        let beside_a_merge = || alone && self.compactions_running.load(Ordering::SeqCst) > 0;
         for keyspace in self.all_keyspaces() {
             // Without threads who writes decides how often a flush that fails is tried.
             let rests = self.options.background_threads > 0 && keyspace.flushes.rests();
             if rests
                 || keyspace.state.load().frozen.is_empty()
-                || keyspace.flushing.swap(true, Ordering::AcqRel)
+                || beside_a_merge()
+                || keyspace.flushing.swap(true, Ordering::SeqCst)
             {
                 continue;
             }
             let flushing = self.hold("flushing a memtable", || {
                 keyspace.flushing.store(false, Ordering::Release);
             });
+            // It begins either before this look or after the flush began, and then steps back itself.
+            if beside_a_merge() {
+                continue;
+            }
             let result = self.flush_oldest(&keyspace);
             self.took(&keyspace.flushes, &result);
             drop(flushing);
@@ -121,6 +132,11 @@ impl DbInner {
             }
         }
         Ok(false)
+    }
+
+    /// Whether the budget has no room for a flush beside a merge.
+    fn one_table_at_a_time(&self) -> bool {
+        self.options.memory.limit() < SMALL_MEMORY
     }
 
     /// Called within a merge: whether it may go on, once what waits to be flushed was, if no other thread
@@ -220,24 +236,34 @@ impl DbInner {
                 Some((keyspace.clone(), refit(keyspace, version, task)))
             })
             .max_by(|a, b| a.1.score.total_cmp(&b.1.score))?;
-        self.begin_task(&best.1).then_some(best)
+        if !self.begin_task(&best.1) {
+            return None;
+        }
+        if self.one_table_at_a_time() && tree.keyspaces.values().any(is_flushing) {
+            self.end_task(&best.1);
+            return None;
+        }
+        Some(best)
     }
 
     /// Claims a task's files; the caller holds the tree lock, so no other task has them.
     fn begin_task(&self, task: &Task) -> bool {
         let claimed = task.try_claim();
         self.compactions_running
-            .fetch_add(u64::from(claimed), Ordering::AcqRel);
+            .fetch_add(u64::from(claimed), Ordering::SeqCst);
         claimed
+    }
+
+    /// Gives back a task's files.
+    fn end_task(&self, task: &Task) {
+        task.release();
+        self.compactions_running.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Runs a task whose files are marked busy.
     fn run_task(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
         log::debug!("{}: {}: {task}", self.dir.display(), keyspace.name);
-        let files = self.hold("compacting tables", || {
-            task.release();
-            self.compactions_running.fetch_sub(1, Ordering::AcqRel);
-        });
+        let files = self.hold("compacting tables", || self.end_task(task));
         let result = match task.kind {
             TaskKind::TrivialMove => self.move_files(keyspace, task),
             TaskKind::Merge => self.merge_files(keyspace, task),
