@@ -89,7 +89,8 @@ pub(crate) struct Heat {
     cells: Box<[Cell]>,
     /// For each partition whether its index block is resident, and how much of each tracked module.
     resident: Box<[AtomicU8]>,
-    modules: Box<[ModuleShape]>,
+    /// The same for most tables.
+    modules: Arc<[ModuleShape]>,
     /// What the counts of all partitions say about each: of empty visits, positive ones and scans.
     priors: [SharedPrior; 3],
     /// The tick at which they were true.
@@ -116,13 +117,12 @@ impl Heat {
         clock: Arc<Clock>,
         budget: &Arc<Budget>,
         partitions: usize,
-        modules: Box<[ModuleShape]>,
+        modules: Arc<[ModuleShape]>,
         index_pages: u32,
         shrink: Shrink,
     ) -> Self {
         let each = resident::counts(&modules);
-        let bytes = partitions * (size_of::<Cell>() + each) + size_of_val(&*modules);
-        let bytes = bytes + size_of::<Heat>();
+        let bytes = size_of::<Heat>() + partitions * (size_of::<Cell>() + each);
         let tick = clock.ticks() as u16;
         let cell = || Cell {
             tick: AtomicU16::new(tick),

@@ -22,7 +22,7 @@ use crate::fs::{AlignedBuf, PAGE};
 const KEEP_BYTES: usize = 16 * PAGE;
 
 /// The share of the budget's limit that idle buffers may take.
-const KEEP_SHARE: u64 = 128;
+const KEEP_SHARE: u64 = 256;
 
 /// The share of the budget's limit that buffers lent without waiting may take.
 const EXTRA_SHARE: u64 = 4;
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(more.len(), 64, "a quarter of the budget");
         assert_eq!(budget.used(), 8 * KIB + 64 * 4 * KIB);
         drop(more);
-        assert_eq!(budget.used(), 16 * KIB, "the surplus is freed");
+        assert_eq!(budget.used(), 12 * KIB, "the surplus is freed");
         let rest = budget.try_reserve(Role::Memtable, budget.limit() - 8 * KIB);
         assert!(pool.try_acquire(4096).is_none(), "no memory");
         assert_eq!(budget.overdraft(), 0);

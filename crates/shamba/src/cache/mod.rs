@@ -16,6 +16,7 @@
 mod clock;
 mod heat;
 mod holder;
+mod intern;
 mod io_pool;
 mod memory;
 mod shard;
@@ -39,6 +40,7 @@ pub(crate) use clock::Clock;
 pub use clock::Eviction;
 pub(crate) use heat::{Absent, Heat, ModuleShape};
 pub(crate) use holder::Holder;
+pub(crate) use intern::Interner;
 pub(crate) use io_pool::{IoBuf, IoPool};
 pub(crate) use memory::check_limit;
 pub use memory::{MemoryBudget, MemoryUsage};
@@ -162,6 +164,8 @@ pub(crate) struct BlockCache {
     /// The shard at which the next eviction on behalf of others starts.
     next_victim: AtomicUsize,
     next_file: AtomicU64,
+    /// The shapes of filter modules that tables have in common.
+    pub(crate) shapes: Interner<[ModuleShape]>,
 }
 
 /// Shards a block looks at for room when its own has nothing that is worth less.
@@ -183,6 +187,7 @@ impl BlockCache {
                 budget,
                 clock: Arc::new(Clock::new()),
                 next_victim: AtomicUsize::new(0),
+                shapes: Interner::default(),
                 next_file: AtomicU64::new(1),
             }
         })

@@ -26,7 +26,7 @@ const LRU_SAMPLE: usize = 16;
 pub(super) const LOW_PRIORITY: f32 = 1.0;
 
 /// Counters of accesses to data pages for each resident block.
-const COUNTERS_PER_BLOCK: usize = 16;
+const COUNTERS_PER_BLOCK: usize = 8;
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
 const SAMPLED: u8 = 4;

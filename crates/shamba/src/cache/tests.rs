@@ -420,7 +420,7 @@ fn what_is_known_of_a_partition_takes_ten_bytes() {
         };
         let clock = Arc::new(Clock::new());
         let keep = |bytes: &[u8], _| bytes.to_vec();
-        let heat = Heat::new(clock, &budget, partitions, Box::new([module]), 1, keep);
+        let heat = Heat::new(clock, &budget, partitions, Arc::new([module]), 1, keep);
         let used = budget.used();
         drop(heat);
         used

@@ -126,6 +126,17 @@ impl FilterPlan {
         millibits.fold(0, u32::saturating_add)
     }
 
+    /// The plan of a table as its readers need it, alike for tables that were planned alike: without the
+    /// bits per key that its ribbon modules came to.
+    pub(crate) fn read_only(mut self) -> Self {
+        let ribbons = self.modules.iter_mut();
+        ribbons
+            .filter(|module| module.family == Family::Ribbon)
+            .for_each(|module| module.millibits = 1);
+        self.modules.shrink_to_fit();
+        self
+    }
+
     /// The number of ribbon columns in the modules before `module`.
     pub(super) fn columns_before(&self, module: usize) -> usize {
         let before = self.modules.iter().take(module);

@@ -26,7 +26,7 @@ use skiplist::{Inserted, SkipList, Splice};
 pub(crate) use iter::MemtableIter;
 
 /// Memory is charged in this many steps up to the capacity.
-const CHARGE_STEPS: usize = 16;
+const CHARGE_STEPS: usize = 64;
 
 /// The unit in which the system hands out memory, in bytes.
 const MEMORY_PAGE: usize = 4096;

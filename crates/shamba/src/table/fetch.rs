@@ -177,7 +177,7 @@ impl Table {
         reads.reads += 1;
         reads.pages += u64::from(pages.end - pages.start);
         let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
-        let mut buf = self.source.io.acquire(count as usize * PAGE);
+        let mut buf = self.source.home.io.acquire(count as usize * PAGE);
         self.read_pages(&mut buf, start, tag)?;
         self.open_raw(buf, start)
     }
@@ -211,6 +211,7 @@ impl Table {
     pub(super) fn read_block(&self, pages: Range<u32>, tag: ReadTag) -> Result<Box<[u8]>> {
         let mut buf = self
             .source
+            .home
             .io
             .acquire((pages.end.saturating_sub(pages.start)) as usize * PAGE);
         self.read_pages(&mut buf, pages.start, tag)?;

@@ -370,7 +370,7 @@ fn spans<'a>(top: &'a Top, smallest: &'a [u8]) -> impl Iterator<Item = Span<'a>>
 }
 
 /// About the shapes of a plan's modules over so many keys.
-fn shapes(plan: &FilterPlan, keys: usize) -> Box<[ModuleShape]> {
+fn shapes(plan: &FilterPlan, keys: usize) -> Arc<[ModuleShape]> {
     let shape = |module: &filter::ModulePlan| {
         let bytes = keys as u64 * u64::from(module.millibits) / 8000;
         let pages = u32::try_from(bytes.div_ceil(PAGE as u64)).unwrap_or(u32::MAX);

@@ -1,48 +1,54 @@
 //! Numbers side by side, each in as few bytes as the largest needs: tables stay open, and have some for
-//! each of their partitions. Immutable.
+//! each of their partitions.
 
-/// Numbers of one, two or four bytes each.
-#[derive(Debug)]
+/// How wide each of some numbers is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Narrow {
-    Bytes(Box<[u8]>),
-    Shorts(Box<[u16]>),
-    Words(Box<[u32]>),
+    #[default]
+    Bytes,
+    Shorts,
+    Words,
 }
 
 impl Narrow {
-    pub(super) fn new(numbers: &[u32]) -> Narrow {
+    /// The least width that suffices.
+    pub(super) fn of(numbers: &[u32]) -> Narrow {
         match numbers.iter().max() {
-            Some(most) if *most > u32::from(u16::MAX) => Narrow::Words(numbers.into()),
-            Some(most) if *most > u32::from(u8::MAX) => {
-                Narrow::Shorts(numbers.iter().map(|&number| number as u16).collect())
-            }
-            _ => Narrow::Bytes(numbers.iter().map(|&number| number as u8).collect()),
+            Some(most) if *most > u32::from(u16::MAX) => Narrow::Words,
+            Some(most) if *most > u32::from(u8::MAX) => Narrow::Shorts,
+            _ => Narrow::Bytes,
         }
     }
 
-    /// The number at a place.
+    /// Bytes that so many numbers take.
     #[inline]
-    pub(super) fn get(&self, at: usize) -> Option<u32> {
+    pub(super) const fn bytes(self, count: usize) -> usize {
         match self {
-            Narrow::Bytes(numbers) => numbers.get(at).copied().map(u32::from),
-            Narrow::Shorts(numbers) => numbers.get(at).copied().map(u32::from),
-            Narrow::Words(numbers) => numbers.get(at).copied(),
+            Narrow::Bytes => count,
+            Narrow::Shorts => 2 * count,
+            Narrow::Words => 4 * count,
         }
     }
 
-    /// Memory held, in bytes.
-    pub(super) fn memory(&self) -> usize {
-        match self {
-            Narrow::Bytes(numbers) => size_of_val(&**numbers),
-            Narrow::Shorts(numbers) => size_of_val(&**numbers),
-            Narrow::Words(numbers) => size_of_val(&**numbers),
+    /// Appends numbers that are no larger than those it was chosen for.
+    pub(super) fn put(self, out: &mut Vec<u8>, numbers: &[u32]) {
+        for number in numbers {
+            let bytes = number.to_le_bytes();
+            out.extend_from_slice(bytes.get(..self.bytes(1)).unwrap_or_default());
         }
     }
-}
 
-impl Default for Narrow {
-    fn default() -> Self {
-        Narrow::new(&[])
+    /// The number at a place of those that begin at `from` in `bytes`; `None` behind the end of these.
+    #[inline]
+    pub(super) fn get(self, bytes: &[u8], from: usize, at: usize) -> Option<u32> {
+        let bytes = bytes.get(from + self.bytes(at)..)?;
+        match self {
+            Narrow::Bytes => bytes.first().copied().map(u32::from),
+            Narrow::Shorts => bytes
+                .first_chunk()
+                .map(|short| u16::from_le_bytes(*short).into()),
+            Narrow::Words => bytes.first_chunk().map(|word| u32::from_le_bytes(*word)),
+        }
     }
 }
 
@@ -52,17 +58,21 @@ mod tests {
 
     #[test]
     fn numbers_take_what_the_largest_needs() {
-        let width = |most| Narrow::new(&[0, most]).memory() / 2;
+        let width = |most| Narrow::of(&[0, most]).bytes(1);
         assert_eq!([0, 255].map(width), [1, 1]);
         assert_eq!([256, 65_535].map(width), [2, 2]);
         assert_eq!([65_536, u32::MAX].map(width), [4, 4]);
         for most in [0, 255, 256, 65_535, 65_536, u32::MAX] {
             let numbers = [1, most, 0];
-            let narrow = Narrow::new(&numbers);
+            let narrow = Narrow::of(&numbers);
+            let mut bytes = vec![7; 3];
+            narrow.put(&mut bytes, &numbers);
+            assert_eq!(bytes.len(), 3 + narrow.bytes(3));
             for (at, number) in numbers.into_iter().enumerate() {
-                assert_eq!(narrow.get(at), Some(number));
+                assert_eq!(narrow.get(&bytes, 3, at), Some(number));
             }
-            assert_eq!(narrow.get(3), None);
+            assert_eq!(narrow.get(&bytes, 3, 3), None);
+            assert_eq!(narrow.get(&bytes, 3, 100), None);
         }
     }
 }

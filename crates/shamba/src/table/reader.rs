@@ -3,18 +3,17 @@
 //! `Sync` and immutable; shared as `Arc<Table>`. Resident are the filter plan and the top-level
 //! index, charged to `Role::Tables`; everything else comes through the cache.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 
 use super::format::Damage;
 use super::properties::Properties;
-use super::source::Source;
+use super::source::{Home, Source};
 use super::top::Top;
 use crate::base::coding::take_bytes;
 use crate::budget::{Reservation, Role};
-use crate::cache::{Absent, BlockCache, Heat, IoPool, ModuleShape};
+use crate::cache::{Absent, BlockCache, Heat, ModuleShape};
 use crate::error::Result;
 use crate::filter::{self, FilterPlan};
 use crate::fs::{PAGE, ReadFile};
@@ -28,7 +27,8 @@ pub(crate) struct Table {
     pub(super) cache_id: u64,
     pub(super) cache: Arc<BlockCache>,
     pub(super) salt: u32,
-    pub(super) plan: FilterPlan,
+    /// The same for most tables.
+    pub(super) plan: Arc<FilterPlan>,
     pub(super) top: Top,
     pub(super) heat: Arc<Heat>,
     _held: Reservation,
@@ -44,28 +44,25 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// Opens the table `name` of a folder: one page read, or two reads where the table is large. `cache_id` names the
-    /// file in the cache: one of [`BlockCache::new_file_id`], and the same when it is opened again.
+    /// Opens the table `number`: one page read, or two reads where the table is large. `cache_id` names
+    /// the file in the cache: one of [`BlockCache::new_file_id`], and the same when it is opened again.
     /// `heat` is what is known of its partitions from the time when it was open before.
-    pub(crate) fn open(
+    pub(super) fn open(
         file: Arc<dyn ReadFile>,
-        (dir, name): (Arc<Path>, String),
+        number: u64,
         cache_id: u64,
         cache: Arc<BlockCache>,
-        io: Arc<IoPool>,
+        home: Arc<Home>,
         heat: &ArcSwapOption<Heat>,
     ) -> Result<Table> {
-        let source = Source {
-            file,
-            dir,
-            name: name.into_boxed_str(),
-            io,
-        };
+        let source = Source { file, number, home };
         let (footer, meta, pages) = source.read_meta()?;
         let damage = |d| source.damage(footer.meta_page, d);
         let (properties, top) = split_meta(&meta).map_err(damage)?;
-        let mut plan = properties.filter;
-        plan.modules.shrink_to_fit();
+        let plan = source
+            .home
+            .plans
+            .share(Arc::new(properties.filter.read_only()));
         let top = Top::decode(top, plan.modules.len(), pages).map_err(damage)?;
         // One thread at a time opens a file.
         let heat = heat.load_full().unwrap_or_else(|| {
@@ -89,11 +86,7 @@ impl Table {
     }
 
     pub(super) fn memory(&self) -> usize {
-        size_of::<Self>()
-            + OVERHEAD
-            + self.source.name.len()
-            + self.top.memory()
-            + size_of_val(self.plan.modules.as_slice())
+        size_of::<Self>() + OVERHEAD + self.top.memory()
     }
 
     /// What the open table is charged, in bytes.
@@ -151,11 +144,12 @@ pub(super) fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat
             pages,
         }
     };
+    let shapes = plan.modules.iter().enumerate().map(shape).collect();
     Heat::new(
         Arc::clone(cache.clock()),
         cache.budget(),
         top.len(),
-        plan.modules.iter().enumerate().map(shape).collect(),
+        cache.shapes.share(shapes),
         top.get(0).map_or(1, |partition| partition.index_pages),
         filter::keep_columns,
     )

@@ -1,26 +1,42 @@
 //! A table's file, as its reader and its opening see it: pages, and errors that name their place.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::fetch::label;
 use super::format::{self, Damage, FORMAT_VERSION, Footer, FooterError};
-use crate::cache::IoPool;
+use super::table_cache::table_name;
+use crate::cache::{Interner, IoPool};
 use crate::error::{Error, Result};
+use crate::filter::FilterPlan;
 use crate::fs::{BlockKind, PAGE, Purpose, ReadFile, ReadTag};
+
+/// What the tables of a database share.
+#[derive(Debug)]
+pub(super) struct Home {
+    /// The folder.
+    pub(super) dir: PathBuf,
+    pub(super) io: Arc<IoPool>,
+    pub(super) plans: Interner<FilterPlan>,
+}
+
+impl Home {
+    /// Where the table of a number lies.
+    pub(super) fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(table_name(number))
+    }
+}
 
 /// A table's file.
 pub(super) struct Source {
     pub(super) file: Arc<dyn ReadFile>,
-    /// The folder, which all tables of a database share, and the file's name in it.
-    pub(super) dir: Arc<Path>,
-    pub(super) name: Box<str>,
-    pub(super) io: Arc<IoPool>,
+    pub(super) number: u64,
+    pub(super) home: Arc<Home>,
 }
 
 impl Source {
     pub(super) fn path(&self) -> PathBuf {
-        self.dir.join(&*self.name)
+        self.home.path(self.number)
     }
 
     /// Fills `buf` with pages from `page` on.
@@ -54,7 +70,7 @@ impl Source {
             .filter(|_| len.is_multiple_of(PAGE as u64))
             .ok_or_else(|| self.damage(0, truncated))?;
         let tag = label(BlockKind::Footer, Purpose::Background);
-        let mut buf = self.io.acquire(PAGE);
+        let mut buf = self.home.io.acquire(PAGE);
         self.read_pages(&mut buf, last, tag)?;
         let (footer, inline) = Footer::open(&buf).map_err(|error| match error {
             FooterError::Damage(d) => self.damage(last, d),
@@ -72,7 +88,7 @@ impl Source {
         }
         drop(buf);
         let range = footer.meta_page..last;
-        let mut buf = self.io.acquire(footer.meta_pages as usize * PAGE);
+        let mut buf = self.home.io.acquire(footer.meta_pages as usize * PAGE);
         self.read_pages(&mut buf, range.start, tag)?;
         let meta = format::read_block(&buf, footer.salt, range.start)
             .map_err(|d| self.damage(range.start, d))?;

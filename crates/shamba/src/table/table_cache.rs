@@ -9,7 +9,7 @@
 //! Thread-safe.
 
 use std::collections::{HashSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -19,8 +19,9 @@ use shamba_model::expected_reads::Visits;
 
 use super::pinned::Opened;
 use super::reader::Table;
+use super::source::Home;
 use crate::budget::{Budget, Reclaim, Reservation, Role};
-use crate::cache::{BlockCache, Clock, Heat, IoPool};
+use crate::cache::{BlockCache, Clock, Heat, Interner, IoPool};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs, is_out_of_files};
 
@@ -111,9 +112,8 @@ impl TableSlot {
 /// Opens and closes tables.
 pub(crate) struct TableCache {
     fs: Arc<dyn Fs>,
-    dir: Arc<Path>,
     cache: Arc<BlockCache>,
-    io: Arc<IoPool>,
+    home: Arc<Home>,
     budget: Arc<Budget>,
     max_open: usize,
     stripes: [Mutex<()>; STRIPES],
@@ -136,9 +136,12 @@ impl TableCache {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
             TableCache {
                 fs,
-                dir: dir.into(),
                 cache,
-                io,
+                home: Arc::new(Home {
+                    dir,
+                    io,
+                    plans: Interner::default(),
+                }),
                 budget,
                 max_open: max_open.max(1),
                 stripes: Default::default(),
@@ -164,12 +167,12 @@ impl TableCache {
     }
 
     pub(super) fn io(&self) -> &Arc<IoPool> {
-        &self.io
+        &self.home.io
     }
 
     /// Where a table file lies.
     pub(crate) fn path(&self, number: u64) -> PathBuf {
-        self.dir.join(table_name(number))
+        self.home.path(number)
     }
 
     /// The table of a file, opened if it isn't.
@@ -215,9 +218,9 @@ impl TableCache {
                 Err(e) => return Err(Error::io("open", &path, e)),
             }
         };
-        let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
-        let place = (Arc::clone(&self.dir), table_name(number));
-        let table = Arc::new(Table::open(file, place, cache_id, cache, io, &slot.0.heat)?);
+        let (cache, home) = (Arc::clone(&self.cache), Arc::clone(&self.home));
+        let table = Table::open(file, number, cache_id, cache, home, &slot.0.heat)?;
+        let table = Arc::new(table);
         if let Some(hint) = slot.0.hint.lock().take()
             && hint.visits.len() == table.heat().len()
         {
@@ -347,7 +350,7 @@ impl Reclaim for TableCache {
 impl std::fmt::Debug for TableCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TableCache")
-            .field("dir", &self.dir)
+            .field("dir", &self.home.dir)
             .finish_non_exhaustive()
     }
 }

@@ -74,13 +74,19 @@ impl Env {
     fn open(&self, name: &str) -> crate::Result<Arc<Table>> {
         let file = self.fs.open(Path::new(name), Access::Direct).unwrap();
         let id = self.cache.new_file_id();
-        let (cache, io) = (Arc::clone(&self.cache), Arc::clone(&self.io));
+        let cache = Arc::clone(&self.cache);
+        let home = Arc::new(super::source::Home {
+            dir: PathBuf::new(),
+            io: Arc::clone(&self.io),
+            plans: crate::cache::Interner::default(),
+        });
+        let number = name.trim_end_matches(".sst").parse().unwrap_or(0);
         Table::open(
             file,
-            (Path::new("").into(), name.into()),
+            number,
             id,
             cache,
-            io,
+            home,
             &arc_swap::ArcSwapOption::empty(),
         )
         .map(Arc::new)
@@ -899,6 +905,43 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
     assert_eq!(cache.open_count(), 0);
     cache.forget(0);
     assert!(env.budget.used_by(Role::Tables) >= counters);
+}
+
+/// Files are many and stay open: what they have alike is held once, and a file takes 512 bytes beside
+/// its partitions.
+#[test]
+fn open_tables_share_what_they_have_alike() {
+    let env = Env::new(4 << 20);
+    let tables: Vec<_> = [200, 300]
+        .into_iter()
+        .map(|count| {
+            let name = table_name(count);
+            let entries: Vec<_> = (0..count)
+                .map(|i| put(format!("k{i:04}"), 1, "v"))
+                .collect();
+            let filter = FilterPlan {
+                layout: Layout::Partitioned,
+                modules: vec![ModulePlan::ribbon(4, 4400); 2],
+            };
+            let options = TableBuildOptions {
+                filter,
+                ..TableBuildOptions::default()
+            };
+            env.build(&name, &entries, options);
+            count
+        })
+        .collect();
+    let (cache, io) = (Arc::clone(&env.cache), Arc::clone(&env.io));
+    let fs = Arc::clone(&env.fs);
+    let cache = TableCache::new(fs, PathBuf::new(), cache, io, Arc::clone(&env.budget), 9);
+    let slots = [TableSlot::default(), TableSlot::default()];
+    let before = env.budget.used_by(Role::Tables);
+    let open = |at: usize| cache.get(tables[at], &slots[at]).unwrap();
+    let (first, second) = (open(0), open(1));
+    assert!(std::ptr::eq(first.plan(), second.plan()));
+    assert!(!first.plan().modules.is_empty());
+    let each = (env.budget.used_by(Role::Tables) - before) / 2;
+    assert!(each < 640, "{each}");
 }
 
 #[test]

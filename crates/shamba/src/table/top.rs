@@ -26,24 +26,29 @@ pub(super) struct Partition {
     pub(super) index_pages: u32,
 }
 
-/// The partitions of a table and the separators between them.
+/// The partitions of a table and the separators between them: one piece of memory, since files are
+/// many and stay open. It holds, one after the other,
+/// - heads: the first four bytes of what follows the shared ones in each separator. A search looks
+///   at separators themselves only among those whose head equals the key's;
+/// - starts: the first page of each partition;
+/// - ends: where each separator ends;
+/// - rows: of each partition its pages of data, data blocks, pages of the index block and of each
+///   module;
+/// - separators.
 #[derive(Debug, Default)]
 pub(super) struct Top {
-    separators: Box<[u8]>,
-    /// Where each separator ends.
-    ends: Narrow,
+    bytes: Box<[u8]>,
+    partitions: u32,
     /// So many bytes all separators have in common.
     shared: u32,
     modules: u32,
-    /// The first four bytes of what follows these in each separator, side by side: a search looks at
-    /// separators themselves only among those whose head equals the key's.
-    heads: Box<[u32]>,
-    /// The first page of each partition.
     starts: Narrow,
-    /// Of each partition, in a row: pages of data, data blocks, pages of the index block and of each
-    /// module.
+    ends: Narrow,
     rows: Narrow,
 }
+
+/// Bytes of a head.
+const HEAD: usize = size_of::<u32>();
 
 /// Numbers of a row before those of the modules.
 const BEFORE_MODULES: usize = 3;
@@ -133,48 +138,85 @@ impl Top {
         if next != pages || !input.is_empty() {
             return Err(BAD);
         }
-        let mut top = Top {
-            separators: separators.into_boxed_slice(),
-            ends: Narrow::new(&ends),
-            starts: Narrow::new(&starts),
-            rows: Narrow::new(&rows),
-            modules: modules as u32,
-            ..Top::default()
-        };
         // They are in order, so what the first and the last have in common all have.
-        let shared = common_prefix(top.separator(0), top.separator(count.saturating_sub(1)));
-        top.shared = shared as u32;
-        let rest = |i| top.separator(i).get(shared..).unwrap_or_default();
-        top.heads = (0..count).map(|i| head_of(rest(i))).collect();
+        let last = separators.get(last_start..).unwrap_or_default();
+        let first = ends.first().and_then(|end| separators.get(..*end as usize));
+        let shared = common_prefix(first.unwrap_or_default(), last);
+        let mut top = Top {
+            bytes: Box::default(),
+            partitions: count as u32,
+            shared: shared as u32,
+            modules: modules as u32,
+            starts: Narrow::of(&starts),
+            ends: Narrow::of(&ends),
+            rows: Narrow::of(&rows),
+        };
+        let mut bytes = Vec::with_capacity(top.places().3 + separators.len());
+        let mut start = 0;
+        for end in &ends {
+            let separator = separators.get(start..*end as usize).unwrap_or_default();
+            let rest = separator.get(shared..).unwrap_or_default();
+            bytes.extend_from_slice(&head_of(rest).to_le_bytes());
+            start = *end as usize;
+        }
+        top.starts.put(&mut bytes, &starts);
+        top.ends.put(&mut bytes, &ends);
+        top.rows.put(&mut bytes, &rows);
+        bytes.extend_from_slice(&separators);
+        top.bytes = bytes.into_boxed_slice();
         Ok(top)
     }
 
     /// Memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
-        self.separators.len()
-            + self.ends.memory()
-            + size_of_val(&*self.heads)
-            + self.starts.memory()
-            + self.rows.memory()
+        self.bytes.len()
     }
 
     /// The number of partitions.
     pub(super) fn len(&self) -> usize {
-        self.heads.len()
+        self.partitions as usize
+    }
+
+    /// Numbers of a row.
+    fn columns(&self) -> usize {
+        BEFORE_MODULES + self.modules as usize
+    }
+
+    /// Where starts, ends, rows and separators begin.
+    #[inline]
+    fn places(&self) -> (usize, usize, usize, usize) {
+        let starts = self.len() * HEAD;
+        let ends = starts + self.starts.bytes(self.len());
+        let rows = ends + self.ends.bytes(self.len());
+        let separators = rows + self.rows.bytes(self.len() * self.columns());
+        (starts, ends, rows, separators)
+    }
+
+    #[inline]
+    fn heads(&self) -> &[[u8; HEAD]] {
+        let heads = self.bytes.get(..self.len() * HEAD).unwrap_or_default();
+        heads.as_chunks().0
+    }
+
+    /// The first page of a partition.
+    #[inline]
+    fn start(&self, index: usize) -> Option<u32> {
+        let starts = self.places().0;
+        (index < self.len()).then(|| self.starts.get(&self.bytes, starts, index))?
     }
 
     /// A number of a partition's row.
     #[inline]
     fn in_row(&self, index: usize, column: usize) -> Option<u32> {
-        self.rows
-            .get(index * (BEFORE_MODULES + self.modules as usize) + column)
+        let (rows, at) = (self.places().2, index * self.columns() + column);
+        (index < self.len()).then(|| self.rows.get(&self.bytes, rows, at))?
     }
 
     /// A partition.
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<Partition> {
         Some(Partition {
-            first_page: self.starts.get(index)?,
+            first_page: self.start(index)?,
             data_pages: self.in_row(index, 0)?,
             blocks: self.in_row(index, 1)?,
             index_pages: self.in_row(index, 2)?,
@@ -184,13 +226,15 @@ impl Top {
     /// No key of the partition is greater; every key of the next is.
     #[inline]
     pub(super) fn separator(&self, index: usize) -> &[u8] {
-        let start = match index.checked_sub(1) {
-            Some(before) => self.ends.get(before).unwrap_or(0),
-            None => 0,
+        let (_, ends, _, separators) = self.places();
+        let end = |index| match index < self.len() {
+            true => self.ends.get(&self.bytes, ends, index),
+            false => None,
         };
-        let end = self.ends.get(index).unwrap_or(start);
-        self.separators
-            .get(start as usize..end as usize)
+        let start = index.checked_sub(1).and_then(end).unwrap_or(0);
+        let end = end(index).unwrap_or(start);
+        self.bytes
+            .get(separators + start as usize..separators + end as usize)
             .unwrap_or_default()
     }
 
@@ -200,7 +244,8 @@ impl Top {
         let shared = self.shared as usize;
         let (head, rest) = key.split_at(key.len().min(shared));
         if shared > 0 {
-            let shared = self.separators.get(..shared).unwrap_or_default();
+            let separators = self.bytes.get(self.places().3..).unwrap_or_default();
+            let shared = separators.get(..shared).unwrap_or_default();
             match head.cmp(shared) {
                 Ordering::Less => return 0,
                 Ordering::Greater => return self.len(),
@@ -208,8 +253,9 @@ impl Top {
             }
         }
         let wanted = head_of(rest);
-        let low = self.heads.partition_point(|&head| head < wanted);
-        if self.heads.get(low) == Some(&wanted) {
+        let heads = self.heads();
+        let low = heads.partition_point(|&head| u32::from_le_bytes(head) < wanted);
+        if heads.get(low) == Some(&wanted.to_le_bytes()) {
             return self.find_among_equals(low, wanted, key);
         }
         low
@@ -218,7 +264,8 @@ impl Top {
     /// The same, of the partitions from `low` on.
     #[cold]
     fn find_among_equals(&self, mut low: usize, wanted: u32, key: &[u8]) -> usize {
-        let equals = self.heads.get(low..).unwrap_or_default();
+        let equals = self.heads().get(low..).unwrap_or_default();
+        let wanted = wanted.to_le_bytes();
         let mut high = low + equals.partition_point(|&head| head == wanted);
         while low < high {
             let middle = low.midpoint(high);
@@ -236,7 +283,7 @@ impl Top {
     pub(super) fn module(&self, index: usize, module: usize) -> Option<Range<u32>> {
         let modules = self.modules as usize;
         let pages_of = |module| self.in_row(index, BEFORE_MODULES + module);
-        let mut start = self.starts.get(index)? + self.in_row(index, 0)?;
+        let mut start = self.start(index)? + self.in_row(index, 0)?;
         for after in (module + 1)..modules {
             start += pages_of(after)?;
         }
@@ -248,7 +295,7 @@ impl Top {
     #[inline]
     pub(super) fn index_page(&self, index: usize) -> Option<u32> {
         match self.modules {
-            0 => Some(self.starts.get(index)? + self.in_row(index, 0)?),
+            0 => Some(self.start(index)? + self.in_row(index, 0)?),
             _ => self.module(index, 0).map(|pages| pages.end),
         }
     }

@@ -120,7 +120,7 @@ impl Table {
         stats: &mut LookupStats,
     ) -> Result<Option<TableGet>> {
         need.count(stats, &mut visit.tally);
-        let mut buf = self.source.io.acquire(need.bytes());
+        let mut buf = self.source.home.io.acquire(need.bytes());
         let read = self.read_pages(&mut buf, need.around.start, need.tag());
         let mut answer = None;
         self.arrive(need, read.map(|()| buf), |given| {

@@ -29,7 +29,7 @@ impl Heat {
                 let density = density(BlockKind::Index, 0, self.index_pages);
                 best.index = best.index.max(density);
             }
-            let modules = (0..).zip(&self.modules).zip(place.resident);
+            let modules = (0..).zip(&*self.modules).zip(place.resident);
             for ((number, module), here) in modules {
                 let here = here.load(Relaxed);
                 let (columns, pages) = match module.columns {

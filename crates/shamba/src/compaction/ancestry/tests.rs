@@ -16,7 +16,7 @@ fn visits(empty: f32, positive: f32) -> Visits {
 fn file(cache: &BlockCache, smallest: &str, partitions: &[(&str, Visits)]) -> Ancestor {
     let (clock, budget) = (Arc::clone(cache.clock()), cache.budget());
     let shrink = |block: &[u8], _| block.into();
-    let heat = Heat::new(clock, budget, partitions.len(), Box::new([]), 1, shrink);
+    let heat = Heat::new(clock, budget, partitions.len(), Arc::new([]), 1, shrink);
     for (number, (_, visits)) in (0..).zip(partitions) {
         heat.inherit(number, *visits);
     }
