@@ -19,6 +19,7 @@ use resident::Place;
 
 use super::clock::{Clock, TICKS_PER_HALF_LIFE};
 use super::holder::HeldBy;
+use super::intern::bytes_of;
 use crate::budget::{Budget, Reservation, Role};
 use crate::fs::{BlockKind, PAGE};
 
@@ -123,6 +124,7 @@ impl Heat {
     ) -> Self {
         let each = resident::counts(&modules);
         let bytes = size_of::<Heat>() + partitions * (size_of::<Cell>() + each);
+        let bytes = bytes + bytes_of(&modules, size_of_val(&*modules));
         let tick = clock.ticks() as u16;
         let cell = || Cell {
             tick: AtomicU16::new(tick),

@@ -1,11 +1,22 @@
 //! Values that many tables have alike, held once: what filters they have, and how their modules lie.
 //!
-//! Thread-safe; for values of which there are a few at a time, since each new one is compared with
-//! all. Not charged to the budget: a few hundred bytes in all.
+//! Thread-safe. Who takes a value that nobody else has is charged for it ([`bytes_of`]). A new value is
+//! compared with those known, so no more than [`MOST`] are; others are not shared.
 
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+
+/// The most values known at a time.
+const MOST: usize = 64;
+
+/// Bytes to charge to who has just got a value: all of it, or what the others have not paid for.
+pub(crate) fn bytes_of<T: ?Sized>(value: &Arc<T>, bytes: usize) -> usize {
+    match Arc::strong_count(value) {
+        1 => bytes,
+        _ => 0,
+    }
+}
 
 /// The values in use.
 #[derive(Debug)]
@@ -26,7 +37,9 @@ impl<T: ?Sized + PartialEq> Interner<T> {
         if let Some(alike) = alive.find(|known| **known == *value) {
             return alike;
         }
-        known.push(Arc::downgrade(&value));
+        if known.len() < MOST {
+            known.push(Arc::downgrade(&value));
+        }
         value
     }
 }
@@ -46,5 +59,18 @@ mod tests {
         drop((first, second, other));
         assert_eq!(*interner.share([4].into()), [4]);
         assert_eq!(interner.0.lock().len(), 1);
+    }
+
+    #[test]
+    fn the_first_is_charged_and_only_so_many_are_known() {
+        let interner = Interner::<usize>::default();
+        let first = interner.share(Arc::new(0));
+        assert_eq!(bytes_of(&first, 8), 8);
+        assert_eq!(bytes_of(&interner.share(Arc::new(0)), 8), 0);
+        let held: Vec<_> = (1..100).map(|n| interner.share(Arc::new(n))).collect();
+        assert_eq!(interner.0.lock().len(), MOST);
+        assert!(held.iter().all(|value| bytes_of(value, 8) == 8));
+        let unknown = interner.share(Arc::new(99));
+        assert_eq!((*unknown, bytes_of(&unknown, 8)), (99, 8));
     }
 }

@@ -40,7 +40,7 @@ pub(crate) use clock::Clock;
 pub use clock::Eviction;
 pub(crate) use heat::{Absent, Heat, ModuleShape};
 pub(crate) use holder::Holder;
-pub(crate) use intern::Interner;
+pub(crate) use intern::{Interner, bytes_of};
 pub(crate) use io_pool::{IoBuf, IoPool};
 pub(crate) use memory::check_limit;
 pub use memory::{MemoryBudget, MemoryUsage};

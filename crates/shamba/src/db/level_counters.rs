@@ -277,7 +277,9 @@ mod tests {
         for weight in [0, 8] {
             counters.record(1, Some(false), &tally, 0b100, weight);
         }
-        assert!(budget.used_by(Role::Tables) <= 1200, "{budget:?}");
+        let bytes = size_of::<Level>() + SHARDS * size_of::<Shard>();
+        assert_eq!(budget.used_by(Role::Tables), bytes as u64);
+        assert!(bytes <= 1200, "{bytes}");
         let small = Budget::new(SMALL_MEMORY - 1);
         LevelCounters::new(&small).record(1, Some(false), &tally, 0, 8);
         assert!(small.used_by(Role::Tables) <= 300, "{small:?}");

@@ -120,7 +120,7 @@ impl DbInner {
             let flushing = self.hold("flushing a memtable", || {
                 keyspace.flushing.store(false, Ordering::Release);
             });
-            // It begins either before this look or after the flush began, and then steps back itself.
+            // Again: a merge that does not see this flush began before.
             if beside_a_merge() {
                 continue;
             }
@@ -236,22 +236,22 @@ impl DbInner {
                 Some((keyspace.clone(), refit(keyspace, version, task)))
             })
             .max_by(|a, b| a.1.score.total_cmp(&b.1.score))?;
-        if !self.begin_task(&best.1) {
-            return None;
-        }
-        if self.one_table_at_a_time() && tree.keyspaces.values().any(is_flushing) {
-            self.end_task(&best.1);
-            return None;
-        }
-        Some(best)
+        self.begin_task(&tree, &best.1).then_some(best)
     }
 
-    /// Claims a task's files; the caller holds the tree lock, so no other task has them.
-    fn begin_task(&self, task: &Task) -> bool {
-        let claimed = task.try_claim();
-        self.compactions_running
-            .fetch_add(u64::from(claimed), Ordering::SeqCst);
-        claimed
+    /// Claims a task's files, unless there is no room for it beside a flush; the caller holds the tree
+    /// lock, so no other task has them.
+    fn begin_task(&self, tree: &Tree, task: &Task) -> bool {
+        if !task.try_claim() {
+            return false;
+        }
+        self.compactions_running.fetch_add(1, Ordering::SeqCst);
+        // After the count: either the flush sees the merge, or the merge sees the flush.
+        let room = !self.one_table_at_a_time() || !tree.keyspaces.values().any(is_flushing);
+        if !room {
+            self.end_task(task);
+        }
+        room
     }
 
     /// Gives back a task's files.
@@ -391,7 +391,7 @@ impl DbInner {
                     Manual::Done => return Ok(()),
                     Manual::Task(task) => {
                         let task = refit(keyspace, &version, task);
-                        self.begin_task(&task).then_some(task)
+                        self.begin_task(&tree, &task).then_some(task)
                     }
                     Manual::Busy => None,
                 };

@@ -128,7 +128,7 @@ impl FilterPlan {
 
     /// The plan of a table as its readers need it, alike for tables that were planned alike: without the
     /// bits per key that its ribbon modules came to.
-    pub(crate) fn read_only(mut self) -> Self {
+    pub(crate) fn for_readers(mut self) -> Self {
         let ribbons = self.modules.iter_mut();
         ribbons
             .filter(|module| module.family == Family::Ribbon)

@@ -13,7 +13,7 @@ use super::source::{Home, Source};
 use super::top::Top;
 use crate::base::coding::take_bytes;
 use crate::budget::{Reservation, Role};
-use crate::cache::{Absent, BlockCache, Heat, ModuleShape};
+use crate::cache::{Absent, BlockCache, Heat, ModuleShape, bytes_of};
 use crate::error::Result;
 use crate::filter::{self, FilterPlan};
 use crate::fs::{PAGE, ReadFile};
@@ -62,7 +62,7 @@ impl Table {
         let plan = source
             .home
             .plans
-            .share(Arc::new(properties.filter.read_only()));
+            .share(Arc::new(properties.filter.for_readers()));
         let top = Top::decode(top, plan.modules.len(), pages).map_err(damage)?;
         // One thread at a time opens a file.
         let heat = heat.load_full().unwrap_or_else(|| {
@@ -80,8 +80,10 @@ impl Table {
             _held: cache.budget().reserve(Role::Tables, 0),
             cache,
         };
-        let bytes = table.memory() as u64;
-        table._held.grow(bytes);
+        let plan = &table.plan;
+        let plan_bytes = size_of::<FilterPlan>() + size_of_val(&*plan.modules);
+        let bytes = table.memory() + bytes_of(plan, plan_bytes);
+        table._held.grow(bytes as u64);
         Ok(table)
     }
 

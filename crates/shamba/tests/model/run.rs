@@ -74,7 +74,8 @@ pub struct Run {
     /// What bounds memory: the budget, or a larger one before it until no more than half of the
     /// new one is used for other things than cached blocks.
     bound: u64,
-    /// The budget is never below this, so that values written stay within the share of it that is accepted.
+    /// The budget is never below this, so that values written stay within the share of it that is
+    /// accepted.
     least_budget: u64,
     memory: MemoryBudget,
     now: u64,
