@@ -13,7 +13,7 @@ use super::clock::{Clock, Eviction, TICKS_PER_HALF_LIFE};
 use super::heat::Heat;
 use super::holder::is_free;
 use super::sketch::{self, Sketch};
-use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index};
+use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index, pages_held};
 use super::{BLOCK_OVERHEAD, Block, BlockKey, Owner, Priority};
 use crate::budget::Reservation;
 use crate::fs::BlockKind;
@@ -25,8 +25,8 @@ const LRU_SAMPLE: usize = 16;
 /// In two-priority LRU, what everything of low priority is worth less than, and nothing else.
 pub(super) const LOW_PRIORITY: f32 = 1.0;
 
-/// Counters of accesses to data pages for each resident block.
-const COUNTERS_PER_BLOCK: usize = 8;
+/// Counters of accesses to data pages for each page that memory holds or could hold instead.
+const COUNTERS_PER_PAGE: u64 = 16;
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
 const SAMPLED: u8 = 4;
@@ -222,10 +222,10 @@ impl Shard {
             .insert_unique(hash, at, |&i| hash_at(entries, i as usize));
     }
 
-    /// The bytes of as many counters of accesses as suit the number of blocks, if there are too few.
+    /// The bytes of as many counters of accesses as suit what is resident, if there are too few.
     pub(super) fn wants_counters(&self) -> Option<u64> {
-        let len = self.sketch.len();
-        (self.entries.len() * COUNTERS_PER_BLOCK > len).then_some(2 * len as u64)
+        let len = self.sketch.len() as u64;
+        (COUNTERS_PER_PAGE * pages_held(&self.kinds) > len).then_some(2 * len)
     }
 
     /// Doubles the counters, which `held` is for.
@@ -239,8 +239,8 @@ impl Shard {
         self.entries.shrink_to_fit();
         let entries = &self.entries;
         self.table.shrink_to_fit(|&i| hash_at(entries, i as usize));
-        while self.sketch.len() > 2 * self.entries.len() * COUNTERS_PER_BLOCK && self.sketch.fold()
-        {
+        let most = 2 * COUNTERS_PER_PAGE * pages_held(&self.kinds);
+        while self.sketch.len() as u64 > most && self.sketch.fold() {
             if let Some(held) = &mut self.held {
                 held.resize(self.sketch.len() as u64);
             }

@@ -1,6 +1,6 @@
 //! What the block cache counts, by kind of block.
 
-use crate::fs::BlockKind;
+use crate::fs::{BlockKind, PAGE};
 
 /// How many filter modules are told apart.
 pub(super) const FILTER_MODULES: usize = 16;
@@ -56,6 +56,14 @@ pub struct KindStats {
     pub blocks: u64,
     /// Memory charged for the blocks resident now, in bytes.
     pub bytes: u64,
+}
+
+/// The data pages that are resident, or could be instead of other blocks. Data blocks may be smaller
+/// than a page; other blocks are parts of pages for the most part.
+pub(super) fn pages_held(kinds: &[KindStats; KIND_COUNT]) -> u64 {
+    let bytes: u64 = kinds.iter().map(|kind| kind.bytes).sum();
+    let data = kinds.get(kind_index(BlockKind::Data));
+    data.map_or(0, |data| data.blocks).max(bytes / PAGE as u64)
 }
 
 impl KindStats {
