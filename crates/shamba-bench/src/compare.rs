@@ -37,13 +37,15 @@ const PRESSED: [(Workload, &str); 2] = [
 ];
 
 /// What is done at last with everything in memory and in one sorted run, by engines that can merge
-/// theirs: what of a scan's time the merging of runs takes.
-const ONE_RUN: [(Workload, &str); 2] = [
+/// theirs: what of the time of a scan or lookup several runs take.
+const ONE_RUN: [(Workload, &str); 4] = [
+    (Workload::ReadRandom, "readrandom, one run"),
+    (Workload::ReadMissing, "readmissing, one run"),
     (Workload::SeekRandom, "seekrandom, one run"),
     (Workload::Scan, "scan, one run"),
 ];
 
-/// The fact of how many sorted runs scans merged.
+/// The fact of how many sorted runs scans merged and lookups asked.
 pub const RUNS: &str = "runs on storage";
 
 /// What to compare, and on how much.

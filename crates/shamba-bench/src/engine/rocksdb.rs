@@ -6,6 +6,7 @@ use ::rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType,
     LruCacheOptions, Options, ReadOptions, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
+use std::collections::BTreeMap;
 
 /// What a specification after `rocksdb:` chooses, its words joined by `-` or `+`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,6 +246,14 @@ impl Engine for Rocks {
             filter: ticker(Ticker::BlockCacheFilterMiss),
         })
         .filter(|counters| counters.total() > 0)
+    }
+
+    /// Files that lookups asked, by our engine's name for it. A file whose filter is not consulted is
+    /// not counted.
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let asked = [Ticker::BloomFilterUseful, Ticker::BloomFilterFullPositive]
+            .map(|ticker| self.options.get_ticker_count(ticker));
+        BTreeMap::from([("tables_probed".to_owned(), asked.iter().sum())])
     }
 
     fn runs(&self) -> Option<u64> {
