@@ -284,20 +284,30 @@ pub fn page_reads(runs: impl IntoIterator<Item = (Visits, f32)>, entries: f32) -
     (found + scans) * entries
 }
 
-/// The accesses to expect in the next window of an item that was accessed `count` times in the last
-/// few (`windows`): of `items` such items, so many accesses were `met` in a window. With uniform accesses to
-/// many items one access says next to nothing; with skewed ones it does (the question of Good, "The
-/// population frequencies of species", 1953). Where little was seen, a share is expected of a little
-/// less than the count, as the frequencies of a power law have it (the discount of Pitman and Yor,
-/// "The two-parameter Poisson-Dirichlet distribution", 1997).
+/// The accesses to expect in the next window of each of `items` that were accessed equally often in
+/// the last few: so many accesses were `met` in a window, where `expected` of each were before that was
+/// seen. With uniform accesses to many items one access says next to nothing; with skewed ones it does
+/// (the question of Good, "The population frequencies of species", 1953).
 #[must_use]
-pub fn further_accesses(count: f32, windows: f32, items: f32, met: f32) -> f32 {
+pub fn further_accesses(expected: f32, items: f32, met: f32) -> f32 {
     /// Items' worth of belief in what is expected.
     const BELIEF: f32 = 64.0;
+    (met + BELIEF * expected) / (items + BELIEF)
+}
+
+/// What to expect in a window, before that was seen, of an item that was accessed `count` times, 1 or
+/// more, in the last few `windows`. Of one that was accessed once a quarter of a little less than the
+/// count (the discount that the frequencies of a power law have: Pitman and Yor, "The two-parameter
+/// Poisson-Dirichlet distribution", 1997); of others in proportion to what turned out for those that
+/// were accessed once less (`fewer`), but at most the whole: so the few items of high counts are judged
+/// by the many of low ones. Where one access was chance, so were most of the others.
+#[must_use]
+pub fn accesses_at_first(count: f32, windows: f32, fewer: Option<f32>) -> f32 {
     const DISCOUNT: f32 = 0.5;
     const SHARE: f32 = 0.25;
-    let expected = SHARE * (count - DISCOUNT).max(0.0) / windows.max(1.0);
-    (met + BELIEF * expected) / (items + BELIEF)
+    let more = count - DISCOUNT;
+    let own = more / windows.max(1.0);
+    fewer.map_or(SHARE * own, |fewer| own.min(fewer * more / (more - 1.0)))
 }
 
 /// The accesses to expect in the next window of an item of which `expected` were expected, when it has
@@ -501,9 +511,12 @@ mod tests {
 
     #[test]
     fn chance_is_told_from_habit() {
-        assert!(further_accesses(1.0, 1.0, 1000.0, 40.0) < 0.05);
-        assert!(further_accesses(1.0, 1.0, 1000.0, 1000.0) > 0.9);
-        assert_eq!(further_accesses(4.5, 1.0, 0.0, 0.0), 1.0);
-        assert_eq!(further_accesses(4.5, 2.0, 0.0, 0.0), 0.5);
+        let once = accesses_at_first(1.0, 1.0, None);
+        assert!(further_accesses(once, 1000.0, 40.0) < 0.05);
+        assert!(further_accesses(once, 1000.0, 1000.0) > 0.9);
+        assert_eq!(further_accesses(once, 0.0, 0.0), 0.125);
+        assert_eq!(accesses_at_first(1.0, 2.0, None), 0.0625);
+        assert_eq!(accesses_at_first(4.5, 2.0, Some(10.0)), 2.0);
+        assert!((accesses_at_first(4.5, 1.0, Some(0.03)) - 0.04).abs() < 1e-6);
     }
 }

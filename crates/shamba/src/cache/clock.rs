@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::sketch::Calibration;
 use crate::fs::BlockKind;
 
 /// Ticks in which counts halve.
@@ -67,10 +68,13 @@ pub(crate) struct Clock {
     eviction: AtomicBool,
     /// Bits of an `f32`: of those who lately read filter blocks from storage, the share that passed.
     passing: AtomicU32,
+    /// What counts of accesses to data pages mean.
+    pub(super) calibration: Calibration,
 }
 
 impl Clock {
-    pub(super) fn new() -> Self {
+    /// Of a cache of so many shards.
+    pub(super) fn new(shards: usize) -> Self {
         Clock {
             accesses: AtomicU64::new(0),
             next_tick: AtomicU64::new(HALF_LIFE.0 / u64::from(TICKS_PER_HALF_LIFE)),
@@ -81,6 +85,7 @@ impl Clock {
             pressed: AtomicU8::new(0),
             eviction: AtomicBool::new(true),
             passing: AtomicU32::new(0.5f32.to_bits()),
+            calibration: Calibration::new(shards),
         }
     }
 

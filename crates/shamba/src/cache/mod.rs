@@ -185,7 +185,7 @@ impl BlockCache {
             BlockCache {
                 shards: (0..count).map(shard).collect(),
                 budget,
-                clock: Arc::new(Clock::new()),
+                clock: Arc::new(Clock::new(count as usize)),
                 next_victim: AtomicUsize::new(0),
                 shapes: Interner::default(),
                 next_file: AtomicU64::new(1),

@@ -392,7 +392,7 @@ impl Shard {
         let accesses = self.clock.wrapping_sub(self.began) as f32 / half_lives.max(1) as f32;
         (self.window, self.began) = (sketch::WINDOW * accesses, self.clock);
         for _ in 0..half_lives.min(8) {
-            self.sketch.end_half_life();
+            self.sketch.end_half_life(&clock.calibration);
         }
         self.halved = self.halved.wrapping_add(half_lives * TICKS_PER_HALF_LIFE);
     }

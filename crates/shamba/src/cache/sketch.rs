@@ -2,9 +2,12 @@
 //! conservative update (Cormode, Muthukrishnan 2005; Estan, Varghese 2002), halved now and then.
 //!
 //! Part of a shard and not thread-safe by itself. Beside the counts it learns what a count means:
-//! with uniform lookups a page that was met once is hardly ever met again, with skewed ones it is.
+//! with uniform lookups a page that was met once is hardly ever met again, with skewed ones it is. What
+//! all shards of a cache saw of it is in one [`Calibration`].
 
-use shamba_model::expected_reads::further_accesses;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use shamba_model::expected_reads::{accesses_at_first, further_accesses};
 
 /// Counters that each page has.
 const ROWS: usize = 3;
@@ -21,6 +24,53 @@ const CLASSES: usize = 9;
 /// The longest that counts gather before they are halved, in half-lives of the cache's clock.
 const LONGEST: f32 = 4.0;
 
+/// What counts turned out to mean lately, of all shards of a cache together: a page is in one of them
+/// by chance. Relaxed atomics, being hints.
+#[derive(Debug)]
+pub(super) struct Calibration {
+    /// Bits of `f32`s: pages of each count in a shard, on average.
+    pages: [AtomicU32; CLASSES],
+    /// The accesses in a window that they met.
+    met: [AtomicU32; CLASSES],
+    /// The weight of a half-life of one shard in the averages.
+    step: f32,
+}
+
+impl Calibration {
+    /// Nothing seen; of so many shards each counts for about two half-lives.
+    pub(super) fn new(shards: usize) -> Self {
+        Calibration {
+            pages: Default::default(),
+            met: Default::default(),
+            step: 0.5 / shards.max(1) as f32,
+        }
+    }
+
+    /// Adds what a shard saw in a half-life.
+    fn learn(&self, pages: [f32; CLASSES], met: [f32; CLASSES]) {
+        let means = self.pages.iter().chain(&self.met);
+        for (mean, seen) in means.zip(pages.into_iter().chain(met)) {
+            let before = f32::from_bits(mean.load(Relaxed));
+            let now = before + (seen - before) * self.step;
+            mean.store(now.to_bits(), Relaxed);
+        }
+    }
+
+    /// The accesses to expect in a window of a page of each count, which gathered for so many windows.
+    fn rates(&self, windows: f32) -> [f32; CLASSES] {
+        let mut rates = [0.0; CLASSES];
+        let mut fewer = None;
+        let seen = self.pages.iter().zip(&self.met).enumerate().skip(1);
+        for (rate, (count, (pages, met))) in rates.iter_mut().skip(1).zip(seen) {
+            let [pages, met] = [pages, met].map(|mean| f32::from_bits(mean.load(Relaxed)));
+            let expected = accesses_at_first(count as f32, windows, fewer);
+            *rate = further_accesses(expected, pages, met.max(0.0));
+            fewer = Some(*rate);
+        }
+        rates
+    }
+}
+
 /// Counts of accesses.
 #[derive(Debug)]
 pub(super) struct Sketch {
@@ -29,6 +79,9 @@ pub(super) struct Sketch {
     span: f32,
     /// Accesses in this half-life that met each count.
     met: [f32; CLASSES],
+    /// The counts that pages would have met which do not exist, one for each access: those of the pages
+    /// they share counters with.
+    strangers: [f32; CLASSES],
     /// Pages of each count when this half-life began.
     began: [f32; CLASSES],
     /// Accesses to expect of a page of each count in a window.
@@ -42,8 +95,9 @@ impl Sketch {
             counters: vec![0; MIN_COUNTERS].into(),
             span: 0.0,
             met: [0.0; CLASSES],
+            strangers: [0.0; CLASSES],
             began: [0.0; CLASSES],
-            rates: std::array::from_fn(|count| further_accesses(count as f32, 1.0, 0.0, 0.0)),
+            rates: Calibration::new(1).rates(1.0),
         }
     }
 
@@ -82,8 +136,11 @@ impl Sketch {
     /// Counts `weight` accesses.
     pub(super) fn record(&mut self, hash: u64, weight: u8) {
         let count = self.count(hash);
-        if let Some(met) = self.met.get_mut(usize::from(count).min(CLASSES - 1)) {
-            *met += f32::from(weight);
+        let stranger = self.count(stranger_to(hash));
+        for (all, count) in [(&mut self.met, count), (&mut self.strangers, stranger)] {
+            if let Some(met) = all.get_mut(usize::from(count).min(CLASSES - 1)) {
+                *met += f32::from(weight);
+            }
         }
         for row in 0..ROWS {
             let place = self.place(hash, row);
@@ -130,25 +187,30 @@ impl Sketch {
     /// Ends a half-life of the cache's clock: learns what counts meant in it, and forgets half of
     /// everything where it is long ago that it did, or most counters are taken: a page never met
     /// would seem to have been.
-    pub(super) fn end_half_life(&mut self) {
+    pub(super) fn end_half_life(&mut self, calibration: &Calibration) {
         let ended = self.pages();
         self.span += 1.0;
-        let windows = self.span / WINDOW;
-        let counts = self.rates.iter_mut().zip(self.met).enumerate().skip(1);
-        for ((count, (rate, met)), (began, ended)) in
-            counts.zip(self.began.into_iter().zip(ended).skip(1))
-        {
-            let pages = (began + ended) / 2.0;
-            let now = further_accesses(count as f32, windows, pages, met * WINDOW);
-            *rate += (now - *rate) / 2.0;
+        // Of the accesses by pages never met before, which alone meet no count at all, as large a part
+        // met each count as of strangers. What is left was by pages that had been met.
+        let [new, as_many] = [self.met, self.strangers].map(|[none, ..]| none);
+        let new_pages = new / as_many.max(1.0);
+        let met = std::array::from_fn(|count| {
+            let of = |all: &[f32; CLASSES]| all.get(count).copied().unwrap_or(0.0);
+            (of(&self.met) - new_pages * of(&self.strangers)) * WINDOW
+        });
+        let mut pages = ended;
+        for (pages, began) in pages.iter_mut().zip(self.began) {
+            *pages = (*pages + began) / 2.0;
         }
+        calibration.learn(pages, met);
+        self.rates = calibration.rates(self.span / WINDOW);
         let taken: f32 = ended.iter().skip(1).sum();
         self.began = ended;
         if self.span >= LONGEST || taken * (2 * ROWS) as f32 > self.counters.len() as f32 {
             self.halve();
             self.began = self.pages();
         }
-        self.met = [0.0; CLASSES];
+        (self.met, self.strangers) = ([0.0; CLASSES], [0.0; CLASSES]);
     }
 
     /// Forgets half of everything.
@@ -166,6 +228,12 @@ impl Sketch {
         // Of higher counts as many go on as of the highest that is told apart.
         rate * count.max(highest) as f32 / highest as f32
     }
+}
+
+/// The hash of no page, as well mixed.
+fn stranger_to(hash: u64) -> u64 {
+    let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 32)
 }
 
 #[cfg(test)]
@@ -240,23 +308,45 @@ mod tests {
 
     #[test]
     fn a_page_met_once_is_worth_what_such_pages_turned_out_to_be() {
+        let calibration = Calibration::new(1);
         let mut uniform = sketch_of(1 << 14);
         for i in 0..20_000u64 {
             uniform.record(hash(i * 7919 % 100_000), 1);
             if i % 1000 == 999 {
-                uniform.end_half_life();
+                uniform.end_half_life(&calibration);
             }
         }
         uniform.record(hash(7919), 1);
         assert!(uniform.expected(hash(7919)) < 0.1);
         // The same pages again and again, two rounds to a half-life.
+        let calibration = Calibration::new(1);
         let mut again = sketch_of(1 << 14);
         for i in 0..20_000u64 {
             again.record(hash(i % 500), 1);
             if i % 1000 == 999 {
-                again.end_half_life();
+                again.end_half_life(&calibration);
             }
         }
         assert!(again.expected(hash(3)) > 1.0);
+    }
+    /// Counters that are all taken make every page seem to have been met.
+    #[test]
+    fn strangers_tell_how_often_counts_are_of_others() {
+        let calibration = Calibration::new(1);
+        let mut small = sketch_of(1 << 10);
+        let mut next = 0;
+        for i in 0..40_000u64 {
+            // One of fifty pages every other time, else one that never comes again.
+            next += i % 2;
+            let page = if i % 2 == 0 { i / 2 % 50 } else { 1000 + next };
+            small.record(hash(page), 1);
+            if i % 1000 == 999 {
+                small.end_half_life(&calibration);
+            }
+        }
+        small.record(hash(7777), 1);
+        let (hot, new) = (small.expected(hash(20)), small.expected(hash(7777)));
+        assert!(hot > 5.0, "{hot}");
+        assert!(new < 0.5, "{new}");
     }
 }

@@ -300,7 +300,7 @@ fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
 /// Partitions know of the visits there were; what data pages are worth must not be of a longer time.
 #[test]
 fn data_pages_count_for_what_was_seen_of_a_window() {
-    let clock = Clock::new();
+    let clock = Clock::new(1);
     let mut shard = shard::Shard::new(1);
     let worth = |shard: &shard::Shard| shard.density(7, None, 0, BlockKind::Data, 1, LEN).0;
     shard.count_miss(7, BlockKind::Data, &clock);
@@ -312,7 +312,7 @@ fn data_pages_count_for_what_was_seen_of_a_window() {
             2 => 0.405,
             _ => 0.5,
         };
-        let whole = shamba_model::expected_reads::further_accesses(1.0, 1.0, 0.0, 0.0);
+        let whole = shamba_model::expected_reads::accesses_at_first(1.0, 1.0, None);
         let seen = worth(&shard) * (LEN + BLOCK_OVERHEAD) as f32 / whole;
         assert!(seen == 0.0 || (seen - share).abs() < 0.001, "{seen}");
     }
@@ -418,7 +418,7 @@ fn what_is_known_of_a_partition_takes_ten_bytes() {
             blocks: 1,
             pages: 1,
         };
-        let clock = Arc::new(Clock::new());
+        let clock = Arc::new(Clock::new(1));
         let keep = |bytes: &[u8], _| bytes.to_vec();
         let heat = Heat::new(clock, &budget, partitions, Arc::new([module]), 1, keep);
         let used = budget.used();
