@@ -28,6 +28,9 @@ pub(super) const LOW_PRIORITY: f32 = 1.0;
 /// Counters of accesses to data pages for each page that memory holds or could hold instead.
 const COUNTERS_PER_PAGE: u64 = 16;
 
+/// Fewer than one of so many accesses are hardly any.
+const SELDOM: u64 = 32;
+
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
 const SAMPLED: u8 = 4;
 
@@ -222,10 +225,21 @@ impl Shard {
             .insert_unique(hash, at, |&i| hash_at(entries, i as usize));
     }
 
-    /// The bytes of as many counters of accesses as suit what is resident, if there are too few.
+    /// The bytes of as many counters of accesses as suit what is resident, if there are too few. Where
+    /// hardly any access is to data, only as many as the accesses take.
     pub(super) fn wants_counters(&self) -> Option<u64> {
         let len = self.sketch.len() as u64;
-        (COUNTERS_PER_PAGE * pages_held(&self.kinds) > len).then_some(2 * len)
+        let more = COUNTERS_PER_PAGE * pages_held(&self.kinds) > len;
+        let needed = || {
+            let accesses = |kind: &KindStats| kind.hits + kind.misses;
+            let all: u64 = self.kinds.iter().map(accesses).sum();
+            let data = self
+                .kinds
+                .get(kind_index(BlockKind::Data))
+                .map_or(0, accesses);
+            SELDOM * data > all || self.sketch.is_crowded()
+        };
+        (more && needed()).then_some(2 * len)
     }
 
     /// Doubles the counters, which `held` is for.

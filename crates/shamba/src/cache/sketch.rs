@@ -75,6 +75,8 @@ impl Calibration {
 #[derive(Debug)]
 pub(super) struct Sketch {
     counters: Box<[u8]>,
+    /// How many of them are not 0; one that was doubled counts once.
+    taken: usize,
     /// For how many half-lives counts have gathered, a halving counting as half of all before.
     span: f32,
     /// Accesses in this half-life that met each count.
@@ -93,6 +95,7 @@ impl Sketch {
     pub(super) fn new() -> Self {
         Sketch {
             counters: vec![0; MIN_COUNTERS].into(),
+            taken: 0,
             span: 0.0,
             met: [0.0; CLASSES],
             strangers: [0.0; CLASSES],
@@ -111,6 +114,11 @@ impl Sketch {
         self.counters = self.counters.repeat(2).into();
     }
 
+    /// Whether so many counters are taken that more would tell pages apart.
+    pub(super) fn is_crowded(&self) -> bool {
+        2 * self.taken > self.counters.len()
+    }
+
     /// Halves the counters, down to the fewest; a page keeps at least its count. Says whether there
     /// were more.
     pub(super) fn fold(&mut self) -> bool {
@@ -120,6 +128,7 @@ impl Sketch {
         }
         let (low, high) = self.counters.split_at(half);
         self.counters = low.iter().zip(high).map(|(a, b)| *a.max(b)).collect();
+        self.count_taken();
         true
     }
 
@@ -142,24 +151,31 @@ impl Sketch {
                 *met += f32::from(weight);
             }
         }
-        for row in 0..ROWS {
-            let place = self.place(hash, row);
-            if let Some(counter) = self.counters.get_mut(place) {
-                *counter = (*counter).max(count.saturating_add(weight));
-            }
-        }
+        self.raise(hash, count.saturating_add(weight));
     }
 
     /// Counts as many accesses as one who has so many in a window would have had while counts gathered.
     pub(super) fn suppose(&mut self, hash: u64, accesses: f32) {
         let windows = (self.span / WINDOW).max(1.0);
         let count = (accesses * windows).round().min(f32::from(u8::MAX)) as u8;
+        self.raise(hash, count);
+    }
+
+    /// Raises a page's count to this one.
+    fn raise(&mut self, hash: u64, count: u8) {
         for row in 0..ROWS {
             let place = self.place(hash, row);
-            if let Some(counter) = self.counters.get_mut(place) {
-                *counter = (*counter).max(count);
+            if let Some(counter) = self.counters.get_mut(place)
+                && *counter < count
+            {
+                self.taken += usize::from(*counter == 0);
+                *counter = count;
             }
         }
+    }
+
+    fn count_taken(&mut self) {
+        self.taken = self.counters.iter().filter(|counter| **counter > 0).count();
     }
 
     /// The accesses to expect in the next window.
@@ -218,6 +234,7 @@ impl Sketch {
         for counter in &mut self.counters {
             *counter /= 2;
         }
+        self.count_taken();
         self.span /= 2.0;
     }
 

@@ -427,3 +427,22 @@ fn what_is_known_of_a_partition_takes_ten_bytes() {
     };
     assert_eq!(held(300) - held(200), 100 * 10);
 }
+
+#[test]
+fn counters_are_as_many_as_accesses_to_data_need() {
+    let counters = |kind: BlockKind| {
+        let (_budget, cache) = cache(400, 1);
+        for page in 0..300 {
+            let owner = Owner {
+                kind,
+                ..data(key(1, page), Priority::Low)
+            };
+            cache.insert(owner, &bytes(key(1, page), LEN));
+        }
+        let shards = cache.shards.iter();
+        shards.map(|shard| shard.lock().sketch.len()).sum::<usize>()
+    };
+    // Indexes are no data: their accesses are not counted, and no memory is taken for that.
+    assert_eq!(counters(BlockKind::Index), 64);
+    assert_eq!(counters(BlockKind::Data), 8192);
+}
