@@ -13,7 +13,7 @@ use super::clock::{Clock, Eviction, TICKS_PER_HALF_LIFE};
 use super::heat::Heat;
 use super::holder::is_free;
 use super::sketch::{self, Sketch};
-use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index, pages_held};
+use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index};
 use super::{BLOCK_OVERHEAD, Block, BlockKey, Owner, Priority};
 use crate::budget::Reservation;
 use crate::fs::BlockKind;
@@ -24,12 +24,6 @@ const LRU_SAMPLE: usize = 16;
 
 /// In two-priority LRU, what everything of low priority is worth less than, and nothing else.
 pub(super) const LOW_PRIORITY: f32 = 1.0;
-
-/// Counters of accesses to data pages for each page that memory holds or could hold instead.
-const COUNTERS_PER_PAGE: u64 = 16;
-
-/// Fewer than one of so many accesses are hardly any.
-const SELDOM: u64 = 32;
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
 const SAMPLED: u8 = 4;
@@ -225,21 +219,10 @@ impl Shard {
             .insert_unique(hash, at, |&i| hash_at(entries, i as usize));
     }
 
-    /// The bytes of as many counters of accesses as suit what is resident, if there are too few. Where
-    /// hardly any access is to data, only as many as the accesses take.
+    /// The bytes of as many counters of accesses as suit what is resident, if there are too few.
     pub(super) fn wants_counters(&self) -> Option<u64> {
-        let len = self.sketch.len() as u64;
-        let more = COUNTERS_PER_PAGE * pages_held(&self.kinds) > len;
-        let needed = || {
-            let accesses = |kind: &KindStats| kind.hits + kind.misses;
-            let all: u64 = self.kinds.iter().map(accesses).sum();
-            let data = self
-                .kinds
-                .get(kind_index(BlockKind::Data))
-                .map_or(0, accesses);
-            SELDOM * data > all || self.sketch.is_crowded()
-        };
-        (more && needed()).then_some(2 * len)
+        let more = self.sketch.wants_more(&self.kinds);
+        more.then_some(2 * self.sketch.len() as u64)
     }
 
     /// Doubles the counters, which `held` is for.
@@ -253,7 +236,7 @@ impl Shard {
         self.entries.shrink_to_fit();
         let entries = &self.entries;
         self.table.shrink_to_fit(|&i| hash_at(entries, i as usize));
-        let most = 2 * COUNTERS_PER_PAGE * pages_held(&self.kinds);
+        let most = 2 * sketch::counters_for(&self.kinds);
         while self.sketch.len() as u64 > most && self.sketch.fold() {
             if let Some(held) = &mut self.held {
                 held.resize(self.sketch.len() as u64);

@@ -9,11 +9,20 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use shamba_model::expected_reads::{accesses_at_first, further_accesses};
 
+use super::stats::{KIND_COUNT, KindStats, kind_index, pages_held};
+use crate::fs::BlockKind;
+
 /// Counters that each page has.
 const ROWS: usize = 3;
 
 /// The fewest counters, a power of two.
 const MIN_COUNTERS: usize = 64;
+
+/// Counters for each page that memory holds or could hold instead.
+const COUNTERS_PER_PAGE: u64 = 16;
+
+/// Fewer than one of so many accesses are hardly any.
+const SELDOM: u64 = 32;
 
 /// Windows are so many half-lives long: the sum of what is left of each past half-life.
 pub(super) const WINDOW: f32 = std::f32::consts::LOG2_E;
@@ -114,9 +123,16 @@ impl Sketch {
         self.counters = self.counters.repeat(2).into();
     }
 
-    /// Whether so many counters are taken that more would tell pages apart.
-    pub(super) fn is_crowded(&self) -> bool {
-        2 * self.taken > self.counters.len()
+    /// Whether there should be more counters: if there are fewer than suit what is resident, but where
+    /// hardly any access is to data, only once most are taken.
+    pub(super) fn wants_more(&self, kinds: &[KindStats; KIND_COUNT]) -> bool {
+        let crowded = || 2 * self.taken > self.counters.len();
+        let seldom = || {
+            let accesses = |kind: &KindStats| kind.hits + kind.misses;
+            let data = kinds.get(kind_index(BlockKind::Data)).map_or(0, accesses);
+            SELDOM * data <= kinds.iter().map(accesses).sum()
+        };
+        counters_for(kinds) > self.counters.len() as u64 && (!seldom() || crowded())
     }
 
     /// Halves the counters, down to the fewest; a page keeps at least its count. Says whether there
@@ -245,6 +261,11 @@ impl Sketch {
         // Of higher counts as many go on as of the highest that is told apart.
         rate * count.max(highest) as f32 / highest as f32
     }
+}
+
+/// The counters that suit what is resident.
+pub(super) fn counters_for(kinds: &[KindStats; KIND_COUNT]) -> u64 {
+    COUNTERS_PER_PAGE * pages_held(kinds)
 }
 
 /// The hash of no page, as well mixed.
