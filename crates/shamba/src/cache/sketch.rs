@@ -127,12 +127,12 @@ impl Sketch {
     /// hardly any access is to data, only once most are taken.
     pub(super) fn wants_more(&self, kinds: &[KindStats; KIND_COUNT]) -> bool {
         let crowded = || 2 * self.taken > self.counters.len();
-        let seldom = || {
+        let often = || {
             let accesses = |kind: &KindStats| kind.hits + kind.misses;
             let data = kinds.get(kind_index(BlockKind::Data)).map_or(0, accesses);
-            SELDOM * data <= kinds.iter().map(accesses).sum()
+            SELDOM * data > kinds.iter().map(accesses).sum()
         };
-        counters_for(kinds) > self.counters.len() as u64 && (!seldom() || crowded())
+        counters_for(kinds) > self.counters.len() as u64 && (often() || crowded())
     }
 
     /// Halves the counters, down to the fewest; a page keeps at least its count. Says whether there
@@ -367,6 +367,7 @@ mod tests {
         }
         assert!(again.expected(hash(3)) > 1.0);
     }
+
     /// Counters that are all taken make every page seem to have been met.
     #[test]
     fn strangers_tell_how_often_counts_are_of_others() {

@@ -187,11 +187,11 @@ fn with_cause(
 
 /// The part of the files asked that lie below level 0.
 fn below_level0(files: &[FileFacts]) -> f64 {
-    let asked = |files: &mut dyn Iterator<Item = &FileFacts>| -> u64 {
+    let asked = |from: usize| -> u64 {
+        let files = files.iter().filter(|file| file.level >= from);
         files.map(|file| file.probes).sum()
     };
-    let below = asked(&mut files.iter().filter(|file| file.level > 0));
-    below as f64 / asked(&mut files.iter()).max(1) as f64
+    asked(1) as f64 / asked(0).max(1) as f64
 }
 
 /// What an engine's lookup took.
