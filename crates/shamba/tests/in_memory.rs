@@ -177,4 +177,5 @@ fn answers_stay_while_memory_comes_and_goes_and_the_tree_changes() {
         .filter(|(role, _)| *role != Role::IoBuffers);
     let held: u64 = held.map(|(_, bytes)| bytes).sum();
     assert!(held < 16 << 10, "{usage:?}");
+    assert!(usage.used - held <= PLENTY / 256, "{usage:?}");
 }
