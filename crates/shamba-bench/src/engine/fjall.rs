@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use ::fjall::config::{
     BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
 };
-use ::fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use ::fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,6 +100,17 @@ impl Engine for Fjall {
             done = now;
         }
         Ok(())
+    }
+
+    fn compact(&self) -> Result<bool> {
+        self.entries.major_compact().map_err(failed)?;
+        Ok(true)
+    }
+
+    fn runs(&self) -> Option<u64> {
+        let version = self.entries.tree.current_version();
+        let runs = version.iter_levels().map(|level| level.run_count() as u64);
+        Some(runs.sum())
     }
 
     fn memory(&self) -> Option<u64> {

@@ -256,6 +256,11 @@ impl Engine for Rocks {
         BTreeMap::from([("tables_probed".to_owned(), asked.iter().sum())])
     }
 
+    fn compact(&self) -> Result<bool> {
+        self.db.compact_range(None::<&[u8]>, None::<&[u8]>);
+        Ok(true)
+    }
+
     fn runs(&self) -> Option<u64> {
         let files = |level: u64| {
             let name = format!("rocksdb.num-files-at-level{level}");

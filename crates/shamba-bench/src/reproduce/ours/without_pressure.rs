@@ -90,8 +90,8 @@ fn past_the_cache(
     })
 }
 
-/// What several runs cost us beside a B-tree, in which a key has one place and entries lie in order,
-/// where in one run we are as quick.
+/// What several runs cost us, where in one run we are as quick: as a B-tree, in which a key has one
+/// place and entries lie in order, or as a peer whose runs are fewer, both of them merged into one.
 fn several_runs(
     table: &Report,
     phase: &str,
@@ -100,14 +100,33 @@ fn several_runs(
     peer: &str,
 ) -> Option<String> {
     let rate = |phase: &str, engine| value(table, phase, threads, engine);
-    let (theirs, runs) = (rate(phase, peer)?, rate(compare::RUNS, ours)?);
-    let merged = rate(&format!("{phase}, one run"), ours)? / theirs;
-    (peer == "redb" && merged >= AS_QUICK).then(|| {
-        format!(
-            "we ask {runs:.0} runs, or merge them, {peer} has one B-tree: in one run ours has {merged:.3} times \
-             its throughput; `shamba-bench cpu --scans 1,1000` counts the instructions of both"
-        )
-    })
+    let runs = rate(compare::RUNS, ours)?;
+    let in_one = format!("{phase}, one run");
+    let merged = rate(&in_one, ours)?;
+    let told = match rate(compare::RUNS, peer) {
+        Some(theirs) if theirs < runs => {
+            let ratio = merged / rate(&in_one, peer)?;
+            (ratio >= AS_QUICK).then(|| {
+                format!(
+                    "{peer}'s tree had {theirs:.0} runs to ask or merge, ours {runs:.0}: with one run \
+                     each ours has {ratio:.3} times its throughput"
+                )
+            })
+        }
+        None if peer == "redb" => {
+            let ratio = merged / rate(phase, peer)?;
+            (ratio >= AS_QUICK).then(|| {
+                format!(
+                    "we ask {runs:.0} runs, or merge them, {peer} has one B-tree: in one run ours has \
+                     {ratio:.3} times its throughput"
+                )
+            })
+        }
+        _ => None,
+    }?;
+    Some(format!(
+        "{told}; `shamba-bench cpu --scans 1,1000` counts the instructions of both"
+    ))
 }
 
 /// From this ratio on two engines are as quick: times of one run on shared cores.
