@@ -7,6 +7,7 @@
 //! Each engine runs in a fresh process and a fresh directory; engines alternate, and the medians of the
 //! repetitions are compared. Every answer is checked.
 use crate::engine::{self, Engine, EngineConfig};
+use crate::plot::Dots;
 use crate::report::{Cell as ReportCell, Report, median};
 use crate::runner::{self, Amount, Data, Summary};
 use crate::workload::{KeyKind, KeySpace, MAX_KEY, ValueSpec, Workload};
@@ -376,6 +377,22 @@ fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
         }
     }
     report
+}
+
+/// Whether a row of the comparison is a throughput: those have percentiles besides.
+pub fn is_throughput(row: &[ReportCell]) -> bool {
+    matches!(row.get(3), Some(ReportCell::Number(_)))
+}
+
+/// The throughputs of a comparison as a dot plot.
+pub fn dots(report: &Report) -> Dots {
+    Dots::of_report(report, "op/s", |row| match row {
+        [phase, threads, ..] if is_throughput(row) => {
+            let plural = if threads.to_string() == "1" { "" } else { "s" };
+            Some(format!("{phase}, {threads} thread{plural}"))
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -113,6 +113,9 @@ struct Compare {
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Draw the throughputs into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -336,7 +339,11 @@ fn run(command: Command) -> Result<()> {
                 dir: arguments.dir,
                 seed: arguments.seed,
             };
-            show(&compare::run(&settings, note)?, &arguments.output)
+            let table = compare::run(&settings, note)?;
+            if let Some(path) = &arguments.plot {
+                compare::dots(&table).save(path)?;
+            }
+            show(&table, &arguments.output)
         }
         Command::Pressure(arguments) => {
             let rows = pressure::run(&arguments.grid, &mut note)?;

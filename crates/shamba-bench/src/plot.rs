@@ -1,10 +1,14 @@
-//! Line plots as SVG, several panels to a file. Drawn by `plotters` without fonts or bitmaps.
+//! Line plots as SVG, several panels to a file, and dot plots. Drawn by `plotters` without fonts or bitmaps.
+mod dots;
+
 use crate::report::{Cell, Report};
 use crate::{Error, Result};
 use plotters::coord::types::RangedCoordf64;
 use plotters::coord::{Shift, ranged1d::Ranged};
 use plotters::prelude::*;
 use std::path::Path;
+
+pub use dots::Dots;
 
 /// What a logarithmic axis shows for zero: less than one page in 30,000 lookups.
 const LEAST: f64 = 1e-5;

@@ -25,7 +25,7 @@ pub use claim::{Claim, Verdict};
 pub use lab::Lab;
 pub use scale::Scale;
 
-use crate::plot::{self, Panel};
+use crate::plot::{self, Dots, Panel};
 use crate::report::Report;
 use crate::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,10 +55,20 @@ pub struct Findings {
     pub tables: Vec<Report>,
     /// The same as diagrams, in one SVG file.
     pub panels: Vec<Panel>,
+    /// Where there are none, the same as a dot plot.
+    #[serde(default)]
+    pub dots: Option<Dots>,
     /// What is claimed, and the verdicts.
     pub claims: Vec<Claim>,
     /// What else should be known.
     pub notes: Vec<String>,
+}
+
+impl Findings {
+    /// Whether there is a plot.
+    fn is_drawn(&self) -> bool {
+        !self.panels.is_empty() || self.dots.is_some()
+    }
 }
 
 /// An experiment that ended, as kept in its JSON file.
@@ -164,13 +174,12 @@ impl Ended {
             for (number, table) in findings.tables.iter().enumerate() {
                 table.save(&out.join(table_file(&self.name, number)))?;
             }
+            let drawing = out.join(format!("{}.svg", self.name));
             if !findings.panels.is_empty() {
                 let columns = findings.panels.len().min(3);
-                plot::save(
-                    &out.join(format!("{}.svg", self.name)),
-                    &findings.panels,
-                    columns,
-                )?;
+                plot::save(&drawing, &findings.panels, columns)?;
+            } else if let Some(dots) = &findings.dots {
+                dots.save(&drawing)?;
             }
         }
         let text = serde_json::to_vec_pretty(self)?;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Rows of a table that the Markdown report shows; CSV files have all.
-const ROWS: usize = 40;
+const ROWS: usize = 60;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
 table{border-collapse:collapse;margin:.5rem 0;display:block;overflow-x:auto}\
@@ -92,20 +92,28 @@ fn totals(ended: &[(&Experiment, Ended)]) -> String {
     )
 }
 
-/// Where and how large: one line for each combination met.
+/// Where and how large: one line for each combination met. The first is most experiments'; where there
+/// are more, the others name theirs.
 fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for (_, ended) in ended {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for (experiment, ended) in ended {
         let place = &ended.place;
         let line = format!(
             "Scale {}, seed {}, commit {}, {}, {}, {}",
             ended.scale, ended.seed, place.commit, place.machine, place.system, place.date
         );
-        if !lines.contains(&line) {
-            lines.push(line);
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, names)) => names.push(experiment.name),
+            None => lines.push((line, vec![experiment.name])),
         }
     }
-    lines
+    lines.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    let told = lines.into_iter().enumerate();
+    told.map(|(number, (line, names))| match number {
+        0 => line,
+        _ => format!("{line}: {}", names.join(", ")),
+    })
+    .collect()
 }
 
 fn html_page(out: &Path, ended: &[(&Experiment, Ended)]) -> Markup {
@@ -174,7 +182,7 @@ fn html_findings(out: &Path, ended: &Ended, findings: &Findings) -> Markup {
         }
         @for note in &findings.notes { p { (note) } }
         // Drawn by this program: no text of others.
-        @if let Ok(drawing) = drawing && !findings.panels.is_empty() { (PreEscaped(drawing)) }
+        @if let Ok(drawing) = drawing && findings.is_drawn() { (PreEscaped(drawing)) }
         @for (number, table) in findings.tables.iter().enumerate() {
             details {
                 summary { (table.title) " (" (table.rows.len()) " rows, "
@@ -320,6 +328,7 @@ mod tests {
                 Claim::at_least("gain", 2.0, 1.0).because("the <disk>"),
             ],
             notes: vec!["one run".into()],
+            ..Findings::default()
         };
         ended(Ok(findings)).write(dir.path()).unwrap();
         let all = write(dir.path(), &[&EXPERIMENT]).unwrap();

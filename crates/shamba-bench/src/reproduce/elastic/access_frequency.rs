@@ -77,5 +77,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              that files differ less than keys do."
                 .into(),
         ],
+        ..Findings::default()
     })
 }

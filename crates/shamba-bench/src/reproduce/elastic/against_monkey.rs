@@ -119,5 +119,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         panels,
         claims,
         notes: Vec::new(),
+        ..Findings::default()
     })
 }

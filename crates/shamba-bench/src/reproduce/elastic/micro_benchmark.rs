@@ -112,6 +112,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              these, indexes and the cached data of both; the paper keeps filters outside its cache."
             ),
         ],
+        ..Findings::default()
     })
 }
 

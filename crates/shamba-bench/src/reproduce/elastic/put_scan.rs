@@ -132,6 +132,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              and with them what a scan reads."
                 .into(),
         ],
+        ..Findings::default()
     })
 }
 

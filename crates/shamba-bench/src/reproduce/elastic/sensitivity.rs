@@ -96,6 +96,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         panels,
         claims,
         notes: vec!["A segment is a file here.".into()],
+        ..Findings::default()
     })
 }
 

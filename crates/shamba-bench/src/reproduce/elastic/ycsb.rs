@@ -97,6 +97,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              make it read."
                 .into(),
         ],
+        ..Findings::default()
     })
 }
 

@@ -117,19 +117,24 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 
 /// What the hashes saved and the rest of a lookup come to at each number of levels.
 fn outgrown(points: &[&Point]) -> String {
+    let saved = |p: &Point| (p.seen.each_hashes - p.seen.shared_hashes) * p.seen.hash_ns / 1e3;
     let each = points.iter().map(|p| {
-        let saved = (p.seen.each_hashes - p.seen.shared_hashes) * p.seen.hash_ns / 1e3;
-        let rest = (p.seen.each_us - saved) / p.seen.tables.max(1.0);
+        let (saved, all, gain) = (saved(p), p.seen.each_us, p.seen.uncertain * 100.0);
         format!(
-            "{}: {saved:.2} us of hashes saved of {:.2}, {rest:.2} for the rest of each table",
-            p.x, p.seen.each_us
+            "{}: {saved:.2} us of hashes saved of {all:.2}, the gain ± {gain:.1}",
+            p.x
         )
     });
-    format!(
-        "the hashes saved take as long at every depth, and the rest of a lookup longer as the tree outgrows \
-         the processor's caches ({})",
-        each.collect::<Vec<_>>().join("; ")
-    )
+    let grown = match (points.first(), points.last()) {
+        (Some(first), Some(last)) => format!(
+            "from the fewest levels to the most the hashes saved take {:.1} times as long and the whole lookup \
+             {:.1} times",
+            saved(last) / saved(first),
+            last.seen.each_us / first.seen.each_us
+        ),
+        _ => "nothing was measured".to_owned(),
+    };
+    format!("{grown} ({})", each.collect::<Vec<_>>().join("; "))
 }
 
 /// The hashes of a lookup over the levels.

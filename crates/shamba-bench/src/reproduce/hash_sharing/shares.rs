@@ -56,10 +56,11 @@ pub(super) fn figure(lab: &mut Lab<'_>, device: Place, paper: [f64; 2]) -> Resul
                 lookups::percent(&all),
                 lookups::grows(&all),
             ),
-            Claim::at_least(
-                "gain in filters alone, with the paper's MurmurHash64, keys of 512 B, %",
-                paper[1],
-                murmur,
+            Claim::holds(
+                "gain in filters alone, with the paper's MurmurHash64, keys of 512 B, % (ours)",
+                format!("it has whole lookups: {}", paper[1]),
+                format!("{murmur:.1}"),
+                murmur >= paper[1],
             ),
             Claim::holds(
                 "the same with XXH3, which is quicker",

@@ -93,7 +93,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         series[1].points.push((x, *ns));
     }
     let [xxh3, xxh64, crc, murmur, md5, sha] = times;
-    let slowest = [xxh64, crc, murmur].into_iter().fold(0.0, f64::max);
     let fastest = [xxh64, crc, murmur]
         .into_iter()
         .fold(f64::INFINITY, f64::min);
@@ -119,12 +118,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                  for SHA compute it in hardware"
             )),
             Claim::at_most("hashing 1 KB with the engine's XXH3 over the paper's MurmurHash64, both here", 1.0, xxh3 / murmur),
-            Claim::holds(
-                "a PCIe SSD's page over hashing 1 KB with MurmurHash64, at least",
-                "42 (10 us)",
-                format!("{:.0} (modelled 61 us); {:.0} for 10 us", 61_400.0 / murmur, 10e3 / murmur),
-                10e3 / slowest > 1.0,
-            ),
+            Claim::at_least("a PCIe SSD's page of 10 us over hashing 1 KB with MurmurHash64", 42.0, 10e3 / murmur),
         ],
         tables: vec![table],
         panels: vec![Panel {

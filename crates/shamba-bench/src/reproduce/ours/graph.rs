@@ -1,5 +1,6 @@
 //! Facebook's mixed graph: lookups, updates and scans with sizes and key ranges as in production.
 use crate::Result;
+use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::shamba::pressure::short;
@@ -45,10 +46,11 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "tables written, bytes per byte",
         ],
     );
+    let mut series = ENGINES.map(|engine| Series::new(short(engine)));
     let mut claims = Vec::new();
     for &percent in budgets {
         let mut pages = Vec::new();
-        for engine in ENGINES {
+        for (engine, series) in ENGINES.iter().zip(&mut series) {
             let base = Base {
                 keys: KeyKind::Sized(48),
                 value: Sizes::GRAPH_VALUES,
@@ -69,6 +71,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             let found = lab.measure(&trial)?;
             let given = found.count("user_bytes_written").max(1) as f64;
             pages.push(found.pages());
+            series.points.push((percent, found.pages()));
             table.push(vec![
                 percent.into(),
                 short(engine).into(),
@@ -93,6 +96,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              mixgraph).",
             lab.scale.entries()
         ),
+        panels: vec![Panel {
+            title: "Facebook's mixed graph".into(),
+            x: "memory, % of filters and indexes".into(),
+            y: "pages read per lookup or scan".into(),
+            log_y: true,
+            series: series.into(),
+        }],
         tables: vec![table],
         claims,
         ..Findings::default()

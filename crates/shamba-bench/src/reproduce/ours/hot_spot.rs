@@ -62,5 +62,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         panels: vec![panel],
         claims,
         notes: Vec::new(),
+        ..Findings::default()
     })
 }

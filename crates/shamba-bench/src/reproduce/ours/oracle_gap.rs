@@ -87,5 +87,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         tables: vec![summary::versus(&rows, &sides)],
         panels: summary::panels(&rows),
         notes: Vec::new(),
+        ..Findings::default()
     })
 }

@@ -95,5 +95,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         panels: pressure::panels(shown, &points),
         claims,
         notes: missing(),
+        ..Findings::default()
     })
 }

@@ -102,5 +102,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             worst,
         )],
         notes: Vec::new(),
+        ..Findings::default()
     })
 }

@@ -109,6 +109,7 @@ pub(super) fn run(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
         panels,
         claims,
         notes,
+        ..Findings::default()
     })
 }
 

@@ -111,5 +111,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              or not."
                 .into(),
         ],
+        ..Findings::default()
     })
 }

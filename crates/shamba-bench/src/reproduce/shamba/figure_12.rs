@@ -60,6 +60,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         panels,
         claims: claims(&points),
         notes: Vec::new(),
+        ..Findings::default()
     })
 }
 

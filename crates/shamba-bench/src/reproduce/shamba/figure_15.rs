@@ -126,6 +126,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }],
         claims,
         notes: Vec::new(),
+        ..Findings::default()
     })
 }
 

@@ -94,6 +94,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         panels,
         claims,
         notes: Vec::new(),
+        ..Findings::default()
     })
 }
 

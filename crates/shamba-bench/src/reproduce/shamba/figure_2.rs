@@ -103,6 +103,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              paper's tree merges a buffer at once."
                 .into(),
         ],
+        ..Findings::default()
     })
 }
 

@@ -133,6 +133,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              (`Thresholds::RELATIVE`), which do separate; the word `paper` chooses the printed ones."
                 .into(),
         ],
+        ..Findings::default()
     })
 }
 

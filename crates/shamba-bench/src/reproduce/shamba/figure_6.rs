@@ -70,6 +70,7 @@ pub(super) fn findings(
         panels: pressure::panels(engines, points),
         claims,
         notes: Vec::new(),
+        ..Findings::default()
     }
 }
 

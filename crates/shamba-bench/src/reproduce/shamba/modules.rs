@@ -70,6 +70,7 @@ pub(super) fn figure(
         panels: pressure::panels(engines, &points),
         claims: claims(&points),
         notes: Vec::new(),
+        ..Findings::default()
     })
 }
 

@@ -103,5 +103,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              the scale `paper`, and what a lookup reads of a filter that is not in memory with them."
                 .into(),
         ],
+        ..Findings::default()
     })
 }

@@ -108,5 +108,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              sixth and seventh module together; they are divided 2 to 1."
                 .into(),
         ],
+        ..Findings::default()
     })
 }

@@ -1,0 +1,172 @@
+//! Dot plots: a row for each line of a table, in it a dot for each of those compared.
+use super::{Series, failed, label, style};
+use crate::report::{Cell, Report};
+use crate::{Error, Result};
+use plotters::prelude::*;
+use std::path::Path;
+
+/// Pixels across, of a row, and of everything above and below the rows.
+const SIZE: (u32, u32, u32) = (900, 20, 110);
+
+/// Pixels for the names of rows.
+const NAMES: u32 = 230;
+
+/// Values of named rows over one logarithmic axis.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Dots {
+    /// What it shows.
+    pub title: String,
+    /// What the values are, with their unit.
+    pub x: String,
+    /// The names of the rows, from the top.
+    pub rows: Vec<String>,
+    /// Who is compared; points are a value above 0 and the number of its row.
+    pub series: Vec<Series>,
+}
+
+impl Dots {
+    /// The dots of a table: a row for each of those that `name` names, a series for each column whose
+    /// name ends with `unit`, called by what comes before. Cells without a number above 0 are left
+    /// out.
+    pub fn of_report(
+        report: &Report,
+        unit: &str,
+        name: impl Fn(&[Cell]) -> Option<String>,
+    ) -> Self {
+        let named = |row: &Vec<Cell>| Some((name(row)?, row.clone()));
+        let rows: Vec<(String, Vec<Cell>)> = report.rows.iter().filter_map(named).collect();
+        let columns = report.columns.iter().enumerate();
+        let series = columns.filter_map(|(at, column)| {
+            let mut series = Series::new(column.strip_suffix(unit)?.trim());
+            for (number, (_, row)) in rows.iter().enumerate() {
+                match row.get(at) {
+                    Some(Cell::Number(value)) if *value > 0.0 => {
+                        series.points.push((*value, number as f64));
+                    }
+                    _ => {}
+                }
+            }
+            Some(series)
+        });
+        Self {
+            title: report.title.clone(),
+            x: unit.trim().to_owned(),
+            series: series.collect(),
+            rows: rows.into_iter().map(|(name, _)| name).collect(),
+        }
+    }
+
+    /// Draws into the file `path`.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let values = || {
+            let points = self.series.iter().flat_map(|series| &series.points);
+            points.map(|(value, _)| *value)
+        };
+        let (low, high) = (
+            values().fold(f64::INFINITY, f64::min),
+            values().fold(0.0, f64::max),
+        );
+        if high < low {
+            let nothing = "there is nothing to draw".to_owned();
+            return Err(Error::InvalidSetting(nothing));
+        }
+        let mut text = String::new();
+        {
+            let (width, row, around) = SIZE;
+            let height = row * self.rows.len() as u32 + around;
+            let root = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
+            root.fill(&WHITE).map_err(failed)?;
+            self.draw(&root, low, high)?;
+            root.present().map_err(failed)?;
+        }
+        Ok(std::fs::write(path, text)?)
+    }
+
+    fn draw(&self, area: &super::Area<'_>, low: f64, high: f64) -> Result<()> {
+        let rows = self.rows.len() as i32;
+        // The first row is the uppermost.
+        let height = |row: f64| SegmentValue::CenterOf(rows - 1 - row as i32);
+        let name = |at: &SegmentValue<i32>| match at {
+            SegmentValue::CenterOf(at) => {
+                let row = usize::try_from(rows - 1 - at).ok();
+                let name = row.and_then(|row| self.rows.get(row));
+                name.cloned().unwrap_or_default()
+            }
+            _ => String::new(),
+        };
+        let across = (low * 0.8..high * 1.3).log_scale();
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 14))
+            .margin(10)
+            .x_label_area_size(36)
+            .y_label_area_size(NAMES)
+            .build_cartesian_2d(across, (0..rows - 1).into_segmented())
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .x_desc(&self.x)
+            .light_line_style(WHITE)
+            .x_label_formatter(&|x| label(*x))
+            .y_labels(self.rows.len())
+            .y_label_formatter(&name)
+            .draw()
+            .map_err(failed)?;
+        let names: Vec<&str> = self.series.iter().map(|one| one.name.as_str()).collect();
+        for series in &self.series {
+            let style = style(&names, &series.name).filled();
+            let points = series.points.iter();
+            chart
+                .draw_series(
+                    points.map(|&(value, row)| Circle::new((value, height(row)), 4, style)),
+                )
+                .map_err(failed)?
+                .label(&series.name)
+                .legend(move |(x, y)| Circle::new((x + 8, y), 4, style));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK.mix(0.3))
+            .label_font(("sans-serif", 12))
+            .draw()
+            .map_err(failed)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_and_series_is_in_the_file() {
+        let mut report = Report::new("Compared", &["phase", "a op/s", "a p99 us", "b op/s"]);
+        report.push(vec!["write".into(), 10.0.into(), 1.0.into(), 200.0.into()]);
+        report.push(vec!["read".into(), 3000.0.into(), 1.0.into(), None.into()]);
+        report.push(vec!["size".into(), 7.0.into(), None.into(), 8.0.into()]);
+        let dots = Dots::of_report(&report, "op/s", |row| match row.first()? {
+            Cell::Text(name) if name != "size" => Some(name.clone()),
+            _ => None,
+        });
+        assert_eq!(dots.rows, ["write", "read"]);
+        assert_eq!(dots.series[0].points, [(10.0, 0.0), (3000.0, 1.0)]);
+        assert_eq!(dots.series[1].points, [(200.0, 0.0)]);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("dots.svg");
+        dots.save(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        for words in ["Compared", "op/s", "write", "read"] {
+            assert_eq!(text.matches(words).count(), 1, "{words}");
+        }
+        // A dot for each point and for each line of the legend.
+        assert_eq!(text.matches("<circle").count(), 5);
+        assert!(!text.contains("NaN") && !text.contains("inf"));
+    }
+
+    #[test]
+    fn nothing_is_not_drawn() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Dots::default().save(&dir.path().join("dots.svg")).is_err());
+    }
+}
