@@ -4,7 +4,7 @@ use std::process::Command;
 /// Where and when something was measured.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Place {
-    /// The commit, `-dirty` if files differ from it; `unknown` outside a checkout.
+    /// The commit that was built, `-dirty` if files differed from it; `unknown` outside a checkout.
     pub commit: String,
     /// Processor, cores, memory.
     pub machine: String,
@@ -15,7 +15,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// This machine, this day, the checkout that the program was built in.
+    /// This machine, this day, the commit that the program is of.
     pub fn here() -> Self {
         let said = |program: &str, arguments: &[&str]| {
             let output = Command::new(program).args(arguments).output().ok()?;
@@ -23,8 +23,6 @@ impl Place {
             (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
         };
         let unknown = || "unknown".to_owned();
-        let folder = env!("CARGO_MANIFEST_DIR");
-        let describe = ["-C", folder, "describe", "--always", "--dirty"];
         let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let cpu = field(&cpu, "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
         let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -34,7 +32,7 @@ impl Place {
         });
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            commit: said("git", &describe).unwrap_or_else(unknown),
+            commit: env!("SHAMBA_COMMIT").to_owned(),
             machine: format!("{cpu}, {cores} cores{}", memory.unwrap_or_default()),
             system: said("uname", &["-sr"]).unwrap_or_else(unknown),
             date: said("date", &["-u", "+%F"]).unwrap_or_else(unknown),
@@ -56,5 +54,6 @@ mod tests {
     fn this_machine_says_what_it_is() {
         let here = Place::here();
         assert!(here.machine.contains("cores"), "{here:?}");
+        assert!(!here.commit.is_empty(), "{here:?}");
     }
 }
