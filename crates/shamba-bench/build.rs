@@ -3,7 +3,12 @@
 use std::process::Command;
 
 /// What the program is made of, from this folder; a change makes a build of no commit.
-const SOURCES: [&str; 4] = ["src", "../shamba/src", "../shamba-model/src", "../../Cargo.lock"];
+const SOURCES: [&str; 4] = [
+    "src",
+    "../shamba/src",
+    "../shamba-model/src",
+    "../../Cargo.lock",
+];
 
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
