@@ -33,8 +33,8 @@ impl Dots {
         unit: &str,
         name: impl Fn(&[Cell]) -> Option<String>,
     ) -> Self {
-        let named = |row: &Vec<Cell>| Some((name(row)?, row.clone()));
-        let rows: Vec<(String, Vec<Cell>)> = report.rows.iter().filter_map(named).collect();
+        let rows = report.rows.iter().filter_map(|row| Some((name(row)?, row)));
+        let rows: Vec<(String, &Vec<Cell>)> = rows.collect();
         let columns = report.columns.iter().enumerate();
         let series = columns.filter_map(|(at, column)| {
             let mut series = Series::new(column.strip_suffix(unit)?.trim());

@@ -118,7 +118,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         tables: vec![table],
         panels,
         claims,
-        notes: Vec::new(),
         ..Findings::default()
     })
 }

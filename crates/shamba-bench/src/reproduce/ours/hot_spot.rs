@@ -61,7 +61,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         tables: vec![table, windows],
         panels: vec![panel],
         claims,
-        notes: Vec::new(),
         ..Findings::default()
     })
 }

@@ -86,7 +86,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         ],
         tables: vec![summary::versus(&rows, &sides)],
         panels: summary::panels(&rows),
-        notes: Vec::new(),
         ..Findings::default()
     })
 }

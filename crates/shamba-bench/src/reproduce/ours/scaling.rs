@@ -101,7 +101,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             1.0,
             worst,
         )],
-        notes: Vec::new(),
         ..Findings::default()
     })
 }

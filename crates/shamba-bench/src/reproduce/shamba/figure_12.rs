@@ -59,7 +59,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         ],
         panels,
         claims: claims(&points),
-        notes: Vec::new(),
         ..Findings::default()
     })
 }

@@ -125,7 +125,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ..Panel::default()
         }],
         claims,
-        notes: Vec::new(),
         ..Findings::default()
     })
 }

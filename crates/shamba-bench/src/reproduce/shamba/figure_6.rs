@@ -69,7 +69,6 @@ pub(super) fn findings(
         ],
         panels: pressure::panels(engines, points),
         claims,
-        notes: Vec::new(),
         ..Findings::default()
     }
 }

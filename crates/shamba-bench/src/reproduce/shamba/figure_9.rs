@@ -81,7 +81,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ..Panel::default()
         }],
         claims,
-        notes: Vec::new(),
         ..Findings::default()
     })
 }

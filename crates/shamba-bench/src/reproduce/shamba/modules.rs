@@ -69,7 +69,6 @@ pub(super) fn figure(
         ],
         panels: pressure::panels(engines, &points),
         claims: claims(&points),
-        notes: Vec::new(),
         ..Findings::default()
     })
 }
