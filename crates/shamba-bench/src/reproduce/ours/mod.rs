@@ -5,6 +5,7 @@ mod graph;
 mod hot_spot;
 mod oracle_gap;
 mod pressure;
+mod rocksdb;
 mod scaling;
 mod without_pressure;
 

@@ -15,7 +15,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// What is compared with; of several settings of an engine the best counts, line by line.
-const PEERS: [&str; 4] = ["rocksdb", "rocksdb:ribbon-partitioned", "fjall", "redb"];
+const PEERS: [&str; 5] = [
+    "rocksdb",
+    "rocksdb:hyper-hash",
+    "rocksdb:ribbon-partitioned",
+    "fjall",
+    "redb",
+];
 
 /// Peers that cannot read past the system's page cache.
 const CACHED: [&str; 2] = ["fjall", "redb"];

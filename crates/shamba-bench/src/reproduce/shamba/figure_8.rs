@@ -1,7 +1,8 @@
 //! Figure 8: SHaMBa-eq by number of modules, all of which are read.
-use super::modules::{self, spread};
+use super::modules::{self, MODULES, spread};
 use super::pressure::{self, Point};
 use crate::Result;
+use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -49,33 +50,72 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 
 /// That pages fall from number to number of modules.
 fn falling(points: &[&Point], what: &str) -> Claim {
-    let pages = |point: &Point| {
-        (0..ENGINES.len())
-            .map(|e| point.pages(e))
-            .collect::<Vec<_>>()
-    };
-    let rising: Vec<String> = points
+    let rises: Vec<Rise> = points
         .iter()
-        .filter(|point| !pages(point).is_sorted_by(|a, b| a >= b))
-        .map(|point| {
-            let filter = (point.found.iter()).map(|found| found.per_lookup("filter_pages"));
-            format!(
-                "{}: {:.2?} pages for 1, 2, 3, 7 modules, of them filter {:.2?}",
-                point.place(),
-                pages(point),
-                filter.collect::<Vec<_>>()
-            )
-        })
+        .filter_map(|point| Rise::most(point))
         .collect();
     Claim::holds(
         what,
         "1 > 2 > 3 > 7 modules",
         format!(
             "in {} of {} points",
-            points.len() - rising.len(),
+            points.len() - rises.len(),
             points.len()
         ),
-        rising.is_empty(),
+        rises.is_empty(),
     )
-    .because(rising.join("; "))
+    .because(causes(&rises))
+}
+
+/// Where more modules read more pages.
+struct Rise<'a> {
+    point: &'a Point,
+    /// The two numbers of modules, by their places in [`MODULES`].
+    pair: [usize; 2],
+}
+
+impl<'a> Rise<'a> {
+    /// The largest rise of a point from one number of modules to the next; `None` if pages fall throughout.
+    fn most(point: &'a Point) -> Option<Self> {
+        let share = |at: usize| point.pages(at + 1) / point.pages(at);
+        let at = (0..ENGINES.len() - 1).max_by(|&a, &b| share(a).total_cmp(&share(b)))?;
+        let pair = [at, at + 1];
+        (share(at) > 1.0).then_some(Self { point, pair })
+    }
+}
+
+/// Where pages rise, and what by.
+fn causes(rises: &[Rise<'_>]) -> String {
+    let founds = rises.iter().map(|rise| {
+        let [fewer, more] = rise.pair.map(|at| &rise.point.found[at]);
+        (fewer, more)
+    });
+    let index = |found: &Found| {
+        let resident = found.resident.as_ref();
+        resident.map_or(f64::NAN, |resident| resident.index as f64 / 1000.0)
+    };
+    let held = founds
+        .clone()
+        .map(|(fewer, more)| index(more) - index(fewer));
+    let held = held.sum::<f64>() / rises.len().max(1) as f64;
+    let places: Vec<String> = rises
+        .iter()
+        .map(|rise| {
+            let [fewer, more] = rise.pair;
+            format!(
+                "{} {:.2} with {}, {:.2} with {}",
+                rise.point.place(),
+                rise.point.pages(fewer),
+                MODULES[fewer],
+                rise.point.pages(more),
+                MODULES[more]
+            )
+        })
+        .collect();
+    format!(
+        "a key that is there passes all modules: where pages rise with modules, {}; indexes take {held:.0} KB \
+         of memory more ({})",
+        pressure::factor_to_blame(founds),
+        places.join("; ")
+    )
 }

@@ -264,42 +264,109 @@ pub(in crate::reproduce) fn fewer(what: &str, points: &[&Point], engine: usize) 
     .because(more(&lost, engine))
 }
 
-/// By kind of page, what an engine reads beside the baseline on the average of points it loses, and what
-/// each had in memory.
+/// What the filter pages read by a lookup are the product of.
+const FACTORS: [&str; 2] = [
+    "filter pages that a lookup asks for",
+    "share of these that memory does not have",
+];
+
+/// The numbers of [`FACTORS`]. Probes of modules in memory are counted in one lookup of eight; these are
+/// taken to have as many pages as those that are read.
+fn factors(found: &Found) -> [f64; FACTORS.len()] {
+    let modules = found
+        .counts
+        .keys()
+        .filter(|name| name.starts_with("module_") && name.ends_with("_probed"));
+    let in_memory = modules.map(|name| found.per_lookup(name)).sum::<f64>();
+    let (reads, pages) = (
+        found.per_lookup("filter_reads"),
+        found.per_lookup("filter_pages"),
+    );
+    let asked = in_memory + reads;
+    [asked * pages / reads, reads / asked]
+}
+
+/// Which of the factors is the cause that more filter pages are read than others do: mean factors, and the
+/// one that rose most. `pairs` are of one point each, the one that reads more last.
+pub(in crate::reproduce) fn factor_to_blame<'a>(
+    pairs: impl Iterator<Item = (&'a Found, &'a Found)>,
+) -> String {
+    let (mut sums, mut points) = ([[0.0; FACTORS.len()]; 2], 0.0);
+    for (less, more) in pairs {
+        let of = [factors(less), factors(more)];
+        // Where all is in memory there is nothing to divide.
+        if of
+            .iter()
+            .flatten()
+            .all(|factor| factor.is_finite() && *factor > 0.0)
+        {
+            for (sums, of) in sums.iter_mut().zip(of) {
+                for (sum, factor) in sums.iter_mut().zip(of) {
+                    *sum += factor.ln();
+                }
+            }
+            points += 1.0;
+        }
+    }
+    let [less, more] = sums.map(|sums| sums.map(|sum: f64| (sum / points).exp()));
+    let rise = |at: usize| more[at] / less[at];
+    let blamed = (0..FACTORS.len()).max_by(|&a, &b| rise(a).total_cmp(&rise(b)));
+    let all: Vec<String> = FACTORS
+        .iter()
+        .enumerate()
+        .map(|(at, name)| format!("{name} {:.3} against {:.3}", more[at], less[at]))
+        .collect();
+    format!(
+        "they are a product ({}); what tells is the {}, {:.2} times as large",
+        all.join(", "),
+        blamed.map_or("", |at| FACTORS[at]),
+        blamed.map_or(f64::NAN, rise)
+    )
+}
+
+/// By kind of page, what an engine reads beside the baseline on the average of points it loses, what filter
+/// pages come from, and what each had in memory.
 pub(in crate::reproduce) fn more(lost: &[&Point], engine: usize) -> String {
-    let mean = |name: &str, of: usize| {
-        let each = |point: &&Point| point.found.get(of).map_or(0.0, |f| f.per_lookup(name));
-        lost.iter().map(each).sum::<f64>() / lost.len().max(1) as f64
+    let mean = |of: usize, value: &dyn Fn(&Found) -> f64| {
+        let each = lost.iter().filter_map(|point| point.found.get(of));
+        each.map(value).sum::<f64>() / lost.len().max(1) as f64
     };
-    let kinds = ["filter_pages", "index_pages", "data_pages"];
-    let kinds = kinds.map(|name| {
-        let (own, baseline) = (mean(name, engine), mean(name, 0));
-        let name = name.trim_end_matches("_pages");
+    let beside = |name: &str, value: &dyn Fn(&Found) -> f64| {
+        let (own, baseline) = (mean(engine, value), mean(0, value));
         (
             own - baseline,
             format!("{name} {own:.2} against {baseline:.2}"),
         )
-    });
-    let most = kinds.iter().max_by(|a, b| a.0.total_cmp(&b.0));
-    let places: Vec<String> = lost.iter().map(|point| point.place()).collect();
-    let [filter, index, data] = &kinds;
-    let held = |of: usize, kind: fn(&Resident) -> u64| {
-        let each = lost.iter().filter_map(|point| point.found.get(of));
-        each.map(|found| kib(found, kind)).sum::<f64>() / lost.len().max(1) as f64
     };
+    let kinds = [
+        ("filter", "filter_pages"),
+        ("index", "index_pages"),
+        ("data", "data_pages"),
+    ]
+    .map(|(kind, count)| (kind, beside(kind, &|found| found.per_lookup(count))));
+    let most = kinds.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let most = most.map_or("", |(kind, _)| kind);
+    let places: Vec<String> = lost.iter().map(|point| point.place()).collect();
+    let pages = kinds.map(|(_, (_, text))| text).join(", ");
+    let product = match most {
+        "filter" => format!(
+            "; {}",
+            factor_to_blame(
+                lost.iter()
+                    .filter_map(|point| Some((point.found.first()?, point.found.get(engine)?)))
+            )
+        ),
+        _ => String::new(),
+    };
+    let held = |of: usize, kind: fn(&Resident) -> u64| mean(of, &|found| kib(found, kind));
     format!(
-        "where it loses ({}) it reads more {} pages: {}, {}, {} per lookup; in memory at the end it has \
-         {:.0} KB of filters against {:.0}, and {:.0} KB of data against {:.0}",
+        "where it loses ({}) it reads more {most} pages: {pages} per lookup{product}; in memory at the end it \
+         has {:.0} KB of filters against {:.0}, {:.0} KB of indexes against {:.0}, {:.0} KB of data against {:.0}",
         places.join("; "),
-        most.map_or("of all", |(_, text)| text
-            .split(' ')
-            .next()
-            .unwrap_or("of all")),
-        filter.1,
-        index.1,
-        data.1,
         held(engine, |resident| resident.filter),
         held(0, |resident| resident.filter),
+        held(engine, |resident| resident.index),
+        held(0, |resident| resident.index),
         held(engine, |resident| resident.data),
         held(0, |resident| resident.data),
     )
