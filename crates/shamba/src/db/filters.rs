@@ -37,11 +37,9 @@ impl DbInner {
         origin: Origin<'_>,
     ) -> TableBuildOptions {
         let version = keyspace.state.load().version.clone();
-        let levels = version.levels().len().max(level + 1) as u32;
         let limit = self.options.memory.limit();
         let context = FileContext {
             level: level as u32,
-            levels,
             expected_entries: entries,
             bits_per_key: bits_by_place(keyspace, &version, |measured| {
                 Place::of(level, entries, origin, measured)

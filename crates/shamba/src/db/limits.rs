@@ -100,13 +100,12 @@ impl Limits {
     }
 
     fn decide(&self, decider: &mut Decider, version: &Version) {
-        let levels = version.levels().len() as u32;
         let files = version.runs().flat_map(|(level, run)| {
             let files = run.files().iter();
             files.map(move |file| (level as u32, file))
         });
         let views: Vec<_> = files
-            .map(|(level, file)| decider.view(file, level, levels))
+            .map(|(level, file)| decider.view(file, level))
             .collect();
         let epoch = self
             .least_lookups
@@ -136,13 +135,12 @@ impl Decider {
         found
     }
 
-    fn view(&mut self, file: &FileMeta, level: u32, levels: u32) -> FileView {
+    fn view(&mut self, file: &FileMeta, level: u32) -> FileView {
         let rates = match file.slot.peek() {
             // As of a file written now for the level.
             None => {
                 let context = FileContext {
                     level,
-                    levels,
                     expected_entries: file.entries,
                     bits_per_key: self.by_place.then(|| filter_bits(file)),
                 };

@@ -104,7 +104,6 @@ impl DbInner {
         let bits = |level| {
             let context = FileContext {
                 level,
-                levels,
                 expected_entries: 1 << 20,
                 bits_per_key: None,
             };

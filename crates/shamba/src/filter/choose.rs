@@ -143,8 +143,6 @@ pub(crate) struct FilterOptions {
 pub(crate) struct FileContext {
     /// The level it will be on, 0 for a flush.
     pub(crate) level: u32,
-    /// The number of levels of the tree.
-    pub(crate) levels: u32,
     /// About how many entries it will have.
     pub(crate) expected_entries: u64,
     /// Its bits per key by its place in the tree; `None`: those of the options.
@@ -273,16 +271,16 @@ pub(crate) fn plan(options: &FilterOptions, file: &FileContext) -> FilterPlan {
     }
 }
 
-/// Flushed files are soon written again: a Bloom filter. The last level holds most of the keys: two
-/// ribbon modules, 0.4 % false positives in 8.3 bits. Those between are few enough for a third.
-/// Memory holds as many of the columns as are worth it.
+/// Flushed files are soon written again: a Bloom filter. The others get three ribbon modules: two, of
+/// 0.4 % false positives in 8.3 bits, are what memory holds where it is short; the third is read and kept where
+/// memory is plenty, and saves nearly all searches in vain that are left. Memory holds as many of the columns as
+/// are worth it.
 fn by_level(file: &FileContext) -> Vec<ModulePlan> {
     if file.level == 0 {
         let (bits, modules) = QUICK;
         return spread(Family::Bloom, bits, modules, ModuleSizes::Equal);
     }
-    let last = file.level + 1 >= file.levels;
-    columns(&vec![PAGE_COLUMNS; if last { 2 } else { 3 }])
+    columns(&[PAGE_COLUMNS; 3])
 }
 
 /// Spreads bits per key over at most `count` modules of one family.

@@ -217,7 +217,6 @@ mod tests {
     fn rates_are_those_of_the_modules() {
         let context = FileContext {
             level: 0,
-            levels: 1,
             expected_entries: 1000,
             bits_per_key: None,
         };

@@ -152,7 +152,6 @@ fn bloom(bits: f64, modules: u8, layout: Layout) -> FilterPlan {
     };
     let file = FileContext {
         level: 1,
-        levels: 2,
         expected_entries: 1000,
         bits_per_key: None,
     };

@@ -32,8 +32,9 @@ pub(super) struct Partition {
 ///   at separators themselves only among those whose head equals the key's;
 /// - starts: the first page of each partition;
 /// - ends: where each separator ends;
-/// - rows: of each partition its pages of data, data blocks, pages of the index block and of each
-///   module;
+/// - the row of the first partition: its pages of data, how many of these begin no block, pages of the
+///   index block and of each module;
+/// - of each partition those of these numbers that are not the same in all: mostly only the first;
 /// - separators.
 #[derive(Debug, Default)]
 pub(super) struct Top {
@@ -41,10 +42,12 @@ pub(super) struct Top {
     partitions: u32,
     /// So many bytes all separators have in common.
     shared: u32,
-    modules: u32,
+    modules: u16,
     starts: Narrow,
     ends: Narrow,
     rows: Narrow,
+    /// The columns of rows that are not the same in all, a bit each.
+    varying: u32,
 }
 
 /// Bytes of a head.
@@ -101,6 +104,9 @@ impl Top {
     /// `pages` pages.
     pub(super) fn decode(mut input: &[u8], modules: usize, pages: u32) -> Result<Self, Damage> {
         let input = &mut input;
+        if BEFORE_MODULES + modules > u32::BITS as usize {
+            return Err(BAD);
+        }
         // Each partition takes at least four bytes here, so no count can ask for much memory.
         let count = take_len(input, input.len()).ok_or(BAD)?;
         let mut rows = Vec::with_capacity(count * (BEFORE_MODULES + modules));
@@ -128,9 +134,7 @@ impl Top {
             let [data_pages, blocks, rest @ ..] = row else {
                 return Err(BAD);
             };
-            if blocks > data_pages {
-                return Err(BAD);
-            }
+            *blocks = data_pages.checked_sub(*blocks).ok_or(BAD)?;
             for pages in std::iter::once(data_pages).chain(rest) {
                 next = next.checked_add(*pages).ok_or(BAD)?;
             }
@@ -142,14 +146,27 @@ impl Top {
         let last = separators.get(last_start..).unwrap_or_default();
         let first = ends.first().and_then(|end| separators.get(..*end as usize));
         let shared = common_prefix(first.unwrap_or_default(), last);
+        let columns = BEFORE_MODULES + modules;
+        let (first, others) = rows.split_at(rows.len().min(columns));
+        let varies = |column: &usize| {
+            let numbers = others.iter().skip(*column).step_by(columns);
+            numbers
+                .clone()
+                .any(|number| first.get(*column) != Some(number))
+        };
+        let varying: Vec<usize> = (0..columns).filter(varies).collect();
+        let numbers = rows.chunks(columns);
+        let numbers = numbers.flat_map(|row| varying.iter().filter_map(|&at| row.get(at).copied()));
+        let rows: Vec<u32> = first.iter().copied().chain(numbers).collect();
         let mut top = Top {
             bytes: Box::default(),
             partitions: count as u32,
             shared: shared as u32,
-            modules: modules as u32,
+            modules: u16::try_from(modules).map_err(|_| BAD)?,
             starts: Narrow::of(&starts),
             ends: Narrow::of(&ends),
             rows: Narrow::of(&rows),
+            varying: varying.iter().fold(0, |set, &column| set | 1 << column),
         };
         let mut bytes = Vec::with_capacity(top.places().3 + separators.len());
         let mut start = 0;
@@ -188,7 +205,9 @@ impl Top {
         let starts = self.len() * HEAD;
         let ends = starts + self.starts.bytes(self.len());
         let rows = ends + self.ends.bytes(self.len());
-        let separators = rows + self.rows.bytes(self.len() * self.columns());
+        let first = self.columns().min(self.len() * self.columns());
+        let varying = self.varying.count_ones() as usize;
+        let separators = rows + self.rows.bytes(first + self.len() * varying);
         (starts, ends, rows, separators)
     }
 
@@ -208,17 +227,28 @@ impl Top {
     /// A number of a partition's row.
     #[inline]
     fn in_row(&self, index: usize, column: usize) -> Option<u32> {
-        let (rows, at) = (self.places().2, index * self.columns() + column);
-        (index < self.len()).then(|| self.rows.get(&self.bytes, rows, at))?
+        let (bit, varying) = (1 << column, self.varying);
+        let at = match varying & bit {
+            0 => column,
+            _ => {
+                let before = varying & (bit - 1);
+                self.columns()
+                    + (index * varying.count_ones() as usize)
+                    + before.count_ones() as usize
+            }
+        };
+        let there = index < self.len() && column < self.columns();
+        there.then(|| self.rows.get(&self.bytes, self.places().2, at))?
     }
 
     /// A partition.
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<Partition> {
+        let data_pages = self.in_row(index, 0)?;
         Some(Partition {
             first_page: self.start(index)?,
-            data_pages: self.in_row(index, 0)?,
-            blocks: self.in_row(index, 1)?,
+            data_pages,
+            blocks: data_pages.checked_sub(self.in_row(index, 1)?)?,
             index_pages: self.in_row(index, 2)?,
         })
     }
@@ -331,15 +361,49 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_takes_twelve_bytes_and_its_separator() {
-        let mut builder = TopBuilder::default();
-        for number in 0..200u32 {
-            builder.push(&number.to_be_bytes(), 128, 128, &[1], 1);
-        }
-        let mut bytes = Vec::new();
-        builder.encode(&mut bytes);
-        let top = Top::decode(&bytes, 1, 200 * 130).unwrap();
-        assert_eq!(top.memory(), 200 * (12 + 4));
+    fn a_partition_takes_eight_bytes_its_separator_and_what_others_have_not() {
+        let memory = |data_pages: fn(u32) -> u32, blocks: fn(u32) -> u32| {
+            let mut builder = TopBuilder::default();
+            let mut pages = 0;
+            for number in 0..200u32 {
+                let data_pages = data_pages(number);
+                builder.push(
+                    &number.to_be_bytes(),
+                    data_pages,
+                    blocks(data_pages),
+                    &[1, 1, 1],
+                    1,
+                );
+                pages += data_pages + 4;
+            }
+            let mut bytes = Vec::new();
+            builder.encode(&mut bytes);
+            let top = Top::decode(&bytes, 3, pages).unwrap();
+            let mut first_page = 0;
+            for number in 0..200u32 {
+                let partition = Partition {
+                    first_page,
+                    data_pages: data_pages(number),
+                    blocks: blocks(data_pages(number)),
+                    index_pages: 1,
+                };
+                assert_eq!(top.get(number as usize), Some(partition));
+                first_page += partition.data_pages + 4;
+                assert_eq!(top.index_page(number as usize), Some(first_page - 1));
+            }
+            assert_eq!(top.get(200), None);
+            top.memory()
+        };
+        // Once what they all have: six numbers.
+        assert_eq!(memory(|_| 128, |pages| pages), 200 * (8 + 4) + 6);
+        assert_eq!(
+            memory(|number| 128 + number % 3, |pages| pages),
+            200 * (9 + 4) + 6
+        );
+        assert_eq!(
+            memory(|number| 128 + number % 3, |_| 100),
+            200 * (10 + 4) + 6
+        );
     }
 
     #[test]
