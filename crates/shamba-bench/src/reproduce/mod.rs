@@ -266,8 +266,12 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
             seconds,
             outcome,
         };
-        ended.write(&settings.out)?;
-        page::write(&settings.out, &all())?;
+        // A full disk, or a plot that cannot be drawn, costs the others nothing either.
+        let written = ended.write(&settings.out);
+        if let Err(error) = written.and_then(|()| page::write(&settings.out, &all())) {
+            lab.note(format!("not written: {error}"));
+            failures.push(format!("{}: {error}", experiment.name));
+        }
     }
     let ended = page::write(&settings.out, &all())?;
     match failures.first() {

@@ -288,8 +288,10 @@ pub(super) fn percent(points: &[&Point]) -> String {
 pub(super) fn grows(points: &[&Point]) -> bool {
     match (points.first(), points.last()) {
         (Some(first), Some(last)) => {
-            last.seen.gain >= first.seen.gain - first.seen.uncertain - last.seen.uncertain
-                && last.seen.gain > 0.0
+            // Noise excuses a tenth at most.
+            let noise = first.seen.uncertain + last.seen.uncertain;
+            let excused = noise.min(first.seen.gain.abs() / 10.0);
+            last.seen.gain >= first.seen.gain - excused && last.seen.gain > 0.0
         }
         _ => false,
     }

@@ -105,8 +105,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "MurmurHash64 of 1 KB beside a page in memory and a page of NVM",
                 "1.47 times a page in memory: the same order of magnitude",
                 format!("{:.2} and {:.2} times", murmur / memory, murmur / Device::Nvm.read_ns() as f64),
-                (0.1..10.0).contains(&(murmur / memory)),
-            ),
+                (murmur / memory).log10().abs() <= 0.5,
+            )
+            .because(format!(
+                "the hash takes {murmur:.0} ns here, {:.2} of the paper's 235, and a page {memory:.0} ns, {:.2} times the \
+                 paper's 160: processors became quicker, and a page comes from a random place past the caches",
+                murmur / 235.0,
+                memory / 160.0
+            )),
             Claim::holds(
                 "MD5 and SHA-256 over the quickest of CRC, MurmurHash64 and XXHash64",
                 "more than an order of magnitude (16 and 29 times CITY)",
