@@ -18,6 +18,7 @@ pub const COMMAND: &str = "cell";
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Request {
     Compare(compare::Cell),
+    ComparePressed(compare::Pressed),
     Load(store::Load),
     Pressure(pressure::Cell),
     Oracle(oracle::Request),
@@ -60,6 +61,7 @@ pub fn answer() -> Result<()> {
     let request = serde_json::from_reader(std::io::stdin().lock())?;
     let answer = match request {
         Request::Compare(cell) => serde_json::to_vec(&cell.measure()?)?,
+        Request::ComparePressed(pressed) => serde_json::to_vec(&pressed.measure()?)?,
         Request::Load(load) => serde_json::to_vec(&load.run()?)?,
         Request::HotSpot(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Mixed(cell) => serde_json::to_vec(&cell.measure()?)?,

@@ -1,11 +1,14 @@
 //! Engines side by side: with everything in memory, and then opened again under memory pressure.
 //!
 //! The same entries, the same durability (a log, not synced per write), no compression, caches
-//! larger than the data. At the end the engine is closed, what lies on disk is measured, it is opened
-//! again with memory for 1 % of the data ([`PRESSURE`]) and asked for existing and absent keys; reads
-//! past the page cache where the engine can (RocksDB and ours: others read what the system caches).
+//! larger than the data. At the end the engine is closed, what lies on disk is measured, and it is opened
+//! again with memory for 1 % of the data ([`PRESSURE`]) and asked for existing and absent keys: in a process
+//! of its own, in a memory control group ([`container`]) where the system lets us make one, its files
+//! forgotten by the system's cache; reads go past that cache where the engine can (RocksDB and ours: for
+//! others it counts in the group).
 //! Each engine runs in a fresh process and a fresh directory; engines alternate, and the medians of the
 //! repetitions are compared. Every answer is checked.
+use crate::container::{self, Container};
 use crate::engine::{self, Engine, EngineConfig};
 use crate::plot::Dots;
 use crate::report::{Cell as ReportCell, Report, median};
@@ -45,6 +48,12 @@ const ONE_RUN: [(Workload, &str); 4] = [
     (Workload::SeekRandom, "seekrandom, one run"),
     (Workload::Scan, "scan, one run"),
 ];
+
+/// The fact of what an engine's process could take under pressure, the system's cache included.
+pub const LIMIT: &str = "memory limit under pressure, MiB";
+
+/// The fact of an engine whose process did not live under pressure.
+pub const KILLED: &str = "killed under pressure";
 
 /// The fact of how many sorted runs scans merged and lookups asked.
 pub const RUNS: &str = "runs on storage";
@@ -86,8 +95,20 @@ pub struct Cell {
     seed: u64,
 }
 
-/// What a [`Cell`] measured.
+/// The part of a [`Cell`] under pressure, in a process of its own.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Pressed {
+    cell: Cell,
+    /// The database.
+    database: PathBuf,
+    /// Bytes of the budget.
+    memory: u64,
+    /// The control group to enter.
+    container: Option<PathBuf>,
+}
+
+/// What a [`Cell`] measured.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Measured {
     phases: Vec<(String, Summary)>,
     /// What is no throughput, by name with the unit.
@@ -96,17 +117,16 @@ pub struct Measured {
 
 impl Cell {
     pub(crate) fn measure(&self) -> Result<Measured> {
+        self.measure_by(|pressed| cell::measure(&cell::Request::ComparePressed(pressed)))
+    }
+
+    fn measure_by(&self, press: impl FnOnce(Pressed) -> Result<Measured>) -> Result<Measured> {
         let dir = tempfile::Builder::new()
             .prefix("compare-")
             .tempdir_in(&self.dir)?;
         let config = EngineConfig::in_memory(dir.path().to_owned());
         let engine = engine::open(&self.engine, &config)?;
-        let data = Data {
-            keys: KeySpace::new(KeyKind::Plain, self.entries),
-            values: ValueSpec::random(self.value_size),
-            seed: self.seed,
-            load_seed: self.seed,
-        };
+        let data = self.data();
         let mut phases = Vec::new();
         let mut runs = None;
         for (number, phase) in PHASES.iter().enumerate() {
@@ -128,7 +148,9 @@ impl Cell {
         engine.wait_idle()?;
         drop(engine);
         facts.push(("size on disk, MiB".to_owned(), mib(bytes_in(dir.path())?)));
-        self.under_pressure(&config, &data, &mut phases, &mut facts)?;
+        let pressed = self.under_pressure(dir.path(), &data, press)?;
+        phases.extend(pressed.phases);
+        facts.extend(pressed.facts);
         let engine = engine::open(&self.engine, &config)?;
         if engine.compact()? {
             warm(engine.as_ref(), &data)?;
@@ -140,47 +162,45 @@ impl Cell {
         Ok(Measured { phases, facts })
     }
 
-    /// Opens the database again with little memory, and looks keys up.
+    fn data(&self) -> Data {
+        Data {
+            keys: KeySpace::new(KeyKind::Plain, self.entries),
+            values: ValueSpec::random(self.value_size),
+            seed: self.seed,
+            load_seed: self.seed,
+        }
+    }
+
+    /// Has keys looked up with little memory.
     fn under_pressure(
         &self,
-        config: &EngineConfig,
+        database: &Path,
         data: &Data,
-        phases: &mut Vec<(String, Summary)>,
-        facts: &mut Vec<(String, f64)>,
-    ) -> Result<()> {
+        press: impl FnOnce(Pressed) -> Result<Measured>,
+    ) -> Result<Measured> {
         let bytes = self.entries * (data.keys.key_len() + self.value_size) as u64;
         let memory = ((bytes as f64 * PRESSURE) as u64).max(shamba::MIN_MEMORY);
-        let config = EngineConfig {
+        container::forget_files(database)?;
+        let limit = memory + container::ALLOWANCE;
+        let container = Container::new(limit);
+        let measured = press(Pressed {
+            cell: self.clone(),
+            database: database.to_owned(),
             memory,
-            direct_reads: true,
-            metadata_resident: false,
-            ..config.clone()
+            container: container
+                .as_ref()
+                .map(|container| container.dir().to_owned()),
+        });
+        let (mut measured, killed) = match (measured, &container) {
+            (Ok(measured), _) => (measured, false),
+            // It took more than the limit: that is a result.
+            (Err(Error::Child(_)), Some(_)) => (Measured::default(), true),
+            (Err(error), _) => return Err(error),
         };
-        let start = Instant::now();
-        let engine = engine::open(&self.engine, &config)?;
-        let opened = start.elapsed().as_secs_f64() * 1e3;
-        facts.push(("opening, ms".to_owned(), opened));
-        for (number, (workload, name)) in PRESSED.iter().enumerate() {
-            let progress = AtomicU64::new(0);
-            let run = |operations, phase| {
-                let amount = Amount {
-                    operations,
-                    threads: self.threads,
-                    phase,
-                };
-                let engine = engine.as_ref();
-                runner::run_named(engine, data, *workload, None, amount, 0, &progress)
-            };
-            let (phase, reads) = (100 + 2 * number as u64, self.reads / 20);
-            run(reads, phase)?;
-            let before = proc_io::ProcessIo::now();
-            let outcome = run(reads, phase + 1)?;
-            let io = proc_io::ProcessIo::now().since(&before);
-            let pages = io.pages() / outcome.operations.max(1) as f64;
-            facts.push((format!("{name}: pages/lookup"), pages));
-            phases.push(((*name).to_owned(), outcome.summary()));
-        }
-        Ok(())
+        let facts = &mut measured.facts;
+        facts.push((KILLED.to_owned(), f64::from(killed)));
+        facts.extend(container.map(|_| (LIMIT.to_owned(), mib(limit))));
+        Ok(measured)
     }
 
     fn phase(
@@ -212,6 +232,50 @@ impl Cell {
             warm(engine, data)?;
         }
         Ok(outcome.summary())
+    }
+}
+
+impl Pressed {
+    /// Opens the database again with little memory, and looks keys up.
+    pub(crate) fn measure(&self) -> Result<Measured> {
+        if let Some(group) = &self.container {
+            container::enter(group)?;
+        }
+        let data = self.cell.data();
+        let config = EngineConfig {
+            memory: self.memory,
+            direct_reads: true,
+            metadata_resident: false,
+            ..EngineConfig::in_memory(self.database.clone())
+        };
+        let start = Instant::now();
+        let engine = engine::open(&self.cell.engine, &config)?;
+        let opened = start.elapsed().as_secs_f64() * 1e3;
+        let mut measured = Measured::default();
+        measured.facts.push(("opening, ms".to_owned(), opened));
+        for (number, (workload, name)) in PRESSED.iter().enumerate() {
+            let progress = AtomicU64::new(0);
+            let run = |operations, phase| {
+                let amount = Amount {
+                    operations,
+                    threads: self.cell.threads,
+                    phase,
+                };
+                let engine = engine.as_ref();
+                runner::run_named(engine, &data, *workload, None, amount, 0, &progress)
+            };
+            let (phase, reads) = (100 + 2 * number as u64, self.cell.reads / 20);
+            run(reads, phase)?;
+            let before = proc_io::ProcessIo::now();
+            let outcome = run(reads, phase + 1)?;
+            let io = proc_io::ProcessIo::now().since(&before);
+            let pages = io.pages() / outcome.operations.max(1) as f64;
+            let facts = &mut measured.facts;
+            facts.push((format!("{name}: pages/lookup"), pages));
+            let summary = outcome.summary();
+            measured.phases.push(((*name).to_owned(), summary));
+        }
+        Ok(measured)
     }
 }
 
@@ -412,13 +476,38 @@ mod tests {
             dir: dir.path().to_owned(),
             seed: 1,
         };
-        let measured = cell.measure().unwrap();
+        let measured = cell.measure_by(|pressed| {
+            // This process cannot leave a group again.
+            let container = None;
+            Pressed {
+                container,
+                ..pressed
+            }
+            .measure()
+        });
+        let measured = measured.unwrap();
+        let facts = measured.facts.len();
         let phases = PHASES.len() + PRESSED.len() + ONE_RUN.len();
         assert_eq!(measured.phases.len(), phases);
         let runs = measured.facts.iter().find(|(name, _)| name == RUNS);
         assert!(runs.is_some_and(|(_, runs)| *runs >= 1.0));
         assert!(measured.facts.iter().all(|(_, value)| *value >= 0.0));
         assert_eq!(measured.phases[2].1.operations, 2000);
+        let fact = |measured: &Measured, wanted| {
+            let found = measured.facts.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, value)| *value)
+        };
+        assert_eq!(fact(&measured, KILLED), Some(0.0));
+        // One that is killed for memory is told, and the rest measured all the same.
+        let killed = cell.measure_by(|_| Err(Error::Child("signal: 9 (SIGKILL)".into())));
+        match fact(&measured, LIMIT) {
+            Some(_) => {
+                let killed = killed.unwrap();
+                assert_eq!(fact(&killed, KILLED), Some(1.0));
+                assert_eq!(killed.phases.len(), phases - PRESSED.len());
+            }
+            None => assert!(killed.is_err()),
+        }
 
         let mut slower = measured.clone();
         for (_, summary) in &mut slower.phases {
@@ -436,7 +525,7 @@ mod tests {
             seed: 1,
         };
         let report = report(&settings, &[(0, 2, measured), (1, 2, slower)]);
-        assert_eq!(report.rows.len() - phases, 7);
+        assert_eq!(report.rows.len() - phases, facts);
         for row in report.rows.iter().take(phases) {
             let crate::report::Cell::Number(ratio) = row[row.len() - 1] else {
                 panic!("no ratio in {row:?}");

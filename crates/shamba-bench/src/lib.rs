@@ -24,6 +24,7 @@
 
 pub mod cell;
 pub mod compare;
+pub mod container;
 pub mod device;
 pub mod engine;
 mod error;

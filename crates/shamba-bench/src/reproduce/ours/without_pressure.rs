@@ -1,6 +1,7 @@
 //! Time and memory when memory is plenty: every competitor in the build.
 use crate::Result;
 use crate::compare::{self, Settings};
+use crate::container;
 use crate::engine;
 use crate::report::{Cell, Report};
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
@@ -82,14 +83,32 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             }
         }
     }
-    let notes = match engines.len() {
+    let mut notes = match engines.len() {
         1 => vec!["No other engine is in this build (--features rocksdb,fjall,redb).".to_owned()],
         _ => Vec::new(),
     };
+    for engine in &engines {
+        let killed = |threads: &&str| value(&table, compare::KILLED, threads, engine) > Some(0.0);
+        if let Some(threads) = ["1", "2"].iter().find(|threads| killed(threads)) {
+            notes.push(format!(
+                "{engine} took more than the limit under pressure and was killed (threads: {threads})."
+            ));
+        }
+    }
+    let pressed = match value(&table, compare::LIMIT, "1", &engines[0]) {
+        Some(limit) => format!(
+            "under pressure each engine is in a memory control group of {limit:.1} MiB, its budget and {} MiB more, \
+             in which what the system caches for it counts",
+            container::ALLOWANCE >> 20
+        ),
+        None => "under pressure RocksDB and ours read past it, the others have as much of it as there is: no memory \
+                 control group could be made"
+            .to_owned(),
+    };
     Ok(Findings {
         setting: format!(
-            "{} entries of 116 B; see the table's title. Files on this machine's disk, through the page cache \
-             but where memory is short.",
+            "{} entries of 116 B; see the table's title. Files on this machine's disk, through the system's cache; \
+             {pressed}.",
             settings.entries
         ),
         dots: Some(compare::dots(&table)),
@@ -113,7 +132,11 @@ fn past_the_cache(
     (CACHED.contains(&peer) && theirs < ours).then(|| {
         format!(
             "{peer} reads through the system's page cache, which its budget does not hold: the \
-             disk read {theirs:.3} pages a lookup for it, {ours:.3} for us, who read past the cache"
+             disk read {theirs:.3} pages a lookup for it, {ours:.3} for us, who read past the cache{}",
+            match value(table, compare::LIMIT, threads, peer) {
+                Some(limit) => format!(" (both within {limit:.1} MiB in all)"),
+                None => String::new(),
+            }
         )
     })
 }
