@@ -40,8 +40,9 @@ impl ProcessIo {
 
     /// What happened since `earlier`, without the system calls of asking.
     pub fn since(&self, earlier: &Self) -> Self {
-        let first = Self::now().reads;
-        let asking = Self::now().reads.saturating_sub(first);
+        // Of this thread: others may read at the same time.
+        let first = Self::of_thread().reads;
+        let asking = Self::of_thread().reads.saturating_sub(first);
         Self {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             reads: self
