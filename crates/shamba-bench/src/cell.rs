@@ -8,10 +8,14 @@ use crate::experiments::{cpu, hash_sharing, hot_spot, mixed, multi_get};
 use crate::reproduce::trial;
 use crate::{Error, Result, compare, oracle, pressure, store, trace};
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
 /// The hidden command that answers one request.
 pub const COMMAND: &str = "cell";
+
+/// What a system without memory left sends.
+const SIGKILL: i32 = 9;
 
 /// A measurement to make.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -50,6 +54,9 @@ pub(crate) fn measure_by<T: serde::de::DeserializeOwned>(
         input.write_all(&serde_json::to_vec(request)?)?;
     }
     let output = child.wait_with_output()?;
+    if output.status.signal() == Some(SIGKILL) {
+        return Err(Error::Killed(format!("{request:?}")));
+    }
     if !output.status.success() {
         return Err(Error::Child(format!("{} in {request:?}", output.status)));
     }

@@ -52,7 +52,7 @@ const ONE_RUN: [(Workload, &str); 4] = [
 /// The fact of what an engine's process could take under pressure, the system's cache included.
 pub const LIMIT: &str = "memory limit under pressure, MiB";
 
-/// The fact of an engine whose process did not live under pressure.
+/// The fact of an engine whose process was killed under pressure, in any repetition.
 pub const KILLED: &str = "killed under pressure";
 
 /// The fact of how many sorted runs scans merged and lookups asked.
@@ -194,7 +194,7 @@ impl Cell {
         let (mut measured, killed) = match (measured, &container) {
             (Ok(measured), _) => (measured, false),
             // It took more than the limit: that is a result.
-            (Err(Error::Child(_)), Some(_)) => (Measured::default(), true),
+            (Err(Error::Killed(_)), Some(_)) => (Measured::default(), true),
             (Err(error), _) => return Err(error),
         };
         let facts = &mut measured.facts;
@@ -418,15 +418,27 @@ fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
             }
             report.push(row);
         }
-        let names = results.iter().find(|(_, t, _)| *t == threads);
-        let names = names.map_or(&[][..], |(_, _, measured)| &measured.facts);
+        // One that was killed has fewer facts.
+        let all = results.iter().filter(|(_, t, _)| *t == threads);
+        let names = all.map(|(.., measured)| &measured.facts[..]);
+        let names = names.max_by_key(|facts| facts.len()).unwrap_or_default();
         for (name, _) in names {
             let fact = |measured: &Measured| {
                 let found = measured.facts.iter().find(|(known, _)| known == name);
                 found.map(|(_, value)| *value)
             };
+            let most = |which: usize| {
+                let own = results
+                    .iter()
+                    .filter(|(w, t, _)| *w == which && *t == threads);
+                own.filter_map(|(.., measured)| fact(measured))
+                    .max_by(f64::total_cmp)
+            };
             let values: Vec<_> = (0..settings.engines.len())
-                .map(|which| of(which, &fact))
+                .map(|which| match name == KILLED {
+                    true => most(which),
+                    false => of(which, &fact),
+                })
                 .collect();
             let mut row = vec![name.clone().into(), threads.to_string().into()];
             for value in &values {
@@ -443,9 +455,16 @@ fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
     report
 }
 
-/// Whether a row of the comparison is a throughput: those have percentiles besides.
+/// Whether a row of the comparison is a throughput: those are named after a workload.
 pub fn is_throughput(row: &[ReportCell]) -> bool {
-    matches!(row.get(3), Some(ReportCell::Number(_)))
+    let others = PRESSED.iter().chain(&ONE_RUN).map(|(_, name)| *name);
+    match row.first() {
+        Some(ReportCell::Text(name)) => {
+            others.clone().any(|other| other == name)
+                || PHASES.iter().any(|phase| phase.to_string() == *name)
+        }
+        _ => false,
+    }
 }
 
 /// The throughputs of a comparison as a dot plot.
@@ -499,7 +518,7 @@ mod tests {
         };
         assert_eq!(fact(&measured, KILLED), Some(0.0));
         // One that is killed for memory is told, and the rest measured all the same.
-        let killed = cell.measure_by(|_| Err(Error::Child("signal: 9 (SIGKILL)".into())));
+        let killed = cell.measure_by(|_| Err(Error::Killed("by the system".into())));
         match fact(&measured, LIMIT) {
             Some(_) => {
                 let killed = killed.unwrap();
@@ -508,6 +527,8 @@ mod tests {
             }
             None => assert!(killed.is_err()),
         }
+        let wrong = cell.measure_by(|_| Err(Error::Child("exit status: 1".into())));
+        assert!(wrong.is_err(), "any other failure is one");
 
         let mut slower = measured.clone();
         for (_, summary) in &mut slower.phases {

@@ -27,6 +27,9 @@ pub enum Error {
     /// A measurement in a child process failed.
     #[error("the measuring process failed: {0}")]
     Child(String),
+    /// A child process was killed, as the system does when memory is used up.
+    #[error("the measuring process was killed: {0}")]
+    Killed(String),
     /// Reading or writing files of the measurement failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),

@@ -66,6 +66,16 @@ pub struct Panel {
     pub series: Vec<Series>,
 }
 
+impl Panel {
+    /// Without the points that no axis has: a ratio to nothing, for example.
+    pub fn retain_finite(&mut self) {
+        for series in &mut self.series {
+            let finite = |point: &(f64, f64)| point.0.is_finite() && point.1.is_finite();
+            series.points.retain(finite);
+        }
+    }
+}
+
 /// Panels of a table: one for each value of the column `panel`, in it a line for each value of the
 /// column `line`, over the columns `x` and `y`. Rows without a number there are left out.
 pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> Vec<Panel> {
@@ -112,6 +122,8 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Draws `panels` into the file `path`, `columns` side by side.
 pub fn save(path: &Path, panels: &[Panel], columns: usize) -> Result<()> {
+    let mut panels = panels.to_vec();
+    panels.iter_mut().for_each(Panel::retain_finite);
     if let Some(folder) = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -125,7 +137,7 @@ pub fn save(path: &Path, panels: &[Panel], columns: usize) -> Result<()> {
         let size = (560 * columns as u32, 420 * rows as u32);
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE).map_err(failed)?;
-        let names = names(panels);
+        let names = names(&panels);
         for (panel, area) in panels.iter().zip(root.split_evenly((rows, columns))) {
             draw(panel, &names, &area)?;
         }

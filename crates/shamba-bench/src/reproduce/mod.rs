@@ -168,8 +168,11 @@ impl Ended {
         serde_json::from_slice(&text).ok()
     }
 
-    /// The files of an experiment: its tables, its plot, and all of it as JSON.
+    /// The files of an experiment: all of it as JSON, from which the others can be made again, its tables,
+    /// and its plot.
     fn write(&self, out: &Path) -> Result<()> {
+        let text = serde_json::to_vec_pretty(self)?;
+        std::fs::write(out.join(format!("{}.json", self.name)), text)?;
         if let Ok(findings) = &self.outcome {
             for (number, table) in findings.tables.iter().enumerate() {
                 table.save(&out.join(table_file(&self.name, number)))?;
@@ -182,11 +185,7 @@ impl Ended {
                 dots.save(&drawing)?;
             }
         }
-        let text = serde_json::to_vec_pretty(self)?;
-        Ok(std::fs::write(
-            out.join(format!("{}.json", self.name)),
-            text,
-        )?)
+        Ok(())
     }
 }
 
@@ -267,15 +266,19 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
             outcome,
         };
         // A full disk, or a plot that cannot be drawn, costs the others nothing either.
-        let written = ended.write(&settings.out);
-        if let Err(error) = written.and_then(|()| page::write(&settings.out, &all())) {
+        if let Err(error) = ended.write(&settings.out) {
             lab.note(format!("not written: {error}"));
-            failures.push(format!("{}: {error}", experiment.name));
+            if ended.outcome.is_ok() {
+                failures.push(format!("{}: {error}", experiment.name));
+            }
+        }
+        if let Err(error) = page::write(&settings.out, &all()) {
+            lab.note(format!("the report was not written: {error}"));
         }
     }
-    let ended = page::write(&settings.out, &all())?;
+    let ended = page::write(&settings.out, &all());
     match failures.first() {
-        None => Ok(ended),
+        None => ended,
         Some(first) => Err(Error::Child(format!(
             "{} experiments failed, the first so: {first}",
             failures.len()
@@ -313,7 +316,12 @@ impl Left {
 /// Runs one experiment; a panic is an error like others.
 fn measured(experiment: &Experiment, lab: &mut Lab<'_>) -> std::result::Result<Findings, String> {
     match catch_unwind(AssertUnwindSafe(|| (experiment.run)(lab))) {
-        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Ok(Ok(mut findings)) => {
+            // JSON knows finite numbers only.
+            findings.panels.iter_mut().for_each(Panel::retain_finite);
+            Ok(findings)
+        }
+        Ok(Err(error)) => Err(error.to_string()),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&t| t.to_owned()));
@@ -367,6 +375,56 @@ mod tests {
         assert_eq!(chosen(&["shamba-table-1"]), ["shamba-table-1"]);
         assert!(chosen(&["shamba"]).iter().all(|n| n.starts_with("shamba-")));
         assert!(settings(&["shamba-table-0"]).chosen().is_err());
+    }
+
+    #[test]
+    fn what_an_experiment_found_is_read_again_and_drawn_whatever_its_numbers() {
+        let dir = tempfile::tempdir().unwrap();
+        let experiment = Experiment {
+            name: "",
+            title: "",
+            claim: "",
+            seconds: 1.0,
+            run: |_| {
+                let points = vec![
+                    (1.0, 2.0),
+                    (2.0, f64::INFINITY),
+                    (f64::NAN, 1.0),
+                    (3.0, 0.0),
+                ];
+                let series = vec![plot::Series {
+                    points,
+                    ..plot::Series::new("line")
+                }];
+                let mut table = Report::new("", &["ratio"]);
+                table.push(vec![f64::INFINITY.into()]);
+                Ok(Findings {
+                    tables: vec![table],
+                    panels: vec![Panel {
+                        log_y: true,
+                        series,
+                        ..Panel::default()
+                    }],
+                    ..Findings::default()
+                })
+            },
+        };
+        let mut quiet = |_| {};
+        let file = dir.path().join("trials");
+        let lab = Lab::new(Scale::Tiny, 1, dir.path(), file, false, &mut quiet);
+        let ended = Ended {
+            name: "infinite".to_owned(),
+            scale: Scale::Tiny,
+            seed: 1,
+            place: machine::Place::here(),
+            seconds: 1.0,
+            outcome: measured(&experiment, &mut lab.unwrap()),
+        };
+        ended.write(dir.path()).unwrap();
+        let again = Ended::read(dir.path(), "infinite").unwrap();
+        let points = &again.outcome.unwrap().panels[0].series[0].points;
+        assert_eq!(*points, [(1.0, 2.0), (3.0, 0.0)]);
+        assert!(dir.path().join("infinite.svg").exists());
     }
 
     #[test]

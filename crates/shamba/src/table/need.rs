@@ -86,18 +86,18 @@ impl Table {
         // Of short memory no more than the two pages for which there always is a buffer.
         let mut most = 2;
         if let Some(missing) = self.heat.missing_modules(place) {
-            let mut around = need.around.clone();
+            let share = self.cache.budget().limit() / (BUFFER_SHARE * PAGE as u64);
+            most = usize::try_from(share).map_or(MOST_PAGES, |pages| pages.clamp(most, MOST_PAGES));
             let modules = 0..self.plan.modules.len();
             for number in modules.filter(|number| missing & (1 << number) > 0) {
                 if let Some(pages) = self.top.module(need.partition, number) {
-                    around.start = around.start.min(pages.start);
-                    around.end = around.end.max(pages.end);
+                    let around = &need.around;
+                    let around = around.start.min(pages.start)..around.end.max(pages.end);
+                    // Those that do not fit come when they are needed.
+                    if around.len() <= most {
+                        need.around = around;
+                    }
                 }
-            }
-            let share = self.cache.budget().limit() / (BUFFER_SHARE * PAGE as u64);
-            most = usize::try_from(share).map_or(MOST_PAGES, |pages| pages.clamp(most, MOST_PAGES));
-            if around.len() <= most {
-                need.around = around;
             }
         }
         let single = (self.top.get(need.partition)).is_some_and(|place| place.index_pages == 1);

@@ -9,6 +9,7 @@ use super::format::Damage;
 use super::narrow::Narrow;
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_len, take_varint};
 use crate::base::key::prefix;
+use crate::filter::MAX_MODULES;
 
 const BAD: Damage = Damage("the top-level index is malformed");
 
@@ -55,6 +56,9 @@ const HEAD: usize = size_of::<u32>();
 
 /// Numbers of a row before those of the modules.
 const BEFORE_MODULES: usize = 3;
+
+/// A row's columns have a bit each.
+const _: () = assert!(BEFORE_MODULES + MAX_MODULES <= u32::BITS as usize);
 
 /// The first four bytes as a number that orders as they do.
 fn head_of(bytes: &[u8]) -> u32 {
@@ -104,12 +108,11 @@ impl Top {
     /// `pages` pages.
     pub(super) fn decode(mut input: &[u8], modules: usize, pages: u32) -> Result<Self, Damage> {
         let input = &mut input;
-        if BEFORE_MODULES + modules > u32::BITS as usize {
-            return Err(BAD);
-        }
-        // Each partition takes at least four bytes here, so no count can ask for much memory.
-        let count = take_len(input, input.len()).ok_or(BAD)?;
-        let mut rows = Vec::with_capacity(count * (BEFORE_MODULES + modules));
+        let columns = BEFORE_MODULES + modules;
+        // Each partition takes a byte for its separator and one for each number, at least, so that no count
+        // can ask for much memory.
+        let count = take_len(input, input.len() / (1 + columns)).ok_or(BAD)?;
+        let mut rows = Vec::with_capacity(count * columns);
         let (mut starts, mut ends) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let mut separators: Vec<u8> = Vec::new();
         let mut next = 0u32;
@@ -124,7 +127,7 @@ impl Top {
             ends.push(u32::try_from(separators.len()).map_err(|_| BAD)?);
             starts.push(next);
             let row = rows.len();
-            for _ in 0..BEFORE_MODULES + modules {
+            for _ in 0..columns {
                 let number = take_varint(input).and_then(|n| u32::try_from(n).ok());
                 rows.push(number.filter(|n| *n > 0).ok_or(BAD)?);
             }
@@ -146,7 +149,6 @@ impl Top {
         let last = separators.get(last_start..).unwrap_or_default();
         let first = ends.first().and_then(|end| separators.get(..*end as usize));
         let shared = common_prefix(first.unwrap_or_default(), last);
-        let columns = BEFORE_MODULES + modules;
         let (first, others) = rows.split_at(rows.len().min(columns));
         let varies = |column: &usize| {
             let numbers = others.iter().skip(*column).step_by(columns);
@@ -162,7 +164,7 @@ impl Top {
             bytes: Box::default(),
             partitions: count as u32,
             shared: shared as u32,
-            modules: u16::try_from(modules).map_err(|_| BAD)?,
+            modules: modules as u16,
             starts: Narrow::of(&starts),
             ends: Narrow::of(&ends),
             rows: Narrow::of(&rows),
@@ -227,6 +229,9 @@ impl Top {
     /// A number of a partition's row.
     #[inline]
     fn in_row(&self, index: usize, column: usize) -> Option<u32> {
+        if index >= self.len() || column >= self.columns() {
+            return None;
+        }
         let (bit, varying) = (1 << column, self.varying);
         let at = match varying & bit {
             0 => column,
@@ -237,8 +242,7 @@ impl Top {
                     + before.count_ones() as usize
             }
         };
-        let there = index < self.len() && column < self.columns();
-        there.then(|| self.rows.get(&self.bytes, self.places().2, at))?
+        self.rows.get(&self.bytes, self.places().2, at)
     }
 
     /// A partition.

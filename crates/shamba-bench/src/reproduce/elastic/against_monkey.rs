@@ -126,11 +126,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 
 /// What both read for absent keys.
 fn reads(founds: &[Found]) -> String {
-    let [monkey, elastic] = BOTH.map(|of| founds[of].per_lookup("false_positives"));
-    let [mread, eread] = BOTH.map(|of| founds[of].reads());
+    let each = |name: &str| BOTH.map(|of| founds[of].per_lookup(name));
+    let ([mread, eread], [mvain, evain], [munits, eunits]) = (
+        each("data_reads"),
+        each("false_positives"),
+        each("filter_reads"),
+    );
     format!(
-        "all that is read is false positives, and units that are moved save too few of them: {elastic:.3} \
-         per lookup against {monkey:.3}, {eread:.3} reads against {mread:.3}"
+        "no key is there, so that data is read in vain: {eread:.3} reads of data per lookup with ElasticBF against \
+         {mread:.3}, of {evain:.3} false positives against {mvain:.3}, and {eunits:.3} of filters against {munits:.3}"
     )
 }
 
@@ -142,18 +146,20 @@ fn of_keys_there(absent: &[Found], founds: &[Found]) -> String {
         vain.per_lookup("data_reads") / vain.per_lookup("false_positives")
     };
     let [monkey, elastic] = BOTH.map(|of| founds[of].per_lookup("false_positives") * each(of));
-    let all = founds[0].reads();
-    let filters = founds[1].per_lookup("filter_reads");
-    let saved = monkey - elastic - filters;
+    let [data, all] = [founds[0].per_lookup("data_reads"), founds[0].reads()];
     // Of what is in vain, so that the paper's least gain would come out.
     let needed = (1.0 - 1.0 / PAPER[0]) * all / monkey;
-    let alone = absent[0].reads() / absent[1].reads();
+    let saved = (all - founds[1].reads()) / monkey;
+    if !(saved.is_finite() && needed.is_finite()) {
+        return reads(founds);
+    }
     format!(
-        "of Monkey's {all:.3} reads a lookup {:.3} are of keys that are there, which no filter saves, and \
-         {monkey:.3} are in vain. ElasticBF saves {:.0} % of these, and of absent keys alone it needs {alone:.2} \
-         times fewer reads; for {} times the throughput it would have to save {:.0} % of them",
-        all - monkey,
-        saved / monkey * 100.0,
+        "of Monkey's {all:.3} reads a lookup about {:.3} are of keys that are there, which no filter saves, and \
+         {monkey:.3} are in vain (ElasticBF's: {elastic:.3}), if a false positive costs what it does where all keys are \
+         absent. What ElasticBF saves is {:.0} % of those in vain; for {} times the throughput it would have to be \
+         {:.0} %",
+        data - monkey,
+        saved * 100.0,
         PAPER[0],
         needed * 100.0
     )

@@ -283,8 +283,7 @@ pub(super) fn percent(points: &[&Point]) -> String {
     all.join(", ")
 }
 
-/// Whether the last gain is larger than the first by more than both are uncertain; within that it counts as
-/// not smaller.
+/// Whether the last gain is no smaller than the first: by no more than both are uncertain, and a tenth.
 pub(super) fn grows(points: &[&Point]) -> bool {
     match (points.first(), points.last()) {
         (Some(first), Some(last)) => {

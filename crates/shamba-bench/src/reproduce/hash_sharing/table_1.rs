@@ -108,8 +108,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 (murmur / memory).log10().abs() <= 0.5,
             )
             .because(format!(
-                "the hash takes {murmur:.0} ns here, {:.2} of the paper's 235, and a page {memory:.0} ns, {:.2} times the \
-                 paper's 160: processors became quicker, and a page comes from a random place past the caches",
+                "the hash takes {murmur:.0} ns here, {:.2} times the paper's 235, and a page from a random place past the \
+                 caches {memory:.0} ns, {:.2} times the paper's 160",
                 murmur / 235.0,
                 memory / 160.0
             )),

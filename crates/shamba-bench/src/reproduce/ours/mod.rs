@@ -23,8 +23,8 @@ pub(super) const ALL: &[&Experiment] = &[
     &without_pressure::EXPERIMENT,
 ];
 
-/// The competitors in this build whose reads can be counted: RocksDB's best configurations under
-/// pressure, none without the feature.
+/// The competitors in this build whose reads can be counted: RocksDB with partitioned filters of both
+/// families ([`rocksdb`] has its other settings), none without the feature.
 fn peers() -> Vec<&'static str> {
     match engine::available().contains(&"rocksdb") {
         true => vec!["rocksdb:bloom-partitioned", "rocksdb:ribbon-partitioned"],

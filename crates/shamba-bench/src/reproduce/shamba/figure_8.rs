@@ -77,10 +77,11 @@ struct Rise<'a> {
 impl<'a> Rise<'a> {
     /// The largest rise of a point from one number of modules to the next; `None` if pages fall throughout.
     fn most(point: &'a Point) -> Option<Self> {
-        let share = |at: usize| point.pages(at + 1) / point.pages(at);
-        let at = (0..ENGINES.len() - 1).max_by(|&a, &b| share(a).total_cmp(&share(b)))?;
+        let share = |at: &usize| point.pages(at + 1) / point.pages(*at);
+        let rises = (0..ENGINES.len() - 1).filter(|at| share(at) > 1.0);
+        let at = rises.max_by(|a, b| share(a).total_cmp(&share(b)))?;
         let pair = [at, at + 1];
-        (share(at) > 1.0).then_some(Self { point, pair })
+        Some(Self { point, pair })
     }
 }
 
@@ -94,10 +95,19 @@ fn causes(rises: &[Rise<'_>]) -> String {
         let resident = found.resident.as_ref();
         resident.map_or(f64::NAN, |resident| resident.index as f64 / 1000.0)
     };
+    let mean = |of: fn((&Found, &Found)) -> [f64; 2], at: usize| {
+        founds.clone().map(|pair| of(pair)[at]).sum::<f64>() / rises.len().max(1) as f64
+    };
     let held = founds
         .clone()
-        .map(|(fewer, more)| index(more) - index(fewer));
-    let held = held.sum::<f64>() / rises.len().max(1) as f64;
+        .map(|(fewer, more)| [index(fewer), index(more)]);
+    let held = held.fold([0.0; 2], |sum, [fewer, more]| {
+        [sum[0] + fewer, sum[1] + more]
+    });
+    let [fewer, more] = held.map(|sum| sum / rises.len().max(1) as f64);
+    let pages = |(fewer, more): (&Found, &Found)| {
+        [fewer, more].map(|found| found.per_lookup("filter_pages"))
+    };
     let places: Vec<String> = rises
         .iter()
         .map(|rise| {
@@ -112,10 +122,13 @@ fn causes(rises: &[Rise<'_>]) -> String {
             )
         })
         .collect();
+    let why = pressure::factor_to_blame(founds.clone());
     format!(
-        "a key that is there passes all modules: where pages rise with modules, {}; indexes take {held:.0} KB \
-         of memory more ({})",
-        pressure::factor_to_blame(founds),
+        "where pages rise with modules {:.3} of them are filter pages, against {:.3} with fewer modules; {}indexes \
+         take {more:.0} KB of memory against {fewer:.0} ({})",
+        mean(pages, 1),
+        mean(pages, 0),
+        why.map_or_else(String::new, |why| format!("{why}; ")),
         places.join("; ")
     )
 }

@@ -286,42 +286,46 @@ fn factors(found: &Found) -> [f64; FACTORS.len()] {
     [asked * pages / reads, reads / asked]
 }
 
-/// Which of the factors is the cause that more filter pages are read than others do: mean factors, and the
-/// one that rose most. `pairs` are of one point each, the one that reads more last.
+/// Which of the factors is the cause that more filter pages are read than others do: the one that rose most
+/// of their geometric means; `None` where none of them rose. `pairs` are of one point each, the one that reads
+/// more last.
 pub(in crate::reproduce) fn factor_to_blame<'a>(
     pairs: impl Iterator<Item = (&'a Found, &'a Found)>,
-) -> String {
-    let (mut sums, mut points) = ([[0.0; FACTORS.len()]; 2], 0.0);
+) -> Option<String> {
+    let (mut sums, mut points, mut all) = ([[0.0; FACTORS.len()]; 2], 0, 0);
     for (less, more) in pairs {
         let of = [factors(less), factors(more)];
+        all += 1;
         // Where all is in memory there is nothing to divide.
-        if of
-            .iter()
-            .flatten()
-            .all(|factor| factor.is_finite() && *factor > 0.0)
-        {
+        let told = |factor: &f64| factor.is_finite() && *factor > 0.0;
+        if of.iter().flatten().all(told) {
             for (sums, of) in sums.iter_mut().zip(of) {
                 for (sum, factor) in sums.iter_mut().zip(of) {
                     *sum += factor.ln();
                 }
             }
-            points += 1.0;
+            points += 1;
         }
     }
-    let [less, more] = sums.map(|sums| sums.map(|sum: f64| (sum / points).exp()));
+    let [less, more] = sums.map(|sums| sums.map(|sum: f64| (sum / f64::from(points)).exp()));
     let rise = |at: usize| more[at] / less[at];
-    let blamed = (0..FACTORS.len()).max_by(|&a, &b| rise(a).total_cmp(&rise(b)));
-    let all: Vec<String> = FACTORS
+    let blamed = (0..FACTORS.len()).max_by(|&a, &b| rise(a).total_cmp(&rise(b)))?;
+    // Of no point it is no number, and no more than 1.
+    if points == 0 || rise(blamed) <= 1.0 {
+        return None;
+    }
+    let named: Vec<String> = FACTORS
         .iter()
         .enumerate()
         .map(|(at, name)| format!("{name} {:.3} against {:.3}", more[at], less[at]))
         .collect();
-    format!(
-        "they are a product ({}); what tells is the {}, {:.2} times as large",
-        all.join(", "),
-        blamed.map_or("", |at| FACTORS[at]),
-        blamed.map_or(f64::NAN, rise)
-    )
+    Some(format!(
+        "filter pages are a product (geometric means over {points} of {all} points: {}); what tells is the {}, \
+         {:.2} times as large",
+        named.join(", "),
+        FACTORS[blamed],
+        rise(blamed)
+    ))
 }
 
 /// By kind of page, what an engine reads beside the baseline on the average of points it loses, what filter
@@ -348,14 +352,11 @@ pub(in crate::reproduce) fn more(lost: &[&Point], engine: usize) -> String {
     let most = most.map_or("", |(kind, _)| kind);
     let places: Vec<String> = lost.iter().map(|point| point.place()).collect();
     let pages = kinds.map(|(_, (_, text))| text).join(", ");
+    let pairs = lost
+        .iter()
+        .filter_map(|point| Some((point.found.first()?, point.found.get(engine)?)));
     let product = match most {
-        "filter" => format!(
-            "; {}",
-            factor_to_blame(
-                lost.iter()
-                    .filter_map(|point| Some((point.found.first()?, point.found.get(engine)?)))
-            )
-        ),
+        "filter" => factor_to_blame(pairs).map_or_else(String::new, |text| format!("; {text}")),
         _ => String::new(),
     };
     let held = |of: usize, kind: fn(&Resident) -> u64| mean(of, &|found| kib(found, kind));
@@ -412,6 +413,32 @@ fn crossing(curve: &[(f64, f64)], value: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of 100 lookups, each asking for so many modules of two pages, this share of them read.
+    fn found(asked: u64, read: u64) -> Found {
+        let mut found = Found::default();
+        found.times.operations = 100;
+        let counts = [
+            ("module_0_probed", asked * 100 - read),
+            ("filter_reads", read),
+            ("filter_pages", 2 * read),
+        ];
+        found.counts = counts.map(|(name, count)| (name.to_owned(), count)).into();
+        found
+    }
+
+    #[test]
+    fn the_factor_that_rose_is_blamed_and_none_where_none_did() {
+        assert_eq!(factors(&found(4, 100)), [8.0, 0.25]);
+        let blame = |less: Found, more: Found| factor_to_blame([(&less, &more)].into_iter());
+        let text = blame(found(4, 40), found(2, 80)).unwrap();
+        assert!(text.contains("tells is the share of these that memory does not have, 4.00"));
+        let text = blame(found(2, 80), found(4, 160)).unwrap();
+        assert!(text.contains("tells is the filter pages that a lookup asks for, 2.00"));
+        assert_eq!(blame(found(4, 160), found(2, 20)), None);
+        assert_eq!(blame(found(2, 0), found(2, 20)), None, "nothing to divide");
+        assert_eq!(factor_to_blame(std::iter::empty()), None);
+    }
 
     #[test]
     fn a_curve_is_crossed_between_its_points() {
