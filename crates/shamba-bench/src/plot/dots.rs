@@ -8,8 +8,17 @@ use std::path::Path;
 /// Pixels across, of a row, and of everything above and below the rows.
 const SIZE: (u32, u32, u32) = (900, 20, 110);
 
-/// Pixels for the names of rows.
-const NAMES: u32 = 230;
+/// Pixels for the names of rows: at least, at most, and for a letter.
+const NAMES: (u32, u32, u32) = (230, 520, 6);
+
+/// A name that fits into so many pixels.
+fn shortened(name: &str, pixels: u32) -> String {
+    let letters = (pixels / NAMES.2) as usize;
+    match name.chars().count() <= letters {
+        true => name.to_owned(),
+        false => name.chars().take(letters - 1).chain(['…']).collect(),
+    }
+}
 
 /// Values of named rows over one logarithmic axis.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -73,6 +82,7 @@ impl Dots {
         let mut text = String::new();
         {
             let (width, row, around) = SIZE;
+            let width = width + self.names() - NAMES.0;
             let height = row * self.rows.len() as u32 + around;
             let root = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
             root.fill(&WHITE).map_err(failed)?;
@@ -80,6 +90,12 @@ impl Dots {
             root.present().map_err(failed)?;
         }
         Ok(std::fs::write(path, text)?)
+    }
+
+    /// Pixels for the names of the rows.
+    fn names(&self) -> u32 {
+        let letters = self.rows.iter().map(|name| name.chars().count());
+        (letters.max().unwrap_or(0) as u32 * NAMES.2).clamp(NAMES.0, NAMES.1)
     }
 
     fn draw(&self, area: &super::Area<'_>, low: f64, high: f64) -> Result<()> {
@@ -90,24 +106,33 @@ impl Dots {
             SegmentValue::CenterOf(at) => {
                 let row = usize::try_from(rows - 1 - at).ok();
                 let name = row.and_then(|row| self.rows.get(row));
-                name.cloned().unwrap_or_default()
+                name.map_or(String::new(), |name| shortened(name, self.names()))
             }
             _ => String::new(),
         };
-        let across = (low * 0.8..high * 1.3).log_scale();
+        // Values that lie close together would find no number on the axis.
+        let (low, high) = match high > low * super::WIDE {
+            true => (low * 0.8, high * 1.3),
+            false => (
+                power_of_ten(low, f64::floor),
+                power_of_ten(high * 1.01, f64::ceil),
+            ),
+        };
+        let across = (low..high).log_scale();
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 14))
             .margin(10)
             .x_label_area_size(36)
-            .y_label_area_size(NAMES)
-            .build_cartesian_2d(across, (0..rows - 1).into_segmented())
+            .y_label_area_size(self.names())
+            // An axis of a single segment would not name it.
+            .build_cartesian_2d(across, (0..(rows - 1).max(1)).into_segmented())
             .map_err(failed)?;
         chart
             .configure_mesh()
             .x_desc(&self.x)
             .light_line_style(WHITE)
             .x_label_formatter(&|x| label(*x))
-            .y_labels(self.rows.len())
+            .y_labels(self.rows.len().max(2))
             .y_label_formatter(&name)
             .draw()
             .map_err(failed)?;
@@ -133,6 +158,10 @@ impl Dots {
             .map_err(failed)?;
         Ok(())
     }
+}
+
+fn power_of_ten(value: f64, rounded: fn(f64) -> f64) -> f64 {
+    10f64.powf(rounded(value.log10()))
 }
 
 #[cfg(test)]
@@ -162,6 +191,25 @@ mod tests {
         // A dot for each point and for each line of the legend.
         assert_eq!(text.matches("<circle").count(), 5);
         assert!(!text.contains("NaN") && !text.contains("inf"));
+    }
+
+    #[test]
+    fn one_row_of_a_long_name_has_a_number_on_its_axis() {
+        let dots = Dots {
+            rows: vec!["a name of a claim ".repeat(20)],
+            series: vec![Series {
+                points: vec![(3.0, 0.0)],
+                ..Series::new("here")
+            }],
+            ..Dots::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("dots.svg");
+        dots.save(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("a name of a claim a name") && text.contains('…'));
+        let tick = |line: &str| line.trim() == "1" || line.trim() == "10";
+        assert!(text.lines().any(tick), "{text}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! What a paper claims, beside what was measured, and the verdict that follows. Pure functions.
+use crate::plot::{Dots, Series};
 use std::fmt;
 
 /// A number counts as the paper's if it falls short of it by no more than this share.
@@ -37,6 +38,9 @@ pub struct Claim {
     pub paper: String,
     /// What was measured.
     pub measured: String,
+    /// Both as numbers, where both are: finite ones.
+    #[serde(default)]
+    pub numbers: Option<(f64, f64)>,
     /// What follows.
     pub verdict: Verdict,
     /// Why it was not reproduced, where that was found out.
@@ -74,6 +78,7 @@ impl Claim {
             what: what.into(),
             paper: paper.into(),
             measured: measured.into(),
+            numbers: None,
             verdict: reproduced(holds),
             cause: None,
         }
@@ -99,6 +104,7 @@ impl Claim {
             what: what.into(),
             paper: crate::report::Cell::Number(paper).to_string(),
             measured: crate::report::Cell::Number(measured).to_string(),
+            numbers: (paper.is_finite() && measured.is_finite()).then_some((paper, measured)),
             verdict,
             cause: None,
         }
@@ -121,9 +127,47 @@ pub fn overall(claims: &[Claim]) -> Option<Verdict> {
     }
 }
 
+/// The paper's numbers and the measured ones: a row for each claim in which both are above 0.
+pub fn beside_the_paper(claims: &[Claim]) -> Option<Dots> {
+    let both = |claim: &&Claim| matches!(claim.numbers, Some((a, b)) if a > 0.0 && b > 0.0);
+    let claims: Vec<&Claim> = claims.iter().filter(both).collect();
+    let series = |name: &str, of: fn((f64, f64)) -> f64| {
+        let numbers = claims.iter().filter_map(|claim| claim.numbers).enumerate();
+        Series {
+            points: numbers.map(|(row, both)| (of(both), row as f64)).collect(),
+            ..Series::new(name)
+        }
+    };
+    (!claims.is_empty()).then(|| Dots {
+        title: "Claims".to_owned(),
+        x: "number of the claim, in its unit".to_owned(),
+        rows: claims.iter().map(|claim| claim.what.clone()).collect(),
+        series: vec![
+            series("paper", |both| both.0),
+            series("measured", |both| both.1),
+        ],
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_drawn_beside_the_paper_s() {
+        let claims = [
+            Claim::holds("order", "yes", "yes", true),
+            Claim::at_least("gain", 2.0, 4.0),
+            Claim::at_least("gain over nothing", 2.0, f64::INFINITY),
+            Claim::at_most("reads", 1.0, 0.0),
+            Claim::near("rate", 3.0, 0.5, 0.1),
+        ];
+        let dots = beside_the_paper(&claims).unwrap();
+        assert_eq!(dots.rows, ["gain", "rate"]);
+        assert_eq!(dots.series[0].points, [(2.0, 0.0), (3.0, 1.0)]);
+        assert_eq!(dots.series[1].points, [(4.0, 0.0), (0.5, 1.0)]);
+        assert!(beside_the_paper(&claims[..1]).is_none());
+    }
 
     #[test]
     fn verdicts_follow_from_numbers() {

@@ -169,7 +169,7 @@ impl Ended {
     }
 
     /// The files of an experiment: all of it as JSON, from which the others can be made again, its tables,
-    /// and its plot.
+    /// its plot, and one of the paper's numbers beside those measured.
     fn write(&self, out: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
         std::fs::write(out.join(format!("{}.json", self.name)), text)?;
@@ -184,6 +184,9 @@ impl Ended {
             } else if let Some(dots) = &findings.dots {
                 dots.save(&drawing)?;
             }
+            if let Some(dots) = claim::beside_the_paper(&findings.claims) {
+                dots.save(&out.join(claims_file(&self.name)))?;
+            }
         }
         Ok(())
     }
@@ -195,6 +198,11 @@ fn table_file(name: &str, number: usize) -> String {
         0 => format!("{name}.csv"),
         _ => format!("{name}-{}.csv", number + 1),
     }
+}
+
+/// The file of the plot of an experiment's claims.
+fn claims_file(name: &str) -> String {
+    format!("{name}-claims.svg")
 }
 
 /// Runs what is asked for. `note` gets a line for each step.
@@ -377,48 +385,55 @@ mod tests {
         assert!(settings(&["shamba-table-0"]).chosen().is_err());
     }
 
-    #[test]
-    fn what_an_experiment_found_is_read_again_and_drawn_whatever_its_numbers() {
+    /// The outcome of an experiment that does nothing but this.
+    fn outcome(run: fn(&mut Lab<'_>) -> Result<Findings>) -> std::result::Result<Findings, String> {
         let dir = tempfile::tempdir().unwrap();
         let experiment = Experiment {
             name: "",
             title: "",
             claim: "",
             seconds: 1.0,
-            run: |_| {
-                let points = vec![
-                    (1.0, 2.0),
-                    (2.0, f64::INFINITY),
-                    (f64::NAN, 1.0),
-                    (3.0, 0.0),
-                ];
-                let series = vec![plot::Series {
-                    points,
-                    ..plot::Series::new("line")
-                }];
-                let mut table = Report::new("", &["ratio"]);
-                table.push(vec![f64::INFINITY.into()]);
-                Ok(Findings {
-                    tables: vec![table],
-                    panels: vec![Panel {
-                        log_y: true,
-                        series,
-                        ..Panel::default()
-                    }],
-                    ..Findings::default()
-                })
-            },
+            run,
         };
         let mut quiet = |_| {};
         let file = dir.path().join("trials");
         let lab = Lab::new(Scale::Tiny, 1, dir.path(), file, false, &mut quiet);
+        measured(&experiment, &mut lab.unwrap())
+    }
+
+    #[test]
+    fn what_an_experiment_found_is_read_again_and_drawn_whatever_its_numbers() {
+        let outcome = outcome(|_| {
+            let points = vec![
+                (1.0, 2.0),
+                (2.0, f64::INFINITY),
+                (f64::NAN, 1.0),
+                (3.0, 0.0),
+            ];
+            let series = vec![plot::Series {
+                points,
+                ..plot::Series::new("line")
+            }];
+            let mut table = Report::new("", &["ratio"]);
+            table.push(vec![f64::INFINITY.into()]);
+            Ok(Findings {
+                tables: vec![table],
+                panels: vec![Panel {
+                    log_y: true,
+                    series,
+                    ..Panel::default()
+                }],
+                ..Findings::default()
+            })
+        });
+        let dir = tempfile::tempdir().unwrap();
         let ended = Ended {
             name: "infinite".to_owned(),
             scale: Scale::Tiny,
             seed: 1,
             place: machine::Place::here(),
             seconds: 1.0,
-            outcome: measured(&experiment, &mut lab.unwrap()),
+            outcome,
         };
         ended.write(dir.path()).unwrap();
         let again = Ended::read(dir.path(), "infinite").unwrap();
@@ -429,18 +444,7 @@ mod tests {
 
     #[test]
     fn an_experiment_that_panics_is_an_error() {
-        let dir = tempfile::tempdir().unwrap();
-        let experiment = Experiment {
-            name: "",
-            title: "",
-            claim: "",
-            seconds: 1.0,
-            run: |_| panic!("no {}", "way"),
-        };
-        let mut quiet = |_| {};
-        let file = dir.path().join("trials");
-        let lab = Lab::new(Scale::Tiny, 1, dir.path(), file, false, &mut quiet);
-        let outcome = measured(&experiment, &mut lab.unwrap());
+        let outcome = outcome(|_| panic!("no {}", "way"));
         assert_eq!(outcome.unwrap_err(), "panicked: no way");
     }
 }

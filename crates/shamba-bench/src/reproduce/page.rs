@@ -1,7 +1,7 @@
 //! One report over all results of a folder, as HTML (plots inside, nothing loaded from elsewhere) and as
 //! Markdown (the first table of each, no plots). Made from the experiments' JSON files, so that it can be made anew.
 use super::claim::{self, Verdict};
-use super::{Ended, Experiment, Findings, table_file};
+use super::{Ended, Experiment, Findings, claims_file, table_file};
 use crate::Result;
 use crate::report::Report;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -160,6 +160,7 @@ fn html_page(out: &Path, ended: &[(&Experiment, Ended)]) -> Markup {
 
 fn html_findings(out: &Path, ended: &Ended, findings: &Findings) -> Markup {
     let drawing = std::fs::read_to_string(out.join(format!("{}.svg", ended.name)));
+    let claims = std::fs::read_to_string(out.join(claims_file(&ended.name)));
     html! {
         p.setting { (findings.setting) " Took " (format!("{:.0}", ended.seconds)) " s." }
         @if !findings.claims.is_empty() {
@@ -180,8 +181,11 @@ fn html_findings(out: &Path, ended: &Ended, findings: &Findings) -> Markup {
                 }
             }
         }
-        @for note in &findings.notes { p { (note) } }
         // Drawn by this program: no text of others.
+        @if let Ok(claims) = claims && claim::beside_the_paper(&findings.claims).is_some() {
+            (PreEscaped(claims))
+        }
+        @for note in &findings.notes { p { (note) } }
         @if let Ok(drawing) = drawing && findings.is_drawn() { (PreEscaped(drawing)) }
         @for (number, table) in findings.tables.iter().enumerate() {
             details {
@@ -347,7 +351,8 @@ mod tests {
             }
         }
         assert!(page.contains("Fewer than &lt;before&gt;.") && page.contains("the &lt;disk&gt;"));
-        assert!(page.contains("<svg") && page.contains("a-figure-1.csv"));
+        assert_eq!(page.matches("<svg").count(), 2, "the plot and the claims");
+        assert!(page.contains("a-figure-1.csv"));
         assert_eq!(read("a-figure-1.csv"), "engine,pages\na|b,0.5\n");
     }
 

@@ -151,10 +151,8 @@ impl Top {
         let shared = common_prefix(first.unwrap_or_default(), last);
         let (first, others) = rows.split_at(rows.len().min(columns));
         let varies = |column: &usize| {
-            let numbers = others.iter().skip(*column).step_by(columns);
-            numbers
-                .clone()
-                .any(|number| first.get(*column) != Some(number))
+            let mut numbers = others.iter().skip(*column).step_by(columns);
+            numbers.any(|number| first.get(*column) != Some(number))
         };
         let varying: Vec<usize> = (0..columns).filter(varies).collect();
         let numbers = rows.chunks(columns);
