@@ -12,6 +12,7 @@
 //! except with [`Budget::try_reserve_now`], which never asks reclaimers.
 
 mod container;
+mod heap;
 mod ledger;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,6 +22,7 @@ use ledger::Ledger;
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
+pub(crate) use heap::{allocated, shared};
 
 /// The smallest memory budget accepted, in bytes.
 ///

@@ -20,7 +20,7 @@ use resident::Place;
 use super::clock::{Clock, TICKS_PER_HALF_LIFE};
 use super::holder::HeldBy;
 use super::intern::bytes_of;
-use crate::budget::{Budget, Reservation, Role};
+use crate::budget::{Budget, Reservation, Role, allocated, shared};
 use crate::fs::{BlockKind, PAGE};
 
 /// Modules of which is known how much is resident; later ones count as absent.
@@ -123,7 +123,8 @@ impl Heat {
         shrink: Shrink,
     ) -> Self {
         let each = resident::counts(&modules);
-        let bytes = size_of::<Heat>() + partitions * (size_of::<Cell>() + each);
+        let cells = allocated(partitions * size_of::<Cell>());
+        let bytes = shared::<Heat>() + cells + allocated(partitions * each);
         let bytes = bytes + bytes_of(&modules, size_of_val(&*modules));
         let tick = clock.ticks() as u16;
         let cell = || Cell {

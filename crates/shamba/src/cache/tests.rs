@@ -425,7 +425,7 @@ fn what_is_known_of_a_partition_takes_ten_bytes() {
         drop(heat);
         used
     };
-    assert_eq!(held(300) - held(200), 100 * 10);
+    assert_eq!(held(320) - held(160), 160 * 10);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod write;
 use std::any::Any;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -125,18 +126,16 @@ impl OsFs {
         };
         Ok(Handle {
             file,
-            path: path.into(),
             direct: AtomicBool::new(direct),
             refusal: Arc::clone(&self.refusal),
         })
     }
 }
 
-/// An open file that may lose its direct flag on the way.
+/// An open file that may lose its direct flag on the way. Many stay open: it does not keep its path.
 #[derive(Debug)]
 struct Handle {
     file: File,
-    path: Box<Path>,
     direct: AtomicBool,
     refusal: Arc<Refusal>,
 }
@@ -153,7 +152,9 @@ impl Handle {
             rustix::fs::OFlags::from_bits_retain(flags.bits() & !O_DIRECT.cast_unsigned());
         rustix::fs::fcntl_setfl(&self.file, cleared)?;
         self.direct.store(false, Ordering::Relaxed);
-        self.refusal.note(&self.path);
+        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        self.refusal
+            .note(&std::fs::read_link(link).unwrap_or_default());
         Ok(())
     }
 

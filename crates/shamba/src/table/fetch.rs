@@ -86,12 +86,14 @@ impl Table {
     /// A block if the cache has it.
     #[inline]
     pub(super) fn resident(&self, page: u32) -> Option<BlockRef> {
-        self.cache.get(&self.block_key(page)).map(BlockRef::Cached)
+        self.cache()
+            .get(&self.block_key(page))
+            .map(BlockRef::Cached)
     }
 
     /// A block if the cache has it; does not count as a use.
     pub(super) fn peek(&self, page: u32) -> Option<Block> {
-        self.cache.peek(&self.block_key(page))
+        self.cache().peek(&self.block_key(page))
     }
 
     /// An index or data block of a partition, from the cache or else from storage; then `fill`
@@ -135,7 +137,7 @@ impl Table {
             Cow::Borrowed(_) => return Ok(read.into_scratch()),
             Cow::Owned(bytes) => bytes.into_boxed_slice(),
         };
-        let budget = self.cache.budget();
+        let budget = self.cache().budget();
         let held = budget.reserve(Role::Iterators, bytes.len() as u64);
         Ok(BlockRef::Loose { bytes, _held: held })
     }
@@ -147,7 +149,8 @@ impl Table {
         kind: BlockKind,
         bytes: &[u8],
     ) -> Option<Block> {
-        self.cache.insert(self.owner(page, partition, kind), bytes)
+        self.cache()
+            .insert(self.owner(page, partition, kind), bytes)
     }
 
     fn owner(&self, page: u32, partition: usize, kind: BlockKind) -> Owner<'_> {
@@ -165,7 +168,7 @@ impl Table {
 
     /// Offers a block that came along and nobody needed yet.
     pub(super) fn offer_unasked(&self, page: u32, partition: usize, kind: BlockKind, bytes: &[u8]) {
-        self.cache.offer(self.owner(page, partition, kind), bytes);
+        self.cache().offer(self.owner(page, partition, kind), bytes);
     }
 
     pub(super) fn read_raw(

@@ -86,7 +86,7 @@ impl Table {
         // Of short memory no more than the two pages for which there always is a buffer.
         let mut most = 2;
         if let Some(missing) = self.heat.missing_modules(place) {
-            let share = self.cache.budget().limit() / (BUFFER_SHARE * PAGE as u64);
+            let share = self.cache().budget().limit() / (BUFFER_SHARE * PAGE as u64);
             most = usize::try_from(share).map_or(MOST_PAGES, |pages| pages.clamp(most, MOST_PAGES));
             let modules = 0..self.plan.modules.len();
             for number in modules.filter(|number| missing & (1 << number) > 0) {

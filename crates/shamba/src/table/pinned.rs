@@ -28,7 +28,7 @@ use crate::fs::BlockKind;
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) table: Arc<Table>,
-    pinned: Option<Pinned>,
+    pinned: Option<Box<Pinned>>,
     /// Lookups of the sample that found something not pinned.
     missed: AtomicU32,
     /// After so many of them it is pinned.
@@ -77,7 +77,7 @@ impl Opened {
     /// What is pinned.
     #[inline]
     pub(crate) fn pinned(&self) -> Option<&Pinned> {
-        self.pinned.as_ref()
+        self.pinned.as_deref()
     }
 
     /// Whether a partition has nothing that could be pinned beside what is.
@@ -93,7 +93,7 @@ impl Opened {
 
 impl Pinned {
     /// What is in the cache of a table's filters and indexes; `None` without memory for the list.
-    fn of(table: &Table) -> Option<Pinned> {
+    fn of(table: &Table) -> Option<Box<Pinned>> {
         let (partitions, modules) = (table.top.len(), table.plan.modules.len());
         let division = |partition, number, plan| {
             let pages = table.top.module(partition, number).unwrap_or(0..0);
@@ -107,8 +107,11 @@ impl Pinned {
         let module = size_of::<Option<Parsed<Block>>>() + ALLOCATION;
         let list = partitions * (modules * module + size_of::<Block>())
             + blocks.sum::<usize>() * size_of::<Block>();
-        let budget = table.cache.budget();
-        let held = budget.try_reserve_now(Role::Tables, list as u64)?;
+        let bytes = list + size_of::<Pinned>() + ALLOCATION;
+        let held = table
+            .cache()
+            .budget()
+            .try_reserve_now(Role::Tables, bytes as u64)?;
         let mut filters = Vec::with_capacity(partitions * modules);
         let mut indexes = Vec::with_capacity(partitions);
         let mut count = 0;
@@ -125,12 +128,12 @@ impl Pinned {
             count += usize::from(index.is_some());
             indexes.push(index);
         }
-        Some(Pinned {
+        Some(Box::new(Pinned {
             filters: filters.into_boxed_slice(),
             indexes: indexes.into_boxed_slice(),
             count,
             _held: held,
-        })
+        }))
     }
 
     #[inline]

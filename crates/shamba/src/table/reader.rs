@@ -8,24 +8,28 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 
 use super::format::Damage;
+use super::pinned::Opened;
 use super::properties::Properties;
 use super::source::{Home, Source};
 use super::top::Top;
 use crate::base::coding::take_bytes;
-use crate::budget::{Reservation, Role};
+use crate::budget::{Reservation, Role, allocated, shared};
 use crate::cache::{Absent, BlockCache, Heat, ModuleShape, bytes_of};
 use crate::error::Result;
 use crate::filter::{self, FilterPlan};
 use crate::fs::{PAGE, ReadFile};
 
-/// What an open table is charged over what it holds: the file handle and the cache of handles.
-const OVERHEAD: usize = 256;
+/// What an open table is charged over what it holds: the system's file, and two places in the ring of open
+/// tables, which grows by doubling.
+const OVERHEAD: usize = allocated(HANDLE) + 2 * size_of::<usize>();
+
+/// A file of the system, with its reference counts.
+const HANDLE: usize = 40;
 
 /// An open table.
 pub(crate) struct Table {
     pub(super) source: Source,
     pub(super) cache_id: u64,
-    pub(super) cache: Arc<BlockCache>,
     pub(super) salt: u32,
     /// The same for most tables.
     pub(super) plan: Arc<FilterPlan>,
@@ -51,7 +55,6 @@ impl Table {
         file: Arc<dyn ReadFile>,
         number: u64,
         cache_id: u64,
-        cache: Arc<BlockCache>,
         home: Arc<Home>,
         heat: &ArcSwapOption<Heat>,
     ) -> Result<Table> {
@@ -65,6 +68,7 @@ impl Table {
             .share(Arc::new(properties.filter.for_readers()));
         let top = Top::decode(top, plan.modules.len(), pages).map_err(damage)?;
         // One thread at a time opens a file.
+        let cache = Arc::clone(&source.home.cache);
         let heat = heat.load_full().unwrap_or_else(|| {
             let fresh = Arc::new(new_heat(&cache, &plan, &top));
             heat.store(Some(Arc::clone(&fresh)));
@@ -78,7 +82,6 @@ impl Table {
             top,
             heat,
             _held: cache.budget().reserve(Role::Tables, 0),
-            cache,
         };
         let plan = &table.plan;
         let plan_bytes = size_of::<FilterPlan>() + size_of_val(&*plan.modules);
@@ -88,7 +91,13 @@ impl Table {
     }
 
     pub(super) fn memory(&self) -> usize {
-        size_of::<Self>() + OVERHEAD + self.top.memory()
+        let top = allocated(self.top.memory());
+        shared::<Self>() + shared::<Opened>() + top + OVERHEAD
+    }
+
+    #[inline]
+    pub(super) fn cache(&self) -> &Arc<BlockCache> {
+        &self.source.home.cache
     }
 
     /// What the open table is charged, in bytes.

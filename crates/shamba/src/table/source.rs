@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fetch::label;
 use super::format::{self, Damage, FORMAT_VERSION, Footer, FooterError};
 use super::table_cache::table_name;
-use crate::cache::{Interner, IoPool};
+use crate::cache::{BlockCache, Interner, IoPool};
 use crate::error::{Error, Result};
 use crate::filter::FilterPlan;
 use crate::fs::{BlockKind, PAGE, Purpose, ReadFile, ReadTag};
@@ -16,6 +16,7 @@ use crate::fs::{BlockKind, PAGE, Purpose, ReadFile, ReadTag};
 pub(super) struct Home {
     /// The folder.
     pub(super) dir: PathBuf,
+    pub(super) cache: Arc<BlockCache>,
     pub(super) io: Arc<IoPool>,
     pub(super) plans: Interner<FilterPlan>,
 }

@@ -136,12 +136,13 @@ impl TableCache {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
             TableCache {
                 fs,
-                cache,
                 home: Arc::new(Home {
                     dir,
+                    cache: Arc::clone(&cache),
                     io,
                     plans: Interner::default(),
                 }),
+                cache,
                 budget,
                 max_open: max_open.max(1),
                 stripes: Default::default(),
@@ -218,8 +219,8 @@ impl TableCache {
                 Err(e) => return Err(Error::io("open", &path, e)),
             }
         };
-        let (cache, home) = (Arc::clone(&self.cache), Arc::clone(&self.home));
-        let table = Table::open(file, number, cache_id, cache, home, &slot.0.heat)?;
+        let home = Arc::clone(&self.home);
+        let table = Table::open(file, number, cache_id, home, &slot.0.heat)?;
         let table = Arc::new(table);
         if let Some(hint) = slot.0.hint.lock().take()
             && hint.visits.len() == table.heat().len()

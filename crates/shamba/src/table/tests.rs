@@ -74,22 +74,14 @@ impl Env {
     fn open(&self, name: &str) -> crate::Result<Arc<Table>> {
         let file = self.fs.open(Path::new(name), Access::Direct).unwrap();
         let id = self.cache.new_file_id();
-        let cache = Arc::clone(&self.cache);
         let home = Arc::new(super::source::Home {
             dir: PathBuf::new(),
+            cache: Arc::clone(&self.cache),
             io: Arc::clone(&self.io),
             plans: crate::cache::Interner::default(),
         });
         let number = name.trim_end_matches(".sst").parse().unwrap_or(0);
-        Table::open(
-            file,
-            number,
-            id,
-            cache,
-            home,
-            &arc_swap::ArcSwapOption::empty(),
-        )
-        .map(Arc::new)
+        Table::open(file, number, id, home, &arc_swap::ArcSwapOption::empty()).map(Arc::new)
     }
 
     fn scan(&self, readahead_pages: u32, fill_cache: bool) -> ScanOptions {

@@ -67,7 +67,7 @@ impl Table {
             last_tag: None,
             digests: Vec::new(),
         };
-        let mut memory = self.cache.budget().reserve(Role::Compaction, 0);
+        let mut memory = self.cache().budget().reserve(Role::Compaction, 0);
         for partition in 0..self.top.len() {
             verifier.partition(partition)?;
             memory.resize(verifier.digests.capacity() as u64 * 8 + PAGE as u64);

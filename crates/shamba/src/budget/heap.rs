@@ -1,0 +1,33 @@
+//! What allocations take of the heap, for those that are many and small. `tests/charged_memory.rs` compares
+//! it with what is really allocated.
+
+use std::sync::atomic::AtomicUsize;
+
+/// Bytes that the heap gives up for an allocation of so many (glibc): a header of a word, in steps of two
+/// words, at least four; nothing for none.
+pub(crate) const fn allocated(bytes: usize) -> usize {
+    const WORD: usize = size_of::<usize>();
+    let chunk = (bytes + WORD).next_multiple_of(2 * WORD);
+    match bytes {
+        0 => 0,
+        _ if chunk < 4 * WORD => 4 * WORD,
+        _ => chunk,
+    }
+}
+
+/// The same for a value behind an `Arc`.
+pub(crate) const fn shared<T>() -> usize {
+    allocated(2 * size_of::<AtomicUsize>() + size_of::<T>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_have_a_header_and_round_sizes() {
+        let sizes = [0, 1, 24, 25, 40, 41].map(allocated);
+        assert_eq!(sizes, [0, 32, 32, 48, 48, 64]);
+        assert_eq!(shared::<u64>(), 32);
+    }
+}

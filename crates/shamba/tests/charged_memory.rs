@@ -1,0 +1,99 @@
+//! What the budget is charged for open tables and cached blocks is what the allocator gives them.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use shamba::{Db, KeyspaceOptions, MemoryBudget, Options};
+
+/// Bytes that the allocator has given and not got back.
+static LIVE: AtomicU64 = AtomicU64::new(0);
+
+/// What an allocation takes of a heap: glibc's chunks have a header of a word, are multiples of two, and
+/// are no less than four.
+fn chunk(layout: Layout) -> u64 {
+    let bytes = layout.size() as u64 + 8;
+    bytes.next_multiple_of(16).max(32)
+}
+
+/// The system's allocator, counting.
+struct Counting;
+
+// SAFETY: everything is handed on to the system's allocator; the counter allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as the trait demands of the caller.
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(chunk(layout), Relaxed);
+        // SAFETY: the caller's promises are the system's.
+        unsafe { System.alloc(layout) }
+    }
+
+    // SAFETY: as the trait demands of the caller.
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(chunk(layout), Relaxed);
+        // SAFETY: the caller's promises are the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const KEYS: u64 = 200_000;
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+/// What `work` makes the heap and the budget give, in bytes.
+fn taken(db: &Db, work: impl FnOnce()) -> (u64, u64) {
+    let charged = || db.stats().memory.budget.used;
+    let before = (charged(), LIVE.load(Relaxed));
+    work();
+    let heap = LIVE.load(Relaxed) - before.1;
+    (heap, charged() - before.0)
+}
+
+/// Fails where open tables keep more than they are charged: the budget would be passed unseen; and where
+/// they are charged more than they keep, which blocks could use.
+#[test]
+fn open_tables_and_cached_blocks_are_charged_what_they_take() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        let options = Options::new()
+            .memory(MemoryBudget::bytes(64 << 20))
+            .background_threads(0)
+            .keyspace(KeyspaceOptions {
+                write_buffer: 64 << 10,
+                target_file: 64 << 10,
+                ..KeyspaceOptions::default()
+            });
+        options.open(dir.path()).unwrap()
+    };
+    let db = open();
+    for number in 0..KEYS {
+        db.put(key(2 * number), [7; 100]).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    db.close().unwrap();
+
+    let db = open();
+    let absent = || {
+        for number in (0..KEYS).step_by(100) {
+            assert!(db.get(key(2 * number + 1)).unwrap().is_none());
+        }
+    };
+    let present = || {
+        for number in (0..KEYS).step_by(100) {
+            assert!(db.get(key(2 * number)).unwrap().is_some());
+        }
+    };
+    // Tables with filters, of which half is what the tables themselves take; then mostly data.
+    let works: [(&str, &dyn Fn()); 2] = [("tables", &absent), ("data", &present)];
+    for (what, work) in works {
+        let (heap, charged) = taken(&db, work);
+        let case = format!("{what}: {heap} bytes, {charged} charged");
+        assert!(heap > 500_000, "{case}");
+        assert!(heap <= charged && charged <= heap + heap / 50, "{case}");
+    }
+    assert!(db.stats().open_tables > 200);
+}
