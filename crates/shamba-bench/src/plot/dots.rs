@@ -83,7 +83,7 @@ impl Dots {
         {
             let (width, row, around) = SIZE;
             let width = width + self.names() - NAMES.0;
-            let height = row * self.rows.len() as u32 + around;
+            let height = row * (self.rows.len() as u32 + self.legend() as u32) + around;
             let root = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
             root.fill(&WHITE).map_err(failed)?;
             self.draw(&root, low, high)?;
@@ -96,6 +96,11 @@ impl Dots {
     fn names(&self) -> u32 {
         let letters = self.rows.iter().map(|name| name.chars().count());
         (letters.max().unwrap_or(0) as u32 * NAMES.2).clamp(NAMES.0, NAMES.1)
+    }
+
+    /// Rows above the others that the legend takes.
+    fn legend(&self) -> i32 {
+        1 + self.series.len() as i32
     }
 
     fn draw(&self, area: &super::Area<'_>, low: f64, high: f64) -> Result<()> {
@@ -124,15 +129,14 @@ impl Dots {
             .margin(10)
             .x_label_area_size(36)
             .y_label_area_size(self.names())
-            // An axis of a single segment would not name it.
-            .build_cartesian_2d(across, (0..(rows - 1).max(1)).into_segmented())
+            .build_cartesian_2d(across, (0..rows - 1 + self.legend()).into_segmented())
             .map_err(failed)?;
         chart
             .configure_mesh()
             .x_desc(&self.x)
             .light_line_style(WHITE)
             .x_label_formatter(&|x| label(*x))
-            .y_labels(self.rows.len().max(2))
+            .y_labels(self.rows.len() + self.legend() as usize)
             .y_label_formatter(&name)
             .draw()
             .map_err(failed)?;

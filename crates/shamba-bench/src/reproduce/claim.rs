@@ -127,8 +127,8 @@ pub fn overall(claims: &[Claim]) -> Option<Verdict> {
     }
 }
 
-/// The paper's numbers and the measured ones: a row for each claim in which both are above 0.
-pub fn beside_the_paper(claims: &[Claim]) -> Option<Dots> {
+/// The numbers claimed, by `whom`, and the measured ones: a row for each claim in which both are above 0.
+pub fn beside_the_paper(claims: &[Claim], whom: &str) -> Option<Dots> {
     let both = |claim: &&Claim| matches!(claim.numbers, Some((a, b)) if a > 0.0 && b > 0.0);
     let claims: Vec<&Claim> = claims.iter().filter(both).collect();
     let series = |name: &str, of: fn((f64, f64)) -> f64| {
@@ -139,11 +139,11 @@ pub fn beside_the_paper(claims: &[Claim]) -> Option<Dots> {
         }
     };
     (!claims.is_empty()).then(|| Dots {
-        title: "Claims".to_owned(),
+        title: "Numbers claimed and measured".to_owned(),
         x: "number of the claim, in its unit".to_owned(),
         rows: claims.iter().map(|claim| claim.what.clone()).collect(),
         series: vec![
-            series("paper", |both| both.0),
+            series(whom, |both| both.0),
             series("measured", |both| both.1),
         ],
     })
@@ -162,11 +162,11 @@ mod tests {
             Claim::at_most("reads", 1.0, 0.0),
             Claim::near("rate", 3.0, 0.5, 0.1),
         ];
-        let dots = beside_the_paper(&claims).unwrap();
+        let dots = beside_the_paper(&claims, "paper").unwrap();
         assert_eq!(dots.rows, ["gain", "rate"]);
         assert_eq!(dots.series[0].points, [(2.0, 0.0), (3.0, 1.0)]);
         assert_eq!(dots.series[1].points, [(4.0, 0.0), (0.5, 1.0)]);
-        assert!(beside_the_paper(&claims[..1]).is_none());
+        assert!(beside_the_paper(&claims[..1], "paper").is_none());
     }
 
     #[test]

@@ -168,6 +168,15 @@ impl Ended {
         serde_json::from_slice(&text).ok()
     }
 
+    /// The numbers claimed, by a paper or by us, and those measured.
+    fn beside_the_paper(&self, findings: &Findings) -> Option<Dots> {
+        let whom = match self.name.starts_with("ours") {
+            true => "claimed",
+            false => "paper",
+        };
+        claim::beside_the_paper(&findings.claims, whom)
+    }
+
     /// The files of an experiment: all of it as JSON, from which the others can be made again, its tables,
     /// its plot, and one of the paper's numbers beside those measured.
     fn write(&self, out: &Path) -> Result<()> {
@@ -184,7 +193,7 @@ impl Ended {
             } else if let Some(dots) = &findings.dots {
                 dots.save(&drawing)?;
             }
-            if let Some(dots) = claim::beside_the_paper(&findings.claims) {
+            if let Some(dots) = self.beside_the_paper(findings) {
                 dots.save(&out.join(claims_file(&self.name)))?;
             }
         }

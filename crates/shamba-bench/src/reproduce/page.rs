@@ -182,7 +182,7 @@ fn html_findings(out: &Path, ended: &Ended, findings: &Findings) -> Markup {
             }
         }
         // Drawn by this program: no text of others.
-        @if let Ok(claims) = claims && claim::beside_the_paper(&findings.claims).is_some() {
+        @if let Ok(claims) = claims && ended.beside_the_paper(findings).is_some() {
             (PreEscaped(claims))
         }
         @for note in &findings.notes { p { (note) } }
