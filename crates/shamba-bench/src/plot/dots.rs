@@ -115,13 +115,11 @@ impl Dots {
             }
             _ => String::new(),
         };
-        // Values that lie close together would find no number on the axis.
-        let (low, high) = match high > low * super::WIDE {
-            true => (low * 0.8, high * 1.3),
-            false => (
-                power_of_ten(low, f64::floor),
-                power_of_ten(high * 1.01, f64::ceil),
-            ),
+        // From a power of ten on: numbers are put at the axis from the first one.
+        let low = power_of_ten(low, f64::floor);
+        let high = match high * 1.3 > low * super::WIDE {
+            true => high * 1.3,
+            false => low * super::WIDE,
         };
         let across = (low..high).log_scale();
         let mut chart = ChartBuilder::on(area)
@@ -135,6 +133,8 @@ impl Dots {
             .configure_mesh()
             .x_desc(&self.x)
             .light_line_style(WHITE)
+            .label_style(("sans-serif", 11))
+            .axis_desc_style(("sans-serif", 12))
             .x_label_formatter(&|x| label(*x))
             .y_labels(self.rows.len() + self.legend() as usize)
             .y_label_formatter(&name)

@@ -84,6 +84,13 @@ impl Claim {
         }
     }
 
+    /// More than the paper has is no better: it counts as reproduced.
+    #[must_use]
+    pub fn no_better(mut self) -> Self {
+        self.verdict = self.verdict.min(Verdict::Reproduced);
+        self
+    }
+
     /// Why, if it was not reproduced: what was found out, no guess.
     #[must_use]
     pub fn because(mut self, cause: impl Into<String>) -> Self {
@@ -185,6 +192,9 @@ mod tests {
         assert_eq!(Claim::at_most("", 2.0, 3.0).verdict, Verdict::NotReproduced);
         assert_eq!(Claim::at_most("", 2.0, 0.0).verdict, Verdict::Surpassed);
         assert_eq!(Claim::near("", 2.0, 2.1, 0.1).verdict, Verdict::Reproduced);
+        let more = |measured| Claim::at_least("", 2.0, measured).no_better().verdict;
+        assert_eq!(more(3.0), Verdict::Reproduced);
+        assert_eq!(more(1.0), Verdict::NotReproduced);
         assert_eq!(
             Claim::near("", 2.0, 2.3, 0.1).verdict,
             Verdict::NotReproduced

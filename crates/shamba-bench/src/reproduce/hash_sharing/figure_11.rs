@@ -36,7 +36,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         .iter()
         .flat_map(|device| points.on(*device))
         .collect();
-    let mut lines = ["measured", "model", "model with MurmurHash64", "paper"].map(Series::new);
+    let mut lines = [
+        "measured",
+        "model",
+        "model with the paper's hash times",
+        "paper",
+    ]
+    .map(Series::new);
     for panel in points.gains(&[])? {
         for (line, series) in lines.iter_mut().zip(panel.series) {
             line.points.extend(series.points);

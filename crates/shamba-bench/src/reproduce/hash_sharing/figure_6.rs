@@ -1,7 +1,7 @@
 //! Figure 6: what hash sharing gains in theory, by device, for leveling and tiering.
-use super::lookups::murmur_ns;
 use crate::Error;
 use crate::Result;
+use crate::experiments::hash_sharing::murmur_ns;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};

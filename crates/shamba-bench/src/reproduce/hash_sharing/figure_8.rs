@@ -93,7 +93,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ),
             Claim::holds(
                 "hashes of a lookup as levels grow",
-                "one with sharing; one for each level without",
+                "one with sharing; without, the more the more levels",
                 format!("{shared:.2?} with, {each:.1?} without"),
                 spread < 0.05 && each.is_sorted(),
             ),

@@ -124,7 +124,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                  for SHA compute it in hardware"
             )),
             Claim::at_most("hashing 1 KB with the engine's XXH3 over the paper's MurmurHash64, both here", 1.0, xxh3 / murmur),
-            Claim::at_least("a PCIe SSD's page of 10 us over hashing 1 KB with MurmurHash64", 42.0, 10e3 / murmur),
+            Claim::at_least("a PCIe SSD's page of 10 us over hashing 1 KB with MurmurHash64", 42.0, 10e3 / murmur).no_better(),
         ],
         tables: vec![table],
         panels: vec![Panel {

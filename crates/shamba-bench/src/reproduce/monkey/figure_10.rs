@@ -107,7 +107,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "general is better than zero by up to, % (model)",
                 20.0,
                 gains.iter().fold(0.0, |a, b| b.max(a)) * 100.0,
-            ),
+            )
+            .no_better(),
             Claim::holds(
                 "the more lookups find their key, the more general gains over zero, % (model)",
                 "yes",
@@ -121,12 +122,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "general outperforms uniform by up to, % (model)",
                 80.0,
                 general_over_even * 100.0,
-            ),
+            )
+            .no_better(),
             Claim::at_least(
                 "zero outperforms uniform by up to, % (model)",
                 60.0,
                 zero_over_even * 100.0,
-            ),
+            )
+            .no_better(),
             Claim::holds(
                 "general searches no more than zero, and that no more than uniform (measured, within 3 %)",
                 "everywhere",

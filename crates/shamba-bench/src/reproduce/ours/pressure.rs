@@ -28,7 +28,7 @@ const SYSTEMS: [&str; 6] = [
     STATE_OF_THE_ART,
     "shamba:partitioned",
     "shamba:shamba-eq-f",
-    "shamba:shamba-prop-f",
+    "shamba:shamba-prop-f+first={first}",
     "shamba:elastic",
     "shamba:state-of-the-art+monkey",
 ];

@@ -3,7 +3,7 @@
 use super::pressure::{at, short};
 use crate::Result;
 use crate::device::Device;
-use crate::engine::{self, FileFacts};
+use crate::engine;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Findings, Lab};
@@ -14,9 +14,6 @@ const ROCKSDB: [&str; 2] = [
     "rocksdb:bloom-whole-unsharded",
     "rocksdb:ribbon-partitioned-unsharded",
 ];
-
-/// The count of the files that lookups asked.
-const ASKED: &str = "tables_probed";
 
 /// The device whose latencies are taken.
 const DEVICE: Device = Device::SataSsd;
@@ -64,7 +61,7 @@ pub(super) fn run(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
                 all.push(Measured {
                     us: time,
                     reads: found.reads(),
-                    asked: found.per_lookup(ASKED),
+                    pages: found.pages(),
                 });
             }
             points.push((positive, percent, all));
@@ -88,9 +85,7 @@ pub(super) fn run(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
         // The first of ours is the baseline of the other figures, for comparison.
         for engine in peers.len() + 1..engines.len() {
             let claim = beats(&points, &engines, engine, 0, "with one filter a file");
-            let (claim, note) = with_cause(lab, claim, engines[engine], &points, engine)?;
-            claims.push(claim);
-            notes.extend(note);
+            claims.push(with_cause(lab, claim, engines[engine], &points, engine)?);
         }
         let ours = engines.len() - 1;
         claims.push(beats(&points, &engines, ours, 1, "at its best"));
@@ -115,21 +110,18 @@ pub(super) fn run(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
 
 /// Measures the points that are lost to RocksDB again, with as many bytes more as the budget has of other
 /// things than blocks: RocksDB's budget is its block cache alone. What is then still lost is put down to
-/// the read operations, of which a filter in modules takes one for each, and to the shape of the tree:
-/// how many files below level 0 (whose small filters stay in memory) a lookup asks, since files of
-/// neighbouring levels that share no keys are not both asked. That is the cause if it explains all points
-/// but for a tenth of what they are behind, else a note.
+/// the two things that the device charges for: read operations, of which a filter in modules takes one for
+/// each, and pages.
 fn with_cause(
     lab: &mut Lab<'_>,
     claim: Claim,
     engine: &str,
     points: &[Point],
     at_engine: usize,
-) -> Result<(Claim, Option<String>)> {
+) -> Result<Claim> {
     let operation_us = DEVICE
         .model()
         .map_or(0.0, |model| model.read as f64 / 1000.0);
-    let mut explained = true;
     let lost = points
         .iter()
         .filter(|(_, percent, all)| *percent < 100.0 && all[at_engine].us >= all[0].us);
@@ -142,7 +134,6 @@ fn with_cause(
         let blocks = resident.data + resident.index + resident.filter;
         let budget = trial.memory;
         trial.memory += budget.saturating_sub(blocks);
-        trial.files = true;
         let again = lab.measure(&trial)?;
         let us = again.device_us(DEVICE);
         let mut cause = format!(
@@ -161,38 +152,21 @@ fn with_cause(
                 peer.reads
             );
             if without >= peer.us {
-                let asked = again.per_lookup(ASKED) * below_level0(&again.files);
-                let as_few = without * (peer.asked / asked).min(1.0);
-                explained &= as_few - peer.us < (all[at_engine].us - peer.us) / 10.0;
                 cause += &format!(
-                    "; the rest are of {asked:.2} files that a lookup asks below level 0, {:.2} in RocksDB's \
-                     tree: as much for each of as few would be {as_few:.0} us",
-                    peer.asked
+                    " and the rest for {:.2} pages against {:.2}, {:.2} of ours of filters",
+                    again.pages(),
+                    peer.pages,
+                    again.per_lookup("filter_pages")
                 );
             }
         }
         causes.push(cause);
     }
-    let text = format!(
+    Ok(claim.because(format!(
         "{}: our budget is for everything, RocksDB's for its block cache alone. {}",
         short(engine),
         causes.join("; ")
-    );
-    // Only part of the cause where RocksDB still is the faster one.
-    Ok(match (causes.is_empty(), explained) {
-        (true, _) => (claim, None),
-        (_, true) => (claim.because(text), None),
-        (_, false) => (claim, Some(text)),
-    })
-}
-
-/// The part of the files asked that lie below level 0.
-fn below_level0(files: &[FileFacts]) -> f64 {
-    let asked = |from: usize| -> u64 {
-        let files = files.iter().filter(|file| file.level >= from);
-        files.map(|file| file.probes).sum()
-    };
-    asked(1) as f64 / asked(0).max(1) as f64
+    )))
 }
 
 /// What an engine's lookup took.
@@ -202,8 +176,8 @@ struct Measured {
     us: f64,
     /// Read operations.
     reads: f64,
-    /// Files asked.
-    asked: f64,
+    /// Pages read.
+    pages: f64,
 }
 
 /// A share of existing keys, a budget in percent, and each engine.

@@ -63,12 +63,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "times as much is read with 10 % of memory as with 100 % (uniform)",
             23.2,
             growth(&uniform),
-        ),
+        )
+        .no_better(),
         Claim::at_least(
             "times as much is read with 10 % of memory as with 100 % (low skew)",
             23.2,
             growth(&skewed),
-        ),
+        )
+        .no_better(),
         Claim::holds(
             "reads grow whenever memory shrinks (uniform)",
             "yes",
@@ -102,6 +104,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "The paper's files are 4 MB with filters of 80 KB at every scale; ours are smaller below \
              the scale `paper`, and what a lookup reads of a filter that is not in memory with them."
                 .into(),
+            format!(
+                "With all of the memory a lookup reads {:.2} KB here and 12 in the paper: the factors are of that.",
+                uniform.last().copied().unwrap_or(f64::NAN)
+            ),
         ],
         ..Findings::default()
     })
