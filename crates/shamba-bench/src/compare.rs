@@ -108,6 +108,15 @@ pub struct Pressed {
     container: Option<PathBuf>,
 }
 
+/// What a comparison found.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// A row for each phase, or other fact, and number of threads; of repetitions the medians.
+    pub medians: Report,
+    /// The throughputs of which these are the medians.
+    pub repetitions: Report,
+}
+
 /// What a [`Cell`] measured.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Measured {
@@ -323,7 +332,7 @@ fn warm(engine: &dyn Engine, data: &Data) -> Result<()> {
 }
 
 /// Runs the comparison. `note` gets a line about each finished cell.
-pub fn run(settings: &Settings, mut note: impl FnMut(String)) -> Result<Report> {
+pub fn run(settings: &Settings, mut note: impl FnMut(String)) -> Result<Compared> {
     std::fs::create_dir_all(&settings.dir)?;
     let mut results: Vec<(usize, usize, Measured)> = Vec::new();
     for repetition in 0..settings.repeat.max(1) {
@@ -345,7 +354,30 @@ pub fn run(settings: &Settings, mut note: impl FnMut(String)) -> Result<Report> 
             }
         }
     }
-    Ok(report(settings, &results))
+    Ok(Compared {
+        medians: report(settings, &results),
+        repetitions: repetitions(settings, &results),
+    })
+}
+
+/// The throughputs of each repetition.
+fn repetitions(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
+    let mut report = Report::new(
+        "Throughputs of each repetition",
+        &["phase", "threads", "engine", "op/s"],
+    );
+    for (which, threads, measured) in results {
+        let engine = settings.engines.get(*which).cloned().unwrap_or_default();
+        for (phase, summary) in &measured.phases {
+            report.push(vec![
+                phase.clone().into(),
+                threads.to_string().into(),
+                engine.clone().into(),
+                summary.per_second.into(),
+            ]);
+        }
+    }
+    report
 }
 
 /// Ours over theirs; nothing where one is missing or theirs is zero.

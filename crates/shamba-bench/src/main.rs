@@ -339,7 +339,7 @@ fn run(command: Command) -> Result<()> {
                 dir: arguments.dir,
                 seed: arguments.seed,
             };
-            let table = compare::run(&settings, note)?;
+            let table = compare::run(&settings, note)?.medians;
             if let Some(path) = &arguments.plot {
                 compare::dots(&table).save(path)?;
             }

@@ -57,7 +57,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         dir: lab.home().to_owned(),
         seed: lab.seed,
     };
-    let table = compare::run(&settings, |line| lab.note(line))?;
+    let compared = compare::run(&settings, |line| lab.note(line))?;
+    let (table, repetitions) = (compared.medians, compared.repetitions);
     let mut claims = Vec::new();
     let mut peers: Vec<&str> = engines.iter().skip(1).map(|peer| family(peer)).collect();
     peers.dedup();
@@ -78,7 +79,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 let what = format!("{phase}, {threads} threads, times the throughput of {best}");
                 let claim = Claim::at_least(what, 1.0, ours / theirs);
                 let cause = past_the_cache(&table, phase, threads, &engines[0], best)
-                    .or_else(|| several_runs(&table, phase, threads, &engines[0], best));
+                    .or_else(|| several_runs(&table, phase, threads, &engines[0], best))
+                    .or_else(|| not_told_apart(&repetitions, phase, threads, &engines[0], best));
                 claims.push(match cause {
                     Some(cause) => claim.because(cause),
                     None => claim,
@@ -136,7 +138,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             settings.entries
         ),
         dots: Some(compare::dots(&table)),
-        tables: vec![table],
+        tables: vec![table, repetitions],
         claims,
         notes,
         ..Findings::default()
@@ -206,6 +208,42 @@ fn several_runs(
     ))
 }
 
+/// That the repetitions of both overlap, but for what counts as equal.
+fn not_told_apart(
+    repetitions: &Report,
+    phase: &str,
+    threads: &str,
+    ours: &str,
+    peer: &str,
+) -> Option<String> {
+    let of = |engine: &str| -> Vec<f64> {
+        let rows = repetitions.rows.iter().filter_map(|row| match &row[..] {
+            [
+                Cell::Text(p),
+                Cell::Text(t),
+                Cell::Text(e),
+                Cell::Number(rate),
+            ] if p == phase && t == threads && e == engine => Some(*rate),
+            _ => None,
+        });
+        rows.collect()
+    };
+    let (own, theirs) = (of(ours), of(peer));
+    let most = own.iter().copied().fold(0.0, f64::max);
+    let least = theirs.iter().copied().fold(f64::INFINITY, f64::min);
+    let shown = |rates: &[f64]| {
+        let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
+        rates.join(" and ")
+    };
+    (own.len() > 1 && most >= AS_QUICK * least).then(|| {
+        format!(
+            "repetitions of one engine differ as much as both engines do: ours did {} a second, {peer} {}",
+            shown(&own),
+            shown(&theirs)
+        )
+    })
+}
+
 /// From this ratio on two engines are as quick: times of one run on shared cores.
 const AS_QUICK: f64 = 0.9;
 
@@ -225,5 +263,36 @@ fn value(table: &Report, line: &str, threads: &str, engine: &str) -> Option<f64>
     match row.get(at) {
         Some(Cell::Number(value)) => Some(*value),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_that_overlap_do_not_tell_engines_apart() {
+        let mut repetitions = Report::new("", &["phase", "threads", "engine", "op/s"]);
+        for (engine, rate) in [
+            ("ours", 80.0),
+            ("ours", 95.0),
+            ("near", 100.0),
+            ("near", 110.0),
+            ("far", 200.0),
+            ("far", 210.0),
+        ] {
+            repetitions.push(vec![
+                "scan".into(),
+                "1".into(),
+                engine.into(),
+                Cell::Number(rate),
+            ]);
+        }
+        let told = |peer| not_told_apart(&repetitions, "scan", "1", "ours", peer);
+        let near = told("near").unwrap();
+        assert!(near.contains("80 and 95") && near.contains("100 and 110"));
+        assert_eq!(told("far"), None);
+        let absent = not_told_apart(&repetitions, "scan", "2", "ours", "near");
+        assert_eq!(absent, None);
     }
 }
