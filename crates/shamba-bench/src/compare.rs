@@ -15,7 +15,6 @@ use crate::report::{Cell as ReportCell, Report, median};
 use crate::runner::{self, Amount, Data, Summary};
 use crate::workload::{KeyKind, KeySpace, MAX_KEY, ValueSpec, Workload};
 use crate::{Error, Result, cell, proc_io};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -154,7 +153,10 @@ impl Cell {
         // With what was still in memory.
         let written = proc_io::ProcessIo::now().write_bytes;
         facts.push(("written, MiB".to_owned(), mib(written)));
-        facts.push(("size on disk, MiB".to_owned(), mib(bytes_in(dir.path())?)));
+        facts.push((
+            "size on disk, MiB".to_owned(),
+            mib(proc_io::bytes_in(dir.path())?),
+        ));
         let pressed = self.under_pressure(dir.path(), &data, press)?;
         phases.extend(pressed.phases);
         facts.extend(pressed.facts);
@@ -288,20 +290,6 @@ impl Pressed {
 
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-/// What the files of a folder take on the disk, in bytes: a hole takes nothing.
-fn bytes_in(dir: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        let facts = entry.metadata()?;
-        bytes += match facts.is_dir() {
-            true => bytes_in(&entry.path())?,
-            false => facts.blocks() * 512,
-        };
-    }
-    Ok(bytes)
 }
 
 /// Reads everything once, in key order, so that it lies in the engine's cache.

@@ -3,6 +3,8 @@
 //! The kernel counts every engine alike, which is why these numbers check the engines' own.
 //! Counters are of the whole process: measure in a process that does nothing else.
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 /// The size of the pages in which reads are reported.
 pub const PAGE: u64 = 4096;
@@ -77,6 +79,20 @@ fn field(text: &str, name: &str) -> u64 {
         .and_then(|rest| rest.split_whitespace().next())
         .and_then(|number| number.parse().ok())
         .unwrap_or(0)
+}
+
+/// What the files of a folder take on the disk, in bytes: a hole takes nothing.
+pub fn bytes_in(dir: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let facts = entry.metadata()?;
+        bytes += match facts.is_dir() {
+            true => bytes_in(&entry.path())?,
+            false => facts.blocks() * 512,
+        };
+    }
+    Ok(bytes)
 }
 
 #[cfg(all(test, target_os = "linux"))]

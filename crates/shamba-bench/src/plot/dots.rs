@@ -116,7 +116,7 @@ impl Dots {
             _ => String::new(),
         };
         // From a power of ten on: numbers are put at the axis from the first one.
-        let low = power_of_ten(low, f64::floor);
+        let low = power_of_ten(low, f64::floor) * 0.999;
         let high = match high * 1.3 > low * super::WIDE {
             true => high * 1.3,
             false => low * super::WIDE,
