@@ -244,12 +244,13 @@ pub(crate) struct Prediction {
     pub(crate) hashes: f64,
     /// The share of the time that sharing saves: Eq. 8.
     pub(crate) gain: f64,
-    /// The same if the key were hashed with MurmurHash64.
+    /// The same if the key were hashed with MurmurHash64, in the time that was given.
     pub(crate) with_murmur: f64,
 }
 
 /// Eq. 4 for the levels of the tree, at the false-positive rate counted; what the measured lookup with
-/// sharing takes besides its hash and its reads is the probes' time.
+/// sharing takes besides its hash and its reads is the probes' time. `murmur_ns` is what MurmurHash64 of
+/// the key takes, in nanoseconds.
 pub(crate) fn predict(point: &Measured, murmur_ns: f64) -> Result<Prediction> {
     let model = |error| Error::InvalidSetting(format!("the model refuses: {error}"));
     let positive = 1.0 - point.empty;

@@ -124,7 +124,7 @@ impl Heat {
     ) -> Self {
         let each = resident::counts(&modules);
         let cells = allocated(partitions * size_of::<Cell>());
-        let bytes = shared::<Heat>() + cells + allocated(partitions * each);
+        let bytes = shared(size_of::<Heat>()) + cells + allocated(partitions * each);
         let bytes = bytes + bytes_of(&modules, size_of_val(&*modules));
         let tick = clock.ticks() as u16;
         let cell = || Cell {

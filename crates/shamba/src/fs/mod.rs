@@ -34,6 +34,7 @@ pub(crate) use container::read_small;
 pub use fault::{Effect, Fault, FaultError, FaultFs, Faults, Hook, Op};
 pub use mem::MemFs;
 pub use metered::{Charge, DeviceModel, IoCounts, MeteredFs, ReadCount};
+pub(crate) use os::OPEN_FILE;
 pub use os::OsFs;
 
 /// Pages: the unit of alignment for direct I/O and for table blocks, in bytes.

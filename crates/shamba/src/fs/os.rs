@@ -222,6 +222,9 @@ struct OsRead {
     len: u64,
 }
 
+/// What a table's open file takes, in bytes.
+pub(crate) const OPEN_FILE: usize = size_of::<OsRead>();
+
 impl OsRead {
     /// Serves a request that is not aligned through an aligned buffer, a piece at a time.
     fn read_bounced(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {

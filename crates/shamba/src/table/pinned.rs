@@ -19,7 +19,7 @@ use super::lookup::{Lookup, LookupStats};
 use super::reader::Table;
 use super::table_cache::{Inner, TableCache, TableSlot};
 use super::visit::Visit;
-use crate::budget::{Reservation, Role};
+use crate::budget::{Reservation, Role, allocated};
 use crate::cache::{Block, Eviction, Holder};
 use crate::filter::{self, Memo, Parsed};
 use crate::fs::BlockKind;
@@ -42,9 +42,6 @@ pub(crate) struct RuledOut(usize);
 /// Pinning is tried after so many lookups of the sample at least, and no more than so many times as
 /// many as at first.
 const PATIENCE: (u32, u32) = (8, 64);
-
-/// What the allocator takes beside the list of a module's blocks, in bytes.
-const ALLOCATION: usize = 16;
 
 /// Looking for all blocks of a table takes about as long as the lookups that miss them.
 fn first_patience(table: &Table) -> u32 {
@@ -104,10 +101,14 @@ impl Pinned {
         let blocks = (0..partitions)
             .flat_map(|partition| plans().map(move |(number, plan)| (partition, number, plan)))
             .map(|(partition, number, plan)| division(partition, number, plan).len());
-        let module = size_of::<Option<Parsed<Block>>>() + ALLOCATION;
-        let list = partitions * (modules * module + size_of::<Block>())
-            + blocks.sum::<usize>() * size_of::<Block>();
-        let bytes = list + size_of::<Pinned>() + ALLOCATION;
+        let lists = blocks.map(|count| allocated(count * size_of::<Block>()));
+        let filters = partitions * modules * size_of::<Option<Parsed<Block>>>();
+        let indexes = partitions * size_of::<Option<Block>>();
+        let bytes = lists.sum::<usize>()
+            + [size_of::<Pinned>(), filters, indexes]
+                .map(allocated)
+                .iter()
+                .sum::<usize>();
         let held = table
             .cache()
             .budget()

@@ -17,14 +17,11 @@ use crate::budget::{Reservation, Role, allocated, shared};
 use crate::cache::{Absent, BlockCache, Heat, ModuleShape, bytes_of};
 use crate::error::Result;
 use crate::filter::{self, FilterPlan};
-use crate::fs::{PAGE, ReadFile};
+use crate::fs::{OPEN_FILE, PAGE, ReadFile};
 
 /// What an open table is charged over what it holds: the system's file, and two places in the ring of open
 /// tables, which grows by doubling.
-const OVERHEAD: usize = allocated(HANDLE) + 2 * size_of::<usize>();
-
-/// A file of the system, with its reference counts.
-const HANDLE: usize = 40;
+const OVERHEAD: usize = shared(OPEN_FILE) + 2 * size_of::<usize>();
 
 /// An open table.
 pub(crate) struct Table {
@@ -92,7 +89,7 @@ impl Table {
 
     pub(super) fn memory(&self) -> usize {
         let top = allocated(self.top.memory());
-        shared::<Self>() + shared::<Opened>() + top + OVERHEAD
+        shared(size_of::<Self>()) + shared(size_of::<Opened>()) + top + OVERHEAD
     }
 
     #[inline]

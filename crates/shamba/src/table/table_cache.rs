@@ -112,7 +112,6 @@ impl TableSlot {
 /// Opens and closes tables.
 pub(crate) struct TableCache {
     fs: Arc<dyn Fs>,
-    cache: Arc<BlockCache>,
     home: Arc<Home>,
     budget: Arc<Budget>,
     max_open: usize,
@@ -138,11 +137,10 @@ impl TableCache {
                 fs,
                 home: Arc::new(Home {
                     dir,
-                    cache: Arc::clone(&cache),
+                    cache,
                     io,
                     plans: Interner::default(),
                 }),
-                cache,
                 budget,
                 max_open: max_open.max(1),
                 stripes: Default::default(),
@@ -155,7 +153,7 @@ impl TableCache {
     /// The clock of the block cache.
     #[inline]
     pub(crate) fn clock(&self) -> &Clock {
-        self.cache.clock()
+        self.home.cache.clock()
     }
 
     /// The memory budget, in bytes.
@@ -204,7 +202,7 @@ impl TableCache {
         }
         let mut cache_id = slot.0.cache_id.load(Ordering::Relaxed);
         if cache_id == 0 {
-            cache_id = self.cache.new_file_id();
+            cache_id = self.home.cache.new_file_id();
             slot.0.cache_id.store(cache_id, Ordering::Relaxed);
         }
         let path = self.path(number);
@@ -304,7 +302,8 @@ impl TableCache {
             if inner.table.load().is_none() && inner.heat.load().is_some() {
                 drop(closed);
                 // Its blocks know the heat: a table opened anew would not know that they are there.
-                self.cache
+                self.home
+                    .cache
                     .remove_file(inner.cache_id.load(Ordering::Relaxed));
                 if inner.table.load().is_none() {
                     inner.heat.store(None);
@@ -319,7 +318,7 @@ impl TableCache {
     /// file's slot is gone.
     pub(crate) fn forget(&self, cache_id: u64) {
         if cache_id != 0 {
-            self.cache.remove_file(cache_id);
+            self.home.cache.remove_file(cache_id);
             self.open.lock().retain(|weak| weak.strong_count() > 0);
         }
     }
@@ -327,7 +326,9 @@ impl TableCache {
     /// Drops from the block cache what it holds of the files with these names there: the database
     /// closes, others may share the cache.
     pub(crate) fn forget_all(&self, cache_ids: &HashSet<u64>) {
-        self.cache.remove_files(|file| cache_ids.contains(&file));
+        self.home
+            .cache
+            .remove_files(|file| cache_ids.contains(&file));
     }
 
     /// How many tables are open.

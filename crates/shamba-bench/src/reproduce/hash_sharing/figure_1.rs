@@ -108,8 +108,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ),
             Claim::at_least("share of hashing in memory, empty lookups, %", 75.0, of(Place::On(Device::Ram), 1.0).0).because(
                 format!(
-                    "with the time of the paper's MurmurHash64 on the paper's machine it would be {:.0} %; ours is quicker, and of the {:.2} us of a lookup \
-                     {:.0} % are not hashing",
+                    "with the time of the paper's MurmurHash64 on the paper's machine it would be {:.0} %; ours is \
+                     quicker, and of the {:.2} us of a lookup {:.0} % are not hashing",
                     of(Place::On(Device::Ram), 1.0).1,
                     points.on(Place::On(Device::Ram)).last().map_or(f64::NAN, |p| p.seen.each_us),
                     100.0 - of(Place::On(Device::Ram), 1.0).0

@@ -270,9 +270,9 @@ pub(super) fn gain(what: &str, paper: f64, point: Option<&Point>) -> Result<Clai
     };
     Ok(claim.because(format!(
         "{saved:.1} hashes less of {:.0} ns are {explained:.1} % of the {:.2} us of a lookup (the model's gain: \
-         {model:.1} %; measured {:.1} ± {:.1}). XXH3 is quicker than the paper's MurmurHash64, which takes {here:.0} ns for such a key here: with \
-         it the model says {with_murmur:.1} %; and this machine is quicker than the paper's, where it took \
-         {in_paper:.0} ns: with that {with_paper_s:.1} %{rest}",
+         {model:.1} %; measured {:.1} ± {:.1}). XXH3 is quicker than the paper's MurmurHash64, which takes \
+         {here:.0} ns for such a key here: with it the model says {with_murmur:.1} %; and this machine is quicker \
+         than the paper's, where it took {in_paper:.0} ns: with that {with_paper_s:.1} %{rest}",
         seen.hash_ns,
         seen.each_us,
         seen.gain * 100.0,

@@ -208,7 +208,7 @@ fn several_runs(
     ))
 }
 
-/// That the repetitions of both overlap, but for what counts as equal.
+/// That the best of our repetitions is as quick as the least of the peer's.
 fn not_told_apart(
     repetitions: &Report,
     phase: &str,
@@ -237,7 +237,8 @@ fn not_told_apart(
     };
     (own.len() > 1 && most >= AS_QUICK * least).then(|| {
         format!(
-            "repetitions of one engine differ as much as both engines do: ours did {} a second, {peer} {}",
+            "repetitions do not tell the engines apart, our best being as quick as the other's least but for a tenth: \
+             ours did {} a second, {peer} {}",
             shown(&own),
             shown(&theirs)
         )
