@@ -81,16 +81,28 @@ impl Partition {
     /// modules.
     #[must_use]
     pub fn value_of_filter(&self, fpr: f32, rest: f32, pages: f32) -> f32 {
+        let with = Missing { pass: rest, pages };
+        self.value_of_part(self.pass * fpr, with, fpr)
+    }
+
+    /// [`Self::value_of_filter`] where it is known what the part does beside the others: of the empty
+    /// visits, `pass` get by the modules in memory without it and `passing` with it, and `missing` is
+    /// what is missing of its module anyway.
+    #[must_use]
+    pub fn value_of_part(&self, passing: f32, missing: Missing, fpr: f32) -> f32 {
         let reads = |pass, own| {
             let partition = Partition { pass, ..*self };
-            let missing = Some(Missing { pass: own, pages });
+            let missing = Some(Missing {
+                pass: own,
+                ..missing
+            });
             let own = Partition {
                 missing,
                 ..partition
             };
             partition.reads().min(own.reads())
         };
-        reads(self.pass, rest * fpr) - reads(self.pass * fpr, rest)
+        reads(self.pass, missing.pass * fpr) - reads(passing, missing.pass)
     }
 
     /// Reads that this very visit is expected to save, net, by reading the missing module first;
@@ -240,6 +252,21 @@ impl Prior {
     }
 }
 
+/// What to believe of a faded count of which a model expects so much: the model, unless the count differs
+/// from it by more than an event and two standard deviations (the variance of a faded count is half of its
+/// mean), and then the count. The model is that filter columns turn absent keys away independently. It
+/// holds of keys that are each asked for once in a while. Of one asked for again and again a column turns
+/// away all visits or none, and the counts soon tell. This project's own rule: a choice between two
+/// hypotheses in place of a mean over both, which would let single visits of cold partitions count.
+#[must_use]
+pub fn unless_refuted(expected: f32, counted: f32) -> f32 {
+    let by_chance = (2.0 * expected.max(0.0)).sqrt() + 1.0;
+    match (counted - expected).abs() > by_chance {
+        true => counted,
+        false => expected,
+    }
+}
+
 /// The visits to expect of a partition that is merged out of those of several runs, newest first;
 /// `None` for a run that has nothing in its range. An empty visit of a newer run goes on to the
 /// older one and is counted there too, so the oldest one's empty visits are all there are; each
@@ -349,6 +376,38 @@ mod tests {
         assert!((p.value_of_filter(0.5, 1.0, 1.0) - 8.0 * 0.25 * 0.5).abs() < 1e-5);
         let absent = partition(8.0, 100.0, 0.25, 1.0);
         assert!((absent.value_of_filter(0.5, 1.0, 1.0) - 8.0 * 0.25 * 0.5 * 2.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_column_that_turns_a_hot_key_away_is_worth_its_visits() {
+        let p = partition(100.0, 0.0, 0.75, 0.0);
+        let nothing = Missing {
+            pass: 1.0,
+            pages: 1.0,
+        };
+        // A quarter of the visits pass with it, three quarters without.
+        assert!((p.value_of_part(0.25, nothing, 0.5) - 50.0).abs() < 1e-3);
+        // Nobody is turned away by it alone.
+        assert!(p.value_of_part(0.75, nothing, 0.5).abs() < 1e-3);
+        let model = partition(100.0, 3.0, 0.25, 1.0);
+        let missing = Missing {
+            pass: 0.25,
+            pages: 1.0,
+        };
+        let same = model.value_of_part(0.125, missing, 0.5);
+        assert!((same - model.value_of_filter(0.5, 0.25, 1.0)).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_model_holds_until_counts_refute_it() {
+        // One visit more or less refutes nothing, and many expected are not refuted by some.
+        for (expected, counted) in [(0.0, 1.0), (0.1, 1.0), (3.0, 0.0), (50.0, 60.0)] {
+            assert_eq!(unless_refuted(expected, counted), expected, "{counted}");
+        }
+        for (expected, counted) in [(0.0, 1.5), (0.1, 2.0), (8.0, 1.0), (50.0, 62.0)] {
+            assert_eq!(unless_refuted(expected, counted), counted, "{expected}");
+        }
+        assert!(unless_refuted(f32::NAN, 1.0).is_nan());
     }
 
     #[test]

@@ -8,20 +8,23 @@
 mod along;
 mod predict;
 mod resident;
+mod turned;
+mod worth;
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use shamba_model::expected_reads::{Missing, Partition, Prior, Visits};
+use shamba_model::expected_reads::{Prior, Visits};
 
 pub(crate) use predict::Absent;
-use resident::Place;
+pub(super) use turned::Part;
+pub(crate) use turned::{Outcome, last_of};
 
 use super::clock::{Clock, TICKS_PER_HALF_LIFE};
 use super::holder::HeldBy;
 use super::intern::bytes_of;
 use crate::budget::{Budget, Reservation, Role, allocated, shared};
-use crate::fs::{BlockKind, PAGE};
+use crate::fs::BlockKind;
 
 /// Modules of which is known how much is resident; later ones count as absent.
 pub(crate) const TRACKED: usize = 4;
@@ -32,9 +35,6 @@ const PARTITIONS_PER_TICK: usize = 256;
 
 /// Counts are kept in units of 1 / SCALE visits.
 const SCALE: f32 = 8.0;
-
-/// A module is worth a read if it repays it within so many windows, provided that it stays.
-const HORIZON: f32 = 4.0;
 
 /// What is the same of one module in all partitions of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,15 +80,21 @@ impl SharedPrior {
     }
 }
 
-/// Cuts a block down to its first so many columns.
-pub(crate) type Shrink = fn(&[u8], u8) -> Vec<u8>;
+/// What there is to know of blocks of columns.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    /// The columns in a block, a bit for each.
+    pub(crate) columns: fn(&[u8]) -> u8,
+    /// Cuts a block down to some of its columns.
+    pub(crate) keep: fn(&[u8], u8) -> Vec<u8>,
+}
 
 /// What is known of the partitions of one table.
 #[derive(Debug)]
 pub(crate) struct Heat {
     clock: Arc<Clock>,
     cells: Box<[Cell]>,
-    /// For each partition whether its index block is resident, and how much of each tracked module.
+    /// For each partition what is resident of it; see [`Place`](resident::Place).
     resident: Box<[AtomicU8]>,
     /// The same for most tables.
     modules: Arc<[ModuleShape]>,
@@ -97,19 +103,10 @@ pub(crate) struct Heat {
     /// The tick at which they were true.
     told: AtomicU16,
     index_pages: f32,
-    shrink: Shrink,
+    cut: &'static Cut,
     /// Who holds on to blocks of the table.
     pub(super) held_by: OnceLock<Box<HeldBy>>,
     _held: Reservation,
-}
-
-/// What a block, or the part of it that can be dropped first, is worth.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Worth {
-    /// Page reads saved per window.
-    pub(super) value: f32,
-    /// Columns that would be left without the part; 0: the part is the whole block.
-    pub(super) left: u8,
 }
 
 impl Heat {
@@ -120,7 +117,7 @@ impl Heat {
         partitions: usize,
         modules: Arc<[ModuleShape]>,
         index_pages: u32,
-        shrink: Shrink,
+        cut: &'static Cut,
     ) -> Self {
         let each = resident::counts(&modules);
         let cells = allocated(partitions * size_of::<Cell>());
@@ -140,7 +137,7 @@ impl Heat {
             priors: Default::default(),
             told: AtomicU16::new(tick.wrapping_sub(1)),
             index_pages: index_pages as f32,
-            shrink,
+            cut,
             held_by: OnceLock::new(),
         }
     }
@@ -152,16 +149,30 @@ impl Heat {
 
     /// Counts `weight` lookups that came to a partition.
     #[inline]
-    pub(crate) fn record(&self, partition: u32, positive: bool, weight: u16) {
-        self.count(partition, weight, |cell| match positive {
-            true => &cell.positive,
-            false => &cell.empty,
-        });
+    pub(crate) fn record(&self, partition: u32, outcome: Outcome, weight: u16) {
+        let Some(cell) = self.cells.get(partition as usize) else {
+            return;
+        };
+        self.age(partition, cell);
+        let count = match outcome {
+            Outcome::Found => &cell.positive,
+            Outcome::Spared | Outcome::InVain | Outcome::Absent => &cell.empty,
+        };
+        add(count, weight);
+        match outcome {
+            Outcome::InVain => self.count_past(partition, weight),
+            // As many as the model has it.
+            Outcome::Absent => self.set_past(partition, self.past(partition) + f32::from(weight)),
+            Outcome::Found | Outcome::Spared => {}
+        }
     }
 
     /// Counts `weight` scans that looked for their place in a partition.
     pub(crate) fn record_scan(&self, partition: u32, weight: u16) {
-        self.count(partition, weight, |cell| &cell.scans);
+        if let Some(cell) = self.cells.get(partition as usize) {
+            self.age(partition, cell);
+            add(&cell.scans, weight);
+        }
     }
 
     /// Whether every visit counts at present, or a sample.
@@ -169,21 +180,11 @@ impl Heat {
         self.clock.counts_all()
     }
 
-    #[inline]
-    fn count(&self, partition: u32, weight: u16, of: impl FnOnce(&Cell) -> &AtomicU16) {
-        let Some(cell) = self.cells.get(partition as usize) else {
-            return;
-        };
-        self.age(cell);
-        let (count, more) = (of(cell), weight.saturating_mul(SCALE as u16));
-        count.store(count.load(Relaxed).saturating_add(more), Relaxed);
-    }
-
     /// Visits of a partition in the present window.
     pub(crate) fn visits(&self, partition: u32) -> Visits {
         match self.cells.get(partition as usize) {
             Some(cell) => {
-                self.age(cell);
+                self.age(partition, cell);
                 let visits = |count: &AtomicU16| f32::from(count.load(Relaxed)) / SCALE;
                 Visits {
                     empty: visits(&cell.empty),
@@ -224,6 +225,7 @@ impl Heat {
             cell.empty.store(count(visits.empty), Relaxed);
             cell.positive.store(count(visits.positive), Relaxed);
             cell.scans.store(count(visits.scans), Relaxed);
+            self.set_past(partition, visits.empty);
             cell.tick.store(self.clock.ticks() as u16, Relaxed);
         }
     }
@@ -243,7 +245,7 @@ impl Heat {
     pub(crate) fn suppose_kept(&self, partition: u32, kind: BlockKind, bytes: usize) -> bool {
         let all = self.columns(kind).max(1);
         let price = self.clock.price() * (bytes as f32 / f32::from(all));
-        let worth_it = |columns: &u8| self.appraise(partition, kind, *columns).value > price;
+        let worth_it = |columns: &u8| self.worth_of_next(partition, kind, *columns) > price;
         let columns = (1..=all).take_while(worth_it).count() as u8;
         if columns > 0 {
             self.set_resident(partition, kind, columns, true);
@@ -252,7 +254,7 @@ impl Heat {
     }
 
     #[inline]
-    fn age(&self, cell: &Cell) {
+    fn age(&self, partition: u32, cell: &Cell) {
         let now = self.clock.ticks() as u16;
         let then = cell.tick.load(Relaxed);
         if now != then {
@@ -262,159 +264,8 @@ impl Heat {
                 let before = count.load(Relaxed);
                 count.store(faded(before, kept, now), Relaxed);
             }
+            self.set_past(partition, self.past(partition) * kept);
         }
-    }
-
-    /// A partition as a visit meets it, but for module `except`; the best of the other modules
-    /// that are missing is the one to read.
-    fn partition(&self, place: Place<'_>, visits: Visits, except: Option<usize>) -> Partition {
-        let mut partition = Partition {
-            visits,
-            pass: 1.0,
-            missing: None,
-            index_pages: self.absent_index(place),
-        };
-        for (number, module) in self.modules.iter().enumerate() {
-            if Some(number) == except {
-                continue;
-            }
-            let pass = self.pass_of(place, number, module);
-            partition.pass *= pass;
-            let whole = module.fpr.powi(i32::from(module.columns));
-            let rest = whole / pass.max(1e-9);
-            if rest < 0.9 && partition.missing.is_none_or(|best| rest < best.pass) {
-                partition.missing = Some(Missing {
-                    pass: rest,
-                    pages: f32::from(module.pages),
-                });
-            }
-        }
-        partition
-    }
-
-    /// What a block is worth; `columns` are those in it, resident or about to be.
-    pub(super) fn appraise(&self, partition: u32, kind: BlockKind, columns: u8) -> Worth {
-        let nothing = Worth {
-            value: 0.0,
-            left: 0,
-        };
-        let Some(place) = self.place(partition) else {
-            return nothing;
-        };
-        let visits = self.expected(partition);
-        match kind {
-            BlockKind::Index => Worth {
-                value: self
-                    .partition(place, visits, None)
-                    .value_of_index(self.index_pages),
-                left: 0,
-            },
-            BlockKind::Filter(number) => {
-                let Some(module) = self.modules.get(usize::from(number)) else {
-                    return nothing;
-                };
-                Worth {
-                    value: self.value_of_column(
-                        place,
-                        visits,
-                        usize::from(number),
-                        module,
-                        columns,
-                    ),
-                    left: columns.saturating_sub(1),
-                }
-            }
-            _ => nothing,
-        }
-    }
-
-    /// What the last of so many columns of a module is worth, or a block without columns.
-    fn value_of_column(
-        &self,
-        place: Place<'_>,
-        visits: Visits,
-        number: usize,
-        module: &ModuleShape,
-        columns: u8,
-    ) -> f32 {
-        let mut others = self.partition(place, visits, Some(number));
-        let share = 1.0 / f32::from(module.blocks.max(1));
-        others.visits.empty *= share;
-        others.visits.positive *= share;
-        others.pass *= module.fpr.powi(i32::from(columns.saturating_sub(1)));
-        let rest = module
-            .fpr
-            .powi(i32::from(module.columns.saturating_sub(columns)));
-        others.value_of_filter(module.fpr, rest, f32::from(module.pages))
-    }
-
-    /// The module that a visitor should read more of before it goes on, if any; it has passed
-    /// so many columns of each module (`asked`), and may have seen the index block (`past_index`)
-    /// already. While there is room for all, any that is missing.
-    pub(crate) fn best_to_read(
-        &self,
-        partition: u32,
-        asked: &[u8],
-        past_index: bool,
-    ) -> Option<usize> {
-        let place = self.place(partition)?;
-        let modules = || self.modules.iter().zip(asked).enumerate();
-        let mut now = self.met(place, self.expected(partition), asked);
-        if past_index {
-            now.index_pages = 0.0;
-        }
-        let mut best = None;
-        for (number, (module, columns)) in modules() {
-            if *columns >= module.columns {
-                continue;
-            }
-            if !self.clock.pressed() {
-                return Some(number);
-            }
-            let saved = self.saved_by_reading(place, &now, number, *columns);
-            if saved > 0.0 && best.is_none_or(|(_, most)| saved > most) {
-                best = Some((number, saved));
-            }
-        }
-        best.map(|(number, _)| number)
-    }
-
-    /// A partition as a visitor met it who has passed so many columns of each module.
-    fn met(&self, place: Place<'_>, visits: Visits, asked: &[u8]) -> Partition {
-        let passed = self.modules.iter().zip(asked);
-        Partition {
-            visits,
-            pass: passed
-                .map(|(module, columns)| module.fpr.powi(i32::from(*columns)))
-                .product(),
-            missing: None,
-            index_pages: self.absent_index(place),
-        }
-    }
-
-    /// Page reads saved, net, by reading the columns of a module of which a visitor asked but
-    /// `have`: now, and later by those that would stay.
-    fn saved_by_reading(&self, place: Place<'_>, now: &Partition, number: usize, have: u8) -> f32 {
-        let Some(module) = self.modules.get(number) else {
-            return 0.0;
-        };
-        let pages = f32::from(module.pages);
-        let net = now.saved_by_fetching(Missing {
-            pass: module
-                .fpr
-                .powi(i32::from(module.columns.saturating_sub(have))),
-            pages,
-        });
-        let price = self.clock.price() * pages * PAGE as f32 / f32::from(module.columns);
-        let mut gain = 0.0;
-        for columns in have..module.columns {
-            let value = self.value_of_column(place, now.visits, number, module, columns + 1);
-            if value <= price {
-                break;
-            }
-            gain += value - price;
-        }
-        net + gain * HORIZON
     }
 
     /// The columns a whole block of this kind has.
@@ -429,8 +280,18 @@ impl Heat {
     }
 
     pub(super) fn shrink(&self, block: &[u8], columns: u8) -> Vec<u8> {
-        (self.shrink)(block, columns)
+        (self.cut.keep)(block, columns)
     }
+
+    /// The columns in a block, a bit for each.
+    pub(super) fn columns_in(&self, block: &[u8]) -> u8 {
+        (self.cut.columns)(block)
+    }
+}
+
+fn add(count: &AtomicU16, weight: u16) {
+    let more = weight.saturating_mul(SCALE as u16);
+    count.store(count.load(Relaxed).saturating_add(more), Relaxed);
 }
 
 /// So much of a count. Up or down to the next whole one as chance has it (of the tick and the count),

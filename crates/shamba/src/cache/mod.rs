@@ -13,17 +13,18 @@
 //!
 //! [`IoPool`] lends the aligned scratch buffers that pages are read into.
 
+mod admit;
 mod clock;
 mod heat;
 mod holder;
 mod intern;
 mod io_pool;
 mod memory;
+mod rough;
 mod shard;
 mod sketch;
 mod stats;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -34,11 +35,11 @@ use triomphe::ThinArc;
 
 use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::fs::BlockKind;
-use shard::{Room, Shard};
+use shard::Shard;
 
 pub(crate) use clock::Clock;
 pub use clock::Eviction;
-pub(crate) use heat::{Absent, Heat, ModuleShape};
+pub(crate) use heat::{Absent, Cut, Heat, ModuleShape, Outcome, last_of};
 pub(crate) use holder::Holder;
 pub(crate) use intern::{Interner, bytes_of};
 pub(crate) use io_pool::{IoBuf, IoPool};
@@ -88,6 +89,8 @@ pub(crate) struct Owner<'a> {
     pub(crate) heat: Option<&'a Arc<Heat>>,
     /// The partition it belongs to.
     pub(crate) partition: u32,
+    /// Of a block of columns that was read for a lookup, those that turned its key away; 0 otherwise.
+    pub(crate) turned_away: u8,
 }
 
 /// The bytes of a block, charged to the budget as long as anyone holds them. A clone is the same
@@ -168,9 +171,6 @@ pub(crate) struct BlockCache {
     pub(crate) shapes: Interner<[ModuleShape]>,
 }
 
-/// Shards a block looks at for room when its own has nothing that is worth less.
-const SHARDS_TRIED: usize = 8;
-
 impl BlockCache {
     /// An empty cache of `shards` shards (rounded up to a power of two), registered as the
     /// budget's reclaimer.
@@ -220,7 +220,14 @@ impl BlockCache {
     pub(crate) fn peek(&self, key: &BlockKey) -> Option<Block> {
         let hash = key.hash64();
         let mut shard = self.shard(hash).lock();
-        shard.get_raced(hash, key, 0, &self.clock)
+        shard.get_raced(hash, key, 0, &self.clock).ok()
+    }
+
+    /// Counts a visit that the last column of a block turned away, and nothing else in memory of its
+    /// partition's filter.
+    pub(crate) fn turned_away_alone(&self, key: &BlockKey) {
+        let hash = key.hash64();
+        self.shard(hash).lock().turned_away(hash, key);
     }
 
     /// Whether a block is resident; does not count as a use.
@@ -255,132 +262,6 @@ impl BlockCache {
     pub(crate) fn expect_reads(&self, key: &BlockKey, reads: f32) {
         let hash = key.hash64();
         self.shard(hash).lock().sketch.suppose(hash, reads);
-    }
-
-    fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
-        let mut bytes = Cow::Borrowed(bytes);
-        let role = role_of(owner.kind);
-        let mut columns = owner.heat.map_or(1, |heat| heat.columns(owner.kind));
-        // For two-priority LRU: no shard looked at has anything of low priority.
-        let mut anyway = false;
-        loop {
-            let charge = (bytes.len() + BLOCK_OVERHEAD) as u64;
-            let mut shard = self.shard(hash).lock();
-            if let Some(block) = shard.get_raced(hash, &owner.key, columns, &self.clock) {
-                return Some(block);
-            }
-            if charge > self.budget.limit() {
-                return None;
-            }
-            let mut free = true;
-            loop {
-                if let Some(reservation) = self.budget.try_reserve_now(role, charge) {
-                    if free {
-                        self.clock.given();
-                    }
-                    let block = Block::new(reservation, &bytes);
-                    shard.insert(hash, &owner, columns, block.clone(), &self.clock);
-                    if let Some(bytes) = shard.wants_counters()
-                        && let Some(held) = self.budget.try_reserve_now(Role::Tables, bytes)
-                    {
-                        shard.grow_counters(held);
-                    }
-                    return Some(block);
-                }
-                free = false;
-                if self.shortage(charge) == 0 {
-                    continue;
-                }
-                let eviction = self.clock.eviction();
-                let (density, left) = match eviction {
-                    Eviction::TwoPriorityLru if anyway => (f32::INFINITY, 0),
-                    Eviction::TwoPriorityLru => (shard::LOW_PRIORITY, 0),
-                    Eviction::ExpectedReads => {
-                        let (heat, place) = (owner.heat, owner.partition);
-                        shard.density(hash, heat, place, owner.kind, columns, bytes.len())
-                    }
-                };
-                let room = match eviction {
-                    Eviction::ExpectedReads => {
-                        let room = shard.make_room(density, &self.clock);
-                        if matches!(room, Room::Freed(_)) {
-                            continue;
-                        }
-                        drop(shard);
-                        room
-                    }
-                    Eviction::TwoPriorityLru => {
-                        drop(shard);
-                        let room = self.drop_older(hash, density);
-                        if matches!(room, Room::Freed(_)) {
-                            break;
-                        }
-                        room
-                    }
-                };
-                let shortage = self.shortage(charge).max(1);
-                if self.take_elsewhere(density, shortage) {
-                    break;
-                }
-                match (eviction, room) {
-                    (Eviction::ExpectedReads, _) => {
-                        self.clock.lost(owner.kind, density);
-                        let (Some(heat), 1..) = (owner.heat, left) else {
-                            return None;
-                        };
-                        bytes = Cow::Owned(heat.shrink(&bytes, left));
-                        columns = left;
-                    }
-                    (Eviction::TwoPriorityLru, Room::Dearer) => anyway = true,
-                    (Eviction::TwoPriorityLru, _) => {
-                        if self.reclaim(shortage) == 0 {
-                            return None;
-                        }
-                    }
-                }
-                break;
-            }
-        }
-    }
-
-    /// For two-priority LRU: drops a block of this shard or of another one, the longer unused of two.
-    /// Sizes differ: a shard that took room from itself alone would lose a large block to a small one,
-    /// leave the rest to shards that grow, and soon have nothing but what was used last.
-    fn drop_older(&self, hash: u64, density: f32) -> Room {
-        let own = self.shard(hash);
-        let at = self.next_victim.fetch_add(1, Ordering::Relaxed);
-        let other = (self.shards.get(at & (self.shards.len() - 1)))
-            .filter(|other| !std::ptr::eq(*other, own));
-        let elsewhere = other.map_or(f32::INFINITY, |other| other.lock().least(&self.clock));
-        let room = own.lock().make_room(density.min(elsewhere), &self.clock);
-        match (room, other) {
-            (Room::Dearer | Room::Held, Some(other)) if elsewhere <= density => {
-                other.lock().make_room(density, &self.clock)
-            }
-            _ => room,
-        }
-    }
-
-    /// Frees up to `bytes` bytes in other shards than one that has nothing worth less than
-    /// `density`: blocks are few where they are large, and shards differ. Says whether any came free.
-    fn take_elsewhere(&self, density: f32, bytes: u64) -> bool {
-        let mut freed = 0;
-        if density > self.clock.price() {
-            let first = self.next_victim.fetch_add(SHARDS_TRIED, Ordering::Relaxed);
-            for at in first..first + SHARDS_TRIED.min(self.shards.len()) {
-                let Some(shard) = self.shards.get(at & (self.shards.len() - 1)) else {
-                    break;
-                };
-                let mut shard = shard.lock();
-                while freed < bytes {
-                    match shard.make_room(density, &self.clock) {
-                        Room::Freed(more) => freed += more,
-                        Room::Dearer | Room::Held => break,
-                    }
-                }
-            }
-        }
-        freed > 0
     }
 
     /// Drops every block of a file, when it is deleted. Takes time in the number of all residents.
@@ -444,10 +325,6 @@ impl BlockCache {
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
         // Hash tables use the lowest bits and the highest seven.
         &self.shards[(hash >> 32) as usize & (self.shards.len() - 1)]
-    }
-
-    fn shortage(&self, bytes: u64) -> u64 {
-        (self.budget.used().saturating_add(bytes)).saturating_sub(self.budget.limit())
     }
 }
 

@@ -4,26 +4,22 @@
 //! Eviction looks at a few random residents and drops the one that is worth least and that nobody
 //! else holds; of a block of columns it drops one column.
 
+mod evict;
+
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use shamba_model::expected_reads::after_rest;
 
-use super::clock::{Clock, Eviction, TICKS_PER_HALF_LIFE};
+use super::clock::{Clock, TICKS_PER_HALF_LIFE};
 use super::heat::Heat;
-use super::holder::is_free;
+use super::rough::Rough;
 use super::sketch::{self, Sketch};
 use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index};
-use super::{BLOCK_OVERHEAD, Block, BlockKey, Owner, Priority};
+use super::{Block, BlockKey, Owner, Priority};
 use crate::budget::Reservation;
 use crate::fs::BlockKind;
 
-/// How many residents an eviction compares: by expected reads, and by recency (which is cheap).
-const SAMPLE: usize = 8;
-const LRU_SAMPLE: usize = 16;
-
-/// In two-priority LRU, what everything of low priority is worth less than, and nothing else.
-pub(super) const LOW_PRIORITY: f32 = 1.0;
+pub(super) use evict::{LOW_PRIORITY, Room};
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
 const SAMPLED: u8 = 4;
@@ -47,6 +43,8 @@ struct Entry {
     kind: u8,
     priority: Priority,
     columns: u8,
+    /// The visits for which those stand, of a half-life, that the last column turned away alone.
+    alone: Rough,
 }
 
 impl Entry {
@@ -67,17 +65,6 @@ fn hash_at(entries: &[Entry], at: usize) -> u64 {
 /// and its slot in a table between 7/16 and 7/8 full.
 pub(super) const ENTRY_OVERHEAD: usize =
     size_of::<Entry>() + size_of::<Entry>() / 8 + (size_of::<u32>() + 1) * 2;
-
-/// What a block is worth against what would have to go for it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Room {
-    /// So many bytes were freed.
-    Freed(u64),
-    /// What would have to go is worth more.
-    Dearer,
-    /// Nothing can go.
-    Held,
-}
 
 /// A part of the cache.
 #[derive(Debug)]
@@ -163,21 +150,38 @@ impl Shard {
     }
 
     /// A resident block that a reader fetched in vain, because another did so at the same time, if
-    /// it has at least so many columns. One of fewer goes, since what was read replaces it.
+    /// it has at least so many columns. One of fewer goes, since what was read replaces it: gives its
+    /// columns, which count as resident for now.
     pub(super) fn get_raced(
         &mut self,
         hash: u64,
         key: &BlockKey,
         columns: u8,
         clock: &Clock,
-    ) -> Option<Block> {
-        let at = self.find(hash, key)?;
-        let entry = self.entries.get_mut(at)?;
+    ) -> Result<Block, u8> {
+        let at = self.find(hash, key).unwrap_or(usize::MAX);
+        let Some(entry) = self.entries.get(at) else {
+            return Err(0);
+        };
         if entry.columns >= columns {
-            return Some(entry.block.clone());
+            return Ok(entry.block.clone());
         }
-        self.remove_at(at, clock);
-        None
+        let heat = entry.heat.as_ref();
+        let had = heat.map_or(0, |heat| heat.columns_in(&entry.block));
+        self.take_out(at, clock);
+        Err(had)
+    }
+
+    /// Counts a visit that the last column of a block turned away alone, if it is resident.
+    pub(super) fn turned_away(&mut self, hash: u64, key: &BlockKey) {
+        let chance = self.chance();
+        let at = self.find(hash, key).unwrap_or(usize::MAX);
+        if let Some(entry) = self.entries.get_mut(at)
+            && let Some(heat) = &entry.heat
+        {
+            let more = heat.stands_for(entry.partition, kind_at(entry.kind.into()));
+            entry.alone = Rough::of(entry.alone.get() + more, chance);
+        }
     }
 
     /// Adds a block whose key is not resident.
@@ -199,8 +203,11 @@ impl Shard {
             self.entries.reserve_exact(self.entries.len() / 8 + 4);
         }
         let at = self.entries.len() as u32;
+        let mut alone = 0.0;
         if let Some(heat) = owner.heat {
-            heat.set_resident(owner.partition, owner.kind, columns, true);
+            let (partition, kind) = (owner.partition, owner.kind);
+            alone = heat.arrive(partition, kind, heat.columns_in(&block), owner.turned_away);
+            heat.set_resident(partition, kind, columns, true);
         }
         clock.count_blocks(1);
         self.entries.push(Entry {
@@ -213,6 +220,7 @@ impl Shard {
             kind: kind as u8,
             priority: owner.priority,
             columns,
+            alone: Rough::of(alone, 0.5),
         });
         let entries = &self.entries;
         self.table
@@ -262,102 +270,6 @@ impl Shard {
         }
     }
 
-    /// What a byte of the part of a block that would be dropped first is worth, and the columns
-    /// left without it, when it is asked for now. `len` is the block's length.
-    pub(super) fn density(
-        &self,
-        hash: u64,
-        heat: Option<&Arc<Heat>>,
-        partition: u32,
-        kind: BlockKind,
-        columns: u8,
-        len: usize,
-    ) -> (f32, u8) {
-        match heat {
-            None => (self.data_density(hash, len, 0), 0),
-            Some(heat) => {
-                let worth = heat.appraise(partition, kind, columns);
-                let bytes = match worth.left {
-                    0 => len + BLOCK_OVERHEAD,
-                    _ => len / usize::from(columns.max(1)),
-                };
-                (worth.value / bytes as f32, worth.left)
-            }
-        }
-    }
-
-    /// What a byte of a data block is worth that was last used so many accesses to this shard ago.
-    fn data_density(&self, hash: u64, len: usize, rest: u32) -> f32 {
-        let expected = after_rest(self.sketch.expected(hash), rest as f32 / self.window);
-        self.known * expected / (len + BLOCK_OVERHEAD) as f32
-    }
-
-    /// Drops parts of blocks until `bytes` bytes are free or none is left that nobody else holds;
-    /// gives the bytes freed.
-    pub(super) fn evict(&mut self, bytes: u64, clock: &Clock) -> u64 {
-        let mut freed = 0;
-        while freed < bytes {
-            match self.make_room(f32::INFINITY, clock) {
-                Room::Freed(more) => freed += more,
-                Room::Dearer | Room::Held => break,
-            }
-        }
-        freed
-    }
-
-    /// What a byte of what would go first is worth, or of two-priority LRU its place; infinite where
-    /// nothing can go.
-    pub(super) fn least(&mut self, clock: &Clock) -> f32 {
-        (self.choose_victim(clock)).map_or(f32::INFINITY, |(_, worth, _)| worth)
-    }
-
-    /// Drops the part of a block worth least in a sample, unless a byte of it is worth more than
-    /// `density`.
-    pub(super) fn make_room(&mut self, density: f32, clock: &Clock) -> Room {
-        let eviction = clock.eviction();
-        let Some((at, worth, left)) = self.choose_victim(clock) else {
-            return Room::Held;
-        };
-        if eviction == Eviction::ExpectedReads {
-            clock.sold(worth);
-        }
-        if worth > density {
-            return Room::Dearer;
-        }
-        let Some(entry) = self.entries.get_mut(at) else {
-            return Room::Held;
-        };
-        if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
-            stats.evictions += 1;
-        }
-        if eviction == Eviction::ExpectedReads {
-            clock.lost(kind_at(usize::from(entry.kind)), worth);
-        }
-        let before = entry.block.charge();
-        if left > 0
-            && let Some(heat) = &entry.heat
-        {
-            let rest = heat.shrink(&entry.block, left);
-            entry.block.replace(&rest);
-            entry.columns = left;
-            heat.set_resident(
-                entry.partition,
-                kind_at(usize::from(entry.kind)),
-                left,
-                true,
-            );
-            let freed = before.saturating_sub(entry.block.charge());
-            if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
-                stats.bytes -= freed;
-            }
-            if freed > 0 {
-                return Room::Freed(freed);
-            }
-        }
-        self.remove_at(at, clock);
-        Room::Freed(before)
-    }
-
     /// Drops every block of a file; blocks that are held elsewhere live on there.
     pub(super) fn remove_files(&mut self, gone: &impl Fn(u64) -> bool, clock: &Clock) {
         // Backwards, since a removal moves the last entry into the gap.
@@ -392,6 +304,13 @@ impl Shard {
             self.sketch.end_half_life(&clock.calibration);
         }
         self.halved = self.halved.wrapping_add(half_lives * TICKS_PER_HALF_LIFE);
+        let left = (-(half_lives as f32)).exp2();
+        for at in 0..self.entries.len() {
+            let chance = self.chance();
+            if let Some(entry) = self.entries.get_mut(at) {
+                entry.alone = Rough::of(entry.alone.get() * left, chance);
+            }
+        }
     }
 
     fn find(&self, hash: u64, key: &BlockKey) -> Option<usize> {
@@ -405,6 +324,15 @@ impl Shard {
     }
 
     fn remove_at(&mut self, at: usize, clock: &Clock) {
+        if let Some(entry) = self.entries.get(at)
+            && let Some(heat) = &entry.heat
+        {
+            heat.set_resident(entry.partition, kind_at(entry.kind.into()), 0, false);
+        }
+        self.take_out(at, clock);
+    }
+
+    fn take_out(&mut self, at: usize, clock: &Clock) {
         let Some(gone) = self.entries.get(at).map(|entry| entry.key().hash64()) else {
             return;
         };
@@ -419,9 +347,6 @@ impl Shard {
             }
         }
         let entry = self.entries.swap_remove(at);
-        if let Some(heat) = &entry.heat {
-            heat.set_resident(entry.partition, kind_at(usize::from(entry.kind)), 0, false);
-        }
         clock.count_blocks(-1);
         if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
             stats.blocks -= 1;
@@ -438,60 +363,8 @@ impl Shard {
         self.random >> 32
     }
 
-    /// The place, worth and remaining columns of what had best go.
-    fn choose_victim(&mut self, clock: &Clock) -> Option<(usize, f32, u8)> {
-        let (eviction, len) = (clock.eviction(), self.entries.len());
-        let sample = match eviction {
-            Eviction::ExpectedReads => SAMPLE,
-            Eviction::TwoPriorityLru => LRU_SAMPLE,
-        };
-        let mut best = None;
-        if len > sample {
-            for _ in 0..sample {
-                let at = self.draw() as usize % len;
-                self.consider(at, eviction, &mut best);
-            }
-        }
-        // A small shard is looked at as a whole, and so is one whose sample is all held: only then
-        // is it known that nothing can go.
-        if best.is_none() {
-            for at in 0..len {
-                self.consider(at, eviction, &mut best);
-            }
-        }
-        best
-    }
-
-    fn consider(&self, at: usize, eviction: Eviction, best: &mut Option<(usize, f32, u8)>) {
-        // The lock on the shard keeps a count of one from rising: the only reference is the entry's.
-        let entry = self.entries.get(at);
-        let Some(entry) = entry.filter(|entry| is_free(&entry.block, entry.heat.as_deref())) else {
-            return;
-        };
-        let rest = self.clock.wrapping_sub(entry.used);
-        let (worth, left) = match eviction {
-            Eviction::ExpectedReads if entry.heat.is_none() => (
-                self.data_density(entry.key().hash64(), entry.block.len(), rest),
-                0,
-            ),
-            Eviction::ExpectedReads => self.density(
-                entry.key().hash64(),
-                entry.heat.as_ref(),
-                entry.partition,
-                kind_at(usize::from(entry.kind)),
-                entry.columns,
-                entry.block.len(),
-            ),
-            Eviction::TwoPriorityLru => {
-                let base = match entry.priority {
-                    Priority::Low => 0.0,
-                    Priority::High => LOW_PRIORITY,
-                };
-                (base + 1.0 / (rest as f32 + 2.0), 0)
-            }
-        };
-        if best.is_none_or(|(_, least, _)| worth < least) {
-            *best = Some((at, worth, left));
-        }
+    /// A random number from 0 to 1.
+    fn chance(&mut self) -> f32 {
+        self.draw() as f32 / (1u64 << 32) as f32
     }
 }

@@ -26,6 +26,7 @@ fn data(key: BlockKey, priority: Priority) -> Owner<'static> {
         priority,
         heat: None,
         partition: 0,
+        turned_away: 0,
     }
 }
 
@@ -302,7 +303,7 @@ fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
 fn data_pages_count_for_what_was_seen_of_a_window() {
     let clock = Clock::new(1);
     let mut shard = shard::Shard::new(1);
-    let worth = |shard: &shard::Shard| shard.density(7, None, 0, BlockKind::Data, 1, LEN).0;
+    let worth = |shard: &shard::Shard| shard.density(7, None, BlockKind::Data, 1, LEN).0;
     shard.count_miss(7, BlockKind::Data, &clock);
     while clock.ticks() < 3 {
         shard.count_miss(8, BlockKind::Index, &clock);
@@ -409,7 +410,7 @@ fn threads_stay_within_the_budget_and_read_what_was_put() {
 }
 
 #[test]
-fn what_is_known_of_a_partition_takes_ten_bytes() {
+fn what_is_known_of_a_partition_takes_eleven_bytes() {
     let budget = Budget::new(1 << 20);
     let held = |partitions| {
         let module = heat::ModuleShape {
@@ -419,13 +420,16 @@ fn what_is_known_of_a_partition_takes_ten_bytes() {
             pages: 1,
         };
         let clock = Arc::new(Clock::new(1));
-        let keep = |bytes: &[u8], _| bytes.to_vec();
-        let heat = Heat::new(clock, &budget, partitions, Arc::new([module]), 1, keep);
+        static CUT: Cut = Cut {
+            columns: |_| 1,
+            keep: |bytes, _| bytes.to_vec(),
+        };
+        let heat = Heat::new(clock, &budget, partitions, Arc::new([module]), 1, &CUT);
         let used = budget.used();
         drop(heat);
         used
     };
-    assert_eq!(held(320) - held(160), 160 * 10);
+    assert_eq!(held(320) - held(160), 160 * 11);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::keyspace::{KeyspaceInner, ReadState};
 use super::value::Value;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::sample;
+use crate::cache::Outcome;
 use crate::error::Result;
 use crate::metrics::Counter;
 use crate::table::{Lookup, LookupStats, Opened, RuledOut, Table, TableGet, TableValue, Visit};
@@ -232,7 +233,7 @@ impl DbInner {
                 self.conclude(asking, table, lookup, &visit, answer)
             }
             Err(_) => {
-                self.note_visit(asking, table, lookup, false);
+                self.note_visit(asking, table, lookup, Outcome::Spared);
                 Ok(None)
             }
         }
@@ -306,7 +307,8 @@ impl DbInner {
         if weight > 0 {
             asking.file.stats.record(found, weight);
         }
-        self.note_visit(asking, table, lookup, found);
+        let outcome = table.outcome(visit, lookup, found);
+        self.note_visit(asking, table, lookup, outcome);
         Ok(match answer {
             TableGet::Found { tag, value } if tag.kind() == Some(EntryKind::Put) => {
                 Some(found_in_table(value))
@@ -318,7 +320,13 @@ impl DbInner {
 
     /// Counts a visit of a partition: while memory is short every one, else a sample will do.
     #[inline]
-    fn note_visit(&self, asking: &Asking<'_>, table: &Table, lookup: &Lookup<'_>, found: bool) {
+    fn note_visit(
+        &self,
+        asking: &Asking<'_>,
+        table: &Table,
+        lookup: &Lookup<'_>,
+        outcome: Outcome,
+    ) {
         let visits = if self.tables.clock().counts_all() {
             1
         } else {
@@ -327,7 +335,7 @@ impl DbInner {
         if visits > 0
             && let Some(partition) = lookup.partition()
         {
-            table.heat().record(partition, found, visits);
+            table.heat().record(partition, outcome, visits);
         }
     }
 

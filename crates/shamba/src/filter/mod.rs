@@ -172,10 +172,17 @@ pub(crate) fn column_fpr(module: &ModulePlan) -> f32 {
 /// contain everything, and so may one without columns.
 #[inline]
 pub(crate) fn may_contain(module: &ModulePlan, block: &[u8], hash: u64) -> bool {
+    turning_away(module, block, hash) == 0
+}
+
+/// Which of the block's columns say that it does not contain the key of this hash, a bit for each as of
+/// [`columns`]; 0 if it may contain the key.
+#[inline]
+pub(crate) fn turning_away(module: &ModulePlan, block: &[u8], hash: u64) -> u8 {
     match module.family {
-        Family::Bloom => bloom::may_contain(block, hash, module.hashes),
-        Family::Blocked => blocked::may_contain(block, hash, module.hashes),
-        Family::Ribbon => ribbon::may_contain(block, hash),
+        Family::Bloom => u8::from(!bloom::may_contain(block, hash, module.hashes)),
+        Family::Blocked => u8::from(!blocked::may_contain(block, hash, module.hashes)),
+        Family::Ribbon => ribbon::turning_away(block, hash),
     }
 }
 
@@ -199,15 +206,15 @@ pub(crate) fn shrink(module: &ModulePlan, block: &[u8], keep: u8) -> Box<[u8]> {
     }
 }
 
-/// A block of columns cut down to its first so many. Every block that comes of it can be probed,
+/// [`columns`] of a block of ribbon columns.
+pub(crate) fn ribbon_columns(block: &[u8]) -> u8 {
+    ribbon::columns(block)
+}
+
+/// A block of ribbon columns cut down to those in `keep`. Every block that comes of it can be probed,
 /// and says less; without columns it may contain everything.
-pub(crate) fn keep_columns(block: &[u8], columns: u8) -> Vec<u8> {
-    ribbon::shrink(
-        block,
-        1u8.checked_shl(u32::from(columns))
-            .unwrap_or(0)
-            .wrapping_sub(1),
-    )
+pub(crate) fn keep_columns(block: &[u8], keep: u8) -> Vec<u8> {
+    ribbon::shrink(block, keep)
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ mod tests {
         let (plan, block) = (&filter.plan.modules[0], &filter.modules[0][0]);
         assert!(Parsed::new(plan, 0, vec![block.clone()]).is_some());
         assert!(Parsed::new(plan, 0, vec![block.clone(); 2]).is_none());
-        assert!(Parsed::new(plan, 0, vec![keep_columns(block, 3)]).is_none());
+        assert!(Parsed::new(plan, 0, vec![keep_columns(block, 0b111)]).is_none());
         assert!(Parsed::new(plan, 0, vec![block[1..].to_vec()]).is_none());
         assert!(Parsed::new(plan, 0, vec![Vec::new()]).is_none());
         assert!(Parsed::new(plan, 0, Vec::<Vec<u8>>::new()).is_none());

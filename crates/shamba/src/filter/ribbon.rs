@@ -79,12 +79,12 @@ pub(super) fn block(solution: &Solution, first: usize, columns: usize) -> Box<[u
     block.into()
 }
 
-/// Whether a block may contain the key of this hash, as far as its columns tell. A block that is
-/// not sound tells nothing.
+/// Which of the columns turn the key of this hash away; none if the block may contain it. A block that
+/// is not sound turns nobody away.
 #[inline]
-pub(super) fn may_contain(block: &[u8], hash: u64) -> bool {
+pub(super) fn turning_away(block: &[u8], hash: u64) -> u8 {
     let Some((header, columns)) = Header::parse(block) else {
-        return true;
+        return 0;
     };
     let len = header.column_len as usize;
     let window = Window::of(&header.row(hash), header.first);
@@ -96,12 +96,12 @@ pub(super) fn may_contain(block: &[u8], hash: u64) -> bool {
         let column = mask.trailing_zeros();
         mask &= mask - 1;
         let Some(wrong) = window.differs(columns, at, column) else {
-            return true;
+            return 0;
         };
-        differ |= wrong;
+        differ |= wrong << column;
         at += len;
     }
-    differ == 0
+    differ
 }
 
 /// What the header of a sound block says that has the first columns of its module.

@@ -160,9 +160,30 @@ proptest! {
             let part = |mask| shrink(module, block, mask);
             let less = shrink(module, &part(masks.0), masks.1);
             prop_assert_eq!(&less, &part(masks.0 & masks.1));
-            for count in 0..=8u8 {
-                let first = 1u16.checked_shl(u32::from(count)).unwrap_or(0).wrapping_sub(1) as u8;
-                prop_assert_eq!(&keep_columns(block, count)[..], &part(first)[..]);
+            for keep in [masks.0, masks.1, 0, u8::MAX] {
+                prop_assert_eq!(&keep_columns(block, keep)[..], &part(keep)[..]);
+                prop_assert_eq!(ribbon_columns(&part(keep)), columns(module, block) & keep);
+            }
+        }
+    }
+
+    /// Whoever turns a key away is in the block, and would do so alone.
+    #[test]
+    fn those_that_turn_a_key_away_do_so_alone(
+        columns in 1u8..=8,
+        keys in 0u64..3000,
+        keep: u8,
+        asked in proptest::collection::vec(0u64..10_000, 1..50),
+    ) {
+        let filter = Filter::build(ribbon(&[columns]), 0..keys);
+        let module = &filter.plan.modules[0];
+        let block = shrink(module, &filter.modules[0][0], keep);
+        for key in asked {
+            let hash = hash_of(module, 0, digest(key));
+            let turning = turning_away(module, &block, hash);
+            for column in (0..8).map(|column| 1u8 << column) {
+                let alone = shrink(module, &block, column);
+                prop_assert_eq!(may_contain(module, &alone, hash), turning & column == 0);
             }
         }
     }
@@ -223,7 +244,7 @@ fn a_system_without_room_is_given_more() {
         assert_eq!(solution.columns.len(), solution.column_len * 4);
         let block = ribbon::block(&solution, 0, 4);
         for hash in hashes {
-            assert!(ribbon::may_contain(&block, hash));
+            assert!(ribbon::turning_away(&block, hash) == 0);
         }
     }
 }
@@ -236,7 +257,11 @@ fn a_system_without_solution_is_given_up() {
     let solution = banding::solve(hashes.clone(), 17, 4);
     let block = ribbon::block(&solution, 0, 4);
     assert_eq!(ribbon::columns(&block), 0);
-    assert!(hashes.clone().all(|hash| ribbon::may_contain(&block, hash)));
+    assert!(
+        hashes
+            .clone()
+            .all(|hash| ribbon::turning_away(&block, hash) == 0)
+    );
 }
 
 #[test]

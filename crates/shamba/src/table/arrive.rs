@@ -6,19 +6,27 @@
 use super::need::Need;
 use super::reader::Table;
 use super::visit::Given;
-use crate::cache::IoBuf;
+use crate::cache::{IoBuf, Owner};
 use crate::error::Result;
 use crate::filter;
 use crate::fs::BlockKind;
 
+/// What those say who were handed what they need.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heard {
+    /// Whether any of them has no answer yet.
+    pub(super) waiting: bool,
+    /// The columns of a filter block that turned any of them away.
+    pub(super) turned_away: u8,
+}
+
 impl Table {
-    /// Hands what was read, or the failure, to those who need it, who say whether any of them has
-    /// no answer yet, and offers it to the cache. A damaged filter is ignored.
+    /// Hands what was read, or the failure, to those who need it, who say what came of it, and offers it to the cache. A damaged filter is ignored.
     pub(super) fn arrive(
         &self,
         need: &Need,
         read: Result<IoBuf>,
-        mut hand: impl FnMut(Given<'_>) -> Result<bool>,
+        mut hand: impl FnMut(Given<'_>) -> Result<Heard>,
     ) -> Result<()> {
         let start = need.pages.start;
         if !matches!(need.kind, BlockKind::Filter(_)) {
@@ -31,16 +39,21 @@ impl Table {
             let bytes = self.payload_in(need.part(buf, &need.pages), start)?;
             // Asked before it is offered: the cache may keep only a part of it. Refused, the bytes
             // have served all the same.
-            waiting = hand(Given::Filter(&bytes))?;
+            let heard = hand(Given::Filter(&bytes))?;
+            waiting = heard.waiting;
             self.heat.filter_was_read(waiting);
-            self.offer(start, need.partition, need.kind, &bytes);
+            let owner = Owner {
+                turned_away: heard.turned_away,
+                ..self.owner(start, need.partition, need.kind)
+            };
+            self.cache().insert(owner, &bytes);
             Ok(())
         };
         match read.as_ref().map_err(Clone::clone).and_then(filter) {
             Ok(()) => {}
             Err(error) if error.is_corruption() => {
                 log::warn!("a filter is ignored: {error}");
-                waiting = hand(Given::NoFilter)?;
+                waiting = hand(Given::NoFilter)?.waiting;
             }
             Err(error) => return Err(error),
         }
@@ -78,7 +91,7 @@ impl Table {
         need: &Need,
         buf: &IoBuf,
         waiting: bool,
-        mut hand: impl FnMut(Given<'_>) -> Result<bool>,
+        mut hand: impl FnMut(Given<'_>) -> Result<Heard>,
     ) -> Result<()> {
         let page = need.around.end - 1;
         let index = self.payload_in(need.part(buf, &(page..page + 1)), page);

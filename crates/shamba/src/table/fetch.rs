@@ -153,7 +153,7 @@ impl Table {
             .insert(self.owner(page, partition, kind), bytes)
     }
 
-    fn owner(&self, page: u32, partition: usize, kind: BlockKind) -> Owner<'_> {
+    pub(super) fn owner(&self, page: u32, partition: usize, kind: BlockKind) -> Owner<'_> {
         Owner {
             key: self.block_key(page),
             kind,
@@ -163,6 +163,7 @@ impl Table {
                 _ => None,
             },
             partition: partition as u32,
+            turned_away: 0,
         }
     }
 

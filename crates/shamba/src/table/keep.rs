@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use shamba_model::expected_reads::Visits;
 
 use super::fetch::priority;
-use super::reader::{Table, new_heat};
+use super::reader::{CUT, Table, new_heat};
 use super::table_cache::TableSlot;
 use super::top::Top;
 use crate::budget::{Budget, Reservation, Role};
@@ -127,6 +127,7 @@ impl NewData {
             priority: priority(BlockKind::Data),
             heat: None,
             partition,
+            turned_away: 0,
         };
         self.astray |= self.cache.offer(owner, bytes);
     }
@@ -220,7 +221,7 @@ impl Keeper {
             let heat = self.now.get_or_insert_with(|| {
                 let shapes = shapes(plan, keys);
                 let clock = Arc::clone(&keep.clock);
-                Heat::new(clock, &keep.budget, 1, shapes, 1, filter::keep_columns)
+                Heat::new(clock, &keep.budget, 1, shapes, 1, &CUT)
             });
             heat.suppose_nothing(0);
             heat.inherit(0, visits);
@@ -345,6 +346,7 @@ impl Prepared {
                 priority: priority(block.kind),
                 heat: Some(&heat),
                 partition: block.partition,
+                turned_away: 0,
             };
             cache.offer(owner, &block.bytes);
         }

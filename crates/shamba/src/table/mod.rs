@@ -20,6 +20,7 @@ mod keep;
 mod lookup;
 mod narrow;
 mod need;
+mod outcome;
 mod pinned;
 mod properties;
 mod reader;

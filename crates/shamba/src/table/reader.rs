@@ -14,7 +14,7 @@ use super::source::{Home, Source};
 use super::top::Top;
 use crate::base::coding::take_bytes;
 use crate::budget::{Reservation, Role, allocated, shared};
-use crate::cache::{Absent, BlockCache, Heat, ModuleShape, bytes_of};
+use crate::cache::{Absent, BlockCache, Cut, Heat, ModuleShape, bytes_of};
 use crate::error::Result;
 use crate::filter::{self, FilterPlan};
 use crate::fs::{OPEN_FILE, PAGE, ReadFile};
@@ -22,6 +22,12 @@ use crate::fs::{OPEN_FILE, PAGE, ReadFile};
 /// What an open table is charged over what it holds: the system's file, and two places in the ring of open
 /// tables, which grows by doubling.
 const OVERHEAD: usize = shared(OPEN_FILE) + 2 * size_of::<usize>();
+
+/// How the cache cuts ribbon columns.
+pub(super) static CUT: Cut = Cut {
+    columns: filter::ribbon_columns,
+    keep: filter::keep_columns,
+};
 
 /// An open table.
 pub(crate) struct Table {
@@ -159,7 +165,7 @@ pub(super) fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat
         top.len(),
         cache.shapes.share(shapes),
         top.get(0).map_or(1, |partition| partition.index_pages),
-        filter::keep_columns,
+        &CUT,
     )
 }
 

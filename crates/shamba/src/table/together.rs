@@ -9,6 +9,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use super::arrive::Heard;
 use super::lookup::{Lookup, LookupStats, TableGet};
 use super::need::Need;
 use super::reader::Table;
@@ -124,15 +125,20 @@ impl TableCache {
             stats.reads_of(need.kind).hits += same.len() as u64 - 1;
             let read = result.map_err(|e| table.source.read_error(need.around.start, e));
             table.arrive(&need, read.map(|()| group.buf), |given| {
-                let mut waiting = false;
+                let mut heard = Heard {
+                    waiting: false,
+                    turned_away: 0,
+                };
                 for waiter in same.iter_mut().map(AsMut::as_mut) {
                     if waiter.answer.is_none() {
                         waiter.answer =
                             table.give(&mut waiter.visit, &waiter.lookup, given, stats)?;
                     }
-                    waiting |= waiter.answer.is_none();
+                    heard.waiting |= waiter.answer.is_none();
+                    let turned_away = waiter.visit.turned_away;
+                    heard.turned_away |= turned_away.map_or(0, |(_, columns)| columns);
                 }
-                Ok(waiting)
+                Ok(heard)
             })?;
         }
         Ok(())

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::arrive::Heard;
 use super::block::{DataBlock, Search};
 use super::fetch::BlockRef;
 use super::format::Damage;
@@ -17,6 +18,7 @@ use super::need::Need;
 use super::reader::Table;
 use super::tally::Tally;
 use crate::base::key::Tag;
+use crate::cache::last_of;
 use crate::error::Result;
 use crate::filter::{self, MAX_MODULES, ModulePlan};
 use crate::fs::BlockKind;
@@ -31,6 +33,10 @@ pub(crate) struct Visit {
     module: usize,
     /// The one of those not wholly resident that is being read, where that is by worth.
     more: usize,
+    /// Whether all that is in memory of the filter was asked and let it pass.
+    pub(super) past: bool,
+    /// The module read from storage that turned it away then, and by which columns.
+    pub(super) turned_away: Option<(usize, u8)>,
     pub(super) asked: Asked,
     /// The data block wanted; its place is not known yet, or it is the one that may hold the key.
     number: Option<u32>,
@@ -127,7 +133,10 @@ impl Table {
             if answer.is_none() {
                 answer = self.give(visit, lookup, given, stats)?;
             }
-            Ok(answer.is_none())
+            Ok(Heard {
+                waiting: answer.is_none(),
+                turned_away: visit.turned_away.map_or(0, |(_, columns)| columns),
+            })
         })?;
         Ok(answer)
     }
@@ -155,6 +164,8 @@ impl Table {
             limit: if lookup.by_worth() { 0 } else { limit.into() },
             module: 0,
             more: 0,
+            past: false,
+            turned_away: None,
             asked: Asked::default(),
             number: None,
             place: None,
@@ -185,6 +196,7 @@ impl Table {
                 Probe::Read(need) => return Ok(Step::Read(need)),
             }
         }
+        visit.past = true;
         while visit.asked.incomplete
             && lookup.by_worth()
             && let Some((module, need)) = self.worth(visit, lookup, stats)
@@ -286,13 +298,18 @@ impl Table {
         if let Some(block) = self.resident(pages.start) {
             stats.reads_of(kind).hits += 1;
             visit.tally.hit(kind);
-            let columns = filter::columns(plan, &block).count_ones() as u8;
-            let maybe = filter::may_contain(plan, &block, hash);
-            visit.asked.note(module, columns, plan.columns);
-            if maybe {
+            let columns = filter::columns(plan, &block);
+            let turned_away = filter::turning_away(plan, &block, hash);
+            visit
+                .asked
+                .note(module, columns.count_ones() as u8, plan.columns);
+            if turned_away == 0 {
                 return Probe::Maybe;
             }
             stats.rule_out(module);
+            if plan.columns > 1 && lookup.by_worth() && turned_away == last_of(columns) {
+                self.count_alone(visit, module, lookup, stats);
+            }
             Probe::Absent
         } else if module < visit.limit {
             Probe::Read(Need::new(pages, kind, visit.partition))
@@ -346,8 +363,10 @@ impl Table {
             return None;
         };
         let hash = filter::hash_of(plan, module, lookup.digest(stats));
-        if !filter::may_contain(plan, bytes, hash) {
+        let turned_away = filter::turning_away(plan, bytes, hash);
+        if turned_away != 0 {
             stats.rule_out(module);
+            visit.turned_away = Some((module, turned_away));
             return Some(TableGet::Absent);
         }
         visit.asked.note(module, plan.columns, plan.columns);

@@ -23,7 +23,7 @@ impl Heat {
         let mut best = Absent::default();
         for (partition, place) in (0..).map_while(|at| Some((at, self.place(at)?))) {
             let density = |kind, columns, pages: f32| {
-                self.appraise(partition, kind, columns).value / (pages * PAGE as f32)
+                self.worth_of_next(partition, kind, columns) / (pages * PAGE as f32)
             };
             if place.index.load(Relaxed) == 0 {
                 let density = density(BlockKind::Index, 0, self.index_pages);

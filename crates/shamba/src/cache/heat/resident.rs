@@ -4,7 +4,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use super::{Heat, ModuleShape, TRACKED};
+use super::super::rough::Rough;
+use super::{Cell, Heat, ModuleShape, TRACKED};
 use crate::fs::BlockKind;
 
 /// What of one partition is resident.
@@ -12,14 +13,28 @@ use crate::fs::BlockKind;
 pub(super) struct Place<'a> {
     /// Whether the index block is resident.
     pub(super) index: &'a AtomicU8,
+    /// The empty visits for which those stand that got by what is resident, as a [`Rough`] number.
+    pub(super) past: &'a AtomicU8,
     /// Blocks or columns resident of each module that is tracked.
     pub(super) resident: &'a [AtomicU8],
 }
 
-/// Counts of each partition: of its index block and of the modules that are tracked.
+/// Counts of each partition: of its index block, of visits that got by, and of the modules that are
+/// tracked.
 #[inline]
 pub(super) fn counts(modules: &[ModuleShape]) -> usize {
-    1 + modules.len().min(TRACKED)
+    2 + modules.len().min(TRACKED)
+}
+
+impl Cell {
+    /// A number from 0 to 1 that differs from visit to visit.
+    fn chance(&self) -> f32 {
+        let counts = [&self.empty, &self.positive, &self.tick].map(|count| count.load(Relaxed));
+        let mixed = counts.iter().fold(0u32, |mixed, count| {
+            (mixed ^ u32::from(*count)).wrapping_mul(0x9e37_79b1)
+        });
+        (mixed >> 8) as f32 / (1u32 << 24) as f32
+    }
 }
 
 impl Heat {
@@ -28,8 +43,30 @@ impl Heat {
     pub(super) fn place(&self, partition: u32) -> Option<Place<'_>> {
         let (at, each) = (partition as usize, counts(&self.modules));
         let resident = self.resident.get(at * each..(at + 1) * each)?;
-        let (index, resident) = resident.split_first()?;
-        Some(Place { index, resident })
+        let [index, past, resident @ ..] = resident else {
+            return None;
+        };
+        Some(Place {
+            index,
+            past,
+            resident,
+        })
+    }
+
+    /// The empty visits for which those stand that got by what is resident of a partition's filter.
+    pub(super) fn past(&self, partition: u32) -> f32 {
+        let place = self.place(partition);
+        place.map_or(0.0, |place| Rough(place.past.load(Relaxed)).get())
+    }
+
+    pub(super) fn set_past(&self, partition: u32, past: f32) {
+        if let Some((place, cell)) = self
+            .place(partition)
+            .zip(self.cells.get(partition as usize))
+        {
+            let past = Rough::of(past, cell.chance());
+            place.past.store(past.0, Relaxed);
+        }
     }
 
     /// Takes back what [`Self::suppose_kept`] supposed.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::budget::Budget;
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, Cut};
 
 fn visits(empty: f32, positive: f32) -> Visits {
     Visits {
@@ -15,8 +15,11 @@ fn visits(empty: f32, positive: f32) -> Visits {
 /// A file of partitions that end at these keys, the first of which starts at `smallest`.
 fn file(cache: &BlockCache, smallest: &str, partitions: &[(&str, Visits)]) -> Ancestor {
     let (clock, budget) = (Arc::clone(cache.clock()), cache.budget());
-    let shrink = |block: &[u8], _| block.into();
-    let heat = Heat::new(clock, budget, partitions.len(), Arc::new([]), 1, shrink);
+    static CUT: Cut = Cut {
+        columns: |_| 0,
+        keep: |block, _| block.into(),
+    };
+    let heat = Heat::new(clock, budget, partitions.len(), Arc::new([]), 1, &CUT);
     for (number, (_, visits)) in (0..).zip(partitions) {
         heat.inherit(number, *visits);
     }

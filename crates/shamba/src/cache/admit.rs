@@ -1,0 +1,163 @@
+//! How a block comes into the cache: the memory it takes, from what is worth less, and which of its
+//! columns are worth theirs.
+//!
+//! Thread-safe; no more than one shard is locked at a time.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
+use super::heat::Part;
+use super::shard::{LOW_PRIORITY, Room};
+use super::{BLOCK_OVERHEAD, Block, BlockCache, Eviction, Owner, role_of};
+use crate::budget::{Reclaim, Role};
+
+/// Shards a block looks at for room when its own has nothing that is worth less.
+const SHARDS_TRIED: usize = 8;
+
+impl BlockCache {
+    pub(super) fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
+        let inserted = self.admit(hash, &owner, bytes);
+        if let (Err(1..), Some(heat)) = (&inserted, owner.heat) {
+            // What was resident gave way to what found no room.
+            heat.set_resident(owner.partition, owner.kind, 0, false);
+        }
+        inserted.ok()
+    }
+
+    /// [`Self::try_insert`]; where nothing comes in gives the columns that gave way, of a block of fewer
+    /// columns that was there. They count as resident until then.
+    fn admit(&self, hash: u64, owner: &Owner<'_>, bytes: &[u8]) -> Result<Block, u8> {
+        let mut bytes = Cow::Borrowed(bytes);
+        let role = role_of(owner.kind);
+        let mut columns = owner.heat.map_or(1, |heat| heat.columns(owner.kind));
+        // For two-priority LRU: no shard looked at has anything of low priority.
+        let mut anyway = false;
+        let mut had = 0;
+        loop {
+            let charge = (bytes.len() + BLOCK_OVERHEAD) as u64;
+            let mut shard = self.shard(hash).lock();
+            match shard.get_raced(hash, &owner.key, columns, &self.clock) {
+                Ok(block) => return Ok(block),
+                Err(fewer) => had |= fewer,
+            }
+            if charge > self.budget.limit() {
+                return Err(had);
+            }
+            let mut free = true;
+            loop {
+                if let Some(reservation) = self.budget.try_reserve_now(role, charge) {
+                    if free {
+                        self.clock.given();
+                    }
+                    let block = Block::new(reservation, &bytes);
+                    shard.insert(hash, owner, columns, block.clone(), &self.clock);
+                    if let Some(bytes) = shard.wants_counters()
+                        && let Some(held) = self.budget.try_reserve_now(Role::Tables, bytes)
+                    {
+                        shard.grow_counters(held);
+                    }
+                    return Ok(block);
+                }
+                free = false;
+                if self.shortage(charge) == 0 {
+                    continue;
+                }
+                let eviction = self.clock.eviction();
+                let (density, left) = match eviction {
+                    Eviction::TwoPriorityLru if anyway => (f32::INFINITY, 0),
+                    Eviction::TwoPriorityLru => (LOW_PRIORITY, 0),
+                    Eviction::ExpectedReads => {
+                        let turned_away = owner.turned_away & !had != 0;
+                        let part = Part::Arriving { turned_away };
+                        let heat = owner.heat.map(|heat| (heat, owner.partition, part));
+                        shard.density(hash, heat, owner.kind, columns, bytes.len())
+                    }
+                };
+                let room = match eviction {
+                    Eviction::ExpectedReads => {
+                        let room = shard.make_room(density, &self.clock);
+                        if matches!(room, Room::Freed(_)) {
+                            continue;
+                        }
+                        drop(shard);
+                        room
+                    }
+                    Eviction::TwoPriorityLru => {
+                        drop(shard);
+                        let room = self.drop_older(hash, density);
+                        if matches!(room, Room::Freed(_)) {
+                            break;
+                        }
+                        room
+                    }
+                };
+                let shortage = self.shortage(charge).max(1);
+                if self.take_elsewhere(density, shortage) {
+                    break;
+                }
+                match (eviction, room) {
+                    (Eviction::ExpectedReads, _) => {
+                        self.clock.lost(owner.kind, density);
+                        let (Some(heat), 1..) = (owner.heat, left) else {
+                            return Err(had);
+                        };
+                        let best = heat.best_columns(owner.kind, left, had, owner.turned_away);
+                        bytes = Cow::Owned(heat.shrink(&bytes, best));
+                        columns = left;
+                    }
+                    (Eviction::TwoPriorityLru, Room::Dearer) => anyway = true,
+                    (Eviction::TwoPriorityLru, _) => {
+                        if self.reclaim(shortage) == 0 {
+                            return Err(had);
+                        }
+                    }
+                }
+                break;
+            }
+        }
+    }
+
+    /// For two-priority LRU: drops a block of this shard or of another one, the longer unused of two.
+    /// Sizes differ: a shard that took room from itself alone would lose a large block to a small one,
+    /// leave the rest to shards that grow, and soon have nothing but what was used last.
+    fn drop_older(&self, hash: u64, density: f32) -> Room {
+        let own = self.shard(hash);
+        let at = self.next_victim.fetch_add(1, Ordering::Relaxed);
+        let other = (self.shards.get(at & (self.shards.len() - 1)))
+            .filter(|other| !std::ptr::eq(*other, own));
+        let elsewhere = other.map_or(f32::INFINITY, |other| other.lock().least(&self.clock));
+        let room = own.lock().make_room(density.min(elsewhere), &self.clock);
+        match (room, other) {
+            (Room::Dearer | Room::Held, Some(other)) if elsewhere <= density => {
+                other.lock().make_room(density, &self.clock)
+            }
+            _ => room,
+        }
+    }
+
+    /// Frees up to `bytes` bytes in other shards than one that has nothing worth less than
+    /// `density`: blocks are few where they are large, and shards differ. Says whether any came free.
+    fn take_elsewhere(&self, density: f32, bytes: u64) -> bool {
+        let mut freed = 0;
+        if density > self.clock.price() {
+            let first = self.next_victim.fetch_add(SHARDS_TRIED, Ordering::Relaxed);
+            for at in first..first + SHARDS_TRIED.min(self.shards.len()) {
+                let Some(shard) = self.shards.get(at & (self.shards.len() - 1)) else {
+                    break;
+                };
+                let mut shard = shard.lock();
+                while freed < bytes {
+                    match shard.make_room(density, &self.clock) {
+                        Room::Freed(more) => freed += more,
+                        Room::Dearer | Room::Held => break,
+                    }
+                }
+            }
+        }
+        freed > 0
+    }
+
+    fn shortage(&self, bytes: u64) -> u64 {
+        (self.budget.used().saturating_add(bytes)).saturating_sub(self.budget.limit())
+    }
+}

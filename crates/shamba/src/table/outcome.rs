@@ -1,0 +1,72 @@
+//! What a lookup's visit of a partition came to, as far as its filter goes: what the partition's heat is
+//! told, so that memory goes to the columns that turn away those who come.
+//!
+//! Thread-safe; reads the cache, and no storage.
+
+use super::lookup::{Lookup, LookupStats};
+use super::reader::Table;
+use super::visit::Visit;
+use crate::cache::{BlockKey, Outcome};
+use crate::filter;
+
+impl Table {
+    /// What became of a visit that is over.
+    #[inline]
+    pub(crate) fn outcome(&self, visit: &Visit, lookup: &Lookup<'_>, found: bool) -> Outcome {
+        match found {
+            true => Outcome::Found,
+            false if !lookup.by_worth() => Outcome::Absent,
+            false if visit.past && self.read_in_vain(visit) => Outcome::InVain,
+            false => Outcome::Spared,
+        }
+    }
+
+    /// Whether a visit that got by all that was in memory of the filter, of an absent key, would have
+    /// been spared nothing by what is in memory now.
+    #[cold]
+    fn read_in_vain(&self, visit: &Visit) -> bool {
+        let tally = visit.tally();
+        let Some((module, columns)) = visit.turned_away else {
+            return tally.data.reads + tally.index.reads > 0;
+        };
+        // A column read from storage turned it away, which may have stayed.
+        let plan = self.plan.modules.get(module);
+        let pages = self.top.module(visit.partition, module);
+        let Some((plan, pages)) = plan.zip(pages).filter(|(plan, _)| plan.columns > 1) else {
+            return false;
+        };
+        let here = self.peek(pages.start);
+        here.is_none_or(|block| filter::columns(plan, &block) & columns == 0)
+    }
+
+    /// Counts a visit that the last column of a module's block turned away and no other of the block, if
+    /// no other module in memory would have.
+    #[cold]
+    pub(super) fn count_alone(
+        &self,
+        visit: &Visit,
+        module: usize,
+        lookup: &Lookup<'_>,
+        stats: &mut LookupStats,
+    ) {
+        if !self.heat.learns_of_columns() {
+            return;
+        }
+        // Those before it let the visit pass.
+        for (number, plan) in self.plan.modules.iter().enumerate().skip(module + 1) {
+            let hash = filter::hash_of(plan, number, lookup.digest(stats));
+            let place = self.top.module(visit.partition, number);
+            let pages = place.map(|pages| filter::block_of(plan, self.plan.layout, hash, pages));
+            let block = pages.and_then(|pages| self.peek(pages.start));
+            if block.is_some_and(|block| !filter::may_contain(plan, &block, hash)) {
+                return;
+            }
+        }
+        if let Some(pages) = self.top.module(visit.partition, module) {
+            self.cache().turned_away_alone(&BlockKey {
+                file: self.cache_id,
+                page: pages.start,
+            });
+        }
+    }
+}
