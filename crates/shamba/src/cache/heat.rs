@@ -11,7 +11,7 @@ mod resident;
 mod turned;
 mod worth;
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use shamba_model::expected_reads::{Prior, Visits};
@@ -49,7 +49,7 @@ pub(crate) struct ModuleShape {
     pub(crate) pages: u16,
 }
 
-/// Who came to one partition.
+/// Who came to one partition, and what of it is in memory.
 #[derive(Debug, Default)]
 struct Cell {
     empty: AtomicU16,
@@ -57,36 +57,59 @@ struct Cell {
     scans: AtomicU16,
     /// The tick at which the counts were true.
     tick: AtomicU16,
+    /// Whether the index block is resident.
+    index: AtomicU8,
+    /// The empty visits for which those stand that got by what is resident, as a [`Rough`] number.
+    past: AtomicU8,
+    /// Blocks or columns resident of each module that is tracked.
+    resident: [AtomicU8; TRACKED],
 }
 
-/// A [`Prior`] as bits of its `f32`s.
+/// A [`Prior`] as the upper bits of its `f32`s: to within a two-hundredth.
 #[derive(Debug, Default)]
 struct SharedPrior {
-    mean: AtomicU32,
-    spread: AtomicU32,
+    mean: AtomicU16,
+    spread: AtomicU16,
 }
 
 impl SharedPrior {
     fn set(&self, prior: Prior) {
-        self.mean.store(prior.mean.to_bits(), Relaxed);
-        self.spread.store(prior.spread.to_bits(), Relaxed);
+        let upper = |number: f32| (number.to_bits() >> 16) as u16;
+        self.mean.store(upper(prior.mean), Relaxed);
+        self.spread.store(upper(prior.spread), Relaxed);
     }
 
     fn get(&self) -> Prior {
+        let number = |upper: &AtomicU16| f32::from_bits(u32::from(upper.load(Relaxed)) << 16);
         Prior {
-            mean: f32::from_bits(self.mean.load(Relaxed)),
-            spread: f32::from_bits(self.spread.load(Relaxed)),
+            mean: number(&self.mean),
+            spread: number(&self.spread),
         }
     }
 }
 
-/// What there is to know of blocks of columns.
+/// What is the same of the filter in all partitions of a table, and of most tables.
 #[derive(Debug)]
-pub(crate) struct Cut {
-    /// The columns in a block, a bit for each.
+pub(crate) struct Shapes {
+    pub(crate) modules: Box<[ModuleShape]>,
+    /// The columns in a block of columns, a bit for each.
     pub(crate) columns: fn(&[u8]) -> u8,
     /// Cuts a block down to some of its columns.
     pub(crate) keep: fn(&[u8], u8) -> Vec<u8>,
+}
+
+impl PartialEq for Shapes {
+    /// Blocks of columns are cut alike wherever modules are alike.
+    fn eq(&self, other: &Self) -> bool {
+        self.modules == other.modules
+    }
+}
+
+impl Shapes {
+    /// The memory it takes behind an `Arc`, in bytes.
+    fn memory(&self) -> usize {
+        shared(size_of::<Self>()) + allocated(size_of_val(&*self.modules))
+    }
 }
 
 /// What is known of the partitions of one table.
@@ -94,16 +117,12 @@ pub(crate) struct Cut {
 pub(crate) struct Heat {
     clock: Arc<Clock>,
     cells: Box<[Cell]>,
-    /// For each partition what is resident of it; see [`Place`](resident::Place).
-    resident: Box<[AtomicU8]>,
-    /// The same for most tables.
-    modules: Arc<[ModuleShape]>,
+    shapes: Arc<Shapes>,
     /// What the counts of all partitions say about each: of empty visits, positive ones and scans.
     priors: [SharedPrior; 3],
     /// The tick at which they were true.
     told: AtomicU16,
-    index_pages: f32,
-    cut: &'static Cut,
+    index_pages: u16,
     /// Who holds on to blocks of the table.
     pub(super) held_by: OnceLock<Box<HeldBy>>,
     _held: Reservation,
@@ -115,14 +134,11 @@ impl Heat {
         clock: Arc<Clock>,
         budget: &Arc<Budget>,
         partitions: usize,
-        modules: Arc<[ModuleShape]>,
+        shapes: Arc<Shapes>,
         index_pages: u32,
-        cut: &'static Cut,
     ) -> Self {
-        let each = resident::counts(&modules);
         let cells = allocated(partitions * size_of::<Cell>());
-        let bytes = shared(size_of::<Heat>()) + cells + allocated(partitions * each);
-        let bytes = bytes + bytes_of(&modules, size_of_val(&*modules));
+        let bytes = shared(size_of::<Heat>()) + cells + bytes_of(&shapes, shapes.memory());
         let tick = clock.ticks() as u16;
         let cell = || Cell {
             tick: AtomicU16::new(tick),
@@ -132,14 +148,17 @@ impl Heat {
             _held: budget.reserve(Role::Tables, bytes as u64),
             clock,
             cells: (0..partitions).map(|_| cell()).collect(),
-            resident: (0..partitions * each).map(|_| AtomicU8::new(0)).collect(),
-            modules,
+            shapes,
             priors: Default::default(),
             told: AtomicU16::new(tick.wrapping_sub(1)),
-            index_pages: index_pages as f32,
-            cut,
+            index_pages: u16::try_from(index_pages).unwrap_or(u16::MAX),
             held_by: OnceLock::new(),
         }
+    }
+
+    /// Pages of an index block.
+    fn index_pages(&self) -> f32 {
+        f32::from(self.index_pages)
     }
 
     /// The number of partitions.
@@ -272,6 +291,7 @@ impl Heat {
     pub(super) fn columns(&self, kind: BlockKind) -> u8 {
         match kind {
             BlockKind::Filter(number) => self
+                .shapes
                 .modules
                 .get(usize::from(number))
                 .map_or(1, |module| module.columns),
@@ -280,12 +300,12 @@ impl Heat {
     }
 
     pub(super) fn shrink(&self, block: &[u8], columns: u8) -> Vec<u8> {
-        (self.cut.keep)(block, columns)
+        (self.shapes.keep)(block, columns)
     }
 
     /// The columns in a block, a bit for each.
     pub(super) fn columns_in(&self, block: &[u8]) -> u8 {
-        (self.cut.columns)(block)
+        (self.shapes.columns)(block)
     }
 }
 

@@ -39,7 +39,7 @@ use shard::Shard;
 
 pub(crate) use clock::Clock;
 pub use clock::Eviction;
-pub(crate) use heat::{Absent, Cut, Heat, ModuleShape, Outcome, last_of};
+pub(crate) use heat::{Absent, Heat, ModuleShape, Outcome, Shapes, last_of};
 pub(crate) use holder::Holder;
 pub(crate) use intern::{Interner, bytes_of};
 pub(crate) use io_pool::{IoBuf, IoPool};
@@ -168,7 +168,7 @@ pub(crate) struct BlockCache {
     next_victim: AtomicUsize,
     next_file: AtomicU64,
     /// The shapes of filter modules that tables have in common.
-    pub(crate) shapes: Interner<[ModuleShape]>,
+    pub(crate) shapes: Interner<Shapes>,
 }
 
 impl BlockCache {

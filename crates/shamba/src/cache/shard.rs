@@ -61,10 +61,13 @@ fn hash_at(entries: &[Entry], at: usize) -> u64 {
     entries.get(at).map_or(0, |entry| entry.key().hash64())
 }
 
+/// The list of entries grows by one in so many.
+const SPARE: usize = 16;
+
 /// Bytes of a shard's own memory for each resident block: its entry with the array's spare room,
 /// and its slot in a table between 7/16 and 7/8 full.
 pub(super) const ENTRY_OVERHEAD: usize =
-    size_of::<Entry>() + size_of::<Entry>() / 8 + (size_of::<u32>() + 1) * 2;
+    size_of::<Entry>() + size_of::<Entry>() / SPARE + (size_of::<u32>() + 1) * 2;
 
 /// A part of the cache.
 #[derive(Debug)]
@@ -200,7 +203,7 @@ impl Shard {
             stats.bytes += block.charge();
         }
         if self.entries.len() == self.entries.capacity() {
-            self.entries.reserve_exact(self.entries.len() / 8 + 4);
+            self.entries.reserve_exact(self.entries.len() / SPARE + 1);
         }
         let at = self.entries.len() as u32;
         let mut alone = 0.0;

@@ -410,7 +410,7 @@ fn threads_stay_within_the_budget_and_read_what_was_put() {
 }
 
 #[test]
-fn what_is_known_of_a_partition_takes_eleven_bytes() {
+fn what_is_known_of_a_partition_takes_fourteen_bytes() {
     let budget = Budget::new(1 << 20);
     let held = |partitions| {
         let module = heat::ModuleShape {
@@ -420,16 +420,17 @@ fn what_is_known_of_a_partition_takes_eleven_bytes() {
             pages: 1,
         };
         let clock = Arc::new(Clock::new(1));
-        static CUT: Cut = Cut {
+        let shapes = Shapes {
+            modules: [module].into(),
             columns: |_| 1,
             keep: |bytes, _| bytes.to_vec(),
         };
-        let heat = Heat::new(clock, &budget, partitions, Arc::new([module]), 1, &CUT);
+        let heat = Heat::new(clock, &budget, partitions, Arc::new(shapes), 1);
         let used = budget.used();
         drop(heat);
         used
     };
-    assert_eq!(held(320) - held(160), 160 * 11);
+    assert_eq!(held(320) - held(160), 160 * 14);
 }
 
 #[test]

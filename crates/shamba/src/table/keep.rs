@@ -16,11 +16,11 @@ use parking_lot::Mutex;
 use shamba_model::expected_reads::Visits;
 
 use super::fetch::priority;
-use super::reader::{CUT, Table, new_heat};
+use super::reader::{Table, new_heat, shapes};
 use super::table_cache::TableSlot;
 use super::top::Top;
 use crate::budget::{Budget, Reservation, Role};
-use crate::cache::{BlockCache, BlockKey, Clock, Heat, ModuleShape, Owner};
+use crate::cache::{BlockCache, BlockKey, Clock, Heat, ModuleShape, Owner, Shapes};
 use crate::filter::{self, FilterPlan};
 use crate::fs::{BlockKind, PAGE};
 
@@ -219,9 +219,9 @@ impl Keeper {
         if self.active {
             let keep = &self.keep;
             let heat = self.now.get_or_insert_with(|| {
-                let shapes = shapes(plan, keys);
+                let shapes = shapes_of(plan, keys);
                 let clock = Arc::clone(&keep.clock);
-                Heat::new(clock, &keep.budget, 1, shapes, 1, &CUT)
+                Heat::new(clock, &keep.budget, 1, shapes, 1)
             });
             heat.suppose_nothing(0);
             heat.inherit(0, visits);
@@ -372,7 +372,7 @@ fn spans<'a>(top: &'a Top, smallest: &'a [u8]) -> impl Iterator<Item = Span<'a>>
 }
 
 /// About the shapes of a plan's modules over so many keys.
-fn shapes(plan: &FilterPlan, keys: usize) -> Arc<[ModuleShape]> {
+fn shapes_of(plan: &FilterPlan, keys: usize) -> Arc<Shapes> {
     let shape = |module: &filter::ModulePlan| {
         let bytes = keys as u64 * u64::from(module.millibits) / 8000;
         let pages = u32::try_from(bytes.div_ceil(PAGE as u64)).unwrap_or(u32::MAX);
@@ -384,5 +384,5 @@ fn shapes(plan: &FilterPlan, keys: usize) -> Arc<[ModuleShape]> {
             pages,
         }
     };
-    plan.modules.iter().map(shape).collect()
+    shapes(plan.modules.iter().map(shape))
 }

@@ -14,7 +14,7 @@ use super::source::{Home, Source};
 use super::top::Top;
 use crate::base::coding::take_bytes;
 use crate::budget::{Reservation, Role, allocated, shared};
-use crate::cache::{Absent, BlockCache, Cut, Heat, ModuleShape, bytes_of};
+use crate::cache::{Absent, BlockCache, Heat, ModuleShape, Shapes, bytes_of};
 use crate::error::Result;
 use crate::filter::{self, FilterPlan};
 use crate::fs::{OPEN_FILE, PAGE, ReadFile};
@@ -23,11 +23,14 @@ use crate::fs::{OPEN_FILE, PAGE, ReadFile};
 /// tables, which grows by doubling.
 const OVERHEAD: usize = shared(OPEN_FILE) + 2 * size_of::<usize>();
 
-/// How the cache cuts ribbon columns.
-pub(super) static CUT: Cut = Cut {
-    columns: filter::ribbon_columns,
-    keep: filter::keep_columns,
-};
+/// Modules of these shapes, and how the cache cuts them.
+pub(super) fn shapes(modules: impl Iterator<Item = ModuleShape>) -> Arc<Shapes> {
+    Arc::new(Shapes {
+        modules: modules.collect(),
+        columns: filter::ribbon_columns,
+        keep: filter::keep_columns,
+    })
+}
 
 /// An open table.
 pub(crate) struct Table {
@@ -158,14 +161,13 @@ pub(super) fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat
             pages,
         }
     };
-    let shapes = plan.modules.iter().enumerate().map(shape).collect();
+    let shapes = shapes(plan.modules.iter().enumerate().map(shape));
     Heat::new(
         Arc::clone(cache.clock()),
         cache.budget(),
         top.len(),
         cache.shapes.share(shapes),
         top.get(0).map_or(1, |partition| partition.index_pages),
-        &CUT,
     )
 }
 

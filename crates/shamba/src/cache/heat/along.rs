@@ -41,11 +41,16 @@ impl Heat {
             return None;
         }
         let place = self.place(partition)?;
-        let missing = self.modules.iter().enumerate().filter(|(number, module)| {
-            let all = u16::from(module.columns).max(module.blocks);
-            let here = place.resident.get(*number);
-            here.is_none_or(|here| u16::from(here.load(Relaxed)) < all)
-        });
+        let missing = self
+            .shapes
+            .modules
+            .iter()
+            .enumerate()
+            .filter(|(number, module)| {
+                let all = u16::from(module.columns).max(module.blocks);
+                let here = place.resident.get(*number);
+                here.is_none_or(|here| u16::from(here.load(Relaxed)) < all)
+            });
         Some(missing.fold(0, |bits, (number, _)| bits | 1 << number))
     }
 
@@ -53,7 +58,7 @@ impl Heat {
     /// (`asked`), should read the index block, its neighbour on storage, with it.
     pub(crate) fn joins_index(&self, partition: u32, asked: &[u8], number: usize) -> bool {
         let place = self.place(partition);
-        let (Some(place), Some(module)) = (place, self.modules.get(number)) else {
+        let (Some(place), Some(module)) = (place, self.shapes.modules.get(number)) else {
             return false;
         };
         let index_pages = self.absent_index(place);
@@ -66,7 +71,7 @@ impl Heat {
             module.fpr.powi(i32::from(missing))
         };
         // While memory is plenty a visitor reads all that is missing before the index.
-        let mut missing = self.modules.iter().zip(asked).map(rest);
+        let mut missing = self.shapes.modules.iter().zip(asked).map(rest);
         let pass: f32 = match pressed {
             true => missing.nth(number).unwrap_or(1.0),
             false => missing.product(),

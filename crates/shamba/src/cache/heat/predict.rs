@@ -26,10 +26,10 @@ impl Heat {
                 self.worth_of_next(partition, kind, columns) / (pages * PAGE as f32)
             };
             if place.index.load(Relaxed) == 0 {
-                let density = density(BlockKind::Index, 0, self.index_pages);
+                let density = density(BlockKind::Index, 0, self.index_pages());
                 best.index = best.index.max(density);
             }
-            let modules = (0..).zip(&*self.modules).zip(place.resident);
+            let modules = (0..).zip(&*self.shapes.modules).zip(&place.resident);
             for ((number, module), here) in modules {
                 let here = here.load(Relaxed);
                 let (columns, pages) = match module.columns {
@@ -62,11 +62,17 @@ impl Heat {
         if by_worth && !self.clock.pressed() {
             // All of it is read where it is absent.
             let whole = |module: &ModuleShape| module.fpr.powi(i32::from(module.columns));
-            return self.modules.iter().map(whole).product::<f32>().min(1.0);
+            return self
+                .shapes
+                .modules
+                .iter()
+                .map(whole)
+                .product::<f32>()
+                .min(1.0);
         }
         let mut asked = [0; FILTER_MODULES];
         let mut pass = 1.0;
-        for ((number, module), asked) in self.modules.iter().enumerate().zip(&mut asked) {
+        for ((number, module), asked) in self.shapes.modules.iter().enumerate().zip(&mut asked) {
             let here = place
                 .resident
                 .get(number)
@@ -84,7 +90,8 @@ impl Heat {
             };
         }
         while by_worth && let Some(number) = self.best_to_read(partition, &asked, false) {
-            let (Some(module), Some(asked)) = (self.modules.get(number), asked.get_mut(number))
+            let (Some(module), Some(asked)) =
+                (self.shapes.modules.get(number), asked.get_mut(number))
             else {
                 break;
             };

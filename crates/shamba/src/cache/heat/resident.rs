@@ -2,29 +2,11 @@
 //!
 //! Thread-safe: relaxed counts of a [`Heat`], which are hints.
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::rough::Rough;
-use super::{Cell, Heat, ModuleShape, TRACKED};
+use super::{Cell, Heat, ModuleShape};
 use crate::fs::BlockKind;
-
-/// What of one partition is resident.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
-    /// Whether the index block is resident.
-    pub(super) index: &'a AtomicU8,
-    /// The empty visits for which those stand that got by what is resident, as a [`Rough`] number.
-    pub(super) past: &'a AtomicU8,
-    /// Blocks or columns resident of each module that is tracked.
-    pub(super) resident: &'a [AtomicU8],
-}
-
-/// Counts of each partition: of its index block, of visits that got by, and of the modules that are
-/// tracked.
-#[inline]
-pub(super) fn counts(modules: &[ModuleShape]) -> usize {
-    2 + modules.len().min(TRACKED)
-}
 
 impl Cell {
     /// A number from 0 to 1 that differs from visit to visit.
@@ -38,19 +20,10 @@ impl Cell {
 }
 
 impl Heat {
-    /// What of a partition is resident, if there is such a partition.
+    /// What is known of a partition, if there is such a partition.
     #[inline]
-    pub(super) fn place(&self, partition: u32) -> Option<Place<'_>> {
-        let (at, each) = (partition as usize, counts(&self.modules));
-        let resident = self.resident.get(at * each..(at + 1) * each)?;
-        let [index, past, resident @ ..] = resident else {
-            return None;
-        };
-        Some(Place {
-            index,
-            past,
-            resident,
-        })
+    pub(super) fn place(&self, partition: u32) -> Option<&Cell> {
+        self.cells.get(partition as usize)
     }
 
     /// The empty visits for which those stand that got by what is resident of a partition's filter.
@@ -60,11 +33,8 @@ impl Heat {
     }
 
     pub(super) fn set_past(&self, partition: u32, past: f32) {
-        if let Some((place, cell)) = self
-            .place(partition)
-            .zip(self.cells.get(partition as usize))
-        {
-            let past = Rough::of(past, cell.chance());
+        if let Some(place) = self.place(partition) {
+            let past = Rough::of(past, place.chance());
             place.past.store(past.0, Relaxed);
         }
     }
@@ -81,7 +51,7 @@ impl Heat {
     }
 
     /// The chance that what is resident of module `number` lets an absent key pass.
-    pub(super) fn pass_of(&self, place: Place<'_>, number: usize, module: &ModuleShape) -> f32 {
+    pub(super) fn pass_of(&self, place: &Cell, number: usize, module: &ModuleShape) -> f32 {
         let Some(resident) = place.resident.get(number) else {
             return 1.0;
         };
@@ -94,9 +64,9 @@ impl Heat {
         }
     }
 
-    pub(super) fn absent_index(&self, place: Place<'_>) -> f32 {
+    pub(super) fn absent_index(&self, place: &Cell) -> f32 {
         if place.index.load(Relaxed) == 0 {
-            self.index_pages
+            self.index_pages()
         } else {
             0.0
         }
@@ -118,7 +88,7 @@ impl Heat {
             BlockKind::Filter(number) => {
                 let number = usize::from(number);
                 let (Some(resident), Some(module)) =
-                    (place.resident.get(number), self.modules.get(number))
+                    (place.resident.get(number), self.shapes.modules.get(number))
                 else {
                     return;
                 };

@@ -16,8 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use shamba_model::expected_reads::{Missing, Partition, Visits, unless_refuted};
 
 use super::super::clock::Eviction;
-use super::resident::Place;
-use super::{Heat, ModuleShape};
+use super::{Cell, Heat, ModuleShape};
 use crate::fs::BlockKind;
 
 /// What became of a lookup in a partition.
@@ -57,14 +56,14 @@ impl Heat {
     }
 
     /// The chance that an absent key passes all that is in memory of a filter, as the model has it.
-    pub(super) fn pass(&self, place: Place<'_>) -> f32 {
-        let modules = self.modules.iter().enumerate();
+    pub(super) fn pass(&self, place: &Cell) -> f32 {
+        let modules = self.shapes.modules.iter().enumerate();
         let pass = modules.map(|(number, module)| self.pass_of(place, number, module));
         pass.product::<f32>().max(1e-9)
     }
 
     /// The part of a partition's empty visits that get by all that is in memory of its filter.
-    pub(super) fn passing(&self, partition: u32, place: Place<'_>, visits: Visits) -> f32 {
+    pub(super) fn passing(&self, partition: u32, place: &Cell, visits: Visits) -> f32 {
         let pass = self.pass(place);
         if visits.empty <= 0.0 {
             return pass;
@@ -74,11 +73,11 @@ impl Heat {
     }
 
     /// The module of a block, if it has columns and is tracked, with those of them in memory.
-    fn columns_of(&self, place: Place<'_>, kind: BlockKind) -> Option<(&ModuleShape, u8)> {
+    fn columns_of(&self, place: &Cell, kind: BlockKind) -> Option<(&ModuleShape, u8)> {
         let BlockKind::Filter(number) = kind else {
             return None;
         };
-        let module = self.modules.get(usize::from(number))?;
+        let module = self.shapes.modules.get(usize::from(number))?;
         let here = place.resident.get(usize::from(number))?;
         (module.columns > 1).then(|| (module, here.load(Relaxed)))
     }
@@ -176,7 +175,7 @@ impl Heat {
     pub(super) fn value_as_seen(
         &self,
         partition: u32,
-        place: Place<'_>,
+        place: &Cell,
         others: &Partition,
         kind: BlockKind,
         columns: u8,
@@ -226,14 +225,9 @@ fn alone(pass: f32, fpr: f32) -> f32 {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::{Clock, Cut};
+    use super::super::{Clock, Shapes};
     use super::*;
     use crate::budget::Budget;
-
-    static CUT: Cut = Cut {
-        columns: |_| 0,
-        keep: |block, _| block.into(),
-    };
 
     const FIRST: BlockKind = BlockKind::Filter(0);
 
@@ -247,7 +241,12 @@ mod tests {
             pages: 1,
         };
         let (clock, budget) = (Arc::new(Clock::new(1)), Budget::new(1 << 20));
-        let heat = Heat::new(clock, &budget, 1, Arc::new([module; 2]), 1, &CUT);
+        let shapes = Shapes {
+            modules: [module; 2].into(),
+            columns: |_| 0,
+            keep: |block, _| block.into(),
+        };
+        let heat = Heat::new(clock, &budget, 1, Arc::new(shapes), 1);
         heat.set_resident(0, FIRST, 2, true);
         for _ in 0..64 {
             heat.record(0, Outcome::Absent, 1);

@@ -4,8 +4,7 @@
 
 use shamba_model::expected_reads::{Missing, Partition, Visits};
 
-use super::resident::Place;
-use super::{Heat, Part};
+use super::{Cell, Heat, Part};
 use crate::fs::{BlockKind, PAGE};
 
 /// What a block, or the part of it that can be dropped first, is worth.
@@ -20,14 +19,14 @@ pub(in crate::cache) struct Worth {
 impl Heat {
     /// A partition as a visit meets it, but for module `except`; the best of the other modules
     /// that are missing is the one to read.
-    fn partition(&self, place: Place<'_>, visits: Visits, except: Option<usize>) -> Partition {
+    fn partition(&self, place: &Cell, visits: Visits, except: Option<usize>) -> Partition {
         let mut partition = Partition {
             visits,
             pass: 1.0,
             missing: None,
             index_pages: self.absent_index(place),
         };
-        for (number, module) in self.modules.iter().enumerate() {
+        for (number, module) in self.shapes.modules.iter().enumerate() {
             if Some(number) == except {
                 continue;
             }
@@ -73,7 +72,7 @@ impl Heat {
                     pass: self.passing(partition, place, visits),
                     ..self.partition(place, visits, None)
                 }
-                .value_of_index(self.index_pages),
+                .value_of_index(self.index_pages()),
                 left: 0,
             },
             BlockKind::Filter(number) => Worth {
@@ -88,13 +87,13 @@ impl Heat {
     fn value_of_column(
         &self,
         partition: u32,
-        place: Place<'_>,
+        place: &Cell,
         visits: Visits,
         number: u8,
         columns: u8,
         part: Part,
     ) -> f32 {
-        let Some(module) = self.modules.get(usize::from(number)) else {
+        let Some(module) = self.shapes.modules.get(usize::from(number)) else {
             return 0.0;
         };
         let mut others = self.partition(place, visits, Some(usize::from(number)));
@@ -122,7 +121,7 @@ impl Heat {
         past_index: bool,
     ) -> Option<usize> {
         let place = self.place(partition)?;
-        let modules = || self.modules.iter().zip(asked).enumerate();
+        let modules = || self.shapes.modules.iter().zip(asked).enumerate();
         let visits = self.expected(partition);
         let mut now = self.met(place, visits, asked);
         // More of the empty visitors, or fewer, may pass what is in memory than the model has it.
@@ -147,8 +146,8 @@ impl Heat {
     }
 
     /// A partition as a visitor met it who has passed so many columns of each module.
-    pub(super) fn met(&self, place: Place<'_>, visits: Visits, asked: &[u8]) -> Partition {
-        let passed = self.modules.iter().zip(asked);
+    pub(super) fn met(&self, place: &Cell, visits: Visits, asked: &[u8]) -> Partition {
+        let passed = self.shapes.modules.iter().zip(asked);
         Partition {
             visits,
             pass: passed
@@ -164,12 +163,12 @@ impl Heat {
     fn saved_by_reading(
         &self,
         partition: u32,
-        place: Place<'_>,
+        place: &Cell,
         now: &Partition,
         number: usize,
         have: u8,
     ) -> f32 {
-        let Some(module) = self.modules.get(number) else {
+        let Some(module) = self.shapes.modules.get(number) else {
             return 0.0;
         };
         let pages = f32::from(module.pages);

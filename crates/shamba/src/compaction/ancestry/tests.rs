@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::budget::Budget;
-use crate::cache::{BlockCache, Cut};
+use crate::cache::{BlockCache, Shapes};
 
 fn visits(empty: f32, positive: f32) -> Visits {
     Visits {
@@ -15,11 +15,12 @@ fn visits(empty: f32, positive: f32) -> Visits {
 /// A file of partitions that end at these keys, the first of which starts at `smallest`.
 fn file(cache: &BlockCache, smallest: &str, partitions: &[(&str, Visits)]) -> Ancestor {
     let (clock, budget) = (Arc::clone(cache.clock()), cache.budget());
-    static CUT: Cut = Cut {
+    let shapes = Shapes {
+        modules: [].into(),
         columns: |_| 0,
         keep: |block, _| block.into(),
     };
-    let heat = Heat::new(clock, budget, partitions.len(), Arc::new([]), 1, &CUT);
+    let heat = Heat::new(clock, budget, partitions.len(), Arc::new(shapes), 1);
     for (number, (_, visits)) in (0..).zip(partitions) {
         heat.inherit(number, *visits);
     }
