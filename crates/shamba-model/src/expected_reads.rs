@@ -82,14 +82,15 @@ impl Partition {
     #[must_use]
     pub fn value_of_filter(&self, fpr: f32, rest: f32, pages: f32) -> f32 {
         let with = Missing { pass: rest, pages };
-        self.value_of_part(self.pass * fpr, with, fpr)
+        self.value_of_part(self.pass * fpr, with)
     }
 
     /// [`Self::value_of_filter`] where it is known what the part does beside the others: of the empty
     /// visits, `pass` get by the modules in memory without it and `passing` with it, and `missing` is
-    /// what is missing of its module anyway.
+    /// what is missing of its module anyway. Read from storage it does as much.
     #[must_use]
-    pub fn value_of_part(&self, passing: f32, missing: Missing, fpr: f32) -> f32 {
+    pub fn value_of_part(&self, passing: f32, missing: Missing) -> f32 {
+        let fpr = (passing / self.pass.max(f32::MIN_POSITIVE)).min(1.0);
         let reads = |pass, own| {
             let partition = Partition { pass, ..*self };
             let missing = Some(Missing {
@@ -386,15 +387,22 @@ mod tests {
             pages: 1.0,
         };
         // A quarter of the visits pass with it, three quarters without.
-        assert!((p.value_of_part(0.25, nothing, 0.5) - 50.0).abs() < 1e-3);
+        assert!((p.value_of_part(0.25, nothing) - 50.0).abs() < 1e-3);
         // Nobody is turned away by it alone.
-        assert!(p.value_of_part(0.75, nothing, 0.5).abs() < 1e-3);
+        assert!(p.value_of_part(0.75, nothing).abs() < 1e-3);
+        // Nor where what is missing of its module would be read.
+        let dear = partition(100.0, 0.0, 0.1, 2.0);
+        let some = Missing {
+            pass: 0.125,
+            pages: 1.0,
+        };
+        assert!(dear.value_of_part(0.1, some).abs() < 1e-3);
         let model = partition(100.0, 3.0, 0.25, 1.0);
         let missing = Missing {
             pass: 0.25,
             pages: 1.0,
         };
-        let same = model.value_of_part(0.125, missing, 0.5);
+        let same = model.value_of_part(0.125, missing);
         assert!((same - model.value_of_filter(0.5, 0.25, 1.0)).abs() < 1e-5);
     }
 

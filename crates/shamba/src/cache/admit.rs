@@ -17,31 +17,34 @@ const SHARDS_TRIED: usize = 8;
 impl BlockCache {
     pub(super) fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
         let inserted = self.admit(hash, &owner, bytes);
-        if let (Err(1..), Some(heat)) = (&inserted, owner.heat) {
-            // What was resident gave way to what found no room.
-            heat.set_resident(owner.partition, owner.kind, 0, false);
+        if let (Err(Some(_)), Some(heat)) = (&inserted, owner.heat) {
+            // What was resident gave way to what found no room, unless somebody else brought it back.
+            let shard = self.shard(hash).lock();
+            if !shard.contains(hash, &owner.key) {
+                heat.set_resident(owner.partition, owner.kind, 0, false);
+            }
         }
         inserted.ok()
     }
 
     /// [`Self::try_insert`]; where nothing comes in gives the columns that gave way, of a block of fewer
     /// columns that was there. They count as resident until then.
-    fn admit(&self, hash: u64, owner: &Owner<'_>, bytes: &[u8]) -> Result<Block, u8> {
-        let mut bytes = Cow::Borrowed(bytes);
+    fn admit(&self, hash: u64, owner: &Owner<'_>, whole: &[u8]) -> Result<Block, Option<u8>> {
+        let mut bytes = Cow::Borrowed(whole);
         let role = role_of(owner.kind);
         let mut columns = owner.heat.map_or(1, |heat| heat.columns(owner.kind));
         // For two-priority LRU: no shard looked at has anything of low priority.
         let mut anyway = false;
-        let mut had = 0;
+        let mut gone = None;
         loop {
             let charge = (bytes.len() + BLOCK_OVERHEAD) as u64;
             let mut shard = self.shard(hash).lock();
             match shard.get_raced(hash, &owner.key, columns, &self.clock) {
                 Ok(block) => return Ok(block),
-                Err(fewer) => had |= fewer,
+                Err(fewer) => gone = gone.max(fewer),
             }
             if charge > self.budget.limit() {
-                return Err(had);
+                return Err(gone);
             }
             let mut free = true;
             loop {
@@ -67,7 +70,7 @@ impl BlockCache {
                     Eviction::TwoPriorityLru if anyway => (f32::INFINITY, 0),
                     Eviction::TwoPriorityLru => (LOW_PRIORITY, 0),
                     Eviction::ExpectedReads => {
-                        let turned_away = owner.turned_away & !had != 0;
+                        let turned_away = owner.turned_away & !gone.unwrap_or(0) != 0;
                         let part = Part::Arriving { turned_away };
                         let heat = owner.heat.map(|heat| (heat, owner.partition, part));
                         shard.density(hash, heat, owner.kind, columns, bytes.len())
@@ -99,16 +102,17 @@ impl BlockCache {
                     (Eviction::ExpectedReads, _) => {
                         self.clock.lost(owner.kind, density);
                         let (Some(heat), 1..) = (owner.heat, left) else {
-                            return Err(had);
+                            return Err(gone);
                         };
+                        let had = gone.unwrap_or(0);
                         let best = heat.best_columns(owner.kind, left, had, owner.turned_away);
-                        bytes = Cow::Owned(heat.shrink(&bytes, best));
+                        bytes = Cow::Owned(heat.shrink(whole, best));
                         columns = left;
                     }
                     (Eviction::TwoPriorityLru, Room::Dearer) => anyway = true,
                     (Eviction::TwoPriorityLru, _) => {
                         if self.reclaim(shortage) == 0 {
-                            return Err(had);
+                            return Err(gone);
                         }
                     }
                 }

@@ -179,10 +179,14 @@ impl Heat {
         };
         add(count, weight);
         match outcome {
-            Outcome::InVain => self.count_past(partition, weight),
-            // As many as the model has it.
-            Outcome::Absent => self.set_past(partition, self.past(partition) + f32::from(weight)),
-            Outcome::Found | Outcome::Spared => {}
+            Outcome::Found => {}
+            // One of a sample that stood for so many as it does would refute the model; and where all were
+            // not asked there is but the model.
+            _ if weight != 1 || outcome == Outcome::Absent => {
+                self.set_past(partition, self.past(partition) + f32::from(weight));
+            }
+            Outcome::InVain => self.count_past(partition),
+            Outcome::Spared | Outcome::Absent => {}
         }
     }
 

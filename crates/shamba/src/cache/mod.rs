@@ -89,7 +89,8 @@ pub(crate) struct Owner<'a> {
     pub(crate) heat: Option<&'a Arc<Heat>>,
     /// The partition it belongs to.
     pub(crate) partition: u32,
-    /// Of a block of columns that was read for a lookup, those that turned its key away; 0 otherwise.
+    /// Of a block of columns that was read for a lookup, those that turned its key away, a bit for each; otherwise of no
+    /// meaning.
     pub(crate) turned_away: u8,
 }
 

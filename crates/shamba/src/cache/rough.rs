@@ -23,7 +23,10 @@ impl Rough {
 
     /// The number.
     pub(super) fn get(self) -> f32 {
-        (f32::from(self.0) / STEPS).exp2() - 1.0
+        match self.0 {
+            0 => 0.0,
+            steps => (f32::from(steps) / STEPS).exp2() - 1.0,
+        }
     }
 }
 

@@ -43,7 +43,7 @@ struct Entry {
     kind: u8,
     priority: Priority,
     columns: u8,
-    /// The visits for which those stand, of a half-life, that the last column turned away alone.
+    /// The visits for which those stand that the last column turned away alone; it fades.
     alone: Rough,
 }
 
@@ -81,6 +81,8 @@ pub(super) struct Shard {
     pub(super) sketch: Sketch,
     /// The tick at which the sketch was last halved.
     halved: u32,
+    /// The tick up to which the counts of the filters' blocks have faded.
+    faded: u32,
     /// Accesses to this shard when that was, in a window (infinite at first), and [`Clock::known`].
     began: u32,
     window: f32,
@@ -101,6 +103,7 @@ impl Shard {
             sketch: Sketch::new(),
             held: None,
             halved: 0,
+            faded: 0,
             began: 0,
             window: f32::INFINITY,
             known: 0.0,
@@ -113,7 +116,6 @@ impl Shard {
     }
 
     /// Whether a block is resident, without counting as a use.
-    #[cfg(test)]
     pub(super) fn contains(&self, hash: u64, key: &BlockKey) -> bool {
         self.find(hash, key).is_some()
     }
@@ -161,10 +163,10 @@ impl Shard {
         key: &BlockKey,
         columns: u8,
         clock: &Clock,
-    ) -> Result<Block, u8> {
+    ) -> Result<Block, Option<u8>> {
         let at = self.find(hash, key).unwrap_or(usize::MAX);
         let Some(entry) = self.entries.get(at) else {
-            return Err(0);
+            return Err(None);
         };
         if entry.columns >= columns {
             return Ok(entry.block.clone());
@@ -172,7 +174,7 @@ impl Shard {
         let heat = entry.heat.as_ref();
         let had = heat.map_or(0, |heat| heat.columns_in(&entry.block));
         self.take_out(at, clock);
-        Err(had)
+        Err(Some(had))
     }
 
     /// Counts a visit that the last column of a block turned away alone, if it is resident.
@@ -290,11 +292,32 @@ impl Shard {
         if self.clock.is_multiple_of(REPORT) {
             clock.advance(u64::from(REPORT));
             self.known = clock.known();
+            // While memory is plenty nobody counts.
+            if clock.ticks() != self.faded && clock.pressed() {
+                self.fade(clock);
+            }
             if clock.ticks().wrapping_sub(self.halved) >= TICKS_PER_HALF_LIFE {
                 self.halve(clock);
             }
         }
         self.clock
+    }
+
+    /// Lets the counts of the filters' blocks fade by the ticks that are over.
+    #[cold]
+    fn fade(&mut self, clock: &Clock) {
+        let ticks = clock.ticks().wrapping_sub(self.faded);
+        self.faded = clock.ticks();
+        let left = (-(ticks as f32) / TICKS_PER_HALF_LIFE as f32).exp2();
+        for at in 0..self.entries.len() {
+            let alone = self.entries.get(at).map_or(0.0, |entry| entry.alone.get());
+            if alone > 0.0 {
+                let faded = Rough::of(alone * left, self.chance());
+                if let Some(entry) = self.entries.get_mut(at) {
+                    entry.alone = faded;
+                }
+            }
+        }
     }
 
     /// Ends the half-lives that are over.
@@ -307,13 +330,6 @@ impl Shard {
             self.sketch.end_half_life(&clock.calibration);
         }
         self.halved = self.halved.wrapping_add(half_lives * TICKS_PER_HALF_LIFE);
-        let left = (-(half_lives as f32)).exp2();
-        for at in 0..self.entries.len() {
-            let chance = self.chance();
-            if let Some(entry) = self.entries.get_mut(at) {
-                entry.alone = Rough::of(entry.alone.get() * left, chance);
-            }
-        }
     }
 
     fn find(&self, hash: u64, key: &BlockKey) -> Option<usize> {

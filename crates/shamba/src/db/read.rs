@@ -233,7 +233,8 @@ impl DbInner {
                 self.conclude(asking, table, lookup, &visit, answer)
             }
             Err(_) => {
-                self.note_visit(asking, table, lookup, Outcome::Spared);
+                let outcome = table.outcome_of_pinned(lookup);
+                self.note_visit(asking, table, lookup, outcome);
                 Ok(None)
             }
         }

@@ -143,7 +143,7 @@ impl Columns {
         (self.seed, self.len) == (other.seed, other.len)
     }
 
-    /// [`may_contain`] of their block, where the key's equation is known.
+    /// Whether their block may contain a key, where the key's equation is known.
     #[inline]
     pub(super) fn may_contain(&self, block: &[u8], row: &Row) -> bool {
         let Some((_, columns)) = block.split_first_chunk::<HEADER>() else {

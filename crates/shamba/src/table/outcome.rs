@@ -9,6 +9,16 @@ use super::visit::Visit;
 use crate::cache::{BlockKey, Outcome};
 use crate::filter;
 
+/// A filter block that turned a lookup away.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TurnedAway {
+    pub(super) module: usize,
+    /// Where the block starts.
+    pub(super) page: u32,
+    /// The columns that did, a bit for each; 1 of a block without columns.
+    pub(super) columns: u8,
+}
+
 impl Table {
     /// What became of a visit that is over.
     #[inline]
@@ -26,17 +36,23 @@ impl Table {
     #[cold]
     fn read_in_vain(&self, visit: &Visit) -> bool {
         let tally = visit.tally();
-        let Some((module, columns)) = visit.turned_away else {
-            return tally.data.reads + tally.index.reads > 0;
+        let Some(by) = &visit.turned_away else {
+            // One read of a block serves all lookups of a batch that wait for it, and is one's in vain.
+            return tally.data.pages + tally.index.pages > 0;
         };
-        // A column read from storage turned it away, which may have stayed.
-        let plan = self.plan.modules.get(module);
-        let pages = self.top.module(visit.partition, module);
-        let Some((plan, pages)) = plan.zip(pages).filter(|(plan, _)| plan.columns > 1) else {
-            return false;
-        };
-        let here = self.peek(pages.start);
-        here.is_none_or(|block| filter::columns(plan, &block) & columns == 0)
+        // What was read from storage turned it away, and may have stayed.
+        let plan = self.plan.modules.get(by.module);
+        let here = plan.zip(self.peek(by.page));
+        here.is_none_or(|(plan, block)| filter::columns(plan, &block) & by.columns == 0)
+    }
+
+    /// What became of a visit that what is pinned of the filter turned away.
+    #[inline]
+    pub(crate) fn outcome_of_pinned(&self, lookup: &Lookup<'_>) -> Outcome {
+        match lookup.by_worth() {
+            true => Outcome::Spared,
+            false => Outcome::Absent,
+        }
     }
 
     /// Counts a visit that the last column of a module's block turned away and no other of the block, if

@@ -136,7 +136,7 @@ impl TableCache {
                     }
                     heard.waiting |= waiter.answer.is_none();
                     let turned_away = waiter.visit.turned_away;
-                    heard.turned_away |= turned_away.map_or(0, |(_, columns)| columns);
+                    heard.turned_away |= turned_away.map_or(0, |by| by.columns);
                 }
                 Ok(heard)
             })?;

@@ -15,6 +15,7 @@ use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::{Lookup, LookupStats, TableGet, TableValue};
 use super::need::Need;
+use super::outcome::TurnedAway;
 use super::reader::Table;
 use super::tally::Tally;
 use crate::base::key::Tag;
@@ -35,8 +36,8 @@ pub(crate) struct Visit {
     more: usize,
     /// Whether all that is in memory of the filter was asked and let it pass.
     pub(super) past: bool,
-    /// The module read from storage that turned it away then, and by which columns.
-    pub(super) turned_away: Option<(usize, u8)>,
+    /// What was read from storage and turned it away, if anything did.
+    pub(super) turned_away: Option<TurnedAway>,
     pub(super) asked: Asked,
     /// The data block wanted; its place is not known yet, or it is the one that may hold the key.
     number: Option<u32>,
@@ -135,7 +136,7 @@ impl Table {
             }
             Ok(Heard {
                 waiting: answer.is_none(),
-                turned_away: visit.turned_away.map_or(0, |(_, columns)| columns),
+                turned_away: visit.turned_away.map_or(0, |by| by.columns),
             })
         })?;
         Ok(answer)
@@ -366,7 +367,12 @@ impl Table {
         let turned_away = filter::turning_away(plan, bytes, hash);
         if turned_away != 0 {
             stats.rule_out(module);
-            visit.turned_away = Some((module, turned_away));
+            let pages = self.top.module(visit.partition, module).unwrap_or(0..0);
+            visit.turned_away = Some(TurnedAway {
+                module,
+                page: filter::block_of(plan, self.plan.layout, hash, pages).start,
+                columns: turned_away,
+            });
             return Some(TableGet::Absent);
         }
         visit.asked.note(module, plan.columns, plan.columns);

@@ -24,9 +24,10 @@ use crate::fs::BlockKind;
 pub(crate) enum Outcome {
     /// The key was there.
     Found,
-    /// It was not, and nothing behind the filter was read for it.
+    /// It was not, and what is in memory turned it away, or had all that it asked for.
     Spared,
-    /// It was not, and got by all of the filter that is in memory: pages were read in vain.
+    /// It was not, and got by all of the filter that is in memory: pages were read that could have been
+    /// spared.
     InVain,
     /// It was not; whether what is in memory would have let it pass is not known.
     Absent,
@@ -91,11 +92,11 @@ impl Heat {
         })
     }
 
-    /// Counts `weight` visits that got by all that is in memory and cost reads in vain.
-    pub(super) fn count_past(&self, partition: u32, weight: u16) {
+    /// Counts for how many empty visits one stands that got by all that is in memory and cost reads in
+    /// vain.
+    pub(super) fn count_past(&self, partition: u32) {
         if let Some(place) = self.place(partition) {
-            let past = self.past(partition) + f32::from(weight) / self.pass(place);
-            self.set_past(partition, past);
+            self.set_past(partition, self.past(partition) + 1.0 / self.pass(place));
         }
     }
 
@@ -108,7 +109,8 @@ impl Heat {
         };
         let past = self.past(partition) * module.fpr + alone * (1.0 - module.fpr);
         self.set_past(partition, past);
-        past
+        // Whoever gets by more often than the model has it gets by the column that is the last now.
+        past.min(self.visits(partition).empty)
     }
 
     /// These columns of a block are about to be in memory (those there before among them), of which some
@@ -133,7 +135,7 @@ impl Heat {
         let past = self.past(partition);
         let hot = unless_refuted(empty * pass, past * pass) - empty * pass;
         if more == 0 || turned_away == 0 || hot <= 0.0 {
-            return past;
+            return past.min(empty);
         }
         let pass = (pass * module.fpr.powi(more)).max(1e-9);
         let past = match turned_away & columns {
@@ -142,8 +144,8 @@ impl Heat {
         };
         self.set_past(partition, past);
         match turned_away & last_of(columns) {
-            0 => past,
-            _ => past + hot / alone(pass, module.fpr),
+            0 => empty,
+            _ => empty + hot / alone(pass, module.fpr),
         }
     }
 
@@ -212,7 +214,7 @@ impl Heat {
             pass: without.min(1.0),
             ..*others
         };
-        Some(without.value_of_part(with, missing, fpr))
+        Some(without.value_of_part(with, missing))
     }
 }
 
