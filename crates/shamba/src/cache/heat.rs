@@ -178,15 +178,16 @@ impl Heat {
             Outcome::Spared | Outcome::InVain | Outcome::Absent => &cell.empty,
         };
         add(count, weight);
-        match outcome {
-            Outcome::Found => {}
-            // One of a sample that stood for so many as it does would refute the model; and where all were
-            // not asked there is but the model.
-            _ if weight != 1 || outcome == Outcome::Absent => {
-                self.set_past(partition, self.past(partition) + f32::from(weight));
-            }
-            Outcome::InVain => self.count_past(partition),
-            Outcome::Spared | Outcome::Absent => {}
+        let past = match outcome {
+            Outcome::Found => return,
+            Outcome::Spared if weight == 1 => 0.0,
+            Outcome::InVain if weight == 1 => 1.0 / self.pass(cell),
+            // Where not all of the filter was asked there is but the model; and one of a sample, which
+            // stands for many, would refute it.
+            _ => f32::from(weight),
+        };
+        if past > 0.0 {
+            self.set_past(partition, self.past(partition) + past);
         }
     }
 

@@ -21,7 +21,8 @@ pub(super) struct Heard {
 }
 
 impl Table {
-    /// Hands what was read, or the failure, to those who need it, who say what came of it, and offers it to the cache. A damaged filter is ignored.
+    /// Hands what was read, or the failure, to those who need it, who say what came of it, and offers it to
+    /// the cache. A damaged filter is ignored.
     pub(super) fn arrive(
         &self,
         need: &Need,

@@ -92,14 +92,6 @@ impl Heat {
         })
     }
 
-    /// Counts for how many empty visits one stands that got by all that is in memory and cost reads in
-    /// vain.
-    pub(super) fn count_past(&self, partition: u32) {
-        if let Some(place) = self.place(partition) {
-            self.set_past(partition, self.past(partition) + 1.0 / self.pass(place));
-        }
-    }
-
     /// The last column of a block goes, which alone turned away visits that stand for so many: they will
     /// get by from now on. Gives what to expect of the one that is the last then.
     pub(in crate::cache) fn last_goes(&self, partition: u32, kind: BlockKind, alone: f32) -> f32 {
