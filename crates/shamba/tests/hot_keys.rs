@@ -1,23 +1,17 @@
 //! Absent keys that are asked for again and again: memory goes to the filter columns that turn them away,
 //! and not to as many as independent visits would need.
 
+mod common;
+
 use std::sync::Arc;
 
+use common::{Rng, scattered_key as key};
 use shamba::fs::MemFs;
-use shamba::{Counters, Db, MemoryBudget, Options, WriteBatch};
+use shamba::{Counters, Db, MemoryBudget, Options};
 
 const DIR: &str = "/db";
 const KEYS: u64 = 300_000;
 const MEMORY: u64 = 192 << 10;
-
-/// The keys with even numbers are there.
-fn key(number: u64) -> [u8; 16] {
-    let spread = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 999_983).to_be_bytes();
-    let mut key = [b'-'; 16];
-    key[..8].copy_from_slice(&spread);
-    key[8..].copy_from_slice(&number.to_be_bytes());
-    key
-}
 
 /// All keys in one run, opened with little memory.
 fn opened() -> Db {
@@ -29,16 +23,7 @@ fn opened() -> Db {
             .background_threads(0)
     };
     let db = options(64 << 20).open(DIR).unwrap();
-    let mut batch = WriteBatch::new();
-    for number in 0..KEYS {
-        batch.put(key(2 * number), [7; 20]);
-        if batch.len() == 500 {
-            db.write(std::mem::take(&mut batch), Default::default())
-                .unwrap();
-        }
-    }
-    db.compact_range(None, None).unwrap();
-    db.close().unwrap();
+    common::fill_one_run(db, KEYS);
     options(MEMORY).open(DIR).unwrap()
 }
 
@@ -46,13 +31,10 @@ fn opened() -> Db {
 /// gives the pages read for each of the later ones.
 fn pages_per_lookup(draw: impl Fn(f64) -> u64) -> f64 {
     let db = opened();
-    let mut random = 1u64;
+    let mut rng = Rng::new(1);
     let mut look_up = |lookups: u32| {
         for _ in 0..lookups {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            let number = draw((random >> 11) as f64 / (1u64 << 53) as f64);
+            let number = draw(rng.next() as f64 / u64::MAX as f64);
             assert!(db.get(key(2 * number + 1)).unwrap().is_none());
         }
         let Counters {

@@ -6,23 +6,15 @@ mod common;
 
 use std::sync::Arc;
 
+use common::scattered_key as key;
 use shamba::fs::{BlockKind, IoCounts, MemFs, MeteredFs, Purpose};
 use shamba::{
     Counters, Db, Eviction, FilterFamily, FilterOptions, FilterPolicy, KeyspaceOptions,
-    MemoryBudget, Options, WriteBatch,
+    MemoryBudget, Options,
 };
 
 const DIR: &str = "/db";
 const KEYS: u64 = 300_000;
-
-/// The keys with even numbers are there.
-fn key(number: u64) -> [u8; 16] {
-    let spread = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 999_983).to_be_bytes();
-    let mut key = [b'-'; 16];
-    key[..8].copy_from_slice(&spread);
-    key[8..].copy_from_slice(&number.to_be_bytes());
-    key
-}
 
 /// Four columns: the first module is the whole filter, and of a page.
 fn keyspace(filter_policy: FilterPolicy) -> KeyspaceOptions {
@@ -50,16 +42,7 @@ fn stored_with(keyspace: KeyspaceOptions, keys: u64) -> MemFs {
         .background_threads(0)
         .keyspace(keyspace);
     let db = options.open(DIR).unwrap();
-    let mut batch = WriteBatch::new();
-    for number in 0..keys {
-        batch.put(key(2 * number), [7; 20]);
-        if batch.len() == 500 {
-            db.write(std::mem::take(&mut batch), Default::default())
-                .unwrap();
-        }
-    }
-    db.compact_range(None, None).unwrap();
-    db.close().unwrap();
+    common::fill_one_run(db, keys);
     fs
 }
 

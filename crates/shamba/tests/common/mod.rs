@@ -10,7 +10,7 @@ use shamba::fs::Fs;
 use shamba::{
     Compression, Db, Design, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions,
     FilterPolicy, Granularity, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy,
-    ModuleSizes, Options, Preset, Result, Skipping, Thresholds,
+    ModuleSizes, Options, Preset, Result, Skipping, Thresholds, WriteBatch,
 };
 
 /// Keys and their values.
@@ -298,6 +298,29 @@ pub fn small_keyspace() -> KeyspaceOptions {
         target_file: 8 << 10,
         ..KeyspaceOptions::default()
     }
+}
+
+/// A key of which those with numbers beside it are elsewhere.
+pub fn scattered_key(number: u64) -> [u8; 16] {
+    let spread = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 999_983).to_be_bytes();
+    let mut key = [b'-'; 16];
+    key[..8].copy_from_slice(&spread);
+    key[8..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// Writes so many entries under scattered keys of even numbers, all in one run, and closes the database.
+pub fn fill_one_run(db: Db, entries: u64) {
+    let mut batch = WriteBatch::new();
+    for number in 0..entries {
+        batch.put(scattered_key(2 * number), [7; 20]);
+        if batch.len() == 500 {
+            db.write(std::mem::take(&mut batch), Default::default())
+                .unwrap();
+        }
+    }
+    db.compact_range(None, None).unwrap();
+    db.close().unwrap();
 }
 
 /// Everything in a keyspace, by a scan.
