@@ -6,6 +6,7 @@ use crate::engine::{self, EngineConfig};
 use crate::runner::{self, Data, Order, Summary};
 use crate::workload::{KeyKind, KeySpace, Sizes, ValueSpec};
 use crate::{Error, Result, cell};
+use shamba::MIN_MEMORY;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -195,10 +196,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// The bytes of `percent` of the metadata size at this number of entries.
+    /// The bytes of `percent` of the metadata size at this number of entries, and at least what a
+    /// database can be opened with.
     pub fn budget(&self, percent: f64) -> u64 {
         let full = STANDARD_METADATA as f64 * self.entries as f64 / STANDARD_ENTRIES as f64;
-        (full * percent / 100.0) as u64
+        ((full * percent / 100.0) as u64).max(MIN_MEMORY)
     }
 
     /// The folder of the engine's database, loaded if it was not.

@@ -106,6 +106,7 @@ fn text(stats: &Statistics) -> String {
     for (what, reason) in [
         ("writes", &stats.writes_stopped),
         ("compactions", &stats.compactions_stopped),
+        ("new manifests", &stats.manifest_stopped),
     ] {
         if let Some(reason) = reason {
             parts.push(format!("{what} are stopped: {reason}"));

@@ -312,7 +312,7 @@ fn stats_say_what_lookups_did_and_what_memory_is_worth() {
     assert_eq!(plenty["marginal_value"]["short"], false);
     assert_eq!(plenty["marginal_value"]["cache"], 0.0);
 
-    let little = stats("512KiB");
+    let little = stats("1MiB");
     let value = &little["marginal_value"];
     assert_eq!(value["short"], true);
     for what in ["cache", "data", "accesses_per_lookup"] {
@@ -324,7 +324,7 @@ fn stats_say_what_lookups_did_and_what_memory_is_worth() {
 
     // For people, and with keys that are not well written.
     let text = |arguments: &[&str]| String::from_utf8(work.ok(arguments)).unwrap();
-    let shown = text(&["stats", "db", "--keys", "keys", "--memory", "512KiB"]);
+    let shown = text(&["stats", "db", "--keys", "keys", "--memory", "1MiB"]);
     for part in ["predicted", "skipped", "memory is short", "one more page"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }

@@ -119,12 +119,30 @@ pub fn optimal_hashes(bits_per_key: f64) -> Result<u32, ModelError> {
     }
 }
 
+/// From how many bits per key on each further hash lowers [`blocked`] in blocks of [`LINE_BITS`]: the
+/// first is where two hashes become better than one. A search sums hundreds of terms for each number
+/// of hashes, and a file's filter may have sixteen modules; a test checks these against it.
+const FURTHER_LINE_HASHES: [f64; MAX_HASHES as usize - 1] = [
+    2.079494, 3.576060, 5.086502, 6.643335, 8.269661, 9.987818, 11.821337, 13.795854, 15.939821,
+    18.285206, 20.868282, 23.730524, 26.919673, 30.490988, 34.508753, 39.048064, 44.196998,
+    50.059213, 56.757108, 64.435651, 73.267045, 83.456420, 95.248799, 108.937647, 124.875383,
+    143.486350, 165.282841, 190.884965, 221.045333,
+];
+
 /// The number of hashes that minimises [`blocked`]; fewer than for a standard filter, since
-/// crowded blocks suffer most from more.
+/// crowded blocks suffer most from more. In blocks of [`LINE_BITS`] it is looked up, else searched for.
 ///
 /// # Errors
 /// An argument outside its domain.
 pub fn optimal_blocked_hashes(bits_per_key: f64, block_bits: u32) -> Result<u32, ModelError> {
+    if block_bits != LINE_BITS {
+        return search_blocked_hashes(bits_per_key, block_bits);
+    }
+    check(bits_per_key, 1)?;
+    Ok(1 + FURTHER_LINE_HASHES.partition_point(|&from| from <= bits_per_key) as u32)
+}
+
+fn search_blocked_hashes(bits_per_key: f64, block_bits: u32) -> Result<u32, ModelError> {
     let mut best = (1, blocked(bits_per_key, 1, block_bits)?);
     for hashes in 2..=optimal_hashes(bits_per_key)? {
         let rate = blocked(bits_per_key, hashes, block_bits)?;
@@ -195,6 +213,23 @@ mod tests {
         close(blocked(20.0, 14, LINE_BITS).unwrap(), 0.000_220, 0.002);
         close(blocked(20.0, 11, LINE_BITS).unwrap(), 0.000_192, 0.003);
         assert_eq!(optimal_blocked_hashes(20.0, LINE_BITS), Ok(11));
+    }
+
+    #[test]
+    fn hashes_of_lines_are_looked_up_as_a_search_finds_them() {
+        let both = |bits| {
+            let looked_up = optimal_blocked_hashes(bits, LINE_BITS).unwrap();
+            (looked_up, search_blocked_hashes(bits, LINE_BITS).unwrap())
+        };
+        for (fewer, from) in (1..).zip(FURTHER_LINE_HASHES) {
+            assert_eq!(both(from * 0.99999), (fewer, fewer));
+            assert_eq!(both(from * 1.00001), (fewer + 1, fewer + 1));
+        }
+        for bits in (0..60).map(|i| 0.05 * 1.15f64.powi(i)) {
+            let (looked_up, searched) = both(bits);
+            assert_eq!(looked_up, searched, "{bits} bits per key");
+        }
+        assert!(optimal_blocked_hashes(0.0, LINE_BITS).is_err());
     }
 
     /// An independent way to the same number: throw balls, do not sum a series.

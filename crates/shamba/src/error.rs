@@ -64,9 +64,9 @@ pub enum Error {
         /// The database folder.
         path: PathBuf,
     },
-    /// The file was written by a newer version of the engine.
+    /// The file was written by another version of the engine.
     #[error(
-        "{} has format version {found}, but this build reads versions up to {supported}; use a newer build",
+        "{} has format version {found}, but this build reads version {supported}; use a build that reads it",
         file.display()
     )]
     UnsupportedFormat {
@@ -74,7 +74,7 @@ pub enum Error {
         file: PathBuf,
         /// The version it states.
         found: u32,
-        /// The newest version this build reads.
+        /// The version this build reads.
         supported: u32,
     },
     /// An option has a value that makes no sense.
@@ -95,7 +95,7 @@ pub enum Error {
     },
     /// A value is longer than the engine accepts under the present memory budget.
     #[error(
-        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget, a thirty-second of one below 256 KiB); split it or raise the budget"
+        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget); split it or raise the budget"
     )]
     ValueTooLarge {
         /// The value's length in bytes.

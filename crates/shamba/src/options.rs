@@ -418,7 +418,8 @@ impl Options {
     }
 
     /// Size of the write-ahead logs above which the memtables that hold the oldest are flushed,
-    /// in bytes. Default 1 GiB. Matters with many keyspaces of which some are rarely written.
+    /// in bytes. Default 1 GiB. Matters with many keyspaces of which some are rarely written. Whatever
+    /// it is, the same is done when there are more than 64 logs.
     #[must_use]
     pub fn max_wal_bytes(mut self, bytes: u64) -> Self {
         self.max_wal_bytes = bytes;

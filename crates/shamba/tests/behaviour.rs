@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
 
-use common::{Map, Rng, contents, files_ending, small_keyspace, small_options};
+use common::{Map, Rng, Scarce, contents, files_ending, small_keyspace, small_options};
 use shamba::fs::{
     BlockKind, Charge, DeviceModel, Effect, Fault, FaultFs, Faults, MemFs, MeteredFs, Op, Purpose,
 };
@@ -562,7 +562,7 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
     let options =
         small_options(Arc::new(MemFs::new())).memory(MemoryBudget::bytes(shamba::MIN_MEMORY));
     let db = options.open(DIR).unwrap();
-    (0..5000u32).for_each(|i| db.put(i.to_be_bytes(), [i as u8; 100]).unwrap());
+    (0..5000u32).for_each(|i| db.put(i.to_be_bytes(), [i as u8; 800]).unwrap());
     db.flush().unwrap();
     let held: Vec<_> = (0..200u32)
         .map(|i| db.get((i * 25).to_be_bytes()).unwrap().unwrap())
@@ -570,16 +570,16 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
     let mut iter = db.iter(IterOptions::default()).unwrap();
     iter.seek(2500u32.to_be_bytes()).unwrap();
     for i in 0..5000u32 {
-        assert_eq!(*db.get(i.to_be_bytes()).unwrap().unwrap(), [i as u8; 100]);
+        assert_eq!(*db.get(i.to_be_bytes()).unwrap().unwrap(), [i as u8; 800]);
     }
     db.compact_range(None, None).unwrap();
     for (i, value) in held.iter().enumerate() {
-        assert_eq!(**value, [(i * 25) as u8; 100]);
+        assert_eq!(**value, [(i * 25) as u8; 800]);
     }
     for i in 2500..5000u32 {
         assert_eq!(
             (iter.key(), iter.value()),
-            (&i.to_be_bytes()[..], &[i as u8; 100][..])
+            (&i.to_be_bytes()[..], &[i as u8; 800][..])
         );
         iter.next().unwrap();
     }
@@ -614,7 +614,7 @@ fn a_budget_beyond_all_measure_takes_nothing_that_is_not_used() {
 #[test]
 fn a_budget_made_smaller_is_come_down_to_and_fails_nothing() {
     for threads in [0, 2] {
-        let memory = MemoryBudget::bytes(8 << 20);
+        let memory = MemoryBudget::bytes(32 << 20);
         let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
         let keyspace = KeyspaceOptions {
             write_buffer: 64 << 20,
@@ -622,56 +622,55 @@ fn a_budget_made_smaller_is_come_down_to_and_fails_nothing() {
         };
         let options = options.keyspace(keyspace).background_threads(threads);
         let db = options.open(DIR).unwrap();
-        let long = vec![7; 400 << 10];
+        let long = vec![7; 800 << 10];
         db.put("long", &long).unwrap();
-        (0..3000u32).for_each(|i| db.put(i.to_be_bytes(), [i as u8; 200]).unwrap());
+        (0..3000u32).for_each(|i| db.put(i.to_be_bytes(), [i as u8; 800]).unwrap());
         db.flush().unwrap();
         assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 3001);
-        (0..2000u32).for_each(|i| db.put(i.to_be_bytes(), [1; 200]).unwrap());
+        (0..2000u32).for_each(|i| db.put(i.to_be_bytes(), [1; 800]).unwrap());
         let before = memory.usage().budget.used;
-        memory.set_limit(256 << 10).unwrap();
+        memory.set_limit(1 << 20).unwrap();
         let after = memory.usage().budget;
         assert!(
-            before > 1 << 20 && after.used < before,
+            before > 4 << 20 && after.used < before,
             "{before}: {after:?}"
         );
         db.put("short", "1").unwrap();
-        let too_long = db.put("long", vec![8; 17 << 10]).unwrap_err();
-        assert!(matches!(too_long, Error::ValueTooLarge { max: 16384, .. }));
+        let too_long = db.put("long", vec![8; 65 << 10]).unwrap_err();
+        assert!(matches!(too_long, Error::ValueTooLarge { max: 65536, .. }));
         db.flush().unwrap();
         db.wait_for_compaction().unwrap();
         let after = memory.usage().budget;
-        assert!(after.used <= 256 << 10, "{after:?}");
+        assert!(after.used <= 1 << 20, "{after:?}");
         // What was stored before is longer than anything that could be now.
         assert_eq!(*db.get("long").unwrap().unwrap(), *long);
         db.compact_range(None, None).unwrap();
         assert_eq!(*db.get("long").unwrap().unwrap(), *long);
-        memory.set_limit(8 << 20).unwrap();
+        memory.set_limit(32 << 20).unwrap();
         db.put("long", &long[1..]).unwrap();
         assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 3002);
         let usage = memory.usage().budget;
-        assert!(usage.peak <= 8 << 20, "{usage:?}");
+        assert!(usage.peak <= 32 << 20, "{usage:?}");
     }
 }
 
 #[test]
 fn memtables_come_down_to_a_smaller_budget_without_a_write() {
-    let memory = MemoryBudget::bytes(8 << 20);
+    let memory = MemoryBudget::bytes(32 << 20);
     let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
     let options = options.keyspace(KeyspaceOptions::default());
     let db = options.background_threads(1).open(DIR).unwrap();
-    (0..2500u32).for_each(|i| db.put(i.to_be_bytes(), [1; 200]).unwrap());
-    memory.set_limit(256 << 10).unwrap();
+    (0..2500u32).for_each(|i| db.put(i.to_be_bytes(), [1; 800]).unwrap());
+    memory.set_limit(1 << 20).unwrap();
     let started = std::time::Instant::now();
-    while memory.usage().budget.used > 256 << 10 {
+    while memory.usage().budget.used > 1 << 20 {
         assert!(started.elapsed().as_secs() < 30, "{:?}", memory.usage());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
 
-/// An empty memtable has its first pages charged, as many as suit the budget it was made under.
 #[test]
-fn empty_memtables_come_down_to_a_smaller_budget() {
+fn empty_memtables_take_nothing_under_any_budget() {
     for by_writing in [false, true] {
         let memory = MemoryBudget::bytes(64 << 20);
         let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
@@ -680,13 +679,13 @@ fn empty_memtables_come_down_to_a_smaller_budget() {
         let other = db
             .create_keyspace("other", KeyspaceOptions::default())
             .unwrap();
-        assert!(memory.usage().budget.used > shamba::MIN_MEMORY);
+        let of_memtables = || memory.usage().budget.by_role[0];
+        assert_eq!(of_memtables(), (shamba::Role::Memtable, 0));
         memory.set_limit(shamba::MIN_MEMORY).unwrap();
         if by_writing {
             db.put(b"k", [1; 2000]).unwrap();
             assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&[1; 2000][..]));
-        } else {
-            db.flush().unwrap();
+            assert_eq!(of_memtables().1, 4096);
         }
         let usage = memory.usage().budget;
         assert!(usage.used <= usage.limit, "{usage:?}");
@@ -698,13 +697,14 @@ fn empty_memtables_come_down_to_a_smaller_budget() {
 #[test]
 fn a_filter_policy_changes_what_lookups_read_until_the_database_closes() {
     let fs: Arc<dyn shamba::fs::Fs> = Arc::new(MemFs::new());
+    let scarce = Scarce::leaving(64 << 10);
     let open = || {
         let keyspace = KeyspaceOptions {
             filter_policy: shamba::FilterPolicy::All,
             ..KeyspaceOptions::default()
         };
         // Nothing stays in memory, so that every lookup reads.
-        let options = small_options(fs.clone()).memory(MemoryBudget::bytes(shamba::MIN_MEMORY));
+        let options = small_options(fs.clone()).memory(scarce.memory.clone());
         options.keyspace(keyspace).open(DIR).unwrap()
     };
     let filter_reads = |db: &shamba::Db| {
@@ -852,7 +852,7 @@ fn metered_with(
         ..small_keyspace()
     };
     let db = small_options(Arc::new(meter.clone()))
-        .memory(MemoryBudget::bytes(256 << 10))
+        .memory(MemoryBudget::bytes(shamba::MIN_MEMORY))
         .keyspace(keyspace)
         .hash_sharing(hash_sharing)
         .open(DIR)
@@ -861,7 +861,7 @@ fn metered_with(
     for _ in 0..20_000 {
         // Even keys exist.
         let key = rng.below(1 << 30) * 2;
-        db.put(key.to_be_bytes(), [1; 60]).unwrap();
+        db.put(key.to_be_bytes(), [1; 200]).unwrap();
     }
     db.flush().unwrap();
     let runs: usize = default_statistics(&db)

@@ -3,14 +3,15 @@
 mod common;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use common::{contents, small_options};
 use shamba::Error;
-use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
+use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op, OsFs};
 
 #[test]
-fn a_checkpoint_that_fails_anywhere_leaves_an_empty_folder() {
+fn a_checkpoint_that_fails_anywhere_leaves_nothing_but_a_lock() {
     let fs = MemFs::new();
     let faults = Faults::new();
     let options = small_options(Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone())));
@@ -47,7 +48,8 @@ fn a_checkpoint_that_fails_anywhere_leaves_an_empty_folder() {
             );
             if fs.exists(to).unwrap() {
                 let left = fs.list(to).unwrap();
-                assert!(left.is_empty(), "{op:?} {number}: {left:?}");
+                let lock = left.iter().all(|entry| entry.name == "LOCK");
+                assert!(lock, "{op:?} {number}: {left:?}");
             }
         }
         faults.clear();
@@ -85,5 +87,85 @@ fn a_failed_checkpoint_removes_nothing_of_others() {
     faults.set_hook(None);
     let left = fs.list(Path::new("/copy")).unwrap();
     let names: Vec<_> = left.into_iter().map(|entry| entry.name).collect();
-    assert_eq!(names, ["note"]);
+    assert_eq!(names, ["LOCK", "note"]);
+}
+
+/// Two checkpoints to one folder at once: one is whole, and the other is refused and harms nothing, be
+/// it first while the other is under way or long before.
+#[test]
+fn of_two_checkpoints_to_one_folder_one_is_whole() {
+    for meet_at in [Op::CreateDir, Op::Lock, Op::Link, Op::Create, Op::Rename] {
+        let fs = MemFs::new();
+        let faults = Faults::new();
+        let faulty = FaultFs::new(Arc::new(fs.clone()), faults.clone());
+        let db = small_options(Arc::new(faulty)).open("/db").unwrap();
+        for number in 0..1000u32 {
+            db.put(number.to_be_bytes(), [1; 60]).unwrap();
+        }
+        db.flush().unwrap();
+        let second = Arc::new(Mutex::new(None));
+        let (other, result) = (db.clone(), second.clone());
+        let begun = AtomicBool::new(false);
+        faults.set_hook(Some(Arc::new(move |op, path: &Path| {
+            let there = path.starts_with("/copy");
+            if op == meet_at && there && !begun.swap(true, Ordering::SeqCst) {
+                *result.lock().unwrap() = Some(other.checkpoint("/copy"));
+            }
+        })));
+        let first = db.checkpoint("/copy");
+        faults.set_hook(None);
+        let second = second.lock().unwrap().take().expect("never met");
+        let refused = match (&first, &second) {
+            (Ok(()), Err(error)) | (Err(error), Ok(())) => error,
+            both => panic!("{meet_at:?}: {both:?}"),
+        };
+        assert!(
+            matches!(refused, Error::Locked { .. } | Error::NotEmpty { .. }),
+            "{meet_at:?}: {refused}"
+        );
+        let copy = small_options(Arc::new(fs.clone()));
+        let copy = copy.create_if_missing(false).open("/copy").unwrap();
+        copy.verify().unwrap().check().unwrap();
+        assert_eq!(contents(&copy.default_keyspace()).unwrap().len(), 1000);
+    }
+}
+
+/// The same with threads, on the system's files.
+#[test]
+fn checkpoints_race_for_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = || small_options(Arc::new(OsFs::new()));
+    let db = options().open(dir.path().join("db")).unwrap();
+    for number in 0..300u32 {
+        db.put(number.to_be_bytes(), [1; 60]).unwrap();
+    }
+    db.flush().unwrap();
+    for round in 0..30 {
+        let to = dir.path().join(format!("copy{round}"));
+        let results = std::thread::scope(|scope| {
+            let threads = [(); 2].map(|()| scope.spawn(|| db.checkpoint(&to)));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        let made = results.iter().filter(|result| result.is_ok()).count();
+        assert_eq!(made, 1, "round {round}: {results:?}");
+        let copy = options().create_if_missing(false).open(&to).unwrap();
+        assert_eq!(contents(&copy.default_keyspace()).unwrap().len(), 300);
+    }
+}
+
+#[test]
+fn a_table_with_too_many_names_is_copied() {
+    const EMLINK: i32 = 31;
+    let fs = MemFs::new();
+    let faults = Faults::new();
+    let faulty = FaultFs::new(Arc::new(fs.clone()), faults.clone());
+    let db = small_options(Arc::new(faulty)).open("/db").unwrap();
+    db.put("a", "1").unwrap();
+    db.flush().unwrap();
+    let full = Fault::new(Effect::Fail(FaultError::Os(EMLINK))).on(Op::Link);
+    faults.add(full.forever());
+    db.checkpoint("/copy").unwrap();
+    assert!(faults.fired() > 0);
+    let copy = small_options(Arc::new(fs)).open("/copy").unwrap();
+    assert_eq!(contents(&copy.default_keyspace()).unwrap().len(), 1);
 }

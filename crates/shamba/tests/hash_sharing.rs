@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use common::{Rng, small_keyspace};
+use common::{Rng, Scarce, small_keyspace};
 use shamba::fs::{Fs, MemFs};
 use shamba::{
     Db, Eviction, FilterFamily, FilterOptions, FilterPolicy, Granularity, KeyspaceOptions,
@@ -205,11 +205,12 @@ fn one_hash_whatever_the_policy_and_the_memory() {
             lifetime: 2,
         },
     ];
+    let (scarce, plenty) = (Scarce::leaving(64 << 10), MemoryBudget::bytes(8 << 20));
     for filter_policy in policies {
         for eviction in [Eviction::ExpectedReads, Eviction::TwoPriorityLru] {
-            for memory in [64 << 10, 8 << 20] {
+            for (memory, little) in [(&scarce.memory, true), (&plenty, false)] {
                 for sharing in [true, false] {
-                    let what = format!("{filter_policy:?}, {eviction:?}, {memory} bytes");
+                    let what = format!("{filter_policy:?}, {eviction:?}, little memory: {little}");
                     let keyspace = KeyspaceOptions {
                         filter: filter.clone(),
                         filter_policy,
@@ -217,7 +218,7 @@ fn one_hash_whatever_the_policy_and_the_memory() {
                     };
                     let db = Options::new()
                         .fs(Arc::new(fs.clone()))
-                        .memory(MemoryBudget::bytes(memory))
+                        .memory(memory.clone())
                         .eviction(eviction)
                         .background_threads(0)
                         .hash_sharing(sharing)

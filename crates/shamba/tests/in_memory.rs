@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use shamba::fs::MemFs;
-use shamba::{Db, Eviction, KeyspaceOptions, MemoryBudget, Options, Role};
+use shamba::{Db, Eviction, KeyspaceOptions, MIN_MEMORY, MemoryBudget, Options, Role};
 
 const KEYS: u64 = 60_000;
 
@@ -110,8 +110,8 @@ fn what_is_held_on_to_gives_way_at_once() {
     let (db, memory) = filled(Eviction::ExpectedReads);
     warm(&db);
     let held = memory.usage();
-    let small = 160 << 10;
-    assert!(held.budget.used > 8 * small);
+    let small = MIN_MEMORY;
+    assert!(held.budget.used > 2 * small);
     memory.set_limit(small).unwrap();
     let used = memory.usage().budget.used;
     assert!(used <= small, "{used} of {small}");
@@ -147,7 +147,7 @@ fn answers_stay_while_memory_comes_and_goes_and_the_tree_changes() {
         }
         for round in 0..30u64 {
             let limit = if round.is_multiple_of(2) {
-                200 << 10
+                MIN_MEMORY
             } else {
                 PLENTY
             };
@@ -171,14 +171,14 @@ fn answers_stay_while_memory_comes_and_goes_and_the_tree_changes() {
     db.close().unwrap();
     // Nothing is held on to by what is gone: the cache is empty.
     assert_eq!(memory.usage().cache.total().bytes, 0);
-    // As many read buffers are kept as threads happened to read with at once; beside them there are the
-    // cache's counters of accesses.
+    // As many read buffers are kept as threads happened to read with at once, and some free pages for the next
+    // blocks; beside them there are the cache's counters of accesses.
     let usage = memory.usage().budget;
     let held = usage
         .by_role
         .iter()
-        .filter(|(role, _)| *role != Role::IoBuffers);
+        .filter(|(role, _)| !matches!(role, Role::IoBuffers | Role::Spare));
     let held: u64 = held.map(|(_, bytes)| bytes).sum();
     assert!(held < 16 << 10, "{usage:?}");
-    assert!(usage.used - held <= PLENTY / 256, "{usage:?}");
+    assert!(usage.used - held <= PLENTY / 64, "{usage:?}");
 }

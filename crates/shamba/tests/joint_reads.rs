@@ -6,10 +6,10 @@ mod common;
 
 use std::sync::Arc;
 
-use common::scattered_key as key;
+use common::{Scarce, scattered_key as key};
 use shamba::fs::{BlockKind, IoCounts, MemFs, MeteredFs, Purpose};
 use shamba::{
-    Counters, Db, Eviction, FilterFamily, FilterOptions, FilterPolicy, KeyspaceOptions,
+    Counters, Db, Eviction, FilterFamily, FilterOptions, FilterPolicy, KeyspaceOptions, MIN_MEMORY,
     MemoryBudget, Options,
 };
 
@@ -47,19 +47,19 @@ fn stored_with(keyspace: KeyspaceOptions, keys: u64) -> MemFs {
 }
 
 fn cold(fs: &MemFs, policy: FilterPolicy, eviction: Eviction, memory: u64) -> (Db, MeteredFs) {
-    cold_with(fs, keyspace(policy), eviction, memory)
+    cold_with(fs, keyspace(policy), eviction, &MemoryBudget::bytes(memory))
 }
 
 fn cold_with(
     fs: &MemFs,
     keyspace: KeyspaceOptions,
     eviction: Eviction,
-    memory: u64,
+    memory: &MemoryBudget,
 ) -> (Db, MeteredFs) {
     let fs = MeteredFs::new(Arc::new(fs.deep_clone()));
     let options = Options::new()
         .fs(Arc::new(fs.clone()))
-        .memory(MemoryBudget::bytes(memory))
+        .memory(memory.clone())
         .background_threads(0)
         .eviction(eviction)
         .keyspace(keyspace);
@@ -137,7 +137,10 @@ fn keys_asked_for_together_share_the_joint_reads() {
 
 #[test]
 fn absent_keys_bring_no_index_in_vain_where_memory_is_short() {
-    let (db, fs) = cold_by_worth(&stored(KEYS), 64 << 10);
+    let scarce = Scarce::leaving(64 << 10);
+    let keyspace = keyspace(FilterPolicy::ExpectedReads);
+    let eviction = Eviction::ExpectedReads;
+    let (db, fs) = cold_with(&stored(KEYS), keyspace, eviction, &scarce.memory);
     let ask = |from: u64| {
         for number in from..from + 30_000 {
             assert!(db.get(key(2 * (number * 31 % KEYS) + 1)).unwrap().is_none());
@@ -236,16 +239,19 @@ fn while_memory_is_plenty_all_of_a_filter_that_fits_a_buffer_comes_with_one_read
     let modules = |policy| KeyspaceOptions {
         filter: FilterOptions {
             family: FilterFamily::Ribbon,
-            bits_per_key: 12.5,
-            modules: 3,
+            bits_per_key: 21.0,
+            modules: 5,
             ..FilterOptions::default()
         },
         ..keyspace(policy)
     };
     let fs = stored_with(modules(FilterPolicy::ExpectedReads), KEYS);
-    let open = |policy, memory| cold_with(&fs, modules(policy), Eviction::ExpectedReads, memory);
-    // A buffer is a sixty-fourth of the budget, and two pages at least.
-    for (memory, together) in [(32 << 20, 3), (700 << 10, 2)] {
+    let open = |policy, memory| {
+        let memory = MemoryBudget::bytes(memory);
+        cold_with(&fs, modules(policy), Eviction::ExpectedReads, &memory)
+    };
+    // A buffer is a sixty-fourth of the budget.
+    for (memory, together) in [(32 << 20, 5), (MIN_MEMORY, 4)] {
         let (db, fs_of_db) = open(FilterPolicy::ExpectedReads, memory);
         let before = fs_of_db.counts();
         for number in 0..20_000 {
@@ -265,7 +271,7 @@ fn while_memory_is_plenty_all_of_a_filter_that_fits_a_buffer_comes_with_one_read
     let before = fs_of_db.counts();
     assert!(db.get(key(2000)).unwrap().is_some());
     let counts = fs_of_db.counts() - before;
-    for module in 0..3 {
+    for module in 0..5 {
         let count = counts.reads(BlockKind::Filter(module), Purpose::Lookup);
         assert_eq!((count.reads, count.pages), (1, 1));
     }
@@ -284,8 +290,9 @@ fn of_a_small_budget_no_large_buffer_is_taken() {
         ..KeyspaceOptions::default()
     };
     let fs = stored_with(keyspace.clone(), 20_000);
-    for (memory, most) in [(64 << 10, 2), (32 << 20, 8)] {
-        let (db, fs) = cold_with(&fs, keyspace.clone(), Eviction::ExpectedReads, memory);
+    for (memory, most) in [(MIN_MEMORY, 4), (32 << 20, 8)] {
+        let memory = MemoryBudget::bytes(memory);
+        let (db, fs) = cold_with(&fs, keyspace.clone(), Eviction::ExpectedReads, &memory);
         let before = fs.counts();
         assert!(db.get(key(2001)).unwrap().is_none());
         let [(reads, pages), ..] = lookup_reads(fs.counts() - before);

@@ -7,13 +7,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{
-    Map, Replay, Rng, env_number, full_run, on_every_core, random_options, small_keyspace,
+    Map, Replay, Rng, Scarce, env_number, full_run, on_every_core, random_options, small_keyspace,
     small_options,
 };
 use shamba::fs::{
     BlockKind, Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, MeteredFs, Op, OsFs, Purpose,
 };
-use shamba::{Db, Error, FilterPolicy, KeyspaceOptions, MemoryBudget, Options, Preset, WriteBatch};
+use shamba::{
+    Db, Error, FilterPolicy, KeyspaceOptions, MIN_MEMORY, MemoryBudget, Options, Preset, WriteBatch,
+};
 
 const DIR: &str = "/db";
 
@@ -110,9 +112,12 @@ fn stored(count: u64, keyspace: KeyspaceOptions) -> (MemFs, Map) {
 }
 
 fn cold(fs: impl Fs, keyspace: KeyspaceOptions, memory: u64) -> Db {
+    cold_with(fs, keyspace, MemoryBudget::bytes(memory))
+}
+
+fn cold_with(fs: impl Fs, keyspace: KeyspaceOptions, memory: MemoryBudget) -> Db {
     let options = small_options(Arc::new(fs)).keyspace(keyspace);
-    let options = options.memory(MemoryBudget::bytes(memory));
-    options.open(DIR).unwrap()
+    options.memory(memory).open(DIR).unwrap()
 }
 
 #[test]
@@ -127,7 +132,7 @@ fn keys_on_one_page_cost_one_read() {
     keys.iter().for_each(|key| db.put(key, b"v").unwrap());
     db.flush().unwrap();
     db.close().unwrap();
-    for memory in [256 << 10, 16 << 20] {
+    for memory in [MIN_MEMORY, 16 << 20] {
         let fs = MeteredFs::new(Arc::new(fs.clone()));
         let db = cold(fs.clone(), keyspace.clone(), memory);
         let before = fs.counts();
@@ -176,7 +181,8 @@ fn reads_are_made_in_few_rounds() {
 #[test]
 fn little_memory_is_enough_for_many_keys() {
     let (fs, model) = stored(6000, small_keyspace());
-    let db = cold(fs, small_keyspace(), 256 << 10);
+    let scarce = Scarce::leaving(256 << 10);
+    let db = cold_with(fs, small_keyspace(), scarce.memory.clone());
     let keys: Vec<_> = (0..1000).map(|i| key(i * 7)).collect();
     std::thread::scope(|scope| {
         for _ in 0..3 {

@@ -1,7 +1,10 @@
 //! How many pages scans read: of data each page once, of indexes hardly any.
 
+mod common;
+
 use std::sync::Arc;
 
+use common::Scarce;
 use shamba::fs::{BlockKind, MemFs, MeteredFs, Purpose};
 use shamba::{Db, IterOptions, KeyspaceOptions, MemoryBudget, Options, WriteBatch};
 
@@ -23,9 +26,13 @@ fn scattered(number: u64) -> u64 {
 }
 
 fn options(fs: MeteredFs, memory: u64) -> Options {
+    options_with(fs, MemoryBudget::bytes(memory))
+}
+
+fn options_with(fs: MeteredFs, memory: MemoryBudget) -> Options {
     Options::new()
         .fs(Arc::new(fs))
-        .memory(MemoryBudget::bytes(memory))
+        .memory(memory)
         .background_threads(0)
         .keyspace(KeyspaceOptions {
             write_buffer: 64 << 10,
@@ -59,8 +66,12 @@ fn one_run() -> MemFs {
 
 /// A copy, with nothing in memory.
 fn cold(fs: &MemFs, memory: u64) -> (Db, MeteredFs) {
+    cold_with(fs, MemoryBudget::bytes(memory))
+}
+
+fn cold_with(fs: &MemFs, memory: MemoryBudget) -> (Db, MeteredFs) {
     let fs = MeteredFs::new(Arc::new(fs.deep_clone()));
-    (options(fs.clone(), memory).open(DIR).unwrap(), fs)
+    (options_with(fs.clone(), memory).open(DIR).unwrap(), fs)
 }
 
 /// Data and index pages that scans read so far.
@@ -86,10 +97,11 @@ fn scan(db: &Db, from: u64, options: IterOptions) {
     }
 }
 
-/// 3.6 MB of data under 0.5 MB: most pages are not worth their room in the cache.
+/// 3.6 MB of data with 0.5 MB free: most pages are not worth their room in the cache.
 #[test]
 fn short_scans_read_a_page_of_data_and_no_index() {
-    let (db, fs) = cold(&one_run(), 512 << 10);
+    let scarce = Scarce::leaving(512 << 10);
+    let (db, fs) = cold_with(&one_run(), scarce.memory.clone());
     let mut before = scanned(&fs);
     for number in 0..6000 {
         if number == 3000 {

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::Rng;
+use common::{Rng, Scarce};
 use shamba::fs::MemFs;
 use shamba::{
     Counters, Db, FilterFamily, FilterOptions, FilterPolicy, KeyspaceOptions, LevelStatistics,
@@ -14,7 +14,7 @@ use shamba::{
 
 const KEYS: u64 = 60_000;
 const PLENTY: u64 = 64 << 20;
-/// A tenth of the data, or less than filters, indexes and hot data.
+/// Left of the budget: a tenth of the data, or less than filters, indexes and hot data.
 const LITTLE: u64 = 256 << 10;
 /// Less than the filters.
 const LESS: u64 = 128 << 10;
@@ -147,7 +147,8 @@ fn settings() -> Vec<(&'static str, KeyspaceOptions)> {
 fn reads_of_the_levels_add_up_to_those_of_the_database() {
     for (name, keyspace) in settings() {
         println!("{name}");
-        let db = open(&MemoryBudget::bytes(LITTLE), &keyspace);
+        let scarce = Scarce::leaving(LITTLE);
+        let db = open(&scarce.memory, &keyspace);
         look_up(&db, &mut Rng::new(1), 20_000, 2);
         let stats = db.stats();
         assert_sums(&stats);
@@ -229,7 +230,8 @@ fn with_plenty_of_memory_all_that_is_written_is_resident_and_nothing_is_skipped(
 #[test]
 fn with_little_memory_less_is_resident_some_is_skipped_and_a_page_more_is_worth_something() {
     for (name, keyspace) in settings() {
-        let db = open(&MemoryBudget::bytes(LESS), &keyspace);
+        let scarce = Scarce::leaving(LESS);
+        let db = open(&scarce.memory, &keyspace);
         look_up(&db, &mut Rng::new(2), 40_000, 2);
         let stats = db.stats();
         println!("{name}: {:#?}", stats.marginal_value);
@@ -311,7 +313,8 @@ fn keys_that_are_not_there_make_filters_worth_more_and_keys_that_are_data() {
         ..KeyspaceOptions::default()
     };
     let value = |existing| {
-        let db = open(&MemoryBudget::bytes(LITTLE), &keyspace);
+        let scarce = Scarce::leaving(3 * LITTLE / 2);
+        let db = open(&scarce.memory, &keyspace);
         look_up(&db, &mut Rng::new(6), 60_000, existing);
         db.stats().marginal_value.unwrap()
     };
@@ -324,11 +327,8 @@ fn keys_that_are_not_there_make_filters_worth_more_and_keys_that_are_data() {
 #[test]
 fn false_positives_come_as_often_as_the_model_says() {
     for (name, keyspace) in settings() {
-        for memory in [PLENTY, LITTLE] {
-            let bits = match memory {
-                PLENTY => 5.0,
-                _ => 20.0,
-            };
+        let (scarce, plenty) = (Scarce::leaving(LITTLE), MemoryBudget::bytes(PLENTY));
+        for (memory, bits) in [(&plenty, 5.0), (&scarce.memory, 20.0)] {
             let keyspace = KeyspaceOptions {
                 filter: FilterOptions {
                     bits_per_key: bits,
@@ -336,7 +336,7 @@ fn false_positives_come_as_often_as_the_model_says() {
                 },
                 ..keyspace.clone()
             };
-            let db = open(&MemoryBudget::bytes(memory), &keyspace);
+            let db = open(memory, &keyspace);
             look_up(&db, &mut Rng::new(4), 200_000, 1);
             for level in levels(&db.stats()).iter().filter(|level| level.files > 0) {
                 let lookups = &level.lookups;
@@ -345,7 +345,7 @@ fn false_positives_come_as_often_as_the_model_says() {
                     lookups.predicted_false_positives,
                 );
                 println!(
-                    "{name} with {memory}, level {}: {measured} of {}, predicted {predicted:.0}",
+                    "{name} at {bits} bits, level {}: {measured} of {}, predicted {predicted:.0}",
                     level.level, lookups.absent,
                 );
                 assert!(lookups.absent > 10_000);
@@ -364,7 +364,8 @@ fn without_prices_nobody_knows_what_memory_is_worth() {
     for preset in [Preset::StateOfTheArt, Preset::ShambaEqP, Preset::Elastic] {
         let keyspace = KeyspaceOptions::default().preset(preset);
         let options = Options::new().preset(preset);
-        let db = open_with(options, &MemoryBudget::bytes(LITTLE), &keyspace);
+        let scarce = Scarce::leaving(LITTLE);
+        let db = open_with(options, &scarce.memory, &keyspace);
         look_up(&db, &mut Rng::new(5), 10_000, 2);
         let stats = db.stats();
         assert_eq!(stats.marginal_value, None);

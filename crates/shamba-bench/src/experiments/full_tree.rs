@@ -318,7 +318,8 @@ pub(super) struct Seen {
 }
 
 impl Full {
-    /// Filters and indexes come into memory; then there is room for them and so many bytes of data.
+    /// Filters and indexes come into memory; then there is room for them and so many bytes of data,
+    /// or more where that is below the least budget.
     pub(super) fn make_room(&mut self, bytes: u64, warm_up: u64) -> Result<()> {
         self.look_up(warm_up, |_| None)?;
         // Where filters hardly err, absent keys alone bring no index.
@@ -327,7 +328,8 @@ impl Full {
         let used = self.memory.usage().budget;
         let data = used.by_role.iter().filter(|(role, _)| *role == Role::Data);
         let rest = used.used - data.map(|(_, bytes)| bytes).sum::<u64>();
-        self.memory.set_limit(rest + bytes).map_err(failed)
+        let limit = (rest + bytes).max(shamba::MIN_MEMORY);
+        self.memory.set_limit(limit).map_err(failed)
     }
 
     /// So many lookups, each of the entry that was written as the one `draw` says, the first being 0,

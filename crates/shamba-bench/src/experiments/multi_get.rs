@@ -269,14 +269,17 @@ mod tests {
     use crate::store;
     use crate::workload::MAX_KEY;
 
+    /// Many times the least budget.
+    const ENTRIES: u64 = 100_000;
+
     #[test]
     fn a_device_that_reads_many_at_once_answers_batches_faster() {
         let dir = tempfile::tempdir().unwrap();
         let config = EngineConfig::standard(dir.path().into(), 64 << 20);
-        let data = store::data(20_000, 1);
+        let data = store::data(ENTRIES, 1);
         let engine = crate::engine::open("shamba", &config).unwrap();
         let (mut key, mut value) = ([0; MAX_KEY], Vec::new());
-        for number in 0..20_000 {
+        for number in 0..ENTRIES {
             data.values.write(number, 0, &mut value);
             engine.put(data.keys.key(number, &mut key), &value).unwrap();
         }
@@ -287,8 +290,8 @@ mod tests {
             target: Target {
                 engine: "shamba".to_owned(),
                 dir: dir.path().into(),
-                memory: 128 << 10,
-                entries: 20_000,
+                memory: shamba::MIN_MEMORY,
+                entries: ENTRIES,
                 load_seed: 1,
                 seed: 1,
             },

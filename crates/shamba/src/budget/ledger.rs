@@ -54,6 +54,15 @@ impl Counter for AtomicU64 {
     }
 }
 
+/// What there is too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Short {
+    /// Of the limit, by so many bytes.
+    OfLimit(u64),
+    /// Of what the role may have.
+    OfShare,
+}
+
 /// The counters of a budget.
 #[derive(Debug)]
 pub(super) struct Ledger<C> {
@@ -82,6 +91,30 @@ impl<C: Counter> Ledger<C> {
 
     /// Takes bytes if they fit under the limit, or says how many are short.
     pub(super) fn try_take(&self, role: Role, bytes: u64) -> Result<(), u64> {
+        self.try_take_total(bytes)?;
+        self.role(role).add(bytes);
+        Ok(())
+    }
+
+    /// [`Self::try_take`], if the role has at most `most` bytes then.
+    pub(super) fn try_take_within(&self, role: Role, bytes: u64, most: u64) -> Result<(), Short> {
+        let role = self.role(role);
+        let mut now = role.load();
+        if now.saturating_add(bytes) > most {
+            return Err(Short::OfShare);
+        }
+        self.try_take_total(bytes).map_err(Short::OfLimit)?;
+        while now.saturating_add(bytes) <= most {
+            match role.swap_if(now, now + bytes) {
+                Ok(()) => return Ok(()),
+                Err(found) => now = found,
+            }
+        }
+        self.used.sub(bytes);
+        Err(Short::OfShare)
+    }
+
+    fn try_take_total(&self, bytes: u64) -> Result<(), u64> {
         let mut used = self.used.load();
         loop {
             let wanted = used.saturating_add(bytes);
@@ -92,7 +125,6 @@ impl<C: Counter> Ledger<C> {
             match self.used.swap_if(used, wanted) {
                 Ok(()) => {
                     self.peak.raise(wanted);
-                    self.role(role).add(bytes);
                     return Ok(());
                 }
                 Err(found) => used = found,
@@ -119,6 +151,15 @@ impl<C: Counter> Ledger<C> {
         }
     }
 
+    /// Makes bytes that were taken for one role another's. For a moment they are neither's, so that the
+    /// roles' sum never exceeds the total.
+    pub(super) fn convert(&self, from: Role, to: Role, bytes: u64) {
+        if from as usize != to as usize && bytes > 0 {
+            self.role(from).sub(bytes);
+            self.role(to).add(bytes);
+        }
+    }
+
     /// Changes the limit. Until it is come down to, the limit before bounds what is taken without
     /// asking ([`Self::take`]). One thread at a time.
     pub(super) fn set_limit(&self, limit: u64) {
@@ -135,7 +176,13 @@ impl<C: Counter> Ledger<C> {
     /// done the moment that it fits.
     fn came_down(&self, limit: u64) -> bool {
         let used = self.used.load();
-        let cached = [Role::Data, Role::Index, Role::FilterFirst, Role::FilterRest];
+        let cached = [
+            Role::Data,
+            Role::Index,
+            Role::FilterFirst,
+            Role::FilterRest,
+            Role::Spare,
+        ];
         let cached: u64 = cached.iter().map(|role| self.used_by(*role)).sum();
         used <= limit && used.saturating_sub(cached) <= limit / 2
     }
@@ -235,6 +282,39 @@ mod tests {
         for role in Role::ALL {
             assert_eq!(ledger.used_by(role), 0);
         }
+    }
+
+    fn contend_for_a_share() {
+        const SHARE: u64 = 60;
+        let ledger = Arc::new(Ledger::<CheckedU64>::new(100));
+        let threads: Vec<_> = [30, 30, 40]
+            .into_iter()
+            .map(|bytes| {
+                let ledger = Arc::clone(&ledger);
+                thread::spawn(move || {
+                    for _ in 0..3 {
+                        match ledger.try_take_within(Role::Memtable, bytes, SHARE) {
+                            Ok(()) => {
+                                let taken = ledger.used_by(Role::Memtable);
+                                assert!(taken <= SHARE && taken >= bytes, "{taken}");
+                                ledger.release(Role::Memtable, bytes);
+                            }
+                            Err(short) => assert_ne!(short, Short::OfLimit(0)),
+                        }
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!((ledger.used(), ledger.used_by(Role::Memtable)), (0, 0));
+    }
+
+    #[test]
+    fn a_roles_share_holds_in_random_schedules() {
+        shuttle::check_random(contend_for_a_share, 2000);
+        shuttle::check_pct(contend_for_a_share, 1000, 3);
     }
 
     #[test]

@@ -18,33 +18,31 @@ mod ledger;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use ledger::Ledger;
+use ledger::{Ledger, Short};
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
 pub(crate) use heap::{allocated, shared};
 
-/// The smallest memory budget accepted, in bytes.
+/// The smallest memory budget accepted, in bytes: 1 MiB.
 ///
 /// What does not shrink with the budget must fit it: 8 KiB to read pages into, a memtable of 4 to
 /// 8 KiB for each keyspace, about 16 KiB to write a table, and for each run that is merged or
-/// iterated about 1.5 KiB and its present entry, which may be a sixteenth of the budget long (a
-/// thirty-second where that is below 256 KiB). Where
-/// that comes to more (runs by the dozen with values of the largest length, iterators left open
-/// between writes, compressed blocks or filters over whole tables written under a budget many times
+/// iterated about 1.5 KiB, its present block, and its present entry, which may be a sixteenth of the
+/// budget long. Where
+/// that comes to more (runs by the dozen with values of the largest length, compressed blocks or
+/// filters over whole tables written under a budget many times
 /// as large) the engine works all the same, and [`MemoryStats::overdraft`] says
-/// by how much it went over. With budgets of 256 KiB and more no overdraft has been observed.
+/// by how much it went over.
 ///
-/// Not counted: what the manifest says of each table (a few hundred bytes and two keys); what the keys
-/// of a `multi_get` take while they are looked up (half a kilobyte each, of at most 256 a thread and
-/// one for each 16 KiB of the budget); contexts of Zstandard (each thread that has read a block so
-/// compressed keeps one of 96 KiB, each such table that is being written has another); and while a
+/// Cached blocks, buffers and memtables lie in memory that the engine maps itself, so that what is counted is
+/// what is resident: the process takes this budget, and a few MiB that do not grow with data or budget (code,
+/// contexts to decompress Zstandard with, of 96 KiB, one for each processor and at most sixteen).
+///
+/// Not counted: what the manifest says of each table (a few hundred bytes and two keys); and while a
 /// database is opened or a checkpoint is made, the log record that is replayed (as large as the largest
 /// batch), the statistics saved for hints, and a copy buffer of 256 KiB.
-pub const MIN_MEMORY: u64 = 64 << 10;
-
-/// Budgets below this hold values of half as large a share, in bytes.
-pub(crate) const SMALL_MEMORY: u64 = 256 << 10;
+pub const MIN_MEMORY: u64 = 1 << 20;
 
 /// What memory is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -71,11 +69,13 @@ pub enum Role {
     Wal,
     /// Scratch buffers that pages are read into.
     IoBuffers,
+    /// Resident pages of the block cache and its buffers, or parts of them, that hold nothing now.
+    Spare,
 }
 
 impl Role {
     /// Every role, in the order of declaration.
-    pub const ALL: [Role; 10] = [
+    pub const ALL: [Role; 11] = [
         Role::Memtable,
         Role::Data,
         Role::Index,
@@ -86,6 +86,7 @@ impl Role {
         Role::Compaction,
         Role::Wal,
         Role::IoBuffers,
+        Role::Spare,
     ];
 
     /// The role's name in statistics.
@@ -102,6 +103,7 @@ impl Role {
             Role::Compaction => "compaction",
             Role::Wal => "wal",
             Role::IoBuffers => "io_buffers",
+            Role::Spare => "spare",
         }
     }
 }
@@ -130,8 +132,10 @@ pub(crate) trait Reclaim: Send + Sync {
     fn reclaim(&self, bytes: u64) -> u64;
 }
 
-/// The share of the limit that may be pinned.
-const PIN_SHARE: u64 = 8;
+/// The share of the limit that may be pinned: of the least budget 42 pages, so that a scan holds the
+/// blocks it is in of as many runs as level 0 may have. Half of it would read them again for each entry;
+/// twice as much would leave too little beside memtables and merges.
+const PIN_SHARE: u64 = 6;
 
 /// A bound on memory and the accounts under it.
 pub(crate) struct Budget {
@@ -179,6 +183,11 @@ impl Budget {
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take(role, bytes);
         Reservation::new(self, role, bytes)
+    }
+
+    /// A reservation of nothing, for what will be moved to it ([`Reservation::move_to`]).
+    pub(crate) fn open_account(self: &Arc<Self>, role: Role) -> Reservation {
+        Reservation::new(self, role, 0)
     }
 
     /// Changes the limit; reclaimers give way at once as far as they can. What was taken before under
@@ -263,6 +272,20 @@ impl Budget {
         }
     }
 
+    fn try_take_within(&self, role: Role, bytes: u64, most: u64) -> bool {
+        loop {
+            match self.ledger.try_take_within(role, bytes, most) {
+                Ok(()) => return true,
+                Err(Short::OfShare) => return false,
+                Err(Short::OfLimit(short)) => {
+                    if bytes > self.limit() || self.reclaim(short) == 0 {
+                        return self.ledger.try_take_within(role, bytes, most).is_ok();
+                    }
+                }
+            }
+        }
+    }
+
     fn take(&self, role: Role, bytes: u64) {
         while let Err(short) = self.ledger.try_take(role, bytes) {
             if self.reclaim(short) == 0 {
@@ -327,6 +350,11 @@ impl Reservation {
         }
     }
 
+    /// What they are reserved for.
+    pub(crate) fn role(&self) -> Role {
+        self.account.role()
+    }
+
     /// The bytes reserved.
     pub(crate) fn bytes(&self) -> u64 {
         self.account.bytes()
@@ -346,6 +374,16 @@ impl Reservation {
         taken
     }
 
+    /// [`Self::try_grow`] where the role has at most `most` bytes then, all its reservations together.
+    pub(crate) fn try_grow_within(&mut self, bytes: u64, most: u64) -> bool {
+        let role = self.account.role();
+        let taken = self.budget.try_take_within(role, bytes, most);
+        if taken {
+            self.set(self.bytes() + bytes);
+        }
+        taken
+    }
+
     /// Takes more bytes as [`Budget::reserve`] does.
     pub(crate) fn grow(&mut self, bytes: u64) {
         self.budget.take(self.account.role(), bytes);
@@ -359,11 +397,20 @@ impl Reservation {
         self.budget.ledger.release(self.account.role(), bytes);
     }
 
-    /// Moves up to `bytes` bytes to a reservation of their own.
-    pub(crate) fn split(&mut self, bytes: u64) -> Reservation {
+    /// Takes more bytes as [`Budget::try_reserve_now`] does, or says how many are short.
+    pub(crate) fn try_grow_now(&mut self, bytes: u64) -> Result<(), u64> {
+        self.budget.ledger.try_take(self.account.role(), bytes)?;
+        self.set(self.bytes() + bytes);
+        Ok(())
+    }
+
+    /// Moves up to `bytes` bytes to another reservation of the same budget, of whatever role.
+    pub(crate) fn move_to(&mut self, other: &mut Reservation, bytes: u64) {
         let bytes = bytes.min(self.bytes());
+        let (from, to) = (self.account.role(), other.account.role());
         self.set(self.bytes() - bytes);
-        Reservation::new(&self.budget, self.account.role(), bytes)
+        other.set(other.bytes() + bytes);
+        self.budget.ledger.convert(from, to, bytes);
     }
 
     /// Grows (as essential memory) or shrinks to `bytes`.
@@ -437,10 +484,16 @@ mod tests {
         for role in Role::ALL {
             let mut held = budget.reserve(role, (1 << 40) + 7);
             held.grow(5);
-            let part = held.split(1 << 39);
+            let mut part = budget.open_account(role);
+            held.move_to(&mut part, 1 << 39);
             assert_eq!((held.bytes(), part.bytes()), ((1 << 39) + 12, 1 << 39));
             assert_eq!(budget.used_by(role), (1 << 40) + 12);
+            let mut other = budget.open_account(Role::Spare);
+            part.move_to(&mut other, u64::MAX);
+            assert_eq!((part.bytes(), other.bytes()), (0, 1 << 39));
             drop((held, part));
+            assert_eq!(budget.used(), budget.used_by(Role::Spare));
+            drop(other);
             assert_eq!(budget.used(), 0);
         }
     }
@@ -473,6 +526,26 @@ mod tests {
         assert_eq!(stats.by_role[Role::Index as usize], (Role::Index, 40));
         drop((a, b));
         assert_eq!((budget.used(), budget.overdraft()), (0, 0));
+    }
+
+    #[test]
+    fn a_share_bounds_a_role_within_the_limit() {
+        let budget = Budget::new(100);
+        let hoard = hoard(&budget, 5);
+        let mut a = budget.reserve(Role::Memtable, 0);
+        let mut b = budget.reserve(Role::Memtable, 0);
+        assert!(a.try_grow_within(30, 60) && b.try_grow_within(20, 60));
+        assert!(!a.try_grow_within(11, 60));
+        assert_eq!(
+            hoard.0.lock().len(),
+            5,
+            "nobody gives way to what is not let in"
+        );
+        assert!(a.try_grow_within(10, 60));
+        assert_eq!(hoard.0.lock().len(), 4);
+        assert_eq!((budget.used_by(Role::Memtable), budget.used()), (60, 100));
+        assert!(!b.try_grow_within(50, 200), "the limit bounds all the same");
+        assert_eq!((budget.peak(), budget.overdraft()), (100, 0));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use super::heat::Part;
-use super::shard::{LOW_PRIORITY, Room};
+use super::shard::{ENTRY_OVERHEAD, LOW_PRIORITY, Room};
 use super::{BLOCK_OVERHEAD, Block, BlockCache, Eviction, Owner, role_of};
 use crate::budget::{Reclaim, Role};
 
@@ -37,32 +37,36 @@ impl BlockCache {
         let mut anyway = false;
         let mut gone = None;
         loop {
-            let charge = (bytes.len() + BLOCK_OVERHEAD) as u64;
             let mut shard = self.shard(hash).lock();
             match shard.get_raced(hash, &owner.key, columns, &self.clock) {
                 Ok(block) => return Ok(block),
                 Err(fewer) => gone = gone.max(fewer),
             }
-            if charge > self.budget.limit() {
+            if (bytes.len() + BLOCK_OVERHEAD) as u64 > self.budget.limit() {
                 return Err(gone);
             }
             let mut free = true;
             loop {
-                if let Some(reservation) = self.budget.try_reserve_now(role, charge) {
-                    if free {
-                        self.clock.given();
+                let wanted = match self
+                    .store
+                    .block(role, hash, &bytes, ENTRY_OVERHEAD as u64, None)
+                {
+                    Ok(block) => {
+                        if free {
+                            self.clock.given();
+                        }
+                        shard.insert(hash, owner, columns, block.clone(), &self.clock);
+                        if let Some(bytes) = shard.wants_counters()
+                            && let Some(held) = self.budget.try_reserve_now(Role::Tables, bytes)
+                        {
+                            shard.grow_counters(held);
+                        }
+                        return Ok(block);
                     }
-                    let block = Block::new(reservation, &bytes);
-                    shard.insert(hash, owner, columns, block.clone(), &self.clock);
-                    if let Some(bytes) = shard.wants_counters()
-                        && let Some(held) = self.budget.try_reserve_now(Role::Tables, bytes)
-                    {
-                        shard.grow_counters(held);
-                    }
-                    return Ok(block);
-                }
+                    Err(wanted) => wanted,
+                };
                 free = false;
-                if self.shortage(charge) == 0 {
+                if self.shortage(wanted) == 0 {
                     continue;
                 }
                 let eviction = self.clock.eviction();
@@ -94,7 +98,7 @@ impl BlockCache {
                         room
                     }
                 };
-                let shortage = self.shortage(charge).max(1);
+                let shortage = self.shortage(wanted).max(1);
                 if self.take_elsewhere(density, shortage) {
                     break;
                 }

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::budget::{Budget, Reclaim, Reservation, Role};
-use crate::fs::{AlignedBuf, PAGE};
+use super::store::{Run, Store};
+use crate::budget::{Budget, Reclaim, Role};
+use crate::fs::PAGE;
 
 /// Larger buffers are not kept when they come back, in bytes.
 const KEEP_BYTES: usize = 16 * PAGE;
@@ -31,9 +32,8 @@ const EXTRA_SHARE: u64 = 4;
 const RECHECK: Duration = Duration::from_millis(5);
 
 struct Buffer {
-    /// Whole pages, at least one.
-    bytes: AlignedBuf,
-    reservation: Reservation,
+    /// At least one page.
+    bytes: Run,
     /// The buffer reserved at creation, which is never freed.
     permanent: bool,
     /// Bytes that count as lent without waiting.
@@ -41,14 +41,17 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer of as many bytes as are reserved.
-    fn new(reservation: Reservation, len: usize) -> Self {
+    fn new(bytes: Run) -> Self {
         Buffer {
-            bytes: AlignedBuf::zeroed(len),
-            reservation,
+            bytes,
             permanent: false,
             extra: 0,
         }
+    }
+
+    /// What it is charged, in bytes.
+    fn charge(&self) -> u64 {
+        self.bytes.len() as u64
     }
 }
 
@@ -78,7 +81,7 @@ impl State {
             .min_by_key(|(_, buffer)| buffer.bytes.len())?;
         let buffer = self.idle.swap_remove(at);
         if !buffer.permanent {
-            self.idle_bytes -= buffer.reservation.bytes();
+            self.idle_bytes -= buffer.charge();
         }
         self.out += 1;
         Some(buffer)
@@ -88,14 +91,34 @@ impl State {
     fn take_surplus(&mut self) -> Option<Buffer> {
         let at = self.idle.iter().position(|buffer| !buffer.permanent)?;
         let buffer = self.idle.swap_remove(at);
-        self.idle_bytes -= buffer.reservation.bytes();
+        self.idle_bytes -= buffer.charge();
         Some(buffer)
+    }
+}
+
+/// A buffer of `len` bytes, if the budget has them or else as `essential` memory.
+fn buffer(store: &Arc<Store>, len: usize, essential: bool) -> Option<Buffer> {
+    let mut made = store.run(Role::IoBuffers, len / PAGE, None);
+    loop {
+        let wanted = match made {
+            Ok(bytes) => return Some(Buffer::new(bytes)),
+            Err(wanted) => wanted,
+        };
+        // The store's lock is not held meanwhile, so that others may give way; once that is done the place
+        // that was found may be another's, and the next one take more.
+        let budget = store.budget();
+        let purse = match budget.try_reserve(Role::Spare, wanted) {
+            None if essential => budget.reserve(Role::Spare, wanted),
+            purse => purse?,
+        };
+        made = store.run(Role::IoBuffers, len / PAGE, Some(purse));
     }
 }
 
 /// Lends aligned buffers within a memory budget.
 pub(crate) struct IoPool {
     budget: Arc<Budget>,
+    store: Arc<Store>,
     state: Mutex<State>,
     returned: Condvar,
 }
@@ -103,16 +126,19 @@ pub(crate) struct IoPool {
 impl IoPool {
     /// A pool that always has one buffer of at least `guaranteed` bytes, registered as a reclaimer
     /// of its idle buffers.
-    pub(crate) fn new(budget: Arc<Budget>, guaranteed: usize) -> Arc<Self> {
-        let len = whole_pages(guaranteed);
-        let mut buffer = Buffer::new(budget.reserve(Role::IoBuffers, len as u64), len);
-        buffer.permanent = true;
+    pub(crate) fn new(store: Arc<Store>, guaranteed: usize) -> Arc<Self> {
+        let budget = Arc::clone(store.budget());
+        let mut buffer = buffer(&store, whole_pages(guaranteed), true);
+        if let Some(buffer) = &mut buffer {
+            buffer.permanent = true;
+        }
         Arc::new_cyclic(|this: &Weak<Self>| {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
             IoPool {
                 budget,
+                store,
                 state: Mutex::new(State {
-                    idle: vec![buffer],
+                    idle: buffer.into_iter().collect(),
                     ..State::default()
                 }),
                 returned: Condvar::new(),
@@ -145,8 +171,7 @@ impl IoPool {
             None => {
                 // The pool is itself a reclaimer, so the budget is asked without its lock.
                 drop(state);
-                let reservation = self.budget.try_reserve(Role::IoBuffers, bytes)?;
-                let buffer = Buffer::new(reservation, len);
+                let buffer = buffer(&self.store, len, false)?;
                 state = self.state.lock();
                 state.out += 1;
                 buffer
@@ -185,18 +210,13 @@ impl IoPool {
             // The pool is itself a reclaimer, so the budget is asked without its lock. Nobody else
             // passes this point meanwhile: it is this ticket's turn.
             drop(state);
-            let bytes = len as u64;
-            let reserved = self
-                .budget
-                .try_reserve(Role::IoBuffers, bytes)
-                .or_else(|| last_resort.then(|| self.budget.reserve(Role::IoBuffers, bytes)));
+            let made = buffer(&self.store, len, last_resort);
             state = self.state.lock();
-            if let Some(reservation) = reserved {
+            if let Some(buffer) = made {
                 state.out += 1;
                 state.served += 1;
                 self.returned.notify_all();
-                drop(state);
-                return Buffer::new(reservation, len);
+                return buffer;
             }
             if state.returns == returns {
                 self.returned.wait_for(&mut state, RECHECK);
@@ -207,7 +227,7 @@ impl IoPool {
     fn give_back(&self, mut buffer: Buffer) {
         let mut state = self.state.lock();
         state.extra -= std::mem::take(&mut buffer.extra);
-        let bytes = buffer.reservation.bytes();
+        let bytes = buffer.charge();
         let room = self.budget.limit() / KEEP_SHARE;
         let keep = buffer.bytes.len() <= KEEP_BYTES && state.idle_bytes + bytes <= room;
         if buffer.permanent {
@@ -236,7 +256,7 @@ impl Reclaim for IoPool {
             let Some(surplus) = self.state.lock().take_surplus() else {
                 break;
             };
-            freed += surplus.reservation.bytes();
+            freed += surplus.charge();
         }
         freed
     }
@@ -301,13 +321,14 @@ fn whole_pages(len: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::store::room_for;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const KIB: u64 = 1024;
 
     #[test]
     fn buffers_are_aligned_and_of_the_length_asked_in_pages() {
-        let pool = IoPool::new(Budget::new(1 << 20), 8192);
+        let pool = IoPool::new(Store::new(Budget::new(1 << 20)), 8192);
         for len in [0, 1, 4096, 4097, 8192, 100_000] {
             let mut buf = pool.acquire(len);
             assert_eq!(buf.len(), len.div_ceil(PAGE).max(1) * PAGE);
@@ -319,14 +340,15 @@ mod tests {
     #[test]
     fn idle_buffers_are_reused_and_freed_under_pressure() {
         let budget = Budget::new(4 << 20);
-        let pool = IoPool::new(Arc::clone(&budget), 8192);
+        let pool = IoPool::new(Store::new(Arc::clone(&budget)), 8192);
         let both = (pool.acquire(8192), pool.acquire(8192));
-        assert_eq!(budget.used(), 16 * KIB);
+        let lent = || budget.used_by(Role::IoBuffers);
+        assert_eq!(lent(), 16 * KIB);
         drop(both);
-        assert_eq!(budget.used(), 16 * KIB, "a common size is kept");
+        assert_eq!(lent(), 16 * KIB, "a common size is kept");
         drop(pool.acquire(1 << 20));
-        assert_eq!(budget.used(), 16 * KIB, "a large one is not");
-        let rest = budget.limit() - 8 * KIB;
+        assert_eq!(lent(), 16 * KIB, "a large one is not");
+        let rest = budget.limit() - room_for(2);
         let all = budget.try_reserve(Role::Memtable, rest).unwrap();
         assert_eq!(budget.used_by(Role::IoBuffers), 8 * KIB);
         drop(pool.acquire(8192));
@@ -338,14 +360,16 @@ mod tests {
     #[test]
     fn more_buffers_are_lent_while_there_is_room_and_nobody_is_waiting() {
         let budget = Budget::new(1 << 20);
-        let pool = IoPool::new(Arc::clone(&budget), 8192);
+        let pool = IoPool::new(Store::new(Arc::clone(&budget)), 8192);
         let first = pool.acquire(4096);
         let more: Vec<_> = std::iter::from_fn(|| pool.try_acquire(4096)).collect();
         assert_eq!(more.len(), 64, "a quarter of the budget");
-        assert_eq!(budget.used(), 8 * KIB + 64 * 4 * KIB);
+        let lent = || budget.used_by(Role::IoBuffers);
+        assert_eq!(lent(), 8 * KIB + 64 * 4 * KIB);
         drop(more);
-        assert_eq!(budget.used(), 12 * KIB, "the surplus is freed");
-        let rest = budget.try_reserve(Role::Memtable, budget.limit() - 8 * KIB);
+        assert_eq!(lent(), 12 * KIB, "the surplus is freed");
+        let rest = budget.try_reserve(Role::Memtable, budget.limit() - room_for(2));
+        assert!(rest.is_some());
         assert!(pool.try_acquire(4096).is_none(), "no memory");
         assert_eq!(budget.overdraft(), 0);
         drop((rest, first));
@@ -355,8 +379,8 @@ mod tests {
 
     #[test]
     fn threads_without_memory_take_turns() {
-        let budget = Budget::new(64 * KIB);
-        let pool = IoPool::new(Arc::clone(&budget), 8192);
+        let budget = Budget::new(56 * KIB + room_for(2));
+        let pool = IoPool::new(Store::new(Arc::clone(&budget)), 8192);
         let _others = budget.reserve(Role::Memtable, 56 * KIB);
         let out = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -376,8 +400,8 @@ mod tests {
 
     #[test]
     fn a_large_request_is_served_though_small_ones_keep_coming() {
-        let budget = Budget::new(64 * KIB);
-        let pool = IoPool::new(Arc::clone(&budget), 8192);
+        let budget = Budget::new(56 * KIB + room_for(2));
+        let pool = IoPool::new(Store::new(Arc::clone(&budget)), 8192);
         let _others = budget.reserve(Role::Memtable, 56 * KIB);
         let served = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -398,6 +422,6 @@ mod tests {
             }
         });
         assert_eq!(budget.overdraft(), 40 * KIB, "one at a time");
-        assert_eq!(budget.used(), 64 * KIB);
+        assert_eq!(budget.used(), 56 * KIB + room_for(2));
     }
 }

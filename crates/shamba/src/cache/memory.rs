@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{BlockCache, CacheStats, Eviction, IoPool};
+use super::{BlockCache, CacheStats, Eviction, IoPool, Store};
 use crate::budget::{Budget, MIN_MEMORY, MemoryStats, container_memory};
 use crate::error::{Error, Result};
 use crate::fs::read_small;
@@ -20,7 +20,10 @@ pub(crate) fn check_limit(limit: u64) -> Result<()> {
     }
     Err(Error::option(
         "memory",
-        format!("a budget of {limit} bytes is below the least of {MIN_MEMORY}"),
+        format!(
+            "a budget of {limit} bytes is too small; the least is {} MiB",
+            MIN_MEMORY >> 20
+        ),
     ))
 }
 
@@ -59,8 +62,9 @@ impl MemoryBudget {
     pub fn bytes(limit: u64) -> Self {
         let budget = Budget::new(limit);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let cache = BlockCache::new(budget.clone(), BlockCache::shards_for(limit, threads));
-        let io = IoPool::new(budget.clone(), GUARANTEED_IO);
+        let store = Store::new(budget.clone());
+        let cache = BlockCache::new(store.clone(), BlockCache::shards_for(limit, threads));
+        let io = IoPool::new(store, GUARANTEED_IO);
         MemoryBudget { budget, cache, io }
     }
 
@@ -90,7 +94,7 @@ impl MemoryBudget {
     /// the larger of the two counts as [`overdraft`](MemoryStats::overdraft). From then on the new one
     /// alone is the bound.
     ///
-    /// New values may be a sixteenth of the new budget long, a thirty-second of one below 256 KiB;
+    /// New values may be a sixteenth of the new budget long;
     /// longer ones stored before stay readable.
     /// Into how many parts the cache is cut for its threads stays as the first budget decided.
     ///

@@ -11,7 +11,8 @@
 //! the miss. Thread-safe. Lock order: a shard's mutex is innermost, and while it is held the budget is asked
 //! only in the way that never comes back to the cache ([`Budget::try_reserve_now`]).
 //!
-//! [`IoPool`] lends the aligned scratch buffers that pages are read into.
+//! [`IoPool`] lends the aligned scratch buffers that pages are read into. They and the blocks lie in memory
+//! that a [`Store`] maps.
 
 mod admit;
 mod clock;
@@ -24,16 +25,15 @@ mod rough;
 mod shard;
 mod sketch;
 mod stats;
+mod store;
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use triomphe::ThinArc;
 
-use crate::budget::{Budget, Reclaim, Reservation, Role};
+use crate::budget::{Budget, Reclaim, Role};
 use crate::fs::BlockKind;
 use shard::Shard;
 
@@ -46,6 +46,7 @@ pub(crate) use io_pool::{IoBuf, IoPool};
 pub(crate) use memory::check_limit;
 pub use memory::{MemoryBudget, MemoryUsage};
 pub use stats::{CacheStats, KindStats};
+pub(crate) use store::{Block, Store};
 
 /// The name of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,75 +95,19 @@ pub(crate) struct Owner<'a> {
     pub(crate) turned_away: u8,
 }
 
-/// The bytes of a block, charged to the budget as long as anyone holds them. A clone is the same
-/// block. One allocation: a block may be a column of a kilobyte.
-#[derive(Clone, Debug)]
-pub(crate) struct Block(ThinArc<Reservation, u8>);
+/// What a resident block is charged over its length, in bytes: its header, and the shard's bookkeeping. To that
+/// comes what is left of the memory that it lies in, of a block of a page hardly anything.
+pub(crate) const BLOCK_OVERHEAD: usize = store::HEADER + shard::ENTRY_OVERHEAD;
 
-/// What a resident block is charged over its length, in bytes: its header (reference count,
-/// reservation and length), the allocator's header and rounding, and the shard's bookkeeping.
-pub(crate) const BLOCK_OVERHEAD: usize =
-    size_of::<Reservation>() + 2 * size_of::<usize>() + 16 + shard::ENTRY_OVERHEAD;
-
-impl Block {
-    fn new(reservation: Reservation, bytes: &[u8]) -> Self {
-        Block(ThinArc::from_header_and_slice(reservation, bytes))
-    }
-
-    /// What the block is charged, in bytes.
-    fn charge(&self) -> u64 {
-        self.0.header.header.bytes()
-    }
-
-    /// Whether nobody else holds the block.
-    fn is_unshared(&self) -> bool {
-        ThinArc::strong_count(&self.0) == 1
-    }
-
-    /// Reads a few bytes for nothing but that they come near: where who searches the block will look
-    /// first, and the reference count. Each may be far away; one after the other, as a search needs
-    /// them, they would take as long as all of them.
-    #[inline]
-    fn touch(&self) {
-        let bytes: &[u8] = self;
-        for at in [bytes.len().saturating_sub(1), bytes.len() / 2] {
-            std::hint::black_box(bytes.get(at).copied());
-        }
-        std::hint::black_box(ThinArc::strong_count(&self.0));
-    }
-
-    /// Puts fewer bytes in the place of these, where nobody else holds them.
-    fn replace(&mut self, bytes: &[u8]) {
-        let saved = self.len().saturating_sub(bytes.len()) as u64;
-        let kept = self.0.with_arc_mut(|block| {
-            let kept = triomphe::Arc::get_mut(block)?;
-            let reservation = kept.header_mut();
-            Some(reservation.split(reservation.bytes().saturating_sub(saved)))
-        });
-        if let Some(kept) = kept {
-            *self = Block::new(kept, bytes);
-        }
-    }
-
-    /// Whether two are the same block.
-    #[cfg(test)]
-    fn is(&self, other: &Block) -> bool {
-        std::ptr::eq(self.0.slice.as_ptr(), other.0.slice.as_ptr())
-    }
-}
-
-impl Deref for Block {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.0.slice
-    }
+/// What a resident block of so many bytes is charged.
+pub(crate) const fn charge(len: usize) -> u64 {
+    store::memory_of(len) + shard::ENTRY_OVERHEAD as u64
 }
 
 /// A cache of blocks within a memory budget.
 pub(crate) struct BlockCache {
     budget: Arc<Budget>,
+    store: Arc<Store>,
     clock: Arc<Clock>,
     shards: Box<[Mutex<Shard>]>,
     /// The shard at which the next eviction on behalf of others starts.
@@ -175,7 +120,8 @@ pub(crate) struct BlockCache {
 impl BlockCache {
     /// An empty cache of `shards` shards (rounded up to a power of two), registered as the
     /// budget's reclaimer.
-    pub(crate) fn new(budget: Arc<Budget>, shards: usize) -> Arc<Self> {
+    pub(crate) fn new(store: Arc<Store>, shards: usize) -> Arc<Self> {
+        let budget = Arc::clone(store.budget());
         let count = shards.max(1).next_power_of_two() as u64;
         let shard = |i: u64| {
             let seed = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -186,6 +132,7 @@ impl BlockCache {
             BlockCache {
                 shards: (0..count).map(shard).collect(),
                 budget,
+                store,
                 clock: Arc::new(Clock::new(count as usize)),
                 next_victim: AtomicUsize::new(0),
                 shapes: Interner::default(),

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 const LEN: usize = 4000;
-const CHARGE: u64 = (LEN + BLOCK_OVERHEAD) as u64;
+const CHARGE: u64 = charge(LEN);
 
 fn key(file: u64, page: u32) -> BlockKey {
     BlockKey { file, page }
@@ -32,8 +32,8 @@ fn data(key: BlockKey, priority: Priority) -> Owner<'static> {
 
 fn cache(blocks: u64, shards: usize) -> (Arc<Budget>, Arc<BlockCache>) {
     // Some room for the counters of accesses, and not for another block.
-    let budget = Budget::new(blocks * CHARGE + CHARGE * 9 / 10);
-    let cache = BlockCache::new(Arc::clone(&budget), shards);
+    let budget = Budget::new(store::room_for(blocks) + blocks * (CHARGE - 4096) + CHARGE * 9 / 10);
+    let cache = BlockCache::new(Store::new(Arc::clone(&budget)), shards);
     (budget, cache)
 }
 
@@ -69,7 +69,7 @@ proptest! {
         shards in 1..5usize,
     ) {
         let budget = Budget::new(limit);
-        let cache = BlockCache::new(Arc::clone(&budget), shards);
+        let cache = BlockCache::new(Store::new(Arc::clone(&budget)), shards);
         // The block that may be resident under a key, and blocks held.
         let mut model: HashMap<BlockKey, usize> = HashMap::new();
         let mut held: Vec<(BlockKey, Block)> = Vec::new();
@@ -124,17 +124,20 @@ proptest! {
             let mut seen: Vec<*const u8> = held.iter().map(|(_, b)| b.as_ptr()).collect();
             seen.sort_unstable();
             seen.dedup();
-            let charged = budget.used() - budget.used_by(Role::Memtable) - budget.used_by(Role::Tables);
+            let others = [Role::Memtable, Role::Tables, Role::Spare];
+            let others: u64 = others.iter().map(|role| budget.used_by(*role)).sum();
+            let charged = budget.used() - others;
             prop_assert!(charged >= total.bytes);
-            prop_assert!(charged <= total.bytes + seen.len() as u64 * (3000 + BLOCK_OVERHEAD as u64));
+            prop_assert!(charged <= total.bytes + seen.len() as u64 * charge(3000));
             prop_assert_eq!(total.inserts + total.refused <= total.misses, true);
         }
         drop((cache, essential));
         let mut blocks: HashMap<*const u8, u64> = HashMap::new();
         for (_, block) in &held {
-            blocks.insert(block.as_ptr(), (block.len() + BLOCK_OVERHEAD) as u64);
+            blocks.insert(block.as_ptr(), charge(block.len()));
         }
-        prop_assert_eq!(budget.used(), blocks.values().sum::<u64>(), "held blocks stay charged");
+        let charged = budget.used() - budget.used_by(Role::Spare);
+        prop_assert_eq!(charged, blocks.values().sum::<u64>(), "held blocks stay charged");
         drop(held);
         prop_assert_eq!(budget.used(), 0);
     }
@@ -202,7 +205,7 @@ fn a_block_larger_than_the_budget_is_refused_and_evicts_nothing() {
     for page in 0..4 {
         put(&cache, key(1, page), Priority::Low);
     }
-    let big = vec![0u8; 5 * CHARGE as usize];
+    let big = vec![0u8; 8 * CHARGE as usize];
     assert!(
         cache
             .insert(data(key(2, 0), Priority::High), &big)

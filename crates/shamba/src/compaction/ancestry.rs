@@ -78,7 +78,7 @@ impl Ancestor {
         // A file that cannot be opened will fail the merge by itself.
         let table = file.slot.peek().or_else(|| {
             let tables = tables?;
-            tables.get(file.number, &file.slot).ok()
+            tables.get(file).ok()
         });
         if let Some(table) = table {
             let spans: Vec<Span<'_>> = table.spans(&file.smallest).collect();

@@ -27,7 +27,7 @@ pub(crate) fn bytes_to_merge(version: &Version, options: &PickerOptions, target_
             edit.add(level, run.id(), copy);
         }
     }
-    let size: u64 = version.files().map(|file| file.size).sum();
+    let size = version.sums().size;
     let Ok(mut version) = Version::default().apply(&edit) else {
         return size.saturating_mul(2);
     };

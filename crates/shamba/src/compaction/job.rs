@@ -3,6 +3,7 @@
 //! Runs on one background thread, holds no lock, and touches nothing but new files: until its
 //! caller installs the result, a failure or crash leaves only orphans.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,10 +129,12 @@ fn run<I: Forward>(
 /// The options of the table of this number: its salt, and one of the filters.
 fn options_of(number: u64, all: &TableBuildOptions) -> TableBuildOptions {
     let mut options = all.clone();
-    // Different in each table, so that a block of one is not taken for another's.
-    options.salt = checksum(0, &number.to_le_bytes());
+    // By chance, not by the number: after a checkpoint or a restored backup two databases go on from one
+    // counter, and a table of one is not to be taken for a table of the other.
+    options.salt = RandomState::new().hash_one(number) as u32;
+    let draw = checksum(0, &number.to_le_bytes());
     if let Some((filter, share)) = options.other_filter.take()
-        && f64::from(options.salt) < share * f64::from(u32::MAX)
+        && f64::from(draw) < share * f64::from(u32::MAX)
     {
         options.filter = filter;
     }

@@ -132,6 +132,11 @@ fn from_level0(
         );
     }
 
+    if let Some(target) = target
+        && is_staged(version, options, target)
+    {
+        return stage(version, options, score);
+    }
     let mut draft = Draft::default();
     draft.add_runs(0, version.runs_of(0));
     match granularity {
@@ -143,6 +148,47 @@ fn from_level0(
         }
         Granularity::Level => down_whole(version, options, draft, (below, output), score, REASON),
     }
+}
+
+/// For each of the runs that level 0 is merged at, how many small ones it may have.
+pub(super) const STAGED_RUNS: usize = 4;
+
+/// Whether level 0 should go on gathering: where memory makes flushes much smaller than the buffer that
+/// the levels are made for, each merge into level 1 would write many times as much as it brings. So
+/// level 0 first comes to as many bytes as it meets there, or to a buffer.
+fn is_staged(version: &Version, options: &PickerOptions, target: &Run) -> bool {
+    let runs = version.runs_of(0);
+    let mut draft = Draft::default();
+    draft.add_runs(0, runs);
+    let Some((lo, hi)) = draft.hull() else {
+        return false;
+    };
+    let bytes = runs.iter().map(|run| run.size()).sum::<u64>();
+    let met: u64 = target
+        .overlapping(&lo, &hi)
+        .iter()
+        .map(|file| file.size)
+        .sum();
+    options.flush_bytes.saturating_mul(2) <= options.buffer_bytes
+        && runs.len() <= STAGED_RUNS * options.level0_runs as usize
+        && bytes < met.min(options.buffer_bytes)
+}
+
+/// Neighbours of level 0 that are about as large become one run, as many as the level is merged at: so
+/// it has few runs for its bytes, and writes each byte once for each so many times that it grows.
+fn stage(version: &Version, options: &PickerOptions, score: f64) -> Option<Task> {
+    let together = options.level0_runs.max(2) as usize;
+    // Flushes come to tables of about half of a memtable and more.
+    let unit = (options.flush_bytes / 2).max(1);
+    let tier = |run: &Arc<Run>| (run.size() / unit).max(1).ilog(together as u64);
+    let runs = version.runs_of(0);
+    let mut alike = runs.chunk_by(|newer, older| tier(newer) == tier(older));
+    let group = alike.find(|group| group.len() >= together)?;
+    let mut draft = Draft::default();
+    draft.add_runs(0, group);
+    let newest = TargetRun::Join(group.first()?.id());
+    const REASON: &str = "level 0 gathers small runs";
+    draft.finish_as(TaskKind::Merge, version, 0, newest, score, REASON)
 }
 
 /// Some file of an overfull level: the one that rewrites least for what it brings down.
@@ -157,11 +203,10 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
     let mut idle = 0;
     for file in run.files().iter().filter(|file| !file.is_busy()) {
         idle += file.size;
-        let met = target.map_or(&[][..], |run| {
-            run.overlapping(&file.smallest, &file.largest)
-        });
-        if !met.iter().any(|other| other.is_busy()) {
-            let bytes: u64 = met.iter().map(|other| other.size).sum();
+        let met = target.map(|run| run.overlapping(&file.smallest, &file.largest));
+        let met = met.into_iter().flatten();
+        if !met.clone().any(|other| other.is_busy()) {
+            let bytes: u64 = met.map(|other| other.size).sum();
             candidates.push((bytes as f64 / file.size.max(1) as f64, file));
         }
     }

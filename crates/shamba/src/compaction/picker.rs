@@ -77,8 +77,12 @@ pub(crate) struct PickerOptions {
     pub(crate) policy: MergePolicy,
     /// How many times larger each level is than the one above; at least 2.
     pub(crate) size_ratio: u32,
-    /// A flushed run's size in bytes.
+    /// The size in bytes of the runs that the levels are made for: of the write buffer.
     pub(crate) buffer_bytes: u64,
+    /// The size of those that flushes really write: less where memory does not hold that buffer.
+    pub(crate) flush_bytes: u64,
+    /// The most inputs that a merge has memory for; at least 2.
+    pub(crate) most_inputs: usize,
     /// Leveling: level 0 is merged when it has this many runs; at least 1.
     pub(crate) level0_runs: u32,
     /// Levels are numbered below this; the last one then grows without bound.
@@ -96,6 +100,8 @@ impl Default for PickerOptions {
             policy: MergePolicy::default(),
             size_ratio: 10,
             buffer_bytes: 64 << 20,
+            flush_bytes: u64::MAX,
+            most_inputs: usize::MAX,
             level0_runs: 4,
             max_levels: 12,
             oldest_snapshot: 0,
@@ -205,6 +211,63 @@ impl Task {
         self.files().for_each(|file| file.release());
     }
 
+    /// This task, if it is a merge of no more inputs than that, or else one that does a part of it.
+    /// Out of a level of many runs only the oldest go down. Within a level as many neighbours as are too
+    /// many become one, those with the fewest bytes. What is left is then picked again.
+    ///
+    /// Older data goes first, and runs between neighbours hold nothing of the task's keys, so nothing is
+    /// overtaken; other tasks keep out of the level as they would have for the whole.
+    pub(super) fn within(self, version: &Version, most: usize) -> Option<Task> {
+        let most = most.max(2);
+        let count_at = |level| {
+            self.inputs
+                .iter()
+                .filter(|input| input.level == level)
+                .count()
+        };
+        let levels = self.inputs.iter().map(|input| input.level);
+        let widest = levels.max_by_key(|level| count_at(*level)).unwrap_or(0);
+        let count = count_at(widest);
+        if self.kind != TaskKind::Merge || self.inputs.len() <= most || count < 2 {
+            return Some(self);
+        }
+        const REASON: &str = "more runs than a merge has memory for";
+        if self.output_level > widest {
+            let keep = most.saturating_sub(self.inputs.len() - count).max(1);
+            let mut newer = count.saturating_sub(keep);
+            if newer == 0 {
+                return Some(self);
+            }
+            // The newest come first.
+            let goes = |input: &TaskInput| {
+                let stays = input.level == widest && newer > 0;
+                newer -= usize::from(stays);
+                !stays
+            };
+            let draft = Draft {
+                inputs: self.inputs.into_iter().filter(goes).collect(),
+                cut: self.cut,
+            };
+            let (to, output) = (self.output_level, self.output);
+            return draft.finish_as(TaskKind::Merge, version, to, output, self.score, REASON);
+        }
+        let few = (self.inputs.len() - most + 1).clamp(2, most.min(count));
+        let of_level = self.inputs.iter().filter(|input| input.level == widest);
+        let of_level: Vec<&TaskInput> = of_level.collect();
+        let bytes = |inputs: &&[&TaskInput]| -> u64 {
+            let files = inputs.iter().flat_map(|input| &input.files);
+            files.map(|file| file.size).sum()
+        };
+        let inputs = of_level.windows(few).min_by_key(bytes)?;
+        let newest = TargetRun::Join(inputs.first()?.run);
+        let draft = Draft {
+            inputs: inputs.iter().map(|input| (*input).clone()).collect(),
+            cut: self.cut,
+        };
+        let (kind, score) = (TaskKind::Merge, self.score);
+        draft.finish_as(kind, version, widest, newest, score, REASON)
+    }
+
     /// A move of files of which some should be written again, as `misfit` says: into a run of
     /// their own all are, into another run the first of them alone, since what moves lies apart from
     /// all that it may meet but not from what lies between. The others are for the tasks after.
@@ -230,9 +293,9 @@ impl Task {
     pub(crate) fn removes(&self) -> Vec<RemovedFile> {
         let of = |input: &TaskInput| {
             let level = input.level as u32;
-            let numbers = input.files.iter().map(|file| file.number);
-            numbers
-                .map(|number| RemovedFile { level, number })
+            let files = input.files.iter().cloned();
+            files
+                .map(|file| RemovedFile { level, file })
                 .collect::<Vec<_>>()
         };
         self.inputs.iter().flat_map(of).collect()
@@ -243,10 +306,10 @@ impl Task {
         let to = self.output_level as u32;
         let of = |input: &TaskInput| {
             let from = input.level as u32;
-            let numbers = input.files.iter().map(|file| file.number);
-            numbers
-                .map(|number| MovedFile {
-                    number,
+            let files = input.files.iter().cloned();
+            files
+                .map(|file| MovedFile {
+                    file,
                     from,
                     to,
                     run: match self.output {
@@ -291,13 +354,14 @@ impl fmt::Display for Task {
 
 /// The next task, or `None` when the tree is in shape or all that could be done is under way.
 pub(crate) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
-    match options.policy {
+    let task = match options.policy {
         MergePolicy::Leveling { granularity } => {
             super::leveling::pick(version, options, granularity)
         }
         MergePolicy::Tiering => super::tiering::pick(version, options),
         MergePolicy::LazyLeveling => super::lazy_leveling::pick(version, options),
-    }
+    };
+    task?.within(version, options.most_inputs)
 }
 
 /// The smallest and the largest key of some files.
@@ -312,12 +376,18 @@ pub(super) struct Draft {
 
 impl Draft {
     /// Adds files of a run; none is fine.
-    pub(super) fn add(&mut self, level: usize, run: &Run, files: &[Arc<FileMeta>]) {
+    pub(super) fn add<'a>(
+        &mut self,
+        level: usize,
+        run: &Run,
+        files: impl IntoIterator<Item = &'a Arc<FileMeta>>,
+    ) {
+        let files: Vec<_> = files.into_iter().cloned().collect();
         if !files.is_empty() {
             self.inputs.push(TaskInput {
                 level,
                 run: run.id(),
-                files: files.to_vec(),
+                files,
             });
         }
     }

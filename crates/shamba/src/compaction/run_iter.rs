@@ -3,7 +3,6 @@
 //! A lazy one waits in front of a file, whose smallest (or largest) key is known, until it is settled.
 //! Holds at most one table open at a time. Single-threaded.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::base::iter::{Direction, InternalIterator};
@@ -18,13 +17,34 @@ pub(crate) enum Files {
     Some(Vec<Arc<FileMeta>>),
 }
 
-impl Deref for Files {
-    type Target = [Arc<FileMeta>];
-
-    fn deref(&self) -> &Self::Target {
+impl Files {
+    fn len(&self) -> usize {
         match self {
-            Files::Run(run) => run.files(),
-            Files::Some(files) => files,
+            Files::Run(run) => run.files().len(),
+            Files::Some(files) => files.len(),
+        }
+    }
+
+    fn get(&self, at: usize) -> Option<&Arc<FileMeta>> {
+        match self {
+            Files::Run(run) => run.file_at(at),
+            Files::Some(files) => files.get(at),
+        }
+    }
+
+    /// The position of the first file whose largest key is at or after `key`.
+    fn lower_bound(&self, key: &[u8]) -> usize {
+        match self {
+            Files::Run(run) => run.lower_bound(key),
+            Files::Some(files) => files.partition_point(|file| *file.largest < *key),
+        }
+    }
+
+    /// How many files have their smallest key at or before `key`.
+    fn starting_by(&self, key: &[u8]) -> usize {
+        match self {
+            Files::Run(run) => run.starting_by(key),
+            Files::Some(files) => files.partition_point(|file| *file.smallest <= *key),
         }
     }
 }
@@ -60,7 +80,7 @@ impl RunIter {
             let Some(file) = self.files.get(at) else {
                 return Ok(None);
             };
-            let table = self.tables.get(file.number, &file.slot)?;
+            let table = self.tables.get(&**file)?;
             self.at = at;
             self.current = Some(table.iter(self.scan.clone()));
         }
@@ -159,7 +179,7 @@ impl InternalIterator for RunIter {
     }
 
     fn seek(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        let at = self.files.partition_point(|file| *file.largest < *key);
+        let at = self.files.lower_bound(key);
         if self.files.get(at).is_some_and(|file| *file.smallest > *key) {
             self.reach(at, Direction::Forward)?;
             return self.settle_forward();
@@ -172,11 +192,7 @@ impl InternalIterator for RunIter {
     }
 
     fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        let Some(at) = self
-            .files
-            .partition_point(|file| *file.smallest <= *key)
-            .checked_sub(1)
-        else {
+        let Some(at) = self.files.starting_by(key).checked_sub(1) else {
             (self.current, self.waits) = (None, None);
             return Ok(());
         };

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use shamba_model::{merging, tree};
 
 use super::lazy_leveling::last_capacity;
+use super::leveling::STAGED_RUNS;
 use super::manual::{Manual, ManualRange, manual};
 use super::picker::{Granularity, MergePolicy, PickerOptions, TargetRun, Task, TaskKind, pick};
 use super::reshape::Moving;
@@ -242,6 +243,9 @@ impl Sim {
                 assert!(level.size() <= capacity, "level {i} is over capacity");
             };
             match (options.policy, i) {
+                (MergePolicy::Leveling { .. }, 0) if options.flush_bytes < u64::MAX => {
+                    full(options.level0_runs * STAGED_RUNS as u32 + 1);
+                }
                 (MergePolicy::Leveling { .. }, 0) => full(options.level0_runs),
                 (MergePolicy::Leveling { .. }, _) => one_run(options.capacity(i)),
                 (MergePolicy::LazyLeveling, _) if i == last => one_run(last_capacity(options, i)),
@@ -526,6 +530,8 @@ proptest! {
         policies in prop::collection::vec(any_policy(), 1..4),
         ratio in prop::sample::select(&[2u32, 3, 4, 10][..]),
         level0_runs in 1u32..5,
+        most_inputs in prop::sample::select(&[2usize, 3, 6, usize::MAX][..]),
+        staged in any::<bool>(),
         moving in any::<bool>(),
         max_levels in prop::sample::select(&[2u32, 3, 12][..]),
         keys in prop::sample::select(&[100u64, 2000, u64::MAX][..]),
@@ -535,6 +541,12 @@ proptest! {
         let mut rng = Rng(seed);
         let mut sim = Sim::new(policies[0], ratio, 40);
         sim.options.level0_runs = level0_runs;
+        sim.options.most_inputs = most_inputs;
+        if staged {
+            // Flushes of an eighth of the buffer.
+            sim.options.flush_bytes = sim.options.buffer_bytes;
+            sim.options.buffer_bytes *= 8;
+        }
         sim.options.max_levels = max_levels;
         for (at, policy) in policies.into_iter().enumerate() {
             sim.options.policy = policy;

@@ -5,6 +5,7 @@
 //! most once in so many operations, on the thread that does background work.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use serde::Serialize;
 use shamba_model::cost::{self, Allocation, Costs, Device, Environment, Workload};
@@ -21,7 +22,6 @@ use crate::compaction::{MergePolicy, Moving, bytes_to_merge};
 use crate::error::{Error, Result};
 use crate::fs::PAGE;
 use crate::options::{AutoDesign, Design, FilterFamily, KeyspaceOptions};
-use crate::version::FileMeta;
 
 /// Designs are made for so many times the entries there are: the best design for them is full, and
 /// would have a level more as soon as they grow.
@@ -294,6 +294,9 @@ impl DbInner {
 
     /// Asks for keyspaces whose time has come whether a move pays, and begins it.
     pub(super) fn ask_designs(&self) {
+        if !self.asks_designs.load(Relaxed) {
+            return;
+        }
         for keyspace in self.all_keyspaces() {
             let Some(auto) = keyspace.options().auto_design else {
                 continue;
@@ -395,10 +398,9 @@ fn curve(family: FilterFamily) -> Result<Curve> {
 
 /// The filter bits per key of all tables.
 fn written_bits(keyspace: &KeyspaceInner) -> f64 {
-    let version = keyspace.state.load().version.clone();
-    let sum = |of: fn(&FileMeta) -> u64| version.files().map(|file| of(file)).sum::<u64>();
-    let bits = sum(|file| file.filter_bytes) as f64 * 8.0;
-    bits / sum(|file| file.entries).max(1) as f64
+    let sums = keyspace.state.load().version.sums();
+    let bits = sums.filter_bytes as f64 * 8.0;
+    bits / sums.entries.max(1) as f64
 }
 
 #[cfg(test)]

@@ -135,6 +135,13 @@ impl WriteBatch {
         (self.count > 0 && !self.several_keyspaces).then_some(self.first_keyspace)
     }
 
+    /// The keyspaces written to, those of several perhaps more than once.
+    pub(crate) fn keyspaces_written(&self) -> impl Iterator<Item = u32> {
+        let only = self.only_keyspace();
+        let ops = Ops(if only.is_some() { &[] } else { &self.rep });
+        only.into_iter().chain(ops.flatten().map(|op| op.keyspace))
+    }
+
     /// Whether the batch may be written to the database of this identity.
     pub(crate) fn belongs_to(&self, database: u64) -> bool {
         !self.mixed && (self.database == 0 || self.database == database)

@@ -1,42 +1,67 @@
 //! Checkpoints: a consistent copy of the database in another folder, by hard links. Runs on the
 //! caller's thread; writes wait while it flushes, not while it links or copies. When it returns, the
 //! copy is durable: first the folder's own name, then the tables and their names, and last `CURRENT`,
-//! which makes it a database. If it fails, what it made in the folder is removed again.
+//! which makes it a database.
+//!
+//! The folder's `LOCK` is held meanwhile, so that of two checkpoints to one folder one goes on and the
+//! other is refused, and nobody opens what is half made. If a checkpoint fails, it removes the files
+//! that it made itself. `LOCK` stays: whoever removes it lets two others lock two files of that name.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::DbInner;
-use super::folder::{FileKind, classify};
+use super::folder::{FileKind, LOCK, classify};
+use super::open::lock_folder;
+use crate::compaction::job::table_path;
 use crate::error::{Error, Result};
-use crate::fs::{Access, AlignedBuf, BlockKind, Purpose, ReadTag, create_dir_durably};
+use crate::fs::{Access, AlignedBuf, BlockKind, Fs, Purpose, ReadTag, create_dir_durably};
 use crate::version::{CURRENT, Manifest};
 
 /// Bytes copied at a time where a hard link is not possible.
 const COPY: usize = 256 << 10;
 
+/// What a checkpoint that is under way has made.
+#[derive(Default)]
+struct Made {
+    tables: Vec<PathBuf>,
+    /// Whether it began what makes the folder a database.
+    manifest: bool,
+}
+
+/// An error if a folder holds anything but a lock, which a failed checkpoint leaves.
+fn check_empty(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    let entries = fs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    match entries.iter().all(|entry| entry.name == LOCK) {
+        true => Ok(()),
+        false => Err(Error::NotEmpty {
+            path: dir.to_path_buf(),
+        }),
+    }
+}
+
 impl DbInner {
     pub(crate) fn checkpoint(&self, destination: &Path) -> Result<()> {
-        let fs = &self.options.fs;
+        let fs = &*self.options.fs;
         let on = |op: &'static str| move |e: io::Error| Error::io(op, destination, e);
-        if fs.exists(destination).map_err(on("look for"))?
-            && !fs.list(destination).map_err(on("list"))?.is_empty()
-        {
-            return Err(Error::NotEmpty {
-                path: destination.to_path_buf(),
-            });
+        if fs.exists(destination).map_err(on("look for"))? {
+            // Before the lock, which leaves a file.
+            check_empty(fs, destination)?;
         }
-        let copied = self.copy_to(destination);
+        create_dir_durably(fs, destination).map_err(on("create"))?;
+        let _lock = lock_folder(fs, destination)?;
+        // Again: another may have filled it before the lock was had.
+        check_empty(fs, destination)?;
+        let mut made = Made::default();
+        let copied = self.copy_to(destination, &mut made);
         if copied.is_err() {
-            self.remove_partial(destination);
+            self.remove_partial(destination, made);
         }
         copied
     }
 
-    fn copy_to(&self, destination: &Path) -> Result<()> {
+    fn copy_to(&self, destination: &Path, made: &mut Made) -> Result<()> {
         let fs = &self.options.fs;
-        let on = |op: &'static str| move |e: io::Error| Error::io(op, destination, e);
-        create_dir_durably(&**fs, destination).map_err(on("create"))?;
         // With writes held off, what is flushed is one moment of all keyspaces.
         let writes = self.flush_all()?;
         // Holding the state keeps its files on storage.
@@ -44,59 +69,63 @@ impl DbInner {
         drop(writes);
         for keyspace in state.keyspaces.values() {
             for file in keyspace.version.files() {
-                let name = crate::compaction::job::table_path(Path::new(""), file.number);
-                self.link_or_copy(&self.dir.join(&name), &destination.join(&name))?;
+                let to = table_path(destination, file.number);
+                self.link_or_copy(&table_path(&self.dir, file.number), to, made)?;
             }
         }
-        fs.sync_dir(destination).map_err(on("sync"))?;
-        Manifest::write_new(&**fs, destination, &state.snapshot())
+        fs.sync_dir(destination)
+            .map_err(|e| Error::io("sync", destination, e))?;
+        made.manifest = true;
+        Manifest::write_new(&**fs, destination, state)
     }
 
-    /// Removes what a checkpoint that failed has made in a folder that was empty, as far as that can
-    /// be done: first what makes the folder a database. Files of other names are somebody else's.
-    fn remove_partial(&self, destination: &Path) {
+    /// Removes what a checkpoint that failed has made, as far as that can be done: first what makes the
+    /// folder a database.
+    fn remove_partial(&self, destination: &Path, made: Made) {
         let fs = &self.options.fs;
-        let mut names: Vec<String> = match fs.list(destination) {
-            Ok(entries) => entries.into_iter().map(|entry| entry.name).collect(),
-            Err(_) => return,
-        };
-        let ours = |name: &str| match classify(name) {
-            FileKind::Table(_) | FileKind::Manifest | FileKind::Temporary => true,
-            _ => name == CURRENT,
-        };
-        names.retain(|name| ours(name));
-        names.sort_by_key(|name| name != CURRENT);
-        for name in names {
-            let path = destination.join(name);
+        let mut paths = Vec::new();
+        if made.manifest {
+            // Only who holds the lock makes such files, and there were none before.
+            let entries = fs.list(destination).unwrap_or_default();
+            let mut names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
+            names.retain(|name| {
+                let kind = classify(name);
+                matches!(kind, FileKind::Manifest | FileKind::Temporary) || name == CURRENT
+            });
+            names.sort_by_key(|name| name != CURRENT);
+            paths.extend(names.into_iter().map(|name| destination.join(name)));
+        }
+        for path in paths.into_iter().chain(made.tables) {
             if let Err(error) = fs.remove(&path) {
                 log::warn!("a failed checkpoint leaves {}: {error}", path.display());
             }
         }
     }
 
-    fn link_or_copy(&self, from: &Path, to: &Path) -> Result<()> {
-        match self.options.fs.hard_link(from, to) {
-            Ok(()) => Ok(()),
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::CrossesDevices | io::ErrorKind::Unsupported
-                ) =>
-            {
-                self.copy(from, to)
+    fn link_or_copy(&self, from: &Path, to: PathBuf, made: &mut Made) -> Result<()> {
+        use io::ErrorKind::{CrossesDevices, TooManyLinks, Unsupported};
+        match self.options.fs.hard_link(from, &to) {
+            Ok(()) => {
+                made.tables.push(to);
+                Ok(())
+            }
+            // A file has room for so many names only (65,000 on ext4).
+            Err(e) if matches!(e.kind(), CrossesDevices | TooManyLinks | Unsupported) => {
+                self.copy(from, to, made)
             }
             Err(e) => Err(Error::io("link", to, e)),
         }
     }
 
-    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
+    fn copy(&self, from: &Path, to: PathBuf, made: &mut Made) -> Result<()> {
         let fs = &self.options.fs;
         let source = fs
             .open(from, Access::Direct)
             .map_err(|e| Error::io("open", from, e))?;
         let mut target = fs
-            .create(to, Access::Direct)
-            .map_err(|e| Error::io("create", to, e))?;
+            .create(&to, Access::Direct)
+            .map_err(|e| Error::io("create", &to, e))?;
+        made.tables.push(to.clone());
         let tag = ReadTag {
             kind: BlockKind::Footer,
             last: None,
@@ -114,7 +143,7 @@ impl DbInner {
                 .map_err(|e| Error::io("read", from, e))?;
             target
                 .append(&buffer)
-                .map_err(|e| Error::io("write", to, e))?;
+                .map_err(|e| Error::io("write", &to, e))?;
             offset += len as u64;
         }
         target.sync().map_err(|e| Error::io("sync", to, e))

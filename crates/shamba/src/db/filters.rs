@@ -18,7 +18,7 @@ use crate::budget::Role;
 use crate::compaction::{Granularity, MergePolicy, Origin, TargetRun, Task, TaskKind};
 use crate::filter::{FileContext, Room, choose, curve};
 use crate::fs::PAGE;
-use crate::table::{Compression, TableBuildOptions};
+use crate::table::TableBuildOptions;
 use crate::version::{FileMeta, Run, Version};
 
 /// About how many keys share a partition of index and filter.
@@ -53,11 +53,7 @@ impl DbInner {
         TableBuildOptions {
             filter: filters.plan,
             other_filter: filters.other,
-            // Where entries share a page at most, compression would only take memory.
-            compression: match limit / 16 < 2 * PAGE as u64 {
-                true => Compression::None,
-                false => keyspace.options().compression_at(level),
-            },
+            compression: keyspace.options().compression_at(level),
             restart_interval: keyspace.options().restart_interval,
             // Under a small budget less is gathered before it is written.
             partition_keys: u32::try_from(limit / 1024)
@@ -65,8 +61,7 @@ impl DbInner {
                 .min(PARTITION_KEYS),
             write_buffer: usize::try_from(limit / 128)
                 .unwrap_or(usize::MAX)
-                .clamp(PAGE, 128 << 10),
-            shared_block: usize::try_from(limit / 16).unwrap_or(usize::MAX),
+                .min(128 << 10),
             level: level as u32,
             ..TableBuildOptions::default()
         }
@@ -75,12 +70,11 @@ impl DbInner {
     /// The memory for filters, and how many entries are to share it once so many are written: what
     /// the budget leaves beside indexes and write buffers.
     fn filter_room(&self, keyspace: &KeyspaceInner, entries: u64) -> Room {
-        let version = &keyspace.state.load().version;
-        let sum = |of: fn(&FileMeta) -> u64| version.files().map(|file| of(file)).sum::<u64>();
-        let (present, bytes) = (sum(|file| file.entries), sum(|file| file.size));
+        let sums = keyspace.state.load().version.sums();
+        let (present, bytes) = (sums.entries, sums.size);
         let limit = self.options.memory.limit();
         let buffers = self.options.memory.budget().used_by(Role::Memtable);
-        let index = sum(|file| file.index_bytes);
+        let index = sums.index_bytes;
         let free = limit.saturating_sub(index.saturating_add(buffers));
         // Of a merge the entries are among those present already.
         let entry_bytes = bytes as f64 / present.max(1) as f64;
@@ -119,7 +113,7 @@ impl Place {
                     TargetRun::Join(run) => Some(run),
                     TargetRun::New | TargetRun::Keep => None,
                 };
-                let inputs = task.inputs.iter().map(|input| &*input.files);
+                let inputs = task.inputs.iter().map(|input| &input.files);
                 let visits = most(inputs.filter(|_| measured), |visits| visits.empty);
                 let replaced = task.files().map(|file| file.number).collect();
                 (run, visits, replaced)
@@ -147,12 +141,16 @@ fn visits(file: &FileMeta) -> Visits {
 
 /// The visits of the run that has most. A lookup may come to several runs, but once to what is merged
 /// out of them; and to a run that reaches over all keys come all lookups but those that end above it.
-fn most<'a>(runs: impl Iterator<Item = &'a [Arc<FileMeta>]>, count: impl Fn(Visits) -> f32) -> f64 {
-    let sum = |files: &[Arc<FileMeta>]| {
-        let counts = files.iter().map(|file| f64::from(count(visits(file))));
-        counts.sum::<f64>()
-    };
-    runs.map(sum).fold(0.0, f64::max)
+fn most<'a>(
+    runs: impl Iterator<Item = impl IntoIterator<Item = &'a Arc<FileMeta>>>,
+    count: impl Fn(Visits) -> f32,
+) -> f64 {
+    let mut most = 0.0;
+    for files in runs {
+        let counts = files.into_iter().map(|file| f64::from(count(visits(file))));
+        most = counts.sum::<f64>().max(most);
+    }
+    most
 }
 
 /// Filter bits that a file has for each entry.
@@ -249,16 +247,13 @@ fn usual_content(keyspace: &KeyspaceInner, buffer_entries: f64, level: usize) ->
 /// leveling; where levels count runs, those that flushes really wrote.
 fn buffer_entries(keyspace: &KeyspaceInner, version: &Version) -> Option<f64> {
     if let MergePolicy::Leveling { .. } = keyspace.options().merge_policy {
-        let sum = |of: fn(&FileMeta) -> u64| version.files().map(|file| of(file)).sum::<u64>();
-        let (bytes, entries) = (sum(|file| file.size), sum(|file| file.entries));
+        let sums = version.sums();
+        let (bytes, entries) = (sums.size, sums.entries);
         let buffer = keyspace.options().write_buffer as f64;
         return (entries > 0).then(|| buffer * entries as f64 / bytes.max(1) as f64);
     }
     let ratio = f64::from(keyspace.options().size_ratio);
-    let of = |(level, run): (usize, &Arc<Run>)| {
-        let entries: u64 = run.files().iter().map(|file| file.entries).sum();
-        entries as f64 / ratio.powi(level as i32)
-    };
+    let of = |(level, run): (usize, &Arc<Run>)| run.entries() as f64 / ratio.powi(level as i32);
     version.runs().map(of).next()
 }
 

@@ -24,8 +24,9 @@ use crate::version::{
     AddedFile, FileInfo, FileMeta, FileStats, KeyspaceEdit, Version, VersionEdit,
 };
 
-/// Below so many bytes a budget has no room for what a large table takes to write.
-const SMALL_BUDGET: u64 = 1 << 20;
+/// A table with a filter over all of its keys has one for so many bytes of the budget at most: a digest
+/// and the filter's bits then take less than a tenth of it.
+const BYTES_PER_KEY: u64 = 256;
 
 impl DbInner {
     pub(crate) fn output<'a>(
@@ -36,12 +37,11 @@ impl DbInner {
         target_file: u64,
         origin: Origin<'_>,
     ) -> Output<'a> {
-        let limit = self.options.memory.limit();
         Output {
             // A filter over a whole table is built of all its keys at once.
-            target_keys: match limit {
-                ..SMALL_BUDGET if !keyspace.options().filter.partitioned => limit / 256,
-                _ => u64::MAX,
+            target_keys: match keyspace.options().filter.partitioned {
+                true => u64::MAX,
+                false => self.options.memory.limit() / BYTES_PER_KEY,
             },
             fs: &self.options.fs,
             dir: &self.dir,
@@ -89,6 +89,7 @@ impl DbInner {
                 created,
                 filter_bytes: properties.filter_bytes,
                 index_bytes: properties.index_bytes,
+                salt: table.summary.salt,
             };
             let mut file = FileMeta::with_stats(info, FileStats::inheriting(hotness));
             file.slot = slot;
@@ -194,12 +195,18 @@ impl DbInner {
             self.remove_new(tables.iter());
             return Ok(Vec::new());
         }
+        let flushed = memtable.last_seq().unwrap_or(0);
+        let first_needed = self.first_needed_seq(&tree, Some(memtable));
+        let (not_needed, end) = {
+            let closed = self.closed_logs.lock();
+            (closed.count_before(first_needed), closed.end_of(flushed))
+        };
         // A batch over several keyspaces is whole after a crash only if its record is durable
         // before a part of it is in a table.
         if tree.keyspaces.len() > 1 {
-            self.sync_closed_logs()?;
+            self.sync_closed_logs_to(not_needed, end)?;
         }
-        let flushed = memtable.last_seq().unwrap_or(0);
+        let durable = self.closed_logs.lock().durable_without(not_needed);
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         let version = keyspace.state.load().version.clone();
         let origin = Origin::Flush(&version, keyspace.options().size_ratio);
@@ -208,13 +215,21 @@ impl DbInner {
         let edit = KeyspaceEdit {
             id: keyspace.id,
             flushed_seq: Some(flushed),
+            // With one keyspace a flush may overtake its log: what a power failure leaves then is the
+            // state after the flush, so that nothing more than what is durable is to be found.
+            reach: Some(end.min(durable)),
             adds,
             ..KeyspaceEdit::default()
+        };
+        let edit = VersionEdit {
+            log_number: self.number_after(not_needed),
+            logs_durable: Some(durable),
+            ..VersionEdit::of_keyspace(edit)
         };
         let done = memtable.clone();
         self.install(&mut tree, keyspace, edit, Some(done))?;
         keyspace.flushed_seq.store(flushed, Ordering::Release);
-        self.drop_unneeded_logs(&mut tree)?;
+        self.remove_closed_logs(not_needed);
         Ok(files)
     }
 
@@ -224,10 +239,10 @@ impl DbInner {
         &self,
         tree: &mut Tree,
         keyspace: &KeyspaceInner,
-        edit: KeyspaceEdit,
+        edit: VersionEdit,
         flushed: Option<Arc<Memtable>>,
     ) -> Result<()> {
-        self.log_edit(tree, VersionEdit::of_keyspace(edit))?;
+        self.log_edit(tree, edit)?;
         let version = tree.manifest.version(keyspace.id);
         let version = version.ok_or_else(|| Error::KeyspaceDropped {
             name: keyspace.name.clone(),
@@ -262,37 +277,46 @@ impl DbInner {
         Ok(())
     }
 
-    /// Whether a log may hold what no table holds.
-    fn log_needed(&self, tree: &Tree, max_seq: SeqNo) -> bool {
+    /// The first sequence number that no table may hold, once the memtable `flushed` is in one.
+    fn first_needed_seq(&self, tree: &Tree, flushed: Option<&Arc<Memtable>>) -> SeqNo {
         // What is above the visible number is being applied to memtables this moment.
-        max_seq > self.visible_seq()
-            || tree.keyspaces.values().any(|keyspace| {
-                let state = keyspace.state.load();
-                let oldest = state.frozen.last().unwrap_or(&state.active);
-                oldest.first_seq().is_some_and(|first| first <= max_seq)
-            })
+        let unseen = self.visible_seq() + 1;
+        let oldest = |keyspace: &Arc<KeyspaceInner>| {
+            let state = keyspace.state.load();
+            let memtables = state.frozen.iter().rev().chain([&state.active]);
+            let mut left = memtables
+                .filter(|memtable| flushed.is_none_or(|flushed| !Arc::ptr_eq(flushed, memtable)));
+            left.next()?.first_seq()
+        };
+        let held = tree.keyspaces.values().filter_map(oldest).min();
+        held.map_or(unseen, |held| held.min(unseen))
     }
 
-    /// Removes closed logs that every keyspace has flushed, oldest first.
-    fn drop_unneeded_logs(&self, tree: &mut Tree) -> Result<()> {
-        let mut gone = Vec::new();
-        {
-            let mut logs = self.closed_logs.lock();
-            while logs
-                .first()
-                .is_some_and(|log| !self.log_needed(tree, log.max_seq))
-            {
-                gone.push(logs.remove(0));
-            }
+    /// The number after that of the oldest so many closed logs.
+    fn number_after(&self, not_needed: usize) -> Option<u64> {
+        let last = self.closed_logs.lock().number(not_needed.checked_sub(1)?)?;
+        Some(last + 1)
+    }
+
+    /// Gives up the closed logs that every keyspace has flushed.
+    pub(super) fn drop_unneeded_logs(&self, tree: &mut Tree) -> Result<()> {
+        let first_needed = self.first_needed_seq(tree, None);
+        let not_needed = self.closed_logs.lock().count_before(first_needed);
+        if let Some(number) = self.number_after(not_needed) {
+            let durable = self.closed_logs.lock().durable_without(not_needed);
+            self.log_edit(tree, VersionEdit::of_logs(number, durable))?;
+            self.remove_closed_logs(not_needed);
         }
-        let Some(last) = gone.last() else {
-            return Ok(());
-        };
-        self.log_edit(tree, VersionEdit::of_logs(last.number + 1))?;
+        Ok(())
+    }
+
+    /// Removes the files of the oldest closed logs, which the manifest names no more. The caller holds
+    /// the tree lock since it counted them.
+    fn remove_closed_logs(&self, count: usize) {
+        let gone = self.closed_logs.lock().take(count);
         for log in gone {
             remove_quietly(self, &log.path);
         }
-        Ok(())
     }
 
     pub(super) fn remove_new<'a>(&self, tables: impl Iterator<Item = &'a NewTable>) {

@@ -3,6 +3,9 @@
 
 use super::hints::HINTS;
 
+/// Locked by whoever has the database open.
+pub(super) const LOCK: &str = "LOCK";
+
 /// What a file's name says it is.
 pub(super) enum FileKind {
     Table(u64),

@@ -163,13 +163,11 @@ impl Db {
     /// [`Error::KeyspaceNotFound`].
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let tree = self.inner().tree.lock();
-        let found = tree
-            .keyspaces
-            .values()
-            .find(|keyspace| keyspace.name == name);
-        let inner = found.ok_or_else(|| Error::KeyspaceNotFound {
-            name: name.to_owned(),
-        })?;
+        let inner = tree
+            .keyspace_named(name)
+            .ok_or_else(|| Error::KeyspaceNotFound {
+                name: name.to_owned(),
+            })?;
         Ok(Keyspace::new(self.shared.clone(), inner.clone()))
     }
 
@@ -257,9 +255,11 @@ impl Db {
     /// wait for that; they go on while tables are linked or copied. The copy is durable on return.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`] for a folder with files in it; those of [`Db::flush`]; [`Error::Io`].
-    /// After an error, the files that were made are removed again; the folder stays, empty. What a
-    /// crash leaves half-way has no `CURRENT` file and does not open as a database.
+    /// [`Error::NotEmpty`] for a folder with files in it; [`Error::Locked`] while another checkpoint is
+    /// made there; those of [`Db::flush`]; [`Error::Io`].
+    /// After an error, the files that were made are removed again; the folder stays, with a `LOCK` file
+    /// at most, and can be given again. What a crash leaves half-way has no `CURRENT` file and does not
+    /// open as a database.
     pub fn checkpoint(&self, destination: impl AsRef<Path>) -> Result<()> {
         self.inner().checkpoint(destination.as_ref())
     }

@@ -64,7 +64,7 @@ impl Db {
         let mut fixed = FIXED.iter().map(|role| budget.used_by(*role)).sum();
         for (run, (_, files)) in version.runs().enumerate() {
             for file in files.files() {
-                let table = inner.tables.get(file.number, &file.slot)?;
+                let table = inner.tables.get(&**file)?;
                 fixed += table.resident_bytes();
                 for partition in 0..table.partitions() {
                     visit(table.inspect(partition, run, file.number)?)?;

@@ -50,6 +50,8 @@ pub(crate) struct KeyspaceInner {
     pub(crate) dropped: AtomicBool,
     /// Whether a thread is flushing: flushes of one keyspace keep their order.
     pub(crate) flushing: AtomicBool,
+    /// Whether it is in the list of those with frozen memtables, which alone looks at this.
+    pub(super) listed: AtomicBool,
     /// Everything up to this sequence number is in tables; recovery skips it.
     pub(crate) flushed_seq: AtomicU64,
     /// Flushes and compactions that fail.
@@ -93,6 +95,7 @@ impl KeyspaceInner {
             changes: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
+            listed: AtomicBool::new(false),
             flushed_seq: AtomicU64::new(flushed_seq),
             flushes: Failing::default(),
             compactions: Failing::default(),
@@ -139,11 +142,12 @@ impl KeyspaceInner {
     }
 
     /// Puts a fresh memtable in the place of the active one, which waits to be flushed if there is
-    /// anything in it.
-    pub(crate) fn freeze_active(&self, fresh: Memtable) {
+    /// anything in it. See [`DbInner::freeze_active`].
+    pub(super) fn freeze_active(&self, fresh: Memtable) {
         let fresh = Arc::new(fresh);
-        let full = self.state.load().active.len() as u64;
-        self.operations.add_frozen(full);
+        let full = self.state.load().active.clone();
+        self.operations.add_frozen(full.len() as u64);
+        full.trim();
         self.update(|state| {
             let mut frozen = Vec::with_capacity(state.frozen.len() + 1);
             if !state.active.is_empty() {

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 
-use crate::budget::{Budget, Reservation, Role, SMALL_MEMORY};
+use crate::budget::{Budget, Reservation, Role};
 use crate::metrics::Place;
 use crate::table::{Modules, Tally};
 
@@ -173,13 +173,9 @@ impl LevelCounters {
             return;
         };
         let level = level.get_or_init(|| {
-            let count = match self.budget.limit() < SMALL_MEMORY {
-                true => 1,
-                false => SHARDS,
-            };
-            let bytes = size_of::<Level>() + count * size_of::<Shard>();
+            let bytes = size_of::<Level>() + SHARDS * size_of::<Shard>();
             Box::new(Level {
-                shards: (0..count).map(|_| Shard::default()).collect(),
+                shards: (0..SHARDS).map(|_| Shard::default()).collect(),
                 _held: self.budget.reserve(Role::Tables, bytes as u64),
             })
         });
@@ -280,9 +276,6 @@ mod tests {
         let bytes = size_of::<Level>() + SHARDS * size_of::<Shard>();
         assert_eq!(budget.used_by(Role::Tables), bytes as u64);
         assert!(bytes <= 1200, "{bytes}");
-        let small = Budget::new(SMALL_MEMORY - 1);
-        LevelCounters::new(&small).record(1, Some(false), &tally, 0, 8);
-        assert!(small.used_by(Role::Tables) <= 300, "{small:?}");
         // A visit that failed did read, and came to no answer.
         tally.in_vain = false;
         counters.record(1, None, &tally, 0, 8);

@@ -20,7 +20,7 @@ use super::keyspace::KeyspaceInner;
 use crate::base::sample;
 use crate::filter::{FileContext, FilterOptions, FilterPlan, choose};
 use crate::options::KeyspaceOptions;
-use crate::policy::{FileView, FilterPolicy, ModuleController, rates};
+use crate::policy::{EVERY_MODULE, FileView, FilterPolicy, ModuleController, Rates};
 use crate::version::{FileMeta, Version};
 
 /// An epoch is at least so many lookups for each file, so that ending it costs each lookup little.
@@ -47,9 +47,21 @@ struct Decider {
     wish: FilterOptions,
     /// Whether their bits depend on their place in the tree.
     by_place: bool,
-    /// Rates by plan; there are as many plans as there were settings.
+    rates: Rates,
+    /// Those of whole filters: of some of the tables that are open.
     known: HashMap<FilterPlan, Arc<[f64]>>,
+    /// And of files that nobody opened, by level and, where those depend on the place, bits per key
+    /// in steps of 1 / [`GUESS_STEPS`].
+    guessed: HashMap<(u32, Option<u32>), Arc<[f64]>>,
 }
+
+/// A bit per key more or less doubles a rate or halves it, and what is told of a file that nobody opened
+/// is a guess: in quarters of a bit there are few to make, each once.
+const GUESS_STEPS: f64 = 4.0;
+
+/// The most filters that are known. Tables have as many as there were settings, and a few for each where
+/// a module's size follows the keys; past that the rates of each module still are.
+const MOST_KNOWN: usize = 1024;
 
 impl Limits {
     /// Limits for the files of a keyspace that is opened, set.
@@ -64,7 +76,9 @@ impl Limits {
                 epoch: 0,
                 wish: options.filter_wish(),
                 by_place: options.filter.allocation.rule().is_some(),
+                rates: Rates::default(),
                 known: HashMap::new(),
+                guessed: HashMap::new(),
             }),
         };
         limits.publish(version, || ());
@@ -82,14 +96,22 @@ impl Limits {
     pub(super) fn set_policy(&self, policy: FilterPolicy, present: impl FnOnce() -> Arc<Version>) {
         let mut decider = self.decider.lock();
         decider.controller = policy.controller();
-        self.decide(&mut decider, &present());
+        let version = present();
+        if !decider.controller.looks_at_files() {
+            // As new files are, of which it will not be asked.
+            let files = version.files();
+            files.for_each(|file| file.stats.set_module_limit(EVERY_MODULE));
+        }
+        self.decide(&mut decider, &version);
         let by_worth = policy == FilterPolicy::ExpectedReads;
         self.by_worth.store(by_worth, Relaxed);
     }
 
     /// Supposes from now on that files which nobody opened have the filters of these options.
     pub(super) fn set_wish(&self, wish: FilterOptions) {
-        self.decider.lock().wish = wish;
+        let mut decider = self.decider.lock();
+        decider.wish = wish;
+        decider.guessed.clear();
     }
 
     /// Sets the limits of a version, then lets `publish` show it to readers.
@@ -100,6 +122,12 @@ impl Limits {
     }
 
     fn decide(&self, decider: &mut Decider, version: &Version) {
+        let count = version.sums().files as u64;
+        let epoch = self.least_lookups.max(count * LOOKUPS_PER_FILE);
+        self.epoch_lookups.store(epoch, Relaxed);
+        if !decider.controller.looks_at_files() {
+            return;
+        }
         let files = version.runs().flat_map(|(level, run)| {
             let files = run.files().iter();
             files.map(move |file| (level as u32, file))
@@ -107,10 +135,6 @@ impl Limits {
         let views: Vec<_> = files
             .map(|(level, file)| decider.view(file, level))
             .collect();
-        let epoch = self
-            .least_lookups
-            .max(views.len() as u64 * LOOKUPS_PER_FILE);
-        self.epoch_lookups.store(epoch, Relaxed);
         let limits = decider.controller.limits(&views, decider.epoch);
         for (file, limit) in version.files().zip(limits) {
             file.stats.set_module_limit(limit);
@@ -130,23 +154,34 @@ impl Decider {
         if let Some(rates) = self.known.get(plan) {
             return rates.clone();
         }
-        let found = rates(plan);
+        let found = self.rates.of(plan);
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
+        }
         self.known.insert(plan.clone(), found.clone());
         found
     }
 
+    /// The rates of a file that nobody opened: as if it were written now for the level.
+    fn guess(&mut self, file: &FileMeta, level: u32) -> Arc<[f64]> {
+        let steps = (self.by_place).then(|| (filter_bits(file) * GUESS_STEPS).round() as u32);
+        if let Some(rates) = self.guessed.get(&(level, steps)) {
+            return rates.clone();
+        }
+        let context = FileContext {
+            level,
+            expected_entries: file.entries,
+            bits_per_key: steps.map(|steps| f64::from(steps) / GUESS_STEPS),
+        };
+        let plan = choose(&self.wish, &context).likeliest();
+        let rates = self.rates_of(&plan);
+        self.guessed.insert((level, steps), rates.clone());
+        rates
+    }
+
     fn view(&mut self, file: &FileMeta, level: u32) -> FileView {
         let rates = match file.slot.peek() {
-            // As of a file written now for the level.
-            None => {
-                let context = FileContext {
-                    level,
-                    expected_entries: file.entries,
-                    bits_per_key: self.by_place.then(|| filter_bits(file)),
-                };
-                let plan = choose(&self.wish, &context).likeliest();
-                self.rates_of(&plan)
-            }
+            None => self.guess(file, level),
             Some(table) => self.rates_of(table.plan()),
         };
         let hotness = file.stats.hotness();
@@ -181,6 +216,7 @@ impl DbInner {
                 end_epoch(keyspace);
                 self.after_reads(keyspace);
             } else {
+                self.epoch_over.store(true, Relaxed);
                 self.signal.notify();
             }
         }
@@ -188,20 +224,25 @@ impl DbInner {
 
     /// Ends the epochs that are over.
     pub(crate) fn end_epochs(&self) {
-        self.all_keyspaces()
-            .iter()
-            .for_each(|keyspace| end_epoch(keyspace));
+        if !self.epoch_over.swap(false, Relaxed) {
+            return;
+        }
+        for keyspace in self.all_keyspaces() {
+            if !end_epoch(&keyspace) {
+                self.epoch_over.store(true, Relaxed);
+            }
+        }
     }
 }
 
-/// Ends the keyspace's epoch if it is over and no other thread is at it.
-fn end_epoch(keyspace: &KeyspaceInner) {
+/// Ends the keyspace's epoch if it is over; false when another thread is at it.
+fn end_epoch(keyspace: &KeyspaceInner) -> bool {
     let limits = &keyspace.limits;
     if limits.lookups.load(Relaxed) < limits.epoch_lookups.load(Relaxed) {
-        return;
+        return true;
     }
     let Some(mut decider) = limits.decider.try_lock() else {
-        return;
+        return false;
     };
     let lookups = limits.lookups.swap(0, Relaxed);
     decider.epoch += 1;
@@ -211,6 +252,7 @@ fn end_epoch(keyspace: &KeyspaceInner) {
         file.stats.end_epoch(decider.epoch, lookups);
     }
     limits.decide(&mut decider, &version);
+    true
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The write-ahead logs of a running database: the one being written and the closed ones, until no
-//! memtable needs them. Called by the leader of a write group, except for
+//! memtable needs them. The manifest names each from its creation until it is needed no more, so that
+//! an open misses one that is gone. Called by the leader of a write group, except for
 //! [`DbInner::sync_closed_logs`], which any thread may call.
 //!
 //! A failed append or sync leaves the log's tail unknown, so it stops writes for good.
@@ -14,24 +15,99 @@ use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
-use crate::wal::{LogStart, LogWriter};
+use crate::version::VersionEdit;
+use crate::wal::{LogInfo, LogStart, LogWriter};
+
+/// Closed logs past this many are too many, however short they are: each is a file to keep, to look
+/// at when the database is opened, and, until it is synced, to hold open. A keyspace that is hardly
+/// written is flushed once in so many memtables of the others; with half of it tables of next to
+/// nothing are twice as many, with double of it an open looks at twice as many logs.
+const MAX_CLOSED_LOGS: usize = 64;
 
 /// A log that takes no more records, until no memtable needs it.
 pub(crate) struct ClosedLog {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
+    /// The position where it ends.
+    end: u64,
     /// No record in it has a larger sequence number.
     pub(crate) max_seq: SeqNo,
     /// Held, with its memory, while the log is not known to be durable.
     pub(crate) unsynced: Option<LogWriter>,
 }
 
+/// The closed logs that memtables may need, oldest first.
+pub(crate) struct ClosedLogs {
+    logs: Vec<ClosedLog>,
+    /// Where the last one ended, be it still here or not.
+    end: u64,
+}
+
+impl ClosedLogs {
+    /// None yet, of a history that has come to a position and is durable, or in tables, up to it.
+    pub(super) fn beginning_at(end: u64) -> Self {
+        ClosedLogs {
+            logs: Vec::new(),
+            end,
+        }
+    }
+
+    fn push(&mut self, log: ClosedLog) {
+        self.end = log.end;
+        self.logs.push(log);
+    }
+
+    /// Where the log ends that holds a sequence number which is no longer in the present log.
+    pub(super) fn end_of(&self, seq: SeqNo) -> u64 {
+        let holds = self.logs.iter().find(|log| log.max_seq >= seq);
+        holds.map_or(self.end, |log| log.end)
+    }
+
+    /// How many of the oldest hold nothing from a sequence number on.
+    pub(super) fn count_before(&self, seq: SeqNo) -> usize {
+        self.logs.iter().take_while(|log| log.max_seq < seq).count()
+    }
+
+    /// The number of a log.
+    pub(super) fn number(&self, index: usize) -> Option<u64> {
+        Some(self.logs.get(index)?.number)
+    }
+
+    /// Up to which position the logs are durable, if the oldest so many are not needed.
+    pub(super) fn durable_without(&self, not_needed: usize) -> u64 {
+        match self.logs.get(not_needed..).unwrap_or_default() {
+            [] => self.end,
+            needed => {
+                let begins = |log: &ClosedLog| log.end.saturating_sub(log.len);
+                let synced = needed.iter().take_while(|log| log.unsynced.is_none());
+                synced
+                    .last()
+                    .map_or_else(|| needed.first().map_or(self.end, begins), |log| log.end)
+            }
+        }
+    }
+
+    /// Takes the oldest out.
+    pub(super) fn take(&mut self, count: usize) -> Vec<ClosedLog> {
+        let count = count.min(self.logs.len());
+        self.logs.drain(..count).collect()
+    }
+
+    /// The last sequence number of the oldest, if they are too long together or too many.
+    fn oldest_to_give_up(&self, max_bytes: u64) -> Option<SeqNo> {
+        let total: u64 = self.logs.iter().map(|log| log.len).sum();
+        let too_many = self.logs.len() > MAX_CLOSED_LOGS || total > max_bytes;
+        let oldest = self.logs.first().filter(|_| too_many)?;
+        Some(oldest.max_seq)
+    }
+}
+
 /// Bytes of a log's buffer under a budget.
 pub(crate) fn log_buffer(limit: u64) -> usize {
     usize::try_from(limit / 64)
         .unwrap_or(usize::MAX)
-        .clamp(1 << 10, 64 << 10)
+        .min(64 << 10)
 }
 
 /// The path of a log file.
@@ -54,6 +130,13 @@ impl DbInner {
             };
             let log = LogWriter::create(&*self.options.fs, &path, start)
                 .inspect_err(|error| self.poison(error))?;
+            // From here on the log is missed when it is gone. Nothing is in it before that is durable.
+            let created = LogInfo {
+                number,
+                base: writer.position,
+            };
+            let edit = VersionEdit::of_new_log(created, writer.synced);
+            self.log_edit(&mut self.tree.lock(), edit)?;
             writer.memory.resize(log.memory() as u64);
             writer.log = Some(log);
         }
@@ -70,7 +153,14 @@ impl DbInner {
 
     /// Syncs the closed logs that are not durable yet, oldest first.
     pub(crate) fn sync_closed_logs(&self) -> Result<()> {
-        for log in self.closed_logs.lock().iter_mut() {
+        self.sync_closed_logs_to(0, u64::MAX)
+    }
+
+    /// The same, but for the oldest so many, and for those that end after a position.
+    pub(super) fn sync_closed_logs_to(&self, not_needed: usize, end: u64) -> Result<()> {
+        let mut closed = self.closed_logs.lock();
+        let logs = closed.logs.iter_mut().skip(not_needed);
+        for log in logs.take_while(|log| log.end <= end) {
             if let Some(unsynced) = log.unsynced.as_mut() {
                 unsynced.sync().inspect_err(|error| self.poison(error))?;
                 self.metrics.add(Counter::wal_syncs, 1);
@@ -111,22 +201,21 @@ impl DbInner {
             number: log.number(),
             path: log_path(&self.dir, log.number()),
             len: log.len(),
+            end: log.position(),
             max_seq: writer.last_seq,
             unsynced: Some(log),
         });
         Ok(())
     }
 
-    /// When the closed logs have grown past their bound, freezes the memtables that keep the
+    /// When the closed logs are too long together or too many, freezes the memtables that keep the
     /// oldest one alive.
     pub(super) fn freeze_holders_of_old_logs(&self, writer: &mut Writer) {
-        let logs = self.closed_logs.lock();
-        let total: u64 = logs.iter().map(|log| log.len).sum();
-        let Some(oldest) = logs.first().filter(|_| total > self.options.max_wal_bytes) else {
+        let max_bytes = self.options.max_wal_bytes;
+        let oldest = self.closed_logs.lock().oldest_to_give_up(max_bytes);
+        let Some(max_seq) = oldest else {
             return;
         };
-        let max_seq = oldest.max_seq;
-        drop(logs);
         for keyspace in writer.keyspaces.values() {
             let holds = |state: &ReadState| {
                 state
@@ -135,7 +224,7 @@ impl DbInner {
                     .is_some_and(|first| first <= max_seq)
             };
             if holds(&keyspace.state.load()) {
-                keyspace.freeze_active(keyspace.fresh_memtable(self.options.memory.budget(), 0));
+                self.freeze_active(keyspace, 0);
             }
         }
         self.signal.notify();

@@ -14,15 +14,18 @@ use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
 use super::write::Writer;
 use super::{DbInner, Tree};
-use crate::budget::SMALL_MEMORY;
 use crate::compaction::job::table_path;
 use crate::compaction::{Manual, ManualRange, PickerOptions, Task, TaskKind, manual, pick};
 use crate::error::{Error, Result};
-use crate::memtable::Memtable;
 use crate::metrics::Counter;
+use crate::options::KeyspaceOptions;
+use crate::table::Compression;
 
-/// The least budget in which merges run beside each other, in bytes.
-const TWO_MERGES: u64 = 512 << 10;
+/// Bytes that an input of a merge holds: a page, the block in it, the cursor and the open table.
+const INPUT_BYTES: u64 = 10 << 10;
+
+/// The same where blocks are compressed, and so larger.
+const COMPRESSED_INPUT_BYTES: u64 = 20 << 10;
 
 /// What [`DbInner::step`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +76,10 @@ impl DbInner {
     /// Whether another thread flushes or compacts right now.
     pub(crate) fn others_at_work(&self) -> bool {
         self.compactions_running.load(Ordering::Acquire) > 0
-            || self.all_keyspaces().iter().any(is_flushing)
+            || self
+                .frozen
+                .find(|keyspace| is_flushing(keyspace).then_some(()))
+                .is_some()
     }
 
     /// Does one piece of background work; false when nothing is due.
@@ -105,25 +111,16 @@ impl DbInner {
 
     /// Flushes a memtable that waits for it and has nobody who does; false when there is none.
     fn flush_one(&self) -> Result<bool> {
-        let alone = self.options.background_threads > 0 && self.one_table_at_a_time();
-        let beside_a_merge = || alone && self.compactions_running.load(Ordering::SeqCst) > 0;
-        for keyspace in self.all_keyspaces() {
+        let next = |keyspace: &Arc<KeyspaceInner>| {
             // Without threads who writes decides how often a flush that fails is tried.
             let rests = self.options.background_threads > 0 && keyspace.flushes.rests();
-            if rests
-                || keyspace.state.load().frozen.is_empty()
-                || beside_a_merge()
-                || keyspace.flushing.swap(true, Ordering::SeqCst)
-            {
-                continue;
-            }
+            let free = !rests && !keyspace.flushing.swap(true, Ordering::SeqCst);
+            free.then(|| keyspace.clone())
+        };
+        while let Some(keyspace) = self.frozen.find(next) {
             let flushing = self.hold("flushing a memtable", || {
                 keyspace.flushing.store(false, Ordering::Release);
             });
-            // Again: a merge that does not see this flush began before.
-            if beside_a_merge() {
-                continue;
-            }
             let result = self.flush_oldest(&keyspace);
             self.took(&keyspace.flushes, &result);
             drop(flushing);
@@ -134,19 +131,13 @@ impl DbInner {
         Ok(false)
     }
 
-    /// Whether the budget has no room for a flush beside a merge.
-    fn one_table_at_a_time(&self) -> bool {
-        self.options.memory.limit() < SMALL_MEMORY
-    }
-
     /// Called within a merge: whether it may go on, once what waits to be flushed was, if no other thread
     /// is there to do it. Writers wait for flushes, and a merge may take minutes.
     pub(super) fn flush_on_the_way(&self) -> Result<()> {
         self.not_closing()?;
         let threads = self.options.background_threads as u64;
         let all_merge = self.compactions_running.load(Ordering::Relaxed) >= threads;
-        // A small budget has no room for a flush beside the merge.
-        if threads > 0 && all_merge && self.options.memory.limit() >= TWO_MERGES {
+        if threads > 0 && all_merge {
             // What fails is tried again, and is no failure of the merge.
             while self.poison.load().is_none() && self.flush_one().unwrap_or(false) {}
         }
@@ -171,8 +162,7 @@ impl DbInner {
 
     /// Why flushes of some keyspace keep failing, if they do.
     pub(super) fn stuck_flush(&self) -> Option<Arc<Error>> {
-        let all = self.all_keyspaces();
-        all.iter().find_map(|keyspace| keyspace.flushes.stuck())
+        self.frozen.find(|keyspace| keyspace.flushes.stuck())
     }
 
     /// Why compactions of some keyspace keep failing, if they do.
@@ -186,19 +176,60 @@ impl DbInner {
     ///
     /// While a keyspace moves to another design, a write does one compaction at most: the move is
     /// paid for by many.
+    ///
+    /// Where nothing was due before and nothing has changed since, no keyspace is looked at.
     pub(crate) fn work_inline(&self) {
         loop {
+            let seen = self.signal.now();
+            let looked = self.idle_at.load(Ordering::Relaxed) == seen;
+            if looked && (self.tidy_up().is_err() || self.signal.now() == seen) {
+                return;
+            }
             match self.work_once() {
                 Ok(Work::Done) => {}
                 Ok(Work::Compacted) if !self.is_moving() => {}
+                // What failed is tried again when its time has come, of which nobody tells.
+                Ok(Work::Nothing) if self.stuck_compaction().is_none() => {
+                    self.idle_at.store(seen, Ordering::Relaxed);
+                    return;
+                }
                 Ok(Work::Compacted | Work::Nothing) | Err(_) => return,
             }
         }
     }
 
+    /// The part of the work that may be due without a sign of it.
+    fn tidy_up(&self) -> Result<()> {
+        let _job = self.begin_job()?;
+        self.remove_obsolete();
+        if self.poison.load().is_none() {
+            self.come_down()?;
+            self.ask_designs();
+        }
+        Ok(())
+    }
+
+    /// The inputs that a merge has memory for: of each it holds a block and what is read with it, of
+    /// all together a sixteenth of the budget. Several merges may run.
+    fn most_inputs(&self, options: &KeyspaceOptions) -> usize {
+        let each = match options
+            .compression
+            .iter()
+            .all(|of| *of == Compression::None)
+        {
+            true => INPUT_BYTES,
+            false => COMPRESSED_INPUT_BYTES,
+        };
+        let inputs = self.options.memory.limit() / 16 / each;
+        usize::try_from(inputs).unwrap_or(usize::MAX).max(2)
+    }
+
     pub(crate) fn picker_options(&self, keyspace: &KeyspaceInner) -> PickerOptions {
         let options = keyspace.options();
+        let limit = self.options.memory.limit();
         PickerOptions {
+            flush_bytes: options.memtable_capacity(limit) as u64,
+            most_inputs: self.most_inputs(&options),
             policy: options.merge_policy,
             size_ratio: options.size_ratio,
             buffer_bytes: options.write_buffer,
@@ -220,12 +251,6 @@ impl DbInner {
             return None;
         }
         let tree = self.tree.lock();
-        // Two merges at a time would not find the memory that each cannot do without.
-        if self.options.memory.limit() < TWO_MERGES
-            && self.compactions_running.load(Ordering::Acquire) > 0
-        {
-            return None;
-        }
         let best = tree
             .keyspaces
             .values()
@@ -236,22 +261,16 @@ impl DbInner {
                 Some((keyspace.clone(), refit(keyspace, version, task)))
             })
             .max_by(|a, b| a.1.score.total_cmp(&b.1.score))?;
-        self.begin_task(&tree, &best.1).then_some(best)
+        self.begin_task(&best.1).then_some(best)
     }
 
-    /// Claims a task's files, unless there is no room for it beside a flush; the caller holds the tree
-    /// lock, so no other task has them.
-    fn begin_task(&self, tree: &Tree, task: &Task) -> bool {
-        if !task.try_claim() {
-            return false;
+    /// Claims a task's files; the caller holds the tree lock, so no other task has them.
+    fn begin_task(&self, task: &Task) -> bool {
+        let claimed = task.try_claim();
+        if claimed {
+            self.compactions_running.fetch_add(1, Ordering::SeqCst);
         }
-        self.compactions_running.fetch_add(1, Ordering::SeqCst);
-        // After the count: either the flush sees the merge, or the merge sees the flush.
-        let room = !self.one_table_at_a_time() || !tree.keyspaces.values().any(is_flushing);
-        if !room {
-            self.end_task(task);
-        }
-        room
+        claimed
     }
 
     /// Gives back a task's files.
@@ -286,7 +305,6 @@ impl DbInner {
     pub(crate) fn flush_all(&self) -> Result<MutexGuard<'_, Writer>> {
         self.check_writable()?;
         let mut writer = self.lock_writer();
-        self.shrink_empty_memtables(&writer);
         let keyspaces: Vec<_> = writer.keyspaces.values().cloned().collect();
         let flushed = |keyspace: &Arc<KeyspaceInner>| keyspace.state.load().frozen.is_empty();
         for keyspace in &keyspaces {
@@ -296,11 +314,11 @@ impl DbInner {
                 self.freeze(&mut writer, keyspace, 0)?;
             }
             // A small budget has no room for a second memtable of each keyspace at once.
-            if self.memtables_over_quota(0) {
+            if self.memtables_over_share() {
                 self.wait_until(|| flushed(keyspace))?;
             }
         }
-        self.wait_until(|| self.all_keyspaces().iter().all(flushed))?;
+        self.wait_until(|| self.frozen.is_empty())?;
         Ok(writer)
     }
 
@@ -391,7 +409,7 @@ impl DbInner {
                     Manual::Done => return Ok(()),
                     Manual::Task(task) => {
                         let task = refit(keyspace, &version, task);
-                        self.begin_task(&tree, &task).then_some(task)
+                        self.begin_task(&task).then_some(task)
                     }
                     Manual::Busy => None,
                 };
@@ -424,6 +442,8 @@ impl DbInner {
             while self.flush_oldest(keyspace)? {}
         }
         drop(writer);
+        // What a keyspace that was dropped held of the logs was not flushed.
+        self.drop_unneeded_logs(&mut self.tree.lock())?;
         self.remove_obsolete();
         let keyspaces = self.all_keyspaces();
         let states: Vec<_> = keyspaces
@@ -438,10 +458,9 @@ impl DbInner {
         tree.manifest.seal()
     }
 
-    fn freeze_for_close(&self, keyspace: &KeyspaceInner) {
-        if keyspace.state.load().active.is_empty() {
-            return;
+    fn freeze_for_close(&self, keyspace: &Arc<KeyspaceInner>) {
+        if !keyspace.state.load().active.is_empty() {
+            self.freeze_active(keyspace, 0);
         }
-        keyspace.freeze_active(Memtable::new(self.options.memory.budget(), 4 << 10));
     }
 }

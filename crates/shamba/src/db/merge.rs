@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::fs::{PAGE, Purpose};
 use crate::metrics::Counter;
 use crate::table::ScanOptions;
-use crate::version::{FileMeta, KeyspaceEdit};
+use crate::version::{FileMeta, KeyspaceEdit, VersionEdit};
 
 /// The tables that a cut merge leaves in the run of one of its inputs.
 type Rest<'a> = (&'a TaskInput, Vec<NewTable>);
@@ -52,7 +52,7 @@ impl DbInner {
             moves,
             ..KeyspaceEdit::default()
         };
-        self.install(&mut tree, keyspace, edit, None)?;
+        self.install(&mut tree, keyspace, VersionEdit::of_keyspace(edit), None)?;
         self.metrics
             .add(Counter::trivial_moves, task.files().count() as u64);
         Ok(())
@@ -203,7 +203,7 @@ impl DbInner {
             adds,
             ..KeyspaceEdit::default()
         };
-        self.install(&mut tree, keyspace, edit, None)?;
+        self.install(&mut tree, keyspace, VersionEdit::of_keyspace(edit), None)?;
         Ok(files)
     }
 }

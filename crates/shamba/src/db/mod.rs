@@ -3,7 +3,8 @@
 //! [`Db`] is a handle, cheap to clone and safe to share; the last one dropped closes the database.
 //! Locks, in the order they may be taken: `writer` (who logs a group of writes), `applying` (who
 //! applies one to memtables; see [`write`]), `tree` (the manifest and the installing of versions),
-//! `closed_logs`, then short ones that hold nothing else (`limits`, `snapshots`, `queue`, `signal`).
+//! `closed_logs`, then short ones that hold nothing else (`limits`, `snapshots`, `queue`, `frozen`,
+//! `signal`).
 //! Reads take none of them: they load a keyspace's
 //! [`keyspace::ReadState`] and the visible sequence number.
 
@@ -15,6 +16,7 @@ mod failing;
 mod filters;
 mod flush;
 mod folder;
+mod frozen;
 mod group;
 mod handle;
 mod hints;
@@ -78,9 +80,10 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::table::TableCache;
 use crate::version::{Manifest, Obsolete};
+use frozen::FrozenList;
 use group::WriteQueue;
 use keyspace::KeyspaceInner;
-use logs::ClosedLog;
+use logs::ClosedLogs;
 use snapshot::SnapshotList;
 use write::Writer;
 
@@ -116,6 +119,14 @@ pub(crate) struct Tree {
     pub(crate) keyspaces: BTreeMap<u32, Arc<KeyspaceInner>>,
 }
 
+impl Tree {
+    /// The keyspace of a name.
+    pub(crate) fn keyspace_named(&self, name: &str) -> Option<&Arc<KeyspaceInner>> {
+        let id = self.manifest.state().keyspace_named(name)?;
+        self.keyspaces.get(&id)
+    }
+}
+
 /// The database proper; threads and handles share it.
 pub(crate) struct DbInner {
     /// Unique in this process.
@@ -132,7 +143,8 @@ pub(crate) struct DbInner {
     pub(crate) writer: Mutex<Writer>,
     pub(crate) applying: Mutex<()>,
     pub(crate) tree: Mutex<Tree>,
-    pub(crate) closed_logs: Mutex<Vec<ClosedLog>>,
+    pub(crate) closed_logs: Mutex<ClosedLogs>,
+    pub(crate) frozen: FrozenList,
     pub(crate) snapshots: SnapshotList,
     pub(crate) signal: Signal,
     pub(crate) default_keyspace: Arc<KeyspaceInner>,
@@ -145,6 +157,12 @@ pub(crate) struct DbInner {
     pub(crate) compactions_paused: AtomicU64,
     /// Told to background jobs and waiting writers when the database closes.
     pub(crate) stop: AtomicBool,
+    /// Whether the epoch of some keyspace is over.
+    pub(crate) epoch_over: AtomicBool,
+    /// Whether some keyspace chooses its design itself.
+    pub(crate) asks_designs: AtomicBool,
+    /// What `signal` said when work was last looked for and none was due.
+    pub(crate) idle_at: AtomicU64,
     pub(crate) closed: AtomicBool,
     pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
     /// What the storage's operations cost, once it was measured.

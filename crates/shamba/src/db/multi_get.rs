@@ -11,14 +11,19 @@ use super::read::{Asking, Found, find_in_memory, into_value};
 use super::value::Value;
 use crate::base::key::SeqNo;
 use crate::base::sample;
+use crate::budget::{Reservation, Role};
 use crate::error::Result;
 use crate::fs::PAGE;
 use crate::table::{Lookup, LookupStats, Step, Waiter};
 use crate::version::Run;
 
 /// Keys that are looked up together at most; more are done in key order, so many at a time. Bounds what
-/// their lookups take, about half a kilobyte each, and the tables they keep open.
+/// their lookups take, and the tables they keep open.
 const WINDOW: usize = 256;
+
+/// What the lookup of a key takes until it is done, in bytes: its state, about half a kilobyte, in the list
+/// of a round and in that of the next.
+const KEY_MEMORY: u64 = 1 << 10;
 
 /// One of so many bytes of the budget, if that is less: as many as buffers may read pages.
 const MEMORY_PER_KEY: u64 = 4 * PAGE as u64;
@@ -70,7 +75,8 @@ impl DbInner {
         keyspace.check_alive()?;
         let mut numbered: Vec<(usize, &[u8])> = Vec::with_capacity(keys.len());
         numbered.extend(keys.iter().map(AsRef::as_ref).enumerate());
-        let window = (self.tables.memory() / MEMORY_PER_KEY).clamp(1, WINDOW as u64) as usize;
+        let window = (self.tables.memory() / MEMORY_PER_KEY).clamp(1, WINDOW as u64);
+        let (window, _held) = self.hold_window(window.min(keys.len() as u64));
         if keys.len() > window {
             // Neighbours wait for the same blocks.
             numbered.sort_unstable_by_key(|(_, key)| *key);
@@ -99,6 +105,20 @@ impl DbInner {
         self.record(keys.len() as u64, found, &stats);
         self.count_lookups(keyspace, keys.len() as u64, found);
         done.map(|()| values)
+    }
+
+    /// As many keys, of `most` at most, as there is memory for, but one; and the memory.
+    fn hold_window(&self, most: u64) -> (usize, Reservation) {
+        let budget = self.options.memory.budget();
+        let mut window = most.max(1);
+        loop {
+            let bytes = window * KEY_MEMORY;
+            match budget.try_reserve(Role::Iterators, bytes) {
+                Some(held) => return (window as usize, held),
+                None if window == 1 => return (1, budget.reserve(Role::Iterators, bytes)),
+                None => window /= 2,
+            }
+        }
     }
 
     /// The newest entries of keys at or before `seq`.

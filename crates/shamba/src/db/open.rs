@@ -16,8 +16,9 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use super::batch::{DEFAULT_KEYSPACE, Ops};
-use super::folder::{FileKind, classify};
+use super::folder::{FileKind, LOCK, classify};
 use super::keyspace::{KeyspaceInner, ReadState};
+use super::logs::ClosedLogs;
 use super::snapshot::SnapshotList;
 use super::write::{Writer, next_database_id};
 use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
@@ -29,8 +30,8 @@ use crate::memtable::Memtable;
 use crate::metrics::Metrics;
 use crate::options::{KeyspaceOptions, Options};
 use crate::table::TableCache;
-use crate::version::{FileMeta, Manifest, Obsolete, TreeState, VersionEdit};
-use crate::wal::Survey;
+use crate::version::{FileMeta, Manifest, Obsolete, TreeState, VersionEdit, was_in_use};
+use crate::wal::{LogInfo, NeededLog, Record, RecoveryMode, Survey};
 
 /// The name of the default keyspace.
 const DEFAULT_NAME: &str = "default";
@@ -61,7 +62,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     let logs = match &found {
         Some((state, _)) => {
             check_tables_exist(dir, state, &entries)?;
-            Logs::look(dir, state.log_number, &entries, &options)?
+            Logs::look(dir, state, &entries, &options)?
         }
         None => Logs::default(),
     };
@@ -75,6 +76,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         )?;
     }
     let recovered = manifest.state().clone();
+    let reached = recovered.logs_reached();
+    let position = reached.durable.max(reached.in_tables);
     let budget = options.memory.budget().clone();
     if let Some(eviction) = options.eviction {
         options.memory.set_eviction(eviction);
@@ -84,13 +87,14 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     for (id, found) in recovered.keyspaces {
         let own = options
             .keyspace_options
-            .get(&found.name)
+            .get(&*found.name)
             .unwrap_or(&options.default_keyspace)
             .clone();
         own.validate()?;
         super::hints::give(&mut hints, &found.version, &budget);
         let (version, flushed) = (found.version, found.flushed_seq);
-        let keyspace = KeyspaceInner::new(id, found.name, own, version, flushed, &budget);
+        let keyspace =
+            KeyspaceInner::new(id, found.name.to_string(), own, version, flushed, &budget);
         super::redesign::restore(&keyspace, found.design.as_ref());
         keyspaces.insert(id, Arc::new(keyspace));
     }
@@ -105,6 +109,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
             "the manifest lacks the default keyspace",
         ));
     };
+    let mut options_of_all = tree.keyspaces.values().map(|keyspace| keyspace.options());
+    let asks_designs = options_of_all.any(|options| options.auto_design.is_some());
     let tables = TableCache::new(
         options.fs.clone(),
         dir.to_path_buf(),
@@ -117,9 +123,10 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         log: None,
         last_seq: recovered.last_seq,
         keyspaces: tree.keyspaces.clone(),
-        position: 0,
-        synced: 0,
+        position,
+        synced: position,
         memory: budget.reserve(Role::Wal, 0),
+        not_ours: 0,
         slowed: Duration::ZERO,
         on_its_way: Default::default(),
     };
@@ -136,7 +143,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         writer: Mutex::new(writer),
         applying: Mutex::new(()),
         tree: Mutex::new(tree),
-        closed_logs: Mutex::new(Vec::new()),
+        closed_logs: Mutex::new(ClosedLogs::beginning_at(position)),
+        frozen: Default::default(),
         snapshots: SnapshotList::default(),
         signal: Signal::default(),
         default_keyspace,
@@ -145,6 +153,9 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         compactions_running: AtomicU64::new(0),
         compactions_paused: AtomicU64::new(0),
         stop: AtomicBool::new(false),
+        epoch_over: AtomicBool::new(false),
+        asks_designs: AtomicBool::new(asks_designs),
+        idle_at: AtomicU64::new(u64::MAX),
         closed: AtomicBool::new(false),
         lock: Mutex::new(Some(lock)),
         device: Mutex::new(None),
@@ -177,7 +188,7 @@ fn is_database(dir: &Path, options: &Options) -> Result<bool> {
 
 /// Keeps everybody else out of a database's folder.
 pub(super) fn lock_folder(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn FileLock>> {
-    fs.lock(&dir.join("LOCK")).map_err(|e| match e.kind() {
+    fs.lock(&dir.join(LOCK)).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => Error::Locked {
             path: dir.to_path_buf(),
         },
@@ -191,16 +202,19 @@ pub(super) fn refuse_what_is_no_database(dir: &Path, options: &Options) -> Resul
         .fs
         .list(dir)
         .map_err(|e| Error::io("list", dir, e))?;
-    // Left by an open that was cut off before CURRENT was in place, or by a lost CURRENT.
-    if entries
-        .iter()
-        .any(|entry| matches!(classify(&entry.name), FileKind::Table(_) | FileKind::Log(_)))
-    {
-        return Err(Error::corruption(
-            dir.join("CURRENT"),
-            0,
-            "the file is missing, but tables or logs of a database are there",
-        ));
+    // An open that is cut off before CURRENT is in place leaves a manifest of nothing; a CURRENT that
+    // was lost leaves more.
+    let of_a_database = |entry: &&DirEntry| match classify(&entry.name) {
+        FileKind::Table(_) | FileKind::Log(_) | FileKind::Hints => true,
+        FileKind::Manifest => was_in_use(&entry.name, entry.len),
+        FileKind::Temporary | FileKind::Other => false,
+    };
+    if let Some(left) = entries.iter().find(of_a_database) {
+        let what = format!(
+            "the file is missing, but {} of a database is there; only an empty folder becomes a new one",
+            left.name
+        );
+        return Err(Error::corruption(dir.join("CURRENT"), 0, what));
     }
     let foreign = entries
         .iter()
@@ -265,31 +279,55 @@ pub(super) struct Logs {
 }
 
 impl Logs {
+    /// Looks at the logs that a state names, and for any that it does not.
     pub(super) fn look(
         dir: &Path,
-        needed: u64,
+        state: &TreeState,
         entries: &[DirEntry],
         options: &Options,
     ) -> Result<Self> {
         let log = |entry: &DirEntry| match classify(&entry.name) {
-            FileKind::Log(number) => Some(number),
+            FileKind::Log(number) => Some((number, entry.len)),
             _ => None,
         };
-        let mut numbers: Vec<u64> = entries.iter().filter_map(log).collect();
-        numbers.sort_unstable();
+        let found: BTreeMap<u64, u64> = entries.iter().filter_map(log).collect();
         let path = |number: &u64| super::logs::log_path(dir, *number);
-        let paths: Vec<PathBuf> = numbers
-            .iter()
-            .filter(|&&number| number >= needed)
-            .map(path)
-            .collect();
-        let survey = match paths.is_empty() {
+        let named = state.logs.iter().map(|(&number, &base)| {
+            let info = Some(LogInfo { number, base });
+            (
+                number,
+                NeededLog {
+                    path: path(&number),
+                    info,
+                },
+            )
+        });
+        let mut needed: BTreeMap<u64, NeededLog> = named.collect();
+        for (&number, &len) in found.range(state.log_number..) {
+            // One that was created and not yet named is empty.
+            if len == 0 || needed.contains_key(&number) {
+                continue;
+            }
+            if options.recovery != RecoveryMode::SkipDamaged {
+                let what = "the manifest does not name this log";
+                return Err(Error::corruption(path(&number), 0, what));
+            }
+            let (path, info) = (path(&number), None);
+            needed.insert(number, NeededLog { path, info });
+        }
+        let last = found.last_key_value().map(|(&number, _)| number);
+        let last = last.max(needed.last_key_value().map(|(&number, _)| number));
+        let survey = match needed.is_empty() {
             true => None,
-            false => Some(Survey::of(&*options.fs, paths, options.recovery)?),
+            false => {
+                let logs = needed.into_values().collect();
+                let reached = state.logs_reached();
+                Some(Survey::of(&*options.fs, logs, reached, options.recovery)?)
+            }
         };
         Ok(Logs {
-            all: numbers.iter().map(path).collect(),
-            next: numbers.last().map_or(0, |last| last + 1),
+            all: found.keys().map(path).collect(),
+            next: last.map_or(0, |last| last.saturating_add(1)),
             needed: survey,
         })
     }
@@ -332,14 +370,9 @@ impl DbInner {
             let fs = &*self.options.fs;
             // Their names are durable since the manifest was begun.
             needed.sync(fs)?;
-            let outcome = needed.replay(fs, &mut |record| {
-                self.replay(
-                    record.payload,
-                    record.first_seq,
-                    record.log,
-                    record.position,
-                )
-            })?;
+            *self.closed_logs.lock() = ClosedLogs::beginning_at(needed.end());
+            let keyspaces = self.lock_writer().keyspaces.clone();
+            let outcome = needed.replay(fs, &mut |record| self.replay(&keyspaces, record))?;
             if let Some(stop) = &outcome.stopped {
                 log::warn!(
                     "{}: the log ends early at byte {}: {}",
@@ -349,8 +382,9 @@ impl DbInner {
                 );
             }
             let mut writer = self.lock_writer();
-            writer.position = outcome.end;
-            writer.synced = outcome.end;
+            // Not before what an earlier history had come to.
+            writer.position = writer.position.max(outcome.end);
+            writer.synced = writer.position;
             writer.last_seq = writer.last_seq.max(self.visible_seq());
             for keyspace in writer.keyspaces.values() {
                 self.freeze_replayed(keyspace, 0);
@@ -358,9 +392,11 @@ impl DbInner {
                 keyspace.operations.forget_frozen();
                 while self.flush_oldest(keyspace)? {}
             }
+            let end = writer.position;
             drop(writer);
             let mut tree = self.tree.lock();
-            self.log_edit(&mut tree, VersionEdit::of_logs(logs.next))?;
+            *self.closed_logs.lock() = ClosedLogs::beginning_at(end);
+            self.log_edit(&mut tree, VersionEdit::of_logs(logs.next, end))?;
         }
         for log in &logs.all {
             super::flush::remove_quietly(self, log);
@@ -368,13 +404,16 @@ impl DbInner {
         Ok(())
     }
 
-    fn replay(&self, payload: &[u8], first_seq: u64, log: u64, position: u64) -> Result<()> {
-        let keyspaces = self.lock_writer().keyspaces.clone();
-        for (seq, op) in (first_seq..).zip(Ops(payload)) {
+    fn replay(
+        &self,
+        keyspaces: &BTreeMap<u32, Arc<KeyspaceInner>>,
+        record: Record<'_>,
+    ) -> Result<()> {
+        for (seq, op) in (record.first_seq..).zip(Ops(record.payload)) {
             let malformed = || {
                 Error::corruption(
-                    super::logs::log_path(&self.dir, log),
-                    position,
+                    super::logs::log_path(&self.dir, record.log),
+                    record.position,
                     "a record's operations are malformed",
                 )
             };
@@ -384,13 +423,11 @@ impl DbInner {
                 && seq > keyspace.flushed_seq.load(Ordering::Acquire)
             {
                 let size = op.key.len() + op.value.len();
-                let crowded = self.memtables_over_quota(size);
-                let active = keyspace.state.load().active.clone();
-                if crowded && self.worth_flushing(keyspace, &active) || !active.fits(1, size) {
+                if !keyspace.state.load().active.fits(1, size) {
                     self.freeze_replayed(keyspace, size);
                     while self.flush_oldest(keyspace)? {}
                 }
-                drop(active);
+                self.charge_replayed(keyspace, keyspaces, size)?;
                 let tag = Tag::new(seq, op.kind);
                 if !keyspace.state.load().active.insert(op.key, tag, op.value) {
                     let max = self.max_value();
@@ -406,11 +443,33 @@ impl DbInner {
         Ok(())
     }
 
-    fn freeze_replayed(&self, keyspace: &KeyspaceInner, size: usize) {
+    fn freeze_replayed(&self, keyspace: &Arc<KeyspaceInner>, size: usize) {
         let active = keyspace.state.load().active.clone();
         if !active.is_empty() || !active.fits(1, size) {
-            keyspace.freeze_active(keyspace.fresh_memtable(self.options.memory.budget(), size));
+            self.freeze_active(keyspace, size);
         }
+    }
+
+    /// Charges an entry of `size` bytes of a keyspace, once the largest memtables of all were flushed if
+    /// there is too little memory for it.
+    fn charge_replayed(
+        &self,
+        keyspace: &KeyspaceInner,
+        keyspaces: &BTreeMap<u32, Arc<KeyspaceInner>>,
+        size: usize,
+    ) -> Result<()> {
+        let active = || keyspace.state.load().active.clone();
+        while !active().charge(1, size, self.memtable_share()) {
+            let largest = self.largest_memtables(keyspaces);
+            if largest.is_empty() {
+                active().charge_anyway(1, size);
+            }
+            for keyspace in largest {
+                self.freeze_replayed(&keyspace, size);
+                while self.flush_oldest(&keyspace)? {}
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn create_keyspace(
@@ -428,11 +487,7 @@ impl DbInner {
         }
         let mut writer = self.lock_writer();
         let mut tree = self.tree.lock();
-        if tree
-            .keyspaces
-            .values()
-            .any(|keyspace| keyspace.name == name)
-        {
+        if tree.manifest.state().keyspace_named(name).is_some() {
             return Err(Error::KeyspaceExists {
                 name: name.to_owned(),
             });
@@ -440,6 +495,9 @@ impl DbInner {
         let id = tree.manifest.state().next_keyspace;
         // Nothing logged before this moment is the new keyspace's.
         self.log_edit(&mut tree, VersionEdit::create_keyspace(id, name))?;
+        if options.auto_design.is_some() {
+            self.asks_designs.store(true, Ordering::Relaxed);
+        }
         let budget = self.options.memory.budget();
         let inner = Arc::new(KeyspaceInner::new(
             id,
@@ -458,12 +516,8 @@ impl DbInner {
         self.check_writable()?;
         let mut writer = self.lock_writer();
         let mut tree = self.tree.lock();
-        let found = tree
-            .keyspaces
-            .values()
-            .find(|keyspace| keyspace.name == name)
-            .cloned();
-        let keyspace = found.ok_or_else(|| Error::KeyspaceNotFound {
+        let keyspace = tree.keyspace_named(name).cloned();
+        let keyspace = keyspace.ok_or_else(|| Error::KeyspaceNotFound {
             name: name.to_owned(),
         })?;
         if keyspace.id == DEFAULT_KEYSPACE {

@@ -180,7 +180,7 @@ impl DbInner {
                 Some(opened) if may_hold => self.find_held(&asking, opened, &lookup, stats)?,
                 Some(opened) => self.find_in(&asking, &opened.table, &lookup, stats)?,
                 None => {
-                    let table = self.tables.get(file.number, &file.slot)?;
+                    let table = self.tables.get(&**file)?;
                     self.find_in(&asking, &table, &lookup, stats)?
                 }
             };
@@ -287,7 +287,7 @@ impl DbInner {
     ) -> Result<T> {
         match &*self.tables.load(&file.slot) {
             Some(opened) => work(&opened.table),
-            None => work(&self.tables.get(file.number, &file.slot)?),
+            None => work(&self.tables.get(file)?),
         }
     }
 

@@ -3,20 +3,27 @@
 //! For the leader of a write group, under the `writer` lock; what freezes memtables needs the
 //! `applying` lock too, or [`DbInner::lock_writer`], so that nobody fills what is frozen.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::DbInner;
+use super::batch::WriteBatch;
 use super::keyspace::KeyspaceInner;
 use super::write::Writer;
-use crate::budget::{Role, SMALL_MEMORY};
+use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
-use crate::options::KeyspaceOptions;
+use crate::options::{Durability, KeyspaceOptions};
 
 /// Bytes of batches that writes which are slowed down may log in a second.
 const SLOWED_RATE: f64 = (16 << 20) as f64;
+
+/// Memtables that take this part of the memtables' share together are flushed at once when memory is
+/// short. All keyspaces are looked through once for each such part, and one log is closed. With half of it
+/// both happen twice as often; twice of it is memory that is not written to while it is flushed.
+const BATCH_SHARE: u64 = 8;
 
 /// Writes sleep so long at least: shorter sleeps are not kept.
 const LEAST_SLEEP: Duration = Duration::from_millis(1);
@@ -31,23 +38,95 @@ impl KeyspaceOptions {
 
 /// The size of the largest memtable under a budget.
 pub(super) fn memtable_most(limit: u64) -> u64 {
-    (limit / 8).max(8 << 10)
+    limit / 8
 }
 
-/// The bytes that all memtables may take before writers wait for flushes: half of the budget. Of a
-/// very small one a quarter: pages, an open table and a merge's buffers take what they take.
+/// The bytes that all memtables may take before writers wait for flushes: half of the budget.
 pub(super) fn memtable_share(limit: u64) -> u64 {
-    match limit < SMALL_MEMORY {
-        true => limit / 4,
-        false => limit / 2,
-    }
+    limit / 2
 }
 
 impl DbInner {
-    /// Whether `more` bytes would take the memtables past their share of the budget.
-    pub(super) fn memtables_over_quota(&self, more: usize) -> bool {
-        let budget = self.options.memory.budget();
-        budget.used_by(Role::Memtable) + more as u64 > memtable_share(budget.limit())
+    /// The bytes that all memtables may take.
+    pub(super) fn memtable_share(&self) -> u64 {
+        memtable_share(self.options.memory.limit())
+    }
+
+    /// Whether memtables take more than their share: the budget was made smaller.
+    pub(super) fn memtables_over_share(&self) -> bool {
+        self.memtables_taken() > self.memtable_share()
+    }
+
+    /// What memtables take, those of other databases under this budget too.
+    fn memtables_taken(&self) -> u64 {
+        self.options.memory.budget().used_by(Role::Memtable)
+    }
+
+    /// Whether the largest memtables are to be flushed, before all together have taken their share and
+    /// writers must wait.
+    pub(super) fn crowded(&self, writer: &Writer) -> bool {
+        let share = self.memtable_share();
+        let taken = self.memtables_taken();
+        taken > share / 4 * 3
+            && taken > writer.not_ours.saturating_add(share / BATCH_SHARE)
+            && self.frozen.is_empty()
+    }
+
+    /// The keyspaces whose active memtables are to be flushed when memory is short: the largest, as many
+    /// as take a part of the share together that is worth their tables. None when all of this database
+    /// take less than that: then it is others who have the memory, and flushing ours would only make many
+    /// small tables.
+    pub(super) fn largest_memtables(
+        &self,
+        keyspaces: &BTreeMap<u32, Arc<KeyspaceInner>>,
+    ) -> Vec<Arc<KeyspaceInner>> {
+        let charged = |keyspace: &Arc<KeyspaceInner>| keyspace.state.load().active.charged() as u64;
+        let (mut sum, mut most) = (0, 0);
+        for bytes in keyspaces.values().map(charged) {
+            sum += bytes;
+            most = bytes.max(most);
+        }
+        let batch = self.memtable_share() / BATCH_SHARE;
+        let mut left = match sum < batch {
+            true => 0,
+            false => batch,
+        };
+        // Those at least half as large as the largest.
+        let large = keyspaces
+            .values()
+            .filter(|keyspace| charged(keyspace) > most / 2);
+        large
+            .take_while(|keyspace| {
+                let more = left > 0;
+                left = left.saturating_sub(charged(keyspace));
+                more
+            })
+            .cloned()
+            .collect()
+    }
+
+    /// Freezes the largest memtables; false when that would not help.
+    fn freeze_largest(&self, writer: &mut Writer, size: usize) -> Result<bool> {
+        let largest = self.largest_memtables(&writer.keyspaces);
+        if largest.is_empty() {
+            writer.not_ours = self.memtables_taken();
+            return Ok(false);
+        }
+        writer.not_ours = 0;
+        self.close_log(writer)?;
+        for keyspace in &largest {
+            self.freeze_active(keyspace, size);
+        }
+        self.signal.notify();
+        self.freeze_holders_of_old_logs(writer);
+        Ok(true)
+    }
+
+    /// Replaces a keyspace's active memtable by an empty one that takes an entry of `size` bytes; the
+    /// old one waits to be flushed if there is anything in it.
+    pub(super) fn freeze_active(&self, keyspace: &Arc<KeyspaceInner>, size: usize) {
+        keyspace.freeze_active(keyspace.fresh_memtable(self.options.memory.budget(), size));
+        self.frozen.add(keyspace);
     }
 
     /// The size of a memtable under the budget of this moment, which may have changed since one was
@@ -69,28 +148,10 @@ impl DbInner {
         most < memtable.capacity() && !memtable.is_empty() && memtable.bytes_used() + more > most
     }
 
-    /// Whether flushing a memtable gives back enough to be worth a table.
-    pub(super) fn worth_flushing(&self, keyspace: &KeyspaceInner, memtable: &Memtable) -> bool {
-        memtable.bytes_used() * 4 >= self.capacity_now(keyspace, memtable)
-    }
-
-    /// Gives keyspaces whose empty memtable was made under a larger budget one that suits the present
-    /// one: even an empty memtable has its first pages charged.
-    pub(super) fn shrink_empty_memtables(&self, writer: &Writer) {
-        let budget = self.options.memory.budget();
-        for keyspace in writer.keyspaces.values() {
-            let active = keyspace.state.load().active.clone();
-            if active.is_empty() && self.capacity_now(keyspace, &active) < active.capacity() {
-                keyspace.freeze_active(keyspace.fresh_memtable(budget, 0));
-            }
-        }
-    }
-
-    /// Freezes the largest memtable if the budget was made so much smaller that memtables take more
+    /// Freezes the largest memtables if the budget was made so much smaller that memtables take more
     /// than their share, and nobody writes who would do it.
     pub(super) fn come_down(&self) -> Result<()> {
-        let budget = self.options.memory.budget();
-        if budget.used() <= budget.limit() || !self.memtables_over_quota(0) {
+        if !self.memtables_over_share() || !self.frozen.is_empty() {
             return Ok(());
         }
         let Some(mut writer) = self.writer.try_lock() else {
@@ -99,33 +160,36 @@ impl DbInner {
         let Some(_applying) = self.applying.try_lock() else {
             return Ok(());
         };
-        self.shrink_empty_memtables(&writer);
-        let active = |keyspace: &Arc<KeyspaceInner>| keyspace.state.load().active.clone();
-        let keyspaces = writer.keyspaces.values();
-        let largest = keyspaces.max_by_key(|keyspace| active(keyspace).bytes_used());
-        match largest.cloned() {
-            Some(keyspace)
-                if !self.frozen_anywhere(&writer)
-                    && self.worth_flushing(&keyspace, &active(&keyspace)) =>
-            {
-                self.freeze(&mut writer, &keyspace, 0)
-            }
-            _ => Ok(()),
-        }
+        self.freeze_largest(&mut writer, 0).map(drop)
     }
 
     /// Refuses a write of so many bytes while flushes keep failing, and slows it down, or makes it wait,
-    /// while level 0 has too many runs. Nothing of it is logged yet.
-    pub(super) fn throttle(&self, writer: &mut Writer, bytes: u64) -> Result<()> {
-        if self.flush_is_stuck(writer) && self.options.background_threads == 0 {
+    /// while level 0 of a keyspace it goes to has too many runs. Nothing of it is logged yet.
+    pub(super) fn throttle(
+        &self,
+        writer: &mut Writer,
+        group: &[(&WriteBatch, Durability)],
+        bytes: u64,
+    ) -> Result<()> {
+        if self.stuck_flush().is_some() && self.options.background_threads == 0 {
             // Nobody else tries it again.
             let _ = self.step();
         }
+        if let Some(cause) = self.stuck_flush() {
+            return Err(Error::Stalled { cause });
+        }
         let mut slow = false;
-        for keyspace in writer.keyspaces.values() {
-            if let Some(cause) = keyspace.flushes.stuck() {
-                return Err(Error::Stalled { cause });
+        let mut before = None;
+        for id in group
+            .iter()
+            .flat_map(|(batch, _)| batch.keyspaces_written())
+        {
+            if before.replace(id) == Some(id) {
+                continue;
             }
+            let Some(keyspace) = writer.keyspaces.get(&id) else {
+                continue;
+            };
             let runs = || keyspace.state.load().version.runs_of(0).len() as u32;
             let limits = || keyspace.options().level0_limits();
             let (slowdown, stall) = limits();
@@ -161,68 +225,36 @@ impl DbInner {
         ]);
     }
 
-    fn flush_is_stuck(&self, writer: &Writer) -> bool {
-        let mut keyspaces = writer.keyspaces.values();
-        keyspaces.any(|keyspace| keyspace.flushes.stuck().is_some())
-    }
-
-    /// Gives `keyspace` an active memtable with room for an entry of `size` bytes, waiting for
-    /// flushes while memtables take more than their share.
+    /// Gives `keyspace` an active memtable with room for an entry of `size` bytes, which is charged,
+    /// waiting for flushes while memtables have their share.
     pub(super) fn make_room(
         &self,
         writer: &mut Writer,
         keyspace: &Arc<KeyspaceInner>,
         size: usize,
     ) -> Result<()> {
-        if self.memtables_over_quota(size) {
-            self.shrink_empty_memtables(writer);
-        }
-        let active = keyspace.state.load().active.clone();
-        if !active.fits(1, size) || self.outgrown(keyspace, &active, size) {
+        let active = || keyspace.state.load().active.clone();
+        let charged = || active().charge(1, size, self.memtable_share());
+        if !active().fits(1, size) || self.outgrown(keyspace, &active(), size) {
             self.freeze(writer, keyspace, size)?;
+        } else if self.crowded(writer) {
+            self.freeze_largest(writer, size)?;
         }
-        drop(active);
-        while self.memtables_over_quota(size) {
-            if !self.frozen_anywhere(writer) {
-                let largest = writer
-                    .keyspaces
-                    .values()
-                    .max_by_key(|keyspace| keyspace.state.load().active.bytes_used());
-                match largest.cloned() {
-                    Some(largest)
-                        if self.worth_flushing(&largest, &largest.state.load().active) =>
-                    {
-                        self.freeze(writer, &largest, size)?
-                    }
-                    // What is left is held by readers; waiting would be for ever.
-                    _ => break,
-                }
-            }
-            let before = self.frozen_count(writer);
-            if before == 0 {
-                // Flushed already; what it freed is looked at anew, for nothing else would wake us.
+        while !charged() {
+            // What is flushed by now is looked at anew, for nothing else would wake us.
+            if self.frozen.is_empty() && !charged() && !self.freeze_largest(writer, size)? {
+                // Others have the memory, or readers; to wait for them might be for ever.
+                active().charge_anyway(1, size);
                 continue;
             }
-            let room = || self.frozen_count(writer) < before || !self.memtables_over_quota(size);
-            self.wait_for_room(|| room() || self.flush_is_stuck(writer))?;
-            if self.flush_is_stuck(writer) && !room() {
+            let room = || charged() || self.frozen.is_empty();
+            self.wait_for_room(|| room() || self.stuck_flush().is_some())?;
+            if self.stuck_flush().is_some() && !charged() {
                 // The write is logged; those after it are refused.
-                break;
+                active().charge_anyway(1, size);
             }
         }
         Ok(())
-    }
-
-    fn frozen_count(&self, writer: &Writer) -> usize {
-        writer
-            .keyspaces
-            .values()
-            .map(|keyspace| keyspace.state.load().frozen.len())
-            .sum()
-    }
-
-    fn frozen_anywhere(&self, writer: &Writer) -> bool {
-        self.frozen_count(writer) > 0
     }
 
     /// Closes the log and replaces the active memtable by an empty one that takes an entry of
@@ -235,7 +267,7 @@ impl DbInner {
     ) -> Result<()> {
         self.close_log(writer)?;
         if !keyspace.state.load().active.is_empty() || !keyspace.state.load().active.fits(1, size) {
-            keyspace.freeze_active(keyspace.fresh_memtable(self.options.memory.budget(), size));
+            self.freeze_active(keyspace, size);
         }
         self.signal.notify();
         self.freeze_holders_of_old_logs(writer);

@@ -37,6 +37,11 @@ pub struct Statistics {
     pub writes_stopped: Option<String>,
     /// Whether a keyspace's compactions keep failing, and why. They are tried again.
     pub compactions_stopped: Option<String>,
+    /// Bytes of the manifest in use.
+    pub manifest_bytes: u64,
+    /// Whether no new manifest can be begun in the place of one that has grown long, how often in a row
+    /// that failed, and why. The old one goes on, and it is tried again.
+    pub manifest_stopped: Option<String>,
 }
 
 /// A picture of one keyspace.
@@ -143,6 +148,12 @@ impl DbInner {
             .collect();
         self.add_residents(&mut keyspaces);
         let counters = self.metrics.snapshot();
+        let (manifest_bytes, manifest_stopped) = {
+            let manifest = &self.tree.lock().manifest;
+            let failed = manifest.failed_rolls();
+            let failed = failed.map(|(times, error)| format!("{error} ({times} times in a row)"));
+            (manifest.len(), failed)
+        };
         Statistics {
             keyspaces: keyspaces
                 .into_iter()
@@ -155,6 +166,8 @@ impl DbInner {
             open_tables: self.tables.open_count(),
             writes_stopped: reason(&self.poison.load_full().or_else(|| self.stuck_flush())),
             compactions_stopped: reason(&self.stuck_compaction()),
+            manifest_bytes,
+            manifest_stopped,
         }
     }
 
@@ -194,7 +207,7 @@ impl DbInner {
             }
             if from <= &*file.smallest && to > &*file.largest {
                 total += file.size;
-            } else if let Ok(table) = self.tables.get(file.number, &file.slot) {
+            } else if let Ok(table) = self.tables.get(&**file) {
                 total += table.offset_of(to).saturating_sub(table.offset_of(from));
             }
         }
@@ -211,17 +224,17 @@ fn bits_per_key(bytes: u64, entries: u64) -> f64 {
 
 fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> LevelStatistics {
     let sum = |of: fn(&FileMeta) -> u64| level.files().map(|file| of(file)).sum::<u64>();
-    let entries = level.entries();
-    let filter_bytes = sum(|file| file.filter_bytes);
+    let sums = level.sums();
+    let (entries, filter_bytes) = (sums.entries, sums.filter_bytes);
     LevelStatistics {
         level: number,
         runs: level.runs().len(),
-        files: level.files().count(),
-        bytes: level.size(),
+        files: sums.files,
+        bytes: sums.size,
         entries,
-        tombstones: sum(|file| file.tombstones),
+        tombstones: sums.tombstones,
         filter_bytes,
-        index_bytes: sum(|file| file.index_bytes),
+        index_bytes: sums.index_bytes,
         bits_per_key: bits_per_key(filter_bytes, entries),
         resident: ResidentBytes::default(),
         resident_bits_per_key: 0.0,

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::operations::Counts;
-use crate::version::FileMeta;
 
 /// A keyspace's data, and its recent operations: each counts half as much after 8,192 more, so
 /// that estimates follow a changed workload. All numbers are estimates, since the database was
@@ -88,14 +87,12 @@ impl KeyspaceInner {
 fn add_data(estimate: &mut WorkloadEstimate, state: &ReadState) {
     let memtables = || std::iter::once(&state.active).chain(&state.frozen);
     let buffered: usize = memtables().map(|memtable| memtable.len()).sum();
-    let sum = |of: fn(&FileMeta) -> u64| state.version.files().map(|file| of(file)).sum::<u64>();
-    let stored = sum(|file| file.entries) as f64;
+    let sums = state.version.sums();
+    let stored = sums.entries as f64;
     estimate.entries = stored + buffered as f64;
     if stored > 0.0 {
-        let data = sum(|file| {
-            let other = file.filter_bytes.saturating_add(file.index_bytes);
-            file.size.saturating_sub(other)
-        });
+        let other = sums.filter_bytes.saturating_add(sums.index_bytes);
+        let data = sums.size.saturating_sub(other);
         estimate.entry_bytes = data as f64 / stored;
     } else if buffered > 0 {
         let used: usize = memtables().map(|memtable| memtable.bytes_used()).sum();
@@ -127,7 +124,7 @@ fn hottest_tenth(state: &ReadState) -> Option<f64> {
     if known == 0 {
         return None;
     }
-    let files = largest.files().count();
+    let files = largest.sums().files;
     let each = (known as f64 / (files - unknown).max(1) as f64).round() as usize;
     visits.resize(known + each.max(1) * unknown, 0.0);
     visits.sort_by(|a, b| b.total_cmp(a));

@@ -18,7 +18,7 @@ use super::DbInner;
 use super::batch::{Ops, WriteBatch};
 use super::keyspace::KeyspaceInner;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
-use crate::budget::{Reservation, SMALL_MEMORY};
+use crate::budget::Reservation;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
@@ -43,8 +43,10 @@ pub(crate) struct Writer {
     pub(crate) synced: u64,
     /// The memory of `log`.
     pub(crate) memory: Reservation,
-    /// What may still be on its way into memtables.
-    pub(crate) on_its_way: Amount,
+    /// What may still be on its way into the memtable of a keyspace.
+    pub(crate) on_its_way: Option<(u32, Amount)>,
+    /// What memtables took when flushing the largest of this database's would not have helped.
+    pub(crate) not_ours: u64,
     /// How long writes that are slowed down have yet to sleep.
     pub(crate) slowed: Duration,
 }
@@ -80,12 +82,9 @@ impl Target {
 }
 
 impl DbInner {
-    /// The longest value accepted under the present budget: of a small one half as large a share,
-    /// since there a scan and a merge that run at once each hold an entry of every run.
+    /// The longest value accepted under the present budget.
     pub(super) fn max_value(&self) -> usize {
-        let limit = self.options.memory.limit();
-        let share = if limit < SMALL_MEMORY { 32 } else { 16 };
-        usize::try_from(limit / share)
+        usize::try_from(self.options.memory.limit() / 16)
             .unwrap_or(usize::MAX)
             .min(MAX_VALUE_LEN)
     }
@@ -188,7 +187,7 @@ impl DbInner {
     ) -> Result<Logged> {
         self.check_writable()?;
         let bytes = group.iter().map(|(batch, _)| batch.rep().len() as u64);
-        self.throttle(writer, bytes.sum())?;
+        self.throttle(writer, group, bytes.sum())?;
         let first = writer.last_seq + 1;
         let mut next = first;
         let mut durability = Durability::None;
@@ -216,7 +215,7 @@ impl DbInner {
     }
 
     /// The memtable that all of a group goes to, if there is one and it certainly has room, what is
-    /// on its way considered.
+    /// on its way considered. The memory for it is charged.
     fn memtable_for(
         &self,
         writer: &mut Writer,
@@ -233,18 +232,23 @@ impl DbInner {
             ours.entries = ours.entries.saturating_add(batch.len());
             ours.bytes = ours.bytes.saturating_add(batch.size());
         }
-        let all = Amount {
-            entries: before.entries.saturating_add(ours.entries),
-            bytes: before.bytes.saturating_add(ours.bytes),
-        };
+        let mut all = ours;
+        // What goes to another memtable was charged there.
+        if let Some((_, before)) = before.filter(|(keyspace, _)| *keyspace == id) {
+            all.entries = all.entries.saturating_add(before.entries);
+            all.bytes = all.bytes.saturating_add(before.bytes);
+        }
         let keyspace = writer.keyspaces.get(&id)?;
         let state = keyspace.state.load();
         let room = Memtable::room_for(all.entries, all.bytes);
         let fits = state.active.fits(all.entries, all.bytes)
-            && !self.memtables_over_quota(room)
-            && !self.outgrown(keyspace, &state.active, room);
+            && !self.outgrown(keyspace, &state.active, room)
+            && !self.crowded(writer)
+            && state
+                .active
+                .charge(all.entries, all.bytes, self.memtable_share());
         fits.then(|| {
-            writer.on_its_way = ours;
+            writer.on_its_way = Some((id, ours));
             state.active.clone()
         })
     }
@@ -306,8 +310,10 @@ impl DbInner {
             }
             // A keyspace that was dropped after the batch was checked: nobody can read it.
             if let Some(current) = &target
-                && (self.memtables_over_quota(size)
+                && (self.crowded(writer)
                     || self.outgrown(&current.keyspace, &current.memtable, size)
+                    || !current.memtable.fits(1, size)
+                    || !current.memtable.charge(1, size, self.memtable_share())
                     || !current.memtable.insert(op.key, tag, op.value))
             {
                 // A batch half applied can only be completed by recovery: stop writes.

@@ -1,22 +1,25 @@
 //! A growable byte buffer that starts on a page boundary, as direct I/O demands.
 //!
-//! Built on a vector of page-sized structs, so it needs no `unsafe`. One owner at a time: it is
-//! plain data without interior mutability.
+//! Its memory is mapped from the system ([`Pages`]): buffers come in many sizes, and in the heap of the
+//! process's allocator each would leave a gap that stays resident. One owner at a time: it is plain data
+//! without interior mutability.
 
 use std::ops::{Deref, DerefMut};
 
 use super::PAGE;
+use crate::base::pages::Pages;
 
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(4096))]
 struct Page([u8; PAGE]);
 
-const ZERO_PAGE: Page = Page([0; PAGE]);
-
 /// Bytes whose first address is a multiple of [`PAGE`], and whose allocation is whole pages.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct AlignedBuf {
-    pages: Vec<Page>,
+    /// Room for more than was asked for, so that it seldom has to move: only what is touched is resident.
+    pages: Option<Pages<Page>>,
+    /// The most pages that were in view.
+    touched: usize,
     len: usize,
 }
 
@@ -25,7 +28,8 @@ impl AlignedBuf {
     #[must_use]
     pub const fn new() -> Self {
         AlignedBuf {
-            pages: Vec::new(),
+            pages: None,
+            touched: 0,
             len: 0,
         }
     }
@@ -33,26 +37,39 @@ impl AlignedBuf {
     /// A buffer of `len` zero bytes.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
-        AlignedBuf {
-            // Zero pages come from the system without being touched.
-            pages: bytemuck::zeroed_vec(len.div_ceil(PAGE)),
-            len,
-        }
+        let mut buf = AlignedBuf::new();
+        buf.set_len(len);
+        buf
     }
 
-    /// The bytes allocated, for memory accounts.
+    /// The bytes that are resident, for memory accounts.
     #[must_use]
     pub fn allocated(&self) -> usize {
-        self.pages.capacity() * PAGE
+        self.touched * PAGE
+    }
+
+    fn whole(&self) -> &[u8] {
+        bytemuck::cast_slice(self.pages.as_deref().unwrap_or_default())
     }
 
     /// Sets the length; bytes that come into view hold zeros or whatever was there before.
     pub fn set_len(&mut self, len: usize) {
         let pages = len.div_ceil(PAGE);
-        if pages > self.pages.len() {
-            self.pages.reserve_exact(pages - self.pages.len());
-            self.pages.resize(pages, ZERO_PAGE);
+        let had = self.pages.as_ref().map_or(0, |pages| pages.len());
+        if pages > had {
+            let room = match had {
+                0 => pages,
+                _ => pages.next_power_of_two(),
+            };
+            let mut larger = Pages::<Page>::zeroed(room);
+            let old = self.pages.as_deref().unwrap_or_default();
+            let old = old.get(..self.touched).unwrap_or_default();
+            if let Some((start, _)) = larger.split_at_mut_checked(old.len()) {
+                start.copy_from_slice(old);
+            }
+            self.pages = Some(larger);
         }
+        self.touched = self.touched.max(pages);
         self.len = len;
     }
 
@@ -93,16 +110,15 @@ impl Deref for AlignedBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let bytes: &[u8] = bytemuck::cast_slice(&self.pages);
-        bytes.get(..self.len).unwrap_or(bytes)
+        self.whole().get(..self.len).unwrap_or_default()
     }
 }
 
 impl DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.pages);
-        let len = self.len.min(bytes.len());
-        bytes.split_at_mut(len).0
+        let pages = self.pages.as_deref_mut().unwrap_or_default();
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(pages);
+        bytes.get_mut(..self.len).unwrap_or_default()
     }
 }
 

@@ -294,10 +294,20 @@ impl ReadFile for OsRead {
 
 #[derive(Debug)]
 struct OsLock {
-    _file: File,
+    file: File,
 }
 
 impl FileLock for OsLock {}
+
+impl Drop for OsLock {
+    /// Unlocks, where closing alone would not do: a process that another thread is starting has a copy of
+    /// the descriptor until it executes its program, and the lock would last as long as that copy.
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            log::warn!("cannot unlock a database's folder: {error}");
+        }
+    }
+}
 
 impl Fs for OsFs {
     fn create(&self, path: &Path, access: Access) -> io::Result<Box<dyn WriteFile>> {
@@ -425,7 +435,7 @@ impl Fs for OsFs {
             .truncate(false)
             .open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(OsLock { _file: file })),
+            Ok(()) => Ok(Box::new(OsLock { file })),
             Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(e)) => Err(e),
         }

@@ -139,7 +139,7 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         let file = File::open(&path).unwrap();
         for count in [0, 1, 64, 65, 1000] {
-            let mut bufs = vec![AlignedBuf::zeroed(PAGE); count];
+            let mut bufs: Vec<_> = (0..count).map(|_| AlignedBuf::zeroed(PAGE)).collect();
             let offset = |i: usize| i * 7 % 102 * PAGE;
             let mut reads: Vec<_> = bufs
                 .iter_mut()

@@ -1,5 +1,6 @@
-//! The memtable's memory: one region of 32-bit words, allocated as a whole and filled from the
-//! front with nodes. The system hands out its pages as they are first written.
+//! The memtable's memory: one region of 32-bit words, mapped as a whole and filled from the front
+//! with nodes. Its pages become resident as they are first written, and are the system's again when
+//! the arena goes ([`Pages`]).
 //!
 //! A node is named by the index `n` of its first word after its links:
 //!
@@ -24,6 +25,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::base::key::{Tag, prefix};
+use crate::base::pages::Pages;
 
 /// The most levels a node is linked at.
 pub(super) const MAX_HEIGHT: usize = 12;
@@ -65,7 +67,7 @@ impl Node {
 
 /// Words of memory, zero at first.
 #[derive(Debug)]
-pub(super) struct Words(Box<[AtomicU32]>);
+pub(super) struct Words(Pages<AtomicU32>);
 
 impl Words {
     #[inline]
@@ -162,7 +164,7 @@ pub(super) trait Links: Send + Sync {
 
 impl Links for Words {
     fn zeroed(words: usize) -> Self {
-        Words(bytemuck::zeroed_slice_box(words))
+        Words(Pages::zeroed(words))
     }
 
     #[inline]
@@ -200,11 +202,6 @@ impl<L: Links> Arena<L> {
             len,
             used: AtomicUsize::new(HEAD_WORDS),
         }
-    }
-
-    /// The region's length in bytes.
-    pub(super) fn capacity(&self) -> usize {
-        self.len * WORD
     }
 
     /// Bytes taken.
@@ -319,7 +316,7 @@ mod tests {
                 let tag = Tag::new(u64::from(*seq) << 20, EntryKind::Put);
                 let size = (height + PAYLOAD) * WORD + (2 + key.len() + value.len()).div_ceil(WORD) * WORD;
                 let node = arena.push(*height, key, tag, value);
-                prop_assert_eq!(node.is_some(), used + size <= arena.capacity());
+                prop_assert_eq!(node.is_some(), used + size <= arena.len * WORD);
                 if let Some(node) = node {
                     used += size;
                     pushed.push((node, key, tag, value));

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::Memtable;
-use super::arena::Node;
+use super::arena::{Arena, Node, Words};
+use super::skiplist::SkipList;
 use crate::base::iter::InternalIterator;
 use crate::base::key::Tag;
 use crate::error::Result;
@@ -21,6 +22,18 @@ impl MemtableIter {
     pub(super) fn new(memtable: Arc<Memtable>) -> Self {
         MemtableIter { memtable, at: None }
     }
+
+    /// The entries; `None` while there is none.
+    #[inline]
+    fn list(&self) -> Option<&SkipList<Words>> {
+        self.memtable.list.get()
+    }
+
+    /// The present entry and the memory it is in.
+    #[inline]
+    fn entry(&self) -> Option<(&Arena<Words>, Node)> {
+        Some((self.list()?.arena(), self.at?))
+    }
 }
 
 impl InternalIterator for MemtableIter {
@@ -31,50 +44,54 @@ impl InternalIterator for MemtableIter {
 
     #[inline]
     fn key(&self) -> &[u8] {
-        self.at
-            .map_or(&[], |node| self.memtable.list.arena().key(node))
+        self.entry().map_or(&[], |(arena, node)| arena.key(node))
     }
 
     #[inline]
     fn tag(&self) -> Tag {
-        self.at
-            .map_or(Tag::OLDEST, |node| self.memtable.list.arena().tag(node))
+        self.entry()
+            .map_or(Tag::OLDEST, |(arena, node)| arena.tag(node))
     }
 
     #[inline]
     fn value(&self) -> &[u8] {
-        self.at
-            .map_or(&[], |node| self.memtable.list.arena().value(node))
+        self.entry().map_or(&[], |(arena, node)| arena.value(node))
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.at = self.memtable.list.first();
+        self.at = self.list().and_then(|list| list.first());
         Ok(())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.at = self.memtable.list.last();
+        self.at = self.list().and_then(|list| list.last());
         Ok(())
     }
 
     fn seek(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        self.at = self.memtable.list.at_or_after(key, tag);
+        self.at = self.list().and_then(|list| list.at_or_after(key, tag));
         Ok(())
     }
 
     fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        self.at = self.memtable.list.at_or_before(key, tag);
+        self.at = self.list().and_then(|list| list.at_or_before(key, tag));
         Ok(())
     }
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        self.at = self.at.and_then(|node| self.memtable.list.next(node));
+        self.at = self
+            .list()
+            .zip(self.at)
+            .and_then(|(list, node)| list.next(node));
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.at = self.at.and_then(|node| self.memtable.list.prev(node));
+        self.at = self
+            .list()
+            .zip(self.at)
+            .and_then(|(list, node)| list.prev(node));
         Ok(())
     }
 }

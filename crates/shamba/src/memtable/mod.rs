@@ -1,64 +1,65 @@
 //! The memtable: the entries written last, sorted, in memory of a fixed capacity.
 //!
-//! A [`Memtable`] is a skip list in one region of memory, whose pages are charged to the budget in
-//! steps as entries fill them. Thread-safe: readers take no lock and may run during writes; writers
-//! take a mutex for as long as they hold a [`MemtableWriter`]. A reader sees every entry whose
-//! insertion ended before it began; entries being inserted meanwhile may or may not be seen, which
-//! is why readers ask for a sequence number that is published only after the insertion.
+//! A [`Memtable`] is a skip list in one region of memory, which is mapped for the first entry: an empty
+//! one takes nothing. What the entries fill is charged to the budget before they are inserted, by pages.
+//! Thread-safe: readers take no lock and may run during writes; writers take a mutex for as long as they
+//! hold a [`MemtableWriter`]. A reader sees every entry whose insertion ended before it began; entries
+//! being inserted meanwhile may or may not be seen, which is why readers ask for a sequence number that is
+//! published only after the insertion.
 //!
 //! Protocol: `fits` before a batch; if false, make a new memtable of a capacity of at least
-//! [`Memtable::room_for`] the batch. A batch that fits is inserted without fail.
+//! [`Memtable::room_for`] the batch. Then `charge`; if false, others must be flushed first. A batch that
+//! fits and is charged is inserted without fail. Once nothing more will be inserted, `trim`.
 
 mod arena;
 mod iter;
 mod skiplist;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::key::{SeqNo, Tag};
+use crate::base::pages::PAGE;
 use crate::budget::{Budget, Reservation, Role};
 use arena::{HEAD_BYTES, MAX_NODE_OVERHEAD, Words};
 use skiplist::{Inserted, SkipList, Splice};
 
 pub(crate) use iter::MemtableIter;
 
-/// Memory is charged in this many steps up to the capacity.
-const CHARGE_STEPS: usize = 64;
+/// The most that is charged ahead of what is filled, in bytes: less often than for each page, since the
+/// cache may have to give way.
+const LONGEST_STEP: usize = 64 << 10;
 
-/// The unit in which the system hands out memory, in bytes.
-const MEMORY_PAGE: usize = 4096;
+/// The share of what is charged that is charged ahead.
+const STEP_SHARE: usize = 8;
 
 /// Sorted entries in memory.
 #[derive(Debug)]
 pub(crate) struct Memtable {
-    list: SkipList<Words>,
-    writer: Mutex<WriterState>,
+    /// Made for the first entry.
+    list: OnceLock<SkipList<Words>>,
+    capacity: usize,
+    writer: Mutex<Splice>,
+    memory: Mutex<Reservation>,
+    /// The bytes of `memory`, to be looked at without the lock.
+    charged: AtomicUsize,
     entries: AtomicUsize,
     /// The least and the greatest sequence number; the least is greater while there is none.
     first_seq: AtomicU64,
     last_seq: AtomicU64,
 }
 
-#[derive(Debug)]
-struct WriterState {
-    splice: Splice,
-    reservation: Reservation,
-}
-
 impl Memtable {
     /// An empty memtable with `capacity` bytes for entries (see [`Self::room_for`]; at most 8 GiB).
     pub(crate) fn new(budget: &Arc<Budget>, capacity: usize) -> Self {
-        let list = SkipList::new(capacity);
-        let first = charge_step(list.arena().capacity());
         Memtable {
-            writer: Mutex::new(WriterState {
-                splice: Splice::new(0x853c_49e6_748f_ea9b),
-                reservation: budget.reserve(Role::Memtable, first as u64),
-            }),
-            list,
+            list: OnceLock::new(),
+            capacity,
+            writer: Mutex::new(Splice::new(0x853c_49e6_748f_ea9b)),
+            memory: Mutex::new(budget.reserve(Role::Memtable, 0)),
+            charged: AtomicUsize::new(0),
             entries: AtomicUsize::new(0),
             first_seq: AtomicU64::new(SeqNo::MAX),
             last_seq: AtomicU64::new(0),
@@ -75,15 +76,75 @@ impl Memtable {
 
     /// Whether so many more entries with so many bytes of keys and values certainly fit.
     pub(crate) fn fits(&self, extra_entries: usize, extra_key_value_bytes: usize) -> bool {
-        let free = self.list.arena().capacity() - self.bytes_used();
+        let free = self.capacity.saturating_sub(self.bytes_used());
         Self::room_for(extra_entries, extra_key_value_bytes) <= free
+    }
+
+    /// Charges what so many more entries with so many bytes of keys and values may fill. False, and
+    /// nothing changes, where the memtables under this budget would be charged more than `most` bytes
+    /// together, or the budget has no more.
+    pub(crate) fn charge(&self, entries: usize, bytes: usize, most: u64) -> bool {
+        let end = self.end_after(entries, bytes);
+        if end <= self.charged() {
+            return true;
+        }
+        let mut memory = self.memory.lock();
+        let charged = self.charged();
+        let least = end.next_multiple_of(PAGE);
+        let step = (charged / STEP_SHARE).clamp(PAGE, LONGEST_STEP);
+        let ahead = (charged + step).next_multiple_of(PAGE);
+        let whole = self.region().next_multiple_of(PAGE);
+        let taken = [ahead.min(whole).max(least), least]
+            .into_iter()
+            .any(|target| {
+                let more = target.saturating_sub(charged) as u64;
+                memory.try_grow_within(more, most)
+            });
+        self.charged
+            .store(memory.bytes() as usize, Ordering::Relaxed);
+        taken
+    }
+
+    /// [`Self::charge`] whatever others are charged.
+    pub(crate) fn charge_anyway(&self, entries: usize, bytes: usize) {
+        let end = self.end_after(entries, bytes).next_multiple_of(PAGE);
+        let mut memory = self.memory.lock();
+        if end > self.charged() {
+            memory.resize(end as u64);
+            self.charged.store(end, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives back what is charged and not filled. Nothing may be inserted afterwards.
+    pub(crate) fn trim(&self) {
+        let mut memory = self.memory.lock();
+        let filled = self
+            .end_after(0, 0)
+            .next_multiple_of(PAGE)
+            .min(self.charged());
+        memory.resize(filled as u64);
+        self.charged.store(filled, Ordering::Relaxed);
+    }
+
+    /// How many bytes from the start of the region are filled once so much more is inserted.
+    fn end_after(&self, entries: usize, bytes: usize) -> usize {
+        let more = Self::room_for(entries, bytes);
+        match self.bytes_used() {
+            0 if more == 0 => 0,
+            used => (HEAD_BYTES + used).saturating_add(more).min(self.region()),
+        }
+    }
+
+    /// The bytes of the region: its head and its capacity.
+    fn region(&self) -> usize {
+        self.capacity.saturating_add(HEAD_BYTES)
     }
 
     /// The right to insert, held by one at a time; waits for the present holder.
     pub(crate) fn writer(&self) -> MemtableWriter<'_> {
         MemtableWriter {
             memtable: self,
-            state: self.writer.lock(),
+            splice: self.writer.lock(),
         }
     }
 
@@ -95,9 +156,9 @@ impl Memtable {
     /// The newest entry of a key whose sequence number is at most `snapshot`.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], snapshot: SeqNo) -> Option<(Tag, &[u8])> {
-        self.list.first()?;
-        let node = self.list.at_or_after(key, Tag::seek(snapshot))?;
-        let arena = self.list.arena();
+        let list = self.list.get()?;
+        let node = list.at_or_after(key, Tag::seek(snapshot))?;
+        let arena = list.arena();
         (arena.key(node) == key).then(|| (arena.tag(node), arena.value(node)))
     }
 
@@ -118,12 +179,18 @@ impl Memtable {
 
     /// The bytes taken by entries and their bookkeeping, exactly.
     pub(crate) fn bytes_used(&self) -> usize {
-        self.list.arena().used()
+        let used = |list: &SkipList<Words>| list.arena().used() - HEAD_BYTES;
+        self.list.get().map_or(0, used)
+    }
+
+    /// The bytes charged for it.
+    pub(crate) fn charged(&self) -> usize {
+        self.charged.load(Ordering::Relaxed)
     }
 
     /// The bytes there are for entries and their bookkeeping.
     pub(crate) fn capacity(&self) -> usize {
-        self.list.arena().capacity()
+        self.capacity
     }
 
     /// The least sequence number of its entries.
@@ -141,28 +208,26 @@ impl Memtable {
 #[derive(Debug)]
 pub(crate) struct MemtableWriter<'a> {
     memtable: &'a Memtable,
-    state: MutexGuard<'a, WriterState>,
+    splice: MutexGuard<'a, Splice>,
 }
 
 impl MemtableWriter<'_> {
-    /// Inserts an entry; false when there is no room (never after [`Memtable::fits`] said so). An
-    /// entry that is there already, by key and tag, stays as it is.
+    /// Inserts an entry that was charged; false when there is no room (never after [`Memtable::fits`]
+    /// said so). An entry that is there already, by key and tag, stays as it is.
     #[must_use]
     pub(crate) fn insert(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> bool {
         let memtable = self.memtable;
-        let state = &mut *self.state;
-        let end = memtable
-            .bytes_used()
-            .saturating_add(Memtable::room_for(1, key.len() + value.len()))
-            .min(memtable.capacity());
-        let charged = state.reservation.bytes();
-        if end as u64 > charged {
-            let step = charge_step(memtable.capacity()) as u64;
-            let whole = memtable.capacity().next_multiple_of(MEMORY_PAGE) as u64;
-            let target = charged + (end as u64 - charged).next_multiple_of(step);
-            state.reservation.grow(target.min(whole) - charged);
-        }
-        match memtable.list.insert(&mut state.splice, key, tag, value) {
+        let list = memtable
+            .list
+            .get_or_init(|| SkipList::new(memtable.capacity));
+        let inserted = list.insert(&mut self.splice, key, tag, value);
+        debug_assert!(
+            memtable.end_after(0, 0) <= memtable.charged(),
+            "{} bytes filled of {} charged",
+            memtable.end_after(0, 0),
+            memtable.charged()
+        );
+        match inserted {
             Inserted::Yes => {
                 memtable.first_seq.fetch_min(tag.seq(), Ordering::Relaxed);
                 memtable.last_seq.fetch_max(tag.seq(), Ordering::Relaxed);
@@ -175,14 +240,7 @@ impl MemtableWriter<'_> {
     }
 }
 
-/// The bytes charged at a time for a region of `capacity` bytes.
-fn charge_step(capacity: usize) -> usize {
-    (capacity / CHARGE_STEPS)
-        .next_multiple_of(MEMORY_PAGE)
-        .max(MEMORY_PAGE)
-}
-
-const _: () = assert!(HEAD_BYTES < MEMORY_PAGE);
+const _: () = assert!(HEAD_BYTES < PAGE);
 
 #[cfg(test)]
 mod tests;

@@ -77,6 +77,7 @@ proptest! {
         let mut model = Model::new();
         for (key, seq, kind, value) in &entries {
             let tag = Tag::new(*seq, *kind);
+            prop_assert!(memtable.charge(1, key.len() + value.len(), u64::MAX));
             prop_assert!(memtable.insert(key, tag, value));
             model.entry((key.clone(), Reverse(tag))).or_insert(value.clone());
             prop_assert!(budget.used() >= memtable.bytes_used() as u64);
@@ -139,27 +140,29 @@ proptest! {
 fn a_memtable_is_full_at_its_capacity_and_charges_no_more_than_it_holds() {
     let budget = Budget::new(1 << 30);
     let memtable = Memtable::new(&budget, 1 << 20);
-    assert!(
-        budget.used() <= (1 << 20) / 8,
-        "an empty one is charged a step"
-    );
+    assert_eq!(budget.used(), 0, "an empty one takes nothing");
     let mut inserted = 0u64;
     while memtable.fits(1, 116) {
         let tag = Tag::new(inserted + 1, EntryKind::Put);
+        assert!(memtable.charge(1, 116, u64::MAX));
         assert!(memtable.insert(&inserted.to_be_bytes(), tag, &[7; 108]));
         inserted += 1;
         let (used, charged) = (memtable.bytes_used() as u64, budget.used());
         assert!(
-            used <= charged && charged <= used + (1 << 20) / 8,
+            used <= charged && charged <= used + used / 8 + 3 * PAGE as u64,
             "{used} {charged}"
         );
     }
+    memtable.charge_anyway(2, 232);
     while memtable.insert(b"k", Tag::new(inserted + 1, EntryKind::Put), &[7; 108]) {
         inserted += 1;
     }
     assert_eq!(memtable.len() as u64, inserted);
     assert!(memtable.bytes_used() > (1 << 20) - 200);
-    assert!(budget.used() <= (1 << 20) + (1 << 17));
+    assert!(budget.used() <= (1 << 20) + PAGE as u64);
+    memtable.trim();
+    let used = memtable.bytes_used() as u64;
+    assert!(budget.used() >= used && budget.used() <= used + PAGE as u64);
     drop(memtable);
     assert_eq!(budget.used(), 0);
 }
@@ -172,8 +175,10 @@ fn an_oversize_entry_fits_a_memtable_made_for_it() {
     assert!(!small.fits(1, value.len() + 3));
     assert!(!small.insert(b"key", Tag::new(1, EntryKind::Put), &value));
     assert!(small.is_empty() && small.get(b"key", 9).is_none());
+    assert_eq!(budget.used(), 0);
     let large = Memtable::new(&budget, Memtable::room_for(1, value.len() + 3));
     assert!(large.fits(1, value.len() + 3));
+    assert!(large.charge(1, value.len() + 3, u64::MAX));
     assert!(large.insert(b"key", Tag::new(1, EntryKind::Put), &value));
     assert_eq!(
         large.get(b"key", 1),
@@ -182,10 +187,42 @@ fn an_oversize_entry_fits_a_memtable_made_for_it() {
 }
 
 #[test]
+fn memtables_are_charged_no_more_than_their_share_together() {
+    let budget = Budget::new(1 << 20);
+    let tables: Vec<_> = (0..100).map(|_| Memtable::new(&budget, 1 << 18)).collect();
+    let share = 40 * PAGE as u64;
+    let mut refused = 0;
+    for i in 0..10_000usize {
+        let table = &tables[i * i % 100];
+        let before = budget.used();
+        if table.charge(1, 100, share) {
+            assert!(table.insert(
+                &i.to_be_bytes(),
+                Tag::new(i as u64 + 1, EntryKind::Put),
+                &[1; 92]
+            ));
+        } else {
+            refused += 1;
+            assert_eq!(budget.used(), before);
+        }
+        assert!(budget.used() <= share);
+    }
+    assert!(
+        refused > 1000 && budget.used() > share - PAGE as u64,
+        "{refused}"
+    );
+    tables[0].charge_anyway(1, 100_000);
+    assert!(budget.used() > share);
+    drop(tables);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
 fn readers_run_beside_a_writer() {
     const COUNT: u64 = 20_000;
     let budget = Budget::new(1 << 30);
     let memtable = Arc::new(Memtable::new(&budget, 4 << 20));
+    memtable.charge_anyway(COUNT as usize, COUNT as usize * 28);
     let key_of = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -10,6 +10,7 @@
 mod elastic;
 mod utility;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use shamba_model::fpr;
 use shamba_model::utility::{FIRST_THRESHOLD, LATER_THRESHOLD};
 
 use crate::error::{Error, Result};
-use crate::filter::{Family, FilterPlan};
+use crate::filter::{Family, FilterPlan, ModulePlan};
 
 /// The limit that lets lookups read every module, also those nobody has counted yet.
 pub(crate) const EVERY_MODULE: u8 = u8::MAX;
@@ -160,6 +161,11 @@ pub(crate) struct FileView {
 
 /// Decides how many modules of each file lookups may read.
 pub(crate) trait ModuleController: Send + std::fmt::Debug {
+    /// Whether it is to be asked at all; else lookups may read every module of every file.
+    fn looks_at_files(&self) -> bool {
+        true
+    }
+
     /// One limit for each file of the keyspace, in their order. `epoch` is the number of the last
     /// epoch that ended and never falls.
     fn limits(&mut self, files: &[FileView], epoch: u64) -> Vec<u8>;
@@ -170,24 +176,55 @@ pub(crate) trait ModuleController: Send + std::fmt::Debug {
 struct All;
 
 impl ModuleController for All {
+    fn looks_at_files(&self) -> bool {
+        false
+    }
+
     fn limits(&mut self, files: &[FileView], _epoch: u64) -> Vec<u8> {
         vec![EVERY_MODULE; files.len()]
     }
 }
 
-/// The false-positive rates of a plan's modules. A module nothing is known of filters nothing.
-pub(crate) fn rates(plan: &FilterPlan) -> Arc<[f64]> {
-    let rate = |module: &crate::filter::ModulePlan| {
-        let bits = f64::from(module.millibits) / 1000.0;
-        let hashes = u32::from(module.hashes);
-        let rate = match module.family {
-            Family::Bloom => fpr::bloom(bits, hashes),
-            Family::Blocked => fpr::blocked(bits, hashes, fpr::LINE_BITS),
-            Family::Ribbon => fpr::ribbon(u32::from(module.columns)),
+/// False-positive rates of modules, each worked out once: of a blocked one that sums hundreds of terms,
+/// a filter may have sixteen modules, and every change of the tree asks for all files. There are as many as
+/// modules differ: by their hashes, and by their size in steps of 1 / [`BLOCKED_STEPS`].
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    blocked: HashMap<(u32, u32), f64>,
+}
+
+/// In steps of so many to a bit per key a blocked module's rate is known within a hundredth.
+const BLOCKED_STEPS: u32 = 64;
+
+impl Rates {
+    /// The false-positive rates of a plan's modules. A module nothing is known of filters nothing.
+    pub(crate) fn of(&mut self, plan: &FilterPlan) -> Arc<[f64]> {
+        let rate = |module: &ModulePlan| {
+            let hashes = u32::from(module.hashes);
+            let rate = match module.family {
+                Family::Bloom => fpr::bloom(f64::from(module.millibits) / 1000.0, hashes),
+                Family::Blocked => Ok(self.blocked(module.millibits, hashes)),
+                Family::Ribbon => fpr::ribbon(u32::from(module.columns)),
+            };
+            rate.unwrap_or(1.0)
         };
-        rate.unwrap_or(1.0)
-    };
-    plan.modules.iter().map(rate).collect()
+        plan.modules.iter().map(rate).collect()
+    }
+
+    fn blocked(&mut self, millibits: u32, hashes: u32) -> f64 {
+        let steps = (u64::from(millibits) * u64::from(BLOCKED_STEPS) + 500) / 1000;
+        let steps = u32::try_from(steps).unwrap_or(u32::MAX).max(1);
+        *self.blocked.entry((steps, hashes)).or_insert_with(|| {
+            let bits = f64::from(steps) / f64::from(BLOCKED_STEPS);
+            fpr::blocked(bits, hashes, fpr::LINE_BITS).unwrap_or(1.0)
+        })
+    }
+
+    /// How many rates of blocked modules were worked out.
+    #[cfg(test)]
+    pub(crate) fn worked_out(&self) -> usize {
+        self.blocked.len()
+    }
 }
 
 #[cfg(test)]
@@ -227,6 +264,7 @@ mod tests {
             sizes: ModuleSizes::Equal,
             layout: Layout::Whole,
         };
+        let rates = |plan: &FilterPlan| Rates::default().of(plan);
         let found = rates(&plan(&two, &context));
         assert!(found.len() == 2 && found.iter().all(|rate| (rate - 0.092).abs() < 0.001));
         let blocked = FilterOptions {

@@ -22,9 +22,6 @@ use crate::error::{Error, Result};
 use crate::filter::{self, FilterPlan, FilterWriter, Layout};
 use crate::fs::{BlockKind, PAGE, WriteFile};
 
-/// Where blocks are shared up to less than this, memory is so short that no buffer is kept.
-const SMALL_BLOCK: usize = 16 << 10;
-
 /// How a table is to be written.
 #[derive(Debug, Clone)]
 pub(crate) struct TableBuildOptions {
@@ -41,13 +38,10 @@ pub(crate) struct TableBuildOptions {
     pub(crate) partition_keys: u32,
     /// The level the table is written for: a hint to readers of its properties.
     pub(crate) level: u32,
-    /// Different for each table of a database, so that blocks of one are not taken for another's.
+    /// Drawn anew for each table, so that neither blocks nor tables are taken for another's.
     pub(crate) salt: u32,
     /// Bytes gathered before a write, 4 to 128 KiB.
     pub(crate) write_buffer: usize,
-    /// The most bytes that entries sharing a block have before compression: at least a page, at
-    /// most 60 KiB. Whoever writes or reads a block holds it whole.
-    pub(crate) shared_block: usize,
     /// What may be kept for the cache; none where nobody is expected to read.
     pub(crate) keep: Option<Keep>,
 }
@@ -63,7 +57,6 @@ impl Default for TableBuildOptions {
             level: 0,
             salt: 0,
             write_buffer: 128 << 10,
-            shared_block: MAX_SHARED_BLOCK,
             keep: None,
         }
     }
@@ -74,6 +67,8 @@ impl Default for TableBuildOptions {
 pub(crate) struct TableSummary {
     /// The file's length in bytes.
     pub(crate) len: u64,
+    /// What its checksums start from.
+    pub(crate) salt: u32,
     /// What the table holds.
     pub(crate) properties: Properties,
     /// What is handed on to readers.
@@ -235,8 +230,7 @@ impl TableBuilder {
             return PAGE_PAYLOAD;
         }
         let raw = PAGE_PAYLOAD as f32 * 0.97 / self.ratio.max(0.01);
-        let most = self.options.shared_block.min(MAX_SHARED_BLOCK);
-        (raw as usize).clamp(PAGE_PAYLOAD, most.max(PAGE_PAYLOAD))
+        (raw as usize).clamp(PAGE_PAYLOAD, MAX_SHARED_BLOCK)
     }
 
     /// Writes one data block off the front of the gathered entries; where compression promised
@@ -404,15 +398,11 @@ impl TableBuilder {
 
     /// Holds the reservation at what is in memory now.
     fn account(&mut self) {
-        // What one large entry took is not kept for the next; where little is shared nothing is.
-        let keep = match self.options.shared_block {
-            ..SMALL_BLOCK => 0,
-            shared => shared.min(MAX_SHARED_BLOCK),
-        };
-        if self.payload.capacity() > keep {
+        // What one large entry took is not kept for the next.
+        if self.payload.capacity() > MAX_SHARED_BLOCK {
             self.payload = Vec::new();
         }
-        self.compressor.keep(2 * keep);
+        self.compressor.keep(2 * MAX_SHARED_BLOCK);
         let bytes = self.writer.memory()
             + self.compressor.memory()
             + self.block.memory()
@@ -468,6 +458,7 @@ impl TableBuilder {
         }
         Ok(TableSummary {
             len: u64::from(self.writer.pages()) * PAGE as u64,
+            salt: self.options.salt,
             properties: self.properties,
             prepared,
         })

@@ -1,10 +1,7 @@
 //! Blocks and the footer: how bytes are framed in pages, checked and compressed (docs/format.md,
 //! "Table files"). Pure functions over bytes; nothing does I/O.
 
-use std::cell::RefCell;
-
-use zstd::bulk::Decompressor;
-
+use super::zstd_contexts;
 use crate::base::checksum::checksum;
 use crate::base::coding::take_u32;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -150,22 +147,9 @@ fn decode_into(codec: Codec, stored: &[u8], out: &mut Vec<u8>) -> Result<(), Dam
     }
 }
 
-/// Decompresses Zstandard into `target`; how many bytes there are. Each thread keeps its context: to make
-/// one the processor is asked what it can do, which under a hypervisor takes longer than a block.
+/// Decompresses Zstandard into `target`; how many bytes there are.
 fn unzstd(input: &[u8], target: &mut [u8]) -> Option<usize> {
-    thread_local! {
-        static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-    }
-    let kept = CONTEXT.try_with(|context| {
-        let mut context = context.borrow_mut();
-        let context = match &mut *context {
-            Some(context) => context,
-            empty => empty.insert(Decompressor::new().ok()?),
-        };
-        context.decompress_to_buffer(input, target).ok()
-    });
-    // A thread that ends has let go of its context.
-    kept.unwrap_or_else(|_| zstd::bulk::decompress_to_buffer(input, target).ok())
+    zstd_contexts::with(|context| context.decompress_to_buffer(input, target).ok())
 }
 
 /// A stored payload, decompressed, in memory of its exact size.
@@ -199,6 +183,8 @@ pub(super) fn read_block(pages: &[u8], salt: u32, page: u32) -> Result<Box<[u8]>
 pub(super) struct Compressor {
     kind: Compression,
     zstd: Option<zstd::bulk::Compressor<'static>>,
+    /// What that takes, in bytes.
+    zstd_memory: usize,
     out: Vec<u8>,
 }
 
@@ -207,6 +193,7 @@ impl Compressor {
         Compressor {
             kind,
             zstd: None,
+            zstd_memory: 0,
             out: Vec::new(),
         }
     }
@@ -232,7 +219,9 @@ impl Compressor {
                     Some(zstd) => zstd,
                     empty => empty.insert(zstd::bulk::Compressor::new(level).ok()?),
                 };
-                zstd.compress_to_buffer(raw, target).ok()?
+                let len = zstd.compress_to_buffer(raw, target).ok()?;
+                self.zstd_memory = zstd.context_mut().sizeof();
+                len
             }
             _ => lz4_flex::block::compress_into(raw, target).ok()?,
         };
@@ -246,9 +235,9 @@ impl Compressor {
         }
     }
 
-    /// Memory held, in bytes, without the codec's own tables.
+    /// Memory held, in bytes; LZ4's tables are the stack's.
     pub(super) fn memory(&self) -> usize {
-        self.out.capacity()
+        self.out.capacity() + self.zstd_memory
     }
 }
 

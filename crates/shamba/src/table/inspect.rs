@@ -8,7 +8,7 @@ use super::fetch::label;
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::reader::Table;
-use crate::cache::BLOCK_OVERHEAD;
+use crate::cache::charge;
 use crate::error::Result;
 use crate::filter;
 use crate::fs::{BlockKind, Purpose};
@@ -56,11 +56,6 @@ pub struct PartitionData {
     pub keys: Vec<Vec<u8>>,
 }
 
-/// What a resident block of this payload is charged.
-fn charge(payload: &[u8]) -> u64 {
-    (payload.len() + BLOCK_OVERHEAD) as u64
-}
-
 impl Table {
     /// What the open table is charged, without what is known of its partitions.
     pub(crate) fn resident_bytes(&self) -> u64 {
@@ -97,7 +92,7 @@ impl Table {
             modules: (0..self.plan.modules.len())
                 .map(|number| self.inspect_module(partition, number))
                 .collect::<Result<_>>()?,
-            index_bytes: charge(&index),
+            index_bytes: charge(index.len()),
             index_pages: place.index_pages,
             data,
         })
@@ -118,7 +113,7 @@ impl Table {
             valid = cursor.next(&view).map_err(damage)?;
         }
         Ok(PartitionData {
-            bytes: charge(&payload),
+            bytes: charge(payload.len()),
             pages,
             keys,
         })
@@ -139,7 +134,7 @@ impl Table {
             let block = self.read_block(start..start + each, tag)?;
             columns = columns.min(filter::columns(plan, &block).count_ones() as u8);
             bytes += block.len() as u64;
-            beside += BLOCK_OVERHEAD as u64;
+            beside += charge(block.len()) - block.len() as u64;
         }
         Ok(PartitionModule {
             columns,

@@ -1,8 +1,9 @@
 //! Walks a table's entries in both directions.
 //!
 //! A [`TableIter`] holds at most one block: a cached one, or a private copy of one that is not.
-//! When memory for that is refused, or cursors hold as many blocks as they may, it holds only the entry it is at (key, value) and fetches the
-//! block again for each step: slower, and never over the budget by more than the entry. One owner.
+//! When memory for that is refused, or cursors hold as many blocks as they may, it holds only the entry
+//! it is at (key, value) and fetches the block again for each step, but for the last: slower, and never
+//! over the budget by more than the entry. One owner.
 //!
 //! A lazy cursor that leaves a block waits in front of the next one until it is settled. Meanwhile the
 //! separator between them, which is known without a read, bounds what comes: who stops before it, or
@@ -58,6 +59,11 @@ pub(crate) struct TableIter {
     own: Own,
     ahead: Ahead,
     value: Vec<u8>,
+    /// Where only the entry is held: whether it is its block's first, and whether its last.
+    edges: (bool, bool),
+    /// The index of a partition that the cache does not have, for a merge whose blocks are of several
+    /// pages: else it would be read again for each of them.
+    index: Option<HeldIndex>,
     /// Set while the cursor waits in front of its block, which is not read: where it is going.
     waits: Option<Direction>,
     /// While the cursor waits, what bounds that block. Else the separator after the present block, or
@@ -66,6 +72,16 @@ pub(crate) struct TableIter {
     fence: Option<Direction>,
     memory: Reservation,
     reads: Reads,
+}
+
+/// The part of the budget that an index may have of which a merge keeps a copy.
+const INDEX_SHARE: u64 = 128;
+
+/// A partition's index, and its memory.
+struct HeldIndex {
+    partition: usize,
+    bytes: Vec<u8>,
+    _memory: Reservation,
 }
 
 impl Table {
@@ -84,6 +100,8 @@ impl Table {
             own: Own::default(),
             ahead: Ahead::default(),
             value: Vec::new(),
+            edges: (false, false),
+            index: None,
             waits: None,
             bound: Vec::new(),
             fence: None,
@@ -97,6 +115,7 @@ impl TableIter {
     fn reset(&mut self) {
         self.cursor.clear();
         self.held = Held::Entry;
+        self.edges = (false, false);
         self.value.clear();
         self.waits = None;
         self.fence = None;
@@ -122,10 +141,26 @@ impl TableIter {
             count_scan(&table, self.partition);
         }
         let pages = page..page + place.index_pages;
+        let damage = |d| table.damage(page, d);
+        let held = (self.index.as_ref()).filter(|held| held.partition == self.partition);
+        if let Some(held) = held {
+            let index = IndexBlock::parse(&held.bytes);
+            return index.and_then(|index| view(&index)).map_err(damage);
+        }
+        self.index = None;
         let index = table.fetch(pages, self.partition, tag, fill, &mut self.reads)?;
-        IndexBlock::parse(&index)
-            .and_then(|index| view(&index))
-            .map_err(|d| table.damage(page, d))
+        let seen = IndexBlock::parse(&index).and_then(|index| view(&index));
+        let budget = &self.options.budget;
+        let small = index.len() as u64 <= budget.limit() / INDEX_SHARE;
+        if self.options.purpose == Purpose::Background && small {
+            let memory = budget.try_reserve(Role::Compaction, index.len() as u64);
+            self.index = memory.map(|memory| HeldIndex {
+                partition: self.partition,
+                bytes: index.to_vec(),
+                _memory: memory,
+            });
+        }
+        seen.map_err(damage)
     }
 
     /// The pages of the present block. Where all blocks are of one page the index isn't needed.
@@ -175,7 +210,12 @@ impl TableIter {
         start: u32,
         go: impl FnOnce(&mut Cursor, &DataBlock<'_>) -> Result<bool, Damage>,
     ) -> Result<bool> {
-        let moved = DataBlock::parse(block).and_then(|block| go(&mut self.cursor, &block));
+        let moved = DataBlock::parse(block).and_then(|block| {
+            let moved = go(&mut self.cursor, &block)?;
+            let last = moved && self.cursor.is_last(&block);
+            self.edges = (self.cursor.is_first(), last);
+            Ok(moved)
+        });
         let moved = moved.map_err(|damage| self.broken(start, damage))?;
         self.value.clear();
         let value = block.get(self.cursor.value()).unwrap_or_default();
@@ -307,6 +347,13 @@ impl TableIter {
         }
         if !self.valid() {
             return Ok(());
+        }
+        let at_edge = match direction {
+            Direction::Forward => self.edges.1,
+            Direction::Backward => self.edges.0,
+        };
+        if matches!(self.held, Held::Entry) && at_edge {
+            return self.leave(direction);
         }
         let lazy = self.options.lazy;
         let mut ended = false;

@@ -87,7 +87,7 @@ impl Table {
         let mut most = 2;
         if let Some(missing) = self.heat.missing_modules(place) {
             let share = self.cache().budget().limit() / (BUFFER_SHARE * PAGE as u64);
-            most = usize::try_from(share).map_or(MOST_PAGES, |pages| pages.clamp(most, MOST_PAGES));
+            most = usize::try_from(share).map_or(MOST_PAGES, |pages| pages.min(MOST_PAGES));
             let modules = 0..self.plan.modules.len();
             for number in modules.filter(|number| missing & (1 << number) > 0) {
                 if let Some(pages) = self.top.module(need.partition, number) {

@@ -11,6 +11,7 @@ use super::format::Damage;
 use super::pinned::Opened;
 use super::properties::Properties;
 use super::source::{Home, Source};
+use super::stated::Stated;
 use super::top::Top;
 use crate::base::coding::take_bytes;
 use crate::budget::{Reservation, Role, allocated, shared};
@@ -56,18 +57,24 @@ impl std::fmt::Debug for Table {
 impl Table {
     /// Opens the table `number`: one page read, or two reads where the table is large. `cache_id` names
     /// the file in the cache: one of [`BlockCache::new_file_id`], and the same when it is opened again.
-    /// `heat` is what is known of its partitions from the time when it was open before.
+    /// `heat` is what is known of its partitions from the time when it was open before. `stated` is what
+    /// the tree says of the table, if it is of a tree.
     pub(super) fn open(
         file: Arc<dyn ReadFile>,
         number: u64,
         cache_id: u64,
         home: Arc<Home>,
         heat: &ArcSwapOption<Heat>,
+        stated: Option<&Stated<'_>>,
     ) -> Result<Table> {
         let source = Source { file, number, home };
         let (footer, meta, pages) = source.read_meta()?;
         let damage = |d| source.damage(footer.meta_page, d);
         let (properties, top) = split_meta(&meta).map_err(damage)?;
+        if let Some(stated) = stated {
+            let size = source.file.len();
+            stated.check(size, &footer, &properties).map_err(damage)?;
+        }
         let plan = source
             .home
             .plans

@@ -20,6 +20,7 @@ use shamba_model::expected_reads::Visits;
 use super::pinned::Opened;
 use super::reader::Table;
 use super::source::Home;
+use super::stated::{Stated, TableFile};
 use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::cache::{BlockCache, Clock, Heat, Interner, IoPool};
 use crate::error::{Error, Result};
@@ -176,10 +177,10 @@ impl TableCache {
 
     /// The table of a file, opened if it isn't.
     #[inline]
-    pub(crate) fn get(&self, number: u64, slot: &TableSlot) -> Result<Arc<Table>> {
-        match &*self.load(slot) {
+    pub(crate) fn get(&self, file: &impl TableFile) -> Result<Arc<Table>> {
+        match &*self.load(file.slot()) {
             Some(opened) => Ok(Arc::clone(&opened.table)),
-            None => self.open(number, slot),
+            None => self.open(file.number(), file.slot(), file.stated()),
         }
     }
 
@@ -194,7 +195,7 @@ impl TableCache {
     }
 
     #[cold]
-    fn open(&self, number: u64, slot: &TableSlot) -> Result<Arc<Table>> {
+    fn open(&self, number: u64, slot: &TableSlot, stated: Stated<'_>) -> Result<Arc<Table>> {
         let stripe = self.stripes.get((number % STRIPES as u64) as usize);
         let _turn = stripe.map(|stripe| stripe.lock());
         if let Some(table) = slot.peek() {
@@ -218,7 +219,7 @@ impl TableCache {
             }
         };
         let home = Arc::clone(&self.home);
-        let table = Table::open(file, number, cache_id, home, &slot.0.heat)?;
+        let table = Table::open(file, number, cache_id, home, &slot.0.heat, Some(&stated))?;
         let table = Arc::new(table);
         if let Some(hint) = slot.0.hint.lock().take()
             && hint.visits.len() == table.heat().len()

@@ -14,7 +14,7 @@ use crate::Error;
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{EntryKind, MAX_SEQNO, Tag, compare};
 use crate::budget::{Budget, Role};
-use crate::cache::{BlockCache, IoPool};
+use crate::cache::{BlockCache, IoPool, Store};
 use crate::filter::{
     Families, Family, FileContext, FilterOptions, FilterPlan, Layout, MAX_MODULES, ModulePlan,
     ModuleSizes, plan,
@@ -45,10 +45,11 @@ struct Env {
 impl Env {
     fn with_fs(fs: Arc<dyn Fs>, limit: u64) -> Env {
         let budget = Budget::new(limit);
+        let store = Store::new(Arc::clone(&budget));
         Env {
             fs,
-            cache: BlockCache::new(Arc::clone(&budget), 1),
-            io: IoPool::new(Arc::clone(&budget), 4 * PAGE),
+            cache: BlockCache::new(Arc::clone(&store), 1),
+            io: IoPool::new(store, 4 * PAGE),
             budget,
         }
     }
@@ -81,7 +82,15 @@ impl Env {
             plans: crate::cache::Interner::default(),
         });
         let number = name.trim_end_matches(".sst").parse().unwrap_or(0);
-        Table::open(file, number, id, home, &arc_swap::ArcSwapOption::empty()).map(Arc::new)
+        Table::open(
+            file,
+            number,
+            id,
+            home,
+            &arc_swap::ArcSwapOption::empty(),
+            None,
+        )
+        .map(Arc::new)
     }
 
     fn scan(&self, readahead_pages: u32, fill_cache: bool) -> ScanOptions {
@@ -272,7 +281,6 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
                     salt,
                     level: 3,
                     write_buffer: 64 << 10,
-                    shared_block: 60 << 10,
                     keep: None,
                 }
             },
@@ -852,13 +860,83 @@ fn the_bytes_of_a_tiny_table() {
     );
 }
 
+/// A file as a tree would know it.
+struct Known {
+    number: u64,
+    slot: TableSlot,
+    summary: TableSummary,
+}
+
+impl TableFile for Known {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn slot(&self) -> &TableSlot {
+        &self.slot
+    }
+
+    fn stated(&self) -> Stated<'_> {
+        let properties = &self.summary.properties;
+        Stated {
+            size: self.summary.len,
+            salt: self.summary.salt,
+            entries: properties.entries,
+            tombstones: properties.tombstones,
+            smallest: &properties.smallest,
+            largest: &properties.largest,
+            min_seq: properties.min_seq,
+            max_seq: properties.max_seq,
+        }
+    }
+}
+
+impl Env {
+    fn known(&self, number: u64, entries: &[Entry], options: TableBuildOptions) -> Known {
+        Known {
+            number,
+            slot: TableSlot::default(),
+            summary: self.build(&table_name(number), entries, options),
+        }
+    }
+}
+
+/// The salt tells tables apart, also such as hold the same; where two have one salt, what they hold does.
+#[test]
+fn a_table_that_is_not_the_stated_one_is_not_opened() {
+    let env = Env::new(4 << 20);
+    let build = |number: u64, salt: u32, value: &str, seq: u64| {
+        let options = TableBuildOptions {
+            salt,
+            ..TableBuildOptions::default()
+        };
+        let entries = [put("a", seq, value), put("c", seq, value)];
+        env.known(number, &entries, options)
+    };
+    let (cache, io) = (Arc::clone(&env.cache), Arc::clone(&env.io));
+    let fs = Arc::clone(&env.fs);
+    let cache = TableCache::new(fs, PathBuf::new(), cache, io, Arc::clone(&env.budget), 9);
+    cache.get(&build(1, 7, "one", 5)).unwrap();
+    let first = build(1, 7, "one", 5);
+    for (salt, seq, same) in [(7, 5, true), (8, 5, false), (7, 6, false)] {
+        build(1, salt, "two", seq);
+        first.slot.0.table.store(None);
+        let opened = cache.get(&first);
+        assert_eq!(opened.is_ok(), same, "salt {salt}, sequence number {seq}");
+        if let Err(error) = opened {
+            assert!(error.is_corruption(), "{error}");
+        }
+    }
+}
+
 #[test]
 fn tables_open_on_demand_and_close_when_there_are_too_many() {
     let env = Env::new(4 << 20);
-    for number in 0..20 {
+    let build = |number| {
         let entries = [put(format!("k{number}"), 1, "v")];
-        env.build(&table_name(number), &entries, TableBuildOptions::default());
-    }
+        env.known(number, &entries, TableBuildOptions::default())
+    };
+    let files: Vec<Known> = (0..20).map(build).collect();
     let cache = TableCache::new(
         Arc::clone(&env.fs),
         PathBuf::new(),
@@ -867,10 +945,9 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
         Arc::clone(&env.budget),
         5,
     );
-    let slots: Vec<TableSlot> = (0..20).map(|_| TableSlot::default()).collect();
     for round in 0..3 {
-        for (number, slot) in slots.iter().enumerate() {
-            let table = cache.get(number as u64, slot).unwrap();
+        for (number, file) in files.iter().enumerate() {
+            let table = cache.get(file).unwrap();
             let id = table.cache_id;
             assert!(
                 get(&table, format!("k{number}").as_bytes(), 1)
@@ -878,7 +955,7 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
                     .is_some()
             );
             assert!(cache.open_count() <= 5, "round {round}");
-            assert_eq!(cache.get(number as u64, slot).unwrap().cache_id, id);
+            assert_eq!(cache.get(file).unwrap().cache_id, id);
         }
     }
     let data = env.cache.stats().kind(BlockKind::Data);
@@ -887,12 +964,16 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
         (20, 40),
         "blocks outlive the closing of their table"
     );
-    cache.forget(slots[19].cache_id());
+    cache.forget(files[19].slot.cache_id());
     assert_eq!(env.cache.stats().kind(BlockKind::Data).blocks, 19);
-    let missing = cache.get(99, &TableSlot::default()).unwrap_err();
+    let missing = Known {
+        number: 99,
+        ..build(7)
+    };
+    let missing = cache.get(&missing).unwrap_err();
     assert!(missing.to_string().contains("000099.sst"));
     let counters = Env::new(4 << 20).budget.used_by(Role::Tables);
-    drop(slots);
+    drop(files);
     assert_eq!(cache.open_count(), 0);
     cache.forget(0);
     assert!(env.budget.used_by(Role::Tables) >= counters);
@@ -904,7 +985,7 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
 fn open_tables_share_what_they_have_alike() {
     let env = Env::new(4 << 20);
     let tables = [200, 300];
-    for count in tables {
+    let build = |count: u64| {
         let entries: Vec<_> = (0..count)
             .map(|i| put(format!("k{i:04}"), 1, "v"))
             .collect();
@@ -916,14 +997,14 @@ fn open_tables_share_what_they_have_alike() {
             filter,
             ..TableBuildOptions::default()
         };
-        env.build(&table_name(count), &entries, options);
-    }
+        env.known(count, &entries, options)
+    };
+    let files = tables.map(build);
     let (cache, io) = (Arc::clone(&env.cache), Arc::clone(&env.io));
     let fs = Arc::clone(&env.fs);
     let cache = TableCache::new(fs, PathBuf::new(), cache, io, Arc::clone(&env.budget), 9);
-    let slots = [TableSlot::default(), TableSlot::default()];
     let before = env.budget.used_by(Role::Tables);
-    let open = |at: usize| cache.get(tables[at], &slots[at]).unwrap();
+    let open = |at: usize| cache.get(&files[at]).unwrap();
     let (first, second) = (open(0), open(1));
     assert!(std::ptr::eq(first.plan(), second.plan()));
     assert!(!first.plan().modules.is_empty());
@@ -939,16 +1020,16 @@ fn handles_stay_within_their_part_of_a_small_budget() {
         partition_keys: 3,
         ..TableBuildOptions::default()
     };
-    for number in 0..30 {
+    let build = |number| {
         let entries: Vec<_> = (0..60).map(|i| put(format!("k{i:04}"), 1, "v")).collect();
-        env.build(&table_name(number), &entries, options.clone());
-    }
+        env.known(number, &entries, options.clone())
+    };
+    let files: Vec<Known> = (0..30).map(build).collect();
     let (cache, io) = (Arc::clone(&env.cache), Arc::clone(&env.io));
     let fs = Arc::clone(&env.fs);
     let cache = TableCache::new(fs, PathBuf::new(), cache, io, Arc::clone(&env.budget), 1000);
-    let slots: Vec<TableSlot> = (0..30).map(|_| TableSlot::default()).collect();
-    for (number, slot) in slots.iter().enumerate() {
-        cache.get(number as u64, slot).unwrap();
+    for file in &files {
+        cache.get(file).unwrap();
         assert!(env.budget.used_by(Role::Tables) <= (64 << 10) / 4 + 2000);
     }
     assert!(cache.open_count() > 1 && cache.open_count() < 30);

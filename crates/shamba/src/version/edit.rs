@@ -3,6 +3,9 @@
 //! An edit is a list of fields `tag, length, payload`. A tag's lowest bit says that a reader which
 //! does not know the field may skip it; a field without that bit makes older builds refuse the
 //! file. Decoding takes arbitrary bytes and never panics.
+//!
+//! An edit that is long goes into several records, cut between fields: each but the last ends with a
+//! field that says so. It is applied when it is whole.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +16,10 @@ use super::file_stats::{FileStats, Hotness};
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQNO, SeqNo};
 use crate::error::Error;
+use crate::wal::LogInfo;
 
 /// The newest manifest format this build reads, and the one it writes.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 3;
 
 /// Levels are numbered below this.
 pub(crate) const MAX_LEVELS: u32 = 64;
@@ -36,6 +40,10 @@ const TAG_REMOVE: u64 = 20;
 const TAG_MOVE: u64 = 22;
 const TAG_NEXT_RUN: u64 = 24;
 const TAG_DESIGN: u64 = 26 | OPTIONAL;
+const TAG_MORE: u64 = 28;
+const TAG_LOG: u64 = 30;
+const TAG_LOGS_DURABLE: u64 = 32;
+const TAG_REACH: u64 = 34;
 
 /// Inside an added file: probes and positives counted so far, and hotness as far as it is known.
 const TAG_FILE_COUNTS: u64 = 2 | OPTIONAL;
@@ -55,6 +63,10 @@ pub(crate) struct VersionEdit {
     pub(crate) last_seq: Option<SeqNo>,
     /// Keyspaces created from now on have ids from here. Never goes back.
     pub(crate) next_keyspace: Option<u32>,
+    /// Logs that were created: their numbers and where they begin, as positions.
+    pub(crate) logs: Vec<LogInfo>,
+    /// Logs are durable up to this position, or not needed. Never goes back.
+    pub(crate) logs_durable: Option<u64>,
     /// Changes to keyspaces, in order; at most one entry for each is usual.
     pub(crate) keyspaces: Vec<KeyspaceEdit>,
 }
@@ -65,11 +77,14 @@ pub(crate) struct KeyspaceEdit {
     /// The keyspace's id, never used again once it is dropped.
     pub(crate) id: u32,
     /// Creates it under this name, before the other changes.
-    pub(crate) create: Option<String>,
+    pub(crate) create: Option<Arc<str>>,
     /// Drops it with all its files.
     pub(crate) drop: bool,
     /// Everything up to this sequence number is in tables.
     pub(crate) flushed_seq: Option<SeqNo>,
+    /// Tables hold what was logged before this position, or some of it, and the logs that are needed
+    /// are durable up to there. Never goes back.
+    pub(crate) reach: Option<u64>,
     /// The design it is to have from now on.
     pub(crate) design: Option<StoredDesign>,
     /// Files that leave the tree.
@@ -97,9 +112,9 @@ impl KeyspaceEdit {
 
     /// Takes a file out of a level.
     #[cfg(test)]
-    pub(crate) fn remove(&mut self, level: usize, number: u64) {
+    pub(crate) fn remove(&mut self, level: usize, file: Arc<FileMeta>) {
         let level = level as u32;
-        self.removes.push(RemovedFile { level, number });
+        self.removes.push(RemovedFile { level, file });
     }
 }
 
@@ -115,19 +130,19 @@ pub(crate) struct AddedFile {
 }
 
 /// A file that leaves the tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct RemovedFile {
     /// The level it is in.
     pub(crate) level: u32,
-    /// Its number.
-    pub(crate) number: u64,
+    /// The file.
+    pub(crate) file: Arc<FileMeta>,
 }
 
 /// A file that changes its place without being rewritten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct MovedFile {
-    /// Its number.
-    pub(crate) number: u64,
+    /// The file.
+    pub(crate) file: Arc<FileMeta>,
     /// The level it leaves.
     pub(crate) from: u32,
     /// The level it goes to; may be the same.
@@ -146,7 +161,7 @@ pub(crate) enum EditError {
         /// What was expected.
         what: &'static str,
     },
-    /// They were written by a newer build: this format version, or an unknown field of it.
+    /// They were written by another build: this format version, or an unknown field of it.
     Unsupported {
         /// The format version stated, or the next one when only a field is unknown.
         found: u32,
@@ -169,6 +184,15 @@ impl EditError {
     }
 }
 
+/// Whether a record ends its edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The edit goes on in the next record.
+    More,
+    /// The edit is whole.
+    Last,
+}
+
 impl VersionEdit {
     /// An edit that changes one keyspace.
     pub(crate) fn of_keyspace(keyspace: KeyspaceEdit) -> Self {
@@ -178,10 +202,20 @@ impl VersionEdit {
         }
     }
 
-    /// An edit that gives up the logs before `log_number`.
-    pub(crate) fn of_logs(log_number: u64) -> Self {
+    /// An edit that gives up the logs before `log_number`; the others are durable up to a position.
+    pub(crate) fn of_logs(log_number: u64, durable: u64) -> Self {
         VersionEdit {
             log_number: Some(log_number),
+            logs_durable: Some(durable),
+            ..VersionEdit::default()
+        }
+    }
+
+    /// An edit that says that a log was created, and up to where those before it are durable.
+    pub(crate) fn of_new_log(log: LogInfo, durable: u64) -> Self {
+        VersionEdit {
+            logs: vec![log],
+            logs_durable: Some(durable),
             ..VersionEdit::default()
         }
     }
@@ -189,7 +223,7 @@ impl VersionEdit {
     /// An edit that creates a keyspace.
     pub(crate) fn create_keyspace(id: u32, name: &str) -> Self {
         VersionEdit::of_keyspace(KeyspaceEdit {
-            create: Some(name.to_owned()),
+            create: Some(name.into()),
             ..KeyspaceEdit::new(id)
         })
     }
@@ -202,15 +236,30 @@ impl VersionEdit {
         })
     }
 
-    /// The edit's bytes.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// Hands the edit's bytes to `emit`, in parts that each fit a record: a part ends at the first
+    /// field past `most` bytes.
+    ///
+    /// # Errors
+    /// Those of `emit`.
+    pub(crate) fn encode_parts<E>(
+        &self,
+        most: usize,
+        emit: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut out = Vec::new();
         let mut scratch = Vec::new();
         let mut field = |tag: u64, write: &dyn Fn(&mut Vec<u8>)| {
+            if out.len() >= most {
+                put_varint(&mut out, TAG_MORE);
+                put_bytes(&mut out, &[]);
+                emit(&out)?;
+                out.clear();
+            }
             scratch.clear();
             write(&mut scratch);
             put_varint(&mut out, tag);
             put_bytes(&mut out, &scratch);
+            Ok(())
         };
         for (tag, value) in [
             (TAG_FORMAT, self.format.map(u64::from)),
@@ -219,10 +268,14 @@ impl VersionEdit {
             (TAG_NEXT_RUN, self.next_run),
             (TAG_LAST_SEQ, self.last_seq),
             (TAG_NEXT_KEYSPACE, self.next_keyspace.map(u64::from)),
+            (TAG_LOGS_DURABLE, self.logs_durable),
         ] {
             if let Some(value) = value {
-                field(tag, &|out| put_varint(out, value));
+                field(tag, &|out| put_varint(out, value))?;
             }
+        }
+        for log in &self.logs {
+            field(TAG_LOG, &|out| put_all(out, &[log.number, log.base]))?;
         }
         for keyspace in &self.keyspaces {
             let id = u64::from(keyspace.id);
@@ -230,72 +283,91 @@ impl VersionEdit {
                 field(TAG_CREATE, &|out| {
                     put_varint(out, id);
                     put_bytes(out, name.as_bytes());
-                });
+                })?;
             }
             if keyspace.drop {
-                field(TAG_DROP, &|out| put_varint(out, id));
+                field(TAG_DROP, &|out| put_varint(out, id))?;
             }
             if let Some(seq) = keyspace.flushed_seq {
-                field(TAG_FLUSHED_SEQ, &|out| put_all(out, &[id, seq]));
+                field(TAG_FLUSHED_SEQ, &|out| put_all(out, &[id, seq]))?;
+            }
+            if let Some(position) = keyspace.reach {
+                field(TAG_REACH, &|out| put_all(out, &[id, position]))?;
             }
             if let Some(design) = keyspace.design {
                 field(TAG_DESIGN, &|out| {
                     put_varint(out, id);
                     design.put(out);
-                });
+                })?;
             }
             for file in &keyspace.removes {
                 field(TAG_REMOVE, &|out| {
-                    put_all(out, &[id, u64::from(file.level), file.number]);
-                });
+                    put_all(out, &[id, u64::from(file.level), file.file.number]);
+                })?;
             }
             for file in &keyspace.moves {
                 field(TAG_MOVE, &|out| {
                     let (from, to) = (u64::from(file.from), u64::from(file.to));
-                    put_all(out, &[id, file.number, from, to, file.run]);
-                });
+                    put_all(out, &[id, file.file.number, from, to, file.run]);
+                })?;
             }
             for added in &keyspace.adds {
                 field(TAG_ADD, &|out| {
                     put_all(out, &[id, u64::from(added.level), added.run]);
                     put_file(out, &added.file);
-                });
+                })?;
             }
         }
-        out
+        emit(&out)
     }
 
-    /// The edit of these bytes.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, EditError> {
-        let mut edit = VersionEdit::default();
+    /// Adds what the next record says of this edit, and tells whether it goes on in another. `find` gives
+    /// the files that it takes out or moves, by their numbers.
+    pub(crate) fn decode_part(
+        &mut self,
+        bytes: &[u8],
+        find: impl Fn(u64) -> Option<Arc<FileMeta>>,
+    ) -> Result<Part, EditError> {
         let mut rest = bytes;
+        let mut part = Part::Last;
         while !rest.is_empty() {
             let at = bytes.len() - rest.len();
             let corrupt = |what| EditError::Corrupt { at, what };
             let tag = take_varint(&mut rest).ok_or(corrupt("a field's tag"))?;
             let mut payload = take_bytes(&mut rest).ok_or(corrupt("a field's payload"))?;
-            let known = edit
-                .decode_field(tag, &mut payload)
+            if tag == TAG_MORE {
+                if !rest.is_empty() {
+                    return Err(corrupt("the end of a part"));
+                }
+                part = Part::More;
+            }
+            let known = self
+                .decode_field(tag, &mut payload, &find)
                 .ok_or(corrupt("a field's contents"))?;
             match known {
                 Known::Yes if payload.is_empty() => {}
                 Known::Yes => return Err(corrupt("the end of a field")),
                 Known::No if tag & OPTIONAL != 0 => {}
                 Known::No => {
-                    let found = edit.format.unwrap_or(0).max(FORMAT + 1);
+                    let found = self.format.unwrap_or(0).max(FORMAT + 1);
                     return Err(EditError::Unsupported { found });
                 }
             }
-            if let Some(found) = edit.format
-                && found > FORMAT
+            if let Some(found) = self.format
+                && found != FORMAT
             {
                 return Err(EditError::Unsupported { found });
             }
         }
-        Ok(edit)
+        Ok(part)
     }
 
-    fn decode_field(&mut self, tag: u64, input: &mut &[u8]) -> Option<Known> {
+    fn decode_field(
+        &mut self,
+        tag: u64,
+        input: &mut &[u8],
+        find: &impl Fn(u64) -> Option<Arc<FileMeta>>,
+    ) -> Option<Known> {
         match tag {
             TAG_FORMAT => self.format = Some(take_u32_varint(input)?),
             TAG_LOG_NUMBER => self.log_number = Some(take_varint(input)?),
@@ -303,9 +375,14 @@ impl VersionEdit {
             TAG_NEXT_RUN => self.next_run = Some(take_varint(input)?),
             TAG_LAST_SEQ => self.last_seq = Some(take_seq(input)?),
             TAG_NEXT_KEYSPACE => self.next_keyspace = Some(take_u32_varint(input)?),
+            TAG_LOGS_DURABLE => self.logs_durable = Some(take_varint(input)?),
+            TAG_LOG => self.logs.push(LogInfo {
+                number: take_varint(input)?,
+                base: take_varint(input)?,
+            }),
             TAG_CREATE => {
                 let id = take_u32_varint(input)?;
-                let name = std::str::from_utf8(take_bytes(input)?).ok()?.to_owned();
+                let name = std::str::from_utf8(take_bytes(input)?).ok()?.into();
                 let keyspace = self.keyspace(id);
                 // Created twice, or changed before it exists: no writer does that.
                 if keyspace.create.replace(name).is_some() {
@@ -321,6 +398,11 @@ impl VersionEdit {
                 let seq = take_seq(input)?;
                 self.keyspace(id).flushed_seq = Some(seq);
             }
+            TAG_REACH => {
+                let id = take_u32_varint(input)?;
+                let position = take_varint(input)?;
+                self.keyspace(id).reach = Some(position);
+            }
             TAG_DESIGN => {
                 let id = take_u32_varint(input)?;
                 let design = StoredDesign::take(input)?;
@@ -329,14 +411,14 @@ impl VersionEdit {
             TAG_REMOVE => {
                 let id = take_u32_varint(input)?;
                 let level = take_level(input)?;
-                let number = take_varint(input)?;
-                let removed = RemovedFile { level, number };
+                let file = find(take_varint(input)?)?;
+                let removed = RemovedFile { level, file };
                 self.keyspace(id).removes.push(removed);
             }
             TAG_MOVE => {
                 let id = take_u32_varint(input)?;
                 let moved = MovedFile {
-                    number: take_varint(input)?,
+                    file: find(take_varint(input)?)?,
                     from: take_level(input)?,
                     to: take_level(input)?,
                     run: take_varint(input)?,
@@ -353,6 +435,7 @@ impl VersionEdit {
                 let file = Arc::new(file);
                 self.keyspace(id).adds.push(AddedFile { level, run, file });
             }
+            TAG_MORE => {}
             _ => return Some(Known::No),
         }
         Some(Known::Yes)
@@ -401,6 +484,7 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     put_bytes(out, &file.largest);
     put_all(out, &[file.min_seq, file.max_seq, file.created]);
     put_all(out, &[file.filter_bytes, file.index_bytes]);
+    put_varint(out, u64::from(file.salt));
     let (probes, positives) = (file.stats.probes(), file.stats.positives());
     let hotness = file.stats.hotness();
     if probes != 0 || hotness.is_some() {
@@ -429,6 +513,7 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
         created: take_varint(input)?,
         filter_bytes: take_varint(input)?,
         index_bytes: take_varint(input)?,
+        salt: take_u32_varint(input)?,
     };
     if info.smallest > info.largest || info.min_seq > info.max_seq {
         return None;
@@ -475,13 +560,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn numbered(number: u64) -> Arc<FileMeta> {
+        Arc::new(FileMeta::new(FileInfo {
+            number,
+            ..FileInfo::default()
+        }))
+    }
+
+    /// The edit of these bytes, where every file that it names is there.
+    fn decode(bytes: &[u8]) -> Result<VersionEdit, EditError> {
+        VersionEdit::decode(bytes, |number| Some(numbered(number)))
+    }
+
     fn info() -> impl Strategy<Value = FileInfo> {
         (
             (any::<u64>(), any::<u64>(), any::<u64>()),
             (any::<u64>(), any::<u64>(), any::<u64>()),
             (any::<Vec<u8>>(), any::<Vec<u8>>()),
             (0..=MAX_SEQNO, 0..=MAX_SEQNO),
-            (any::<u64>(), any::<u64>()),
+            (any::<u64>(), any::<u64>(), any::<u32>()),
         )
             .prop_map(
                 |(
@@ -489,7 +586,7 @@ mod tests {
                     (tombstones, garbage, created),
                     (a, b),
                     (s, t),
-                    (filter_bytes, index_bytes),
+                    (filter_bytes, index_bytes, salt),
                 )| {
                     FileInfo {
                         number,
@@ -504,6 +601,7 @@ mod tests {
                         created,
                         filter_bytes,
                         index_bytes,
+                        salt,
                     }
                 },
             )
@@ -533,11 +631,13 @@ mod tests {
     }
 
     fn keyspace() -> impl Strategy<Value = KeyspaceEdit> {
-        let removed =
-            (0..MAX_LEVELS, any::<u64>()).prop_map(|(level, number)| RemovedFile { level, number });
+        let removed = (0..MAX_LEVELS, any::<u64>()).prop_map(|(level, number)| RemovedFile {
+            level,
+            file: numbered(number),
+        });
         let moved = (any::<u64>(), 0..MAX_LEVELS, 0..MAX_LEVELS, any::<u64>()).prop_map(
             |(number, from, to, run)| MovedFile {
-                number,
+                file: numbered(number),
                 from,
                 to,
                 run,
@@ -558,17 +658,22 @@ mod tests {
         (
             any::<Option<String>>(),
             any::<bool>(),
-            (prop::option::of(0..=MAX_SEQNO), prop::option::of(design)),
+            (
+                prop::option::of(0..=MAX_SEQNO),
+                any::<Option<u64>>(),
+                prop::option::of(design),
+            ),
             prop::collection::vec(removed, 0..4),
             prop::collection::vec(moved, 0..4),
             prop::collection::vec(added(), 0..4),
         )
             .prop_map(
-                |(create, drop, (flushed_seq, design), removes, moves, adds)| KeyspaceEdit {
+                |(create, drop, (flushed_seq, reach, design), removes, moves, adds)| KeyspaceEdit {
                     id: 0,
-                    create,
+                    create: create.map(Into::into),
                     drop,
                     flushed_seq,
+                    reach,
                     design,
                     removes,
                     moves,
@@ -586,11 +691,17 @@ mod tests {
             any::<Option<u64>>(),
             any::<Option<u64>>(),
             prop::option::of(0..=MAX_SEQNO),
-            any::<Option<u32>>(),
+            (
+                any::<Option<u32>>(),
+                any::<Option<u64>>(),
+                prop::collection::vec(any::<(u64, u64)>(), 0..4),
+            ),
             prop::collection::vec(keyspace(), 0..4),
         )
             .prop_map(
-                |(format, log_number, next_file, last_seq, next_keyspace, mut keyspaces)| {
+                |(format, log_number, next_file, last_seq, others, mut keyspaces)| {
+                    let (next_keyspace, logs_durable, logs) = others;
+                    let log = |(number, base)| LogInfo { number, base };
                     let next_run = next_file.map(|next| next / 2);
                     for (id, keyspace) in keyspaces.iter_mut().enumerate() {
                         keyspace.id = id as u32 * 1000;
@@ -602,24 +713,65 @@ mod tests {
                         next_run,
                         last_seq,
                         next_keyspace,
+                        logs: logs.into_iter().map(log).collect(),
+                        logs_durable,
                         keyspaces,
                     }
                 },
             )
     }
 
+    impl VersionEdit {
+        /// The edit in one record.
+        pub(crate) fn encode(&self) -> Vec<u8> {
+            let mut parts = self.parts(usize::MAX);
+            assert_eq!(parts.len(), 1);
+            parts.remove(0)
+        }
+
+        fn parts(&self, most: usize) -> Vec<Vec<u8>> {
+            let mut parts = Vec::new();
+            let emitted = self.encode_parts(most, &mut |part| {
+                parts.push(part.to_vec());
+                Ok::<_, ()>(())
+            });
+            emitted.unwrap();
+            parts
+        }
+
+        /// The edit of one record.
+        pub(crate) fn decode(
+            bytes: &[u8],
+            find: impl Fn(u64) -> Option<Arc<FileMeta>>,
+        ) -> Result<Self, EditError> {
+            let mut edit = VersionEdit::default();
+            edit.decode_part(bytes, find).map(|_| edit)
+        }
+    }
+
     proptest! {
+        #[test]
+        fn edits_round_trip_in_parts_of_any_size(edit in edits(), most in 0..300usize) {
+            let mut back = VersionEdit::default();
+            let parts = edit.parts(most);
+            for (i, part) in parts.iter().enumerate() {
+                let more = back.decode_part(part, |number| Some(numbered(number))).unwrap();
+                prop_assert_eq!(more == Part::Last, i + 1 == parts.len());
+            }
+            prop_assert_eq!(format!("{back:?}"), format!("{edit:?}"));
+        }
+
         #[test]
         fn edits_round_trip(edit in edits()) {
             let bytes = edit.encode();
-            let back = VersionEdit::decode(&bytes).unwrap();
+            let back = decode(&bytes).unwrap();
             prop_assert_eq!(format!("{back:?}"), format!("{edit:?}"));
         }
 
         #[test]
         fn any_bytes_decode_or_fail_without_panic(bytes in any::<Vec<u8>>()) {
-            if let Ok(edit) = VersionEdit::decode(&bytes) {
-                VersionEdit::decode(&edit.encode()).unwrap();
+            if let Ok(edit) = decode(&bytes) {
+                decode(&edit.encode()).unwrap();
             }
         }
 
@@ -628,12 +780,12 @@ mod tests {
             let mut bytes = edit.encode();
             if !bytes.is_empty() {
                 let cut = cut.index(bytes.len());
-                if let Ok(part) = VersionEdit::decode(&bytes[..cut]) {
+                if let Ok(part) = decode(&bytes[..cut]) {
                     prop_assert!(part.encode().len() <= cut);
                 }
                 let at = at.index(bytes.len());
                 bytes[at] ^= 1u8 << bit;
-                let _ = VersionEdit::decode(&bytes);
+                let _ = decode(&bytes);
             }
         }
     }
@@ -647,10 +799,10 @@ mod tests {
         .encode();
         put_varint(&mut bytes, 1000 | OPTIONAL);
         put_bytes(&mut bytes, b"whatever");
-        assert_eq!(VersionEdit::decode(&bytes).unwrap().last_seq, Some(7));
+        assert_eq!(decode(&bytes).unwrap().last_seq, Some(7));
         put_varint(&mut bytes, 1000);
         put_bytes(&mut bytes, b"whatever");
-        let err = VersionEdit::decode(&bytes).unwrap_err();
+        let err = decode(&bytes).unwrap_err();
         assert_eq!(err, EditError::Unsupported { found: FORMAT + 1 });
         assert!(matches!(
             err.into_error(Path::new("MANIFEST-000001"), 0),
@@ -671,7 +823,7 @@ mod tests {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, TAG_ADD);
             put_bytes(&mut bytes, &payload);
-            let decoded = VersionEdit::decode(&bytes);
+            let decoded = decode(&bytes);
             assert_eq!(decoded.is_ok(), ok, "{decoded:?}");
             if let Err(err) = decoded {
                 assert_eq!(err, EditError::Unsupported { found: FORMAT + 1 });
@@ -693,7 +845,7 @@ mod tests {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, TAG_DESIGN);
         put_bytes(&mut bytes, &payload);
-        let edit = VersionEdit::decode(&bytes).unwrap();
+        let edit = decode(&bytes).unwrap();
         assert_eq!(edit.keyspaces[0].id, 5);
         assert_eq!(edit.keyspaces[0].design, Some(design));
     }
@@ -706,7 +858,7 @@ mod tests {
         }
         .encode();
         assert_eq!(
-            VersionEdit::decode(&bytes).unwrap_err(),
+            decode(&bytes).unwrap_err(),
             EditError::Unsupported { found: FORMAT + 3 }
         );
     }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::file_stats::FileStats;
 use crate::base::key::SeqNo;
-use crate::table::TableSlot;
+use crate::table::{Stated, TableFile, TableSlot};
 
 /// What the manifest records of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,6 +42,8 @@ pub(crate) struct FileInfo {
     pub(crate) filter_bytes: u64,
     /// Bytes of its index blocks.
     pub(crate) index_bytes: u64,
+    /// What its blocks' checksums start from: tells it from every other table.
+    pub(crate) salt: u32,
 }
 
 /// A file of the tree. Dereferences to its [`FileInfo`].
@@ -102,6 +104,29 @@ impl Deref for FileMeta {
 
     fn deref(&self) -> &FileInfo {
         &self.info
+    }
+}
+
+impl TableFile for FileMeta {
+    fn number(&self) -> u64 {
+        self.info.number
+    }
+
+    fn slot(&self) -> &TableSlot {
+        &self.slot
+    }
+
+    fn stated(&self) -> Stated<'_> {
+        Stated {
+            size: self.info.size,
+            salt: self.info.salt,
+            entries: self.info.entries,
+            tombstones: self.info.tombstones,
+            smallest: &self.info.smallest,
+            largest: &self.info.largest,
+            min_seq: self.info.min_seq,
+            max_seq: self.info.max_seq,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{FileMeta, Inconsistent, Run};
+use super::{FileMeta, Inconsistent, Run, Sums};
 
 /// The runs of a level, newest (largest id) first. Runs may overlap; of two entries of one key the
 /// one in the newer run is the newer one.
@@ -43,13 +43,18 @@ impl Level {
         self.runs.is_empty()
     }
 
+    /// What the files come to.
+    pub(crate) fn sums(&self) -> Sums {
+        self.runs.iter().map(|run| run.sums()).sum()
+    }
+
     /// Bytes of all files.
     pub(crate) fn size(&self) -> u64 {
-        self.runs.iter().map(|run| run.size()).sum()
+        self.sums().size
     }
 
     /// Entries of all files.
     pub(crate) fn entries(&self) -> u64 {
-        self.runs.iter().map(|run| run.entries()).sum()
+        self.sums().entries
     }
 }

@@ -14,18 +14,20 @@
 //! file it names may be removed, neither those it adds nor those it drops, and the manifest takes
 //! no more edits.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::edit::{FORMAT, VersionEdit};
+use super::by_number::ByNumber;
+use super::edit::{FORMAT, Part, VersionEdit};
 use super::file_meta::Obsolete;
 use super::set::TreeState;
 use super::{Inconsistent, Version};
 use crate::base::checksum::checksum;
 use crate::error::{Error, Result};
 use crate::fs::{Access, BlockKind, Fs, Purpose, ReadTag};
-use crate::wal::{LogStart, LogWriter, RecoveryMode, recover_logs};
+use crate::wal::{LOG_HEADER, LogStart, LogWriter, RECORD_HEADER, RecoveryMode, recover_logs};
 
 /// The file that names the manifest in use.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -34,6 +36,11 @@ const CURRENT_TMP: &str = "CURRENT.tmp";
 
 /// A log is begun anew when it is longer than this and four times its first snapshot.
 const ROLL_BYTES: u64 = 1 << 20;
+
+/// About how long the records of a long edit are, in bytes: so much memory writing and reading one
+/// takes. With half of it a snapshot takes twice as many headers of 28 bytes, and with double of it
+/// the part of a small budget that an open passes it by is twice as large.
+const RECORD_BYTES: usize = 64 << 10;
 
 /// `CURRENT` is one line; what is longer is something else.
 const MAX_CURRENT: u64 = 256;
@@ -49,6 +56,8 @@ pub(crate) struct Manifest {
     files: Files,
     state: TreeState,
     roll_at: u64,
+    /// How often in a row, and why at last, a new log could not be begun.
+    failed_rolls: Option<(u64, Error)>,
     obsolete: Arc<Obsolete>,
     failure: Option<Error>,
 }
@@ -71,6 +80,24 @@ fn marks_name(number: u64) -> String {
 /// The name of a manifest.
 pub(crate) fn manifest_name(number: u64) -> String {
     format!("MANIFEST-{number:06}")
+}
+
+/// Whether a file, in a folder without `CURRENT`, is of a manifest that was in use: longer than an open
+/// leaves it that was cut off before it made the folder a database.
+pub(crate) fn was_in_use(name: &str, len: u64) -> bool {
+    let Some(number) = number_in(name).filter(|number| name == manifest_name(*number)) else {
+        return false;
+    };
+    let begun = TreeState {
+        next_file: number.saturating_add(1),
+        ..TreeState::default()
+    };
+    let mut left = LOG_HEADER as u64;
+    let Ok(()) = begun.snapshot().encode_parts(RECORD_BYTES, &mut |part| {
+        left += (RECORD_HEADER + part.len()) as u64;
+        Ok::<_, Infallible>(())
+    });
+    len > left
 }
 
 /// The number in the name of a manifest, table or log.
@@ -120,6 +147,7 @@ impl Manifest {
             dir: dir.to_path_buf(),
             roll_at: roll_at(&files.log),
             files,
+            failed_rolls: None,
             state: state.clone(),
             obsolete: Arc::clone(obsolete),
             failure: None,
@@ -143,28 +171,50 @@ impl Manifest {
             return Err(Error::corruption(path, 0, what));
         }
         let mut state = TreeState::default();
-        let mut first = true;
+        let mut files = ByNumber::default();
+        let mut edit = VersionEdit::default();
+        let mut part = Part::Last;
+        let (mut records, mut edits) = (0u64, 0u64);
         let mode = RecoveryMode::TolerateTornTail;
         let read = recover_logs(fs, std::slice::from_ref(&path), mode, &mut |record| {
             // The log starts at position 0, so positions are offsets.
             let at = record.position;
-            let edit = VersionEdit::decode(record.payload).map_err(|e| e.into_error(&path, at))?;
-            if first && edit.format.is_none() {
+            part = edit
+                .decode_part(record.payload, |number| files.get(number).cloned())
+                .map_err(|e| e.into_error(&path, at))?;
+            if records == 0 && edit.format.is_none() {
                 let what = "a manifest starts with its format";
                 return Err(Error::corruption(&path, at, what));
             }
-            first = false;
-            state = state.apply(&edit).map_err(|e| inconsistent(&path, at, e))?;
+            records += 1;
+            if part == Part::Last {
+                let whole = std::mem::take(&mut edit);
+                let dropped = state.files_dropped_by(&whole);
+                state
+                    .apply(&whole)
+                    .and_then(|()| files.follow(&whole, &dropped))
+                    .map_err(|e| inconsistent(&path, at, e))?;
+                edits += 1;
+            }
             Ok(())
         })?;
-        if first {
+        let ends = |what: String| Err(Error::corruption(&path, read.end, what));
+        if records == 0 {
             let what = "the manifest holds no edit";
             return Err(Error::corruption(path, 0, what));
         }
+        if edits == 0 {
+            return ends("the manifest ends within its snapshot".to_owned());
+        }
         let durable = number_in(&name).map_or(Ok(0), |number| last_mark(fs, dir, number))?;
         if read.end < durable {
-            let what = format!("the manifest ends here, but was durable up to byte {durable}");
-            return Err(Error::corruption(path, read.end, what));
+            return ends(format!(
+                "the manifest ends here, but was durable up to byte {durable}"
+            ));
+        }
+        // A crash leaves that, but not where the end was durable.
+        if part == Part::More && read.end == durable {
+            return ends("the manifest ends within an edit".to_owned());
         }
         for keyspace in state.keyspaces.values() {
             let checked = keyspace.version.check();
@@ -173,13 +223,10 @@ impl Manifest {
         Ok((state, name))
     }
 
-    /// Writes the manifest of a new folder from a snapshot, for a checkpoint. The folder's other
-    /// files are durable before.
-    pub(crate) fn write_new(fs: &dyn Fs, dir: &Path, snapshot: &VersionEdit) -> Result<()> {
-        let path = dir.join(CURRENT);
-        let mut state = TreeState::default()
-            .apply(snapshot)
-            .map_err(|e| inconsistent(&path, 0, e))?;
+    /// Writes the manifest of a new folder that has the tables of a state and no logs, for a checkpoint.
+    /// The folder's other files are durable before.
+    pub(crate) fn write_new(fs: &dyn Fs, dir: &Path, mut state: TreeState) -> Result<()> {
+        state.forget_logs();
         let number = state.next_file;
         state.next_file = number.saturating_add(1);
         let mut files = begin(fs, dir, number, &state.snapshot())?;
@@ -201,9 +248,9 @@ impl Manifest {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let after = self.state.apply(edit);
-        let after =
-            after.map_err(|e| inconsistent(self.files.log.path(), self.files.log.len(), e))?;
+        let change = self.state.after(edit);
+        let change =
+            change.map_err(|e| inconsistent(self.files.log.path(), self.files.log.len(), e))?;
         // Set for the time of the work, so that a panic in it counts as a failure too.
         self.failure = Some(Error::Panicked {
             op: "logging a version edit",
@@ -216,7 +263,7 @@ impl Manifest {
         for file in self.state.files_dropped_by(edit) {
             file.mark_obsolete(&self.obsolete);
         }
-        self.state = after;
+        self.state.set(change);
         Ok(())
     }
 
@@ -224,11 +271,12 @@ impl Manifest {
         if self.files.log.len() > self.roll_at {
             self.roll(next_file())?;
         }
-        self.files.log.append(0, &[&edit.encode()])?;
+        append(&mut self.files.log, edit)?;
         self.files.log.sync()
     }
 
-    /// Begins a new log. When that fails before `CURRENT` is touched, the old one goes on.
+    /// Begins a new log. When that fails before `CURRENT` is touched, the old one goes on, which holds
+    /// all that the new one would, and it is tried again once the old one is a quarter longer.
     fn roll(&mut self, number: u64) -> Result<()> {
         let mut snapshot = self.state.snapshot();
         snapshot.next_file = Some(self.state.next_file.max(number.saturating_add(1)));
@@ -237,11 +285,15 @@ impl Manifest {
                 switch(&*self.fs, &self.dir, &files.name)?;
                 let old = std::mem::replace(&mut self.files, files);
                 self.roll_at = roll_at(&self.files.log);
+                self.failed_rolls = None;
                 self.remove_files(old.number);
             }
             Err(error) => {
                 log::warn!("cannot begin a new manifest, going on with the old one: {error}");
-                self.roll_at = self.roll_at.saturating_mul(2);
+                let len = self.files.log.len();
+                self.roll_at = len.saturating_add((len / 4).max(ROLL_BYTES));
+                let before = self.failed_rolls.as_ref().map_or(0, |(times, _)| *times);
+                self.failed_rolls = Some((before + 1, error));
                 self.remove_files(number);
             }
         }
@@ -256,6 +308,17 @@ impl Manifest {
     /// Ends the log, at closing: damage anywhere in it is noticed from now on.
     pub(crate) fn seal(&mut self) -> Result<()> {
         self.files.seal()
+    }
+
+    /// Bytes of the log in use.
+    pub(crate) fn len(&self) -> u64 {
+        self.files.log.len()
+    }
+
+    /// How often in a row, and why at last, a new log could not be begun in the place of one that has
+    /// grown too long; `None` once it could.
+    pub(crate) fn failed_rolls(&self) -> Option<&(u64, Error)> {
+        self.failed_rolls.as_ref()
     }
 
     /// The state after every edit logged.
@@ -335,6 +398,11 @@ fn last_mark(fs: &dyn Fs, dir: &Path, number: u64) -> Result<u64> {
     Ok(last)
 }
 
+/// Appends an edit, in as many records as it takes.
+fn append(log: &mut LogWriter, edit: &VersionEdit) -> Result<()> {
+    edit.encode_parts(RECORD_BYTES, &mut |part| log.append(0, &[part]).map(drop))
+}
+
 /// Writes a log that starts with a snapshot, durably with its mark.
 fn begin(fs: &dyn Fs, dir: &Path, number: u64, snapshot: &VersionEdit) -> Result<Files> {
     let name = manifest_name(number);
@@ -346,7 +414,7 @@ fn begin(fs: &dyn Fs, dir: &Path, number: u64, snapshot: &VersionEdit) -> Result
         seed: seed(),
     };
     let mut log = LogWriter::create(fs, &dir.join(&name), start)?;
-    log.append(0, &[&snapshot.encode()])?;
+    append(&mut log, snapshot)?;
     log.sync()?;
     let mut files = Files {
         number,
@@ -423,12 +491,12 @@ fn read_current(fs: &dyn Fs, dir: &Path) -> Result<String> {
         return corrupt("the line does not match its checksum");
     };
     match format.parse::<u32>() {
-        Ok(found) if found > FORMAT => Err(Error::UnsupportedFormat {
+        Ok(found) if found != FORMAT => Err(Error::UnsupportedFormat {
             file: path,
             found,
             supported: FORMAT,
         }),
-        Ok(FORMAT) if number_in(name).is_some_and(|number| name == manifest_name(number)) => {
+        Ok(_) if number_in(name).is_some_and(|number| name == manifest_name(number)) => {
             Ok(name.to_owned())
         }
         _ => corrupt("the line does not name a manifest"),

@@ -55,13 +55,14 @@ fn path_of(db: &Db) -> std::path::PathBuf {
     Path::new(DIR).join(db.manifest.file_name())
 }
 
-fn file(number: u64) -> Arc<FileMeta> {
-    let key = number.to_be_bytes();
+fn file(number: u64, key_len: usize) -> Arc<FileMeta> {
+    let mut key = number.to_be_bytes().to_vec();
+    key.resize(key.len().max(key_len), b'x');
     Arc::new(FileMeta::new(FileInfo {
         number,
         size: 4096,
         entries: 1,
-        smallest: key.into(),
+        smallest: key.clone().into(),
         largest: key.into(),
         min_seq: number,
         max_seq: number,
@@ -71,13 +72,27 @@ fn file(number: u64) -> Arc<FileMeta> {
 
 /// Step `i` of a history: adds a file to a run of level 1, and drops the one before the last.
 fn step(i: u64) -> VersionEdit {
+    step_of(i, 8)
+}
+
+/// A step whose edit takes several records.
+fn long_step(i: u64) -> VersionEdit {
+    step_of(i, 40_000)
+}
+
+fn step_of(i: u64, key_len: usize) -> VersionEdit {
     if i == 0 {
         return VersionEdit::create_keyspace(7, "default");
     }
     let mut edit = KeyspaceEdit::new(7);
-    edit.add(1, 1, file(1000 + i));
+    edit.add(1, 1, file(1000 + i, key_len));
     if i > 2 {
-        edit.remove(1, 1000 + i - 2);
+        edit.remove(1, file(1000 + i - 2, key_len));
+    }
+    // One that comes and goes, so that an edit with long keys goes on after its first record.
+    edit.add(2, 2, file(500_000 + i, key_len));
+    if i > 1 {
+        edit.remove(2, file(500_000 + i - 1, key_len));
     }
     edit.flushed_seq = Some(i);
     VersionEdit::of_keyspace(edit)
@@ -88,7 +103,8 @@ fn last_step(state: &TreeState) -> Option<u64> {
     let keyspace = state.keyspaces.get(&7)?;
     let i = keyspace.flushed_seq;
     let numbers: Vec<_> = keyspace.version.files().map(|f| f.number).collect();
-    let want: Vec<_> = (i.saturating_sub(1).max(1)..=i).map(|i| 1000 + i).collect();
+    let mut want: Vec<_> = (i.saturating_sub(1).max(1)..=i).map(|i| 1000 + i).collect();
+    want.extend((i > 0).then_some(500_000 + i));
     assert_eq!(numbers, want, "after step {i}");
     Some(i)
 }
@@ -124,18 +140,21 @@ fn dropped_files_become_obsolete_once_unused() {
         db.log(&step(i)).unwrap();
     }
     let reader = db.manifest.version(7).unwrap();
+    assert_eq!(db.obsolete.take(), [(500_001, 0)]);
     db.log(&step(3)).unwrap();
     assert_eq!(db.obsolete.take(), []);
     drop(reader);
-    assert_eq!(db.obsolete.take(), [(1001, 0)]);
+    let mut unused = db.obsolete.take();
+    unused.sort_unstable();
+    assert_eq!(unused, [(1001, 0), (500_002, 0)]);
     let mut moved = KeyspaceEdit::new(7);
     let kept = Arc::clone(db.manifest.version(7).unwrap().files().next().unwrap());
-    moved.remove(1, kept.number);
+    moved.remove(1, Arc::clone(&kept));
     moved.add(2, 9, kept);
     db.log(&VersionEdit::of_keyspace(moved)).unwrap();
     assert_eq!(db.obsolete.take(), [], "a moved file stays");
     db.log(&VersionEdit::drop_keyspace(7)).unwrap();
-    assert_eq!(db.obsolete.take().len(), 2);
+    assert_eq!(db.obsolete.take().len(), 3);
 }
 
 #[test]
@@ -176,7 +195,7 @@ fn a_contradiction_writes_nothing_and_stops_nothing() {
     let mut db = open(&fs, true).unwrap();
     db.log(&step(0)).unwrap();
     let mut edit = KeyspaceEdit::new(7);
-    edit.remove(3, 99);
+    edit.remove(3, file(99, 8));
     let err = db.log(&VersionEdit::of_keyspace(edit)).unwrap_err();
     assert!(err.is_corruption(), "{err}");
     db.log(&step(1)).unwrap();
@@ -196,6 +215,7 @@ fn crashes_keep_every_synced_edit() {
                 .after(at)
                 .forever(),
         );
+        let step = if seed % 2 == 0 { step } else { long_step };
         let mut done = None;
         let mut tried = None;
         let mut created = false;
@@ -330,6 +350,119 @@ fn damaged_marks_alone_do_no_harm() {
 }
 
 #[test]
+fn an_edit_of_several_records_is_there_whole_or_not_at_all() {
+    let mem = fresh();
+    let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+    let mut db = open(&fs, true).unwrap();
+    (0..3).for_each(|i| db.log(&long_step(i)).unwrap());
+    let path = path_of(&db);
+    let before = mem.read_file(&path).unwrap().len();
+    db.log(&long_step(3)).unwrap();
+    let whole = mem.read_file(&path).unwrap();
+    assert!(whole.len() - before > 128 << 10);
+    // As a power failure leaves it that took the mark too.
+    let marks = Path::new(DIR).join("MARKS-000001");
+    mem.remove(&marks).unwrap();
+    for cut in (before..=whole.len()).rev().step_by(1997) {
+        let torn = mem.kill_clone();
+        torn.write_file(&path, &whole[..cut]).unwrap();
+        let want = if cut == whole.len() { 3 } else { 2 };
+        assert_eq!(read(&torn).unwrap(), Some(want), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_snapshot_of_several_records_that_is_cut_off_is_noticed() {
+    let mem = fresh();
+    let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+    let mut db = open(&fs, true).unwrap();
+    (0..4).for_each(|i| db.log(&long_step(i)).unwrap());
+    drop(db);
+    let db = open(&fs, false).unwrap();
+    let path = path_of(&db);
+    let whole = mem.read_file(&path).unwrap();
+    assert!(whole.len() > 192 << 10);
+    // What a mark would say is not needed for this.
+    for name in mem.files() {
+        if name.to_string_lossy().contains("MARKS") {
+            mem.remove(&name).unwrap();
+        }
+    }
+    assert_eq!(read(&mem).unwrap(), Some(3));
+    for cut in (0..whole.len()).step_by(1997) {
+        let torn = mem.kill_clone();
+        torn.write_file(&path, &whole[..cut]).unwrap();
+        let error = read(&torn).unwrap_err();
+        assert!(error.is_corruption(), "cut at {cut}: {error}");
+    }
+}
+
+#[test]
+fn a_tree_larger_than_any_record_is_logged_copied_and_read_again() {
+    // 2,100 tables with two keys of 64 KiB each: 275 MB, where a record takes 268.
+    const FILES: u64 = 2100;
+    let mem = fresh();
+    let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+    let mut db = open(&fs, true).unwrap();
+    db.log(&step(0)).unwrap();
+    let mut all = KeyspaceEdit::new(7);
+    (0..FILES).for_each(|i| all.add(1, 1, file(1000 + i, 65_535)));
+    db.log(&VersionEdit::of_keyspace(all)).unwrap();
+    db.manifest.seal().unwrap();
+    drop(db);
+    // A manifest of its snapshot, at the next open.
+    let db = open(&fs, false).unwrap();
+    let name = path_of(&db);
+    assert!(mem.read_file(&name).unwrap().len() > 256 << 20);
+    let copy = Path::new("/copy");
+    mem.create_dir_all(copy).unwrap();
+    Manifest::write_new(&mem, copy, db.manifest.state().clone()).unwrap();
+    drop(db);
+    for dir in [DIR, "/copy"] {
+        let (state, _) = Manifest::read(&mem, Path::new(dir)).unwrap();
+        let files = state.keyspaces[&7].version.files();
+        assert!(files.map(|file| file.number).eq(1000..1000 + FILES));
+    }
+}
+
+#[test]
+fn a_new_manifest_that_cannot_be_begun_is_told_of_and_tried_again() {
+    let mem = fresh();
+    let faults = Faults::new();
+    let fs: Arc<dyn Fs> = Arc::new(FaultFs::new(Arc::new(mem.clone()), faults.clone()));
+    let mut db = open(&fs, true).unwrap();
+    faults.add(
+        Fault::new(Effect::Fail(FaultError::ENOSPC))
+            .on(Op::Create)
+            .forever(),
+    );
+    let mut i = 0;
+    while db
+        .manifest
+        .failed_rolls()
+        .is_none_or(|(times, _)| *times < 3)
+    {
+        db.log(&long_step(i)).unwrap();
+        i += 1;
+        assert!(i < 1000, "nothing was tried again, or nobody was told");
+    }
+    let (_, error) = db.manifest.failed_rolls().unwrap();
+    assert!(error.to_string().contains("MANIFEST"), "{error}");
+    assert_eq!(read(&mem).unwrap(), Some(i - 1), "the old one goes on");
+    let old = db.manifest.file_name().to_owned();
+    faults.clear();
+    while db.manifest.failed_rolls().is_some() {
+        db.log(&long_step(i)).unwrap();
+        i += 1;
+        assert!(i < 1000, "it was never tried again");
+    }
+    assert_ne!(db.manifest.file_name(), old);
+    assert!(db.manifest.len() < 1 << 20);
+    assert_eq!(read(&mem).unwrap(), Some(i - 1));
+    assert_eq!(mem.files().len(), 3);
+}
+
+#[test]
 fn torn_tails_end_quietly() {
     let mem = fresh();
     let fs: Arc<dyn Fs> = Arc::new(mem.clone());
@@ -373,8 +506,11 @@ fn bad_folders_give_clear_errors() {
         let sum = crate::base::checksum::checksum(0, text.as_bytes());
         format!("{text} {sum:08x}\n")
     };
-    mem.write_file(&current, line("shamba 1 ../secret").as_bytes())
-        .unwrap();
+    mem.write_file(
+        &current,
+        line(&format!("shamba {FORMAT} ../secret")).as_bytes(),
+    )
+    .unwrap();
     assert!(what(&mem).contains("does not name a manifest"));
     mem.write_file(&current, line("shamba 9 SOMETHING").as_bytes())
         .unwrap();
@@ -386,6 +522,11 @@ fn bad_folders_give_clear_errors() {
             ..
         })
     ));
+    mem.write_file(&current, line("shamba 1 MANIFEST-000001").as_bytes())
+        .unwrap();
+    let error = read(&mem).unwrap_err().to_string();
+    assert!(error.contains("format version 1"), "{error}");
+    assert!(error.contains("use a build that reads it"), "{error}");
 
     let missing = sound.deep_clone();
     missing.remove(&Path::new(DIR).join(&name)).unwrap();
@@ -406,7 +547,7 @@ fn checkpoints_have_a_manifest_of_their_own() {
     }
     let copy = Path::new("/copy");
     mem.create_dir_all(copy).unwrap();
-    Manifest::write_new(&mem, copy, &db.manifest.state().snapshot()).unwrap();
+    Manifest::write_new(&mem, copy, db.manifest.state().clone()).unwrap();
     let (state, _) = Manifest::read(&mem, copy).unwrap();
     assert_eq!(last_step(&state), Some(3));
 }

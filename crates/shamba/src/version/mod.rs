@@ -2,11 +2,12 @@
 //!
 //! A [`Version`] is an immutable picture of one keyspace: levels of runs of files. Readers hold it
 //! by `Arc` and need no lock. It changes by applying an edit, which gives a new version that shares
-//! all runs the edit does not touch. [`VersionEdit`]s are logged in the manifest before the new
-//! version is published; [`Manifest`] owns the log and the state it describes, and is used by one
-//! thread at a time (the database holds it behind its own lock). The bytes are specified in
-//! `docs/format.md`, "Manifest".
+//! with the old one all that the edit does not touch, down to the leaves of runs (some hundred files
+//! each). [`VersionEdit`]s are logged in the manifest before the new version is published;
+//! [`Manifest`] owns the log and the state it describes, and is used by one thread at a time (the
+//! database holds it behind its own lock). The bytes are specified in `docs/format.md`, "Manifest".
 
+mod by_number;
 mod design;
 mod edit;
 mod file_meta;
@@ -25,8 +26,8 @@ pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFil
 pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
 pub(crate) use file_stats::{FileStats, Hotness};
 pub(crate) use level::Level;
-pub(crate) use manifest::{CURRENT, Manifest};
-pub(crate) use run::Run;
+pub(crate) use manifest::{CURRENT, Manifest, was_in_use};
+pub(crate) use run::{Run, Sums};
 pub(crate) use set::TreeState;
 pub(crate) use tree::Version;
 

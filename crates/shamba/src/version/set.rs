@@ -1,23 +1,27 @@
-//! The state of the whole tree: every keyspace's current version and the counters. A value:
-//! applying an edit gives a new state and leaves the old one alone. The manifest holds the current
-//! one, and recovery rebuilds it by applying every edit from an empty one.
+//! The state of the whole tree: every keyspace's current version and the counters. The manifest
+//! holds the current one, and recovery rebuilds it by applying every edit to an empty one. What an
+//! edit changes is worked out first ([`TreeState::after`]) and put in its place once the edit is
+//! durable; it costs as much as the keyspaces that the edit names, however many others there are.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::edit::{AddedFile, FORMAT};
 use super::{FileMeta, Inconsistent, KeyspaceEdit, StoredDesign, Version, VersionEdit};
 use crate::base::key::SeqNo;
+use crate::wal::{LogInfo, Reached};
 
 /// One keyspace.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyspaceState {
     /// Its name.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// Its tables.
     pub(crate) version: Arc<Version>,
     /// Everything up to this sequence number is in tables.
     pub(crate) flushed_seq: SeqNo,
+    /// Tables hold what was logged before this position, or some of it.
+    pub(crate) reach: u64,
     /// The design last asked for, if ever one was.
     pub(crate) design: Option<StoredDesign>,
 }
@@ -27,6 +31,8 @@ pub(crate) struct KeyspaceState {
 pub(crate) struct TreeState {
     /// The keyspaces by id.
     pub(crate) keyspaces: BTreeMap<u32, KeyspaceState>,
+    /// Their ids by name.
+    pub(super) names: HashMap<Arc<str>, u32>,
     /// The next number for a file or log.
     pub(crate) next_file: u64,
     /// The next run's id.
@@ -37,6 +43,11 @@ pub(crate) struct TreeState {
     pub(crate) last_seq: SeqNo,
     /// Logs with smaller numbers are needed no more.
     pub(crate) log_number: u64,
+    /// Where each of the others begins, by number. What is not in tables is in these, and they go on
+    /// from one another.
+    pub(crate) logs: BTreeMap<u64, u64>,
+    /// They are durable up to this position.
+    pub(crate) logs_durable: u64,
     /// The next value of the install counter that files' `created` comes from: one more than the
     /// newest file's.
     pub(crate) next_created: u64,
@@ -46,58 +57,147 @@ impl Default for TreeState {
     fn default() -> Self {
         TreeState {
             keyspaces: BTreeMap::new(),
+            names: HashMap::new(),
             next_file: 1,
             next_run: 1,
             next_keyspace: 0,
             last_seq: 0,
             log_number: 0,
+            logs: BTreeMap::new(),
+            logs_durable: 0,
             next_created: 1,
         }
     }
 }
 
+/// What an edit makes of a state: checked, and not yet in its place.
+#[derive(Debug)]
+pub(crate) struct Change {
+    next_file: u64,
+    next_run: u64,
+    next_keyspace: u32,
+    last_seq: SeqNo,
+    log_number: u64,
+    /// Logs that were created.
+    logs: Vec<LogInfo>,
+    logs_durable: u64,
+    next_created: u64,
+    /// Keyspaces that are made, changed or dropped.
+    keyspaces: BTreeMap<u32, Option<KeyspaceState>>,
+    /// Names that are taken or given up.
+    names: HashMap<Arc<str>, Option<u32>>,
+}
+
 impl TreeState {
-    /// The state after an edit.
-    pub(crate) fn apply(&self, edit: &VersionEdit) -> Result<TreeState, Inconsistent> {
-        let mut state = self.clone();
-        state.next_file = state.next_file.max(edit.next_file.unwrap_or(0));
-        state.next_run = state.next_run.max(edit.next_run.unwrap_or(0));
-        state.next_keyspace = state.next_keyspace.max(edit.next_keyspace.unwrap_or(0));
-        state.last_seq = state.last_seq.max(edit.last_seq.unwrap_or(0));
-        state.log_number = state.log_number.max(edit.log_number.unwrap_or(0));
-        for change in &edit.keyspaces {
-            state.apply_keyspace(change)?;
-        }
-        Ok(state)
+    /// Applies an edit. An error leaves everything as it was.
+    pub(crate) fn apply(&mut self, edit: &VersionEdit) -> Result<(), Inconsistent> {
+        let change = self.after(edit)?;
+        self.set(change);
+        Ok(())
     }
 
-    fn apply_keyspace(&mut self, change: &KeyspaceEdit) -> Result<(), Inconsistent> {
-        let id = change.id;
-        if let Some(name) = &change.create {
-            if let Some((other, _)) = self.keyspaces.iter().find(|(_, ks)| ks.name == *name) {
-                return Err(Inconsistent::new(format!(
-                    "keyspace {id} takes the name of keyspace {other}"
-                )));
+    /// What an edit changes. Touches the keyspaces that the edit names and no others.
+    pub(crate) fn after(&self, edit: &VersionEdit) -> Result<Change, Inconsistent> {
+        let mut after = Change {
+            next_file: self.next_file.max(edit.next_file.unwrap_or(0)),
+            next_run: self.next_run.max(edit.next_run.unwrap_or(0)),
+            next_keyspace: self.next_keyspace.max(edit.next_keyspace.unwrap_or(0)),
+            last_seq: self.last_seq.max(edit.last_seq.unwrap_or(0)),
+            log_number: self.log_number.max(edit.log_number.unwrap_or(0)),
+            logs: edit.logs.clone(),
+            logs_durable: self.logs_durable.max(edit.logs_durable.unwrap_or(0)),
+            next_created: self.next_created,
+            keyspaces: BTreeMap::new(),
+            names: HashMap::new(),
+        };
+        let mut last = self.logs.last_key_value().map(|(&number, _)| number);
+        for log in &edit.logs {
+            if last.is_some_and(|last| log.number <= last) {
+                let what = format!("log {} comes after a later one", log.number);
+                return Err(Inconsistent::new(what));
             }
-            let created = KeyspaceState {
-                name: name.clone(),
-                version: Arc::new(Version::default()),
-                flushed_seq: 0,
-                design: None,
+            last = Some(log.number);
+            after.next_file = after.next_file.max(log.number.saturating_add(1));
+        }
+        for change in &edit.keyspaces {
+            after.apply_keyspace(self, change)?;
+        }
+        Ok(after)
+    }
+
+    /// Puts a change of this state in its place.
+    pub(crate) fn set(&mut self, change: Change) {
+        self.next_file = change.next_file;
+        self.next_run = change.next_run;
+        self.next_keyspace = change.next_keyspace;
+        self.last_seq = change.last_seq;
+        self.logs
+            .extend(change.logs.iter().map(|log| (log.number, log.base)));
+        if self.log_number != change.log_number {
+            self.log_number = change.log_number;
+            self.logs = self.logs.split_off(&change.log_number);
+        }
+        self.logs_durable = change.logs_durable;
+        self.next_created = change.next_created;
+        for (id, keyspace) in change.keyspaces {
+            match keyspace {
+                Some(keyspace) => self.keyspaces.insert(id, keyspace),
+                None => self.keyspaces.remove(&id),
             };
-            if self.keyspaces.insert(id, created).is_some() {
+        }
+        for (name, id) in change.names {
+            match id {
+                Some(id) => self.names.insert(name, id),
+                None => self.names.remove(&name),
+            };
+        }
+    }
+
+    /// How far the logs that are needed are known to reach.
+    pub(crate) fn logs_reached(&self) -> Reached {
+        let reaches = self.keyspaces.values().map(|keyspace| keyspace.reach);
+        Reached {
+            durable: self.logs_durable,
+            in_tables: reaches.max().unwrap_or(0),
+        }
+    }
+
+    /// Needs none of the logs so far: for a copy of the tables, when they hold everything.
+    pub(crate) fn forget_logs(&mut self) {
+        self.log_number = self.log_number.max(self.next_file);
+        self.logs.clear();
+    }
+
+    /// The id of the keyspace of a name.
+    pub(crate) fn keyspace_named(&self, name: &str) -> Option<u32> {
+        self.names.get(name).copied()
+    }
+}
+
+impl Change {
+    fn apply_keyspace(
+        &mut self,
+        before: &TreeState,
+        change: &KeyspaceEdit,
+    ) -> Result<(), Inconsistent> {
+        let id = change.id;
+        let present = match self.keyspaces.remove(&id) {
+            Some(changed) => changed,
+            None => before.keyspaces.get(&id).cloned(),
+        };
+        let mut keyspace = match (present, &change.create) {
+            (Some(keyspace), None) => keyspace,
+            (None, Some(name)) => self.create(before, id, name)?,
+            (Some(_), Some(_)) => {
                 return Err(Inconsistent::new(format!("keyspace {id} exists already")));
             }
-            let next = id.checked_add(1);
-            let next = next.ok_or_else(|| Inconsistent::new("keyspace ids are used up"))?;
-            self.next_keyspace = self.next_keyspace.max(next);
-        }
-        let keyspace = self
-            .keyspaces
-            .get_mut(&id)
-            .ok_or_else(|| Inconsistent::new(format!("keyspace {id} does not exist")))?;
+            (None, None) => {
+                return Err(Inconsistent::new(format!("keyspace {id} does not exist")));
+            }
+        };
         keyspace.version = Arc::new(keyspace.version.apply(change)?);
         keyspace.flushed_seq = keyspace.flushed_seq.max(change.flushed_seq.unwrap_or(0));
+        keyspace.reach = keyspace.reach.max(change.reach.unwrap_or(0));
         keyspace.design = change.design.or(keyspace.design);
         for added in &change.adds {
             self.next_file = self.next_file.max(added.file.number.saturating_add(1));
@@ -109,11 +209,43 @@ impl TreeState {
             self.next_run = self.next_run.max(moved.run.saturating_add(1));
         }
         if change.drop {
-            self.keyspaces.remove(&id);
+            self.names.insert(Arc::clone(&keyspace.name), None);
         }
+        self.keyspaces
+            .insert(id, (!change.drop).then_some(keyspace));
         Ok(())
     }
 
+    fn create(
+        &mut self,
+        before: &TreeState,
+        id: u32,
+        name: &Arc<str>,
+    ) -> Result<KeyspaceState, Inconsistent> {
+        let holder = match self.names.get(name) {
+            Some(changed) => *changed,
+            None => before.keyspace_named(name),
+        };
+        if let Some(other) = holder {
+            return Err(Inconsistent::new(format!(
+                "keyspace {id} takes the name of keyspace {other}"
+            )));
+        }
+        let next = id.checked_add(1);
+        let next = next.ok_or_else(|| Inconsistent::new("keyspace ids are used up"))?;
+        self.next_keyspace = self.next_keyspace.max(next);
+        self.names.insert(Arc::clone(name), Some(id));
+        Ok(KeyspaceState {
+            name: Arc::clone(name),
+            version: Arc::default(),
+            flushed_seq: 0,
+            reach: 0,
+            design: None,
+        })
+    }
+}
+
+impl TreeState {
     /// The edit that rebuilds this state from an empty one.
     pub(crate) fn snapshot(&self) -> VersionEdit {
         let keyspaces = self
@@ -121,8 +253,9 @@ impl TreeState {
             .iter()
             .map(|(&id, keyspace)| KeyspaceEdit {
                 id,
-                create: Some(keyspace.name.clone()),
+                create: Some(Arc::clone(&keyspace.name)),
                 flushed_seq: Some(keyspace.flushed_seq),
+                reach: Some(keyspace.reach),
                 design: keyspace.design,
                 adds: keyspace
                     .version
@@ -145,6 +278,12 @@ impl TreeState {
             next_run: Some(self.next_run),
             last_seq: Some(self.last_seq),
             next_keyspace: Some(self.next_keyspace),
+            logs: self
+                .logs
+                .iter()
+                .map(|(&number, &base)| LogInfo { number, base })
+                .collect(),
+            logs_durable: Some(self.logs_durable),
             keyspaces,
         }
     }
@@ -156,17 +295,17 @@ impl TreeState {
             let Some(keyspace) = self.keyspaces.get(&change.id) else {
                 continue;
             };
-            let mut gone: HashSet<u64> = change.removes.iter().map(|gone| gone.number).collect();
-            // Taken out at one place and put in at another: still there.
-            for added in &change.adds {
-                gone.remove(&added.file.number);
+            if change.drop {
+                dropped.extend(keyspace.version.files().cloned());
+                continue;
             }
-            let files = keyspace.version.files();
-            dropped.extend(
-                files
-                    .filter(|file| change.drop || gone.contains(&file.number))
-                    .cloned(),
-            );
+            // Taken out at one place and put in at another: still there.
+            let stays = |number| change.adds.iter().any(|added| added.file.number == number);
+            let gone = change.removes.iter().filter_map(|gone| {
+                let version = &keyspace.version;
+                version.file_in(gone.level as usize, &gone.file)
+            });
+            dropped.extend(gone.filter(|file| !stays(file.number)).cloned());
         }
         dropped
     }
@@ -196,28 +335,51 @@ mod tests {
         }
     }
 
+    /// The files of [`base`], and any other.
+    fn known(number: u64) -> Arc<FileMeta> {
+        let range = match number {
+            1 => ("a", "m"),
+            2 => ("c", "z"),
+            3 => ("a", "f"),
+            4 => ("g", "z"),
+            _ => ("n", "n"),
+        };
+        add(number, 0, 0, range).file
+    }
+
+    fn removed(level: u32, number: u64) -> RemovedFile {
+        let file = known(number);
+        RemovedFile { level, file }
+    }
+
     fn edit(f: impl FnOnce(&mut KeyspaceEdit)) -> VersionEdit {
         let mut change = KeyspaceEdit::default();
         f(&mut change);
         VersionEdit::of_keyspace(change)
     }
 
+    /// A state after an edit.
+    fn after(state: &TreeState, edit: &VersionEdit) -> TreeState {
+        let mut state = state.clone();
+        state.apply(edit).unwrap();
+        state
+    }
+
     fn base() -> TreeState {
-        TreeState::default()
-            .apply(&edit(|k| {
-                k.create = Some("default".into());
-                k.design = Some(StoredDesign {
-                    size_ratio: 4,
-                    ..StoredDesign::default()
-                });
-                k.adds = vec![
-                    add(1, 0, 1, ("a", "m")),
-                    add(2, 0, 2, ("c", "z")),
-                    add(3, 2, 3, ("a", "f")),
-                    add(4, 2, 3, ("g", "z")),
-                ];
-            }))
-            .unwrap()
+        let edit = edit(|k| {
+            k.create = Some("default".into());
+            k.design = Some(StoredDesign {
+                size_ratio: 4,
+                ..StoredDesign::default()
+            });
+            k.adds = vec![
+                add(1, 0, 1, ("a", "m")),
+                add(2, 0, 2, ("c", "z")),
+                add(3, 2, 3, ("a", "f")),
+                add(4, 2, 3, ("g", "z")),
+            ];
+        });
+        after(&TreeState::default(), &edit)
     }
 
     fn shape(state: &TreeState) -> Vec<(usize, u64, Vec<u64>)> {
@@ -247,21 +409,17 @@ mod tests {
             (5, 1, 49)
         );
         assert_eq!(state.next_created, 5);
-        let after = state
-            .apply(&edit(|k| {
-                k.removes = vec![RemovedFile {
-                    level: 2,
-                    number: 3,
-                }];
-                k.moves = vec![MovedFile {
-                    number: 1,
-                    from: 0,
-                    to: 1,
-                    run: 9,
-                }];
-                k.adds = vec![add(7, 2, 3, ("b", "c")), add(8, 2, 3, ("d", "d"))];
-            }))
-            .unwrap();
+        let change = edit(|k| {
+            k.removes = vec![removed(2, 3)];
+            k.moves = vec![MovedFile {
+                file: known(1),
+                from: 0,
+                to: 1,
+                run: 9,
+            }];
+            k.adds = vec![add(7, 2, 3, ("b", "c")), add(8, 2, 3, ("d", "d"))];
+        });
+        let after = after(&state, &change);
         assert_eq!(
             shape(&after),
             [(0, 2, vec![2]), (1, 9, vec![1]), (2, 3, vec![7, 8, 4])]
@@ -274,28 +432,16 @@ mod tests {
 
     #[test]
     fn emptied_runs_and_levels_vanish() {
-        let state = base()
-            .apply(&edit(|k| {
-                k.removes = vec![
-                    RemovedFile {
-                        level: 2,
-                        number: 3,
-                    },
-                    RemovedFile {
-                        level: 2,
-                        number: 4,
-                    },
-                ];
-            }))
-            .unwrap();
+        let gone = edit(|k| k.removes = vec![removed(2, 3), removed(2, 4)]);
+        let state = after(&base(), &gone);
         assert_eq!(state.keyspaces[&0].version.levels().len(), 1);
     }
 
     #[test]
     fn snapshots_rebuild_the_state() {
         let state = base();
-        let edit = VersionEdit::decode(&state.snapshot().encode()).unwrap();
-        let back = TreeState::default().apply(&edit).unwrap();
+        let edit = VersionEdit::decode(&state.snapshot().encode(), |_| None).unwrap();
+        let back = after(&TreeState::default(), &edit);
         assert_eq!(format!("{back:?}"), format!("{state:?}"));
     }
 
@@ -309,19 +455,93 @@ mod tests {
             .map(|f| f.number)
             .collect();
         assert_eq!(dropped, [2, 1, 3, 4]);
-        let state = state.apply(&drop_it).unwrap();
+        let state = after(&state, &drop_it);
         assert!(state.keyspaces.is_empty());
-        let edit = VersionEdit::decode(&state.snapshot().encode()).unwrap();
-        assert_eq!(TreeState::default().apply(&edit).unwrap().next_keyspace, 1);
+        assert_eq!(state.keyspace_named("default"), None);
+        let edit = VersionEdit::decode(&state.snapshot().encode(), |_| None).unwrap();
+        assert_eq!(after(&TreeState::default(), &edit).next_keyspace, 1);
+    }
+
+    #[test]
+    fn an_edit_touches_the_keyspaces_it_names_and_no_others() {
+        let mut state = base();
+        for id in 1..1000u32 {
+            let create = VersionEdit::create_keyspace(id, &format!("keyspace {id}"));
+            state.apply(&create).unwrap();
+        }
+        let other = state.keyspaces[&500].clone();
+        let holders = Arc::strong_count(&other.name);
+        let versions = Arc::strong_count(&other.version);
+        let mut flushed = edit(|k| k.flushed_seq = Some(9));
+        flushed
+            .keyspaces
+            .extend(VersionEdit::create_keyspace(1000, "one more").keyspaces);
+        flushed
+            .keyspaces
+            .extend(VersionEdit::drop_keyspace(700).keyspaces);
+        let change = state.after(&flushed).unwrap();
+        assert_eq!(change.keyspaces.len(), 3);
+        // Neither copied on the way nor put in anew.
+        assert_eq!(Arc::strong_count(&other.name), holders);
+        state.set(change);
+        assert_eq!(Arc::strong_count(&other.name), holders);
+        assert_eq!(Arc::strong_count(&other.version), versions);
+        assert_eq!(state.keyspaces.len(), 1000);
+        assert_eq!(state.keyspace_named("one more"), Some(1000));
+        assert_eq!(state.keyspace_named("keyspace 700"), None);
+    }
+
+    #[test]
+    fn logs_are_known_from_their_creation_until_they_are_given_up() {
+        let log = |number, base| LogInfo { number, base };
+        let mut state = base();
+        for (number, base) in [(7, 100), (9, 300), (12, 450)] {
+            let edit = VersionEdit::of_new_log(log(number, base), base - 50);
+            state.apply(&edit).unwrap();
+        }
+        assert!(state.logs.iter().eq([(&7, &100), (&9, &300), (&12, &450)]));
+        for number in [5, 9, 12] {
+            let edit = VersionEdit::of_new_log(log(number, 500), 0);
+            state.after(&edit).unwrap_err();
+        }
+        let mut given_up = edit(|k| k.reach = Some(300));
+        given_up.log_number = Some(8);
+        state.apply(&given_up).unwrap();
+        assert!(state.logs.keys().eq([&9, &12]));
+        let reached = Reached {
+            durable: 400,
+            in_tables: 300,
+        };
+        assert_eq!(state.logs_reached(), reached);
+        let edit = VersionEdit::decode(&state.snapshot().encode(), |_| None).unwrap();
+        let mut back = after(&TreeState::default(), &edit);
+        assert_eq!(format!("{back:?}"), format!("{state:?}"));
+        back.forget_logs();
+        assert!(back.logs.is_empty() && back.log_number >= 13);
+    }
+
+    #[test]
+    fn a_name_is_free_once_its_keyspace_is_dropped_in_the_same_edit_too() {
+        let mut both = edit(|k| k.drop = true);
+        let create = || VersionEdit::create_keyspace(1, "default").keyspaces;
+        both.keyspaces.extend(create());
+        let state = after(&base(), &both);
+        assert_eq!(state.keyspace_named("default"), Some(1));
+        let mut twice = VersionEdit::create_keyspace(2, "x");
+        twice
+            .keyspaces
+            .extend(VersionEdit::create_keyspace(3, "x").keyspaces);
+        let error = state.after(&twice).unwrap_err();
+        assert!(error.what.contains("takes the name"), "{error}");
     }
 
     #[test]
     fn contradictions_are_refused() {
-        let gone = |level, number| edit(move |k| k.removes = vec![RemovedFile { level, number }]);
+        let gone = |level, number| edit(move |k| k.removes = vec![removed(level, number)]);
         let moved = |number, from, to, run| {
             edit(move |k| {
                 k.moves = vec![MovedFile {
-                    number,
+                    file: known(number),
                     from,
                     to,
                     run,
@@ -337,11 +557,6 @@ mod tests {
                 "overlap",
             ),
             (
-                "number twice",
-                edit(|k| k.adds = vec![add(1, 1, 9, ("f", "f"))]),
-                "file 1 appears twice",
-            ),
-            (
                 "run in two levels",
                 edit(|k| k.adds = vec![add(9, 1, 3, ("f", "f"))]),
                 "two runs have the id 3",
@@ -355,12 +570,9 @@ mod tests {
             (
                 "removed and moved",
                 edit(|k| {
-                    k.removes = vec![RemovedFile {
-                        level: 0,
-                        number: 1,
-                    }];
+                    k.removes = vec![removed(0, 1)];
                     k.moves = vec![MovedFile {
-                        number: 1,
+                        file: known(1),
                         from: 0,
                         to: 1,
                         run: 9,
@@ -389,16 +601,23 @@ mod tests {
         ];
         let state = base();
         for (name, edit, want) in cases {
-            let err = state.apply(&edit).expect_err(name);
+            let err = state.after(&edit).expect_err(name);
             assert!(err.what.contains(want), "{name}: {err}");
         }
     }
 
     #[test]
+    fn check_notices_a_number_that_appears_twice() {
+        let twice = edit(|k| k.adds = vec![add(1, 1, 9, ("f", "f"))]);
+        let state = after(&base(), &twice);
+        let err = state.keyspaces[&0].version.check().unwrap_err();
+        assert!(err.what.contains("file 1 appears twice"), "{err}");
+    }
+
+    #[test]
     fn check_notices_level_0_runs_out_of_order() {
-        let state = base()
-            .apply(&edit(|k| k.adds = vec![add(0, 0, 9, ("a", "b"))]))
-            .unwrap();
+        let newer = edit(|k| k.adds = vec![add(0, 0, 9, ("a", "b"))]);
+        let state = after(&base(), &newer);
         let err = state.keyspaces[&0].version.check().unwrap_err();
         assert!(err.what.contains("not older"), "{err}");
     }

@@ -10,7 +10,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::level::Level;
-use super::{FileMeta, Inconsistent, KeyspaceEdit, MovedFile, Run};
+use super::{FileMeta, Inconsistent, KeyspaceEdit, Run, Sums};
+
+/// What an edit does to a run.
+#[derive(Debug, Default)]
+struct Change {
+    /// The positions of files that leave it.
+    gone: Vec<usize>,
+    /// Files that join it.
+    new: Vec<Arc<FileMeta>>,
+}
 
 /// The levels of one keyspace. Cheap to clone; shared as `Arc<Version>`.
 #[derive(Debug, Clone, Default)]
@@ -42,77 +51,70 @@ impl Version {
         self.runs().flat_map(|(_, run)| run.files())
     }
 
+    /// The file of this number at this place, if it is there.
+    pub(super) fn file_in(&self, level: usize, file: &FileMeta) -> Option<&Arc<FileMeta>> {
+        let (run, at) = self.position_of(level, file)?;
+        run.file_at(at)
+    }
+
+    /// The run of a level that has a file, and where.
+    fn position_of(&self, level: usize, file: &FileMeta) -> Option<(&Arc<Run>, usize)> {
+        let mut runs = self.runs_of(level).iter();
+        runs.find_map(|run| Some((run, run.position_of(file)?)))
+    }
+
     /// Whether there is no file.
     pub(crate) fn is_empty(&self) -> bool {
         self.levels.is_empty()
     }
 
-    /// The version after an edit. An error leaves everything as it was. Removals and moves take
+    /// What all files come to.
+    pub(crate) fn sums(&self) -> Sums {
+        self.levels.iter().map(Level::sums).sum()
+    }
+
+    /// The version after an edit, which shares with this one what the edit does not touch: what is copied
+    /// is a few KiB, whatever the number of files. An error leaves everything as it was. Removals and moves take
     /// effect before additions, so one edit may put new files where it removes old ones.
     pub(crate) fn apply(&self, edit: &KeyspaceEdit) -> Result<Version, Inconsistent> {
-        let mut gone: BTreeMap<usize, HashSet<u64>> = BTreeMap::new();
-        for (level, number) in edit
-            .removes
-            .iter()
-            .map(|file| (file.level, file.number))
-            .chain(edit.moves.iter().map(|file| (file.from, file.number)))
-        {
-            if !gone.entry(level as usize).or_default().insert(number) {
-                return Err(Inconsistent::new(format!(
-                    "file {number} is taken from level {level} twice"
-                )));
+        let mut changes: BTreeMap<(usize, u64), Change> = BTreeMap::new();
+        let moved = edit.moves.iter().map(|moved| (moved.from, &moved.file));
+        let removed = edit.removes.iter().map(|gone| (gone.level, &gone.file));
+        for (level, file) in removed.chain(moved) {
+            let level = level as usize;
+            let (run, at) = self.position_of(level, file).ok_or_else(|| {
+                Inconsistent::new(format!("file {} is not in level {level}", file.number))
+            })?;
+            let change = changes.entry((level, run.id())).or_default();
+            change.gone.push(at);
+        }
+        for change in changes.values_mut() {
+            change.gone.sort_unstable();
+            if change
+                .gone
+                .windows(2)
+                .any(|pair| matches!(pair, [a, b] if a == b))
+            {
+                return Err(Inconsistent::new("a file is taken out twice"));
             }
         }
-        let mut moved: BTreeMap<(usize, u64), &MovedFile> = edit
-            .moves
-            .iter()
-            .map(|file| ((file.from as usize, file.number), file))
-            .collect();
+        let moved = edit.moves.iter().map(|to| (to.to, to.run, &to.file));
+        let added = edit.adds.iter().map(|to| (to.level, to.run, &to.file));
+        for (level, run, file) in moved.chain(added) {
+            let change = changes.entry((level as usize, run)).or_default();
+            change.new.push(Arc::clone(file));
+        }
 
         let mut runs: BTreeMap<(usize, u64), Arc<Run>> = self
             .runs()
             .map(|(level, run)| ((level, run.id()), Arc::clone(run)))
             .collect();
-        let mut arrivals: BTreeMap<(usize, u64), Vec<Arc<FileMeta>>> = BTreeMap::new();
-        for ((level, id), run) in &mut runs {
-            let Some(gone) = gone.get_mut(level) else {
-                continue;
+        for (place, change) in changes {
+            let run = match runs.get(&place) {
+                Some(run) => run.edited(&change.gone, change.new)?,
+                None => Run::new(place.1, change.new)?,
             };
-            if !run.files().iter().any(|file| gone.contains(&file.number)) {
-                continue;
-            }
-            let mut kept = Vec::with_capacity(run.files().len());
-            for file in run.files() {
-                if !gone.remove(&file.number) {
-                    kept.push(Arc::clone(file));
-                } else if let Some(to) = moved.remove(&(*level, file.number)) {
-                    arrivals
-                        .entry((to.to as usize, to.run))
-                        .or_default()
-                        .push(Arc::clone(file));
-                }
-            }
-            *run = Arc::new(Run::new(*id, kept)?);
-        }
-        if let Some((level, number)) = gone
-            .iter()
-            .find_map(|(level, left)| left.iter().next().map(|number| (level, number)))
-        {
-            return Err(Inconsistent::new(format!(
-                "file {number} is not in level {level}"
-            )));
-        }
-        for added in &edit.adds {
-            arrivals
-                .entry((added.level as usize, added.run))
-                .or_default()
-                .push(Arc::clone(&added.file));
-        }
-        for (place, mut files) in arrivals {
-            if let Some(run) = runs.get(&place) {
-                files.extend(run.files().iter().cloned());
-            }
-            runs.insert(place, Arc::new(Run::new(place.1, files)?));
+            runs.insert(place, Arc::new(run));
         }
 
         let mut levels: Vec<Vec<Arc<Run>>> = Vec::new();
@@ -132,26 +134,17 @@ impl Version {
             .map(Level::new)
             .collect::<Result<_, _>>()?;
         let version = Version { levels };
-        version.check_unique()?;
+        version.check_runs()?;
         Ok(version)
     }
 
-    fn check_unique(&self) -> Result<(), Inconsistent> {
+    fn check_runs(&self) -> Result<(), Inconsistent> {
         let mut ids = HashSet::new();
         for (_, run) in self.runs() {
             if !ids.insert(run.id()) {
                 return Err(Inconsistent::new(format!(
                     "two runs have the id {}",
                     run.id()
-                )));
-            }
-        }
-        let mut numbers = HashSet::new();
-        for file in self.files() {
-            if !numbers.insert(file.number) {
-                return Err(Inconsistent::new(format!(
-                    "file {} appears twice",
-                    file.number
                 )));
             }
         }
@@ -162,7 +155,16 @@ impl Version {
     /// runs ordered, files of a run disjoint, counts and ranges possible, no empty run, and
     /// overlapping files of level 0 ordered by sequence number.
     pub(crate) fn check(&self) -> Result<(), Inconsistent> {
-        self.check_unique()?;
+        self.check_runs()?;
+        let mut numbers: Vec<u64> = self.files().map(|file| file.number).collect();
+        numbers.sort_unstable();
+        if let Some([number, _]) = numbers
+            .windows(2)
+            .find(|pair| matches!(pair, [a, b] if a == b))
+        {
+            return Err(Inconsistent::new(format!("file {number} appears twice")));
+        }
+        drop(numbers);
         if self.levels.last().is_some_and(Level::is_empty) {
             return Err(Inconsistent::new("the last level is empty"));
         }
@@ -170,7 +172,7 @@ impl Version {
             if run.files().is_empty() {
                 return Err(Inconsistent::new(format!("run {} is empty", run.id())));
             }
-            Run::new(run.id(), run.files().to_vec())?;
+            run.check()?;
             for file in run.files() {
                 if file.tombstones > file.entries
                     || file.garbage > file.entries

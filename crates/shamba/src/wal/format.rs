@@ -8,9 +8,9 @@ const MAGIC: [u8; 8] = *b"SHaMBaLg";
 /// The version this build writes, and the newest it reads.
 pub(super) const VERSION: u32 = 1;
 /// The length of a log's header.
-pub(super) const LOG_HEADER: usize = 44;
+pub(crate) const LOG_HEADER: usize = 44;
 /// The length of a record's header.
-pub(super) const RECORD_HEADER: usize = 28;
+pub(crate) const RECORD_HEADER: usize = 28;
 /// The longest payload, in bytes.
 pub(super) const MAX_PAYLOAD: usize = 256 << 20;
 

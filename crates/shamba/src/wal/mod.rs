@@ -10,7 +10,9 @@
 //!
 //! Every byte ever logged has a position: a log starts at its *base*, which is the position where
 //! its predecessor ended, so positions go on from log to log. A log whose base is not the valid
-//! end of its predecessor shows that something between is missing.
+//! end of its predecessor shows that something between is missing. Who keeps a list of the logs
+//! elsewhere, with their bases and how far they were durable, says so ([`NeededLog`], [`Reached`]):
+//! then a log that is gone, or another in its place, is noticed wherever it is in the sequence.
 //!
 //! Each record states up to which position everything was durable when it was written (`synced`).
 //! This is how a torn tail, which a crash may leave and which nobody was promised, is told from
@@ -54,8 +56,10 @@ mod reader;
 mod recovery;
 mod writer;
 
+pub(crate) use format::{LOG_HEADER, RECORD_HEADER};
+pub(crate) use reader::{LogInfo, Record};
 pub use recovery::RecoveryMode;
-pub(crate) use recovery::{Survey, recover_logs};
+pub(crate) use recovery::{NeededLog, Reached, Survey, recover_logs};
 pub(crate) use writer::{LogStart, LogWriter};
 
 #[cfg(test)]

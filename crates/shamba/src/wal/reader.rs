@@ -3,6 +3,7 @@
 //! What is wrong with the bytes is data here ([`LogEnd`]); only failed reads and newer formats are
 //! errors. Whether damage is one is for [`super::recovery`] to judge.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,6 +51,17 @@ pub(crate) struct Damage {
     pub(crate) certain: bool,
 }
 
+impl Damage {
+    /// What makes nothing of a log usable, and no crash does.
+    pub(super) fn of_whole_log(what: &'static str) -> Self {
+        Damage {
+            offset: 0,
+            what,
+            certain: true,
+        }
+    }
+}
+
 /// How far a log is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogEnd {
@@ -71,6 +83,19 @@ pub(crate) struct LogEnd {
 }
 
 impl LogEnd {
+    /// A log without a header that counts.
+    pub(super) fn headless(path: &Path, damage: Option<Damage>) -> Self {
+        LogEnd {
+            path: path.to_path_buf(),
+            info: None,
+            valid_end: 0,
+            damage,
+            later_synced: None,
+            max_synced: 0,
+            last_end: 0,
+        }
+    }
+
     /// The most anything valid in the log says was durable.
     pub(crate) fn claims(&self) -> u64 {
         self.max_synced.max(self.later_synced.unwrap_or(0))
@@ -100,24 +125,21 @@ pub(super) fn walk(
     end: u64,
     mut apply: Apply<'_>,
 ) -> Result<LogEnd> {
-    let file = fs
-        .open(path, Access::Buffered)
-        .map_err(|e| Error::io("open", path, e))?;
+    let mut state = LogEnd::headless(path, None);
+    let file = match fs.open(path, Access::Buffered) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            state.damage = Some(Damage::of_whole_log("the log is missing"));
+            return judged(state, mode);
+        }
+        Err(e) => return Err(Error::io("open", path, e)),
+    };
     let mut log = Bytes {
         len: file.len(),
         file,
         path,
         window: Vec::new(),
         start: 0,
-    };
-    let mut state = LogEnd {
-        path: path.to_path_buf(),
-        info: None,
-        valid_end: 0,
-        damage: None,
-        later_synced: None,
-        max_synced: 0,
-        last_end: 0,
     };
     let header = match log.header()? {
         Ok(header) => header,

@@ -5,11 +5,12 @@
 //! an error; then [`Survey::sync`], unless nothing durable is made of the records; then
 //! [`Survey::replay`] reads again and applies.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::reader::{Damage, LogEnd, Record, walk};
+use super::reader::{Damage, LogEnd, LogInfo, Record, walk};
 use crate::fs::Fs;
 use crate::{Error, Result};
 
@@ -23,14 +24,16 @@ pub enum RecoveryMode {
     /// right unless the log is known to be damaged.
     #[default]
     TolerateTornTail,
-    /// The log ends quietly at the first damage, whatever follows: the database is as it was at
-    /// some moment, perhaps before writes that had been made durable. To get a consistent state
-    /// out of a damaged log.
+    /// The log ends quietly at the first damage, or where a log is missing, whatever follows: the
+    /// database is as it was at some moment, perhaps before writes that had been made durable. To get a
+    /// consistent state out of a damaged log. An error where there is no such moment, because tables
+    /// hold later writes.
     PointInTime,
     /// Any damage is an error, even an incomplete last record. For logs that were closed cleanly.
     AbsoluteConsistency,
-    /// Damaged records are left out and everything else is applied, so that later writes may be
-    /// present without earlier ones. To salvage what can be read, as the last resort.
+    /// Damaged records and missing logs are left out and everything else is applied, so that later
+    /// writes may be present without earlier ones, and parts of a batch without the others. To salvage
+    /// what can be read, as the last resort.
     SkipDamaged,
 }
 
@@ -58,6 +61,24 @@ pub(crate) struct Stop {
     pub(crate) what: &'static str,
 }
 
+/// A log to recover.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NeededLog {
+    /// Its file.
+    pub(crate) path: PathBuf,
+    /// What its header has to say, where that is known.
+    pub(crate) info: Option<LogInfo>,
+}
+
+/// Positions that logs have reached, as is known from elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Reached {
+    /// Logs were durable up to here.
+    pub(crate) durable: u64,
+    /// Tables hold what was logged before here, or some of it.
+    pub(crate) in_tables: u64,
+}
+
 /// What to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -81,12 +102,24 @@ impl Survey {
     /// # Errors
     /// `Corruption` as the mode says, `UnsupportedFormat` for a log of a newer format, `Io` for
     /// reads that failed.
-    pub(crate) fn of(fs: &dyn Fs, paths: Vec<PathBuf>, mode: RecoveryMode) -> Result<Survey> {
-        let ends = paths
-            .iter()
-            .map(|path| walk(fs, path, mode, u64::MAX, None))
-            .collect::<Result<Vec<_>>>()?;
-        let plan = decide(&ends, mode)?;
+    pub(crate) fn of(
+        fs: &dyn Fs,
+        logs: Vec<NeededLog>,
+        reached: Reached,
+        mode: RecoveryMode,
+    ) -> Result<Survey> {
+        let start = logs.first().and_then(|log| log.info).map(|info| info.base);
+        let look = |log: &NeededLog| {
+            let end = walk(fs, &log.path, mode, u64::MAX, None)?;
+            let other = (end.info.zip(log.info)).is_some_and(|(found, known)| found != known);
+            Ok(match other {
+                true => LogEnd::headless(&log.path, Some(Damage::of_whole_log(ANOTHER_LOG))),
+                false => end,
+            })
+        };
+        let ends = logs.iter().map(look).collect::<Result<Vec<_>>>()?;
+        let plan = decide(&ends, start, reached, mode)?;
+        let paths = logs.into_iter().map(|log| log.path).collect();
         Ok(Survey { paths, mode, plan })
     }
 
@@ -98,7 +131,16 @@ impl Survey {
     /// `Io`.
     pub(crate) fn sync(&self, fs: &dyn Fs) -> Result<()> {
         let mut paths = self.paths.iter();
-        paths.try_for_each(|path| fs.sync_file(path).map_err(|e| Error::io("sync", path, e)))
+        paths.try_for_each(|path| match fs.sync_file(path) {
+            // Judged already.
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            synced => synced.map_err(|e| Error::io("sync", path, e)),
+        })
+    }
+
+    /// The position up to which records are handed out.
+    pub(crate) fn end(&self) -> u64 {
+        self.plan.end
     }
 
     /// Hands the records up to the valid end to `apply`.
@@ -143,7 +185,11 @@ pub(crate) fn recover_logs(
     mode: RecoveryMode,
     apply: &mut dyn FnMut(Record<'_>) -> Result<()>,
 ) -> Result<RecoveryOutcome> {
-    Survey::of(fs, paths.to_vec(), mode)?.replay(fs, apply)
+    let logs = paths.iter().map(|path| NeededLog {
+        path: path.clone(),
+        info: None,
+    });
+    Survey::of(fs, logs.collect(), Reached::default(), mode)?.replay(fs, apply)
 }
 
 /// Judges what reading a sequence of logs found.
@@ -151,17 +197,34 @@ pub(crate) fn recover_logs(
 /// The valid sequence is a chain: each log's base is its predecessor's valid end. Logs between two
 /// links of the chain were given up by an earlier recovery, which started the next link at the end
 /// it found. A log takes up positions even when it is empty, so a base names one predecessor.
-pub(super) fn decide(ends: &[LogEnd], mode: RecoveryMode) -> Result<Plan> {
+///
+/// `start` is where the first log begins, if that is known, and `reached` how far the chain must go.
+pub(super) fn decide(
+    ends: &[LogEnd],
+    start: Option<u64>,
+    reached: Reached,
+    mode: RecoveryMode,
+) -> Result<Plan> {
     if mode == RecoveryMode::SkipDamaged {
-        return Ok(salvage(ends));
+        return Ok(salvage(ends, start));
     }
-    let chain = chain(ends);
+    let chain = chain(ends, start);
     let last = chain.last().copied();
-    let end = last
-        .and_then(|index| ends.get(index))
-        .map_or(0, |log| log.valid_end);
+    let last_log = last.and_then(|index| ends.get(index));
+    let end = last_log.map_or(start.unwrap_or(0), |log| log.valid_end);
     let stop = stop(ends, last);
     let error = |stop: &Stop| Err(Error::corruption(&stop.path, stop.offset, stop.what));
+    // Where the logs end, be it for damage or because nothing follows.
+    let place = || {
+        stop.clone().or_else(|| {
+            let log = last_log.or(ends.first())?;
+            Some(Stop {
+                path: log.path.clone(),
+                offset: end.saturating_sub(log.info.map_or(end, |info| info.base)),
+                what: CUT_OFF,
+            })
+        })
+    };
     match (mode, &stop) {
         (RecoveryMode::AbsoluteConsistency, Some(stop)) => return error(stop),
         (RecoveryMode::AbsoluteConsistency, None) if chain.len() < ends.len() => {
@@ -175,6 +238,14 @@ pub(super) fn decide(ends: &[LogEnd], mode: RecoveryMode) -> Result<Plan> {
         }
         _ => {}
     }
+    if mode == RecoveryMode::PointInTime {
+        if let Some(place) = place().filter(|_| end < reached.in_tables) {
+            let what = format!("{}; {NO_SUCH_MOMENT}", place.what);
+            return Err(Error::corruption(&place.path, place.offset, what));
+        }
+    } else if let Some(place) = place().filter(|_| end < reached.durable) {
+        return error(&place);
+    }
     let logs = chain
         .iter()
         .filter_map(|&index| Some((index, ends.get(index)?.valid_end)));
@@ -185,16 +256,18 @@ pub(super) fn decide(ends: &[LogEnd], mode: RecoveryMode) -> Result<Plan> {
     })
 }
 
+const CUT_OFF: &str = "the log ends here, but more of it was durable";
+const ANOTHER_LOG: &str = "this is not the log that the manifest names";
+const NO_SUCH_MOMENT: &str = "tables hold later writes, so that there is no moment before this to go \
+    back to: `RecoveryMode::SkipDamaged` gets out what can be read";
 const NOT_CONTINUED: &str = "the log does not continue its predecessor";
 
 /// The indexes of the logs that follow one another.
-fn chain(ends: &[LogEnd]) -> Vec<usize> {
+fn chain(ends: &[LogEnd], start: Option<u64>) -> Vec<usize> {
     let mut chain = Vec::new();
     // Without a first header, only a log that starts at nothing can follow.
-    let mut end = match ends.first().and_then(|log| log.info) {
-        Some(info) => info.base,
-        None => 0,
-    };
+    let found = || ends.first()?.info.map(|info| info.base);
+    let mut end = start.or_else(found).unwrap_or(0);
     for (index, log) in ends.iter().enumerate() {
         if log.info.is_some_and(|info| info.base == end) {
             chain.push(index);
@@ -242,7 +315,7 @@ fn durable_after(ends: &[LogEnd], last: Option<usize>, end: u64) -> bool {
 }
 
 /// Everything that has a header.
-fn salvage(ends: &[LogEnd]) -> Plan {
+fn salvage(ends: &[LogEnd], start: Option<u64>) -> Plan {
     let logs = ends
         .iter()
         .enumerate()
@@ -255,7 +328,7 @@ fn salvage(ends: &[LogEnd]) -> Plan {
             what: damage.what,
         })
     });
-    let complete = stop(ends, chain(ends).last().copied()).is_none();
+    let complete = stop(ends, chain(ends, start).last().copied()).is_none();
     Plan {
         logs: logs.map(|(index, _)| (index, u64::MAX)).collect(),
         end: ends.iter().map(|log| log.last_end).max().unwrap_or(0),

@@ -645,11 +645,29 @@ fn the_chain_passes_over_logs_an_earlier_recovery_gave_up() {
         ..end(2, 300, 400)
     };
     let ends = [torn, given_up, end(3, 100, 200)];
-    let plan = decide(&ends, RecoveryMode::TolerateTornTail).unwrap();
+    let plan = decide(
+        &ends,
+        None,
+        Reached::default(),
+        RecoveryMode::TolerateTornTail,
+    )
+    .unwrap();
     assert_eq!(plan.logs, [(0, 100), (2, 200)]);
     assert_eq!((plan.end, plan.stopped), (200, None));
-    decide(&ends, RecoveryMode::AbsoluteConsistency).unwrap_err();
-    let before = decide(&ends[..2], RecoveryMode::TolerateTornTail).unwrap();
+    decide(
+        &ends,
+        None,
+        Reached::default(),
+        RecoveryMode::AbsoluteConsistency,
+    )
+    .unwrap_err();
+    let before = decide(
+        &ends[..2],
+        None,
+        Reached::default(),
+        RecoveryMode::TolerateTornTail,
+    )
+    .unwrap();
     assert_eq!(before.logs, [(0, 100)]);
     assert_eq!(before.stopped.unwrap().path, Path::new("1.log"));
 }
@@ -657,7 +675,7 @@ fn the_chain_passes_over_logs_an_earlier_recovery_gave_up() {
 #[test]
 fn no_logs_are_an_empty_history() {
     for mode in MODES {
-        let plan = decide(&[], mode).unwrap();
+        let plan = decide(&[], None, Reached::default(), mode).unwrap();
         assert_eq!((plan.logs.len(), plan.end, plan.stopped), (0, 0, None));
     }
 }

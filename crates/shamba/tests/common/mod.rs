@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use shamba::fs::Fs;
+use shamba::fs::{Fs, MemFs};
 use shamba::{
     Compression, Db, Design, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions,
-    FilterPolicy, Granularity, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy,
-    ModuleSizes, Options, Preset, Result, Skipping, Thresholds, WriteBatch,
+    FilterPolicy, Granularity, IterOptions, Keyspace, KeyspaceOptions, MIN_MEMORY, MemoryBudget,
+    MergePolicy, ModuleSizes, Options, Preset, Result, Skipping, Thresholds, Value, WriteBatch,
 };
 
 /// Keys and their values.
@@ -236,24 +236,55 @@ pub fn random_design(rng: &mut Rng) -> Design {
 
 /// Memory budgets from little to plenty.
 pub const BUDGETS: [u64; 8] = [
-    256 << 10,
-    272 << 10,
-    320 << 10,
-    384 << 10,
-    512 << 10,
     1 << 20,
+    1 << 20,
+    1088 << 10,
+    1280 << 10,
+    3 << 19,
+    2 << 20,
     4 << 20,
     32 << 20,
 ];
 
-/// Budgets of almost nothing. Not every option fits: see `MIN_MEMORY`.
-pub const LEAST_BUDGETS: [u64; 4] = [64 << 10, 72 << 10, 96 << 10, 128 << 10];
-
 /// A budget of any size.
 pub fn random_budget(rng: &mut Rng) -> u64 {
-    *match rng.one_in(3) {
-        true => rng.pick(&LEAST_BUDGETS),
-        false => rng.pick(&BUDGETS),
+    *rng.pick(&BUDGETS)
+}
+
+/// A budget of which most is held, so that a small database finds memory short.
+pub struct Scarce {
+    pub memory: MemoryBudget,
+    /// They hold the blocks they lie in, which stay counted.
+    _held: Vec<Value>,
+    _db: Db,
+}
+
+impl Scarce {
+    /// The least budget, of which about so many bytes are left.
+    pub fn leaving(left: u64) -> Scarce {
+        const VALUE: usize = 8 << 10;
+        let options = Options::new()
+            .fs(Arc::new(MemFs::new()))
+            .background_threads(0);
+        let count = (MIN_MEMORY / VALUE as u64) as u32;
+        let db = options.clone().open("/ballast").unwrap();
+        (0..count).for_each(|i| db.put(i.to_be_bytes(), [i as u8; VALUE]).unwrap());
+        db.close().unwrap();
+        let memory = MemoryBudget::bytes(MIN_MEMORY);
+        let db = options.memory(memory.clone()).open("/ballast").unwrap();
+        let mut held = Vec::new();
+        for i in 0..count {
+            if memory.usage().budget.used + left >= MIN_MEMORY {
+                break;
+            }
+            held.extend(db.get(i.to_be_bytes()).unwrap());
+        }
+        assert!(memory.usage().budget.used + left >= MIN_MEMORY);
+        Scarce {
+            memory,
+            _held: held,
+            _db: db,
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
-    Compression, Db, Durability, Error, Iter, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget,
-    Options, Role, Snapshot, WriteBatch, WriteOptions,
+    Db, Durability, Error, Iter, IterOptions, Keyspace, MemoryBudget, Options, Role, Snapshot,
+    WriteBatch, WriteOptions,
 };
 
 use crate::common::{
@@ -59,9 +59,6 @@ struct HeldIter {
     real: Iter,
     model: Cursor,
 }
-
-/// A budget below this is meant for little: see `MIN_MEMORY`.
-const SMALL: u64 = 256 << 10;
 
 const NAMES: [&str; 4] = ["default", "users", "posts", "x"];
 
@@ -123,10 +120,10 @@ impl Run {
     fn options(&mut self) -> Options {
         self.budget = random_budget(&mut self.rng).max(self.least_budget);
         let mut options = random_options(&mut self.rng, self.storage.fs.clone())
-            .keyspace(self.keyspace_options(self.budget));
+            .keyspace(random_keyspace_options(&mut self.rng));
         for name in NAMES {
             if self.rng.one_in(2) {
-                options = options.keyspace_options(name, self.keyspace_options(self.budget));
+                options = options.keyspace_options(name, random_keyspace_options(&mut self.rng));
             }
         }
         self.memory = MemoryBudget::bytes(self.budget);
@@ -134,25 +131,6 @@ impl Run {
         options
             .memory(self.memory.clone())
             .background_threads(self.threads)
-    }
-
-    /// Options of a keyspace to be written under a budget.
-    fn keyspace_options(&mut self, budget: u64) -> KeyspaceOptions {
-        let mut options = random_keyspace_options(&mut self.rng);
-        if self.least_budget < SMALL {
-            // Blocks of compressed entries and filters over whole tables grow with the budget under
-            // which they are written, so that they do not fit one that is this much smaller.
-            options.compression = vec![Compression::None];
-            options.filter.partitioned |= budget >= 1 << 20;
-        }
-        if self.least_budget < 128 << 10 {
-            // A merge holds an entry of each run, here up to a thirty-second of the budget long.
-            options.size_ratio = options.size_ratio.min(4);
-            options.level0_runs = options.level0_runs.min(3);
-            options.level0_slowdown = options.level0_runs;
-            options.level0_stall = options.level0_runs + 2;
-        }
-        options
     }
 
     fn open(&mut self, models: &mut BTreeMap<String, KeyspaceRef>) {
@@ -206,8 +184,7 @@ impl Run {
     }
 
     fn value(&mut self) -> Vec<u8> {
-        let share = if self.least_budget < SMALL { 32 } else { 16 };
-        let most = self.least_budget / share;
+        let most = self.least_budget / 16;
         let len = match self.rng.below(200) {
             0 => self.rng.below(most.min(2 << 20) + 1),
             1..6 => self.rng.below(20_000.min(most) + 1),
@@ -267,11 +244,6 @@ impl Run {
             _ => ("reopen", Self::reopen),
         };
         self.step = name;
-        if self.budget < SMALL && name != "move an iterator" {
-            // What an iterator holds between moves nobody can take back: a table, a block and an
-            // entry of each run, and the memtables of that time.
-            self.iters.clear();
-        }
         let before = self.ops;
         step(self);
         self.ops = self.ops.max(before + 1);
@@ -548,10 +520,7 @@ impl Run {
     }
 
     fn change_budget(&mut self) {
-        let mut budget = random_budget(&mut self.rng).max(self.least_budget);
-        if self.least_budget < SMALL {
-            budget = budget.min(512 << 10);
-        }
+        let budget = random_budget(&mut self.rng).max(self.least_budget);
         self.note(|| format!("a budget of {budget}"));
         self.memory.set_limit(budget).unwrap();
         self.budget = budget;
@@ -582,12 +551,7 @@ impl Run {
 
     fn redesign(&mut self) {
         let name = self.name();
-        let mut design = random_design(&mut self.rng);
-        let real = &self.keyspaces[&name].real;
-        if self.budget < SMALL {
-            // Of filters over whole tables as many bits as there is memory to build them with.
-            design.bits_per_key = design.bits_per_key.min(real.design().bits_per_key);
-        }
+        let design = random_design(&mut self.rng);
         self.note(|| format!("redesign {name}: {design:?}"));
         let real = &self.keyspaces[&name].real;
         real.redesign(design).unwrap();
@@ -664,7 +628,7 @@ impl Run {
             ));
         } else {
             self.note(|| format!("create keyspace {name}"));
-            let options = self.keyspace_options(self.budget);
+            let options = random_keyspace_options(&mut self.rng);
             let real = self.db().create_keyspace(name, options).unwrap();
             self.keyspaces.insert(
                 name.to_owned(),
@@ -735,7 +699,7 @@ impl Run {
         ));
         let budget = random_budget(&mut self.rng).max(self.least_budget);
         let options = random_options(&mut self.rng, self.storage.fs.clone())
-            .keyspace(self.keyspace_options(budget))
+            .keyspace(random_keyspace_options(&mut self.rng))
             .memory(MemoryBudget::bytes(budget))
             .create_if_missing(false);
         let copy = options.open(&dir).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shamba_model::expected_reads::after_rest;
 
-use super::Shard;
+use super::{ENTRY_OVERHEAD, Shard};
 use crate::cache::clock::{Clock, Eviction};
 use crate::cache::heat::{Heat, Part, last_of};
 use crate::cache::holder::is_free;
@@ -113,7 +113,7 @@ impl Shard {
         {
             let columns = heat.columns_in(&entry.block);
             let rest = heat.shrink(&entry.block, columns & !last_of(columns));
-            entry.block.replace(&rest);
+            entry.block.replace(&rest, ENTRY_OVERHEAD as u64);
             entry.columns = left;
             heat.set_resident(entry.partition, kind, left, true);
             let freed = before.saturating_sub(entry.block.charge());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::budget::Budget;
-use crate::cache::{BlockCache, Shapes};
+use crate::cache::{BlockCache, Shapes, Store};
 
 fn visits(empty: f32, positive: f32) -> Visits {
     Visits {
@@ -52,7 +52,7 @@ fn spans<'a>(smallest: &'a str, ends: &[&'a str]) -> Vec<Span<'a>> {
 }
 
 fn cache() -> Arc<BlockCache> {
-    BlockCache::new(Budget::new(1 << 20), 1)
+    BlockCache::new(Store::new(Budget::new(1 << 20)), 1)
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::budget::{MIN_MEMORY, Role};
 use crate::cache::MemoryBudget;
+use crate::filter::FilterAllocation;
 use crate::fs::MemFs;
 use crate::options::{FilterFamily, FilterOptions, KeyspaceOptions, Options};
 use crate::policy::{EVERY_MODULE, FilterPolicy, Skipping, Thresholds};
@@ -30,7 +32,7 @@ const PARTIAL: FilterPolicy = FilterPolicy::Utility {
 fn options(fs: &MemFs, policy: FilterPolicy, modules: u8) -> Options {
     Options::new()
         .fs(Arc::new(fs.clone()))
-        .memory(MemoryBudget::bytes(512 << 10))
+        .memory(MemoryBudget::bytes(MIN_MEMORY))
         .background_threads(0)
         .keyspace(KeyspaceOptions {
             write_buffer: 32 << 10,
@@ -110,7 +112,8 @@ fn filter_reads_for_keys_that_exist(policy: FilterPolicy) -> u64 {
     let options = options(&MemFs::new(), policy, 2);
     let mut keyspace = options.default_keyspace.clone();
     keyspace.filter.bits_per_key = 60.0;
-    let memory = MemoryBudget::bytes(256 << 10);
+    let memory = MemoryBudget::bytes(MIN_MEMORY);
+    let held = memory.budget().reserve(Role::Iterators, 3 * MIN_MEMORY / 4);
     let db = filled_with(options.keyspace(keyspace).memory(memory), 4 * KEYS);
     let ask = || {
         for i in 0..6_000 {
@@ -120,7 +123,28 @@ fn filter_reads_for_keys_that_exist(policy: FilterPolicy) -> u64 {
         db.stats().counters.filter_reads
     };
     let before = ask();
-    ask() - before
+    let reads = ask() - before;
+    drop(held);
+    reads
+}
+
+/// Every change of the tree asks for the rates of all files, under the lock that installs it.
+#[test]
+fn rates_of_many_modules_are_worked_out_once_and_only_for_who_asks() {
+    for (policy, asks) in [(FULL, true), (FilterPolicy::ExpectedReads, false)] {
+        let options = options(&MemFs::new(), policy, 16);
+        let mut keyspace = options.default_keyspace.clone();
+        keyspace.target_file = 4 << 10;
+        keyspace.filter.family = FilterFamily::BlockedBloom;
+        keyspace.filter.allocation = FilterAllocation::Monkey;
+        let db = filled_with(options.keyspace(keyspace), KEYS);
+        let files = files(&db).len();
+        assert!(files > 50, "{files} files");
+        let limits = &db.shared.inner.default_keyspace.limits;
+        let worked_out = limits.decider.lock().rates.worked_out();
+        assert_eq!(worked_out > 0, asks);
+        assert!(worked_out <= files, "{worked_out} rates for {files} files");
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 //!
 //! A block that is in the cache is held there. One that the cache has no room for, or that is not to
 //! go there, is copied where memory allows. All that cursors hold against reclaiming is pinned, and
-//! merges have a share of their own for reading ahead; past these only the present entry is kept, and
-//! its block is read again for the next. One owner.
+//! merges have a share of their own for reading ahead. An input of a merge always holds its block, if
+//! that is of the usual size ([`ESSENTIAL_BLOCK`]): a merge has no more inputs than its memory holds
+//! blocks. Past these only the present entry is kept, and its block is read again for the next, unless
+//! the entry is the block's last. One owner.
 
 use std::ops::Range;
 
@@ -13,6 +15,11 @@ use crate::error::Result;
 use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
 use crate::table::fetch::{BlockRef, label};
 use crate::table::format;
+
+/// The most bytes of a block that a merge holds of each input whatever else takes memory: on storage, and
+/// decompressed. `DbInner::most_inputs` counts with them.
+const ESSENTIAL_BLOCK: u64 = 2 * PAGE as u64;
+const ESSENTIAL_PAYLOAD: u64 = 16 << 10;
 
 /// The block the cursor is in, as far as it is held.
 pub(super) enum Held {
@@ -137,8 +144,12 @@ impl TableIter {
             .get_or_insert_with(|| self.options.budget.reserve(Role::Compaction, 0));
         let more = wanted.saturating_sub(memory.bytes());
         if more > 0 && !(spare(&self.options.budget, more) && memory.try_grow(more)) {
-            self.own = Own::default();
-            return Ok(false);
+            let essential = self.options.purpose == Purpose::Background;
+            if !essential || wanted > ESSENTIAL_PAYLOAD {
+                self.own = Own::default();
+                return Ok(false);
+            }
+            memory.grow(more);
         }
         memory.resize(wanted);
         Ok(true)
@@ -165,7 +176,13 @@ impl TableIter {
                     break;
                 }
                 if count == needed {
-                    return Ok(false);
+                    let essential = self.options.purpose == Purpose::Background;
+                    if !essential || bytes > ESSENTIAL_BLOCK {
+                        return Ok(false);
+                    }
+                    let memory = self.options.budget.reserve(Role::Compaction, bytes);
+                    self.ahead.memory = Some(memory);
+                    break;
                 }
                 count = (count / 4).max(needed);
             }

@@ -1,0 +1,158 @@
+//! Changes bytes and makes their checksums right again, by docs/format.md: damage that no checksum sees.
+//!
+//! An engine cannot know a forged value from a true one. It must get by with any structure that is
+//! forged: no panic, no endless loop, no memory without bound.
+
+use std::path::Path;
+
+use crate::common::Rng;
+
+const PAGE: usize = 4096;
+/// Where the footer page's fixed part begins.
+const FOOTER: usize = 4064;
+const LOG_HEADER: usize = 44;
+const RECORD_HEADER: usize = 28;
+
+fn sum(seed: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(seed, bytes)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at + 4)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+/// Changes one byte or a few in a range.
+fn change(rng: &mut Rng, bytes: &mut [u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    for _ in 0..rng.between(1, 3) {
+        // Structure is at the ends of most things.
+        let near = rng.below(bytes.len().min(40) as u64) as usize;
+        let at = match rng.below(3) {
+            0 => near,
+            1 => bytes.len() - 1 - near,
+            _ => rng.below(bytes.len() as u64) as usize,
+        };
+        bytes[at] = match rng.below(4) {
+            0 => 0,
+            1 => 0xff,
+            2 => bytes[at] ^ (1 << rng.below(8)),
+            _ => rng.next() as u8,
+        };
+    }
+}
+
+/// Forges something in a file, if it is of a kind that is known here and has what can be forged.
+pub fn forge(rng: &mut Rng, path: &Path, bytes: &mut Vec<u8>) -> Option<()> {
+    let name = path.file_name()?.to_str()?;
+    if name.ends_with(".sst") {
+        table(rng, bytes)
+    } else if name == "CURRENT" {
+        current(rng, bytes)
+    } else if name == "HINTS" {
+        hints(rng, bytes)
+    } else if name.ends_with(".wal") || name.starts_with("MA") {
+        log(rng, bytes)
+    } else {
+        None
+    }
+}
+
+fn table(rng: &mut Rng, bytes: &mut [u8]) -> Option<()> {
+    let footer = bytes.len().checked_sub(PAGE)?;
+    let salt = word(bytes, footer + FOOTER + 12)?;
+    if rng.one_in(4) {
+        let page = &mut bytes[footer..];
+        match rng.below(3) {
+            0 => change(rng, &mut page[FOOTER..PAGE - 12]),
+            1 => {
+                let used = word(page, FOOTER + 8)? as usize;
+                change(rng, page.get_mut(..used)?);
+            }
+            _ => change(rng, &mut page[..PAGE - 12]),
+        }
+        let right = sum(0, &page[..PAGE - 12]).to_le_bytes();
+        page[PAGE - 12..PAGE - 8].copy_from_slice(&right);
+        return Some(());
+    }
+    // A block ends at some page; how many pages it takes is found by its checksum.
+    let last = rng.below((footer / PAGE) as u64 + 1).checked_sub(1)? as usize;
+    for pages in 1..=(last + 1).min(16) {
+        let first = last + 1 - pages;
+        let start = sum(sum(0, &salt.to_le_bytes()), &(first as u32).to_le_bytes());
+        let block = &mut bytes[first * PAGE..(last + 1) * PAGE];
+        let end = block.len() - 4;
+        if Some(sum(start, &block[..end])) != word(block, end) {
+            continue;
+        }
+        let used = word(block, end - 5)? as usize;
+        if rng.one_in(6) {
+            change(rng, &mut block[end - 5..end]);
+        } else {
+            change(rng, block.get_mut(..used)?);
+        }
+        let right = sum(start, &block[..end]).to_le_bytes();
+        block[end..].copy_from_slice(&right);
+        return Some(());
+    }
+    None
+}
+
+fn log(rng: &mut Rng, bytes: &mut [u8]) -> Option<()> {
+    let salt = word(bytes, 12)?;
+    let mut position = long(bytes, 24)?;
+    if rng.one_in(5) {
+        change(rng, &mut bytes[8..40]);
+        let right = sum(0, &bytes[..40]).to_le_bytes();
+        bytes[40..LOG_HEADER].copy_from_slice(&right);
+        return Some(());
+    }
+    let mut records = Vec::new();
+    let mut at = LOG_HEADER;
+    while let Some(len) = word(bytes, at) {
+        let end = at + RECORD_HEADER + len as usize;
+        if len == 0 || end > bytes.len() {
+            break;
+        }
+        records.push((at, end, position));
+        position += (end - at) as u64;
+        at = end;
+    }
+    let (at, end, position) = *records.get(rng.below(records.len().max(1) as u64) as usize)?;
+    let record = &mut bytes[at..end];
+    if rng.one_in(3) {
+        change(rng, &mut record[8..24]);
+    } else {
+        change(rng, &mut record[RECORD_HEADER..]);
+    }
+    let right = sum(salt, &record[RECORD_HEADER..]).to_le_bytes();
+    record[4..8].copy_from_slice(&right);
+    let start = sum(salt, &position.to_le_bytes());
+    let right = sum(start, &record[..24]).to_le_bytes();
+    record[24..RECORD_HEADER].copy_from_slice(&right);
+    Some(())
+}
+
+fn current(rng: &mut Rng, bytes: &mut Vec<u8>) -> Option<()> {
+    let end = bytes.iter().rposition(|byte| *byte == b' ')?;
+    let mut line = bytes[..end].to_vec();
+    change(rng, &mut line);
+    let right = format!(" {:08x}\n", sum(0, &line));
+    line.extend(right.into_bytes());
+    *bytes = line;
+    Some(())
+}
+
+fn hints(rng: &mut Rng, bytes: &mut [u8]) -> Option<()> {
+    change(rng, bytes.get_mut(12..)?);
+    let right = sum(0, &bytes[12..]).to_le_bytes();
+    bytes[8..12].copy_from_slice(&right);
+    Some(())
+}

@@ -1,0 +1,322 @@
+//! Power failures on a file system in memory: sectors, names and whole files that were not synced are
+//! lost in any mixture, syncs fail and then lie.
+//!
+//! A case writes a history of batches and takes what failures could leave on the way. Each is recovered,
+//! fails again while it is recovered, is written to and fails once more: three lives. In each, what was
+//! acknowledged as synced is there, the database is what some prefix of the history makes of it, and
+//! every batch is whole across its keyspaces.
+
+mod camera;
+mod history;
+mod lying;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use shamba::fs::{Effect, Fault, FaultError, Fs, MemFs, Op};
+use shamba::{Db, Durability, Options, WriteOptions};
+
+use crate::common::{Rng, random_design, random_keyspace_options, random_options};
+use crate::{Kind, Tally};
+use camera::{Camera, Crash};
+use history::{BatchOp, History, Progress, read_sum, to_batch};
+
+pub use lying::Dropped;
+
+const DIR: &str = "/db";
+const NAMES: [&str; 3] = ["default", "a", "b"];
+
+/// Power failures.
+#[derive(Debug, Default)]
+pub struct Power {
+    /// Syncs that are dropped without a word, which the checks must notice.
+    pub dropped: Option<Dropped>,
+}
+
+impl Kind for Power {
+    fn name(&self) -> &'static str {
+        "power"
+    }
+
+    fn case(&self, seed: u64, tally: &Tally) {
+        let mut rng = Rng::new(seed);
+        // Many short histories and a few long ones: what goes wrong does so near a change of files, and
+        // the small write buffers bring many of those.
+        let writes = match rng.below(16) {
+            0 => rng.between(60, 200),
+            1..5 => rng.between(20, 60),
+            _ => rng.between(2, 20),
+        };
+        let sparseness = rng.between(8, 80);
+        let camera = Camera::new(&MemFs::new(), Rng::new(rng.next()), sparseness, 4);
+        let history = Workload::new(&mut rng, &camera, self.dropped).run(writes as usize);
+        camera.stop();
+        for crash in camera.crashes() {
+            tally.add("losses", check(&mut rng, &history, &crash));
+        }
+        tally.add("batches", history.len() as u64);
+    }
+}
+
+fn random_batch(rng: &mut Rng, names: &[&'static str], number: usize) -> Vec<BatchOp> {
+    let count = match rng.below(20) {
+        0 => rng.between(20, 120),
+        1..5 => rng.between(2, 12),
+        _ => 1,
+    };
+    let size = if rng.one_in(30) { 3000 } else { 60 };
+    (0..count)
+        .map(|i| {
+            let key = format!("key{:03}", rng.below(60)).into_bytes();
+            let value = format!("{number}.{i}:").into_bytes();
+            let filling = rng.below(size) as usize;
+            let value = [value, rng.bytes(filling)].concat();
+            (*rng.pick(names), key, (!rng.one_in(5)).then_some(value))
+        })
+        .collect()
+}
+
+fn options_for_names(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {
+    let mut options = random_options(rng, fs);
+    for name in &NAMES[1..] {
+        options = options.keyspace_options(name, random_keyspace_options(rng));
+    }
+    options
+}
+
+fn checkpoint_folder(number: usize) -> PathBuf {
+    PathBuf::from(format!("/checkpoints/{number}"))
+}
+
+/// Writes a history under the camera's eyes.
+struct Workload<'a> {
+    rng: &'a mut Rng,
+    camera: &'a Arc<Camera>,
+    dropped: Option<Dropped>,
+    options: Options,
+    names: &'static [&'static str],
+    db: Option<Db>,
+    history: History,
+    checkpoints: usize,
+}
+
+/// Whether a workload may go on.
+enum Next {
+    More,
+    /// Something failed, as was planned: the history ends here.
+    Over,
+}
+
+impl<'a> Workload<'a> {
+    /// Makes the database and its keyspaces, before the camera looks.
+    fn new(rng: &'a mut Rng, camera: &'a Arc<Camera>, dropped: Option<Dropped>) -> Self {
+        let watched = camera.watch(dropped);
+        let threads = usize::from(rng.one_in(12));
+        let options = options_for_names(rng, watched).background_threads(threads);
+        let count = rng.between(1, NAMES.len() as u64) as usize;
+        let mut workload = Workload {
+            rng,
+            camera,
+            dropped,
+            options,
+            names: &NAMES[..count],
+            db: None,
+            history: History::new(),
+            checkpoints: 0,
+        };
+        workload.make();
+        workload
+    }
+
+    fn make(&mut self) {
+        self.camera.stop();
+        let db = self.options.clone().open(DIR).unwrap();
+        for name in &self.names[1..] {
+            db.create_keyspace(name, random_keyspace_options(self.rng))
+                .unwrap();
+        }
+        db.close().unwrap();
+        self.camera.watch(self.dropped);
+        self.db = Some(self.options.clone().open(DIR).unwrap());
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    fn run(mut self, writes: usize) -> History {
+        if self.rng.one_in(6) {
+            self.plan_a_failure();
+        }
+        while self.history.len() < writes {
+            if let Next::Over = self.step() {
+                break;
+            }
+        }
+        // The end of a process that closes nothing.
+        let seed = self.rng.next();
+        self.camera.take(seed, "at the end".to_owned());
+        self.history
+    }
+
+    /// A sync, of a file or of a folder, or an append fails; later syncs of that file say that all is well.
+    fn plan_a_failure(&mut self) {
+        let op = *self
+            .rng
+            .pick(&[Op::Sync, Op::Sync, Op::SyncDir, Op::Append]);
+        let ending = *self.rng.pick(&["", "", ".wal", ".sst"]);
+        let error = *self.rng.pick(&[FaultError::EIO, FaultError::ENOSPC]);
+        let fault = Fault::new(Effect::Fail(error))
+            .on(op)
+            .after(self.rng.below(20));
+        let of_file = op != Op::SyncDir;
+        let fault = if of_file {
+            fault.path_ending(ending)
+        } else {
+            fault
+        };
+        self.camera.faults().add(fault);
+    }
+
+    /// Whether the failure that was planned is why.
+    fn failed(&self, error: &shamba::Error) -> Next {
+        assert!(self.camera.faults().fired() > 0, "unasked for: {error}");
+        Next::Over
+    }
+
+    fn step(&mut self) -> Next {
+        let result = match self.rng.below(64) {
+            0..2 => self.durable_after(|db| db.flush()),
+            2 => self.durable_after(|db| db.sync()),
+            3 => self.db().compact_range(None, None),
+            4..6 => {
+                let name = *self.rng.pick(self.names);
+                let design = random_design(self.rng);
+                let keyspace = self.db().keyspace(name);
+                keyspace.and_then(|keyspace| keyspace.redesign(design))
+            }
+            6 => self.checkpoint(),
+            7 => self.reopen(),
+            _ => self.write(),
+        };
+        match result {
+            Ok(()) => Next::More,
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn durable_after(&mut self, act: impl FnOnce(&Db) -> shamba::Result<()>) -> shamba::Result<()> {
+        act(self.db())?;
+        self.camera.durable(self.history.len());
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> shamba::Result<()> {
+        let folder = checkpoint_folder(self.checkpoints);
+        self.checkpoints += 1;
+        self.db().checkpoint(folder)?;
+        self.camera.checkpoint(self.history.len());
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> shamba::Result<()> {
+        if let Some(db) = self.db.take() {
+            db.close()?;
+        }
+        self.camera.durable(self.history.len());
+        self.db = Some(self.options.clone().open(DIR)?);
+        Ok(())
+    }
+
+    fn write(&mut self) -> shamba::Result<()> {
+        let ops = random_batch(self.rng, self.names, self.history.len());
+        let batch = to_batch(self.db(), &ops)?;
+        let synced = self.rng.one_in(8);
+        self.history.push(ops);
+        self.camera.started(self.history.len());
+        let durability = Some(if synced {
+            Durability::Synced
+        } else {
+            Durability::Buffered
+        });
+        self.db().write(batch, WriteOptions { durability })?;
+        if synced {
+            self.camera.durable(self.history.len());
+        }
+        Ok(())
+    }
+}
+
+fn reopen(options: &Options, fs: Arc<dyn Fs>, at: &str) -> Db {
+    options
+        .clone()
+        .fs(fs)
+        .create_if_missing(false)
+        .open(DIR)
+        .unwrap_or_else(|error| panic!("crashed {at}: {error}"))
+}
+
+/// The prefix of the history that a database is.
+fn survived(db: &Db, history: &History, progress: Progress, at: &str) -> usize {
+    let sum = read_sum(db).unwrap_or_else(|error| panic!("crashed {at}: {error}"));
+    let found = history.find(sum, progress);
+    found.unwrap_or_else(|what| panic!("crashed {at}: {what}"))
+}
+
+/// Recovers from a crash, crashing again on the way, and goes on writing. Gives how many power failures
+/// that were.
+fn check(rng: &mut Rng, history: &History, crash: &Crash) -> u64 {
+    let options = options_for_names(rng, Arc::new(MemFs::new()));
+    let at = &crash.at;
+    let mut losses = 2;
+    for (number, batches) in crash.checkpoints.iter().enumerate() {
+        let fs = crash.fs.deep_clone();
+        let options = options.clone().fs(Arc::new(fs)).create_if_missing(false);
+        let copy = options.open(checkpoint_folder(number));
+        let copy = copy.unwrap_or_else(|error| panic!("checkpoint, crashed {at}: {error}"));
+        let whole = Progress {
+            started: *batches,
+            durable: *batches,
+        };
+        survived(&copy, history, whole, &format!("{at}, checkpoint {number}"));
+    }
+
+    // The second life ends while it recovers, and the third begins there.
+    let camera = Camera::new(&crash.fs, rng.clone(), 24, 2);
+    let db = reopen(&options, camera.watch(None), at);
+    let prefix = survived(&db, history, crash.progress, at);
+    if rng.one_in(4) {
+        db.verify().unwrap().check().unwrap();
+    }
+    let names: Vec<&'static str> = NAMES
+        .into_iter()
+        .filter(|name| db.keyspace(name).is_ok())
+        .collect();
+    for again in camera.crashes() {
+        losses += 1;
+        let at = format!("{at}, then {}", again.at);
+        let db = reopen(&options, Arc::new(again.fs), &at);
+        survived(&db, history, crash.progress, &at);
+    }
+    camera.stop();
+
+    // What is recovered is durable, and the database takes writes as before.
+    let mut longer = history.prefix(prefix);
+    for number in 0..rng.between(1, 6) as usize {
+        let ops = random_batch(rng, &names, 1_000_000 + number);
+        let batch = to_batch(&db, &ops).unwrap();
+        db.write(batch, WriteOptions::synced())
+            .unwrap_or_else(|error| panic!("crashed {at}, went on: {error}"));
+        longer.push(ops);
+    }
+    let fs = crash.fs.crash_clone(rng.next());
+    drop(db);
+    let at = format!("{at}, went on, crashed");
+    let whole = Progress {
+        started: longer.len(),
+        durable: longer.len(),
+    };
+    let db = reopen(&options, Arc::new(fs), &at);
+    survived(&db, &longer, whole, &at);
+    losses
+}

@@ -1,0 +1,195 @@
+//! Many threads on one database, all of its operations, options drawn anew at each open, a memory budget
+//! that changes while they run. Every answer is judged exactly ([`ledger`]).
+
+mod ledger;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use shamba::fs::{Fs, MemFs, OsFs};
+use shamba::{Db, DeviceCosts, IterOptions, MemoryBudget};
+
+use crate::common::{Rng, random_keyspace_options, random_options};
+use crate::{Kind, Tally};
+use ledger::{KeyId, Ledger};
+use worker::Worker;
+
+/// The keyspaces that all threads use.
+const NAMES: [&str; 3] = ["default", "users", "posts"];
+
+/// Budgets that a database is opened under, or changed to.
+const BUDGETS: [u64; 5] = [1 << 20, 1 << 20, 2 << 20, 8 << 20, 32 << 20];
+
+/// Many threads and all operations.
+#[derive(Debug, Default)]
+pub struct Threads;
+
+/// What the threads of a case share.
+struct Shared {
+    ledger: Ledger,
+    /// Keys of each shared keyspace.
+    keys: u32,
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    /// A thread failed, and the others need not go on.
+    stop: AtomicBool,
+}
+
+/// A key of the shared keyspaces: most are short; some are long, and longer than the next.
+fn key_bytes(number: u32) -> Vec<u8> {
+    let mut key = format!("{number:06}").into_bytes();
+    match number % 16 {
+        1 => key.extend([b'L'; 300]),
+        2 => key.extend([0, 0xff]),
+        _ => {}
+    }
+    key
+}
+
+/// The number of a key.
+fn key_number(key: &[u8]) -> u32 {
+    let digits = key
+        .get(..6)
+        .and_then(|digits| std::str::from_utf8(digits).ok());
+    let number = digits.and_then(|digits| digits.parse().ok());
+    let number = number.unwrap_or_else(|| panic!("nobody wrote the key {key:?}"));
+    assert_eq!(key_bytes(number), key, "nobody wrote this key");
+    number
+}
+
+impl Shared {
+    /// Judges a stretch of a keyspace that was read in order: the entries seen, and that no others are
+    /// there between the first key and the last.
+    fn judge_stretch(
+        &self,
+        view: &mut ledger::View<'_>,
+        keyspace: usize,
+        keys: std::ops::Range<u32>,
+        entries: &[(u32, Vec<u8>)],
+        how: &str,
+    ) {
+        let ascend = entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        assert!(ascend, "{how}: keys do not ascend");
+        let mut entries = entries.iter().peekable();
+        for number in keys {
+            let key: KeyId = (keyspace, number);
+            let found = entries.next_if(|entry| entry.0 == number);
+            view.judge(key, found.map(|entry| entry.1.as_slice()), how);
+        }
+        assert!(entries.next().is_none(), "{how}: a key beyond the range");
+    }
+
+    /// Judges everything in the shared keyspaces of a database, at one moment.
+    fn judge_all(&self, view: &mut ledger::View<'_>, db: &Db, how: &str) {
+        for (number, name) in NAMES.iter().enumerate() {
+            let iter = db
+                .keyspace(name)
+                .unwrap()
+                .iter(IterOptions::default())
+                .unwrap();
+            let entries: Vec<(u32, Vec<u8>)> = iter
+                .map(|entry| {
+                    let (key, value) = entry.unwrap();
+                    (key_number(&key), value)
+                })
+                .collect();
+            self.judge_stretch(view, number, 0..self.keys, &entries, how);
+        }
+    }
+}
+
+/// Stops the other threads when this one panics.
+struct Alarm<'a>(&'a AtomicBool);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn open(rng: &mut Rng, shared: &Shared, memory: &MemoryBudget) -> Db {
+    let mut options = random_options(rng, shared.fs.clone())
+        .memory(memory.clone())
+        .background_threads(rng.between(0, 3) as usize)
+        .device(DeviceCosts {
+            read_seconds: 1e-4,
+            write_cost: 0.5,
+            merge_read_cost: 0.5,
+        });
+    for name in &NAMES[1..] {
+        options = options.keyspace_options(name, random_keyspace_options(rng));
+    }
+    let db = options.open(&shared.dir).unwrap();
+    for name in &NAMES[1..] {
+        if db.keyspace(name).is_err() {
+            db.create_keyspace(name, random_keyspace_options(rng))
+                .unwrap();
+        }
+    }
+    db
+}
+
+impl Kind for Threads {
+    fn name(&self) -> &'static str {
+        "threads"
+    }
+
+    fn in_parallel(&self) -> bool {
+        false
+    }
+
+    fn case(&self, seed: u64, tally: &Tally) {
+        let mut rng = Rng::new(seed);
+        let threads = rng.between(2, 8) as usize;
+        let folder = tempfile::tempdir().unwrap();
+        let (fs, dir): (Arc<dyn Fs>, &Path) = if rng.one_in(3) {
+            (Arc::new(OsFs::new()), folder.path())
+        } else {
+            (Arc::new(MemFs::new()), Path::new("/"))
+        };
+        let shared = Shared {
+            ledger: Ledger::new(threads),
+            keys: *rng.pick(&[40, 400, 3000]),
+            fs,
+            dir: dir.join("db"),
+            stop: AtomicBool::new(false),
+        };
+        for life in 0..rng.between(1, 4) {
+            let memory = MemoryBudget::bytes(*rng.pick(&BUDGETS));
+            let db = open(&mut rng, &shared, &memory);
+            shared.judge_all(&mut shared.ledger.view(), &db, "after an open");
+            let operations = rng.between(50, 600);
+            std::thread::scope(|scope| {
+                let mut running = Vec::new();
+                for number in 0..threads {
+                    let rng = Rng::new(rng.next());
+                    let (shared, db, memory) = (&shared, &db, &memory);
+                    running.push(scope.spawn(move || {
+                        let _alarm = Alarm(&shared.stop);
+                        let name = format!("private-{life}-{number}");
+                        Worker::new(shared, db, memory, rng, number, name).run(operations);
+                    }));
+                }
+                for thread in running {
+                    if let Err(panic) = thread.join() {
+                        std::panic::resume_unwind(panic);
+                    }
+                }
+            });
+            tally.add("operations", operations * threads as u64);
+            shared.judge_all(&mut shared.ledger.view(), &db, "once all is written");
+            db.verify().unwrap().check().unwrap();
+            if rng.one_in(4) {
+                // The end of a process that closes nothing; what was not logged may be lost.
+                db.flush().unwrap();
+                drop(db);
+            } else {
+                db.close().unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A chunk of memory, mapped from the system, that a store cuts pieces from.
+//!
+//! A chunk is [`FRAMES`] frames of a page. The first has a header for each other
+//! frame, which serves the run that begins there; so a block of a page takes a page, and not a little more
+//! than one. What is free may be resident or not. Plain data under the store's lock: it hands out
+//! addresses, and borrows none of its memory.
+#![expect(unsafe_code, reason = "free frames are given back to the system")]
+
+use std::ptr::NonNull;
+
+use super::block::HEADER;
+use crate::base::pages::Pages;
+use crate::fs::PAGE;
+
+/// Frames of a chunk, with that of the headers: a bit each of a word.
+pub(super) const FRAMES: u32 = u64::BITS;
+
+/// The most frames of a run within a chunk; a longer one has a mapping of its own.
+pub(super) const MOST_RUN: u32 = FRAMES / 2;
+
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(4096))]
+pub(super) struct Frame([u8; PAGE]);
+
+/// A span of frames that is cut into slots, as far as it is known to its first frame.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Span {
+    /// Where it is in its class's list of those with free slots.
+    pub(super) at: u32,
+    /// A bit for each free slot.
+    pub(super) free: u16,
+}
+
+pub(super) struct Chunk {
+    pages: Pages<Frame>,
+    /// A bit for each frame that holds nothing.
+    free: u64,
+    /// A bit for each frame that is resident.
+    resident: u64,
+    /// By first frame.
+    pub(super) spans: Box<[Span]>,
+}
+
+/// Bits of `count` frames from `frame` on.
+fn bits(frame: u32, count: u32) -> u64 {
+    let ones = u64::MAX.checked_shr(FRAMES - count).unwrap_or(0);
+    ones.checked_shl(frame).unwrap_or(0)
+}
+
+impl Chunk {
+    /// What a chunk takes beside its frames: that of the headers, what is known of its spans, and its places
+    /// in lists, which have room for twice as many.
+    pub(super) const OVERHEAD: u64 = (PAGE
+        + FRAMES as usize * (size_of::<Span>() + 2 * size_of::<super::SpanId>())
+        + 2 * size_of::<Chunk>()) as u64;
+
+    pub(super) fn new() -> Self {
+        Chunk {
+            pages: Pages::zeroed(FRAMES as usize),
+            free: !1,
+            resident: 1,
+            spans: vec![Span::default(); FRAMES as usize].into_boxed_slice(),
+        }
+    }
+
+    /// A chunk that is one run, after a frame for its header.
+    pub(super) fn large(frames: u32) -> Self {
+        Chunk {
+            pages: Pages::zeroed(frames as usize + 1),
+            free: 0,
+            resident: 1,
+            spans: Box::default(),
+        }
+    }
+
+    /// No chunk.
+    pub(super) fn none() -> Self {
+        Chunk {
+            pages: Pages::zeroed(0),
+            free: 0,
+            resident: 0,
+            spans: Box::default(),
+        }
+    }
+
+    /// Whether nothing is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.free == !1
+    }
+
+    /// Bytes of it that are resident.
+    #[cfg(test)]
+    pub(super) fn resident_bytes(&self) -> u64 {
+        let large = self.pages.len() as u32 != FRAMES && !self.pages.is_empty();
+        let frames = match large {
+            true => self.pages.len() as u64,
+            false => self.resident.count_ones().into(),
+        };
+        frames * PAGE as u64
+    }
+
+    /// Frames that are free and resident.
+    pub(super) fn idle(&self) -> u32 {
+        (self.free & self.resident).count_ones()
+    }
+
+    /// Where `count` frames in a row are free, and how many of them are not resident. Of one frame a
+    /// resident one, if there is one.
+    pub(super) fn find(&self, count: u32) -> Option<(u32, u32)> {
+        let idle = self.free & self.resident;
+        let mut starts = match count {
+            1 if idle != 0 => idle,
+            _ => self.free,
+        };
+        // Twice as many in a row with each step, and then the rest.
+        let mut have = 1;
+        while have < count {
+            let step = have.min(count - have);
+            starts &= starts >> step;
+            have += step;
+        }
+        let frame = (starts != 0).then(|| starts.trailing_zeros())?;
+        let absent = bits(frame, count) & !self.resident;
+        Some((frame, absent.count_ones()))
+    }
+
+    /// Takes frames that are free; they are resident from now on.
+    pub(super) fn take(&mut self, frame: u32, count: u32) {
+        let bits = bits(frame, count);
+        debug_assert_eq!(self.free & bits, bits, "frames are taken once");
+        self.free &= !bits;
+        self.resident |= bits;
+    }
+
+    /// Gives back frames that were taken, and that nobody looks at any more.
+    pub(super) fn give_back(&mut self, frame: u32, count: u32) {
+        let bits = bits(frame, count);
+        debug_assert_eq!(self.free & bits, 0, "frames are given back once");
+        self.free |= bits;
+    }
+
+    /// Gives a free frame that is resident back to the system; false if there is none.
+    pub(super) fn discard(&mut self) -> bool {
+        let idle = self.free & self.resident;
+        if idle == 0 {
+            return false;
+        }
+        let frame = idle.trailing_zeros();
+        // SAFETY: the frame is free, so nobody has its address but this chunk, which is borrowed mutably.
+        unsafe { self.pages.discard(frame as usize..frame as usize + 1) };
+        self.resident &= !bits(frame, 1);
+        true
+    }
+
+    /// Where a byte of a frame, or of those after it, is.
+    pub(super) fn at(&self, frame: u8, byte: usize) -> NonNull<u8> {
+        let start: NonNull<u8> = self.pages.start().cast();
+        let at = usize::from(frame) * PAGE + byte;
+        // SAFETY: this says where a place is, and looks at nothing there.
+        unsafe { start.add(at.min(self.pages.len() * PAGE)) }
+    }
+
+    /// Where the header of a run is that begins at a frame.
+    pub(super) fn header(&self, frame: u8) -> NonNull<u8> {
+        self.at(0, usize::from(frame) * HEADER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_where_frames_are_free_in_a_row() {
+        let mut chunk = Chunk::new();
+        assert_eq!(chunk.find(1), Some((1, 1)));
+        assert_eq!(chunk.find(63), Some((1, 63)));
+        assert_eq!(chunk.find(64), None);
+        chunk.take(1, 3);
+        chunk.take(6, 1);
+        assert_eq!(chunk.find(2), Some((4, 2)));
+        assert_eq!(chunk.find(3), Some((7, 3)));
+        chunk.give_back(1, 3);
+        assert_eq!((chunk.idle(), chunk.find(1)), (3, Some((1, 0))));
+        assert_eq!(chunk.find(5), Some((1, 2)), "two of them are not resident");
+        assert!(chunk.discard());
+        assert_eq!((chunk.idle(), chunk.find(1)), (2, Some((2, 0))));
+        chunk.give_back(6, 1);
+        while chunk.discard() {}
+        assert!(chunk.is_empty());
+        assert_eq!(chunk.find(32), Some((1, 32)));
+    }
+}

@@ -1,0 +1,64 @@
+//! The keyspaces that have memtables waiting to be flushed, first those that have had some for longest. So
+//! nobody has to look at the many that have none.
+//!
+//! Thread-safe. The lock is held for a look at read states, and by nobody who takes another. A keyspace is
+//! added after its memtable was frozen, and leaves when somebody comes upon it with none.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::keyspace::KeyspaceInner;
+
+/// Keyspaces with frozen memtables.
+#[derive(Debug, Default)]
+pub(crate) struct FrozenList {
+    list: Mutex<VecDeque<Arc<KeyspaceInner>>>,
+    /// The length of `list`.
+    len: AtomicUsize,
+}
+
+impl FrozenList {
+    /// Adds a keyspace whose memtable was frozen, unless it is there.
+    pub(super) fn add(&self, keyspace: &Arc<KeyspaceInner>) {
+        let mut list = self.list.lock();
+        // Written under the lock only.
+        if !keyspace.listed.swap(true, Ordering::Relaxed) {
+            list.push_back(keyspace.clone());
+            self.len.store(list.len(), Ordering::SeqCst);
+        }
+    }
+
+    /// Asks one keyspace after the other, until one gives something.
+    pub(super) fn find<T>(
+        &self,
+        mut ask: impl FnMut(&Arc<KeyspaceInner>) -> Option<T>,
+    ) -> Option<T> {
+        if self.len.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let mut list = self.list.lock();
+        let mut found = None;
+        let mut at = 0;
+        while let Some(keyspace) = list.get(at)
+            && found.is_none()
+        {
+            if keyspace.state.load().frozen.is_empty() {
+                keyspace.listed.store(false, Ordering::Relaxed);
+                list.remove(at);
+            } else {
+                found = ask(keyspace);
+                at += 1;
+            }
+        }
+        self.len.store(list.len(), Ordering::SeqCst);
+        found
+    }
+
+    /// Whether no memtable waits to be flushed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.find(|_| Some(())).is_none()
+    }
+}

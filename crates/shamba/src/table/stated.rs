@@ -1,0 +1,62 @@
+//! What the tree says of a table's file, and whether a table that is opened is that one.
+//!
+//! A file may hold a sound table that is not the one written under its name: two files swapped, or an
+//! old copy put back. Its checksums are right, so only what the manifest says tells. A table's salt is
+//! drawn anew for each table, and every block's checksum starts from it: where the salt is right, no
+//! block is another table's. The rest guards against two tables that drew the same salt. Pure.
+
+use super::TableSlot;
+use super::format::{Damage, Footer};
+use super::properties::Properties;
+use crate::base::key::SeqNo;
+
+/// A file of the tree, as the tables' cache knows it.
+pub(crate) trait TableFile {
+    /// Its number, which is its name.
+    fn number(&self) -> u64;
+    /// Where its open table is kept.
+    fn slot(&self) -> &TableSlot;
+    /// What the manifest says of it. Asked for when the table is opened, not when it is used.
+    fn stated(&self) -> Stated<'_>;
+}
+
+/// What the manifest says of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stated<'a> {
+    /// The file's length in bytes.
+    pub(crate) size: u64,
+    pub(crate) salt: u32,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+    pub(crate) smallest: &'a [u8],
+    pub(crate) largest: &'a [u8],
+    pub(crate) min_seq: SeqNo,
+    pub(crate) max_seq: SeqNo,
+}
+
+impl Stated<'_> {
+    /// Compares it with what an opened file says of itself; no byte is read for this.
+    pub(super) fn check(
+        &self,
+        size: u64,
+        footer: &Footer,
+        properties: &Properties,
+    ) -> Result<(), Damage> {
+        let found = Stated {
+            size,
+            salt: footer.salt,
+            entries: properties.entries,
+            tombstones: properties.tombstones,
+            smallest: &properties.smallest,
+            largest: &properties.largest,
+            min_seq: properties.min_seq,
+            max_seq: properties.max_seq,
+        };
+        match *self == found {
+            true => Ok(()),
+            false => Err(Damage(
+                "the table is not the one the manifest describes; files may have been swapped, or an old copy put back",
+            )),
+        }
+    }
+}

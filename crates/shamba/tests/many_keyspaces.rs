@@ -1,0 +1,206 @@
+//! Many keyspaces under one budget: their memtables stay within their share together, a write looks at its
+//! own keyspace only, and keyspaces that are written at once do not become many small tables. Bytes,
+//! allocations and flushes are counted, nothing is timed.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use shamba::fs::MemFs;
+use shamba::{Db, Keyspace, KeyspaceOptions, MemoryBudget, Options, Role};
+
+const MIB: u64 = 1 << 20;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting for each thread.
+struct Counting;
+
+// SAFETY: everything is handed on to the system's allocator; the counter allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as the trait demands of the caller.
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are the system's.
+        unsafe { System.alloc(layout) }
+    }
+
+    // SAFETY: as the trait demands of the caller.
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn open(memory: &MemoryBudget, threads: usize) -> Db {
+    Options::new()
+        .fs(Arc::new(MemFs::new()))
+        .memory(memory.clone())
+        .background_threads(threads)
+        .open("/db")
+        .unwrap()
+}
+
+fn keyspaces(db: &Db, count: usize) -> Vec<Keyspace> {
+    let create = |i| {
+        db.create_keyspace(&format!("keyspace {i}"), KeyspaceOptions::default())
+            .unwrap()
+    };
+    (0..count).map(create).collect()
+}
+
+/// What memtables are charged under a budget.
+fn memtables(memory: &MemoryBudget) -> u64 {
+    let roles = memory.usage().budget.by_role;
+    let (_, bytes) = roles.iter().find(|(of, _)| *of == Role::Memtable).unwrap();
+    *bytes
+}
+
+/// Writes to random keyspaces, and checks at every so many puts what memtables are charged.
+fn fill(limit: u64, count: usize, threads: usize, seed: u64) {
+    let memory = MemoryBudget::bytes(limit);
+    let db = open(&memory, threads);
+    let all = keyspaces(&db, count);
+    assert_eq!(memtables(&memory), 0, "empty keyspaces take nothing");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut most = 0;
+    let mut written = 0;
+    for put in 0..20_000u64 {
+        let keyspace = &all[random.next_u64() as usize % count];
+        let len = match random.next_u64() % 50 {
+            0 => random.next_u64() % (limit / 256),
+            _ => random.next_u64() % 200,
+        };
+        keyspace
+            .put(
+                random.next_u64().to_be_bytes(),
+                vec![put as u8; len as usize],
+            )
+            .unwrap();
+        written += len;
+        if put % 16 == 0 {
+            most = most.max(memtables(&memory));
+        }
+    }
+    let memory = memory.usage().budget;
+    let of =
+        format!("{count} keyspaces, {limit} bytes, {threads} threads, seed {seed}: {memory:?}");
+    assert!(written > limit / 2, "more than memtables may take: {of}");
+    assert!(most > limit / 4, "memory is used: {most} of {of}");
+    assert!(most <= limit / 2, "{most} by memtables of {of}");
+    assert_eq!(memory.overdraft, 0, "{of}");
+}
+
+#[test]
+fn memtables_of_200_and_500_keyspaces_stay_within_their_share() {
+    for (i, threads) in [0, 2].into_iter().enumerate() {
+        let seed = 0x5eed + i as u64;
+        fill(2 * MIB, 200, threads, seed);
+        fill(8 * MIB, 200, threads, seed + 10);
+        fill(4 * MIB, 500, threads, seed + 20);
+    }
+}
+
+#[test]
+fn databases_under_one_budget_share_what_memtables_may_take() {
+    let memory = MemoryBudget::bytes(4 * MIB);
+    let (idle, busy) = (open(&memory, 0), open(&memory, 0));
+    let all = keyspaces(&idle, 16);
+    // One database has taken what it may before the other is written to.
+    for put in 0..40_000u64 {
+        all[put as usize % 16]
+            .put(put.to_be_bytes(), [1; 100])
+            .unwrap();
+    }
+    for put in 0..40_000u64 {
+        busy.put(put.to_be_bytes(), [2; 100]).unwrap();
+        if put % 16 == 0 {
+            let taken = memtables(&memory);
+            // What a database needs at least, it gets.
+            assert!(taken <= 2 * MIB + 2 * MIB / 8, "{taken}");
+        }
+    }
+    assert_eq!(memory.usage().budget.overdraft, 0);
+    let flushes = busy.stats().counters.flushes;
+    assert!(flushes < 50, "{flushes} flushes of 5 MB");
+}
+
+/// Allocations of each of some puts, among so many keyspaces.
+fn allocations_per_put(count: usize) -> f64 {
+    const PUTS: u64 = 2_000;
+    let db = open(&MemoryBudget::bytes(64 * MIB), 0);
+    let all = keyspaces(&db, count);
+    let before = ALLOCATIONS.get();
+    for put in 0..PUTS {
+        let place = put.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        all[place as usize % count]
+            .put(put.to_be_bytes(), [7; 100])
+            .unwrap();
+    }
+    (ALLOCATIONS.get() - before) as f64 / PUTS as f64
+}
+
+#[test]
+fn a_put_looks_at_its_own_keyspace_only() {
+    let (one, many) = (allocations_per_put(1), allocations_per_put(1_000));
+    // Beyond the batch, the first put of each keyspace makes its memtable.
+    assert!(
+        many <= one + 1.0,
+        "{one} allocations a put of one keyspace, {many} of 1,000"
+    );
+}
+
+/// What flushes and compactions did with as many bytes, written to so many keyspaces in turn.
+struct Work {
+    flushes: u64,
+    flushed: u64,
+    compacted: u64,
+}
+
+fn write_in_turn(count: usize) -> Work {
+    let memory = MemoryBudget::bytes(4 * MIB);
+    let db = open(&memory, 0);
+    let all = keyspaces(&db, count);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(16);
+    for put in 0..200_000usize {
+        all[put % count]
+            .put(random.next_u64().to_be_bytes(), [3; 100])
+            .unwrap();
+    }
+    let stats = db.stats();
+    assert_eq!(memory.usage().budget.overdraft, 0);
+    Work {
+        flushes: stats.counters.flushes,
+        flushed: stats.counters.flush_bytes,
+        compacted: stats.counters.compaction_bytes_written,
+    }
+}
+
+#[test]
+fn sixteen_keyspaces_written_at_once_are_flushed_in_large_pieces() {
+    let (one, sixteen) = (write_in_turn(1), write_in_turn(16));
+    let amplification = |work: &Work| (work.flushed + work.compacted) as f64 / work.flushed as f64;
+    println!(
+        "one: {} flushes, amplification {:.2}; sixteen: {}, {:.2}",
+        one.flushes,
+        amplification(&one),
+        sixteen.flushes,
+        amplification(&sixteen)
+    );
+    // One keyspace's memtable is an eighth of the budget; of sixteen each has a twentieth when it is
+    // flushed, the largest of three eighths of the budget together.
+    assert!(
+        sixteen.flushes <= one.flushes * 4,
+        "{} and {}",
+        one.flushes,
+        sixteen.flushes
+    );
+    assert!(amplification(&sixteen) <= amplification(&one) * 1.1);
+}
