@@ -546,7 +546,7 @@ fn databases_that_share_a_budget_stay_within_it_together() {
     assert!(tables(&budget.usage()) <= Some(64 << 10));
     let left = budget.usage().budget;
     for (role, bytes) in &left.by_role {
-        let stays = ["data", "index", "filter", "io", "tables"]
+        let stays = ["data", "index", "filter", "io", "tables", "spare"]
             .iter()
             .any(|kept| role.name().starts_with(kept));
         assert!(

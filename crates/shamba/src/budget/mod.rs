@@ -602,11 +602,11 @@ mod tests {
     #[test]
     fn pins_stop_at_their_share() {
         let budget = Budget::new(100);
-        let first = budget.try_pin(7).unwrap();
-        assert!(budget.try_pin(6).is_none());
-        let second = budget.try_pin(5).unwrap();
+        let first = budget.try_pin(9).unwrap();
+        assert!(budget.try_pin(8).is_none());
+        let second = budget.try_pin(7).unwrap();
         drop(first);
-        let third = budget.try_pin(7).unwrap();
+        let third = budget.try_pin(9).unwrap();
         assert!(budget.try_pin(1).is_none());
         drop((second, third));
         assert_eq!(budget.pinned.load(Relaxed), 0);

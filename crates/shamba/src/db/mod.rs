@@ -10,6 +10,7 @@
 
 mod advise;
 mod batch;
+mod catalog;
 mod checkpoint;
 mod device;
 mod failing;

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::batch::{DEFAULT_KEYSPACE, Ops};
 use super::folder::{FileKind, LOCK, classify};
-use super::keyspace::{KeyspaceInner, ReadState};
+use super::keyspace::KeyspaceInner;
 use super::logs::ClosedLogs;
 use super::snapshot::SnapshotList;
 use super::write::{Writer, next_database_id};
@@ -26,9 +26,8 @@ use crate::base::key::Tag;
 use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, FileLock, Fs, create_dir_durably};
-use crate::memtable::Memtable;
 use crate::metrics::Metrics;
-use crate::options::{KeyspaceOptions, Options};
+use crate::options::Options;
 use crate::table::TableCache;
 use crate::version::{FileMeta, Manifest, Obsolete, TreeState, VersionEdit, was_in_use};
 use crate::wal::{LogInfo, NeededLog, Record, RecoveryMode, Survey};
@@ -469,75 +468,6 @@ impl DbInner {
                 while self.flush_oldest(&keyspace)? {}
             }
         }
-        Ok(())
-    }
-
-    pub(crate) fn create_keyspace(
-        &self,
-        name: &str,
-        options: KeyspaceOptions,
-    ) -> Result<Arc<KeyspaceInner>> {
-        options.validate()?;
-        self.check_writable()?;
-        if name.is_empty() || name.len() > 255 {
-            return Err(Error::option(
-                "name",
-                "a keyspace's name has 1 to 255 bytes",
-            ));
-        }
-        let mut writer = self.lock_writer();
-        let mut tree = self.tree.lock();
-        if tree.manifest.state().keyspace_named(name).is_some() {
-            return Err(Error::KeyspaceExists {
-                name: name.to_owned(),
-            });
-        }
-        let id = tree.manifest.state().next_keyspace;
-        // Nothing logged before this moment is the new keyspace's.
-        self.log_edit(&mut tree, VersionEdit::create_keyspace(id, name))?;
-        if options.auto_design.is_some() {
-            self.asks_designs.store(true, Ordering::Relaxed);
-        }
-        let budget = self.options.memory.budget();
-        let inner = Arc::new(KeyspaceInner::new(
-            id,
-            name.to_owned(),
-            options,
-            Arc::default(),
-            0,
-            budget,
-        ));
-        tree.keyspaces.insert(id, inner.clone());
-        writer.keyspaces.insert(id, inner.clone());
-        Ok(inner)
-    }
-
-    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
-        self.check_writable()?;
-        let mut writer = self.lock_writer();
-        let mut tree = self.tree.lock();
-        let keyspace = tree.keyspace_named(name).cloned();
-        let keyspace = keyspace.ok_or_else(|| Error::KeyspaceNotFound {
-            name: name.to_owned(),
-        })?;
-        if keyspace.id == DEFAULT_KEYSPACE {
-            return Err(Error::option(
-                "name",
-                "the default keyspace cannot be dropped",
-            ));
-        }
-        self.log_edit(&mut tree, VersionEdit::drop_keyspace(keyspace.id))?;
-        keyspace.dropped.store(true, Ordering::Release);
-        tree.keyspaces.remove(&keyspace.id);
-        writer.keyspaces.remove(&keyspace.id);
-        let budget = self.options.memory.budget();
-        let fresh = Arc::new(Memtable::new(budget, 4 << 10));
-        keyspace.update(|_| ReadState {
-            active: fresh.clone(),
-            frozen: Vec::new(),
-            version: Arc::default(),
-        });
-        self.signal.notify();
         Ok(())
     }
 }

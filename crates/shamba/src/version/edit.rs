@@ -6,6 +6,9 @@
 //!
 //! An edit that is long goes into several records, cut between fields: each but the last ends with a
 //! field that says so. It is applied when it is whole.
+//!
+//! This file is long because each field's encoding, decoding and meaning stand together: a field
+//! is written in one place and read ten lines below.
 
 use std::path::Path;
 use std::sync::Arc;

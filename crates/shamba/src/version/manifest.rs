@@ -6,6 +6,9 @@
 //! with a snapshot: at every open, and when the log has outgrown the state. Bytes: docs/format.md,
 //! "Manifest".
 //!
+//! This file is long because the protocol of two logs and `CURRENT` is one: what reading trusts is
+//! what writing did just before.
+//!
 //! An edit counts once it is synced. A *mark* in a second log says so then: how far the first is
 //! durable. So an edit that is damaged or gone, even when the manifest was cut off exactly where a
 //! record ends, is told from one that was never written.

@@ -1,0 +1,86 @@
+//! The catalog: which keyspaces there are, created and dropped by name.
+//!
+//! A change is an edit of the manifest first, then of the maps that writers and background threads
+//! look at, under both locks.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::DbInner;
+use super::batch::DEFAULT_KEYSPACE;
+use super::keyspace::{KeyspaceInner, ReadState};
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::options::KeyspaceOptions;
+use crate::version::VersionEdit;
+
+impl DbInner {
+    pub(crate) fn create_keyspace(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+    ) -> Result<Arc<KeyspaceInner>> {
+        options.validate()?;
+        self.check_writable()?;
+        if name.is_empty() || name.len() > 255 {
+            return Err(Error::option(
+                "name",
+                "a keyspace's name has 1 to 255 bytes",
+            ));
+        }
+        let mut writer = self.lock_writer();
+        let mut tree = self.tree.lock();
+        if tree.manifest.state().keyspace_named(name).is_some() {
+            return Err(Error::KeyspaceExists {
+                name: name.to_owned(),
+            });
+        }
+        let id = tree.manifest.state().next_keyspace;
+        // Nothing logged before this moment is the new keyspace's.
+        self.log_edit(&mut tree, VersionEdit::create_keyspace(id, name))?;
+        if options.auto_design.is_some() {
+            self.asks_designs.store(true, Ordering::Relaxed);
+        }
+        let budget = self.options.memory.budget();
+        let inner = Arc::new(KeyspaceInner::new(
+            id,
+            name.to_owned(),
+            options,
+            Arc::default(),
+            0,
+            budget,
+        ));
+        tree.keyspaces.insert(id, inner.clone());
+        writer.keyspaces.insert(id, inner.clone());
+        Ok(inner)
+    }
+
+    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.check_writable()?;
+        let mut writer = self.lock_writer();
+        let mut tree = self.tree.lock();
+        let keyspace = tree.keyspace_named(name).cloned();
+        let keyspace = keyspace.ok_or_else(|| Error::KeyspaceNotFound {
+            name: name.to_owned(),
+        })?;
+        if keyspace.id == DEFAULT_KEYSPACE {
+            return Err(Error::option(
+                "name",
+                "the default keyspace cannot be dropped",
+            ));
+        }
+        self.log_edit(&mut tree, VersionEdit::drop_keyspace(keyspace.id))?;
+        keyspace.dropped.store(true, Ordering::Release);
+        tree.keyspaces.remove(&keyspace.id);
+        writer.keyspaces.remove(&keyspace.id);
+        let budget = self.options.memory.budget();
+        let fresh = Arc::new(Memtable::new(budget, 4 << 10));
+        keyspace.update(|_| ReadState {
+            active: fresh.clone(),
+            frozen: Vec::new(),
+            version: Arc::default(),
+        });
+        self.signal.notify();
+        Ok(())
+    }
+}
