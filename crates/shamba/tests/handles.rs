@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{small_keyspace, small_options};
 use shamba::fs::MemFs;
-use shamba::{Db, Durability, IterOptions, Keyspace, WriteOptions};
+use shamba::{Db, Durability, Error, Iter, IterOptions, Keyspace, WriteOptions};
 
 const DIR: &str = "/db";
 
@@ -126,4 +126,50 @@ fn single_writes_have_a_durability_of_their_own() {
         assert!(!db.contains_key("a").unwrap() && db.contains_key("b").unwrap());
         assert!(!other.contains_key("c").unwrap() && other.contains_key("d").unwrap());
     }
+}
+
+/// An iterator that outlives its database says that it is closed, whatever became of the files since.
+#[test]
+fn iterators_that_outlive_a_database_say_that_it_is_closed() {
+    type Move = fn(&mut Iter) -> shamba::Result<()>;
+    let moves: [Move; 6] = [
+        |iter| iter.next(),
+        |iter| iter.prev(),
+        |iter| iter.seek(key(7)),
+        |iter| iter.seek_for_prev(key(7)),
+        Iter::seek_to_first,
+        Iter::seek_to_last,
+    ];
+    let fs = Arc::new(MemFs::new());
+    let db = small_options(fs.clone()).open(DIR).unwrap();
+    for number in 0..2000 {
+        db.put(key(number), [2; 40]).unwrap();
+    }
+    let snapshot = db.snapshot();
+    let mut iterators: Vec<Iter> = moves
+        .iter()
+        .map(|_| {
+            let mut iter = db.iter(IterOptions::default()).unwrap();
+            iter.seek(key(0)).unwrap();
+            iter
+        })
+        .collect();
+    let never_positioned = db.iter(IterOptions::default()).unwrap();
+    db.close().unwrap();
+    // The tables that they have yet to come to are gone.
+    let after = small_options(fs).open(DIR).unwrap();
+    after.compact_range(None, None).unwrap();
+    let closed = |outcome: shamba::Result<()>| {
+        assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
+    };
+    for (iter, go) in iterators.iter_mut().zip(moves) {
+        assert_eq!(iter.key(), key(0), "what it lent out stays");
+        closed(go(iter));
+        assert!(!iter.valid());
+        closed(iter.seek_to_first());
+    }
+    let pairs: Vec<_> = never_positioned.collect();
+    assert_eq!(pairs.len(), 1);
+    closed(pairs.into_iter().next().unwrap().map(drop));
+    closed(snapshot.get(key(0)).map(drop));
 }

@@ -9,6 +9,9 @@
 //! away: `key` and `value` lend out bytes of the memtable or block itself, so another thread would
 //! have to lock each of those calls, or the iterator to copy each entry it comes to. Memtables held
 //! so are counted, and writers do not wait for them.
+//!
+//! Closing the database changes every read state, so that an iterator that outlives it finds out at
+//! its next move, and a move in use pays nothing for it.
 
 mod cover;
 
@@ -161,9 +164,10 @@ impl Iter {
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) or [`Error::Corruption`](crate::Error::Corruption); the
-    /// iterator is then not valid and may be positioned again.
+    /// iterator is then not valid and may be positioned again. [`Error::Closed`](crate::Error::Closed)
+    /// once the database was closed.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.begin_range();
+        self.begin_range()?;
         match self.options.lower.clone() {
             Bound::Unbounded => self.merge.seek_to_first()?,
             Bound::Included(lower) => self.merge.seek(&lower, Tag::NEWEST)?,
@@ -177,7 +181,7 @@ impl Iter {
     /// # Errors
     /// As [`Iter::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.begin_range();
+        self.begin_range()?;
         match self.options.upper.clone() {
             Bound::Unbounded => self.merge.seek_to_last()?,
             Bound::Included(upper) => self.merge.seek_for_prev(&upper, Tag::OLDEST)?,
@@ -195,7 +199,7 @@ impl Iter {
         if self.options.before_lower(key) {
             return self.seek_to_first();
         }
-        self.begin_range();
+        self.begin_range()?;
         self.merge.seek(key, Tag::seek(self.seq))?;
         self.settle_forward()
     }
@@ -209,7 +213,7 @@ impl Iter {
         if self.options.past_upper(key) {
             return self.seek_to_last();
         }
-        self.begin_range();
+        self.begin_range()?;
         self.merge.seek_for_prev(key, Tag::OLDEST)?;
         self.settle_backward()
     }
@@ -240,7 +244,7 @@ impl Iter {
             }
             Place::Backward => {}
         }
-        self.prepare();
+        self.prepare()?;
         let key = std::mem::take(&mut self.key);
         let moved = self.merge.seek(&key, Tag::OLDEST);
         self.key = key;
@@ -266,7 +270,7 @@ impl Iter {
                 self.key.extend_from_slice(self.merge.key());
             }
         }
-        self.prepare();
+        self.prepare()?;
         let key = std::mem::take(&mut self.key);
         self.seek_before(&key)?;
         self.settle_backward()
@@ -276,10 +280,10 @@ impl Iter {
         self.keyspace.generation.load(Ordering::Acquire) != self.generation
     }
 
-    fn begin_range(&mut self) {
+    fn begin_range(&mut self) -> Result<()> {
         self.count();
         self.uncounted.0 = 1;
-        self.prepare();
+        self.prepare()
     }
 
     fn count(&mut self) {
@@ -290,10 +294,12 @@ impl Iter {
     }
 
     /// Before a new position: lets go of the old place, and of a read state that was replaced.
-    fn prepare(&mut self) {
+    fn prepare(&mut self) -> Result<()> {
         self.place = Place::Nowhere;
         self.positioned = true;
         if self.stale() {
+            // Which changes every read state; the old one's files may be gone.
+            self.db.inner.check_open()?;
             let generation = self.keyspace.generation.load(Ordering::Acquire);
             let state = self.keyspace.state.load();
             // That of a keyspace that was dropped is empty; the old one goes on.
@@ -303,6 +309,7 @@ impl Iter {
             }
         }
         self.account();
+        Ok(())
     }
 
     /// Brings the reservation to what the iterator holds.

@@ -213,6 +213,15 @@ impl DbInner {
         self.signal.notify();
     }
 
+    /// Has every later read refused, those of iterators and of lookups under way too, before others may
+    /// change the folder.
+    fn end_reads(&self) {
+        for keyspace in self.all_keyspaces() {
+            keyspace.update(Clone::clone);
+        }
+        self.tables.shut();
+    }
+
     /// The keyspaces at this moment.
     pub(crate) fn all_keyspaces(&self) -> Vec<Arc<KeyspaceInner>> {
         self.tree.lock().keyspaces.values().cloned().collect()
@@ -244,6 +253,7 @@ impl DbShared {
         }
         inner.wait_for_jobs();
         let flushed = inner.close_files();
+        inner.end_reads();
         *inner.lock.lock() = None;
         flushed
     }

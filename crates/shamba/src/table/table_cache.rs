@@ -120,6 +120,8 @@ pub(crate) struct TableCache {
     open: Mutex<VecDeque<Weak<Inner>>>,
     /// Files whose table is closed and of which something is known all the same.
     closed: Mutex<VecDeque<Weak<Inner>>>,
+    /// Whether nothing is opened any more.
+    shut: AtomicBool,
 }
 
 impl TableCache {
@@ -147,6 +149,7 @@ impl TableCache {
                 stripes: Default::default(),
                 open: Mutex::default(),
                 closed: Mutex::default(),
+                shut: AtomicBool::new(false),
             }
         })
     }
@@ -201,6 +204,9 @@ impl TableCache {
         if let Some(table) = slot.peek() {
             return Ok(table);
         }
+        if self.shut.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
         let mut cache_id = slot.0.cache_id.load(Ordering::Relaxed);
         if cache_id == 0 {
             cache_id = self.home.cache.new_file_id();
@@ -212,6 +218,8 @@ impl TableCache {
                 Ok(file) => break file,
                 // Others may have taken the files that the limit at open counted on.
                 Err(e) if is_out_of_files(&e) && self.close_idle() => {}
+                // An open that began before that.
+                Err(_) if self.shut.load(Ordering::Acquire) => return Err(Error::Closed),
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                     return Err(Error::corruption(&path, 0, "the table file is missing"));
                 }
@@ -330,6 +338,11 @@ impl TableCache {
         self.home
             .cache
             .remove_files(|file| cache_ids.contains(&file));
+    }
+
+    /// Opens no table from now on: the database is closed, and files may be anybody's.
+    pub(crate) fn shut(&self) {
+        self.shut.store(true, Ordering::Release);
     }
 
     /// How many tables are open.
