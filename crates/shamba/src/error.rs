@@ -175,6 +175,23 @@ fn advice(file: &Path) -> &'static str {
     }
 }
 
+/// Whether an operation failed since the process, or the system, has too many files open.
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    error
+        .raw_os_error()
+        .is_some_and(|code| codes.contains(&code))
+}
+
+/// Whether an operation failed for want of something that may be there again later: space, open files
+/// or memory. What such an operation was to do was not done, but for a part of an append.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    use io::ErrorKind::{OutOfMemory, QuotaExceeded, StorageFull};
+    let kinds = [StorageFull, QuotaExceeded, OutOfMemory];
+    is_out_of_files(error) || kinds.contains(&error.kind())
+}
+
 impl Error {
     /// An I/O error with its operation and path.
     pub(crate) fn io(op: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
@@ -200,6 +217,22 @@ impl Error {
             option,
             what: what.into(),
         }
+    }
+
+    /// Whether something was not done for want of what may be there again later, so that it can be tried
+    /// again. A sync that failed is no such thing, whatever it says, unless the file could not be opened.
+    pub(crate) fn is_shortage(&self) -> bool {
+        match self {
+            Error::Io { op, source, .. } => {
+                is_out_of_files(source) || (*op != "sync" && is_shortage(source))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the process, or the system, has too many files open.
+    pub(crate) fn is_out_of_files(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if is_out_of_files(source))
     }
 
     /// Whether the error says that stored bytes are damaged.

@@ -46,7 +46,8 @@
 //! the write ([`WriteOptions`]): with [`Durability::Buffered`], the default, a crash of the process;
 //! with [`Durability::Synced`] a crash of the machine. [`Db::sync`] makes everything written so far
 //! survive one. After a failed write to the log the database takes no more writes ([`Error::Poisoned`])
-//! and goes on answering reads.
+//! and goes on answering reads; but when there was no room for it, or no file to open, that write gets
+//! [`Error::Io`], nothing of it is kept, and the next one may succeed.
 //!
 //! # Threads
 //! [`Db`], [`Keyspace`] and [`Snapshot`] are `Send` and `Sync` and cheap to clone; calls may be made

@@ -115,7 +115,9 @@ impl Script {
             }
         }
         let written = db.write(batch, WriteOptions::synced());
-        let refused = matches!(written, Err(Error::Poisoned { .. } | Error::Stalled { .. }));
+        // A failure that does not stop writes was a shortage: nothing was written.
+        let refused = matches!(written, Err(Error::Poisoned { .. } | Error::Stalled { .. }))
+            || db.stats().writes_stopped.is_none();
         if self.note(written).is_some() {
             apply(&mut self.state, &ops);
             self.writes.push((ops, true));

@@ -69,6 +69,10 @@ impl WriteFile for Unsynced {
         Ok(())
     }
 
+    fn cut_back(&mut self, len: u64) -> io::Result<()> {
+        self.0.cut_back(len)
+    }
+
     fn len(&self) -> u64 {
         self.0.len()
     }

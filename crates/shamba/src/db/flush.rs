@@ -123,8 +123,6 @@ impl DbInner {
             Retain::new(boundaries, bottom),
             &output,
         )?;
-        // When this fails the edit may be durable all the same: the tables stay, and are orphans for
-        // the next open to remove if it is not.
         let files = self.install_flush(keyspace, &memtable, &tables, lineage.as_ref())?;
         self.warm(&mut tables, &files);
         self.metrics.add_all(&[
@@ -163,12 +161,11 @@ impl DbInner {
         tables: impl Iterator<Item = &'a NewTable> + Clone,
     ) -> Result<Option<MutexGuard<'_, Tree>>> {
         if tables.clone().next().is_some() {
-            // What a sync that failed left behind is not known, so none is tried again.
-            self.options
-                .fs
-                .sync_dir(&self.dir)
-                .map_err(|e| Error::io("sync", &self.dir, e))
-                .inspect_err(|error| self.poison(error))?;
+            self.sync_folder().inspect_err(|error| {
+                if error.is_shortage() {
+                    self.remove_new(tables.clone());
+                }
+            })?;
         }
         let tree = self.tree.lock();
         if keyspace.dropped.load(Ordering::Acquire) {
@@ -227,14 +224,15 @@ impl DbInner {
             ..VersionEdit::of_keyspace(edit)
         };
         let done = memtable.clone();
-        self.install(&mut tree, keyspace, edit, Some(done))?;
+        self.install(&mut tree, keyspace, edit, Some(done))
+            .inspect_err(|_| self.remove_unlogged(&tree, tables.iter()))?;
         keyspace.flushed_seq.store(flushed, Ordering::Release);
         self.remove_closed_logs(not_needed);
         Ok(files)
     }
 
     /// Logs an edit and swaps the keyspace's version; `flushed` leaves the frozen memtables in the
-    /// same swap. A failure to log stops writes: the manifest's tail is unknown.
+    /// same swap.
     pub(crate) fn install(
         &self,
         tree: &mut Tree,
@@ -262,15 +260,20 @@ impl DbInner {
         Ok(())
     }
 
+    /// Logs an edit. A failure stops writes where the manifest's end is not known then, and where the edit
+    /// contradicts it.
     pub(crate) fn log_edit(&self, tree: &mut Tree, mut edit: VersionEdit) -> Result<()> {
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
         edit.last_seq = Some(self.visible_seq());
         edit.next_run = Some(self.next_run.load(Ordering::Relaxed));
         let next_file = || self.next_file.fetch_add(1, Ordering::Relaxed);
         let manifest = tree.manifest.number();
-        tree.manifest
-            .log_edit(&edit, next_file)
-            .inspect_err(|error| self.poison(error))?;
+        if let Err(error) = tree.manifest.log_edit(&edit, next_file) {
+            if tree.manifest.is_stopped() || error.is_corruption() {
+                self.poison(&error);
+            }
+            return Err(error);
+        }
         if tree.manifest.number() != manifest {
             self.write_hints(tree);
         }
@@ -316,6 +319,18 @@ impl DbInner {
         let gone = self.closed_logs.lock().take(count);
         for log in gone {
             remove_quietly(self, &log.path);
+        }
+    }
+
+    /// Removes new tables whose edit failed, unless it may be durable all the same: then they stay, and are
+    /// orphans for the next open to remove if it is not.
+    pub(super) fn remove_unlogged<'a>(
+        &self,
+        tree: &Tree,
+        tables: impl Iterator<Item = &'a NewTable>,
+    ) {
+        if !tree.manifest.is_stopped() {
+            self.remove_new(tables);
         }
     }
 

@@ -85,8 +85,9 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::KeyTooLarge`], [`Error::ValueTooLarge`], [`Error::WrongDatabase`] or
-    /// [`Error::KeyspaceDropped`] when nothing was written; [`Error::Io`] when the log failed,
-    /// after which, like every later write, [`Error::Poisoned`]; [`Error::Closed`].
+    /// [`Error::KeyspaceDropped`] when nothing was written; [`Error::Io`] when the log failed: for want of
+    /// space or files nothing was written either, and it can be tried again, else every later write gets
+    /// [`Error::Poisoned`]; [`Error::Stalled`] while there is no room for flushes; [`Error::Closed`].
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.inner().write(batch, options)
     }

@@ -3,9 +3,10 @@
 //! an open misses one that is gone. Called by the leader of a write group, except for
 //! [`DbInner::sync_closed_logs`], which any thread may call.
 //!
-//! A failed append or sync leaves the log's tail unknown, so it stops writes for good.
+//! A failed append or sync leaves the log's tail unknown, so it stops writes for good; but not an append
+//! for which there was no room, which is taken back, nor what was not even begun for want of files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use super::DbInner;
@@ -16,7 +17,7 @@ use crate::base::key::SeqNo;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
 use crate::version::VersionEdit;
-use crate::wal::{LogInfo, LogStart, LogWriter};
+use crate::wal::{LOG_HEADER, LogInfo, LogStart, LogWriter};
 
 /// Closed logs past this many are too many, however short they are: each is a file to keep, to look
 /// at when the database is opened, and, until it is synced, to hold open. A keyspace that is hardly
@@ -111,7 +112,7 @@ pub(crate) fn log_buffer(limit: u64) -> usize {
 }
 
 /// The path of a log file.
-pub(crate) fn log_path(dir: &std::path::Path, number: u64) -> PathBuf {
+pub(crate) fn log_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.wal"))
 }
 
@@ -128,15 +129,27 @@ impl DbInner {
                 synced: writer.synced,
                 seed,
             };
-            let log = LogWriter::create(&*self.options.fs, &path, start)
-                .inspect_err(|error| self.poison(error))?;
+            let create = || LogWriter::create(&*self.options.fs, &path, start);
+            let log = self.with_files(create).inspect_err(|error| {
+                self.forget_new_log(&path);
+                if !error.is_shortage() {
+                    self.poison(error);
+                }
+            })?;
             // From here on the log is missed when it is gone. Nothing is in it before that is durable.
             let created = LogInfo {
                 number,
                 base: writer.position,
             };
             let edit = VersionEdit::of_new_log(created, writer.synced);
-            self.log_edit(&mut self.tree.lock(), edit)?;
+            {
+                let mut tree = self.tree.lock();
+                self.log_edit(&mut tree, edit).inspect_err(|_| {
+                    if !tree.manifest.is_stopped() {
+                        self.forget_new_log(&path);
+                    }
+                })?;
+            }
             writer.memory.resize(log.memory() as u64);
             writer.log = Some(log);
         }
@@ -144,11 +157,52 @@ impl DbInner {
             return Err(Error::Closed);
         };
         let before = log.position();
-        log.append(seq, &[payload])
-            .inspect_err(|error| self.poison(error))?;
+        log.append(seq, &[payload])?;
         self.metrics
             .add(Counter::wal_bytes, log.position() - before);
         Ok(())
+    }
+
+    /// Removes a log that nobody needs and the manifest does not name.
+    fn forget_new_log(&self, path: &Path) {
+        if let Err(error) = self.options.fs.remove(path) {
+            log::debug!("{}: cannot remove: {error}", path.display());
+        }
+    }
+
+    /// Takes what a group logged out of the log again, which ended at `whole` before, or did not exist.
+    /// Stops writes where that cannot be done.
+    pub(super) fn take_back(&self, writer: &mut Writer, whole: Option<u64>, error: &Error) {
+        let Some(log) = writer.log.as_mut() else {
+            return;
+        };
+        if log.cut_back(whole.unwrap_or(LOG_HEADER as u64)).is_err() {
+            self.poison(error);
+        }
+    }
+
+    /// Does something that opens files; when there are none left, tables that nobody uses make room.
+    pub(super) fn with_files<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            match work() {
+                Err(error) if error.is_out_of_files() && self.tables.close_idle() => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Syncs the folder. Stops writes when that fails, for what a sync that failed left behind is not
+    /// known, so that none is tried again; but not when the folder could not be opened.
+    pub(super) fn sync_folder(&self) -> Result<()> {
+        let sync = || {
+            let synced = self.options.fs.sync_dir(&self.dir);
+            synced.map_err(|e| Error::io("sync", &self.dir, e))
+        };
+        self.with_files(sync).inspect_err(|error| {
+            if !error.is_shortage() {
+                self.poison(error);
+            }
+        })
     }
 
     /// Syncs the closed logs that are not durable yet, oldest first.
@@ -174,7 +228,12 @@ impl DbInner {
         self.sync_closed_logs()?;
         if let Some(log) = writer.log.as_mut() {
             log.predecessors_synced();
-            log.sync().inspect_err(|error| self.poison(error))?;
+            if let Err(error) = log.sync() {
+                if log.is_stopped() {
+                    self.poison(&error);
+                }
+                return Err(error);
+            }
             self.metrics.add(Counter::wal_syncs, 1);
             writer.synced = log.synced();
         } else {
@@ -193,7 +252,16 @@ impl DbInner {
         let Some(mut log) = writer.log.take() else {
             return Ok(());
         };
-        log.flush().inspect_err(|error| self.poison(error))?;
+        if let Err(error) = log.flush() {
+            if log.is_stopped() {
+                self.poison(&error);
+                return Err(error);
+            }
+            // Every group flushes, or takes back, what it logs: only a header can have found no room, of
+            // a log that holds nothing and may as well stay.
+            writer.log = Some(log);
+            return Ok(());
+        }
         log.release_buffer();
         writer.memory.resize(0);
         writer.position = log.position();

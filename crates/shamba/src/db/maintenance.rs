@@ -151,6 +151,10 @@ impl DbInner {
             Err(Error::Closed) => {}
             Err(error) => {
                 self.metrics.add(Counter::background_errors, 1);
+                if error.is_out_of_files() {
+                    // One for the next time.
+                    self.tables.close_idle();
+                }
                 if failing.failed(error) {
                     let dir = self.dir.display();
                     log::error!("{dir}: flushes or compactions keep failing: {error}");

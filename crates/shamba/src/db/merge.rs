@@ -119,7 +119,6 @@ impl DbInner {
         let rests = rests.inspect_err(|_| self.remove_new(tables.iter()))?;
         let all = rests.iter().flat_map(|(_, tables)| tables).chain(&tables);
         let written = all.map(|table| table.summary.len).sum();
-        // As with a flush: after a failure the tables stay for the next open to judge.
         let files = self.install_merge(keyspace, task, &tables, &rests, lineage.as_ref())?;
         if lineage.is_some() {
             // What is in memory of the inputs makes room for what takes its place.
@@ -186,8 +185,8 @@ impl DbInner {
         rests: &[Rest<'_>],
         lineage: Option<&Lineage>,
     ) -> Result<Vec<Arc<FileMeta>>> {
-        let of_rests = rests.iter().flat_map(|(_, tables)| tables);
-        let Some(mut tree) = self.tree_for(keyspace, tables.iter().chain(of_rests))? else {
+        let of_rests = || rests.iter().flat_map(|(_, tables)| tables);
+        let Some(mut tree) = self.tree_for(keyspace, tables.iter().chain(of_rests()))? else {
             return Ok(Vec::new());
         };
         let run = self.output_run(task);
@@ -203,7 +202,8 @@ impl DbInner {
             adds,
             ..KeyspaceEdit::default()
         };
-        self.install(&mut tree, keyspace, VersionEdit::of_keyspace(edit), None)?;
+        self.install(&mut tree, keyspace, VersionEdit::of_keyspace(edit), None)
+            .inspect_err(|_| self.remove_unlogged(&tree, tables.iter().chain(of_rests())))?;
         Ok(files)
     }
 }

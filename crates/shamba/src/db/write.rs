@@ -189,7 +189,26 @@ impl DbInner {
         let bytes = group.iter().map(|(batch, _)| batch.rep().len() as u64);
         self.throttle(writer, group, bytes.sum())?;
         let first = writer.last_seq + 1;
-        let mut next = first;
+        let whole = writer.log.as_ref().map(LogWriter::len);
+        let next = self
+            .append_group(writer, group, first)
+            .inspect_err(|error| self.take_back(writer, whole, error))?;
+        writer.last_seq = next - 1;
+        Ok(Logged {
+            first,
+            last: writer.last_seq,
+            memtable: self.memtable_for(writer, group),
+        })
+    }
+
+    /// Puts a group into the log, numbered from `next` on; gives the number after it. After an error its
+    /// numbers are not spent: the caller takes out of the log what is there of it.
+    fn append_group(
+        &self,
+        writer: &mut Writer,
+        group: &[(&WriteBatch, Durability)],
+        mut next: SeqNo,
+    ) -> Result<SeqNo> {
         let mut durability = Durability::None;
         for (batch, wanted) in group {
             if *wanted != Durability::None {
@@ -198,20 +217,12 @@ impl DbInner {
             durability = durability.max(*wanted);
             next += batch.count();
         }
-        // From here on the numbers are spent, whatever happens.
-        writer.last_seq = next - 1;
         match (durability, writer.log.as_mut()) {
             (Durability::Synced, _) => self.sync_logs(writer)?,
-            (Durability::Buffered, Some(log)) => {
-                log.flush().inspect_err(|error| self.poison(error))?
-            }
+            (Durability::Buffered, Some(log)) => log.flush()?,
             _ => {}
         }
-        Ok(Logged {
-            first,
-            last: writer.last_seq,
-            memtable: self.memtable_for(writer, group),
-        })
+        Ok(next)
     }
 
     /// The memtable that all of a group goes to, if there is one and it certainly has room, what is
@@ -321,7 +332,8 @@ impl DbInner {
                 if within_record {
                     // The part in the full memtable may be in a table before the rest is: only
                     // the log makes the batch whole after a crash.
-                    self.sync_logs(writer)?;
+                    self.sync_logs(writer)
+                        .inspect_err(|error| self.poison(error))?;
                 }
                 self.make_room(writer, &keyspace, size)
                     .inspect_err(|error| self.poison(error))?;

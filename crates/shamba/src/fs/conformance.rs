@@ -135,6 +135,18 @@ fn conforms(fs: &dyn Fs, root: &Path) {
     file.read_exact_at(&mut buf, 0, TAG).unwrap();
     assert_eq!(buf, bytes[..100], "an open file outlives its names");
 
+    let mut file = fs.create(&b, Access::Buffered).unwrap();
+    file.append(&bytes).unwrap();
+    for len in [10_000, 9_999, 4096, 1, 0] {
+        file.cut_back(len).unwrap();
+        assert_eq!(file.len(), len);
+        assert_eq!(get(fs, &b, Access::Buffered), bytes[..len as usize]);
+        file.append(&bytes[len as usize..10_000]).unwrap();
+        file.sync().unwrap();
+        assert_eq!(get(fs, &b, Access::Buffered), bytes[..10_000]);
+    }
+    fs.remove(&b).unwrap();
+
     let lock = fs.lock(&dir.join("LOCK")).unwrap();
     assert_eq!(kind(fs.lock(&dir.join("LOCK"))), ErrorKind::WouldBlock);
     drop(lock);

@@ -31,6 +31,8 @@ pub enum Op {
     Read,
     /// [`WriteFile::append`].
     Append,
+    /// [`WriteFile::cut_back`].
+    CutBack,
     /// [`WriteFile::sync`] and [`Fs::sync_file`].
     Sync,
     /// [`Fs::sync_dir`].
@@ -53,11 +55,12 @@ pub enum Op {
 
 impl Op {
     /// Every kind.
-    pub const ALL: [Op; 13] = [
+    pub const ALL: [Op; 14] = [
         Op::Create,
         Op::Open,
         Op::Read,
         Op::Append,
+        Op::CutBack,
         Op::Sync,
         Op::SyncDir,
         Op::Rename,
@@ -387,6 +390,14 @@ impl WriteFile for FaultWrite {
             return Ok(());
         }
         self.inner.sync()
+    }
+
+    fn cut_back(&mut self, len: u64) -> io::Result<()> {
+        self.faults.check(Op::CutBack, &[&self.path])?;
+        if self.sync_failed {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.inner.cut_back(len)
     }
 
     fn len(&self) -> u64 {

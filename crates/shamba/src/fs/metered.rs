@@ -396,6 +396,11 @@ impl WriteFile for MeteredWrite {
         self.inner.sync()
     }
 
+    fn cut_back(&mut self, len: u64) -> io::Result<()> {
+        self.meter.sync(&self.meter.syncs);
+        self.inner.cut_back(len)
+    }
+
     fn len(&self) -> u64 {
         self.inner.len()
     }

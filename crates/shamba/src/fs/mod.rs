@@ -159,15 +159,6 @@ pub trait Fs: Debug + Send + Sync + 'static {
     }
 }
 
-/// Whether an operation failed since the process, or the system, has too many files open.
-pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
-    error
-        .raw_os_error()
-        .is_some_and(|code| codes.contains(&code))
-}
-
 /// Creates a folder and those above it, durably: each one's name is durable in the folder above.
 pub(crate) fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> io::Result<()> {
     let mut missing = Vec::new();
@@ -204,11 +195,19 @@ pub trait ReadFile: Any + Debug + Send + Sync {
 
 /// A file being written from start to end by one thread.
 pub trait WriteFile: Debug + Send {
-    /// Appends bytes. After an error the file's contents past the last sync are unknown.
+    /// Appends bytes. After an error the file's contents past what was appended before are unknown.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Makes everything appended durable. After an error nothing may be assumed of bytes appended
     /// since the last sync that succeeded, and calling again does not help.
     fn sync(&mut self) -> io::Result<()>;
+    /// Cuts the file back to its first `len` bytes, no more than were appended, durably: also after an
+    /// append that failed, and appends go on from there. Not after a sync that failed. An error leaves
+    /// the file as after a failed append; of kind `Unsupported` where a file system cannot, which is so
+    /// unless implemented.
+    fn cut_back(&mut self, len: u64) -> io::Result<()> {
+        let _ = len;
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Bytes appended so far.
     fn len(&self) -> u64;
     /// Whether nothing was appended.

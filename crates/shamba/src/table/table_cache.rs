@@ -23,8 +23,8 @@ use super::source::Home;
 use super::stated::{Stated, TableFile};
 use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::cache::{BlockCache, Clock, Heat, Interner, IoPool};
-use crate::error::{Error, Result};
-use crate::fs::{Access, Fs, is_out_of_files};
+use crate::error::{Error, Result, is_out_of_files};
+use crate::fs::{Access, Fs};
 
 /// Locks for opening.
 const STRIPES: usize = 16;
@@ -278,7 +278,7 @@ impl TableCache {
     }
 
     /// Closes one table that nobody uses, but for the one opened last; false if there is none.
-    fn close_idle(&self) -> bool {
+    pub(crate) fn close_idle(&self) -> bool {
         let mut open = self.open.lock();
         let mut turns = open.len().saturating_sub(1);
         while turns > 0 {

@@ -1,4 +1,4 @@
-//! The manifest: the log of version edits, and `CURRENT`, which names it.
+//! The manifest: the log of version edits, which `CURRENT` names (`super::current`).
 //!
 //! Protocol: [`Manifest::read`], which looks without writing, and [`Manifest::begin`], then
 //! [`Manifest::log_edit`] for each change, before anyone acts on it, and [`Manifest::seal`] at
@@ -6,47 +6,31 @@
 //! with a snapshot: at every open, and when the log has outgrown the state. Bytes: docs/format.md,
 //! "Manifest".
 //!
-//! This file is long because the protocol of two logs and `CURRENT` is one: what reading trusts is
-//! what writing did just before.
-//!
 //! An edit counts once it is synced. A *mark* in a second log says so then: how far the first is
 //! durable. So an edit that is damaged or gone, even when the manifest was cut off exactly where a
 //! record ends, is told from one that was never written.
 //!
-//! After an error of `log_edit` nobody knows whether the edit will be there after a restart. So no
-//! file it names may be removed, neither those it adds nor those it drops, and the manifest takes
-//! no more edits.
+//! After an error of `log_edit` that leaves the manifest [stopped](Manifest::is_stopped) nobody knows
+//! whether the edit will be there after a restart. So no file it names may be removed, neither those it
+//! adds nor those it drops, and the manifest takes no more edits. After any other error the edit is not
+//! there: there was no room for it, say, and it can be tried again.
 
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::by_number::ByNumber;
-use super::edit::{FORMAT, Part, VersionEdit};
+use super::current::{NotSwitched, read_current, switch};
+use super::edit::{Part, VersionEdit};
 use super::file_meta::Obsolete;
+use super::files::{Files, append, begin, last_mark, marks_name, number_in, remove, remove_files};
 use super::set::TreeState;
 use super::{Inconsistent, Version};
-use crate::base::checksum::checksum;
-use crate::error::{Error, Result};
-use crate::fs::{Access, BlockKind, Fs, Purpose, ReadTag};
-use crate::wal::{LOG_HEADER, LogStart, LogWriter, RECORD_HEADER, RecoveryMode, recover_logs};
-
-/// The file that names the manifest in use.
-pub(crate) const CURRENT: &str = "CURRENT";
-
-const CURRENT_TMP: &str = "CURRENT.tmp";
+use crate::error::{Error, Result, is_out_of_files};
+use crate::fs::Fs;
+use crate::wal::{LogWriter, RecoveryMode, recover_logs};
 
 /// A log is begun anew when it is longer than this and four times its first snapshot.
 const ROLL_BYTES: u64 = 1 << 20;
-
-/// About how long the records of a long edit are, in bytes: so much memory writing and reading one
-/// takes. With half of it a snapshot takes twice as many headers of 28 bytes, and with double of it
-/// the part of a small budget that an open passes it by is twice as large.
-const RECORD_BYTES: usize = 64 << 10;
-
-/// `CURRENT` is one line; what is longer is something else.
-const MAX_CURRENT: u64 = 256;
 
 /// What opening found.
 pub(crate) type RecoveredState = TreeState;
@@ -61,56 +45,18 @@ pub(crate) struct Manifest {
     roll_at: u64,
     /// How often in a row, and why at last, a new log could not be begun.
     failed_rolls: Option<(u64, Error)>,
+    /// The number of the manifest before, while `CURRENT` may name that one again after a power failure:
+    /// the folder is yet to be synced. The two say the same.
+    replaced: Option<u64>,
     obsolete: Arc<Obsolete>,
     failure: Option<Error>,
 }
 
-/// A manifest's own two logs.
-#[derive(Debug)]
-struct Files {
-    number: u64,
-    name: String,
-    log: LogWriter,
-    /// How far `log` is durable.
-    marks: LogWriter,
-}
-
-/// The name of a manifest's marks.
-fn marks_name(number: u64) -> String {
-    format!("MARKS-{number:06}")
-}
-
-/// The name of a manifest.
-pub(crate) fn manifest_name(number: u64) -> String {
-    format!("MANIFEST-{number:06}")
-}
-
-/// Whether a file, in a folder without `CURRENT`, is of a manifest that was in use: longer than an open
-/// leaves it that was cut off before it made the folder a database.
-pub(crate) fn was_in_use(name: &str, len: u64) -> bool {
-    let Some(number) = number_in(name).filter(|number| name == manifest_name(*number)) else {
-        return false;
-    };
-    let begun = TreeState {
-        next_file: number.saturating_add(1),
-        ..TreeState::default()
-    };
-    let mut left = LOG_HEADER as u64;
-    let Ok(()) = begun.snapshot().encode_parts(RECORD_BYTES, &mut |part| {
-        left += (RECORD_HEADER + part.len()) as u64;
-        Ok::<_, Infallible>(())
-    });
-    len > left
-}
-
-/// The number in the name of a manifest, table or log.
-fn number_in(name: &str) -> Option<u64> {
-    let prefixed = ["MANIFEST-", "MARKS-"];
-    let stem = match prefixed.iter().find_map(|prefix| name.strip_prefix(prefix)) {
-        Some(number) => number,
-        None => name.split_once('.')?.0,
-    };
-    stem.parse().ok()
+/// What became of an edit.
+enum Logged {
+    Yes,
+    /// It is not there, and can be tried again.
+    No(Error),
 }
 
 impl Manifest {
@@ -138,7 +84,12 @@ impl Manifest {
         let number = state.next_file;
         state.next_file = number.saturating_add(1);
         let files = begin(&**fs, dir, number, &state.snapshot())?;
-        switch(&**fs, dir, &files.name)?;
+        switch(&**fs, dir, &files.name).map_err(|why| {
+            if matches!(why, NotSwitched::Untouched(_)) {
+                remove_files(&**fs, dir, number);
+            }
+            Error::from(why)
+        })?;
         if let Some(old) = old {
             remove(&**fs, &dir.join(&old));
             if let Some(number) = number_in(&old) {
@@ -151,6 +102,7 @@ impl Manifest {
             roll_at: roll_at(&files.log),
             files,
             failed_rolls: None,
+            replaced: None,
             state: state.clone(),
             obsolete: Arc::clone(obsolete),
             failure: None,
@@ -173,6 +125,8 @@ impl Manifest {
             let what = "CURRENT names this manifest, but it is missing";
             return Err(Error::corruption(path, 0, what));
         }
+        // First: a writer beside us may go on while the log is read.
+        let durable = number_in(&name).map_or(Ok(0), |number| last_mark(fs, dir, number))?;
         let mut state = TreeState::default();
         let mut files = ByNumber::default();
         let mut edit = VersionEdit::default();
@@ -209,7 +163,6 @@ impl Manifest {
         if edits == 0 {
             return ends("the manifest ends within its snapshot".to_owned());
         }
-        let durable = number_in(&name).map_or(Ok(0), |number| last_mark(fs, dir, number))?;
         if read.end < durable {
             return ends(format!(
                 "the manifest ends here, but was durable up to byte {durable}"
@@ -234,7 +187,7 @@ impl Manifest {
         state.next_file = number.saturating_add(1);
         let mut files = begin(fs, dir, number, &state.snapshot())?;
         files.seal()?;
-        switch(fs, dir, &files.name)
+        switch(fs, dir, &files.name).map_err(Error::from)
     }
 
     /// Logs an edit and makes it durable; the state is then the one after it, and files it drops
@@ -242,7 +195,7 @@ impl Manifest {
     ///
     /// # Errors
     /// `Corruption` when the edit contradicts the state: nothing is written then. `Io` otherwise;
-    /// the module's words say what that means.
+    /// the module's words say what that means, and [`Manifest::is_stopped`] which it is.
     pub(crate) fn log_edit(
         &mut self,
         edit: &VersionEdit,
@@ -258,11 +211,17 @@ impl Manifest {
         self.failure = Some(Error::Panicked {
             op: "logging a version edit",
         });
-        let written = self.write(edit, next_file);
+        let logged = self.write(edit, next_file);
         // The edit is durable whatever becomes of its mark; that one fails the next edit.
-        let marked = written.clone().and_then(|()| self.files.mark());
+        let marked = match &logged {
+            Ok(Logged::Yes) => self.files.mark(),
+            Ok(Logged::No(_)) => Ok(()),
+            Err(error) => Err(error.clone()),
+        };
         self.failure = marked.err();
-        written?;
+        if let Logged::No(error) = logged? {
+            return Err(error);
+        }
         for file in self.state.files_dropped_by(edit) {
             file.mark_obsolete(&self.obsolete);
         }
@@ -270,12 +229,33 @@ impl Manifest {
         Ok(())
     }
 
-    fn write(&mut self, edit: &VersionEdit, next_file: impl FnOnce() -> u64) -> Result<()> {
+    fn write(&mut self, edit: &VersionEdit, next_file: impl FnOnce() -> u64) -> Result<Logged> {
         if self.files.log.len() > self.roll_at {
             self.roll(next_file())?;
         }
-        append(&mut self.files.log, edit)?;
-        self.files.log.sync()
+        if let Some(old) = self.replaced {
+            match self.fs.sync_dir(&self.dir) {
+                Ok(()) => remove_files(&*self.fs, &self.dir, old),
+                Err(e) if is_out_of_files(&e) => {
+                    return Ok(Logged::No(Error::io("sync", &self.dir, e)));
+                }
+                Err(e) => return Err(Error::io("sync", &self.dir, e)),
+            }
+            self.replaced = None;
+        }
+        let log = &mut self.files.log;
+        let before = log.len();
+        if let Err(error) = append(log, edit).and_then(|()| log.flush()) {
+            // An error too where the log is stopped.
+            log.cut_back(before)?;
+            return Ok(Logged::No(error));
+        }
+        log.sync().map(|()| Logged::Yes)
+    }
+
+    /// Whether no edit is taken any more, because nobody knows what became of one.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.failure.is_some()
     }
 
     /// Begins a new log. When that fails before `CURRENT` is touched, the old one goes on, which holds
@@ -283,13 +263,24 @@ impl Manifest {
     fn roll(&mut self, number: u64) -> Result<()> {
         let mut snapshot = self.state.snapshot();
         snapshot.next_file = Some(self.state.next_file.max(number.saturating_add(1)));
-        match begin(&*self.fs, &self.dir, number, &snapshot) {
-            Ok(files) => {
-                switch(&*self.fs, &self.dir, &files.name)?;
+        let begun = begin(&*self.fs, &self.dir, number, &snapshot).and_then(|files| {
+            match switch(&*self.fs, &self.dir, &files.name) {
+                Ok(()) => Ok(Ok((files, None))),
+                Err(NotSwitched::Unsynced(_)) => Ok(Ok((files, Some(self.files.number)))),
+                Err(NotSwitched::Untouched(error)) => Err(error),
+                Err(NotSwitched::Unknown(error)) => Ok(Err(error)),
+            }
+        });
+        match begun {
+            Ok(begun) => {
+                let (files, replaced) = begun?;
                 let old = std::mem::replace(&mut self.files, files);
                 self.roll_at = roll_at(&self.files.log);
                 self.failed_rolls = None;
-                self.remove_files(old.number);
+                self.replaced = replaced;
+                if self.replaced.is_none() {
+                    remove_files(&*self.fs, &self.dir, old.number);
+                }
             }
             Err(error) => {
                 log::warn!("cannot begin a new manifest, going on with the old one: {error}");
@@ -297,15 +288,10 @@ impl Manifest {
                 self.roll_at = len.saturating_add((len / 4).max(ROLL_BYTES));
                 let before = self.failed_rolls.as_ref().map_or(0, |(times, _)| *times);
                 self.failed_rolls = Some((before + 1, error));
-                self.remove_files(number);
+                remove_files(&*self.fs, &self.dir, number);
             }
         }
         Ok(())
-    }
-
-    fn remove_files(&self, number: u64) {
-        remove(&*self.fs, &self.dir.join(manifest_name(number)));
-        remove(&*self.fs, &self.dir.join(marks_name(number)));
     }
 
     /// Ends the log, at closing: damage anywhere in it is noticed from now on.
@@ -358,157 +344,4 @@ fn inconsistent(path: &Path, offset: u64, found: Inconsistent) -> Error {
 
 fn roll_at(log: &LogWriter) -> u64 {
     log.len().saturating_mul(4).saturating_add(ROLL_BYTES)
-}
-
-impl Files {
-    /// Notes how far the log is durable.
-    fn mark(&mut self) -> Result<()> {
-        let synced = self.log.synced().to_le_bytes();
-        self.marks.append(0, &[&synced])?;
-        self.marks.flush()
-    }
-
-    /// Ends the log and its marks, durably.
-    fn seal(&mut self) -> Result<()> {
-        self.log.seal()?;
-        self.marks.seal()
-    }
-}
-
-/// Up to where a manifest was durable, as far as its marks are there and sound.
-fn last_mark(fs: &dyn Fs, dir: &Path, number: u64) -> Result<u64> {
-    let path = dir.join(marks_name(number));
-    let exists = fs
-        .exists(&path)
-        .map_err(|e| Error::io("look for", &path, e))?;
-    if !exists {
-        log::warn!(
-            "{} is missing; it says how long the manifest was",
-            path.display()
-        );
-        return Ok(0);
-    }
-    let mut last = 0;
-    // Each mark holds whatever became of the others.
-    recover_logs(fs, &[path], RecoveryMode::SkipDamaged, &mut |record| {
-        if let Ok(synced) = record.payload.try_into()
-            && record.log == number
-        {
-            last = last.max(u64::from_le_bytes(synced));
-        }
-        Ok(())
-    })?;
-    Ok(last)
-}
-
-/// Appends an edit, in as many records as it takes.
-fn append(log: &mut LogWriter, edit: &VersionEdit) -> Result<()> {
-    edit.encode_parts(RECORD_BYTES, &mut |part| log.append(0, &[part]).map(drop))
-}
-
-/// Writes a log that starts with a snapshot, durably with its mark.
-fn begin(fs: &dyn Fs, dir: &Path, number: u64, snapshot: &VersionEdit) -> Result<Files> {
-    let name = manifest_name(number);
-    let start = LogStart {
-        buffer: 4 << 10,
-        number,
-        base: 0,
-        synced: 0,
-        seed: seed(),
-    };
-    let mut log = LogWriter::create(fs, &dir.join(&name), start)?;
-    append(&mut log, snapshot)?;
-    log.sync()?;
-    let mut files = Files {
-        number,
-        name,
-        log,
-        marks: LogWriter::create(fs, &dir.join(marks_name(number)), start)?,
-    };
-    files.mark()?;
-    files.marks.sync()?;
-    Ok(files)
-}
-
-/// Anything that differs between databases, also between one and its successor in its place.
-fn seed() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as u64)
-}
-
-/// Makes `CURRENT` name a manifest.
-fn switch(fs: &dyn Fs, dir: &Path, name: &str) -> Result<()> {
-    let tmp = dir.join(CURRENT_TMP);
-    let path = dir.join(CURRENT);
-    let mut file = fs
-        .create(&tmp, Access::Buffered)
-        .map_err(|e| Error::io("create", &tmp, e))?;
-    file.append(current_line(name).as_bytes())
-        .map_err(|e| Error::io("write", &tmp, e))?;
-    file.sync().map_err(|e| Error::io("sync", &tmp, e))?;
-    drop(file);
-    fs.rename(&tmp, &path)
-        .map_err(|e| Error::io("rename", &tmp, e))?;
-    fs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
-}
-
-fn current_line(name: &str) -> String {
-    let text = format!("shamba {FORMAT} {name}");
-    format!("{text} {:08x}\n", checksum(0, text.as_bytes()))
-}
-
-/// The manifest's name from `CURRENT`.
-fn read_current(fs: &dyn Fs, dir: &Path) -> Result<String> {
-    let path = dir.join(CURRENT);
-    let exists = fs
-        .exists(&path)
-        .map_err(|e| Error::io("look for", &path, e))?;
-    if !exists {
-        let what = "the file is missing; it names the manifest in use";
-        return Err(Error::corruption(path, 0, what));
-    }
-    let file = fs
-        .open(&path, Access::Buffered)
-        .map_err(|e| Error::io("open", &path, e))?;
-    let corrupt = |what| Err(Error::corruption(&path, 0, what));
-    if file.len() > MAX_CURRENT {
-        return corrupt("the file is longer than any CURRENT");
-    }
-    let mut bytes = vec![0; file.len() as usize];
-    let tag = ReadTag {
-        kind: BlockKind::Log,
-        last: None,
-        purpose: Purpose::Background,
-    };
-    file.read_exact_at(&mut bytes, 0, tag)
-        .map_err(|e| Error::io("read", &path, e))?;
-    let fields = std::str::from_utf8(&bytes)
-        .ok()
-        .and_then(|text| text.strip_suffix('\n'))
-        .and_then(|line| line.rsplit_once(' '))
-        .filter(|(text, sum)| *sum == format!("{:08x}", checksum(0, text.as_bytes())))
-        .and_then(|(text, _)| text.strip_prefix("shamba "))
-        .and_then(|text| text.split_once(' '));
-    let Some((format, name)) = fields else {
-        return corrupt("the line does not match its checksum");
-    };
-    match format.parse::<u32>() {
-        Ok(found) if found != FORMAT => Err(Error::UnsupportedFormat {
-            file: path,
-            found,
-            supported: FORMAT,
-        }),
-        Ok(_) if number_in(name).is_some_and(|number| name == manifest_name(number)) => {
-            Ok(name.to_owned())
-        }
-        _ => corrupt("the line does not name a manifest"),
-    }
-}
-
-/// Removes a file nothing needs; what stays behind is an orphan.
-fn remove(fs: &dyn Fs, path: &Path) {
-    if let Err(error) = fs.remove(path) {
-        log::debug!("cannot remove {}: {error}", path.display());
-    }
 }

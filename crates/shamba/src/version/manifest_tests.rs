@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::current::CURRENT;
 use super::edit::{FORMAT, KeyspaceEdit, VersionEdit};
 use super::file_meta::{FileInfo, FileMeta, Obsolete};
-use super::manifest::{CURRENT, Manifest};
+use super::manifest::Manifest;
 use super::set::TreeState;
 use crate::Error;
 use crate::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
@@ -460,6 +461,55 @@ fn a_new_manifest_that_cannot_be_begun_is_told_of_and_tried_again() {
     assert!(db.manifest.len() < 1 << 20);
     assert_eq!(read(&mem).unwrap(), Some(i - 1));
     assert_eq!(mem.files().len(), 3);
+}
+
+/// What an edit or a new manifest finds scarce leaves the edit out, and it can be logged later.
+#[test]
+fn edits_are_logged_once_there_is_room() {
+    const EMFILE: FaultError = FaultError::Os(24);
+    const ENOSPC: FaultError = FaultError::ENOSPC;
+    let scarce = [
+        (EMFILE, Op::SyncDir, ""),
+        (EMFILE, Op::Create, ""),
+        (ENOSPC, Op::Create, ""),
+        (ENOSPC, Op::Append, ""),
+        (ENOSPC, Op::Append, "CURRENT.tmp"),
+        (ENOSPC, Op::Rename, ""),
+    ];
+    let mut refused = 0;
+    for ((error, op, path), skip) in scarce
+        .iter()
+        .flat_map(|of| (0..4).map(move |skip| (of, skip)))
+    {
+        let mem = fresh();
+        let faults = Faults::new();
+        let fs: Arc<dyn Fs> = Arc::new(FaultFs::new(Arc::new(mem.clone()), faults.clone()));
+        let mut db = open(&fs, true).unwrap();
+        db.log(&step(0)).unwrap();
+        let fault = Fault::new(Effect::Fail(*error)).on(*op).path_ending(path);
+        faults.add(fault.after(skip).times(2));
+        let (first, mut i) = (db.manifest.file_name().to_owned(), 1);
+        while db.manifest.file_name() == first || faults.fired() < 1 || i % 8 > 0 {
+            let mut tries = 0;
+            while db.log(&long_step(i)).is_err() {
+                assert!(!db.manifest.is_stopped(), "{error:?} {op:?} {skip}");
+                refused += 1;
+                tries += 1;
+                assert!(tries < 4);
+                for seed in 0..4 {
+                    assert_eq!(read(&mem.crash_clone(seed)).unwrap(), Some(i - 1));
+                }
+            }
+            i += 1;
+            assert!(i < 1000, "{error:?} {op:?} {skip}: never met");
+        }
+        for seed in 0..4 {
+            assert_eq!(read(&mem.crash_clone(seed)).unwrap(), Some(i - 1));
+        }
+        db.manifest.seal().unwrap();
+        assert_eq!(mem.files().len(), 3, "{error:?} {op:?} {skip}");
+    }
+    assert!(refused > 6, "{refused}");
 }
 
 #[test]

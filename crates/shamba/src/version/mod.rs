@@ -8,10 +8,12 @@
 //! database holds it behind its own lock). The bytes are specified in `docs/format.md`, "Manifest".
 
 mod by_number;
+mod current;
 mod design;
 mod edit;
 mod file_meta;
 mod file_stats;
+mod files;
 mod level;
 mod manifest;
 mod run;
@@ -21,12 +23,14 @@ mod tree;
 #[cfg(test)]
 mod manifest_tests;
 
+pub(crate) use current::CURRENT;
 pub(crate) use design::StoredDesign;
 pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
 pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
 pub(crate) use file_stats::{FileStats, Hotness};
+pub(crate) use files::was_in_use;
 pub(crate) use level::Level;
-pub(crate) use manifest::{CURRENT, Manifest, was_in_use};
+pub(crate) use manifest::Manifest;
 pub(crate) use run::{Run, Sums};
 pub(crate) use set::TreeState;
 pub(crate) use tree::Version;

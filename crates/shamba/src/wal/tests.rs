@@ -1,6 +1,5 @@
 //! Logs written, damaged in every way, and read back.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -526,11 +525,7 @@ fn a_failure_stops_the_writer_for_good() {
         let mem = MemFs::new();
         let fs = FaultFs::new(dyn_fs(&mem), faults.clone());
         let mut log = LogWriter::create(&fs, "/1".as_ref(), start(1, 0, 0)).unwrap();
-        faults.add(
-            Fault::new(Effect::Fail(FaultError::ENOSPC))
-                .on(op)
-                .after(nth),
-        );
+        faults.add(Fault::new(Effect::Fail(FaultError::EIO)).on(op).after(nth));
         log.append(1, &[b"one"]).unwrap();
         let first = log.sync().and_then(|()| {
             log.append(2, &[b"two"])?;
@@ -549,13 +544,87 @@ fn a_failure_stops_the_writer_for_good() {
             let Error::Io { source, .. } = error else {
                 panic!("{error}");
             };
-            assert_eq!(source.kind(), ErrorKind::StorageFull);
+            assert_eq!(source.raw_os_error(), Some(5));
         }
         assert_eq!(log.position(), position);
         // Whatever part of a failed append arrived, what comes back is a prefix.
         let (_, records) = tolerant(&mem, &["/1"]).unwrap();
         assert!(records.len() <= 2 && records.iter().zip(1..).all(|(r, i)| r.0 == i));
     }
+}
+
+/// Records of any length meet a full disk at any append: none of a refused one is left, and once there is
+/// room the log goes on as if it had never been asked for.
+#[test]
+fn a_log_goes_on_when_there_is_room_again() {
+    let mut met = 0;
+    for nth in 0..12 {
+        for then in ["append", "flush", "cut"] {
+            let (faults, mem) = (Faults::new(), MemFs::new());
+            let fs = FaultFs::new(dyn_fs(&mem), faults.clone());
+            let start = LogStart {
+                buffer: 300,
+                ..start(1, 0, 0)
+            };
+            let mut log = LogWriter::create(&fs, "/1".as_ref(), start).unwrap();
+            let full = Fault::new(Effect::Fail(FaultError::ENOSPC)).on(Op::Append);
+            faults.add(full.after(nth).times(2));
+            let mut kept = Records::new();
+            let mut whole = log.len();
+            for (seq, len) in (1..).zip([10, 40, 5, 900, 20, 1, 299, 3000, 7, 60, 2]) {
+                let record = vec![seq as u8; len];
+                let (a, b) = record.split_at(len / 3);
+                let appended = log.append(seq, &[a, b]).map(drop);
+                let outcome = appended.and_then(|()| log.flush());
+                assert!(!log.is_stopped(), "{outcome:?}");
+                match (outcome, then) {
+                    (Ok(()), _) => kept.push((seq, record)),
+                    // Its own flush failed, or none of it is there.
+                    (Err(_), "flush") => {
+                        met += 1;
+                        if log.len() > whole {
+                            kept.push((seq, record));
+                        }
+                        let _ = log.flush();
+                    }
+                    (Err(_), _) => {
+                        met += 1;
+                        log.cut_back(whole).unwrap();
+                        assert_eq!(log.len(), whole);
+                        let found = tolerant(&mem, &["/1"]);
+                        // Even the header may not have come to the file.
+                        if let Ok((_, found)) = found {
+                            assert_eq!(found, kept);
+                        }
+                    }
+                }
+                whole = log.len();
+            }
+            log.flush().unwrap();
+            match then {
+                "append" => log.sync().unwrap(),
+                _ => log.seal().unwrap(),
+            }
+            let (outcome, records) = recover(&mem, &["/1"], MODES[2]).unwrap();
+            assert_eq!(records, kept, "{nth}, then {then}");
+            assert_eq!(outcome.end, log.position());
+        }
+    }
+    assert!(met > 30, "{met}");
+}
+
+#[test]
+fn a_log_that_cannot_be_cut_back_stops() {
+    let (faults, mem) = (Faults::new(), MemFs::new());
+    let fs = FaultFs::new(dyn_fs(&mem), faults.clone());
+    let mut log = LogWriter::create(&fs, "/1".as_ref(), start(1, 0, 0)).unwrap();
+    faults.add(Fault::new(Effect::Fail(FaultError::ENOSPC)).on(Op::Append));
+    faults.add(Fault::new(Effect::Fail(FaultError::EIO)).on(Op::CutBack));
+    log.append(1, &[b"one"]).unwrap();
+    let first = log.flush().unwrap_err().to_string();
+    assert!(log.is_stopped());
+    assert_eq!(log.append(2, &[b"x"]).unwrap_err().to_string(), first);
+    assert_eq!(log.sync().unwrap_err().to_string(), first);
 }
 
 #[test]

@@ -1,10 +1,16 @@
-//! Appending to a log. One thread at a time; what happens on failure is that nothing more does:
-//! after a failed append or sync every further call returns the same error.
+//! Appending to a log. One thread at a time.
+//!
+//! After a failure nothing more happens: every further call returns the same error. One exception is an
+//! append for which there was no room. What it left in the file is cut off again, durably, so that the
+//! log ends with a whole record as before; what was not handed to the file stays in the buffer, and a
+//! later call hands it over, or [`LogWriter::cut_back`] takes it out. A sync that failed is never
+//! repeated: nobody knows what became of the pages.
 
 use std::path::{Path, PathBuf};
 
 use super::format::{LOG_HEADER, LogHeader, MAX_PAYLOAD, RECORD_HEADER, RecordHeader, salt};
 use crate::base::checksum::checksum;
+use crate::error::is_shortage;
 use crate::fs::{Access, Fs, WriteFile};
 use crate::{Error, Result};
 
@@ -32,8 +38,10 @@ pub(crate) struct LogWriter {
     file: Box<dyn WriteFile>,
     path: PathBuf,
     header: LogHeader,
-    /// The end of the file and its buffer, in bytes from the file's start.
+    /// The end of the last whole record, in the file or the buffer, in bytes from the file's start.
     len: u64,
+    /// The bytes that the file holds, of which the last may be of a record that is not whole yet.
+    in_file: u64,
     buffer: Vec<u8>,
     buffer_size: usize,
     /// Everything before this position is durable.
@@ -65,6 +73,7 @@ impl LogWriter {
             path: path.to_path_buf(),
             header,
             len: LOG_HEADER as u64,
+            in_file: 0,
             buffer,
             buffer_size,
             synced: header.synced,
@@ -74,7 +83,8 @@ impl LogWriter {
     }
 
     /// Appends a record made of `parts`, and gives its position. It may stay in the buffer until
-    /// the next flush. A record without bytes is not written.
+    /// the next flush. A record without bytes is not written. After an error nothing of it is there,
+    /// unless the log [`is_stopped`](Self::is_stopped).
     pub(crate) fn append(&mut self, first_seq: u64, parts: &[&[u8]]) -> Result<u64> {
         self.check()?;
         if self.sealed {
@@ -89,7 +99,10 @@ impl LogWriter {
             });
         }
         if len > 0 {
-            self.put(first_seq, len, parts)?;
+            if let Err(error) = self.put(first_seq, len, parts) {
+                self.cut_back(self.len)?;
+                return Err(error);
+            }
             self.len += (RECORD_HEADER + len) as u64;
         }
         Ok(position)
@@ -116,11 +129,54 @@ impl LogWriter {
             // Too large to gather: straight from the caller's memory.
             self.flush()?;
             for part in parts.iter().filter(|part| !part.is_empty()) {
-                self.unfinished("appending to a log");
-                let written = self.file.append(part);
-                self.noted("append to", written)?;
+                self.hand_over(Some(part))?;
             }
         }
+        Ok(())
+    }
+
+    /// Appends to the file: the part of a record, or the buffer. Where there is no room the file is then
+    /// as it was before.
+    fn hand_over(&mut self, part: Option<&[u8]>) -> Result<()> {
+        self.unfinished("appending to a log");
+        let bytes = part.unwrap_or(&self.buffer);
+        let len = bytes.len() as u64;
+        match self.file.append(bytes) {
+            Err(error) if is_shortage(&error) => {
+                let error = Error::io("append to", &self.path, error);
+                if self.cut_file(self.in_file).is_err() {
+                    self.failure = Some(error.clone());
+                }
+                Err(error)
+            }
+            written => {
+                self.noted("append to", written)?;
+                self.in_file += len;
+                Ok(())
+            }
+        }
+    }
+
+    /// Cuts the file to its first bytes, durably.
+    fn cut_file(&mut self, len: u64) -> Result<()> {
+        self.unfinished("cutting back a log");
+        let cut = self.file.cut_back(len);
+        self.noted("cut back", cut)?;
+        self.in_file = len;
+        Ok(())
+    }
+
+    /// Takes back everything after the first `len` bytes, which end with a whole record, and of which
+    /// nobody was promised more.
+    pub(crate) fn cut_back(&mut self, len: u64) -> Result<()> {
+        self.check()?;
+        if self.in_file > len {
+            self.cut_file(len)?;
+        }
+        let buffered = len.saturating_sub(self.in_file);
+        self.buffer
+            .truncate(usize::try_from(buffered).unwrap_or(usize::MAX));
+        self.len = len;
         Ok(())
     }
 
@@ -130,9 +186,7 @@ impl LogWriter {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        self.unfinished("appending to a log");
-        let written = self.file.append(&self.buffer);
-        self.noted("append to", written)?;
+        self.hand_over(None)?;
         self.buffer.clear();
         Ok(())
     }
@@ -158,14 +212,22 @@ impl LogWriter {
             return self.check();
         }
         self.sync()?;
-        self.sealed = true;
-        self.put(0, 0, &[])?;
-        self.flush()
+        let sealed = self.put(0, 0, &[]).and_then(|()| self.flush());
+        if sealed.is_err() {
+            self.cut_back(self.len)?;
+        }
+        self.sealed = sealed.is_ok();
+        sealed
     }
 
     /// Declares that the predecessors have become durable since this log was created.
     pub(crate) fn predecessors_synced(&mut self) {
         self.synced = self.synced.max(self.header.base);
+    }
+
+    /// Whether the log takes nothing more: what is in its file is not known.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.failure.is_some()
     }
 
     /// The position after the last record.

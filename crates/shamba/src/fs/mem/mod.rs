@@ -224,6 +224,14 @@ impl WriteFile for MemWrite {
         Ok(())
     }
 
+    fn cut_back(&mut self, len: u64) -> io::Result<()> {
+        let mut content = self.inode.content.write();
+        content.bytes.truncate(len as usize);
+        content.sync();
+        self.len = len;
+        Ok(())
+    }
+
     fn len(&self) -> u64 {
         self.len
     }

@@ -22,6 +22,8 @@ pub(super) struct OsWrite {
     /// Bytes of the file before `tail`.
     written: u64,
     failed: bool,
+    /// Whether a sync failed, after which nobody knows what is in the file.
+    sync_failed: bool,
 }
 
 impl OsWrite {
@@ -34,6 +36,7 @@ impl OsWrite {
             tail_written: false,
             written: 0,
             failed: false,
+            sync_failed: false,
         }
     }
 
@@ -108,8 +111,25 @@ impl WriteFile for OsWrite {
     fn sync(&mut self) -> io::Result<()> {
         self.guarded(|file| {
             file.write_tail()?;
-            file.handle.file.sync_data()
+            file.sync_failed = true;
+            file.handle.file.sync_data()?;
+            file.sync_failed = false;
+            Ok(())
         })
+    }
+
+    fn cut_back(&mut self, len: u64) -> io::Result<()> {
+        // Logs are not written directly; whoever writes a table begins it anew.
+        if self.direct || self.sync_failed || len > self.written {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.failed = true;
+        self.handle.file.set_len(len)?;
+        self.written = len;
+        self.sync_failed = true;
+        self.handle.file.sync_all()?;
+        (self.failed, self.sync_failed) = (false, false);
+        Ok(())
     }
 
     fn len(&self) -> u64 {

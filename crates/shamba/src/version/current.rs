@@ -1,0 +1,127 @@
+//! `CURRENT`, the file of one line that names the manifest in use. It is replaced as a whole: the line is
+//! written to another file, durably, which is then renamed. Bytes: docs/format.md, "Manifest".
+
+use std::path::Path;
+
+use super::edit::FORMAT;
+use super::files::{manifest_name, number_in, remove};
+use crate::base::checksum::checksum;
+use crate::error::{Error, Result, is_out_of_files, is_shortage};
+use crate::fs::{Access, BlockKind, Fs, Purpose, ReadTag};
+
+/// The file that names the manifest in use.
+pub(crate) const CURRENT: &str = "CURRENT";
+
+const CURRENT_TMP: &str = "CURRENT.tmp";
+
+/// `CURRENT` is one line; what is longer is something else.
+const MAX_CURRENT: u64 = 256;
+
+/// Why `CURRENT` was not made to name another manifest.
+pub(super) enum NotSwitched {
+    /// It is as it was.
+    Untouched(Error),
+    /// It names the other one, until a power failure at least: the folder could not be opened to sync it.
+    Unsynced(Error),
+    /// Nobody knows.
+    Unknown(Error),
+}
+
+impl From<NotSwitched> for Error {
+    fn from(why: NotSwitched) -> Self {
+        let (NotSwitched::Untouched(error)
+        | NotSwitched::Unsynced(error)
+        | NotSwitched::Unknown(error)) = why;
+        error
+    }
+}
+
+/// Makes `CURRENT` name a manifest.
+pub(super) fn switch(fs: &dyn Fs, dir: &Path, name: &str) -> Result<(), NotSwitched> {
+    let tmp = dir.join(CURRENT_TMP);
+    let path = dir.join(CURRENT);
+    write_line(fs, &tmp, name).map_err(|error| {
+        remove(fs, &tmp);
+        NotSwitched::Untouched(error)
+    })?;
+    fs.rename(&tmp, &path).map_err(|e| {
+        let shortage = is_shortage(&e);
+        let error = Error::io("rename", &tmp, e);
+        if shortage {
+            remove(fs, &tmp);
+            return NotSwitched::Untouched(error);
+        }
+        NotSwitched::Unknown(error)
+    })?;
+    fs.sync_dir(dir).map_err(|e| {
+        let not_tried = is_out_of_files(&e);
+        let error = Error::io("sync", dir, e);
+        match not_tried {
+            true => NotSwitched::Unsynced(error),
+            false => NotSwitched::Unknown(error),
+        }
+    })
+}
+
+/// Writes the line that names a manifest, durably.
+fn write_line(fs: &dyn Fs, path: &Path, name: &str) -> Result<()> {
+    let mut file = fs
+        .create(path, Access::Buffered)
+        .map_err(|e| Error::io("create", path, e))?;
+    file.append(current_line(name).as_bytes())
+        .map_err(|e| Error::io("write", path, e))?;
+    file.sync().map_err(|e| Error::io("sync", path, e))
+}
+
+fn current_line(name: &str) -> String {
+    let text = format!("shamba {FORMAT} {name}");
+    format!("{text} {:08x}\n", checksum(0, text.as_bytes()))
+}
+
+/// The manifest's name from `CURRENT`.
+pub(super) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<String> {
+    let path = dir.join(CURRENT);
+    let exists = fs
+        .exists(&path)
+        .map_err(|e| Error::io("look for", &path, e))?;
+    if !exists {
+        let what = "the file is missing; it names the manifest in use";
+        return Err(Error::corruption(path, 0, what));
+    }
+    let file = fs
+        .open(&path, Access::Buffered)
+        .map_err(|e| Error::io("open", &path, e))?;
+    let corrupt = |what| Err(Error::corruption(&path, 0, what));
+    if file.len() > MAX_CURRENT {
+        return corrupt("the file is longer than any CURRENT");
+    }
+    let mut bytes = vec![0; file.len() as usize];
+    let tag = ReadTag {
+        kind: BlockKind::Log,
+        last: None,
+        purpose: Purpose::Background,
+    };
+    file.read_exact_at(&mut bytes, 0, tag)
+        .map_err(|e| Error::io("read", &path, e))?;
+    let fields = std::str::from_utf8(&bytes)
+        .ok()
+        .and_then(|text| text.strip_suffix('\n'))
+        .and_then(|line| line.rsplit_once(' '))
+        .filter(|(text, sum)| *sum == format!("{:08x}", checksum(0, text.as_bytes())))
+        .and_then(|(text, _)| text.strip_prefix("shamba "))
+        .and_then(|text| text.split_once(' '));
+    let Some((format, name)) = fields else {
+        return corrupt("the line does not match its checksum");
+    };
+    match format.parse::<u32>() {
+        Ok(found) if found != FORMAT => Err(Error::UnsupportedFormat {
+            file: path,
+            found,
+            supported: FORMAT,
+        }),
+        Ok(_) if number_in(name).is_some_and(|number| name == manifest_name(number)) => {
+            Ok(name.to_owned())
+        }
+        _ => corrupt("the line does not name a manifest"),
+    }
+}

@@ -1,0 +1,170 @@
+//! The two logs of a manifest, their names and their beginnings: `MANIFEST-NNNNNN` holds the edits, and
+//! `MARKS-NNNNNN` how far the first is durable. Bytes: docs/format.md, "Manifest".
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::edit::VersionEdit;
+use super::set::TreeState;
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::wal::{LOG_HEADER, LogStart, LogWriter, RECORD_HEADER, RecoveryMode, recover_logs};
+
+/// About how long the records of a long edit are, in bytes: so much memory writing and reading one
+/// takes. With half of it a snapshot takes twice as many headers of 28 bytes, and with double of it
+/// the part of a small budget that an open passes it by is twice as large.
+const RECORD_BYTES: usize = 64 << 10;
+
+/// A manifest's own two logs.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) number: u64,
+    pub(super) name: String,
+    pub(super) log: LogWriter,
+    /// How far `log` is durable.
+    pub(super) marks: LogWriter,
+}
+
+/// The name of a manifest's marks.
+pub(super) fn marks_name(number: u64) -> String {
+    format!("MARKS-{number:06}")
+}
+
+/// The name of a manifest.
+pub(super) fn manifest_name(number: u64) -> String {
+    format!("MANIFEST-{number:06}")
+}
+
+/// Whether a file, in a folder without `CURRENT`, is of a manifest that was in use: longer than an open
+/// leaves it that was cut off before it made the folder a database.
+pub(crate) fn was_in_use(name: &str, len: u64) -> bool {
+    let Some(number) = number_in(name).filter(|number| name == manifest_name(*number)) else {
+        return false;
+    };
+    let begun = TreeState {
+        next_file: number.saturating_add(1),
+        ..TreeState::default()
+    };
+    let mut left = LOG_HEADER as u64;
+    let Ok(()) = begun.snapshot().encode_parts(RECORD_BYTES, &mut |part| {
+        left += (RECORD_HEADER + part.len()) as u64;
+        Ok::<_, Infallible>(())
+    });
+    len > left
+}
+
+/// The number in the name of a manifest, table or log.
+pub(super) fn number_in(name: &str) -> Option<u64> {
+    let prefixed = ["MANIFEST-", "MARKS-"];
+    let stem = match prefixed.iter().find_map(|prefix| name.strip_prefix(prefix)) {
+        Some(number) => number,
+        None => name.split_once('.')?.0,
+    };
+    stem.parse().ok()
+}
+
+impl Files {
+    /// Notes how far the log is durable. Where there is no room for it the next one says it as well.
+    pub(super) fn mark(&mut self) -> Result<()> {
+        let before = self.marks.len();
+        let Err(error) = self.try_mark() else {
+            return Ok(());
+        };
+        // An error too where the log is stopped.
+        self.marks.cut_back(before)?;
+        log::warn!("a mark of the manifest is left to the next: {error}");
+        Ok(())
+    }
+
+    fn try_mark(&mut self) -> Result<()> {
+        let synced = self.log.synced().to_le_bytes();
+        self.marks.append(0, &[&synced])?;
+        self.marks.flush()
+    }
+
+    /// Ends the log and its marks, durably.
+    pub(super) fn seal(&mut self) -> Result<()> {
+        self.log.seal()?;
+        self.marks.seal()
+    }
+}
+
+/// Up to where a manifest was durable, as far as its marks are there and sound.
+pub(super) fn last_mark(fs: &dyn Fs, dir: &Path, number: u64) -> Result<u64> {
+    let path = dir.join(marks_name(number));
+    let exists = fs
+        .exists(&path)
+        .map_err(|e| Error::io("look for", &path, e))?;
+    if !exists {
+        log::warn!(
+            "{} is missing; it says how long the manifest was",
+            path.display()
+        );
+        return Ok(0);
+    }
+    let mut last = 0;
+    // Each mark holds whatever became of the others.
+    recover_logs(fs, &[path], RecoveryMode::SkipDamaged, &mut |record| {
+        if let Ok(synced) = record.payload.try_into()
+            && record.log == number
+        {
+            last = last.max(u64::from_le_bytes(synced));
+        }
+        Ok(())
+    })?;
+    Ok(last)
+}
+
+/// Appends an edit, in as many records as it takes.
+pub(super) fn append(log: &mut LogWriter, edit: &VersionEdit) -> Result<()> {
+    edit.encode_parts(RECORD_BYTES, &mut |part| log.append(0, &[part]).map(drop))
+}
+
+/// Writes a log that starts with a snapshot, durably with its mark; leaves nothing when that fails.
+pub(super) fn begin(fs: &dyn Fs, dir: &Path, number: u64, snapshot: &VersionEdit) -> Result<Files> {
+    begin_files(fs, dir, number, snapshot).inspect_err(|_| remove_files(fs, dir, number))
+}
+
+fn begin_files(fs: &dyn Fs, dir: &Path, number: u64, snapshot: &VersionEdit) -> Result<Files> {
+    let name = manifest_name(number);
+    let start = LogStart {
+        buffer: 4 << 10,
+        number,
+        base: 0,
+        synced: 0,
+        seed: seed(),
+    };
+    let mut log = LogWriter::create(fs, &dir.join(&name), start)?;
+    append(&mut log, snapshot)?;
+    log.sync()?;
+    let mut files = Files {
+        number,
+        name,
+        log,
+        marks: LogWriter::create(fs, &dir.join(marks_name(number)), start)?,
+    };
+    files.try_mark()?;
+    files.marks.sync()?;
+    Ok(files)
+}
+
+/// Anything that differs between databases, also between one and its successor in its place.
+fn seed() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Removes the logs of a manifest that is not in use.
+pub(super) fn remove_files(fs: &dyn Fs, dir: &Path, number: u64) {
+    remove(fs, &dir.join(manifest_name(number)));
+    remove(fs, &dir.join(marks_name(number)));
+}
+
+/// Removes a file nothing needs; what stays behind is an orphan.
+pub(super) fn remove(fs: &dyn Fs, path: &Path) {
+    if let Err(error) = fs.remove(path) {
+        log::debug!("cannot remove {}: {error}", path.display());
+    }
+}
