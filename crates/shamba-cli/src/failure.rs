@@ -202,6 +202,12 @@ fn engine_message(error: &shamba::Error) -> Message {
             format!("there is no keyspace named `{name}`"),
             "`shamba stats DIR` lists the keyspaces; import and put create missing ones",
         ),
+        Error::LogsExceedMemory { max } => Message::new(
+            format!(
+                "the write-ahead logs hold more than the {max} bytes that may be kept of them in memory"
+            ),
+            "give more with --memory, or have `shamba compact` write them to tables",
+        ),
         Error::KeyTooLarge { .. } => Message::new(error, "shorten the key"),
         Error::Poisoned { cause } => Message::new(
             format!("writes were stopped by an earlier failure: {cause}"),

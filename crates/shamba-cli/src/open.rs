@@ -214,7 +214,8 @@ impl EngineArgs {
 /// What a command does to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Only looks: nothing is created, no compaction starts.
+    /// Only looks: nothing is written or locked, so that it can be done beside a process that writes, and
+    /// where nothing can be written.
     Read,
     /// Changes what is there.
     Write,
@@ -239,7 +240,7 @@ pub fn open(
         .options(global.budget(), KeyspaceOptions::default())
         .create_if_missing(access == Access::Create);
     if access == Access::Read {
-        options = options.background_threads(0);
+        options = options.read_only(true);
     }
     let db = options.open(dir)?;
     let keyspace = match &global.keyspace {

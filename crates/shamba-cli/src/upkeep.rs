@@ -13,7 +13,7 @@ use crate::show::{self, Progress};
 /// Read every file through and check every checksum and invariant
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Changes nothing. Goes on after damage to the end, shows the damaged files as a table, and exits with 4.\nWhere the manifest is damaged nobody knows what the tables are: then it says that.\n\nExample:\n  shamba verify db"
+    after_help = "Changes nothing, and may run beside a process that has the database open. Goes on after damage to the end, shows the damaged files as a table, and exits with 4.\nWhere the manifest is damaged nobody knows what the tables are: then it says that.\n\nExample:\n  shamba verify db"
 )]
 pub struct VerifyArgs {
     /// The database folder
@@ -45,6 +45,7 @@ pub struct CheckpointArgs {
 
 pub fn verify(global: &Global, args: &VerifyArgs) -> Result<(), Failure> {
     let options = EngineArgs::default().options(global.budget(), KeyspaceOptions::default());
+    let options = options.read_only(true);
     let progress = Progress::count(global.quiet, "verifying tables", 0);
     let verified = options.verify(&args.dir, |done, total| {
         progress.set_total(total as u64);
@@ -72,11 +73,15 @@ pub fn verify(global: &Global, args: &VerifyArgs) -> Result<(), Failure> {
         return Ok(());
     }
     show::print(format_args!(
-        "no damage: {} tables, {} blocks, {} entries, {}",
+        "no damage: {} tables, {} blocks, {} entries, {}; {} logs, {} operations ({} in no table yet), {}",
         show::number(summary.tables),
         show::number(summary.blocks),
         show::number(summary.entries),
-        show::bytes(summary.bytes)
+        show::bytes(summary.bytes),
+        show::number(summary.logs),
+        show::number(summary.log_operations),
+        show::number(summary.unflushed_operations),
+        show::bytes(summary.log_bytes)
     ))
 }
 

@@ -161,6 +161,25 @@ pub enum Error {
     /// The database was closed while this handle to it was held.
     #[error("the database is closed")]
     Closed,
+    /// The database was opened to be read only ([`Options::read_only`](crate::Options::read_only)).
+    #[error("the database was opened to be read only; open it without `read_only` to change it")]
+    ReadOnly,
+    /// The logs hold more that is in no table yet than an open for reading only may keep in memory.
+    #[error(
+        "the write-ahead logs hold more than the {max} bytes that may be kept of them in memory; open the database for reading with a larger memory budget, or once for writing"
+    )]
+    LogsExceedMemory {
+        /// What memtables may take under the present memory budget, in bytes.
+        max: u64,
+    },
+    /// A database that is open for reading only needs a table that whoever writes to it has removed since.
+    #[error(
+        "{} was removed since the database was opened for reading; open it again", file.display()
+    )]
+    Outdated {
+        /// The table.
+        file: PathBuf,
+    },
 }
 
 /// What to do about a damaged file, by what it is for.

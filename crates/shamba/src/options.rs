@@ -12,6 +12,7 @@ mod auto;
 mod design;
 mod files;
 mod preset;
+mod read_only;
 mod write;
 
 use std::collections::BTreeMap;
@@ -278,6 +279,7 @@ impl KeyspaceOptions {
 pub struct Options {
     pub(crate) create_if_missing: bool,
     pub(crate) error_if_exists: bool,
+    pub(crate) read_only: bool,
     pub(crate) recovery: RecoveryMode,
     pub(crate) durability: Durability,
     pub(crate) fs: Arc<dyn Fs>,
@@ -307,6 +309,7 @@ impl Options {
         Options {
             create_if_missing: true,
             error_if_exists: false,
+            read_only: false,
             recovery: RecoveryMode::default(),
             durability: Durability::default(),
             fs: Arc::new(OsFs::new()),
@@ -470,6 +473,7 @@ impl Options {
                 format!("{} is below 64 KiB", self.max_wal_bytes),
             ));
         }
+        self.check_read_only()?;
         check_limit(self.memory.limit())?;
         self.device.iter().try_for_each(DeviceCosts::validate)?;
         self.keyspace_options
@@ -482,7 +486,8 @@ impl Options {
     ///
     /// # Errors
     /// [`Error::InvalidOption`], [`Error::NotFound`], [`Error::NotADatabase`], [`Error::AlreadyExists`],
-    /// [`Error::Locked`], [`Error::UnsupportedFormat`], [`Error::Corruption`] or [`Error::Io`].
+    /// [`Error::Locked`], [`Error::UnsupportedFormat`], [`Error::Corruption`], [`Error::LogsExceedMemory`]
+    /// or [`Error::Io`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open(path, self)
     }

@@ -169,3 +169,46 @@ fn a_damaged_log_is_told_beside_the_tables() {
         "{nothing:?}"
     );
 }
+
+/// What is in no table yet is read and counted as well.
+#[test]
+fn logs_are_read_and_counted() {
+    let fs = MemFs::new();
+    let db = small_options(Arc::new(fs.clone())).open(DIR).unwrap();
+    let other = db.create_keyspace("other", small_keyspace()).unwrap();
+    let mut batch = shamba::WriteBatch::new();
+    for number in 0..30u32 {
+        batch.put(number.to_be_bytes(), [1; 60]);
+        batch.delete_in(&other, number.to_be_bytes());
+    }
+    db.write(batch, Default::default()).unwrap();
+    let killed = fs.kill_clone();
+    let options = |fs: &MemFs| small_options(Arc::new(fs.clone()));
+    for options in [options(&killed), options(&killed).read_only(true)] {
+        let found = options.verify(DIR, |_, _| ()).unwrap();
+        found.check().unwrap();
+        assert_eq!((found.tables, found.entries, found.logs), (0, 0, 1));
+        assert_eq!((found.log_operations, found.unflushed_operations), (60, 60));
+        assert!(found.log_bytes > 30 * 64);
+    }
+    // What of a log is in tables already is told apart; a table keeps no delete of nothing.
+    db.flush().unwrap();
+    db.put("later", "1").unwrap();
+    let found = options(&fs.kill_clone()).verify(DIR, |_, _| ()).unwrap();
+    assert_eq!((found.entries, found.unflushed_operations), (30, 1));
+    drop((db, other));
+    let found = options(&fs).verify(DIR, |_, _| ()).unwrap();
+    assert_eq!(
+        (found.logs, found.log_operations, found.entries),
+        (0, 0, 31)
+    );
+    // Of a log that is damaged, what can be read.
+    let logs = files_ending(&killed, DIR, ".wal");
+    damage(&killed, logs.last().unwrap(), |bytes| {
+        let more = bytes.clone();
+        bytes.extend_from_slice(&more);
+    });
+    let found = options(&killed).recovery(shamba::RecoveryMode::AbsoluteConsistency);
+    let found = found.verify(DIR, |_, _| ()).unwrap();
+    assert_eq!((found.problems, found.log_operations), (1, 60), "{found:?}");
+}

@@ -42,6 +42,7 @@ fn check_empty(fs: &dyn Fs, dir: &Path) -> Result<()> {
 
 impl DbInner {
     pub(crate) fn checkpoint(&self, destination: &Path) -> Result<()> {
+        self.check_writable()?;
         let fs = &*self.options.fs;
         let on = |op: &'static str| move |e: io::Error| Error::io(op, destination, e);
         if fs.exists(destination).map_err(on("look for"))? {

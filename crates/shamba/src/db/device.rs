@@ -61,6 +61,9 @@ impl DbInner {
         if let Some(known) = *known {
             return Ok(known);
         }
+        if self.options.read_only {
+            return Err(Error::ReadOnly);
+        }
         let path = self.dir.join(FILE);
         let measured = self.measure();
         let removed = self.options.fs.remove(&path);

@@ -256,7 +256,7 @@ impl Db {
     /// wait for that; they go on while tables are linked or copied. The copy is durable on return.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`] for a folder with files in it; [`Error::Locked`] while another checkpoint is
+    /// [`Error::ReadOnly`]; [`Error::NotEmpty`] for a folder with files in it; [`Error::Locked`] while another checkpoint is
     /// made there; those of [`Db::flush`]; [`Error::Io`].
     /// After an error, the files that were made are removed again; the folder stays, with a `LOCK` file
     /// at most, and can be given again. What a crash leaves half-way has no `CURRENT` file and does not

@@ -365,6 +365,9 @@ impl DbInner {
 
     pub(crate) fn wait_idle(&self) -> Result<()> {
         self.check_open()?;
+        if self.options.read_only {
+            return Ok(());
+        }
         self.wait_until(|| self.stuck_compaction().is_some() || self.nothing_due())?;
         match self.stuck_compaction() {
             Some(error) => Err((*error).clone()),
@@ -432,6 +435,10 @@ impl DbInner {
     /// The last work of a database that closes: everything in memory goes to tables, the logs and
     /// the manifest are sealed. Needs no thread.
     pub(crate) fn close_files(&self) -> Result<()> {
+        if self.options.read_only {
+            self.forget_tables();
+            return Ok(());
+        }
         // The closing itself must not stop the flush.
         self.stop.store(false, Ordering::Release);
         let mut writer = self.lock_writer();
@@ -449,6 +456,14 @@ impl DbInner {
         // What a keyspace that was dropped held of the logs was not flushed.
         self.drop_unneeded_logs(&mut self.tree.lock())?;
         self.remove_obsolete();
+        self.forget_tables();
+        let tree: &mut Tree = &mut self.tree.lock();
+        self.write_hints(tree);
+        tree.manifest.seal()
+    }
+
+    /// Drops what the cache holds of the tables; others may share it.
+    fn forget_tables(&self) {
         let keyspaces = self.all_keyspaces();
         let states: Vec<_> = keyspaces
             .iter()
@@ -457,9 +472,6 @@ impl DbInner {
         let files = states.iter().flat_map(|state| state.version.files());
         self.tables
             .forget_all(&files.map(|file| file.slot.cache_id()).collect());
-        let tree: &mut Tree = &mut self.tree.lock();
-        self.write_hints(tree);
-        tree.manifest.seal()
     }
 
     fn freeze_for_close(&self, keyspace: &Arc<KeyspaceInner>) {

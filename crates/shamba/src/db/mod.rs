@@ -149,7 +149,7 @@ pub(crate) struct DbInner {
     pub(crate) snapshots: SnapshotList,
     pub(crate) signal: Signal,
     pub(crate) default_keyspace: Arc<KeyspaceInner>,
-    /// Why writes are stopped, once they are.
+    /// Why writes are stopped, once they are: for a database that is only read, from the outset.
     pub(crate) poison: ArcSwapOption<Error>,
     /// Pieces of work on tables under way, on whatever thread.
     pub(crate) jobs: AtomicU64,
@@ -196,6 +196,7 @@ impl DbInner {
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         match &*self.poison.load() {
+            Some(cause) if matches!(**cause, Error::ReadOnly) => Err(Error::ReadOnly),
             Some(cause) => Err(Error::Poisoned {
                 cause: cause.clone(),
             }),

@@ -147,6 +147,8 @@ impl DbInner {
             .map(|keyspace| keyspace_statistics(keyspace))
             .collect();
         self.add_residents(&mut keyspaces);
+        let stopped = self.poison.load_full().or_else(|| self.stuck_flush());
+        let stopped = stopped.filter(|_| !self.options.read_only);
         let counters = self.metrics.snapshot();
         let (manifest_bytes, manifest_stopped) = {
             let manifest = &self.tree.lock().manifest;
@@ -164,7 +166,7 @@ impl DbInner {
             memory: self.options.memory.usage(),
             snapshots: self.snapshots.len(),
             open_tables: self.tables.open_count(),
-            writes_stopped: reason(&self.poison.load_full().or_else(|| self.stuck_flush())),
+            writes_stopped: reason(&stopped),
             compactions_stopped: reason(&self.stuck_compaction()),
             manifest_bytes,
             manifest_stopped,

@@ -1,18 +1,26 @@
 //! Checking a database through: every table, the versions' invariants. Goes on after damage, and says
 //! of each damaged file what is wrong with it. An open database is checked beside reads and writes, from
-//! any thread; one that is closed also for its logs and for tables that are missing or cut short, with
-//! which it would not open.
+//! any thread; one in a folder, which need not be open, also for its logs and for tables that are missing
+//! or cut short, with which it would not open.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::DbInner;
-use super::open::{Logs, check_length, lengths, lock_folder, refuse_what_is_no_database};
+use super::batch::Ops;
+use super::folder::{FileKind, classify};
+use super::logs::log_path;
+use super::open::{
+    Logs, check_length, hold_tables, lengths, lock_folder, refuse_what_is_no_database, settled,
+    tables_of,
+};
 use crate::error::{Error, Result};
+use crate::fs::DirEntry;
 use crate::options::Options;
 use crate::table::{TableCache, table_name};
-use crate::version::{CURRENT, FileMeta, Manifest, Version};
+use crate::version::{CURRENT, FileMeta, Manifest, TreeState, Version};
+use crate::wal::{Record, RecoveryMode};
 
 /// Damaged files past this many are only counted.
 const MAX_FILES: usize = 256;
@@ -33,6 +41,15 @@ pub struct VerifySummary {
     pub entries: u64,
     /// Bytes of the tables.
     pub bytes: u64,
+    /// Write-ahead logs that are still needed. None of a database that is open: what they hold is in its
+    /// memory.
+    pub logs: u64,
+    /// Their bytes.
+    pub log_bytes: u64,
+    /// Operations (puts and deletes) that were read in them.
+    pub log_operations: u64,
+    /// How many of these are in no table yet, so that they are not among `entries`.
+    pub unflushed_operations: u64,
     /// Problems found: all of them, listed below or not.
     pub problems: u64,
     /// Files with problems: all of them, listed below or not.
@@ -134,6 +151,11 @@ impl VerifySummary {
                 self.bytes += file.size;
                 let checking = before(file).and_then(|()| self.table(tables, file));
                 match checking {
+                    // A writer that is beside us needs it no more.
+                    Err(Error::Outdated { .. }) => {
+                        self.tables -= 1;
+                        self.bytes -= file.size;
+                    }
                     Ok((_, 0)) => {}
                     Ok((listed, count)) => {
                         self.note(Some(keyspace), table_name(file.number), &listed, count);
@@ -145,6 +167,43 @@ impl VerifySummary {
                 progress(checked, total);
             }
         }
+    }
+
+    /// Counts what the logs of a folder hold, and notes what is wrong with them.
+    fn logs(&mut self, dir: &Path, found: &Looked, options: &Options) {
+        let state = &found.state;
+        for entry in &found.entries {
+            if matches!(classify(&entry.name), FileKind::Log(number) if number >= state.log_number)
+            {
+                self.logs += 1;
+                self.log_bytes += entry.len;
+            }
+        }
+        let logs = found.logs.as_ref().map_err(Clone::clone);
+        let mut counts = (0, 0);
+        let counted = logs.and_then(|logs| {
+            let Some(survey) = &logs.needed else {
+                return Ok(());
+            };
+            let count = &mut |record: Record<'_>| count_operations(dir, state, record, &mut counts);
+            survey.replay(&*options.fs, count).map(drop)
+        });
+        if let Err(error) = counted {
+            self.note(None, file_name(&error), &[error], 1);
+            // What can be read all the same.
+            counts = (0, 0);
+            let options = options.clone().recovery(RecoveryMode::SkipDamaged);
+            let logs = Logs::look(dir, state, &found.entries, &options);
+            if let Some(survey) = logs.ok().and_then(|logs| logs.needed) {
+                let count = &mut |record: Record<'_>| {
+                    // What is wrong was noted.
+                    let _ = count_operations(dir, state, record, &mut counts);
+                    Ok(())
+                };
+                let _ = survey.replay(&*options.fs, count);
+            }
+        }
+        (self.log_operations, self.unflushed_operations) = counts;
     }
 
     /// The first problems of a table, and how many there are.
@@ -170,11 +229,75 @@ impl DbInner {
     }
 }
 
+/// What a verification finds in a folder.
+struct Looked {
+    state: TreeState,
+    entries: Vec<DirEntry>,
+    tables: Arc<TableCache>,
+    logs: Result<Logs>,
+    /// Whether all tables were there in their full length.
+    strictly: bool,
+}
+
+/// Looks at a folder; `strictly` gives damage to logs and missing tables as errors.
+fn look(dir: &Path, options: &Options, strictly: bool) -> Result<Looked> {
+    let fs = &options.fs;
+    let (state, _) = Manifest::read(&**fs, dir)?;
+    let tables = tables_of(dir, options);
+    let (entries, logs);
+    if strictly {
+        entries = hold_tables(dir, options, &tables, &state)?;
+        logs = Ok(Logs::look(dir, &state, &entries, options)?);
+    } else {
+        entries = fs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+        logs = Logs::look(dir, &state, &entries, options);
+    }
+    Ok(Looked {
+        state,
+        entries,
+        tables,
+        logs,
+        strictly,
+    })
+}
+
+/// The name of the file that an error is about.
+fn file_name(error: &Error) -> String {
+    let name = match error {
+        Error::Corruption { file, .. } => file.file_name(),
+        Error::Io { path, .. } => path.file_name(),
+        _ => None,
+    };
+    name.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Adds the operations of a record to those counted, in all and in no table.
+fn count_operations(
+    dir: &Path,
+    state: &TreeState,
+    record: Record<'_>,
+    (all, unflushed): &mut (u64, u64),
+) -> Result<()> {
+    for (seq, op) in (record.first_seq..).zip(Ops(record.payload)) {
+        let op = op.ok_or_else(|| {
+            let what = "a record's operations are malformed";
+            Error::corruption(log_path(dir, record.log), record.position, what)
+        })?;
+        let keyspace = state.keyspaces.get(&op.keyspace);
+        *all += 1;
+        *unflushed += u64::from(keyspace.is_some_and(|keyspace| seq > keyspace.flushed_seq));
+    }
+    Ok(())
+}
+
 impl Options {
-    /// Checks the database in a folder that nobody has open: its manifest, every checksum and invariant
+    /// Checks the database in a folder: its manifest, every checksum and invariant
     /// of every table, its logs. Changes nothing, and goes on after damage, also after such as keeps a
     /// database from being opened; what is damaged is in the summary. `progress` is told tables checked
-    /// and tables in all. [`Db::verify`](crate::Db::verify) checks the tables of an open database.
+    /// and tables in all. Nobody may have the database open, unless with
+    /// [`read_only`](Options::read_only): then nothing is locked, not even a `LOCK` file made, and the
+    /// state of one moment is checked beside whoever writes.
+    /// [`Db::verify`](crate::Db::verify) checks the tables of an open database.
     ///
     /// # Errors
     /// [`Error::Corruption`] or [`Error::UnsupportedFormat`] of `CURRENT` or the manifest, without which
@@ -189,7 +312,7 @@ impl Options {
     }
 }
 
-/// Checks the database of a folder that nobody has open, without opening it.
+/// Checks the database of a folder without opening it.
 fn verify_closed(
     dir: &Path,
     options: &Options,
@@ -206,32 +329,25 @@ fn verify_closed(
             path: dir.to_path_buf(),
         });
     }
-    let _lock = lock_folder(&**fs, dir)?;
-    let (state, _) = Manifest::read(&**fs, dir)?;
-    let entries = fs.list(dir).map_err(on("list"))?;
-    let lengths = lengths(&entries);
-    let tables = TableCache::new(
-        fs.clone(),
-        dir.to_path_buf(),
-        options.memory.cache().clone(),
-        options.memory.io_pool().clone(),
-        options.memory.budget().clone(),
-        options.open_files(),
-    );
-    let versions: Vec<_> = (state.keyspaces.values())
+    let (_lock, found) = match options.read_only {
+        false => (Some(lock_folder(&**fs, dir)?), look(dir, options, false)?),
+        // What only a writer beside us has caused passes; what stays is damage.
+        true => {
+            let found = settled(&**fs, dir, || look(dir, options, true));
+            (None, found.or_else(|_| look(dir, options, false))?)
+        }
+    };
+    let lengths = lengths(&found.entries);
+    let versions: Vec<_> = (found.state.keyspaces.values())
         .map(|keyspace| (&*keyspace.name, keyspace.version.clone()))
         .collect();
     let mut summary = VerifySummary::default();
-    let length = |file: &FileMeta| check_length(dir, file, &lengths);
-    summary.tables(&tables, &versions, length, progress);
-    if let Err(error) = Logs::look(dir, &state, &entries, options) {
-        let name = match &error {
-            Error::Corruption { file, .. } => file.file_name(),
-            Error::Io { path, .. } => path.file_name(),
-            _ => None,
-        };
-        let name = name.unwrap_or_default().to_string_lossy().into_owned();
-        summary.note(None, name, &[error], 1);
-    }
+    let length = |file: &FileMeta| match found.strictly {
+        // Checked; a writer may have removed it since.
+        true => Ok(()),
+        false => check_length(dir, file, &lengths),
+    };
+    summary.tables(&found.tables, &versions, length, progress);
+    summary.logs(dir, &found, options);
     Ok(summary)
 }

@@ -8,7 +8,8 @@
 //! of closed ones is forgotten; when the process has too many files open they are closed too.
 //! Thread-safe.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -24,7 +25,7 @@ use super::stated::{Stated, TableFile};
 use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::cache::{BlockCache, Clock, Heat, Interner, IoPool};
 use crate::error::{Error, Result, is_out_of_files};
-use crate::fs::{Access, Fs};
+use crate::fs::{Access, DirEntry, Fs, OPEN_FILE, ReadFile};
 
 /// Locks for opening.
 const STRIPES: usize = 16;
@@ -122,7 +123,22 @@ pub(crate) struct TableCache {
     closed: Mutex<VecDeque<Weak<Inner>>>,
     /// Whether nothing is opened any more.
     shut: AtomicBool,
+    /// Files that stay open whether their tables are or not. There for a database that is only read.
+    held: Mutex<Option<Held>>,
 }
+
+/// Files by their tables' numbers.
+#[derive(Default)]
+struct Held {
+    files: HashMap<u64, Arc<dyn ReadFile>>,
+    _memory: Option<Reservation>,
+}
+
+/// What a file that is held takes, in bytes, with its entry in the map.
+const HELD_FILE: usize = OPEN_FILE + 56;
+
+/// Files that are held may take this part of the budget.
+const HELD_SHARE: u64 = 16;
 
 impl TableCache {
     /// A cache for the tables of one folder, of at most `max_open` open files.
@@ -150,6 +166,7 @@ impl TableCache {
                 open: Mutex::default(),
                 closed: Mutex::default(),
                 shut: AtomicBool::new(false),
+                held: Mutex::default(),
             }
         })
     }
@@ -212,20 +229,7 @@ impl TableCache {
             cache_id = self.home.cache.new_file_id();
             slot.0.cache_id.store(cache_id, Ordering::Relaxed);
         }
-        let path = self.path(number);
-        let file = loop {
-            match self.fs.open(&path, Access::Direct) {
-                Ok(file) => break file,
-                // Others may have taken the files that the limit at open counted on.
-                Err(e) if is_out_of_files(&e) && self.close_idle() => {}
-                // An open that began before that.
-                Err(_) if self.shut.load(Ordering::Acquire) => return Err(Error::Closed),
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                    return Err(Error::corruption(&path, 0, "the table file is missing"));
-                }
-                Err(e) => return Err(Error::io("open", &path, e)),
-            }
-        };
+        let file = self.open_file(number)?;
         let home = Arc::clone(&self.home);
         let table = Table::open(file, number, cache_id, home, &slot.0.heat, Some(&stated))?;
         let table = Arc::new(table);
@@ -242,6 +246,64 @@ impl TableCache {
         self.open.lock().push_back(Arc::downgrade(&slot.0));
         self.close_surplus();
         Ok(table)
+    }
+
+    fn open_file(&self, number: u64) -> Result<Arc<dyn ReadFile>> {
+        let held = |held: &Held| held.files.get(&number).cloned();
+        if let Some(file) = self.held.lock().as_ref().and_then(held) {
+            return Ok(file);
+        }
+        let path = self.path(number);
+        loop {
+            match self.fs.open(&path, Access::Direct) {
+                Ok(file) => return Ok(file),
+                // Others may have taken the files that the limit at open counted on.
+                Err(e) if is_out_of_files(&e) && self.close_idle() => {}
+                // An open that began before that.
+                Err(_) if self.shut.load(Ordering::Acquire) => return Err(Error::Closed),
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    return Err(match self.held.lock().is_some() {
+                        true => Error::Outdated { file: path },
+                        false => Error::corruption(path, 0, "the table file is missing"),
+                    });
+                }
+                Err(e) => return Err(Error::io("open", &path, e)),
+            }
+        }
+    }
+
+    /// For a database that is only read, of whose tables a writer may remove some: keeps the files of all
+    /// open, if so many may be and there is memory for it; gives them with their lengths then. From now on
+    /// a file that is missing is [`Error::Outdated`].
+    ///
+    /// # Errors
+    /// `Outdated` when one is missing already; `Io`.
+    pub(crate) fn hold(&self, numbers: &[u64]) -> Result<Option<Vec<DirEntry>>> {
+        *self.held.lock() = Some(Held::default());
+        let bytes = (numbers.len() * HELD_FILE) as u64;
+        if numbers.len() > self.max_open || bytes > self.budget.limit() / HELD_SHARE {
+            return Ok(None);
+        }
+        let mut entries = Vec::with_capacity(numbers.len());
+        let mut held = Held {
+            files: HashMap::with_capacity(numbers.len()),
+            _memory: Some(self.budget.reserve(Role::Tables, bytes)),
+        };
+        for &number in numbers {
+            let file = match self.open_file(number) {
+                Ok(file) => file,
+                // Better all files for those that are needed.
+                Err(error) if error.is_out_of_files() => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            entries.push(DirEntry {
+                name: table_name(number),
+                len: file.len(),
+            });
+            held.files.insert(number, file);
+        }
+        *self.held.lock() = Some(held);
+        Ok(Some(entries))
     }
 
     /// Whether open tables take more than their part.

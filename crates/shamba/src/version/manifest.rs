@@ -26,7 +26,7 @@ use super::files::{Files, append, begin, last_mark, marks_name, number_in, remov
 use super::set::TreeState;
 use super::{Inconsistent, Version};
 use crate::error::{Error, Result, is_out_of_files};
-use crate::fs::Fs;
+use crate::fs::{Access, Fs};
 use crate::wal::{LogWriter, RecoveryMode, recover_logs};
 
 /// A log is begun anew when it is longer than this and four times its first snapshot.
@@ -40,7 +40,8 @@ pub(crate) type RecoveredState = TreeState;
 pub(crate) struct Manifest {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
-    files: Files,
+    /// None of one that is only looked at.
+    files: Option<Files>,
     state: TreeState,
     roll_at: u64,
     /// How often in a row, and why at last, a new log could not be begun.
@@ -100,7 +101,7 @@ impl Manifest {
             fs: Arc::clone(fs),
             dir: dir.to_path_buf(),
             roll_at: roll_at(&files.log),
-            files,
+            files: Some(files),
             failed_rolls: None,
             replaced: None,
             state: state.clone(),
@@ -108,6 +109,29 @@ impl Manifest {
             failure: None,
         };
         Ok((manifest, state))
+    }
+
+    /// The manifest of a database that is only looked at: holds the state, and takes no edits.
+    pub(crate) fn of_state(fs: &Arc<dyn Fs>, dir: &Path, state: TreeState) -> Manifest {
+        Manifest {
+            fs: Arc::clone(fs),
+            dir: dir.to_path_buf(),
+            files: None,
+            state,
+            roll_at: u64::MAX,
+            failed_rolls: None,
+            replaced: None,
+            obsolete: Arc::default(),
+            failure: None,
+        }
+    }
+
+    /// What changes when a writer goes on: the manifest's name, and how long it is. `None` when that
+    /// cannot be found out.
+    pub(crate) fn mark_of_change(fs: &dyn Fs, dir: &Path) -> Option<(String, u64)> {
+        let name = read_current(fs, dir).ok()?;
+        let len = fs.open(&dir.join(&name), Access::Buffered).ok()?.len();
+        Some((name, len))
     }
 
     /// Reads the state of a folder and the name of its manifest, and changes nothing.
@@ -204,19 +228,21 @@ impl Manifest {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
+        let Some(files) = &self.files else {
+            return Err(Error::ReadOnly);
+        };
         let change = self.state.after(edit);
-        let change =
-            change.map_err(|e| inconsistent(self.files.log.path(), self.files.log.len(), e))?;
+        let change = change.map_err(|e| inconsistent(files.log.path(), files.log.len(), e))?;
         // Set for the time of the work, so that a panic in it counts as a failure too.
         self.failure = Some(Error::Panicked {
             op: "logging a version edit",
         });
         let logged = self.write(edit, next_file);
         // The edit is durable whatever becomes of its mark; that one fails the next edit.
-        let marked = match &logged {
-            Ok(Logged::Yes) => self.files.mark(),
-            Ok(Logged::No(_)) => Ok(()),
-            Err(error) => Err(error.clone()),
+        let marked = match (&logged, &mut self.files) {
+            (Ok(Logged::Yes), Some(files)) => files.mark(),
+            (Ok(_), _) => Ok(()),
+            (Err(error), _) => Err(error.clone()),
         };
         self.failure = marked.err();
         if let Logged::No(error) = logged? {
@@ -230,7 +256,7 @@ impl Manifest {
     }
 
     fn write(&mut self, edit: &VersionEdit, next_file: impl FnOnce() -> u64) -> Result<Logged> {
-        if self.files.log.len() > self.roll_at {
+        if self.len() > self.roll_at {
             self.roll(next_file())?;
         }
         if let Some(old) = self.replaced {
@@ -243,7 +269,9 @@ impl Manifest {
             }
             self.replaced = None;
         }
-        let log = &mut self.files.log;
+        let Some(Files { log, .. }) = &mut self.files else {
+            return Ok(Logged::No(Error::ReadOnly));
+        };
         let before = log.len();
         if let Err(error) = append(log, edit).and_then(|()| log.flush()) {
             // An error too where the log is stopped.
@@ -265,26 +293,27 @@ impl Manifest {
         snapshot.next_file = Some(self.state.next_file.max(number.saturating_add(1)));
         let begun = begin(&*self.fs, &self.dir, number, &snapshot).and_then(|files| {
             match switch(&*self.fs, &self.dir, &files.name) {
-                Ok(()) => Ok(Ok((files, None))),
-                Err(NotSwitched::Unsynced(_)) => Ok(Ok((files, Some(self.files.number)))),
+                Ok(()) => Ok(Ok((files, false))),
+                Err(NotSwitched::Unsynced(_)) => Ok(Ok((files, true))),
                 Err(NotSwitched::Untouched(error)) => Err(error),
                 Err(NotSwitched::Unknown(error)) => Ok(Err(error)),
             }
         });
         match begun {
             Ok(begun) => {
-                let (files, replaced) = begun?;
-                let old = std::mem::replace(&mut self.files, files);
-                self.roll_at = roll_at(&self.files.log);
+                let (files, unsynced) = begun?;
+                self.roll_at = roll_at(&files.log);
                 self.failed_rolls = None;
-                self.replaced = replaced;
-                if self.replaced.is_none() {
-                    remove_files(&*self.fs, &self.dir, old.number);
+                let old = self.files.replace(files).map(|old| old.number);
+                if unsynced {
+                    self.replaced = old;
+                } else if let Some(old) = old {
+                    remove_files(&*self.fs, &self.dir, old);
                 }
             }
             Err(error) => {
                 log::warn!("cannot begin a new manifest, going on with the old one: {error}");
-                let len = self.files.log.len();
+                let len = self.len();
                 self.roll_at = len.saturating_add((len / 4).max(ROLL_BYTES));
                 let before = self.failed_rolls.as_ref().map_or(0, |(times, _)| *times);
                 self.failed_rolls = Some((before + 1, error));
@@ -296,12 +325,12 @@ impl Manifest {
 
     /// Ends the log, at closing: damage anywhere in it is noticed from now on.
     pub(crate) fn seal(&mut self) -> Result<()> {
-        self.files.seal()
+        self.files.as_mut().map_or(Ok(()), Files::seal)
     }
 
     /// Bytes of the log in use.
     pub(crate) fn len(&self) -> u64 {
-        self.files.log.len()
+        self.files.as_ref().map_or(0, |files| files.log.len())
     }
 
     /// How often in a row, and why at last, a new log could not be begun in the place of one that has
@@ -323,18 +352,19 @@ impl Manifest {
 
     /// Whether a file is of the manifest in use; every other manifest in the folder is an orphan.
     pub(crate) fn owns(&self, name: &str) -> bool {
-        name == self.files.name || name == marks_name(self.files.number)
+        let ours = |files: &Files| name == files.name || name == marks_name(files.number);
+        self.files.as_ref().is_some_and(ours)
     }
 
     /// The number of the log in use.
     pub(crate) fn number(&self) -> u64 {
-        self.files.number
+        self.files.as_ref().map_or(0, |files| files.number)
     }
 
     /// The name of the log in use.
     #[cfg(test)]
     pub(crate) fn file_name(&self) -> &str {
-        &self.files.name
+        self.files.as_ref().map_or("", |files| &files.name)
     }
 }
 

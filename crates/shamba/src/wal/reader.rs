@@ -112,27 +112,35 @@ pub(crate) fn read_log(
     mode: RecoveryMode,
     apply: &mut dyn FnMut(Record<'_>) -> Result<()>,
 ) -> Result<LogEnd> {
-    walk(fs, path, mode, u64::MAX, Some(apply))
+    walk(open_log(fs, path)?, path, mode, u64::MAX, Some(apply))
 }
 
 type Apply<'a> = Option<&'a mut dyn FnMut(Record<'_>) -> Result<()>>;
 
+/// A log's file, `None` if it is missing.
+pub(super) type LogFile = Option<Arc<dyn ReadFile>>;
+
+/// Opens a log.
+pub(super) fn open_log(fs: &dyn Fs, path: &Path) -> Result<LogFile> {
+    match fs.open(path, Access::Buffered) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("open", path, e)),
+    }
+}
+
 /// Reads one log up to the position `end`; without `apply` only its checksums.
 pub(super) fn walk(
-    fs: &dyn Fs,
+    file: LogFile,
     path: &Path,
     mode: RecoveryMode,
     end: u64,
     mut apply: Apply<'_>,
 ) -> Result<LogEnd> {
     let mut state = LogEnd::headless(path, None);
-    let file = match fs.open(path, Access::Buffered) {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            state.damage = Some(Damage::of_whole_log("the log is missing"));
-            return judged(state, mode);
-        }
-        Err(e) => return Err(Error::io("open", path, e)),
+    let Some(file) = file else {
+        state.damage = Some(Damage::of_whole_log("the log is missing"));
+        return judged(state, mode);
     };
     let mut log = Bytes {
         len: file.len(),

@@ -6,11 +6,11 @@
 //! [`Survey::replay`] reads again and applies.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::reader::{Damage, LogEnd, LogInfo, Record, walk};
+use super::reader::{Damage, LogEnd, LogFile, LogInfo, Record, open_log, walk};
 use crate::fs::Fs;
 use crate::{Error, Result};
 
@@ -92,6 +92,8 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Survey {
     paths: Vec<PathBuf>,
+    /// Their files, where they are kept open.
+    held: Vec<LogFile>,
     mode: RecoveryMode,
     plan: Plan,
 }
@@ -108,19 +110,52 @@ impl Survey {
         reached: Reached,
         mode: RecoveryMode,
     ) -> Result<Survey> {
+        Survey::judge(fs, logs, reached, mode, Vec::new())
+    }
+
+    /// The same, beside a process that may go on writing and removing logs: all are opened before any is
+    /// read, and stay as long as they were then.
+    ///
+    /// # Errors
+    /// As [`Survey::of`].
+    pub(crate) fn beside_a_writer(
+        fs: &dyn Fs,
+        logs: Vec<NeededLog>,
+        reached: Reached,
+        mode: RecoveryMode,
+    ) -> Result<Survey> {
+        let held = logs.iter().map(|log| open_log(fs, &log.path));
+        let held = held.collect::<Result<_>>()?;
+        Survey::judge(fs, logs, reached, mode, held)
+    }
+
+    fn judge(
+        fs: &dyn Fs,
+        logs: Vec<NeededLog>,
+        reached: Reached,
+        mode: RecoveryMode,
+        held: Vec<LogFile>,
+    ) -> Result<Survey> {
         let start = logs.first().and_then(|log| log.info).map(|info| info.base);
-        let look = |log: &NeededLog| {
-            let end = walk(fs, &log.path, mode, u64::MAX, None)?;
+        let look = |(index, log): (usize, &NeededLog)| {
+            let file = file_of(&held, index, fs, &log.path)?;
+            let end = walk(file, &log.path, mode, u64::MAX, None)?;
             let other = (end.info.zip(log.info)).is_some_and(|(found, known)| found != known);
             Ok(match other {
                 true => LogEnd::headless(&log.path, Some(Damage::of_whole_log(ANOTHER_LOG))),
                 false => end,
             })
         };
-        let ends = logs.iter().map(look).collect::<Result<Vec<_>>>()?;
+        let ends = logs.iter().enumerate().map(look);
+        let ends = ends.collect::<Result<Vec<_>>>()?;
         let plan = decide(&ends, start, reached, mode)?;
         let paths = logs.into_iter().map(|log| log.path).collect();
-        Ok(Survey { paths, mode, plan })
+        Ok(Survey {
+            paths,
+            held,
+            mode,
+            plan,
+        })
     }
 
     /// Makes the logs durable, oldest first. What a process wrote before it died may be in the
@@ -148,12 +183,12 @@ impl Survey {
     /// # Errors
     /// `Io`, `Corruption` when the logs read differently now, and whatever `apply` returns.
     pub(crate) fn replay(
-        self,
+        &self,
         fs: &dyn Fs,
         apply: &mut dyn FnMut(Record<'_>) -> Result<()>,
     ) -> Result<RecoveryOutcome> {
         let mut records = 0;
-        for (index, end) in self.plan.logs {
+        for &(index, end) in &self.plan.logs {
             let Some(path) = self.paths.get(index) else {
                 continue;
             };
@@ -161,7 +196,8 @@ impl Survey {
                 records += 1;
                 apply(record)
             };
-            let again = walk(fs, path, self.mode, end, Some(&mut counted))?;
+            let file = file_of(&self.held, index, fs, path)?;
+            let again = walk(file, path, self.mode, end, Some(&mut counted))?;
             if let Some(damage) = again
                 .damage
                 .filter(|_| self.mode != RecoveryMode::SkipDamaged)
@@ -173,8 +209,16 @@ impl Survey {
         Ok(RecoveryOutcome {
             end: self.plan.end,
             records,
-            stopped: self.plan.stopped,
+            stopped: self.plan.stopped.clone(),
         })
+    }
+}
+
+/// A log's file: the one that is kept open, or opened now.
+fn file_of(held: &[LogFile], index: usize, fs: &dyn Fs, path: &Path) -> Result<LogFile> {
+    match held.get(index) {
+        Some(file) => Ok(file.clone()),
+        None => open_log(fs, path),
     }
 }
 

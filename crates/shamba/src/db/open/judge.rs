@@ -1,0 +1,172 @@
+//! What an open, for writing or for reading only, and a verification find in a folder, and whether it can
+//! be right. Nothing here changes anything.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::db::folder::{FileKind, classify};
+use crate::db::logs::log_path;
+use crate::error::{Error, Result};
+use crate::fs::DirEntry;
+use crate::options::Options;
+use crate::version::{CURRENT, FileMeta, TreeState, was_in_use};
+use crate::wal::{LogInfo, NeededLog, RecoveryMode, Survey};
+
+/// Whether the folder holds a database; an error if the options refuse it.
+pub(in crate::db) fn is_database(dir: &Path, options: &Options) -> Result<bool> {
+    let current = options.fs.exists(&dir.join(CURRENT));
+    let exists = current.map_err(|e| Error::io("look into", dir, e))?;
+    if !exists {
+        refuse_what_is_no_database(dir, options)?;
+    } else if options.error_if_exists {
+        return Err(Error::AlreadyExists {
+            path: dir.to_path_buf(),
+        });
+    }
+    Ok(exists)
+}
+
+/// A folder without `CURRENT` becomes a database only if nothing in it says otherwise.
+pub(in crate::db) fn refuse_what_is_no_database(dir: &Path, options: &Options) -> Result<()> {
+    let entries = options
+        .fs
+        .list(dir)
+        .map_err(|e| Error::io("list", dir, e))?;
+    // An open that is cut off before CURRENT is in place leaves a manifest of nothing; a CURRENT that
+    // was lost leaves more.
+    let of_a_database = |entry: &&DirEntry| match classify(&entry.name) {
+        FileKind::Table(_) | FileKind::Log(_) | FileKind::Hints => true,
+        FileKind::Manifest => was_in_use(&entry.name, entry.len),
+        FileKind::Temporary | FileKind::Other => false,
+    };
+    if let Some(left) = entries.iter().find(of_a_database) {
+        let what = format!(
+            "the file is missing, but {} of a database is there; only an empty folder becomes a new one",
+            left.name
+        );
+        return Err(Error::corruption(dir.join(CURRENT), 0, what));
+    }
+    let foreign = entries
+        .iter()
+        .any(|entry| entry.name != "LOCK" && matches!(classify(&entry.name), FileKind::Other));
+    if foreign {
+        return Err(Error::NotADatabase {
+            path: dir.to_path_buf(),
+        });
+    }
+    if !options.create_if_missing {
+        return Err(Error::NotFound {
+            path: dir.to_path_buf(),
+        });
+    }
+    Ok(())
+}
+
+/// Every table of the state is there in its full length.
+pub(in crate::db) fn check_tables_exist(
+    dir: &Path,
+    state: &TreeState,
+    entries: &[DirEntry],
+) -> Result<()> {
+    let lengths = lengths(entries);
+    let tables = state.keyspaces.values();
+    tables
+        .flat_map(|keyspace| keyspace.version.files())
+        .try_for_each(|file| check_length(dir, file, &lengths))
+}
+
+/// The files of a folder by name, with their lengths.
+pub(in crate::db) fn lengths(entries: &[DirEntry]) -> BTreeMap<&str, u64> {
+    let named = entries.iter().map(|entry| (entry.name.as_str(), entry.len));
+    named.collect()
+}
+
+/// A table is there in its full length.
+pub(in crate::db) fn check_length(
+    dir: &Path,
+    file: &FileMeta,
+    lengths: &BTreeMap<&str, u64>,
+) -> Result<()> {
+    let name = crate::table::table_name(file.number);
+    match lengths.get(name.as_str()) {
+        None => {
+            let what = "the manifest names this table, but it is missing";
+            Err(Error::corruption(dir.join(name), 0, what))
+        }
+        Some(&len) if len != file.size => {
+            let size = file.size;
+            let what = format!("the table is {len} bytes long, the manifest says {size}");
+            Err(Error::corruption(dir.join(name), len.min(size), what))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// The logs of an earlier run, looked at and not yet applied.
+#[derive(Debug, Default)]
+pub(in crate::db) struct Logs {
+    pub(super) all: Vec<PathBuf>,
+    /// The number after the last one.
+    pub(super) next: u64,
+    /// Those not all in tables.
+    pub(in crate::db) needed: Option<Survey>,
+}
+
+impl Logs {
+    /// Looks at the logs that a state names, and for any that it does not.
+    pub(in crate::db) fn look(
+        dir: &Path,
+        state: &TreeState,
+        entries: &[DirEntry],
+        options: &Options,
+    ) -> Result<Self> {
+        let log = |entry: &DirEntry| match classify(&entry.name) {
+            FileKind::Log(number) => Some((number, entry.len)),
+            _ => None,
+        };
+        let found: BTreeMap<u64, u64> = entries.iter().filter_map(log).collect();
+        let path = |number: &u64| log_path(dir, *number);
+        let named = state.logs.iter().map(|(&number, &base)| {
+            let info = Some(LogInfo { number, base });
+            (
+                number,
+                NeededLog {
+                    path: path(&number),
+                    info,
+                },
+            )
+        });
+        let mut needed: BTreeMap<u64, NeededLog> = named.collect();
+        for (&number, &len) in found.range(state.log_number..) {
+            // One that was created and not yet named is empty.
+            if len == 0 || needed.contains_key(&number) {
+                continue;
+            }
+            if options.recovery != RecoveryMode::SkipDamaged {
+                let what = "the manifest does not name this log";
+                return Err(Error::corruption(path(&number), 0, what));
+            }
+            let (path, info) = (path(&number), None);
+            needed.insert(number, NeededLog { path, info });
+        }
+        let last = found.last_key_value().map(|(&number, _)| number);
+        let last = last.max(needed.last_key_value().map(|(&number, _)| number));
+        let survey = match needed.is_empty() {
+            true => None,
+            false => {
+                let logs = needed.into_values().collect();
+                let reached = state.logs_reached();
+                let look = match options.read_only {
+                    true => Survey::beside_a_writer,
+                    false => Survey::of,
+                };
+                Some(look(&*options.fs, logs, reached, options.recovery)?)
+            }
+        };
+        Ok(Logs {
+            all: found.keys().map(path).collect(),
+            next: last.map_or(0, |last| last.saturating_add(1)),
+            needed: survey,
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! Opening a database to be read only, beside a process that may write to it, or where nothing can be
+//! written: nothing is locked and nothing is changed.
+//!
+//! `CURRENT`, the manifest, the logs and the tables are looked at one after the other, and a writer may
+//! replace or remove any of them meanwhile. What is then missing, or does not fit together, looks like
+//! damage. So what looks like damage is looked at again ([`settled`]), until it is found well, or found
+//! twice in a row while no writer went on. Once the database is open its logs are in memory and its
+//! tables' files are held, so that the writer is not noticed any more.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::sleep;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+
+use super::judge::{Logs, check_tables_exist, is_database};
+use super::{DEFAULT_NAME, assemble, tables_of};
+use crate::db::batch::DEFAULT_KEYSPACE;
+use crate::db::{Db, DbShared};
+use crate::error::{Error, Result};
+use crate::fs::{DirEntry, Fs};
+use crate::options::Options;
+use crate::table::TableCache;
+use crate::version::{CURRENT, Manifest, TreeState, VersionEdit};
+
+/// How often a folder is looked at again that goes on changing. A writer changes the manifest with each
+/// flush, and to look takes little: with half of it, one that flushes all the time is told to be damaged
+/// more often; with double of it that takes twice as long.
+const TRIES: u32 = 50;
+
+/// How long to wait before looking again: a record or file that is being written is whole by then.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Opens the database in a folder.
+pub(super) fn open(dir: &Path, options: &Options) -> Result<Db> {
+    let mut options = options.clone().create_if_missing(false);
+    options.background_threads = 0;
+    let fs = &*options.fs;
+    let exists = fs.exists(dir).map_err(|e| Error::io("look for", dir, e))?;
+    if !exists {
+        return Err(Error::NotFound {
+            path: dir.to_path_buf(),
+        });
+    }
+    settled(fs, dir, || look(dir, &options))
+}
+
+/// Looks at a folder until no writer comes in between.
+pub(in crate::db) fn settled<T>(
+    fs: &dyn Fs,
+    dir: &Path,
+    look: impl Fn() -> Result<T>,
+) -> Result<T> {
+    let mut tries = 0;
+    loop {
+        let before = Manifest::mark_of_change(fs, dir);
+        let error = match look() {
+            Err(error) if may_be_a_writer(&error) && tries < TRIES => error,
+            done => return done,
+        };
+        sleep(PAUSE);
+        // Once more in any case: of a record in the middle of being written only its log tells.
+        let quiet = before.is_some() && before == Manifest::mark_of_change(fs, dir);
+        if tries > 0 && quiet {
+            return Err(error);
+        }
+        tries += 1;
+    }
+}
+
+/// Whether an error is what a writer between two looks causes too.
+fn may_be_a_writer(error: &Error) -> bool {
+    use std::io::ErrorKind::{NotFound, UnexpectedEof};
+    match error {
+        Error::Corruption { .. } | Error::Outdated { .. } => true,
+        Error::Io { source, .. } => matches!(source.kind(), NotFound | UnexpectedEof),
+        _ => false,
+    }
+}
+
+/// Holds the files of a state's tables, where that can be done, and checks that all are there. Gives what is
+/// in the folder.
+pub(in crate::db) fn hold_tables(
+    dir: &Path,
+    options: &Options,
+    tables: &TableCache,
+    state: &TreeState,
+) -> Result<Vec<DirEntry>> {
+    let files = state.keyspaces.values();
+    let files = files.flat_map(|keyspace| keyspace.version.files());
+    let numbers: Vec<u64> = files.map(|file| file.number).collect();
+    // Before anything else, while the manifest is new.
+    let held = tables.hold(&numbers);
+    let entries = options.fs.list(dir);
+    let entries = entries.map_err(|e| Error::io("list", dir, e))?;
+    match &held {
+        Ok(Some(held)) => check_tables_exist(dir, state, held)?,
+        Ok(None) | Err(_) => check_tables_exist(dir, state, &entries)?,
+    }
+    held.map(|_| entries)
+}
+
+fn look(dir: &Path, options: &Options) -> Result<Db> {
+    let fs = &options.fs;
+    is_database(dir, options)?;
+    let (mut state, _) = Manifest::read(&**fs, dir)?;
+    let tables = tables_of(dir, options);
+    let entries = hold_tables(dir, options, &tables, &state)?;
+    let logs = Logs::look(dir, &state, &entries, options)?;
+    let next_file = AtomicU64::new(state.next_file);
+    if !state.keyspaces.contains_key(&DEFAULT_KEYSPACE) {
+        // Its creation was cut off; an open for writing goes on with it.
+        let create = VersionEdit::create_keyspace(DEFAULT_KEYSPACE, DEFAULT_NAME);
+        let created = state.apply(&create);
+        created.map_err(|e| Error::corruption(dir.join(CURRENT), 0, e.to_string()))?;
+    }
+    let manifest = Manifest::of_state(fs, dir, state);
+    let mut inner = assemble(dir, options.clone(), manifest, next_file, tables)?;
+    inner.poison = ArcSwapOption::from_pointee(Error::ReadOnly);
+    inner.asks_designs = false.into();
+    inner.keep_logs(logs)?;
+    Ok(Db {
+        shared: Arc::new(DbShared {
+            inner: Arc::new(inner),
+            threads: Mutex::default(),
+        }),
+    })
+}
