@@ -181,11 +181,11 @@ impl DbInner {
         }
     }
 
-    /// Does something that opens files; when there are none left, tables that nobody uses make room.
+    /// Does something that opens files; when there are none left, those of tables make room.
     pub(super) fn with_files<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
         loop {
             match work() {
-                Err(error) if error.is_out_of_files() && self.tables.close_idle() => {}
+                Err(error) if error.is_out_of_files() && self.tables.close_file() => {}
                 done => return done,
             }
         }

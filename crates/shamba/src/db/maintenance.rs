@@ -153,7 +153,7 @@ impl DbInner {
                 self.metrics.add(Counter::background_errors, 1);
                 if error.is_out_of_files() {
                     // One for the next time.
-                    self.tables.close_idle();
+                    self.tables.close_file();
                 }
                 if failing.failed(error) {
                     let dir = self.dir.display();

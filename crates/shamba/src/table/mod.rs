@@ -12,6 +12,7 @@ mod arrive;
 mod block;
 mod builder;
 mod fetch;
+mod files;
 mod format;
 mod index;
 mod inspect;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 
+use super::files::{FILE_BYTES, Handle};
 use super::format::Damage;
 use super::pinned::Opened;
 use super::properties::Properties;
@@ -18,11 +19,11 @@ use crate::budget::{Reservation, Role, allocated, shared};
 use crate::cache::{Absent, BlockCache, Heat, ModuleShape, Shapes, bytes_of};
 use crate::error::Result;
 use crate::filter::{self, FilterPlan};
-use crate::fs::{OPEN_FILE, PAGE, ReadFile};
+use crate::fs::PAGE;
 
-/// What an open table is charged over what it holds: the system's file, and two places in the ring of open
+/// What an open table is charged over what it holds: its file, and two places in the ring of open
 /// tables, which grows by doubling.
-const OVERHEAD: usize = shared(OPEN_FILE) + 2 * size_of::<usize>();
+const OVERHEAD: usize = FILE_BYTES + 2 * size_of::<usize>();
 
 /// Modules of these shapes, and how the cache cuts them.
 pub(super) fn shapes(modules: impl Iterator<Item = ModuleShape>) -> Arc<Shapes> {
@@ -60,19 +61,23 @@ impl Table {
     /// `heat` is what is known of its partitions from the time when it was open before. `stated` is what
     /// the tree says of the table, if it is of a tree.
     pub(super) fn open(
-        file: Arc<dyn ReadFile>,
+        handle: Arc<Handle>,
         number: u64,
         cache_id: u64,
         home: Arc<Home>,
         heat: &ArcSwapOption<Heat>,
         stated: Option<&Stated<'_>>,
     ) -> Result<Table> {
-        let source = Source { file, number, home };
+        let source = Source {
+            handle,
+            number,
+            home,
+        };
         let (footer, meta, pages) = source.read_meta()?;
         let damage = |d| source.damage(footer.meta_page, d);
         let (properties, top) = split_meta(&meta).map_err(damage)?;
         if let Some(stated) = stated {
-            let size = source.file.len();
+            let size = source.handle.len();
             stated.check(size, &footer, &properties).map_err(damage)?;
         }
         let plan = source
@@ -135,7 +140,7 @@ impl Table {
     pub(crate) fn offset_of(&self, key: &[u8]) -> u64 {
         let page = match self.top.get(self.top.find(key)) {
             Some(partition) => partition.first_page,
-            None => (self.source.file.len() / PAGE as u64) as u32,
+            None => (self.source.handle.len() / PAGE as u64) as u32,
         };
         u64::from(page) * PAGE as u64
     }

@@ -3,19 +3,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arc_swap::Guard;
+
 use super::fetch::label;
+use super::files::{Handle, OpenFile, OpenFiles};
 use super::format::{self, Damage, FORMAT_VERSION, Footer, FooterError};
-use super::table_cache::table_name;
 use crate::cache::{BlockCache, Interner, IoPool};
 use crate::error::{Error, Result};
 use crate::filter::FilterPlan;
-use crate::fs::{BlockKind, PAGE, Purpose, ReadFile, ReadTag};
+use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
 
 /// What the tables of a database share.
 #[derive(Debug)]
 pub(super) struct Home {
-    /// The folder.
-    pub(super) dir: PathBuf,
+    /// The files of the folder.
+    pub(super) files: OpenFiles,
     pub(super) cache: Arc<BlockCache>,
     pub(super) io: Arc<IoPool>,
     pub(super) plans: Interner<FilterPlan>,
@@ -24,13 +26,13 @@ pub(super) struct Home {
 impl Home {
     /// Where the table of a number lies.
     pub(super) fn path(&self, number: u64) -> PathBuf {
-        self.dir.join(table_name(number))
+        self.files.path(number)
     }
 }
 
 /// A table's file.
 pub(super) struct Source {
-    pub(super) file: Arc<dyn ReadFile>,
+    pub(super) handle: Arc<Handle>,
     pub(super) number: u64,
     pub(super) home: Arc<Home>,
 }
@@ -42,9 +44,19 @@ impl Source {
 
     /// Fills `buf` with pages from `page` on.
     pub(super) fn read_pages(&self, buf: &mut [u8], page: u32, tag: ReadTag) -> Result<()> {
-        self.file
+        let open = self.file()?;
+        let Some(open) = &*open else {
+            return Err(Error::Closed);
+        };
+        open.file
             .read_exact_at(buf, u64::from(page) * PAGE as u64, tag)
             .map_err(|e| self.read_error(page, e))
+    }
+
+    /// The file, open for the time of the guard at least, which is never `None`.
+    #[inline]
+    pub(super) fn file(&self) -> Result<Guard<Option<Arc<OpenFile>>>> {
+        self.home.files.get(&self.handle)
     }
 
     /// What it means that pages from `page` on could not be read.
@@ -63,7 +75,7 @@ impl Source {
 
     /// The footer, the bytes of properties and top-level index, and the pages of all partitions.
     pub(super) fn read_meta(&self) -> Result<(Footer, Box<[u8]>, u32)> {
-        let len = self.file.len();
+        let len = self.handle.len();
         let pages = u32::try_from(len / PAGE as u64).unwrap_or(0);
         let truncated = Damage("the length is not one of a table; the file may be truncated");
         let last = pages

@@ -5,11 +5,10 @@
 //! tables has its own lock, taken only to open and to close. Tables in use stay usable when they
 //! are closed here: their memory is given back when the last user lets go. When essential memory
 //! finds no room anywhere else, tables that nobody uses are closed for it, and then what is known
-//! of closed ones is forgotten; when the process has too many files open they are closed too.
+//! of closed ones is forgotten. How many files are open, those of tables in use too, `files` bounds.
 //! Thread-safe.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::io::ErrorKind;
+use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -18,14 +17,15 @@ use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use shamba_model::expected_reads::Visits;
 
+use super::files::OpenFiles;
 use super::pinned::Opened;
 use super::reader::Table;
 use super::source::Home;
 use super::stated::{Stated, TableFile};
 use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::cache::{BlockCache, Clock, Heat, Interner, IoPool};
-use crate::error::{Error, Result, is_out_of_files};
-use crate::fs::{Access, DirEntry, Fs, OPEN_FILE, ReadFile};
+use crate::error::{Error, Result};
+use crate::fs::{DirEntry, Fs};
 
 /// Locks for opening.
 const STRIPES: usize = 16;
@@ -113,32 +113,13 @@ impl TableSlot {
 
 /// Opens and closes tables.
 pub(crate) struct TableCache {
-    fs: Arc<dyn Fs>,
     home: Arc<Home>,
     budget: Arc<Budget>,
-    max_open: usize,
     stripes: [Mutex<()>; STRIPES],
     open: Mutex<VecDeque<Weak<Inner>>>,
     /// Files whose table is closed and of which something is known all the same.
     closed: Mutex<VecDeque<Weak<Inner>>>,
-    /// Whether nothing is opened any more.
-    shut: AtomicBool,
-    /// Files that stay open whether their tables are or not. There for a database that is only read.
-    held: Mutex<Option<Held>>,
 }
-
-/// Files by their tables' numbers.
-#[derive(Default)]
-struct Held {
-    files: HashMap<u64, Arc<dyn ReadFile>>,
-    _memory: Option<Reservation>,
-}
-
-/// What a file that is held takes, in bytes, with its entry in the map.
-const HELD_FILE: usize = OPEN_FILE + 56;
-
-/// Files that are held may take this part of the budget.
-const HELD_SHARE: u64 = 16;
 
 impl TableCache {
     /// A cache for the tables of one folder, of at most `max_open` open files.
@@ -153,20 +134,16 @@ impl TableCache {
         Arc::new_cyclic(|this: &Weak<Self>| {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
             TableCache {
-                fs,
                 home: Arc::new(Home {
-                    dir,
+                    files: OpenFiles::new(fs, dir, max_open),
                     cache,
                     io,
                     plans: Interner::default(),
                 }),
                 budget,
-                max_open: max_open.max(1),
                 stripes: Default::default(),
                 open: Mutex::default(),
                 closed: Mutex::default(),
-                shut: AtomicBool::new(false),
-                held: Mutex::default(),
             }
         })
     }
@@ -183,16 +160,11 @@ impl TableCache {
     }
 
     pub(super) fn fs(&self) -> &dyn Fs {
-        &*self.fs
+        self.home.files.fs()
     }
 
     pub(super) fn io(&self) -> &Arc<IoPool> {
         &self.home.io
-    }
-
-    /// Where a table file lies.
-    pub(crate) fn path(&self, number: u64) -> PathBuf {
-        self.home.path(number)
     }
 
     /// The table of a file, opened if it isn't.
@@ -221,7 +193,7 @@ impl TableCache {
         if let Some(table) = slot.peek() {
             return Ok(table);
         }
-        if self.shut.load(Ordering::Acquire) {
+        if self.home.files.is_shut() {
             return Err(Error::Closed);
         }
         let mut cache_id = slot.0.cache_id.load(Ordering::Relaxed);
@@ -229,7 +201,9 @@ impl TableCache {
             cache_id = self.home.cache.new_file_id();
             slot.0.cache_id.store(cache_id, Ordering::Relaxed);
         }
-        let file = self.open_file(number)?;
+        // First, so that no table that stays open has its file closed for this one.
+        self.close_surplus(1);
+        let file = self.home.files.open(number)?;
         let home = Arc::clone(&self.home);
         let table = Table::open(file, number, cache_id, home, &slot.0.heat, Some(&stated))?;
         let table = Arc::new(table);
@@ -244,82 +218,37 @@ impl TableCache {
         let opened = Opened::new(Arc::clone(&table));
         slot.0.table.store(Some(Arc::new(opened)));
         self.open.lock().push_back(Arc::downgrade(&slot.0));
-        self.close_surplus();
+        self.close_surplus(0);
         Ok(table)
     }
 
-    fn open_file(&self, number: u64) -> Result<Arc<dyn ReadFile>> {
-        let held = |held: &Held| held.files.get(&number).cloned();
-        if let Some(file) = self.held.lock().as_ref().and_then(held) {
-            return Ok(file);
-        }
-        let path = self.path(number);
-        loop {
-            match self.fs.open(&path, Access::Direct) {
-                Ok(file) => return Ok(file),
-                // Others may have taken the files that the limit at open counted on.
-                Err(e) if is_out_of_files(&e) && self.close_idle() => {}
-                // An open that began before that.
-                Err(_) if self.shut.load(Ordering::Acquire) => return Err(Error::Closed),
-                Err(e) if e.kind() == ErrorKind::NotFound => {
-                    return Err(match self.held.lock().is_some() {
-                        true => Error::Outdated { file: path },
-                        false => Error::corruption(path, 0, "the table file is missing"),
-                    });
-                }
-                Err(e) => return Err(Error::io("open", &path, e)),
-            }
-        }
-    }
-
-    /// For a database that is only read, of whose tables a writer may remove some: keeps the files of all
-    /// open, if so many may be and there is memory for it; gives them with their lengths then. From now on
-    /// a file that is missing is [`Error::Outdated`].
+    /// Keeps the files of tables open, see [`OpenFiles::hold`].
     ///
     /// # Errors
-    /// `Outdated` when one is missing already; `Io`.
+    /// As there.
     pub(crate) fn hold(&self, numbers: &[u64]) -> Result<Option<Vec<DirEntry>>> {
-        *self.held.lock() = Some(Held::default());
-        let bytes = (numbers.len() * HELD_FILE) as u64;
-        if numbers.len() > self.max_open || bytes > self.budget.limit() / HELD_SHARE {
-            return Ok(None);
-        }
-        let mut entries = Vec::with_capacity(numbers.len());
-        let mut held = Held {
-            files: HashMap::with_capacity(numbers.len()),
-            _memory: Some(self.budget.reserve(Role::Tables, bytes)),
-        };
-        for &number in numbers {
-            let file = match self.open_file(number) {
-                Ok(file) => file,
-                // Better all files for those that are needed.
-                Err(error) if error.is_out_of_files() => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            entries.push(DirEntry {
-                name: table_name(number),
-                len: file.len(),
-            });
-            held.files.insert(number, file);
-        }
-        *self.held.lock() = Some(held);
-        Ok(Some(entries))
+        self.home.files.hold(numbers, &self.budget)
+    }
+
+    /// Closes the file of a table, which is opened again when it is read; false if none is open.
+    pub(crate) fn close_file(&self) -> bool {
+        self.home.files.close_one()
     }
 
     /// Whether open tables take more than their part.
     fn over(&self, count: usize) -> bool {
         let held = self.budget.used_by(Role::Tables);
-        count > self.max_open
+        count > self.home.files.most()
             || held > self.budget.limit() / SHARE
             || self.budget.used() > self.budget.limit()
     }
 
-    /// Closes tables that were not used since the last turn (CLOCK), while there are too many.
-    /// The newest stays.
-    fn close_surplus(&self) {
+    /// Closes tables that were not used since the last turn (CLOCK), while there are too many, with so
+    /// many more. The newest stays.
+    fn close_surplus(&self, more: usize) {
         let mut open = self.open.lock();
         let mut turns = 2 * open.len();
-        while open.len() > 1 && turns > 0 && self.over(open.len()) {
+        while open.len() > 1 && turns > 0 && self.over(open.len() + more) {
             turns -= 1;
             let Some(inner) = open.pop_front().and_then(|weak| weak.upgrade()) else {
                 continue;
@@ -340,7 +269,7 @@ impl TableCache {
     }
 
     /// Closes one table that nobody uses, but for the one opened last; false if there is none.
-    pub(crate) fn close_idle(&self) -> bool {
+    fn close_idle(&self) -> bool {
         let mut open = self.open.lock();
         let mut turns = open.len().saturating_sub(1);
         while turns > 0 {
@@ -404,7 +333,7 @@ impl TableCache {
 
     /// Opens no table from now on: the database is closed, and files may be anybody's.
     pub(crate) fn shut(&self) {
-        self.shut.store(true, Ordering::Release);
+        self.home.files.shut();
     }
 
     /// How many tables are open.
@@ -428,7 +357,7 @@ impl Reclaim for TableCache {
 impl std::fmt::Debug for TableCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TableCache")
-            .field("dir", &self.home.dir)
+            .field("files", &self.home.files)
             .finish_non_exhaustive()
     }
 }

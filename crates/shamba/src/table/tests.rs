@@ -76,14 +76,14 @@ impl Env {
         let file = self.fs.open(Path::new(name), Access::Direct).unwrap();
         let id = self.cache.new_file_id();
         let home = Arc::new(super::source::Home {
-            dir: PathBuf::new(),
+            files: super::files::OpenFiles::new(Arc::clone(&self.fs), PathBuf::new(), 1),
             cache: Arc::clone(&self.cache),
             io: Arc::clone(&self.io),
             plans: crate::cache::Interner::default(),
         });
         let number = name.trim_end_matches(".sst").parse().unwrap_or(0);
         Table::open(
-            file,
+            home.files.adopt(number, file),
             number,
             id,
             home,

@@ -88,16 +88,22 @@ impl TableCache {
         mut groups: Vec<Group>,
         stats: &mut LookupStats,
     ) -> Result<()> {
-        let mut requests = Vec::with_capacity(groups.len());
         let mut at = 0;
-        for group in &mut groups {
+        let firsts = groups.iter().filter_map(|group| {
             let first = waiters.get(at).map(AsRef::as_ref);
             at += group.waiters;
-            let Some(Waiter { table, need, .. }) = first else {
+            first
+        });
+        // Open until all is read.
+        let files = firsts.map(|Waiter { table, need, .. }| Ok((table.source.file()?, need)));
+        let files = files.collect::<Result<Vec<_>>>()?;
+        let mut requests = Vec::with_capacity(groups.len());
+        for (group, (file, need)) in groups.iter_mut().zip(&files) {
+            let Some(open) = &**file else {
                 continue;
             };
             requests.push(ReadRequest {
-                file: &*table.source.file,
+                file: &*open.file,
                 offset: u64::from(need.around.start) * PAGE as u64,
                 buf: &mut group.buf,
                 tag: need.tag(),
@@ -107,6 +113,7 @@ impl TableCache {
         self.fs().read_many(&mut requests);
         stats.batches += 1;
         let results: Vec<_> = requests.into_iter().map(|read| read.result).collect();
+        drop(files);
         let mut rest = waiters;
         for (group, result) in groups.into_iter().zip(results) {
             let all = std::mem::take(&mut rest);
