@@ -3,7 +3,8 @@
 mod common;
 
 use common::Work;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::path::Path;
 use std::process::Stdio;
 
 const READERS: [&[&str]; 6] = [
@@ -60,6 +61,59 @@ fn a_file_is_no_database() {
     work.fails(3, &["get", "db", "k"]);
     work.fails(3, &["put", "db", "k", "v"]);
     assert_eq!(std::fs::read(work.path("db")).unwrap(), b"text");
+}
+
+/// Each file of a folder: its name, bytes, and when it was written.
+fn files_of(dir: &Path) -> Vec<(std::ffi::OsString, Vec<u8>, std::time::SystemTime)> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let mut files: Vec<_> = entries
+        .map(|entry| {
+            let written = entry.metadata().unwrap().modified().unwrap();
+            (
+                entry.file_name(),
+                std::fs::read(entry.path()).unwrap(),
+                written,
+            )
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// What only looks leaves every file as it was, and makes none, whatever it finds in the log.
+#[test]
+fn looking_changes_nothing() {
+    let work = Work::new();
+    work.ok(&["put", "db", "a", "1"]);
+    let mut command = work.command();
+    command.args(["import", "db", "-", "--format", "tsv"]);
+    command.stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut import = command.spawn().unwrap();
+    // More than it gathers before it writes, and then it is killed: this stays in the log.
+    let lines: String = (0..50_000).map(|i| format!("key{i}\tvalue{i}\n")).collect();
+    let mut input = import.stdin.take().unwrap();
+    input.write_all(lines.as_bytes()).unwrap();
+    let log = |name: &std::ffi::OsStr| name.to_string_lossy().ends_with(".wal");
+    let start = std::time::Instant::now();
+    while !files_of(&work.path("db"))
+        .iter()
+        .any(|(name, bytes, _)| log(name) && bytes.len() > 9999)
+    {
+        assert!(start.elapsed().as_secs() < 60, "nothing was logged");
+    }
+    import.kill().unwrap();
+    import.wait().unwrap();
+    let before = files_of(&work.path("db"));
+    for _ in 0..2 {
+        assert_eq!(work.ok(&["get", "db", "a"]), b"1");
+        assert_eq!(work.ok(&["get", "db", "key7"]), b"value7");
+        for command in ["scan", "stats", "verify", "export"] {
+            work.ok(&[command, "db"]);
+        }
+    }
+    let verified = String::from_utf8(work.ok(&["verify", "db"])).unwrap();
+    assert!(verified.contains("; 1 logs, "), "{verified}");
+    assert!(files_of(&work.path("db")) == before);
 }
 
 #[test]

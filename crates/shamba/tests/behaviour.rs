@@ -586,6 +586,44 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
     assert!(!iter.valid());
 }
 
+/// An iterator that is left alone keeps what it saw, and no more of what is written after it.
+#[test]
+fn an_iterator_held_under_many_writes_lets_nothing_grow() {
+    let memory = MemoryBudget::bytes(4 << 20);
+    let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
+    let keyspace = KeyspaceOptions {
+        write_buffer: 1 << 20,
+        ..KeyspaceOptions::default()
+    };
+    let db = options.keyspace(keyspace).open(DIR).unwrap();
+    let key = |number: u32| (number.wrapping_mul(2_654_435_761) % 3000).to_be_bytes();
+    (0..3000u32).for_each(|number| db.put(number.to_be_bytes(), b"before").unwrap());
+    let mut idle = db.iter(IterOptions::default()).unwrap();
+    idle.seek(1000u32.to_be_bytes()).unwrap();
+    let mut peaks = Vec::new();
+    for round in 0..8u32 {
+        let mut peak = 0;
+        for number in 0..30_000 {
+            db.put(key(round * 30_000 + number), number.to_be_bytes())
+                .unwrap();
+            if number % 100 == 0 {
+                peak = peak.max(memory.usage().budget.used);
+            }
+        }
+        peaks.push(peak);
+    }
+    assert!(peaks.iter().all(|peak| *peak <= 4 << 20), "{peaks:?}");
+    // What it was opened at is what it sees.
+    for number in 1000..3000u32 {
+        assert_eq!(
+            (idle.key(), idle.value()),
+            (&number.to_be_bytes()[..], &b"before"[..])
+        );
+        idle.next().unwrap();
+    }
+    assert!(!idle.valid());
+}
+
 #[test]
 fn a_budget_beyond_all_measure_takes_nothing_that_is_not_used() {
     for limit in [1 << 40, u64::MAX / 2, u64::MAX] {
