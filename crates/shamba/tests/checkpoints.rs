@@ -169,3 +169,26 @@ fn a_table_with_too_many_names_is_copied() {
     let copy = small_options(Arc::new(fs)).open("/copy").unwrap();
     assert_eq!(contents(&copy.default_keyspace()).unwrap().len(), 1);
 }
+
+/// A folder that one attempt made and could not make durable is made durable by the next.
+#[test]
+fn a_folder_that_is_left_of_a_failed_checkpoint_is_durable_after_the_next() {
+    const EMFILE: FaultError = FaultError::Os(24);
+    let copy = Path::new("/copies/monday/db");
+    for nth in 0..4 {
+        let (fs, faults) = (MemFs::new(), Faults::new());
+        let wrapped = FaultFs::new(Arc::new(fs.clone()), faults.clone());
+        let db = small_options(Arc::new(wrapped)).open("/db").unwrap();
+        db.put("k", "v").unwrap();
+        db.flush().unwrap();
+        let fault = Fault::new(Effect::Fail(EMFILE)).on(Op::SyncDir);
+        faults.add(fault.after(nth));
+        db.checkpoint(copy).unwrap_err();
+        db.checkpoint(copy).unwrap();
+        for seed in 0..8 {
+            let left = small_options(Arc::new(fs.crash_clone(seed)));
+            let left = left.create_if_missing(false).open(copy).unwrap();
+            assert_eq!(left.get("k").unwrap().as_deref(), Some(&b"v"[..]));
+        }
+    }
+}

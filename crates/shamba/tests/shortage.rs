@@ -250,3 +250,23 @@ fn opens_without_room_leave_nothing_behind() {
     }
     assert!(refused > 10, "{refused}");
 }
+
+/// The folder of a new database is durable when the database is, also if an open before failed at that.
+#[test]
+fn a_folder_that_a_failed_open_made_is_durable() {
+    let dir = Path::new("/deep/below/db");
+    for nth in 0..8 {
+        let (fs, faults) = (MemFs::new(), Faults::new());
+        faults.add(Fault::new(Effect::Fail(EMFILE)).on(Op::SyncDir).after(nth));
+        // Where it comes at last it fails a write, not the open.
+        let opened = options(&fs, &faults, 0).open(dir);
+        let db = opened.or_else(|_| options(&fs, &faults, 0).open(dir));
+        let db = db.unwrap();
+        while db.put_with("k", "v", WriteOptions::synced()).is_err() {}
+        for seed in 0..8 {
+            let db = small_options(Arc::new(fs.crash_clone(seed))).open(dir);
+            let db = db.unwrap();
+            assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"v"[..]), "{nth}");
+        }
+    }
+}

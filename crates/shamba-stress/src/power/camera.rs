@@ -89,6 +89,16 @@ impl Camera {
         std::mem::take(&mut self.crashes.lock().unwrap())
     }
 
+    /// How many were taken.
+    pub fn taken(&self) -> usize {
+        self.crashes.lock().unwrap().len()
+    }
+
+    /// Forgets those taken after so many.
+    pub fn forget_after(&self, taken: usize) {
+        self.crashes.lock().unwrap().truncate(taken);
+    }
+
     fn see(&self, op: Op, path: &Path) {
         if matches!(op, Op::Read | Op::Open | Op::List | Op::Exists) {
             return;

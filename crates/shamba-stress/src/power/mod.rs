@@ -1,5 +1,5 @@
 //! Power failures on a file system in memory: sectors, names and whole files that were not synced are
-//! lost in any mixture, syncs fail and then lie.
+//! lost in any mixture, syncs fail and then lie, and space or files run short for a while.
 //!
 //! A case writes a history of batches and takes what failures could leave on the way. Each is recovered,
 //! fails again while it is recovered, is written to and fails once more: three lives. In each, what was
@@ -98,6 +98,8 @@ struct Workload<'a> {
     db: Option<Db>,
     history: History,
     checkpoints: usize,
+    /// Whether space and files run short now and then. Nothing may stop for that.
+    short: bool,
 }
 
 /// Whether a workload may go on.
@@ -123,6 +125,7 @@ impl<'a> Workload<'a> {
             db: None,
             history: History::new(),
             checkpoints: 0,
+            short: false,
         };
         workload.make();
         workload
@@ -145,10 +148,14 @@ impl<'a> Workload<'a> {
     }
 
     fn run(mut self, writes: usize) -> History {
-        if self.rng.one_in(6) {
+        self.short = self.rng.one_in(4);
+        if !self.short && self.rng.one_in(6) {
             self.plan_a_failure();
         }
         while self.history.len() < writes {
+            if self.short && self.rng.one_in(6) {
+                self.plan_a_shortage();
+            }
             if let Next::Over = self.step() {
                 break;
             }
@@ -178,6 +185,39 @@ impl<'a> Workload<'a> {
         self.camera.faults().add(fault);
     }
 
+    /// Something cannot be had a few times.
+    fn plan_a_shortage(&mut self) {
+        const EMFILE: FaultError = FaultError::Os(24);
+        let (error, op) = *self.rng.pick(&[
+            (FaultError::ENOSPC, Op::Append),
+            (FaultError::ENOSPC, Op::Append),
+            (FaultError::ENOSPC, Op::Create),
+            (FaultError::ENOSPC, Op::Rename),
+            (EMFILE, Op::Create),
+            (EMFILE, Op::Open),
+            (EMFILE, Op::SyncDir),
+        ]);
+        let fault = Fault::new(Effect::Fail(error)).on(op);
+        let fault = fault.after(self.rng.below(6)).times(self.rng.between(1, 8));
+        self.camera.faults().clear();
+        self.camera.faults().add(fault);
+    }
+
+    /// Goes on after a shortage, which ends here.
+    fn refused(&mut self, error: &shamba::Error) -> Next {
+        assert!(self.camera.faults().fired() > 0, "unasked for: {error}");
+        let passes = matches!(
+            error,
+            shamba::Error::Io { .. } | shamba::Error::Stalled { .. }
+        );
+        assert!(passes, "a shortage ended in: {error}");
+        self.camera.faults().clear();
+        if self.db.is_none() {
+            self.db = Some(self.options.clone().open(DIR).unwrap());
+        }
+        Next::More
+    }
+
     /// Whether the failure that was planned is why.
     fn failed(&self, error: &shamba::Error) -> Next {
         assert!(self.camera.faults().fired() > 0, "unasked for: {error}");
@@ -201,6 +241,7 @@ impl<'a> Workload<'a> {
         };
         match result {
             Ok(()) => Next::More,
+            Err(error) if self.short => self.refused(&error),
             Err(error) => self.failed(&error),
         }
     }
@@ -212,9 +253,9 @@ impl<'a> Workload<'a> {
     }
 
     fn checkpoint(&mut self) -> shamba::Result<()> {
-        let folder = checkpoint_folder(self.checkpoints);
+        // One that fails leaves the folder for the next.
+        self.db().checkpoint(checkpoint_folder(self.checkpoints))?;
         self.checkpoints += 1;
-        self.db().checkpoint(folder)?;
         self.camera.checkpoint(self.history.len());
         Ok(())
     }
@@ -239,7 +280,15 @@ impl<'a> Workload<'a> {
         } else {
             Durability::Buffered
         });
-        self.db().write(batch, WriteOptions { durability })?;
+        let taken = self.camera.taken();
+        let written = self.db().write(batch, WriteOptions { durability });
+        if self.short && written.is_err() {
+            // Nothing of it is there from now on; it may have been for a moment.
+            self.history = self.history.prefix(self.history.len() - 1);
+            self.camera.started(self.history.len());
+            self.camera.forget_after(taken);
+        }
+        written?;
         if synced {
             self.camera.durable(self.history.len());
         }

@@ -73,6 +73,10 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         }
         None => Logs::default(),
     };
+    if found.is_none() {
+        // Again: an open before this one may have made it, and failed before its name was durable.
+        create_dir_durably(&*fs, dir).map_err(on("create"))?;
+    }
     // From here on the folder changes.
     let (mut manifest, recovered) = Manifest::begin(&fs, dir, found, &obsolete)?;
     let next_file = AtomicU64::new(recovered.next_file);

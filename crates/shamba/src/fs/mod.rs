@@ -159,21 +159,35 @@ pub trait Fs: Debug + Send + Sync + 'static {
     }
 }
 
-/// Creates a folder and those above it, durably: each one's name is durable in the folder above.
+/// Whether a folder is not one that this process may sync, ever.
+fn cannot_sync(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    let kinds = [
+        InvalidInput,
+        PermissionDenied,
+        ReadOnlyFilesystem,
+        Unsupported,
+    ];
+    kinds.contains(&error.kind())
+}
+
+/// Creates a folder and those above it, durably: each one's name is durable in the folder above. Also of
+/// those that are there, which an attempt may have made that failed before it came to that.
 pub(crate) fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> io::Result<()> {
-    let mut missing = Vec::new();
-    for folder in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
-        if fs.exists(folder)? {
-            break;
-        }
-        missing.push(folder);
-    }
+    let folders = dir.ancestors().filter(|dir| !dir.as_os_str().is_empty());
+    let made = folders.map(|folder| Ok((folder, !fs.exists(folder)?)));
+    let made = made.collect::<io::Result<Vec<_>>>()?;
     fs.create_dir_all(dir)?;
-    missing
-        .iter()
-        .rev()
-        .filter_map(|folder| folder.parent())
-        .try_for_each(|above| fs.sync_dir(above))?;
+    for (folder, made) in made.into_iter().rev() {
+        let Some(above) = folder.parent() else {
+            continue;
+        };
+        match fs.sync_dir(above) {
+            // One that is there may lie where nobody lets us sync, and then we have not made it.
+            Err(e) if !made && cannot_sync(&e) => {}
+            synced => synced?,
+        }
+    }
     fs.sync_dir(dir)
 }
 
