@@ -111,6 +111,28 @@ pub enum Error {
         /// The largest batch accepted, in bytes.
         max: usize,
     },
+    /// The memory budget is too small for what the tables of the database take in it: what must be known
+    /// of each, which grows with their number and the length of their keys. At open, nothing was changed;
+    /// later, a write needs a flush that would add one.
+    #[error(
+        "the memory budget of {limit} bytes is too small for so many tables: it must be {needed} bytes at least; raise it, or the options' `target_file`"
+    )]
+    BudgetTooSmall {
+        /// The budget's limit, in bytes.
+        limit: u64,
+        /// The least limit that will do, in bytes.
+        needed: u64,
+    },
+    /// Iterators hold as much memory as they may, or there is none left: another, or a further step of
+    /// this one, is refused. Entries that are large count as they are, and so do the many sources of a tree
+    /// with many runs.
+    #[error(
+        "iterators hold as much as they may of the memory budget of {limit} bytes; drop some, or raise the budget"
+    )]
+    IteratorsExhausted {
+        /// The budget's limit, in bytes.
+        limit: u64,
+    },
     /// No keyspace has this name.
     #[error("there is no keyspace named `{name}`; create it first")]
     KeyspaceNotFound {

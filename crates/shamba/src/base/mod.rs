@@ -1,10 +1,13 @@
 //! What every other module builds on: keys and tags, key digests, integer coding, checksums, the
-//! iterator contract, samples, memory mapped from the system. Nothing here does I/O or takes a lock.
+//! iterator contract, samples, memory mapped from the system, two small shared pointers. Nothing here does
+//! I/O or takes a lock.
 
 pub(crate) mod checksum;
 pub(crate) mod coding;
 pub(crate) mod digest;
 pub(crate) mod iter;
 pub(crate) mod key;
+pub(crate) mod once_arc;
 pub(crate) mod pages;
 pub(crate) mod sample;
+pub(crate) mod thin;

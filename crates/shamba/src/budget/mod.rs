@@ -14,6 +14,7 @@
 mod container;
 mod heap;
 mod ledger;
+mod shares;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -23,6 +24,8 @@ use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
 pub(crate) use heap::{allocated, shared};
+use shares::most_of_iterators;
+pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 
 /// The smallest memory budget accepted, in bytes: 1 MiB.
 ///
@@ -39,9 +42,9 @@ pub(crate) use heap::{allocated, shared};
 /// what is resident: the process takes this budget, and a few MiB that do not grow with data or budget (code,
 /// contexts to decompress Zstandard with, of 96 KiB, one for each processor and at most sixteen).
 ///
-/// Not counted: what the manifest says of each table (a few hundred bytes and two keys); and while a
-/// database is opened or a checkpoint is made, the log record that is replayed (as large as the largest
-/// batch), the statistics saved for hints, and a copy buffer of 256 KiB.
+/// Not counted: while a database is opened or a checkpoint is made, the log record that is replayed (as
+/// large as the largest batch), the statistics saved for hints, and a copy buffer of 256 KiB; and while all
+/// tables are gone through (to choose a design, to weigh filters, to verify), a few words for each.
 pub const MIN_MEMORY: u64 = 1 << 20;
 
 /// What memory is used for.
@@ -61,11 +64,16 @@ pub enum Role {
     FilterRest,
     /// Open tables: handles, properties, top-level indexes.
     Tables,
+    /// What the manifest says of each table.
+    Files,
+    /// What is remembered of tables that were read: their names in the block cache, and how often they
+    /// were asked.
+    Seen,
     /// Iterators and the blocks they hold.
     Iterators,
     /// Compaction and flush: input and output buffers, digests.
     Compaction,
-    /// Buffers of the write-ahead log.
+    /// Buffers of the write-ahead log, and what reading the manifest takes.
     Wal,
     /// Scratch buffers that pages are read into.
     IoBuffers,
@@ -75,13 +83,15 @@ pub enum Role {
 
 impl Role {
     /// Every role, in the order of declaration.
-    pub const ALL: [Role; 11] = [
+    pub const ALL: [Role; 13] = [
         Role::Memtable,
         Role::Data,
         Role::Index,
         Role::FilterFirst,
         Role::FilterRest,
         Role::Tables,
+        Role::Files,
+        Role::Seen,
         Role::Iterators,
         Role::Compaction,
         Role::Wal,
@@ -99,6 +109,8 @@ impl Role {
             Role::FilterFirst => "filter_first",
             Role::FilterRest => "filter_rest",
             Role::Tables => "tables",
+            Role::Files => "files",
+            Role::Seen => "seen",
             Role::Iterators => "iterators",
             Role::Compaction => "compaction",
             Role::Wal => "wal",
@@ -136,6 +148,10 @@ pub(crate) trait Reclaim: Send + Sync {
 /// blocks it is in of as many runs as level 0 may have. Half of it would read them again for each entry;
 /// twice as much would leave too little beside memtables and merges.
 const PIN_SHARE: u64 = 6;
+
+/// What an iterator may take beyond the limit where others have all of it, in bytes: about an entry of the
+/// usual size.
+const LITTLE: u64 = 2 << 10;
 
 /// A bound on memory and the accounts under it.
 pub(crate) struct Budget {
@@ -183,6 +199,17 @@ impl Budget {
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take(role, bytes);
         Reservation::new(self, role, bytes)
+    }
+
+    /// [`Self::try_reserve`] where the role has at most `most` bytes then, all its reservations together.
+    pub(crate) fn try_reserve_within(
+        self: &Arc<Self>,
+        role: Role,
+        bytes: u64,
+        most: u64,
+    ) -> Option<Reservation> {
+        self.try_take_within(role, bytes, most)
+            .then(|| Reservation::new(self, role, bytes))
     }
 
     /// A reservation of nothing, for what will be moved to it ([`Reservation::move_to`]).
@@ -382,6 +409,21 @@ impl Reservation {
             self.set(self.bytes() + bytes);
         }
         taken
+    }
+
+    /// Takes what a caller's iterator needs, in the share of iterators: false, and nothing changes, past
+    /// it, or where others have the memory. Little is taken then all the same, so that what is held by
+    /// others for long refuses no entry of the usual size.
+    pub(crate) fn try_grow_iterator(&mut self, bytes: u64) -> bool {
+        let most = most_of_iterators(self.budget.limit());
+        if self.try_grow_within(bytes, most) {
+            return true;
+        }
+        let little = bytes <= LITTLE && self.budget.used_by(self.account.role()) + bytes <= most;
+        if little {
+            self.grow(bytes);
+        }
+        little
     }
 
     /// Takes more bytes as [`Budget::reserve`] does.

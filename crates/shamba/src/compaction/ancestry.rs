@@ -62,31 +62,31 @@ struct Piece<'a> {
 impl Ancestor {
     fn of(file: &FileMeta, tables: Option<&TableCache>) -> Self {
         let mut ancestor = Ancestor {
-            smallest: file.smallest.clone(),
-            largest: file.largest.clone(),
-            entries: file.entries,
+            smallest: file.smallest().into(),
+            largest: file.largest().into(),
+            entries: file.entries(),
             heat: None,
             separators: Vec::new(),
         };
-        let known = match file.slot.heat() {
+        let known = match file.slot().heat() {
             Some(heat) => !heat.all_visits().is_none(),
-            None => file.slot.is_hinted(),
+            None => file.slot().is_hinted(),
         };
         if !known {
             return ancestor;
         }
         // A file that cannot be opened will fail the merge by itself.
-        let table = file.slot.peek().or_else(|| {
+        let table = file.slot().peek().or_else(|| {
             let tables = tables?;
             tables.get(file).ok()
         });
         if let Some(table) = table {
-            let spans: Vec<Span<'_>> = table.spans(&file.smallest).collect();
+            let spans: Vec<Span<'_>> = table.spans(file.smallest()).collect();
             let before_last = spans.len().saturating_sub(1);
             let inner = spans.iter().take(before_last);
             ancestor.separators = inner.map(|span| span.last.into()).collect();
         }
-        ancestor.heat = file.slot.heat();
+        ancestor.heat = file.slot().heat();
         ancestor
     }
 
@@ -171,7 +171,7 @@ impl Ancestry {
 
     /// Of the tables that a task will write. Opens those of its inputs that somebody has asked.
     pub(crate) fn of_merge(task: &Task, tables: &TableCache) -> Self {
-        let run = |files: &[Arc<FileMeta>]| AncestorRun {
+        let run = |files: &[FileMeta]| AncestorRun {
             files: (files.iter())
                 .map(|file| Ancestor::of(file, Some(tables)))
                 .collect(),
@@ -191,7 +191,7 @@ impl Ancestry {
             let (Some(first), Some(last)) = (below.first(), below.last()) else {
                 continue;
             };
-            let whole = *first.smallest <= *smallest && *last.largest >= *largest;
+            let whole = *first.smallest() <= *smallest && *last.largest() >= *largest;
             let files = below.iter().map(|file| Ancestor::of(file, None));
             runs.push(AncestorRun {
                 files: files.collect(),

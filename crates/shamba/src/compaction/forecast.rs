@@ -3,10 +3,8 @@
 //! Pure: the pickers are asked for task after task, each of which is carried out on descriptions of
 //! files. Sizes are upper bounds, since nobody knows what merges will drop.
 
-use std::sync::Arc;
-
 use super::picker::{PickerOptions, TargetRun, Task, TaskKind, pick};
-use crate::version::{FileInfo, FileMeta, FileStats, KeyspaceEdit, Version};
+use crate::version::{FileInfo, FileMeta, KeyspaceEdit, Version};
 
 /// Tasks after which the rest is not looked at.
 const MOST_TASKS: usize = 500;
@@ -22,8 +20,8 @@ pub(crate) fn bytes_to_merge(version: &Version, options: &PickerOptions, target_
     let mut edit = KeyspaceEdit::default();
     for (level, run) in version.runs() {
         for file in run.files() {
-            next.number = next.number.max(file.number + 1).max(run.id() + 1);
-            let copy = described(FileInfo::clone(file));
+            next.number = next.number.max(file.number() + 1).max(run.id() + 1);
+            let copy = FileMeta::new(&file.info());
             edit.add(level, run.id(), copy);
         }
     }
@@ -45,11 +43,6 @@ pub(crate) fn bytes_to_merge(version: &Version, options: &PickerOptions, target_
         }
     }
     merged.max(size.saturating_mul(2))
-}
-
-/// A file that nobody has asked anything.
-fn described(info: FileInfo) -> Arc<FileMeta> {
-    Arc::new(FileMeta::with_stats(info, FileStats::default()))
 }
 
 struct Next {
@@ -84,7 +77,7 @@ fn carry_out(task: &Task, target_file: u64, next: &mut Next) -> KeyspaceEdit {
     // What lies behind a cut counts as half of its file.
     let mut left = Vec::new();
     for input in &task.inputs {
-        let crossing = |cut: &[u8]| input.files.last().filter(|file| &*file.largest > cut);
+        let crossing = |cut: &[u8]| input.files.last().filter(|file| file.largest() > cut);
         if let Some(file) = task.cut.as_deref().and_then(crossing) {
             left.push((input.level, input.run, file));
         }
@@ -94,34 +87,34 @@ fn carry_out(task: &Task, target_file: u64, next: &mut Next) -> KeyspaceEdit {
         let half = Sum::of(file).half();
         rest.add(half);
         let start = after(task.cut.as_deref().unwrap_or_default());
-        let range = (start, file.largest.clone());
+        let range = (start, file.largest().into());
         edit.add(level, run, half.file(range, next));
     }
     // Outputs end where some input ends, and share what there is.
     let mut total = Sum::default();
     task.files().for_each(|file| total.add(Sum::of(file)));
     total.take(rest);
-    let mut ends: Vec<&Box<[u8]>> = task.files().map(|file| &file.largest).collect();
+    let mut ends: Vec<&[u8]> = task.files().map(|file| file.largest()).collect();
     if let Some(cut) = &task.cut {
-        ends.retain(|end| *end <= cut);
+        ends.retain(|end| *end <= &**cut);
     }
     ends.sort_unstable();
     ends.dedup();
     let files = total.bytes.div_ceil(target_file.max(1)).max(1) as usize;
     let step = ends.len().div_ceil(files).max(1);
-    let chosen: Vec<&Box<[u8]>> = ends
+    let chosen: Vec<&[u8]> = ends
         .chunks(step)
         .filter_map(|part| part.last().copied())
         .collect();
     let part = total.part(chosen.len() as u64);
-    let mut start = task.files().map(|file| file.smallest.clone()).min();
+    let mut start = task
+        .files()
+        .map(|file| file.smallest())
+        .min()
+        .map(Box::from);
     for end in chosen {
         if let Some(start) = start.take() {
-            edit.add(
-                task.output_level,
-                run,
-                part.file((start, end.clone()), next),
-            );
+            edit.add(task.output_level, run, part.file((start, end.into()), next));
         }
         start = Some(after(end));
     }
@@ -144,9 +137,9 @@ struct Sum {
 impl Sum {
     fn of(file: &FileMeta) -> Self {
         Sum {
-            bytes: file.size,
-            entries: file.entries,
-            filter_bytes: file.filter_bytes,
+            bytes: file.size(),
+            entries: file.entries(),
+            filter_bytes: file.filter_bytes(),
         }
     }
 
@@ -175,9 +168,9 @@ impl Sum {
         self.part(2)
     }
 
-    fn file(self, (smallest, largest): (Box<[u8]>, Box<[u8]>), next: &mut Next) -> Arc<FileMeta> {
+    fn file(self, (smallest, largest): (Box<[u8]>, Box<[u8]>), next: &mut Next) -> FileMeta {
         let smallest = smallest.min(largest.clone());
-        described(FileInfo {
+        FileMeta::new(&FileInfo {
             number: next.draw(),
             size: self.bytes,
             entries: self.entries,

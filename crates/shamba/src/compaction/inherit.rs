@@ -24,8 +24,8 @@ impl Origin<'_> {
             Origin::Flush(version, size_ratio) => at_flush(version, *size_ratio, smallest, largest),
             Origin::Merge(task) => {
                 let meets =
-                    |file: &&FileMeta| *file.smallest <= *largest && *file.largest >= *smallest;
-                mean(task.files().map(|file| &**file).filter(meets))
+                    |file: &&FileMeta| *file.smallest() <= *largest && *file.largest() >= *smallest;
+                mean(task.files().filter(meets))
             }
         }
     }
@@ -41,9 +41,9 @@ fn at_flush(
 ) -> Option<Hotness> {
     let last = version.levels().len().checked_sub(1)?;
     let below = version.runs_of(last).last()?.overlapping(smallest, largest);
-    let known = below.iter().filter_map(|file| file.stats.hotness());
+    let known = below.iter().filter_map(|file| file.hotness());
     let access = inherited_access(known.map(|hotness| hotness.access)).ok()??;
-    let positive = mean(below.iter().map(|file| &**file))?.positive;
+    let positive = mean(below.iter())?.positive;
     let positive = inherited_positive(positive, size_ratio, last as u32).ok()?;
     Some(Hotness { access, positive })
 }
@@ -51,7 +51,7 @@ fn at_flush(
 /// The mean by entries, of the files of which something is known.
 fn mean<'a>(files: impl Iterator<Item = &'a FileMeta>) -> Option<Hotness> {
     let known: Vec<(Hotness, f64)> = files
-        .filter_map(|file| Some((file.stats.hotness()?, file.entries as f64)))
+        .filter_map(|file| Some((file.hotness()?, file.entries() as f64)))
         .collect();
     let of = |what: fn(&Hotness) -> f64| {
         let values = known
@@ -67,13 +67,13 @@ fn mean<'a>(files: impl Iterator<Item = &'a FileMeta>) -> Option<Hotness> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::*;
+    use crate::budget::Budget;
     use crate::compaction::picker::{TargetRun, TaskInput, TaskKind};
-    use crate::version::{FileInfo, FileStats, KeyspaceEdit};
+    use crate::version::{FileInfo, KeyspaceEdit};
 
-    fn file(number: u64, range: (&str, &str), entries: u64, hotness: (f64, f64)) -> Arc<FileMeta> {
+    fn file(number: u64, range: (&str, &str), entries: u64, hotness: (f64, f64)) -> FileMeta {
         let info = FileInfo {
             number,
             entries,
@@ -82,8 +82,10 @@ mod tests {
             ..FileInfo::default()
         };
         let (access, positive) = hotness;
-        let stats = FileStats::inheriting(Some(Hotness { access, positive }));
-        Arc::new(FileMeta::with_stats(info, stats))
+        let file = FileMeta::new(&info);
+        let hotness = Some(Hotness { access, positive });
+        file.restore((0, 0), hotness, &Budget::new(u64::MAX));
+        file
     }
 
     fn close(got: Option<Hotness>, access: f64, positive: f64) {
@@ -140,7 +142,7 @@ mod tests {
                     file(3, ("n", "z"), 500, (0.1, 1.0)),
                 ],
             ),
-            (1, vec![Arc::new(FileMeta::new(unknown))]),
+            (1, vec![FileMeta::new(&unknown)]),
         ];
         let input = |(level, files)| TaskInput {
             level,

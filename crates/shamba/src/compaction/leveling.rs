@@ -64,7 +64,7 @@ fn score(version: &Version, options: &PickerOptions, level: usize) -> f64 {
         run.files()
             .iter()
             .filter(|file| !file.is_busy())
-            .map(|file| file.size)
+            .map(|file| file.size())
             .sum()
     };
     if level == 0 {
@@ -113,7 +113,7 @@ fn from_level0(
             .iter()
             .filter(|file| {
                 let meets =
-                    |run: &Arc<Run>| !run.overlapping(&file.smallest, &file.largest).is_empty();
+                    |run: &Arc<Run>| !run.overlapping(file.smallest(), file.largest()).is_empty();
                 let older = version.runs_of(0).iter().filter(|r| r.id() < run.id());
                 !older.chain(target).any(meets)
             })
@@ -167,7 +167,7 @@ fn is_staged(version: &Version, options: &PickerOptions, target: &Run) -> bool {
     let met: u64 = target
         .overlapping(&lo, &hi)
         .iter()
-        .map(|file| file.size)
+        .map(|file| file.size())
         .sum();
     options.flush_bytes.saturating_mul(2) <= options.buffer_bytes
         && runs.len() <= STAGED_RUNS * options.level0_runs as usize
@@ -199,15 +199,15 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
     let below = options.below(level)?;
     let (output, target) = target(version, level, below)?;
 
-    let mut candidates: Vec<(f64, &Arc<FileMeta>)> = Vec::new();
+    let mut candidates: Vec<(f64, &FileMeta)> = Vec::new();
     let mut idle = 0;
     for file in run.files().iter().filter(|file| !file.is_busy()) {
-        idle += file.size;
-        let met = target.map(|run| run.overlapping(&file.smallest, &file.largest));
+        idle += file.size();
+        let met = target.map(|run| run.overlapping(file.smallest(), file.largest()));
         let met = met.into_iter().flatten();
         if !met.clone().any(|other| other.is_busy()) {
-            let bytes: u64 = met.map(|other| other.size).sum();
-            candidates.push((bytes as f64 / file.size.max(1) as f64, file));
+            let bytes: u64 = met.map(|other| other.size()).sum();
+            candidates.push((bytes as f64 / file.size().max(1) as f64, file));
         }
     }
     // The sort is stable and the files ascend, so among equals the smallest key comes first.
@@ -219,12 +219,12 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
         if *ratio > 0.0 || excess == 0 {
             break;
         }
-        excess = excess.saturating_sub(file.size);
-        free.push(Arc::clone(file));
+        excess = excess.saturating_sub(file.size());
+        free.push(FileMeta::clone(file));
     }
     let mut draft = Draft::default();
     if !free.is_empty() {
-        free.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+        free.sort_by(|a, b| a.smallest().cmp(b.smallest()));
         draft.add(level, run, &free);
         return draft.finish_as(
             TaskKind::TrivialMove,
@@ -251,7 +251,7 @@ pub(super) fn push_file(
     version: &Version,
     options: &PickerOptions,
     level: usize,
-    file: &Arc<FileMeta>,
+    file: &FileMeta,
     score: f64,
     reason: &'static str,
 ) -> Option<Task> {
@@ -304,7 +304,7 @@ fn down_whole(
             // What joins several runs as one more must not get below them.
             _ => break,
         }
-        let bytes: u64 = draft.files().map(|file| file.size).sum();
+        let bytes: u64 = draft.files().map(|file| file.size()).sum();
         let fits = bytes <= options.capacity(to);
         let Some(next) = options.below(to).filter(|_| !fits) else {
             break;

@@ -49,7 +49,7 @@ pub(crate) fn manual(version: &Version, range: ManualRange<'_>, options: &Picker
 const REASON: &str = "compacting a range";
 
 fn wanted(file: &FileMeta, range: ManualRange<'_>) -> bool {
-    file.min_seq <= range.max_seq
+    file.min_seq() <= range.max_seq
 }
 
 fn meets(run: &Run, range: ManualRange<'_>) -> bool {
@@ -157,8 +157,8 @@ fn rewrite(
     for run in version.runs_of(level) {
         for file in run.overlapping_range(range.from, range.to) {
             if wanted(file, range)
-                && (file.tombstones > 0 || file.garbage > 0)
-                && file.max_seq <= options.oldest_snapshot
+                && (file.tombstones() > 0 || file.garbage() > 0)
+                && file.max_seq() <= options.oldest_snapshot
             {
                 match reclaim::rewrite(version, level, run, file, REASON) {
                     Some(task) if task.bottom => return Some(Some(task)),

@@ -158,7 +158,7 @@ pub(crate) struct TaskInput {
     /// The run.
     pub(crate) run: u64,
     /// The files, ascending.
-    pub(crate) files: Vec<Arc<FileMeta>>,
+    pub(crate) files: Vec<FileMeta>,
 }
 
 /// A compaction to do.
@@ -186,13 +186,13 @@ pub(crate) struct Task {
 
 impl Task {
     /// All input files.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &FileMeta> {
         self.inputs.iter().flat_map(|input| &input.files)
     }
 
     /// Bytes of all input files.
     pub(crate) fn input_bytes(&self) -> u64 {
-        self.files().map(|file| file.size).sum()
+        self.files().map(|file| file.size()).sum()
     }
 
     /// Claims all input files, or none.
@@ -256,7 +256,7 @@ impl Task {
         let of_level: Vec<&TaskInput> = of_level.collect();
         let bytes = |inputs: &&[&TaskInput]| -> u64 {
             let files = inputs.iter().flat_map(|input| &input.files);
-            files.map(|file| file.size).sum()
+            files.map(|file| file.size()).sum()
         };
         let inputs = of_level.windows(few).min_by_key(bytes)?;
         let newest = TargetRun::Join(inputs.first()?.run);
@@ -275,14 +275,14 @@ impl Task {
         let found = self
             .files()
             .find(|file| misfit(file))
-            .map(|file| file.number);
+            .map(|file| file.number());
         let (TaskKind::TrivialMove, Some(number)) = (self.kind, found) else {
             return self;
         };
         self.kind = TaskKind::Merge;
         if let TargetRun::Join(_) = self.output {
             for input in &mut self.inputs {
-                input.files.retain(|file| file.number == number);
+                input.files.retain(|file| file.number() == number);
             }
             self.inputs.retain(|input| !input.files.is_empty());
         }
@@ -334,7 +334,10 @@ impl fmt::Display for Task {
             write!(f, " L{}/{}[", input.level, input.run)?;
             for (i, file) in input.files.iter().enumerate() {
                 let space = if i == 0 { "" } else { " " };
-                let (lo, hi) = (file.smallest.escape_ascii(), file.largest.escape_ascii());
+                let (lo, hi) = (
+                    file.smallest().escape_ascii(),
+                    file.largest().escape_ascii(),
+                );
                 write!(f, "{space}{lo}-{hi}")?;
             }
             write!(f, "]")?;
@@ -380,7 +383,7 @@ impl Draft {
         &mut self,
         level: usize,
         run: &Run,
-        files: impl IntoIterator<Item = &'a Arc<FileMeta>>,
+        files: impl IntoIterator<Item = &'a FileMeta>,
     ) {
         let files: Vec<_> = files.into_iter().cloned().collect();
         if !files.is_empty() {
@@ -415,15 +418,15 @@ impl Draft {
     }
 
     /// All files added.
-    pub(super) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
+    pub(super) fn files(&self) -> impl Iterator<Item = &FileMeta> {
         self.inputs.iter().flat_map(|input| &input.files)
     }
 
     /// The smallest and the largest key.
     pub(super) fn hull(&self) -> Option<Hull> {
-        let lo = self.files().map(|file| &file.smallest).min()?;
-        let hi = self.files().map(|file| &file.largest).max()?;
-        Some((lo.clone(), hi.clone()))
+        let lo = self.files().map(|file| file.smallest()).min()?;
+        let hi = self.files().map(|file| file.largest()).max()?;
+        Some((lo.into(), hi.into()))
     }
 
     /// Adds those files of a run that meet the hull of what was added before.
@@ -436,10 +439,10 @@ impl Draft {
     /// Whether no two of the files meet.
     pub(super) fn is_disjoint(&self) -> bool {
         let mut files: Vec<_> = self.files().collect();
-        files.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+        files.sort_by(|a, b| a.smallest().cmp(b.smallest()));
         !files
             .windows(2)
-            .any(|pair| matches!(pair, [a, b] if a.largest >= b.smallest))
+            .any(|pair| matches!(pair, [a, b] if a.largest() >= b.smallest()))
     }
 
     /// The task of a merge, or of a move when the files of two or more runs do not meet and those
@@ -496,17 +499,17 @@ impl Draft {
 
     /// Whether no file outside is older than an input and meets it.
     fn is_bottom(&self, version: &Version) -> bool {
-        let inside: HashSet<u64> = self.files().map(|file| file.number).collect();
+        let inside: HashSet<u64> = self.files().map(|file| file.number()).collect();
         !self.inputs.iter().any(|input| {
             input.files.iter().any(|file| {
                 let end = match &self.cut {
-                    Some(cut) => cut.min(&file.largest),
-                    None => &file.largest,
+                    Some(cut) => file.largest().min(cut),
+                    None => file.largest(),
                 };
                 older_than(version, input.level, input.run).any(|run| {
-                    run.overlapping(&file.smallest, end)
+                    run.overlapping(file.smallest(), end)
                         .iter()
-                        .any(|other| !inside.contains(&other.number))
+                        .any(|other| !inside.contains(&other.number()))
                 })
             })
         })

@@ -9,7 +9,6 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::manual::{Manual, ManualRange, manual};
 use super::picker::{Granularity, MergePolicy, PickerOptions, TargetRun, Task, TaskKind, pick};
@@ -83,7 +82,7 @@ fn parse_version(lines: &[&str], next: &mut u64) -> Version {
                         _ => panic!("unknown mark {part}"),
                     }
                 }
-                let file = Arc::new(FileMeta::new(info));
+                let file = FileMeta::new(&info);
                 if busy {
                     file.try_claim();
                 }
@@ -103,8 +102,11 @@ fn show(version: &Version) -> String {
             .map(|run| {
                 let mut text = run.id().to_string();
                 for file in run.files() {
-                    let (lo, hi) = (file.smallest.escape_ascii(), file.largest.escape_ascii());
-                    write!(text, " {lo}-{hi}:{}", file.size).unwrap();
+                    let (lo, hi) = (
+                        file.smallest().escape_ascii(),
+                        file.largest().escape_ascii(),
+                    );
+                    write!(text, " {lo}-{hi}:{}", file.size()).unwrap();
                 }
                 text
             })
@@ -129,25 +131,25 @@ fn carry_out(version: &Version, task: &Task, next: &mut u64) -> Version {
         TaskKind::TrivialMove => edit.moves = task.moves(run),
         TaskKind::Merge => {
             edit.removes = task.removes();
-            let dead = |f: &Arc<FileMeta>| {
+            let dead = |f: &FileMeta| {
                 if task.bottom {
-                    f.tombstones + f.garbage
+                    f.tombstones() + f.garbage()
                 } else {
                     0
                 }
             };
-            let size = task.files().map(|f| f.size - dead(f)).sum();
-            let tombstones: u64 = task.files().map(|f| f.tombstones).sum();
+            let size = task.files().map(|f| f.size() - dead(f)).sum();
+            let tombstones: u64 = task.files().map(|f| f.tombstones()).sum();
             let info = FileInfo {
                 number,
                 size,
                 entries: size,
                 tombstones: if task.bottom { 0 } else { tombstones },
-                smallest: task.files().map(|f| f.smallest.clone()).min().unwrap(),
-                largest: task.files().map(|f| f.largest.clone()).max().unwrap(),
+                smallest: task.files().map(|f| f.smallest()).min().unwrap().into(),
+                largest: task.files().map(|f| f.largest()).max().unwrap().into(),
                 ..FileInfo::default()
             };
-            edit.add(task.output_level, run, Arc::new(FileMeta::new(info)));
+            edit.add(task.output_level, run, FileMeta::new(&info));
         }
     }
     version.apply(&edit).unwrap()
@@ -235,7 +237,7 @@ fn a_move_of_misfits_is_a_merge() {
         assert_eq!(task.kind, TaskKind::TrivialMove);
         task
     };
-    let numbers = |task: &Task| task.files().map(|file| file.number).collect::<Vec<_>>();
+    let numbers = |task: &Task| task.files().map(|file| file.number()).collect::<Vec<_>>();
     let join = || task(&["L0: 2 a-c:4 g-h:4", "L1: 1 d-f:4"], "leveling l0=1");
     assert_eq!(numbers(&join()), [1, 2]);
     let same = join().rewriting(|_| false);
@@ -243,11 +245,11 @@ fn a_move_of_misfits_is_a_merge() {
         (same.kind, numbers(&same)),
         (TaskKind::TrivialMove, vec![1, 2])
     );
-    let one = join().rewriting(|file| file.number == 2);
+    let one = join().rewriting(|file| file.number() == 2);
     assert_eq!((one.kind, numbers(&one)), (TaskKind::Merge, vec![2]));
     assert!(matches!(one.output, TargetRun::Join(1)) && one.removes().len() == 1);
     let runs = ["L0: 4 a-c:4 | 3 d-f:4 | 2 g-h:4 | 1 i-j:4"];
-    let all = task(&runs, "tiering T=4").rewriting(|file| file.number == 2);
+    let all = task(&runs, "tiering T=4").rewriting(|file| file.number() == 2);
     assert_eq!(
         (all.kind, numbers(&all)),
         (TaskKind::Merge, vec![1, 2, 3, 4])

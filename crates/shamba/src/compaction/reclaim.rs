@@ -10,7 +10,7 @@ use crate::version::{FileMeta, Version};
 /// Ends: each task brings such a file at least one level or run down.
 pub(super) fn tombstones(
     version: &Version,
-    push: impl Fn(usize, u64, &Arc<FileMeta>) -> Option<Task>,
+    push: impl Fn(usize, u64, &FileMeta) -> Option<Task>,
 ) -> Option<Task> {
     for (level, run) in version.runs().filter(|(level, _)| *level > 0) {
         for file in run.files() {
@@ -27,7 +27,7 @@ pub(super) fn tombstones(
 
 /// Whether a file is mostly tombstones, with older data below it.
 fn is_to_sink(version: &Version, level: usize, run: u64, file: &FileMeta) -> bool {
-    file.tombstones.saturating_mul(2) > file.entries && !is_bottom(version, level, run, file)
+    file.tombstones().saturating_mul(2) > file.entries() && !is_bottom(version, level, run, file)
 }
 
 /// Whether [`tombstones`] brings a file of the level down.
@@ -42,8 +42,8 @@ pub(super) fn sinks(version: &Version, level: usize) -> bool {
 pub(super) fn in_place(version: &Version, options: &PickerOptions) -> Option<Task> {
     for (level, run) in version.runs().filter(|(level, _)| *level > 0) {
         for file in run.files() {
-            if (file.tombstones > 0 || file.garbage.saturating_mul(2) > file.entries)
-                && file.max_seq <= options.oldest_snapshot
+            if (file.tombstones() > 0 || file.garbage().saturating_mul(2) > file.entries())
+                && file.max_seq() <= options.oldest_snapshot
                 && !file.is_busy()
                 && is_bottom(version, level, run.id(), file)
             {
@@ -59,7 +59,7 @@ pub(super) fn rewrite(
     version: &Version,
     level: usize,
     run: &Arc<crate::version::Run>,
-    file: &Arc<FileMeta>,
+    file: &FileMeta,
     reason: &'static str,
 ) -> Option<Task> {
     let mut draft = Draft::default();
@@ -70,6 +70,9 @@ pub(super) fn rewrite(
 
 /// Whether no older run meets the file.
 fn is_bottom(version: &Version, level: usize, run: u64, file: &FileMeta) -> bool {
-    !older_than(version, level, run)
-        .any(|older| !older.overlapping(&file.smallest, &file.largest).is_empty())
+    !older_than(version, level, run).any(|older| {
+        !older
+            .overlapping(file.smallest(), file.largest())
+            .is_empty()
+    })
 }

@@ -46,28 +46,28 @@ pub(super) fn one_run(
     if runs.len() < 2 || is_level_busy(version, level) {
         return None;
     }
-    let mut files: Vec<&Arc<FileMeta>> = runs.iter().flat_map(|run| run.files()).collect();
-    files.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+    let mut files: Vec<&FileMeta> = runs.iter().flat_map(|run| run.files()).collect();
+    files.sort_by(|a, b| a.smallest().cmp(b.smallest()));
     let room = runs.iter().map(|run| run.size()).max().unwrap_or(0);
     // Where the first two files meet; what lies before is in one run already.
     let mut largest: Option<&[u8]> = None;
     let mut start = None;
     for file in &files {
-        if largest.is_some_and(|largest| largest >= &*file.smallest) {
-            start = Some(&*file.smallest);
+        if largest.is_some_and(|largest| largest >= file.smallest()) {
+            start = Some(file.smallest());
             break;
         }
-        largest = Some(&file.largest);
+        largest = Some(file.largest());
     }
     let Some(start) = start else {
         return merge_level_in_place(version, level, score, reason);
     };
-    files.retain(|file| &*file.largest >= start);
-    let mut ends: Vec<&[u8]> = files.iter().map(|file| &*file.largest).collect();
+    files.retain(|file| file.largest() >= start);
+    let mut ends: Vec<&[u8]> = files.iter().map(|file| file.largest()).collect();
     ends.sort_unstable();
     let bytes_to = |end: &[u8]| -> u64 {
-        let taken = files.iter().take_while(|file| &*file.smallest <= end);
-        taken.map(|file| file.size).sum()
+        let taken = files.iter().take_while(|file| file.smallest() <= end);
+        taken.map(|file| file.size()).sum()
     };
     let fitting = ends.partition_point(|end| bytes_to(end) <= room);
     let (mut end, last) = (*ends.get(fitting.saturating_sub(1))?, *ends.last()?);
@@ -79,7 +79,7 @@ pub(super) fn one_run(
     for run in runs {
         draft.add(level, run, run.overlapping(start, end));
     }
-    if draft.files().any(|file| &*file.largest > end) {
+    if draft.files().any(|file| file.largest() > end) {
         draft.cut_at(end);
     }
     let newest = TargetRun::Join(runs.first()?.id());
@@ -222,10 +222,10 @@ pub(super) fn refilter(version: &Version, options: &PickerOptions) -> Option<Tas
     let mut deep = version.runs().filter(|(level, _)| *level > 0);
     deep.find_map(|(level, run)| {
         let wanted = *moving.bits.get(level).unwrap_or(last);
-        let wrong = |file: &&Arc<FileMeta>| {
-            let bytes = wanted / 8.0 * file.entries as f64;
-            let off = (file.filter_bytes as f64 - bytes).abs();
-            file.created < moving.since && off > bytes / 4.0 + FILTER_SLACK && !file.is_busy()
+        let wrong = |file: &&FileMeta| {
+            let bytes = wanted / 8.0 * file.entries() as f64;
+            let off = (file.filter_bytes() as f64 - bytes).abs();
+            file.created() < moving.since && off > bytes / 4.0 + FILTER_SLACK && !file.is_busy()
         };
         let file = run.files().iter().find(wrong)?;
         reclaim::rewrite(version, level, run, file, "its filter has other bits")

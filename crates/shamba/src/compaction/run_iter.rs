@@ -14,7 +14,7 @@ use crate::version::{FileMeta, Run};
 /// Disjoint files, ascending: a whole run, which is shared, or some of one.
 pub(crate) enum Files {
     Run(Arc<Run>),
-    Some(Vec<Arc<FileMeta>>),
+    Some(Vec<FileMeta>),
 }
 
 impl Files {
@@ -25,7 +25,7 @@ impl Files {
         }
     }
 
-    fn get(&self, at: usize) -> Option<&Arc<FileMeta>> {
+    fn get(&self, at: usize) -> Option<&FileMeta> {
         match self {
             Files::Run(run) => run.file_at(at),
             Files::Some(files) => files.get(at),
@@ -36,7 +36,7 @@ impl Files {
     fn lower_bound(&self, key: &[u8]) -> usize {
         match self {
             Files::Run(run) => run.lower_bound(key),
-            Files::Some(files) => files.partition_point(|file| *file.largest < *key),
+            Files::Some(files) => files.partition_point(|file| *file.largest() < *key),
         }
     }
 
@@ -44,7 +44,7 @@ impl Files {
     fn starting_by(&self, key: &[u8]) -> usize {
         match self {
             Files::Run(run) => run.starting_by(key),
-            Files::Some(files) => files.partition_point(|file| *file.smallest <= *key),
+            Files::Some(files) => files.partition_point(|file| *file.smallest() <= *key),
         }
     }
 }
@@ -80,7 +80,7 @@ impl RunIter {
             let Some(file) = self.files.get(at) else {
                 return Ok(None);
             };
-            let table = self.tables.get(&**file)?;
+            let table = self.tables.get(file)?;
             self.at = at;
             self.current = Some(table.iter(self.scan.clone()));
         }
@@ -104,8 +104,8 @@ impl RunIter {
     /// The key that bounds what the cursor waits for.
     fn bound(&self, direction: Direction) -> &[u8] {
         self.files.get(self.at).map_or(&[], |file| match direction {
-            Direction::Forward => &file.smallest,
-            Direction::Backward => &file.largest,
+            Direction::Forward => file.smallest(),
+            Direction::Backward => file.largest(),
         })
     }
 
@@ -180,7 +180,11 @@ impl InternalIterator for RunIter {
 
     fn seek(&mut self, key: &[u8], tag: Tag) -> Result<()> {
         let at = self.files.lower_bound(key);
-        if self.files.get(at).is_some_and(|file| *file.smallest > *key) {
+        if self
+            .files
+            .get(at)
+            .is_some_and(|file| *file.smallest() > *key)
+        {
             self.reach(at, Direction::Forward)?;
             return self.settle_forward();
         }
@@ -196,7 +200,11 @@ impl InternalIterator for RunIter {
             (self.current, self.waits) = (None, None);
             return Ok(());
         };
-        if self.files.get(at).is_some_and(|file| *file.largest < *key) {
+        if self
+            .files
+            .get(at)
+            .is_some_and(|file| *file.largest() < *key)
+        {
             self.reach(at, Direction::Backward)?;
             return self.settle_backward();
         }
@@ -208,8 +216,10 @@ impl InternalIterator for RunIter {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        let within = self.waits.is_none() && self.current.as_mut().is_some_and(TableIter::advance);
-        if within {
+        if self.waits.is_none()
+            && let Some(current) = &mut self.current
+            && current.advance()?
+        {
             return Ok(());
         }
         self.settle()?;

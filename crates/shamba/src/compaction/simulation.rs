@@ -2,7 +2,6 @@
 //! What the pickers promise is checked on what lookups would answer.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use shamba_model::{merging, tree};
@@ -101,7 +100,7 @@ impl Sim {
                 ..FileInfo::default()
             };
             self.contents.insert(number, part.to_vec());
-            edit.add(level, run, Arc::new(FileMeta::new(info)));
+            edit.add(level, run, FileMeta::new(&info));
         }
     }
 
@@ -158,12 +157,12 @@ impl Sim {
                 let mut rests = Vec::new();
                 for input in &task.inputs {
                     let files = input.files.iter();
-                    let entries = files.flat_map(|file| self.contents[&file.number].clone());
+                    let entries = files.flat_map(|file| self.contents[&file.number()].clone());
                     let rest: Vec<_> = entries.filter(|entry| after_cut(entry.key)).collect();
                     rests.push((input.level, input.run, rest));
                 }
                 for file in task.files() {
-                    for entry in self.contents.remove(&file.number).unwrap() {
+                    for entry in self.contents.remove(&file.number()).unwrap() {
                         if after_cut(entry.key) {
                             continue;
                         }
@@ -214,7 +213,7 @@ impl Sim {
             .runs()
             .filter_map(|(_, run)| run.find(&key.to_be_bytes()))
             .find_map(|file| {
-                let entries = &self.contents[&file.number];
+                let entries = &self.contents[&file.number()];
                 let at = entries.binary_search_by_key(&key, |e| e.key).ok()?;
                 Some(entries[at])
             })
@@ -255,7 +254,7 @@ impl Sim {
         let deep = self.version.runs().filter(|(level, _)| *level > 0);
         for (level, file) in deep.flat_map(|(l, run)| run.files().iter().map(move |f| (l, f))) {
             assert!(!file.is_busy());
-            let mostly_dead = file.tombstones * 2 > file.entries;
+            let mostly_dead = file.tombstones() * 2 > file.entries();
             assert!(!mostly_dead, "level {level} keeps a file of tombstones");
         }
     }
@@ -598,7 +597,7 @@ proptest! {
         }
         sim.check_answers();
         prop_assert!(sim.version.runs().count() <= 1);
-        prop_assert!(sim.version.files().all(|file| file.tombstones == 0));
+        prop_assert!(sim.version.files().all(|file| file.tombstones() == 0));
         let live = sim.truth.values().filter(|entry| !entry.dead).count();
         let entries: u64 = sim.version.levels().iter().map(|level| level.entries()).sum();
         prop_assert_eq!(entries, live as u64);

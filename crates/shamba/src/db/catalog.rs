@@ -75,8 +75,8 @@ impl DbInner {
         writer.keyspaces.remove(&keyspace.id);
         let budget = self.options.memory.budget();
         let fresh = Arc::new(Memtable::new(budget, 4 << 10));
-        keyspace.update(|_| ReadState {
-            active: fresh.clone(),
+        keyspace.empty(ReadState {
+            active: fresh,
             frozen: Vec::new(),
             version: Arc::default(),
         });

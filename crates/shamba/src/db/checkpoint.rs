@@ -70,8 +70,8 @@ impl DbInner {
         drop(writes);
         for keyspace in state.keyspaces.values() {
             for file in keyspace.version.files() {
-                let to = table_path(destination, file.number);
-                self.link_or_copy(&table_path(&self.dir, file.number), to, made)?;
+                let to = table_path(destination, file.number());
+                self.link_or_copy(&table_path(&self.dir, file.number()), to, made)?;
             }
         }
         fs.sync_dir(destination)

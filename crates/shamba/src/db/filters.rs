@@ -115,7 +115,7 @@ impl Place {
                 };
                 let inputs = task.inputs.iter().map(|input| &input.files);
                 let visits = most(inputs.filter(|_| measured), |visits| visits.empty);
-                let replaced = task.files().map(|file| file.number).collect();
+                let replaced = task.files().map(|file| file.number()).collect();
                 (run, visits, replaced)
             }
         };
@@ -136,13 +136,16 @@ fn visits(file: &FileMeta) -> Visits {
         sum += more;
         sum
     };
-    file.slot.visits().into_iter().fold(Visits::default(), add)
+    file.slot()
+        .visits()
+        .into_iter()
+        .fold(Visits::default(), add)
 }
 
 /// The visits of the run that has most. A lookup may come to several runs, but once to what is merged
 /// out of them; and to a run that reaches over all keys come all lookups but those that end above it.
 fn most<'a>(
-    runs: impl Iterator<Item = impl IntoIterator<Item = &'a Arc<FileMeta>>>,
+    runs: impl Iterator<Item = impl IntoIterator<Item = &'a FileMeta>>,
     count: impl Fn(Visits) -> f32,
 ) -> f64 {
     let mut most = 0.0;
@@ -155,7 +158,7 @@ fn most<'a>(
 
 /// Filter bits that a file has for each entry.
 pub(super) fn filter_bits(file: &FileMeta) -> f64 {
-    file.filter_bytes as f64 * 8.0 / file.entries.max(1) as f64
+    file.filter_bytes() as f64 * 8.0 / file.entries().max(1) as f64
 }
 
 /// The bits per key of a table at a place; `None` where they do not depend on it. Also where the model
@@ -186,9 +189,9 @@ fn shape(keyspace: &KeyspaceInner, version: &Version, place: &Place, measured: b
         false => 0.0,
     };
     let per_lookup = |visits: f64| (lookups > 0.0).then(|| visits / lookups);
-    let stays = |file: &FileMeta| !place.replaced.contains(&file.number);
+    let stays = |file: &FileMeta| !place.replaced.contains(&file.number());
     let table = |file: &FileMeta| Table {
-        entries: file.entries.max(1) as f64,
+        entries: file.entries().max(1) as f64,
         visits: match lookups > 0.0 {
             true => per_lookup(f64::from(visits(file).empty)),
             false => None,
@@ -196,11 +199,11 @@ fn shape(keyspace: &KeyspaceInner, version: &Version, place: &Place, measured: b
     };
     let buffer = buffer_entries(keyspace, version).unwrap_or(place.entries as f64);
     let level = |number: usize| {
-        let files_of = |run: &Arc<Run>| run.files().iter().any(|file| stays(file));
+        let files_of = |run: &Arc<Run>| run.files().iter().any(&stays);
         let runs = version.runs_of(number).iter().filter(|run| files_of(run));
         let ids: Vec<u64> = runs.map(|run| run.id()).collect();
         let files = version.runs_of(number).iter().flat_map(|run| run.files());
-        let files = files.map(|file| &**file).filter(|file| stays(file));
+        let files = files.filter(|file| stays(file));
         let mut level = Level {
             tables: files.map(table).collect(),
             runs: ids.len() as f64,
@@ -271,12 +274,12 @@ pub(super) fn refit(keyspace: &KeyspaceInner, version: &Version, task: Task) -> 
     task.rewriting(|file| {
         let place = |measured| Place {
             level,
-            entries: file.entries,
+            entries: file.entries(),
             run: match output {
                 TargetRun::Join(run) => Some(run),
                 TargetRun::New | TargetRun::Keep => None,
             },
-            replaced: HashSet::from([file.number]),
+            replaced: HashSet::from([file.number()]),
             visits: if measured {
                 f64::from(visits(file).empty)
             } else {
@@ -285,7 +288,7 @@ pub(super) fn refit(keyspace: &KeyspaceInner, version: &Version, task: Task) -> 
         };
         bits_by_place(keyspace, version, place).is_some_and(|bits| {
             let misfit = (bits - filter_bits(file)).abs();
-            misfit > MOST_MISFIT && misfit * file.entries as f64 > LEAST_MISFIT
+            misfit > MOST_MISFIT && misfit * file.entries() as f64 > LEAST_MISFIT
         })
     })
 }

@@ -14,19 +14,21 @@ use super::lineage::Lineage;
 use super::{DbInner, Tree};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
+use crate::budget::{Role, least_limit_for_files, most_of_files};
 use crate::compaction::job::{NewTable, Output, table_path, write_tables};
 use crate::compaction::{Ancestry, Origin, Retain};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::table::TableSlot;
-use crate::version::{
-    AddedFile, FileInfo, FileMeta, FileStats, KeyspaceEdit, Version, VersionEdit,
-};
+use crate::version::{AddedFile, FileInfo, FileMeta, KeyspaceEdit, Version, VersionEdit};
 
 /// A table with a filter over all of its keys has one for so many bytes of the budget at most: a digest
 /// and the filter's bits then take less than a tenth of it.
 const BYTES_PER_KEY: u64 = 256;
+
+/// About what is known of a table takes, without its keys, several times over.
+const TABLE_BYTES: u64 = 1 << 10;
 
 impl DbInner {
     pub(crate) fn output<'a>(
@@ -91,12 +93,12 @@ impl DbInner {
                 index_bytes: properties.index_bytes,
                 salt: table.summary.salt,
             };
-            let mut file = FileMeta::with_stats(info, FileStats::inheriting(hotness));
-            file.slot = slot;
+            let file = FileMeta::with_slot(&info, slot);
+            file.restore((0, 0), hotness, self.options.memory.budget());
             AddedFile {
                 level: level as u32,
                 run,
-                file: Arc::new(file),
+                file,
             }
         };
         let slots = slots
@@ -105,11 +107,33 @@ impl DbInner {
         tables.iter().zip(slots).map(add).collect()
     }
 
+    /// An error if what is known of tables may take no more memory. The flush is then tried again like one
+    /// that fails on a full disk; merges go on, which make tables fewer.
+    fn check_room_for_a_table(&self, memtable: &Arc<Memtable>) -> Result<()> {
+        let mut iter = memtable.iter();
+        let mut keys = 0;
+        iter.seek_to_first()?;
+        keys += iter.key().len();
+        iter.seek_to_last()?;
+        keys += iter.key().len();
+        let limit = self.options.memory.limit();
+        let known = self.options.memory.budget().used_by(Role::Files);
+        let needed = known + keys as u64 + TABLE_BYTES;
+        match needed <= most_of_files(limit) {
+            true => Ok(()),
+            false => Err(Error::BudgetTooSmall {
+                limit,
+                needed: least_limit_for_files(needed),
+            }),
+        }
+    }
+
     /// Flushes the oldest frozen memtable of a keyspace. The caller holds its `flushing` flag.
     pub(crate) fn flush_oldest(&self, keyspace: &KeyspaceInner) -> Result<bool> {
         let Some(memtable) = keyspace.state.load().frozen.last().cloned() else {
             return Ok(false);
         };
+        self.check_room_for_a_table(&memtable)?;
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let version = keyspace.state.load().version.clone();
         let bottom = version.is_empty();
@@ -181,7 +205,7 @@ impl DbInner {
         memtable: &Arc<Memtable>,
         tables: &[NewTable],
         lineage: Option<&Lineage>,
-    ) -> Result<Vec<Arc<FileMeta>>> {
+    ) -> Result<Vec<FileMeta>> {
         let Some(mut tree) = self.tree_for(keyspace, tables.iter())? else {
             keyspace.update(|state| without(state, memtable));
             return Ok(Vec::new());
@@ -356,10 +380,13 @@ fn without(state: &ReadState, memtable: &Arc<Memtable>) -> ReadState {
 }
 
 /// Removes a file nothing refers to; what stays behind is removed by the next open.
-pub(crate) fn remove_quietly(db: &DbInner, path: &Path) {
-    if let Err(error) = db.options.fs.remove(path) {
+/// Removes a file that nobody needs; false, and a warning, where that fails.
+pub(crate) fn remove_quietly(db: &DbInner, path: &Path) -> bool {
+    let removed = db.options.fs.remove(path);
+    if let Err(error) = &removed {
         log::warn!("{}: cannot remove: {error}", path.display());
     }
+    removed.is_ok()
 }
 
 #[cfg(test)]
@@ -399,7 +426,7 @@ mod tests {
             .install_flush(keyspace, &older, &second, None)
             .unwrap();
         let state = keyspace.state.load_full();
-        let files: Vec<_> = state.version.files().map(|file| file.number).collect();
+        let files: Vec<_> = state.version.files().map(|file| file.number()).collect();
         assert_eq!(files, [first[0].number]);
         assert!(
             !fs.exists(&table_path("/db".as_ref(), second[0].number))

@@ -141,7 +141,7 @@ impl Db {
     /// An iterator over the default keyspace as it is now. It sees no later write.
     ///
     /// # Errors
-    /// [`Error::Closed`]; its positioning calls report what cannot be read.
+    /// [`Error::Closed`]; [`Error::IteratorsExhausted`]; its positioning calls report what cannot be read.
     pub fn iter(&self, options: IterOptions) -> Result<Iter> {
         Iter::new(&self.shared, &self.inner().default_keyspace, options, None)
     }

@@ -129,15 +129,16 @@ pub(super) fn read(fs: &dyn Fs, dir: &Path, wanted: bool) -> Hints {
 /// Leaves with the files of a version what is known of them, as far as there is memory.
 pub(super) fn give(hints: &mut Hints, version: &Version, budget: &Arc<Budget>) {
     for file in version.files() {
-        let Some(visits) = hints.remove(&file.number) else {
+        let Some(visits) = hints.remove(&file.number()) else {
             continue;
         };
         let bytes = size_of_val(&*visits) as u64;
         if let Some(held) = budget.try_reserve(Role::Tables, bytes) {
-            file.slot.set_hint(Hint {
+            let hint = Hint {
                 visits,
                 _held: held,
-            });
+            };
+            file.slot().set_hint(hint, budget);
         }
     }
 }
@@ -154,7 +155,7 @@ impl DbInner {
             .filter_map(|id| tree.manifest.version(*id));
         let versions: Vec<_> = versions.collect();
         let files = versions.iter().flat_map(|version| version.files());
-        let bytes = encode(files.map(|file| (file.number, file.slot.visits())));
+        let bytes = encode(files.map(|file| (file.number(), file.slot().visits())));
         let _held = self
             .options
             .memory

@@ -36,9 +36,9 @@ impl Db {
             files.extend(of_run.files().iter().map(|file| FileLookups {
                 level,
                 run,
-                entries: file.entries,
-                probes: file.stats.probes(),
-                positives: file.stats.positives(),
+                entries: file.entries(),
+                probes: file.probes(),
+                positives: file.positives(),
             }));
         }
         files
@@ -64,10 +64,10 @@ impl Db {
         let mut fixed = FIXED.iter().map(|role| budget.used_by(*role)).sum();
         for (run, (_, files)) in version.runs().enumerate() {
             for file in files.files() {
-                let table = inner.tables.get(&**file)?;
+                let table = inner.tables.get(file)?;
                 fixed += table.resident_bytes();
                 for partition in 0..table.partitions() {
-                    visit(table.inspect(partition, run, file.number)?)?;
+                    visit(table.inspect(partition, run, file.number())?)?;
                 }
             }
         }

@@ -1,32 +1,33 @@
 //! Iterators of callers: user keys and their newest visible values, forward and backward.
 //!
-//! An iterator reads at a registered sequence number, so nothing it may need is dropped. It holds
-//! memtables and tables only between moves: when the keyspace's read state has changed, the next
-//! move first takes the new one and finds its place again, so an iterator in use keeps neither
-//! replaced memtables in memory nor removed files on storage. One thread at a time.
+//! An iterator reads at a registered sequence number, so nothing it may need is dropped. When the
+//! keyspace's read state has changed, the next move first takes the new one and finds its place again.
+//! One thread at a time.
 //!
-//! An iterator that is left alone between moves keeps what it saw last. Nobody else can take it
-//! away: `key` and `value` lend out bytes of the memtable or block itself, so another thread would
-//! have to lock each of those calls, or the iterator to copy each entry it comes to. Memtables held
-//! so are counted, and writers do not wait for them.
+//! An iterator that is left alone keeps the files of the runs it saw last on storage, and in memory a block
+//! of each at most and copies of a few entries of memtables ([`MemtableView`]); no memtable. What it holds
+//! is charged, and all iterators have a share of the budget: past it they are refused.
+//!
+//! [`MemtableView`]: crate::memtable::MemtableView
 //!
 //! Closing the database changes every read state, so that an iterator that outlives it finds out at
 //! its next move, and a move in use pays nothing for it.
 
 mod cover;
+mod settle;
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::DbShared;
 use super::keyspace::KeyspaceInner;
-use super::source::{Source, sources};
+use super::source::{Source, Sources, sources};
 use crate::base::iter::InternalIterator;
-use crate::base::key::{EntryKind, SeqNo, Tag};
+use crate::base::key::{SeqNo, Tag};
 use crate::budget::{Reservation, Role};
 use crate::compaction::MergeIter;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics::Counter;
 pub use cover::{IterOptions, KeyRange};
 
@@ -68,10 +69,14 @@ pub struct Iter {
     merge: MergeIter<Source>,
     /// How many sources `merge` has.
     sources: usize,
+    /// Whether one of them found its memtable gone, whose entries are in a table by now.
+    lost: Option<Arc<AtomicBool>>,
     place: Place,
     positioned: bool,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Where a step backward began.
+    before: Vec<u8>,
     memory: Reservation,
     /// Positionings and further moves not counted yet.
     uncounted: (u64, u64),
@@ -106,30 +111,32 @@ impl Iter {
             None => inner.snapshots.acquire(|| inner.visible_seq()),
         };
         inner.metrics.add(Counter::iterators, 1);
+        // Before the state is loaded, which a dropping of the keyspace would empty.
+        keyspace.add_iterator();
         let generation = keyspace.generation.load(Ordering::Acquire);
-        let (merge, sources) = sources(db, &keyspace.state.load(), options.fill_cache);
-        let memory = inner
-            .options
-            .memory
-            .budget()
-            .reserve(Role::Iterators, sources as u64 * SOURCE_BYTES);
-        let iter = Iter {
+        let Sources { merge, count, lost } =
+            sources(db, &keyspace.state.load(), seq, options.fill_cache);
+        let memory = inner.options.memory.budget().open_account(Role::Iterators);
+        let mut iter = Iter {
             db: db.clone(),
             keyspace: keyspace.clone(),
             options,
             seq,
             generation,
             merge,
-            sources,
+            sources: count,
+            lost,
             place: Place::Nowhere,
             positioned: false,
             key: Vec::new(),
             value: Vec::new(),
+            before: Vec::new(),
             memory,
             uncounted: (0, 0),
         };
         // Once the state is loaded: that of a keyspace being dropped is emptied after it says so.
         keyspace.check_alive()?;
+        iter.account()?;
         Ok(iter)
     }
 
@@ -163,17 +170,18 @@ impl Iter {
     /// To the first key.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) or [`Error::Corruption`](crate::Error::Corruption); the
-    /// iterator is then not valid and may be positioned again. [`Error::Closed`](crate::Error::Closed)
-    /// once the database was closed.
+    /// [`Error::Io`], [`Error::Corruption`] or [`Error::Closed`]; [`Error::IteratorsExhausted`] where there
+    /// is no memory for the entry. The iterator is then not valid and may be positioned again.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.begin_range()?;
-        match self.options.lower.clone() {
-            Bound::Unbounded => self.merge.seek_to_first()?,
-            Bound::Included(lower) => self.merge.seek(&lower, Tag::NEWEST)?,
-            Bound::Excluded(lower) => self.seek_after(&lower)?,
-        }
-        self.settle_forward()
+        self.begin_range();
+        self.until_found(|iter| {
+            match iter.options.lower.clone() {
+                Bound::Unbounded => iter.merge.seek_to_first()?,
+                Bound::Included(lower) => iter.merge.seek(&lower, Tag::NEWEST)?,
+                Bound::Excluded(lower) => iter.seek_after(&lower)?,
+            }
+            iter.settle_forward()
+        })
     }
 
     /// To the last key.
@@ -181,13 +189,15 @@ impl Iter {
     /// # Errors
     /// As [`Iter::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.begin_range()?;
-        match self.options.upper.clone() {
-            Bound::Unbounded => self.merge.seek_to_last()?,
-            Bound::Included(upper) => self.merge.seek_for_prev(&upper, Tag::OLDEST)?,
-            Bound::Excluded(upper) => self.seek_before(&upper)?,
-        }
-        self.settle_backward()
+        self.begin_range();
+        self.until_found(|iter| {
+            match iter.options.upper.clone() {
+                Bound::Unbounded => iter.merge.seek_to_last()?,
+                Bound::Included(upper) => iter.merge.seek_for_prev(&upper, Tag::OLDEST)?,
+                Bound::Excluded(upper) => iter.seek_before(&upper)?,
+            }
+            iter.settle_backward()
+        })
     }
 
     /// To the first key at or after `key`.
@@ -199,9 +209,11 @@ impl Iter {
         if self.options.before_lower(key) {
             return self.seek_to_first();
         }
-        self.begin_range()?;
-        self.merge.seek(key, Tag::seek(self.seq))?;
-        self.settle_forward()
+        self.begin_range();
+        self.until_found(|iter| {
+            iter.merge.seek(key, Tag::seek(iter.seq))?;
+            iter.settle_forward()
+        })
     }
 
     /// To the last key at or before `key`.
@@ -213,9 +225,11 @@ impl Iter {
         if self.options.past_upper(key) {
             return self.seek_to_last();
         }
-        self.begin_range()?;
-        self.merge.seek_for_prev(key, Tag::OLDEST)?;
-        self.settle_backward()
+        self.begin_range();
+        self.until_found(|iter| {
+            iter.merge.seek_for_prev(key, Tag::OLDEST)?;
+            iter.settle_backward()
+        })
     }
 
     /// To the following key. Does nothing when not valid. (Named as cursors are; the
@@ -236,7 +250,10 @@ impl Iter {
                 self.key.extend_from_slice(self.merge.key());
                 self.place = Place::Nowhere;
                 self.merge.next()?;
-                return self.settle_forward_past_key();
+                self.settle_forward_past_key()?;
+                if !self.is_lost() {
+                    return Ok(());
+                }
             }
             Place::Forward => {
                 self.key.clear();
@@ -244,12 +261,14 @@ impl Iter {
             }
             Place::Backward => {}
         }
-        self.prepare()?;
-        let key = std::mem::take(&mut self.key);
-        let moved = self.merge.seek(&key, Tag::OLDEST);
-        self.key = key;
-        moved?;
-        self.settle_forward_past_key()
+        // Where it is lost on the way, all up to the key has been passed.
+        self.until_found(|iter| {
+            let key = std::mem::take(&mut iter.key);
+            let moved = iter.merge.seek(&key, Tag::OLDEST);
+            iter.key = key;
+            moved?;
+            iter.settle_forward_past_key()
+        })
     }
 
     /// To the preceding key. Does nothing when not valid.
@@ -258,32 +277,56 @@ impl Iter {
     /// As [`Iter::seek_to_first`].
     pub fn prev(&mut self) -> Result<()> {
         self.uncounted.1 += u64::from(self.valid());
-        match self.place {
-            Place::Nowhere => return Ok(()),
-            Place::Backward if !self.stale() => {
-                self.place = Place::Nowhere;
-                return self.settle_backward();
-            }
-            Place::Backward => {}
-            Place::Forward => {
-                self.key.clear();
-                self.key.extend_from_slice(self.merge.key());
+        let from = self.place;
+        if from == Place::Nowhere {
+            return Ok(());
+        }
+        let mut before = std::mem::take(&mut self.before);
+        before.clear();
+        before.extend_from_slice(self.key());
+        let moved = self.step_backward(from, &before);
+        self.before = before;
+        moved
+    }
+
+    fn step_backward(&mut self, from: Place, before: &[u8]) -> Result<()> {
+        if from == Place::Backward && !self.stale() {
+            self.place = Place::Nowhere;
+            self.settle_backward()?;
+            if !self.is_lost() {
+                return Ok(());
             }
         }
-        self.prepare()?;
-        let key = std::mem::take(&mut self.key);
-        self.seek_before(&key)?;
-        self.settle_backward()
+        self.until_found(|iter| {
+            iter.seek_before(before)?;
+            iter.settle_backward()
+        })
+    }
+
+    /// Moves to a new position by `go`, in the present read state; once more, where a memtable was gone
+    /// when its turn came.
+    fn until_found(&mut self, mut go: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        loop {
+            self.prepare()?;
+            go(self)?;
+            if !self.is_lost() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        let lost = self.lost.as_ref();
+        lost.is_some_and(|lost| lost.load(Ordering::Relaxed))
     }
 
     fn stale(&self) -> bool {
         self.keyspace.generation.load(Ordering::Acquire) != self.generation
     }
 
-    fn begin_range(&mut self) -> Result<()> {
+    fn begin_range(&mut self) {
         self.count();
         self.uncounted.0 = 1;
-        self.prepare()
     }
 
     fn count(&mut self) {
@@ -297,129 +340,45 @@ impl Iter {
     fn prepare(&mut self) -> Result<()> {
         self.place = Place::Nowhere;
         self.positioned = true;
-        if self.stale() {
+        if self.stale() || self.is_lost() {
             // Which changes every read state; the old one's files may be gone.
             self.db.inner.check_open()?;
             let generation = self.keyspace.generation.load(Ordering::Acquire);
             let state = self.keyspace.state.load();
             // That of a keyspace that was dropped is empty; the old one goes on.
-            if !self.keyspace.dropped.load(Ordering::Acquire) {
+            let state = match self.keyspace.dropped.load(Ordering::Acquire) {
+                false => Some(Arc::clone(&state)),
+                true if self.is_lost() => self.keyspace.last_state(),
+                true => None,
+            };
+            if let Some(state) = state {
                 self.generation = generation;
-                (self.merge, self.sources) = sources(&self.db, &state, self.options.fill_cache);
+                let fill = self.options.fill_cache;
+                let sources = sources(&self.db, &state, self.seq, fill);
+                (self.merge, self.sources) = (sources.merge, sources.count);
+                self.lost = sources.lost;
             }
         }
-        self.account();
-        Ok(())
+        self.account()
     }
 
-    /// Brings the reservation to what the iterator holds.
-    fn account(&mut self) {
+    /// Brings the reservation to what the iterator holds; where that is refused the iterator is nowhere.
+    fn account(&mut self) -> Result<()> {
+        let own = [&self.key, &self.value, &self.before].map(Vec::capacity);
         let held = self.sources as u64 * SOURCE_BYTES
-            + (self.key.capacity() + self.value.capacity()) as u64;
-        if held != self.memory.bytes() {
-            self.memory.resize(held);
+            + (size_of::<Iter>() + own.iter().sum::<usize>()) as u64;
+        let now = self.memory.bytes();
+        if held <= now {
+            self.memory.shrink(now - held);
+            return Ok(());
         }
-    }
-
-    /// To the first entry of a key greater than `key`.
-    fn seek_after(&mut self, key: &[u8]) -> Result<()> {
-        self.merge.seek(key, Tag::OLDEST)?;
-        while self.merge.valid() && self.merge.key() == key {
-            match self.merge.waits() {
-                true => self.merge.settle()?,
-                false => self.merge.next()?,
-            }
-        }
-        Ok(())
-    }
-
-    /// To the last entry of a key less than `key`.
-    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.merge.seek_for_prev(key, Tag::NEWEST)?;
-        while self.merge.valid() && self.merge.key() == key {
-            match self.merge.waits() {
-                true => self.merge.settle()?,
-                false => self.merge.prev()?,
-            }
-        }
-        Ok(())
-    }
-
-    /// From the merge's place on, to the first visible value.
-    fn settle_forward(&mut self) -> Result<()> {
-        self.skip_forward(false)
-    }
-
-    /// The same, passing over what remains of the key in `self.key`.
-    fn settle_forward_past_key(&mut self) -> Result<()> {
-        self.skip_forward(true)
-    }
-
-    fn skip_forward(&mut self, mut hidden: bool) -> Result<()> {
-        while self.merge.valid() {
-            let tag = self.merge.tag();
-            let key = self.merge.key();
-            // Of what was not read yet no entry comes before `key`.
-            if self.options.past_upper(key) {
-                return Ok(());
-            }
-            if self.merge.waits() {
-                self.merge.settle()?;
-                continue;
-            }
-            if hidden && key == self.key.as_slice() {
-                self.merge.next()?;
-                continue;
-            }
-            if tag.seq() <= self.seq {
-                if tag.kind() == Some(EntryKind::Put) {
-                    self.place = Place::Forward;
-                    return Ok(());
-                }
-                self.key.clear();
-                self.key.extend_from_slice(self.merge.key());
-                hidden = true;
-            }
-            self.merge.next()?;
-        }
-        Ok(())
-    }
-
-    /// From the merge's place back, to the last key with a visible value; leaves the merge before
-    /// all entries of that key.
-    fn settle_backward(&mut self) -> Result<()> {
-        while self.merge.valid() {
-            if self.options.before_lower(self.merge.key()) {
-                return Ok(());
-            }
-            if self.merge.waits() {
-                self.merge.settle()?;
-                continue;
-            }
-            self.key.clear();
-            self.key.extend_from_slice(self.merge.key());
-            let mut visible = false;
-            // Entries of a key come oldest first here; the last one at or below our number counts.
-            while self.merge.valid() && self.merge.key() == self.key.as_slice() {
-                if self.merge.waits() {
-                    self.merge.settle()?;
-                    continue;
-                }
-                let tag = self.merge.tag();
-                if tag.seq() <= self.seq {
-                    visible = tag.kind() == Some(EntryKind::Put);
-                    if visible {
-                        self.value.clear();
-                        self.value.extend_from_slice(self.merge.value());
-                    }
-                }
-                self.merge.prev()?;
-            }
-            if visible {
-                self.place = Place::Backward;
-                self.account();
-                return Ok(());
-            }
+        let budget = self.db.inner.options.memory.budget();
+        if !self.memory.try_grow_iterator(held - now) {
+            self.place = Place::Nowhere;
+            (self.key, self.value, self.before) = Default::default();
+            return Err(Error::IteratorsExhausted {
+                limit: budget.limit(),
+            });
         }
         Ok(())
     }
@@ -428,6 +387,7 @@ impl Iter {
 impl Drop for Iter {
     fn drop(&mut self) {
         self.count();
+        self.keyspace.remove_iterator();
         self.db.inner.snapshots.release(self.seq);
     }
 }

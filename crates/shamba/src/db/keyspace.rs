@@ -48,6 +48,9 @@ pub(crate) struct KeyspaceInner {
     /// is none.
     changes: AtomicU64,
     pub(crate) dropped: AtomicBool,
+    /// How many iterators there are; and once it is dropped, for as long as there is one, what it was: what
+    /// its memtables held will not be in tables.
+    iterated: Mutex<(usize, Option<Arc<ReadState>>)>,
     /// Whether a thread is flushing: flushes of one keyspace keep their order.
     pub(crate) flushing: AtomicBool,
     /// Whether it is in the list of those with frozen memtables, which alone looks at this.
@@ -94,6 +97,7 @@ impl KeyspaceInner {
             generation: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
+            iterated: Mutex::default(),
             flushing: AtomicBool::new(false),
             listed: AtomicBool::new(false),
             flushed_seq: AtomicU64::new(flushed_seq),
@@ -126,6 +130,35 @@ impl KeyspaceInner {
         self.changes.fetch_add(1, Ordering::SeqCst);
         self.state.rcu(|state| change(state));
         self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts an iterator.
+    pub(super) fn add_iterator(&self) {
+        self.iterated.lock().0 += 1;
+    }
+
+    /// An iterator is gone.
+    pub(super) fn remove_iterator(&self) {
+        let mut iterated = self.iterated.lock();
+        iterated.0 -= 1;
+        if iterated.0 == 0 {
+            iterated.1 = None;
+        }
+    }
+
+    /// What a keyspace that was dropped was before, for the iterators there are.
+    pub(super) fn last_state(&self) -> Option<Arc<ReadState>> {
+        self.iterated.lock().1.clone()
+    }
+
+    /// Empties the state of a keyspace that was dropped, but for the iterators there are.
+    pub(super) fn empty(&self, fresh: ReadState) {
+        let mut iterated = self.iterated.lock();
+        if iterated.0 > 0 {
+            iterated.1 = Some(self.state.load_full());
+        }
+        drop(iterated);
+        self.update(|_| fresh.clone());
     }
 
     /// Whether no change of `state` began since `generation` was what is given, and none was going on

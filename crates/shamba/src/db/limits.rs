@@ -100,7 +100,7 @@ impl Limits {
         if !decider.controller.looks_at_files() {
             // As new files are, of which it will not be asked.
             let files = version.files();
-            files.for_each(|file| file.stats.set_module_limit(EVERY_MODULE));
+            files.for_each(|file| file.set_module_limit(EVERY_MODULE));
         }
         self.decide(&mut decider, &version);
         let by_worth = policy == FilterPolicy::ExpectedReads;
@@ -137,7 +137,7 @@ impl Limits {
             .collect();
         let limits = decider.controller.limits(&views, decider.epoch);
         for (file, limit) in version.files().zip(limits) {
-            file.stats.set_module_limit(limit);
+            file.set_module_limit(limit);
         }
     }
 
@@ -170,7 +170,7 @@ impl Decider {
         }
         let context = FileContext {
             level,
-            expected_entries: file.entries,
+            expected_entries: file.entries(),
             bits_per_key: steps.map(|steps| f64::from(steps) / GUESS_STEPS),
         };
         let plan = choose(&self.wish, &context).likeliest();
@@ -180,15 +180,15 @@ impl Decider {
     }
 
     fn view(&mut self, file: &FileMeta, level: u32) -> FileView {
-        let rates = match file.slot.peek() {
+        let rates = match file.slot().peek() {
             None => self.guess(file, level),
             Some(table) => self.rates_of(table.plan()),
         };
-        let hotness = file.stats.hotness();
+        let hotness = file.hotness();
         FileView {
-            number: file.number,
+            number: file.number(),
             hotness: hotness.map(|hotness| (hotness.access, hotness.positive)),
-            last_access: file.stats.last_access(),
+            last_access: file.last_access(),
             rates,
         }
     }
@@ -249,7 +249,7 @@ fn end_epoch(keyspace: &KeyspaceInner) -> bool {
     keyspace.of_late();
     let version = keyspace.state.load().version.clone();
     for file in version.files() {
-        file.stats.end_epoch(decider.epoch, lookups);
+        file.end_epoch(decider.epoch, lookups);
     }
     limits.decide(&mut decider, &version);
     true

@@ -77,11 +77,11 @@ impl DbInner {
     }
 
     /// Offers to the cache what was kept of tables that are installed now as these files.
-    pub(crate) fn warm(&self, tables: &mut [NewTable], files: &[Arc<FileMeta>]) {
+    pub(crate) fn warm(&self, tables: &mut [NewTable], files: &[FileMeta]) {
         let cache = self.options.memory.cache();
         for (table, file) in tables.iter_mut().zip(files) {
             if let Some(prepared) = &mut table.summary.prepared {
-                prepared.warm(cache, &file.slot);
+                prepared.warm(cache, file.slot());
             }
         }
     }

@@ -471,7 +471,7 @@ impl DbInner {
             .collect();
         let files = states.iter().flat_map(|state| state.version.files());
         self.tables
-            .forget_all(&files.map(|file| file.slot.cache_id()).collect());
+            .forget_all(&files.map(|file| file.slot().cache_id()).collect());
     }
 
     fn freeze_for_close(&self, keyspace: &Arc<KeyspaceInner>) {

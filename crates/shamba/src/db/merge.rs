@@ -3,7 +3,6 @@
 //! Runs on whatever thread took the task, whose files are marked busy; takes the `tree` lock only to
 //! install the result.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use shamba_model::merging::shares_of_read_ahead;
@@ -69,11 +68,11 @@ impl DbInner {
 
     pub(super) fn merge_files(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
-        let entries = task.files().map(|file| file.entries).sum();
+        let entries = task.files().map(|file| file.entries()).sum();
         let bytes_read = task.input_bytes();
         let sizes = task.inputs.iter().map(|input| {
             let files = input.files.iter();
-            files.map(|file| file.size).sum()
+            files.map(|file| file.size()).sum()
         });
         let ahead = readahead_pages(self.options.memory.limit(), &sizes.collect::<Vec<_>>());
         let scan = ScanOptions {
@@ -122,7 +121,7 @@ impl DbInner {
         let files = self.install_merge(keyspace, task, &tables, &rests, lineage.as_ref())?;
         if lineage.is_some() {
             // What is in memory of the inputs makes room for what takes its place.
-            let gone = task.files().map(|file| file.slot.cache_id());
+            let gone = task.files().map(|file| file.slot().cache_id());
             self.tables.forget_all(&gone.collect());
             self.warm(&mut tables, &files);
         }
@@ -147,11 +146,11 @@ impl DbInner {
         let mut rests: Vec<Rest<'a>> = Vec::new();
         for input in &task.inputs {
             // Files of a run do not meet: one of them at most goes on after the key.
-            let Some(file) = input.files.last().filter(|file| &*file.largest > cut) else {
+            let Some(file) = input.files.last().filter(|file| file.largest() > cut) else {
                 continue;
             };
             let files = Files::Some(vec![file.clone()]);
-            let ahead = readahead_pages(self.options.memory.limit(), &[file.size]);
+            let ahead = readahead_pages(self.options.memory.limit(), &[file.size()]);
             let scan = ScanOptions {
                 readahead_pages: ahead.first().copied().unwrap_or(1),
                 ..scan.clone()
@@ -161,7 +160,7 @@ impl DbInner {
             let output = self.output(
                 keyspace,
                 input.level,
-                file.entries,
+                file.entries(),
                 target,
                 Origin::Merge(task),
             );
@@ -184,7 +183,7 @@ impl DbInner {
         tables: &[NewTable],
         rests: &[Rest<'_>],
         lineage: Option<&Lineage>,
-    ) -> Result<Vec<Arc<FileMeta>>> {
+    ) -> Result<Vec<FileMeta>> {
         let of_rests = || rests.iter().flat_map(|(_, tables)| tables);
         let Some(mut tree) = self.tree_for(keyspace, tables.iter().chain(of_rests()))? else {
             return Ok(Vec::new());
@@ -220,6 +219,6 @@ mod tests {
         assert_eq!(readahead_pages(mib, &[mib, 0]), [8, 1]);
         assert_eq!(readahead_pages(64 << 10, &[5, 5]), [1, 1]);
         assert_eq!(readahead_pages(1 << 40, &[mib]), [MAX_READAHEAD as u32]);
-        assert_eq!(readahead_pages(mib, &[]), []);
+        assert!(readahead_pages(mib, &[]).is_empty());
     }
 }

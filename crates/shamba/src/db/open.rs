@@ -9,7 +9,7 @@ mod judge;
 mod read_only;
 mod replay;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use super::batch::DEFAULT_KEYSPACE;
-use super::folder::{FileKind, LOCK, classify};
+use super::folder::{FileKind, LOCK, classify, look_at_files};
 use super::keyspace::KeyspaceInner;
 use super::logs::ClosedLogs;
 use super::snapshot::SnapshotList;
@@ -32,10 +32,13 @@ use crate::fs::{FileLock, Fs, create_dir_durably};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::table::TableCache;
-use crate::version::{Manifest, Obsolete, VersionEdit};
+use crate::version::{ByNumber, Manifest, Obsolete, VersionEdit};
+use judge::is_database;
 pub(super) use judge::{Logs, check_length, lengths, refuse_what_is_no_database};
-use judge::{check_tables_exist, is_database};
 pub(super) use read_only::{hold_tables, settled};
+
+/// Files that are removed between two looks into the folder: with names of 32 bytes, 64 KiB.
+const ORPHANS_AT_ONCE: usize = 1024;
 
 /// The name of the default keyspace.
 const DEFAULT_NAME: &str = "default";
@@ -59,17 +62,17 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     is_database(dir, &options)?;
     let lock = lock_folder(&*fs, dir)?;
 
-    let obsolete = Arc::new(Obsolete::default());
+    let obsolete = Obsolete::new(options.memory.budget());
     let mut found = None;
     // Again: another process may have opened and closed it before the lock was had.
     if is_database(dir, &options)? {
-        found = Some(Manifest::read(&*fs, dir)?);
+        found = Some(Manifest::read(&*fs, dir, &obsolete)?);
     }
-    let entries = fs.list(dir).map_err(on("list"))?;
     let logs = match &found {
-        Some((state, _)) => {
-            check_tables_exist(dir, state, &entries)?;
-            Logs::look(dir, state, &entries, &options)?
+        Some(found) => {
+            let folder = look_at_files(&*fs, dir, &found.files)?;
+            folder.check(&*fs, dir, &found.files)?;
+            Logs::look(dir, &found.state, &folder.others, &options)?
         }
         None => Logs::default(),
     };
@@ -77,6 +80,10 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         // Again: an open before this one may have made it, and failed before its name was durable.
         create_dir_durably(&*fs, dir).map_err(on("create"))?;
     }
+    let (found, files) = match found {
+        Some(found) => (Some((found.state, found.name)), found.files),
+        None => (None, ByNumber::default()),
+    };
     // From here on the folder changes.
     let (mut manifest, recovered) = Manifest::begin(&fs, dir, found, &obsolete)?;
     let next_file = AtomicU64::new(recovered.next_file);
@@ -88,10 +95,10 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     }
     let tables = tables_of(dir, &options);
     let mut inner = assemble(dir, options, manifest, next_file, tables)?;
-    inner.obsolete = obsolete;
     inner.lock = Mutex::new(Some(lock));
     let inner = Arc::new(inner);
-    inner.remove_orphans()?;
+    inner.remove_orphans(&files)?;
+    drop(files);
     inner.replay_logs(logs)?;
     let threads = maintenance::start(&inner)?;
     Ok(Db {
@@ -123,6 +130,7 @@ fn assemble(
     tables: Arc<TableCache>,
 ) -> Result<DbInner> {
     let recovered = manifest.state().clone();
+    let obsolete = Arc::clone(manifest.obsolete());
     let reached = recovered.logs_reached();
     let position = reached.durable.max(reached.in_tables);
     let budget = options.memory.budget().clone();
@@ -173,7 +181,7 @@ fn assemble(
         id: next_database_id(),
         dir: dir.to_path_buf(),
         tables,
-        obsolete: Arc::default(),
+        obsolete,
         metrics: Metrics::new(),
         visible: AtomicU64::new(recovered.last_seq),
         next_file,
@@ -213,33 +221,31 @@ pub(super) fn lock_folder(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn FileLock>> 
 }
 
 impl DbInner {
-    /// Removes what an earlier run began and no version holds.
-    fn remove_orphans(&self) -> Result<()> {
-        let entries = self.options.fs.list(&self.dir);
-        let entries = entries.map_err(|e| Error::io("list", &self.dir, e))?;
-        let mut live = HashSet::new();
-        for keyspace in self.all_keyspaces() {
-            live.extend(
-                keyspace
-                    .state
-                    .load()
-                    .version
-                    .files()
-                    .map(|file| file.number),
-            );
-        }
+    /// Removes what an earlier run began and no version holds; `files` are those that one does.
+    fn remove_orphans(&self, files: &ByNumber) -> Result<()> {
         let tree = self.tree.lock();
-        for entry in entries {
-            let orphan = match classify(&entry.name) {
-                FileKind::Table(number) => !live.contains(&number),
-                FileKind::Manifest => !tree.manifest.owns(&entry.name),
-                FileKind::Temporary => true,
-                FileKind::Log(_) | FileKind::Hints | FileKind::Other => false,
-            };
-            if orphan {
-                super::flush::remove_quietly(self, &self.dir.join(&entry.name));
+        let is_orphan = |name: &str| match classify(name) {
+            FileKind::Table(number) => files.get(number).is_none(),
+            FileKind::Manifest => !tree.manifest.owns(name),
+            FileKind::Temporary => true,
+            FileKind::Log(_) | FileKind::Hints | FileKind::Other => false,
+        };
+        // Some at a time: nobody knows how many there are.
+        loop {
+            let mut orphans = Vec::new();
+            let listed = self.options.fs.visit(&self.dir, &mut |name, _| {
+                if orphans.len() < ORPHANS_AT_ONCE && is_orphan(name) {
+                    orphans.push(name.to_owned());
+                }
+            });
+            listed.map_err(|e| Error::io("list", &self.dir, e))?;
+            let mut removed = 0;
+            for name in &orphans {
+                removed += usize::from(super::flush::remove_quietly(self, &self.dir.join(name)));
+            }
+            if orphans.len() < ORPHANS_AT_ONCE || removed == 0 {
+                return Ok(());
             }
         }
-        Ok(())
     }
 }

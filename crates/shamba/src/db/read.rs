@@ -47,7 +47,7 @@ impl Asking<'_> {
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) -> Visit {
-        let mut visit = table.enter(lookup, self.file.stats.module_limit(), stats);
+        let mut visit = table.enter(lookup, self.file.module_limit(), stats);
         if self.weight > 0 {
             table.predict(&mut visit, lookup);
         }
@@ -175,12 +175,12 @@ impl DbInner {
                 file,
                 weight,
             };
-            let opened = self.tables.load(&file.slot);
+            let opened = self.tables.load(file.slot());
             let found = match &*opened {
                 Some(opened) if may_hold => self.find_held(&asking, opened, &lookup, stats)?,
                 Some(opened) => self.find_in(&asking, &opened.table, &lookup, stats)?,
                 None => {
-                    let table = self.tables.get(&**file)?;
+                    let table = self.tables.get(file)?;
                     self.find_in(&asking, &table, &lookup, stats)?
                 }
             };
@@ -218,11 +218,11 @@ impl DbInner {
             let found = self.find_in(asking, table, lookup, stats);
             if asking.weight > 0 {
                 self.tables
-                    .missed(&asking.file.slot, opened, lookup.partition());
+                    .missed(asking.file.slot(), opened, lookup.partition());
             }
             return found;
         };
-        let limit = asking.file.stats.module_limit();
+        let limit = asking.file.module_limit();
         let entered = table.enter_pinned(pinned, lookup, limit, stats);
         if asking.weight > 0 {
             return self.count_held(asking, opened, entered, lookup, stats);
@@ -253,8 +253,8 @@ impl DbInner {
     ) -> Result<Option<Found>> {
         let table = &*opened.table;
         self.tables
-            .missed(&asking.file.slot, opened, lookup.partition());
-        let limit = asking.file.stats.module_limit();
+            .missed(asking.file.slot(), opened, lookup.partition());
+        let limit = asking.file.module_limit();
         let (mut visit, open) = match entered {
             Ok(visit) => (visit, true),
             Err(ended) => (table.ruled_out(ended, lookup, limit, stats), false),
@@ -285,7 +285,7 @@ impl DbInner {
         file: &FileMeta,
         work: impl FnOnce(&Arc<Table>) -> Result<T>,
     ) -> Result<T> {
-        match &*self.tables.load(&file.slot) {
+        match &*self.tables.load(file.slot()) {
             Some(opened) => work(&opened.table),
             None => work(&self.tables.get(file)?),
         }
@@ -306,7 +306,9 @@ impl DbInner {
         asking.count(table, visit, answer.is_ok().then_some(found));
         let answer = answer?;
         if weight > 0 {
-            asking.file.stats.record(found, weight);
+            asking
+                .file
+                .record(found, weight, self.options.memory.budget());
         }
         let outcome = table.outcome(visit, lookup, found);
         self.note_visit(asking, table, lookup, outcome);

@@ -1,15 +1,16 @@
-//! What a caller's iterator merges: the memtables and runs of a read state. Single-threaded.
+//! What a caller's iterator merges: views of the memtables and the runs of a read state. Single-threaded.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::DbShared;
 use super::keyspace::ReadState;
 use crate::base::iter::InternalIterator;
-use crate::base::key::Tag;
+use crate::base::key::{SeqNo, Tag};
 use crate::compaction::{Files, MergeIter, RunIter};
 use crate::error::Result;
 use crate::fs::Purpose;
-use crate::memtable::MemtableIter;
+use crate::memtable::MemtableView;
 use crate::table::ScanOptions;
 
 /// A source an iterator merges.
@@ -18,7 +19,7 @@ use crate::table::ScanOptions;
     reason = "most are runs; all are made at once, in one list"
 )]
 pub(super) enum Source {
-    Memtable(MemtableIter),
+    Memtable(MemtableView),
     Run(RunIter),
 }
 
@@ -76,29 +77,38 @@ impl InternalIterator for Source {
     }
 }
 
-/// A merge over everything a read state holds, newest first, and how many sources it has.
-pub(super) fn sources(
-    db: &DbShared,
-    state: &ReadState,
-    fill_cache: bool,
-) -> (MergeIter<Source>, usize) {
+/// What an iterator merges.
+pub(super) struct Sources {
+    pub(super) merge: MergeIter<Source>,
+    /// How many there are.
+    pub(super) count: usize,
+    /// Where one of them says so when its memtable is gone; none without memtables.
+    pub(super) lost: Option<Arc<AtomicBool>>,
+}
+
+/// A merge over everything that readers of `seq` see of a read state, newest first.
+pub(super) fn sources(db: &DbShared, state: &ReadState, seq: SeqNo, fill_cache: bool) -> Sources {
+    let budget = db.inner.options.memory.budget();
     let scan = ScanOptions {
         purpose: Purpose::Scan,
         fill_cache,
         readahead_pages: 0,
         lazy: true,
-        budget: db.inner.options.memory.budget().clone(),
+        budget: budget.clone(),
     };
-    let memtables = std::iter::once(&state.active)
-        .chain(&state.frozen)
-        .filter(|memtable| !memtable.is_empty() || Arc::ptr_eq(memtable, &state.active));
+    let memtables = std::iter::once(&state.active).chain(&state.frozen);
     let runs = || state.version.levels().iter().flat_map(|level| level.runs());
     let mut sources = Vec::with_capacity(1 + state.frozen.len() + runs().count());
-    sources.extend(memtables.map(|memtable| Source::Memtable(memtable.iter())));
+    let mut lost = None;
+    let views = memtables.filter_map(|memtable| memtable.view(seq, budget, &mut lost));
+    sources.extend(views.map(Source::Memtable));
     sources.extend(runs().map(|run| {
         let files = Files::Run(run.clone());
         Source::Run(RunIter::new(db.inner.tables.clone(), files, scan.clone()))
     }));
-    let count = sources.len();
-    (MergeIter::new(sources), count)
+    Sources {
+        count: sources.capacity(),
+        merge: MergeIter::new(sources),
+        lost,
+    }
 }

@@ -181,7 +181,7 @@ impl DbInner {
             let first = levels.len();
             levels.extend(&mut keyspace.levels);
             for (level, run) in version.runs() {
-                let files = run.files().iter().map(|file| file.slot.cache_id());
+                let files = run.files().iter().map(|file| file.slot().cache_id());
                 // A file that was never opened has no blocks there.
                 level_of.extend(files.filter(|id| *id != 0).map(|id| (id, first + level)));
             }
@@ -204,12 +204,12 @@ impl DbInner {
         let state = keyspace.state.load();
         let mut total = 0;
         for file in state.version.files() {
-            if to <= &*file.smallest || from > &*file.largest || from >= to {
+            if to <= file.smallest() || from > file.largest() || from >= to {
                 continue;
             }
-            if from <= &*file.smallest && to > &*file.largest {
-                total += file.size;
-            } else if let Ok(table) = self.tables.get(&**file) {
+            if from <= file.smallest() && to > file.largest() {
+                total += file.size();
+            } else if let Ok(table) = self.tables.get(file) {
                 total += table.offset_of(to).saturating_sub(table.offset_of(from));
             }
         }
@@ -225,7 +225,7 @@ fn bits_per_key(bytes: u64, entries: u64) -> f64 {
 }
 
 fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> LevelStatistics {
-    let sum = |of: fn(&FileMeta) -> u64| level.files().map(|file| of(file)).sum::<u64>();
+    let sum = |of: fn(&FileMeta) -> u64| level.files().map(&of).sum::<u64>();
     let sums = level.sums();
     let (entries, filter_bytes) = (sums.entries, sums.filter_bytes);
     LevelStatistics {
@@ -240,8 +240,8 @@ fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> L
         bits_per_key: bits_per_key(filter_bytes, entries),
         resident: ResidentBytes::default(),
         resident_bits_per_key: 0.0,
-        probes: sum(|file| file.stats.probes()),
-        positives: sum(|file| file.stats.positives()),
+        probes: sum(|file| file.probes()),
+        positives: sum(|file| file.positives()),
         lookups: keyspace.level_counters.snapshot(number),
     }
 }

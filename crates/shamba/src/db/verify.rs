@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::fs::DirEntry;
 use crate::options::Options;
 use crate::table::{TableCache, table_name};
-use crate::version::{CURRENT, FileMeta, Manifest, TreeState, Version};
+use crate::version::{CURRENT, FileMeta, Found, Manifest, Obsolete, TreeState, Version};
 use crate::wal::{Record, RecoveryMode};
 
 /// Damaged files past this many are only counted.
@@ -148,20 +148,20 @@ impl VerifySummary {
             }
             for file in version.files() {
                 self.tables += 1;
-                self.bytes += file.size;
+                self.bytes += file.size();
                 let checking = before(file).and_then(|()| self.table(tables, file));
                 match checking {
                     // A writer that is beside us needs it no more.
                     Err(Error::Outdated { .. }) => {
                         self.tables -= 1;
-                        self.bytes -= file.size;
+                        self.bytes -= file.size();
                     }
                     Ok((_, 0)) => {}
                     Ok((listed, count)) => {
-                        self.note(Some(keyspace), table_name(file.number), &listed, count);
+                        self.note(Some(keyspace), table_name(file.number()), &listed, count);
                     }
                     // One file that cannot be read says nothing of the others.
-                    Err(error) => self.note(Some(keyspace), table_name(file.number), &[error], 1),
+                    Err(error) => self.note(Some(keyspace), table_name(file.number()), &[error], 1),
                 }
                 checked += 1;
                 progress(checked, total);
@@ -235,6 +235,8 @@ struct Looked {
     entries: Vec<DirEntry>,
     tables: Arc<TableCache>,
     logs: Result<Logs>,
+    /// What the tables of the state are charged.
+    _account: Arc<Obsolete>,
     /// Whether all tables were there in their full length.
     strictly: bool,
 }
@@ -242,7 +244,9 @@ struct Looked {
 /// Looks at a folder; `strictly` gives damage to logs and missing tables as errors.
 fn look(dir: &Path, options: &Options, strictly: bool) -> Result<Looked> {
     let fs = &options.fs;
-    let (state, _) = Manifest::read(&**fs, dir)?;
+    let account = Obsolete::new(options.memory.budget());
+    let Found { state, files, .. } = Manifest::read(&**fs, dir, &account)?;
+    drop(files);
     let tables = tables_of(dir, options);
     let (entries, logs);
     if strictly {
@@ -257,6 +261,7 @@ fn look(dir: &Path, options: &Options, strictly: bool) -> Result<Looked> {
         entries,
         tables,
         logs,
+        _account: account,
         strictly,
     })
 }

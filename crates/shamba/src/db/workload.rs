@@ -99,7 +99,7 @@ fn add_data(estimate: &mut WorkloadEstimate, state: &ReadState) {
         estimate.entry_bytes = used as f64 / buffered as f64;
     }
     let ends = state.version.files();
-    let ends = ends.flat_map(|file| [file.smallest.len(), file.largest.len()]);
+    let ends = ends.flat_map(|file| [file.smallest().len(), file.largest().len()]);
     let (count, bytes) = ends.fold((0u64, 0), |(count, sum), len| (count + 1, sum + len));
     estimate.key_bytes = (count > 0).then(|| bytes as f64 / count as f64);
 }
@@ -112,7 +112,7 @@ fn hottest_tenth(state: &ReadState) -> Option<f64> {
     let mut visits: Vec<f32> = Vec::new();
     let mut unknown = 0;
     for file in largest.files() {
-        match file.slot.heat() {
+        match file.slot().heat() {
             Some(heat) => visits.extend((0..heat.len()).map(|partition| {
                 let visits = heat.visits(partition as u32);
                 visits.empty + visits.positive

@@ -67,7 +67,7 @@ impl DbInner {
         let mut absent = Absent::default();
         for keyspace in self.all_keyspaces() {
             for file in keyspace.state.load().version.files() {
-                if let Some(table) = file.slot.peek() {
+                if let Some(table) = file.slot().peek() {
                     let best = table.best_absent();
                     absent.index = absent.index.max(best.index);
                     absent.filter = absent.filter.max(best.filter);
@@ -124,7 +124,7 @@ mod tests {
             let best = || {
                 let state = db.shared.inner.default_keyspace.state.load();
                 let file = state.version.files().next().unwrap();
-                file.slot.peek().unwrap().best_absent()
+                file.slot().peek().unwrap().best_absent()
             };
             for number in 0..20_000 {
                 // The first of two lookups is the one that the sample has.

@@ -434,6 +434,11 @@ impl Fs for FaultFs {
         self.inner.list(dir)
     }
 
+    fn visit(&self, dir: &Path, visit: &mut dyn FnMut(&str, u64)) -> io::Result<()> {
+        self.faults.check(Op::List, &[dir])?;
+        self.inner.visit(dir, visit)
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.faults.check(Op::Exists, &[path])?;
         self.inner.exists(path)

@@ -458,6 +458,10 @@ impl Fs for MeteredFs {
         self.inner.list(dir)
     }
 
+    fn visit(&self, dir: &Path, visit: &mut dyn FnMut(&str, u64)) -> io::Result<()> {
+        self.inner.visit(dir, visit)
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.inner.exists(path)
     }

@@ -128,6 +128,16 @@ pub trait Fs: Debug + Send + Sync + 'static {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>>;
     /// The files (not folders) in a folder, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+    /// Shows each file (not folder) in a folder, in no particular order: its name and its length in bytes.
+    /// What `visit` does must not use the file system. Takes the memory of [`Fs::list`] unless
+    /// implemented.
+    fn visit(&self, dir: &Path, visit: &mut dyn FnMut(&str, u64)) -> io::Result<()> {
+        let entries = self.list(dir)?;
+        entries
+            .iter()
+            .for_each(|entry| visit(&entry.name, entry.len));
+        Ok(())
+    }
     /// Whether a file or folder is there.
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Creates a folder and those above it; one that exists is left alone.

@@ -331,6 +331,14 @@ impl Fs for OsFs {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         let mut entries = Vec::new();
+        self.visit(dir, &mut |name, len| {
+            let name = name.to_owned();
+            entries.push(DirEntry { name, len });
+        })?;
+        Ok(entries)
+    }
+
+    fn visit(&self, dir: &Path, visit: &mut dyn FnMut(&str, u64)) -> io::Result<()> {
         for entry in std::fs::read_dir(dir)? {
             let entry = entry?;
             let meta = match entry.metadata() {
@@ -340,13 +348,10 @@ impl Fs for OsFs {
                 Err(e) => return Err(e),
             };
             if meta.is_file() {
-                entries.push(DirEntry {
-                    name: entry.file_name().to_string_lossy().into_owned(),
-                    len: meta.len(),
-                });
+                visit(&entry.file_name().to_string_lossy(), meta.len());
             }
         }
-        Ok(entries)
+        Ok(())
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {

@@ -14,8 +14,9 @@
 mod arena;
 mod iter;
 mod skiplist;
+mod view;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -27,6 +28,7 @@ use arena::{HEAD_BYTES, MAX_NODE_OVERHEAD, Words};
 use skiplist::{Inserted, SkipList, Splice};
 
 pub(crate) use iter::MemtableIter;
+pub(crate) use view::MemtableView;
 
 /// The most that is charged ahead of what is filled, in bytes: less often than for each page, since the
 /// cache may have to give way.
@@ -165,6 +167,18 @@ impl Memtable {
     /// A cursor over all entries; it also sees those inserted while it is in use.
     pub(crate) fn iter(self: &Arc<Self>) -> MemtableIter {
         MemtableIter::new(Arc::clone(self))
+    }
+
+    /// A cursor over what readers of a sequence number see, which does not keep the memtable: see
+    /// [`MemtableView`], which sets `lost`. `None` where they see nothing.
+    pub(crate) fn view(
+        self: &Arc<Self>,
+        seq: SeqNo,
+        budget: &Arc<Budget>,
+        lost: &mut Option<Arc<AtomicBool>>,
+    ) -> Option<MemtableView> {
+        let sees = self.first_seq().is_some_and(|first| first <= seq);
+        sees.then(|| MemtableView::new(self, seq, budget, lost.get_or_insert_default()))
     }
 
     /// How many entries it holds.

@@ -199,7 +199,7 @@ impl TableIter {
             let start = self.place().map_or(0, |place| place.first_page);
             self.broken(start, damage)
         })?;
-        self.account();
+        self.account()?;
         Ok(moved)
     }
 
@@ -223,7 +223,7 @@ impl TableIter {
         if self.value.capacity() > 4096 && self.value.len() < self.value.capacity() / 4 {
             self.value.shrink_to_fit();
         }
-        self.account();
+        self.account()?;
         Ok(moved)
     }
 
@@ -232,17 +232,6 @@ impl TableIter {
     fn broken(&mut self, page: u32, damage: Damage) -> Error {
         self.reset();
         self.table.damage(page, damage)
-    }
-
-    #[inline]
-    fn account(&mut self) {
-        let bytes = size_of::<Self>()
-            + self.cursor.memory()
-            + self.value.capacity()
-            + self.bound.capacity();
-        if bytes as u64 != self.memory.bytes() {
-            self.memory.resize(bytes as u64);
-        }
     }
 
     /// To block `block` of partition `partition`, at no entry yet.
@@ -327,17 +316,17 @@ impl TableIter {
     }
 
     /// To the following entry of the block that is held, if it is as simple as that; else nothing
-    /// changes.
+    /// changes and the answer is false.
     #[inline]
-    pub(crate) fn advance(&mut self) -> bool {
+    pub(crate) fn advance(&mut self) -> Result<bool> {
         let Some(payload) = payload(&self.held, &self.own) else {
-            return false;
+            return Ok(false);
         };
         let moved = self.waits.is_none() && self.cursor.advance(payload);
         if moved {
-            self.account();
+            self.account()?;
         }
-        moved
+        Ok(moved)
     }
 
     /// To the neighbour of the present entry.
@@ -468,7 +457,7 @@ impl InternalIterator for TableIter {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if self.advance() {
+        if self.advance()? {
             return Ok(());
         }
         let result = self.step(Direction::Forward);

@@ -322,7 +322,7 @@ impl Prepared {
         }
         let file = self.data.as_ref().map(|data| data.file);
         let file = file.unwrap_or_else(|| cache.new_file_id());
-        TableSlot::with_heat(file, Arc::new(heat))
+        TableSlot::with_heat(file, Arc::new(heat), cache.budget())
     }
 
     /// Offers the blocks to the cache, in the name of the file of this slot.

@@ -218,7 +218,10 @@ impl TableCache {
 
     #[cold]
     fn pin(&self, slot: &TableSlot, table: &Arc<Table>) {
-        let current = slot.0.table.load_full();
+        let Some(inner) = slot.make(self.budget()) else {
+            return;
+        };
+        let current = inner.table.load_full();
         let Some(before) = current
             .as_ref()
             .filter(|now| Arc::ptr_eq(&now.table, table))
@@ -240,11 +243,11 @@ impl TableCache {
             missed: AtomicU32::new(0),
             patience,
         };
-        slot.0
+        inner
             .table
             .compare_and_swap(&current, Some(Arc::new(opened)));
         // Only now: whoever lets go before finds nothing and must be told again.
-        let holder: Arc<dyn Holder> = Arc::clone(&slot.0) as Arc<dyn Holder>;
+        let holder: Arc<dyn Holder> = inner;
         table.heat.held_by(Arc::downgrade(&holder));
     }
 }

@@ -22,7 +22,8 @@ use super::pinned::Opened;
 use super::reader::Table;
 use super::source::Home;
 use super::stated::{Stated, TableFile};
-use crate::budget::{Budget, Reclaim, Reservation, Role};
+use crate::base::once_arc::OnceArc;
+use crate::budget::{Budget, Reclaim, Reservation, Role, most_of_seen, shared};
 use crate::cache::{BlockCache, Clock, Heat, Interner, IoPool};
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
@@ -47,11 +48,12 @@ pub(crate) struct Hint {
     pub(crate) _held: Reservation,
 }
 
-/// Where a file's open table is kept, if it is open.
+/// Where a file's open table is kept, if it is open. Takes a word, and memory of its own from the first
+/// time that the file is opened.
 #[derive(Debug, Default)]
-pub(crate) struct TableSlot(pub(super) Arc<Inner>);
+pub(crate) struct TableSlot(OnceArc<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Inner {
     pub(super) table: ArcSwapOption<Opened>,
     used: AtomicBool,
@@ -62,37 +64,81 @@ pub(super) struct Inner {
     /// Whether it is among [`TableCache::closed`].
     listed: AtomicBool,
     /// What the heat is to start with.
-    hint: Mutex<Option<Hint>>,
+    hint: Mutex<Option<Box<Hint>>>,
+    _held: Reservation,
+}
+
+const INNER_BYTES: u64 = shared(size_of::<Inner>()) as u64;
+
+impl Inner {
+    /// That of a file that was never opened; none once so many are remembered as may be.
+    fn new(budget: &Arc<Budget>) -> Option<Inner> {
+        let most = most_of_seen(budget.limit());
+        let fits = budget.used_by(Role::Seen) + INNER_BYTES <= most;
+        // Of the share it is certain: without it every lookup would open the table.
+        fits.then(|| Inner {
+            table: ArcSwapOption::empty(),
+            used: AtomicBool::new(false),
+            cache_id: AtomicU64::new(0),
+            heat: ArcSwapOption::empty(),
+            listed: AtomicBool::new(false),
+            hint: Mutex::new(None),
+            _held: budget.reserve(Role::Seen, INNER_BYTES),
+        })
+    }
 }
 
 impl TableSlot {
+    #[inline]
+    pub(super) fn inner(&self) -> Option<&Inner> {
+        self.0.get()
+    }
+
+    /// The slot's memory, if there is any to be had.
+    pub(super) fn make(&self, budget: &Arc<Budget>) -> Option<Arc<Inner>> {
+        if self.0.get().is_none() {
+            self.0.get_or_set(Arc::new(Inner::new(budget)?));
+        }
+        self.0.to_arc()
+    }
+
     /// The file's name in the block cache; 0 if it was never opened.
     pub(crate) fn cache_id(&self) -> u64 {
-        self.0.cache_id.load(Ordering::Relaxed)
+        let id = |inner: &Inner| inner.cache_id.load(Ordering::Relaxed);
+        self.inner().map_or(0, id)
     }
 
-    /// The slot of a file that was never opened and has heat all the same.
-    pub(super) fn with_heat(cache_id: u64, heat: Arc<Heat>) -> Self {
-        TableSlot(Arc::new(Inner {
-            cache_id: AtomicU64::new(cache_id),
-            heat: ArcSwapOption::new(Some(heat)),
-            ..Inner::default()
-        }))
+    /// The slot of a file that was never opened and has heat all the same; an empty one where memory is
+    /// short.
+    pub(super) fn with_heat(cache_id: u64, heat: Arc<Heat>, budget: &Arc<Budget>) -> Self {
+        let Some(inner) = Inner::new(budget) else {
+            return TableSlot::default();
+        };
+        inner.cache_id.store(cache_id, Ordering::Relaxed);
+        inner.heat.store(Some(heat));
+        TableSlot(OnceArc::from(Arc::new(inner)))
     }
 
-    /// Keeps what was known of the partitions of a file that is not open yet, until it is.
-    pub(crate) fn set_hint(&self, hint: Hint) {
-        *self.0.hint.lock() = Some(hint);
+    /// Keeps what was known of the partitions of a file that is not open yet, until it is, while there is
+    /// memory.
+    pub(crate) fn set_hint(&self, hint: Hint, budget: &Arc<Budget>) {
+        if let Some(inner) = self.make(budget) {
+            *inner.hint.lock() = Some(Box::new(hint));
+        }
     }
 
     /// Whether something was known of the file that waits for its opening.
     pub(crate) fn is_hinted(&self) -> bool {
-        self.0.hint.lock().is_some()
+        self.inner()
+            .is_some_and(|inner| inner.hint.lock().is_some())
     }
 
     /// What is known of each partition's visits, whether the file was opened or not.
     pub(crate) fn visits(&self) -> Vec<Visits> {
-        match (&self.heat(), &*self.0.hint.lock()) {
+        let Some(inner) = self.inner() else {
+            return Vec::new();
+        };
+        match (&self.heat(), &*inner.hint.lock()) {
             (Some(heat), _) => (0..heat.len()).map(|i| heat.visits(i as u32)).collect(),
             (None, Some(hint)) => hint.visits.to_vec(),
             (None, None) => Vec::new(),
@@ -101,12 +147,12 @@ impl TableSlot {
 
     /// What is known of the file's partitions.
     pub(crate) fn heat(&self) -> Option<Arc<Heat>> {
-        self.0.heat.load_full()
+        self.inner()?.heat.load_full()
     }
 
     /// The table if it is open, without opening it.
     pub(crate) fn peek(&self) -> Option<Arc<Table>> {
-        let opened = self.0.table.load();
+        let opened = self.inner()?.table.load();
         opened.as_ref().map(|opened| Arc::clone(&opened.table))
     }
 }
@@ -159,6 +205,10 @@ impl TableCache {
         self.budget.limit()
     }
 
+    pub(super) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     pub(super) fn fs(&self) -> &dyn Fs {
         self.home.files.fs()
     }
@@ -179,11 +229,14 @@ impl TableCache {
     /// The table of a file if it is open, for the time of the guard; costs no reference count.
     #[inline]
     pub(crate) fn load(&self, slot: &TableSlot) -> Guard<Option<Arc<Opened>>> {
+        let Some(inner) = slot.inner() else {
+            return Guard::from_inner(None);
+        };
         // A plain load first: a store by every reader would make the line travel.
-        if !slot.0.used.load(Ordering::Relaxed) {
-            slot.0.used.store(true, Ordering::Relaxed);
+        if !inner.used.load(Ordering::Relaxed) {
+            inner.used.store(true, Ordering::Relaxed);
         }
-        slot.0.table.load()
+        inner.table.load()
     }
 
     #[cold]
@@ -196,30 +249,46 @@ impl TableCache {
         if self.home.files.is_shut() {
             return Err(Error::Closed);
         }
-        let mut cache_id = slot.0.cache_id.load(Ordering::Relaxed);
+        let Some(inner) = slot.make(&self.budget) else {
+            // Opened for this once: there is no memory to remember where.
+            let id = self.home.cache.new_file_id();
+            return self.open_file(number, id, &ArcSwapOption::empty(), stated);
+        };
+        let mut cache_id = inner.cache_id.load(Ordering::Relaxed);
         if cache_id == 0 {
             cache_id = self.home.cache.new_file_id();
-            slot.0.cache_id.store(cache_id, Ordering::Relaxed);
+            inner.cache_id.store(cache_id, Ordering::Relaxed);
         }
         // First, so that no table that stays open has its file closed for this one.
         self.close_surplus(1);
-        let file = self.home.files.open(number)?;
-        let home = Arc::clone(&self.home);
-        let table = Table::open(file, number, cache_id, home, &slot.0.heat, Some(&stated))?;
-        let table = Arc::new(table);
-        if let Some(hint) = slot.0.hint.lock().take()
+        let table = self.open_file(number, cache_id, &inner.heat, stated)?;
+        if let Some(hint) = inner.hint.lock().take()
             && hint.visits.len() == table.heat().len()
         {
             for (partition, visits) in (0..).zip(&hint.visits) {
                 table.heat().inherit(partition, *visits);
             }
         }
-        slot.0.used.store(true, Ordering::Relaxed);
+        inner.used.store(true, Ordering::Relaxed);
         let opened = Opened::new(Arc::clone(&table));
-        slot.0.table.store(Some(Arc::new(opened)));
-        self.open.lock().push_back(Arc::downgrade(&slot.0));
+        inner.table.store(Some(Arc::new(opened)));
+        self.open.lock().push_back(Arc::downgrade(&inner));
         self.close_surplus(0);
         Ok(table)
+    }
+
+    /// Opens a table's file.
+    fn open_file(
+        &self,
+        number: u64,
+        cache_id: u64,
+        heat: &ArcSwapOption<Heat>,
+        stated: Stated<'_>,
+    ) -> Result<Arc<Table>> {
+        let file = self.home.files.open(number)?;
+        let home = Arc::clone(&self.home);
+        let table = Table::open(file, number, cache_id, home, heat, Some(&stated))?;
+        Ok(Arc::new(table))
     }
 
     /// Keeps the files of tables open, see [`OpenFiles::hold`].

@@ -13,7 +13,7 @@ use super::*;
 use crate::Error;
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{EntryKind, MAX_SEQNO, Tag, compare};
-use crate::budget::{Budget, Role};
+use crate::budget::{Budget, MIN_MEMORY, Role};
 use crate::cache::{BlockCache, IoPool, Store};
 use crate::filter::{
     Families, Family, FileContext, FilterOptions, FilterPlan, Layout, MAX_MODULES, ModulePlan,
@@ -94,8 +94,13 @@ impl Env {
     }
 
     fn scan(&self, readahead_pages: u32, fill_cache: bool) -> ScanOptions {
+        // Callers' iterators are refused what a budget below the least one has not.
+        let purpose = match self.budget.limit() < MIN_MEMORY {
+            true => Purpose::Background,
+            false => Purpose::Scan,
+        };
         ScanOptions {
-            purpose: Purpose::Scan,
+            purpose,
             fill_cache,
             readahead_pages,
             lazy: false,
@@ -920,7 +925,9 @@ fn a_table_that_is_not_the_stated_one_is_not_opened() {
     let first = build(1, 7, "one", 5);
     for (salt, seq, same) in [(7, 5, true), (8, 5, false), (7, 6, false)] {
         build(1, salt, "two", seq);
-        first.slot.0.table.store(None);
+        if let Some(inner) = first.slot.inner() {
+            inner.table.store(None);
+        }
         let opened = cache.get(&first);
         assert_eq!(opened.is_ok(), same, "salt {salt}, sequence number {seq}");
         if let Err(error) = opened {

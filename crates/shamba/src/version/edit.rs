@@ -1,4 +1,6 @@
-//! Changes to the tree, and their bytes in the manifest (docs/format.md, "Manifest").
+//! Changes to the tree, and their bytes in the manifest (docs/format.md, "Manifest"). This file is long
+//! because each field's encoding, decoding and meaning stand together: a field is written in one place and
+//! read ten lines below.
 //!
 //! An edit is a list of fields `tag, length, payload`. A tag's lowest bit says that a reader which
 //! does not know the field may skip it; a field without that bit makes older builds refuse the
@@ -6,18 +8,16 @@
 //!
 //! An edit that is long goes into several records, cut between fields: each but the last ends with a
 //! field that says so. It is applied when it is whole.
-//!
-//! This file is long because each field's encoding, decoding and meaning stand together: a field
-//! is written in one place and read ten lines below.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::design::StoredDesign;
 use super::file_meta::{FileInfo, FileMeta};
-use super::file_stats::{FileStats, Hotness};
+use super::file_stats::Hotness;
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQNO, SeqNo};
+use crate::budget::Budget;
 use crate::error::Error;
 use crate::wal::LogInfo;
 
@@ -108,14 +108,14 @@ impl KeyspaceEdit {
     }
 
     /// Puts a file into a run of a level; the run is made if it is not there.
-    pub(crate) fn add(&mut self, level: usize, run: u64, file: Arc<FileMeta>) {
+    pub(crate) fn add(&mut self, level: usize, run: u64, file: FileMeta) {
         let level = level as u32;
         self.adds.push(AddedFile { level, run, file });
     }
 
     /// Takes a file out of a level.
     #[cfg(test)]
-    pub(crate) fn remove(&mut self, level: usize, file: Arc<FileMeta>) {
+    pub(crate) fn remove(&mut self, level: usize, file: FileMeta) {
         let level = level as u32;
         self.removes.push(RemovedFile { level, file });
     }
@@ -129,7 +129,7 @@ pub(crate) struct AddedFile {
     /// The run it joins; the run is made if it is not there.
     pub(crate) run: u64,
     /// The file.
-    pub(crate) file: Arc<FileMeta>,
+    pub(crate) file: FileMeta,
 }
 
 /// A file that leaves the tree.
@@ -138,14 +138,14 @@ pub(crate) struct RemovedFile {
     /// The level it is in.
     pub(crate) level: u32,
     /// The file.
-    pub(crate) file: Arc<FileMeta>,
+    pub(crate) file: FileMeta,
 }
 
 /// A file that changes its place without being rewritten.
 #[derive(Debug, Clone)]
 pub(crate) struct MovedFile {
     /// The file.
-    pub(crate) file: Arc<FileMeta>,
+    pub(crate) file: FileMeta,
     /// The level it leaves.
     pub(crate) from: u32,
     /// The level it goes to; may be the same.
@@ -240,13 +240,14 @@ impl VersionEdit {
     }
 
     /// Hands the edit's bytes to `emit`, in parts that each fit a record: a part ends at the first
-    /// field past `most` bytes.
+    /// field past `most` bytes. The last says whether others go on with it.
     ///
     /// # Errors
     /// Those of `emit`.
     pub(crate) fn encode_parts<E>(
         &self,
         most: usize,
+        last: Part,
         emit: &mut dyn FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut out = Vec::new();
@@ -305,13 +306,13 @@ impl VersionEdit {
             }
             for file in &keyspace.removes {
                 field(TAG_REMOVE, &|out| {
-                    put_all(out, &[id, u64::from(file.level), file.file.number]);
+                    put_all(out, &[id, u64::from(file.level), file.file.number()]);
                 })?;
             }
             for file in &keyspace.moves {
                 field(TAG_MOVE, &|out| {
                     let (from, to) = (u64::from(file.from), u64::from(file.to));
-                    put_all(out, &[id, file.file.number, from, to, file.run]);
+                    put_all(out, &[id, file.file.number(), from, to, file.run]);
                 })?;
             }
             for added in &keyspace.adds {
@@ -321,15 +322,21 @@ impl VersionEdit {
                 })?;
             }
         }
+        if last == Part::More {
+            put_varint(&mut out, TAG_MORE);
+            put_bytes(&mut out, &[]);
+        }
         emit(&out)
     }
 
     /// Adds what the next record says of this edit, and tells whether it goes on in another. `find` gives
-    /// the files that it takes out or moves, by their numbers.
+    /// the files that it takes out or moves, by their numbers; `budget` is asked for the memory of what
+    /// lookups saw of files.
     pub(crate) fn decode_part(
         &mut self,
         bytes: &[u8],
-        find: impl Fn(u64) -> Option<Arc<FileMeta>>,
+        find: impl Fn(u64) -> Option<FileMeta>,
+        budget: &Arc<Budget>,
     ) -> Result<Part, EditError> {
         let mut rest = bytes;
         let mut part = Part::Last;
@@ -345,7 +352,7 @@ impl VersionEdit {
                 part = Part::More;
             }
             let known = self
-                .decode_field(tag, &mut payload, &find)
+                .decode_field(tag, &mut payload, &find, budget)
                 .ok_or(corrupt("a field's contents"))?;
             match known {
                 Known::Yes if payload.is_empty() => {}
@@ -369,7 +376,8 @@ impl VersionEdit {
         &mut self,
         tag: u64,
         input: &mut &[u8],
-        find: &impl Fn(u64) -> Option<Arc<FileMeta>>,
+        find: &impl Fn(u64) -> Option<FileMeta>,
+        budget: &Arc<Budget>,
     ) -> Option<Known> {
         match tag {
             TAG_FORMAT => self.format = Some(take_u32_varint(input)?),
@@ -432,10 +440,9 @@ impl VersionEdit {
                 let id = take_u32_varint(input)?;
                 let level = take_level(input)?;
                 let run = take_varint(input)?;
-                let Some(file) = take_file(input)? else {
+                let Some(file) = take_file(input, budget)? else {
                     return Some(Known::No);
                 };
-                let file = Arc::new(file);
                 self.keyspace(id).adds.push(AddedFile { level, run, file });
             }
             TAG_MORE => {}
@@ -473,23 +480,24 @@ fn put_all(out: &mut Vec<u8>, values: &[u64]) {
 }
 
 fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
+    let info = file.info();
     put_all(
         out,
         &[
-            file.number,
-            file.size,
-            file.entries,
-            file.tombstones,
-            file.garbage,
+            info.number,
+            info.size,
+            info.entries,
+            info.tombstones,
+            info.garbage,
         ],
     );
-    put_bytes(out, &file.smallest);
-    put_bytes(out, &file.largest);
-    put_all(out, &[file.min_seq, file.max_seq, file.created]);
-    put_all(out, &[file.filter_bytes, file.index_bytes]);
-    put_varint(out, u64::from(file.salt));
-    let (probes, positives) = (file.stats.probes(), file.stats.positives());
-    let hotness = file.stats.hotness();
+    put_bytes(out, &info.smallest);
+    put_bytes(out, &info.largest);
+    put_all(out, &[info.min_seq, info.max_seq, info.created]);
+    put_all(out, &[info.filter_bytes, info.index_bytes]);
+    put_varint(out, u64::from(info.salt));
+    let (probes, positives) = (file.probes(), file.positives());
+    let hotness = file.hotness();
     if probes != 0 || hotness.is_some() {
         let mut counts = Vec::new();
         put_all(&mut counts, &[probes, positives]);
@@ -501,8 +509,9 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     }
 }
 
-/// `None`: damaged; `Some(None)`: it has a field this build must know and does not.
-fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
+/// `None`: damaged; `Some(None)`: it has a field this build must know and does not. What lookups saw of
+/// the file is kept as far as the budget has memory.
+fn take_file(input: &mut &[u8], budget: &Arc<Budget>) -> Option<Option<FileMeta>> {
     let info = FileInfo {
         number: take_varint(input)?,
         size: take_varint(input)?,
@@ -521,7 +530,7 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
     if info.smallest > info.largest || info.min_seq > info.max_seq {
         return None;
     }
-    let mut stats = FileStats::default();
+    let file = FileMeta::new(&info);
     while !input.is_empty() {
         let tag = take_varint(input)?;
         let mut payload = take_bytes(input)?;
@@ -532,13 +541,13 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
                 // Hints: older builds wrote none.
                 let hotness = take_varint(&mut payload).zip(take_varint(&mut payload));
                 let hotness = hotness.map(|(a, p)| Hotness::from_parts([a, p]));
-                stats = FileStats::restored(probes, positives, hotness);
+                file.restore((probes, positives), hotness, budget);
             }
             _ if tag & OPTIONAL != 0 => {}
             _ => return Some(None),
         }
     }
-    Some(Some(FileMeta::with_stats(info, stats)))
+    Some(Some(file))
 }
 
 fn take_key(input: &mut &[u8]) -> Option<Box<[u8]>> {
@@ -563,11 +572,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn numbered(number: u64) -> Arc<FileMeta> {
-        Arc::new(FileMeta::new(FileInfo {
+    fn numbered(number: u64) -> FileMeta {
+        FileMeta::new(&FileInfo {
             number,
             ..FileInfo::default()
-        }))
+        })
     }
 
     /// The edit of these bytes, where every file that it names is there.
@@ -614,21 +623,15 @@ mod tests {
         let hotness = prop::option::of((0..=1_000_000_000u64, 0..=1_000_000_000u64));
         let counts = (any::<(u64, u64)>(), hotness);
         (0..MAX_LEVELS, any::<u64>(), info(), counts).prop_map(
-            |(level, run, info, ((probes, positives), hotness))| AddedFile {
-                level,
-                run,
-                file: Arc::new(FileMeta::with_stats(
-                    info,
-                    FileStats::restored(
-                        probes,
-                        if probes == 0 && hotness.is_none() {
-                            0
-                        } else {
-                            positives
-                        },
-                        hotness.map(|(a, p)| Hotness::from_parts([a, p])),
-                    ),
-                )),
+            |(level, run, info, ((probes, positives), hotness))| {
+                let file = FileMeta::new(&info);
+                let hotness = hotness.map(|(a, p)| Hotness::from_parts([a, p]));
+                let positives = match probes == 0 && hotness.is_none() {
+                    true => 0,
+                    false => positives,
+                };
+                file.restore((probes, positives), hotness, &Budget::new(u64::MAX));
+                AddedFile { level, run, file }
             },
         )
     }
@@ -734,7 +737,7 @@ mod tests {
 
         fn parts(&self, most: usize) -> Vec<Vec<u8>> {
             let mut parts = Vec::new();
-            let emitted = self.encode_parts(most, &mut |part| {
+            let emitted = self.encode_parts(most, Part::Last, &mut |part| {
                 parts.push(part.to_vec());
                 Ok::<_, ()>(())
             });
@@ -745,10 +748,11 @@ mod tests {
         /// The edit of one record.
         pub(crate) fn decode(
             bytes: &[u8],
-            find: impl Fn(u64) -> Option<Arc<FileMeta>>,
+            find: impl Fn(u64) -> Option<FileMeta>,
         ) -> Result<Self, EditError> {
             let mut edit = VersionEdit::default();
-            edit.decode_part(bytes, find).map(|_| edit)
+            edit.decode_part(bytes, find, &Budget::new(u64::MAX))
+                .map(|_| edit)
         }
     }
 
@@ -758,7 +762,8 @@ mod tests {
             let mut back = VersionEdit::default();
             let parts = edit.parts(most);
             for (i, part) in parts.iter().enumerate() {
-                let more = back.decode_part(part, |number| Some(numbered(number))).unwrap();
+                let find = |number| Some(numbered(number));
+                let more = back.decode_part(part, find, &Budget::new(u64::MAX)).unwrap();
                 prop_assert_eq!(more == Part::Last, i + 1 == parts.len());
             }
             prop_assert_eq!(format!("{back:?}"), format!("{edit:?}"));
@@ -816,7 +821,7 @@ mod tests {
     #[test]
     fn unknown_fields_of_a_file_are_skipped_or_refused_by_their_tag() {
         let mut file = Vec::new();
-        put_file(&mut file, &FileMeta::new(FileInfo::default()));
+        put_file(&mut file, &FileMeta::new(&FileInfo::default()));
         for (tag, ok) in [(1000 | OPTIONAL, true), (1000, false)] {
             let mut payload = Vec::new();
             put_all(&mut payload, &[0, 0, 0]);

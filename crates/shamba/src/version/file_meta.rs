@@ -1,18 +1,22 @@
-//! A table file as the tree knows it, and the list of those nobody needs any more.
+//! A table file as the tree knows it.
 //!
-//! Files are shared as `Arc<FileMeta>` by versions, iterators and compactions. Whoever installs an
-//! edit that removes a file marks it obsolete; when the last holder lets go, its number lands on
-//! the [`Obsolete`] list, and maintenance deletes the file. So a file that anyone can still read is
-//! never deleted.
+//! A [`FileMeta`] is shared by versions, iterators and compactions. Whoever installs an edit that removes
+//! a file marks it obsolete; when the last holder lets go, its number lands on the [`Obsolete`] list.
+//!
+//! There may be hundreds of thousands of files under a small budget, so a file is one allocation: its
+//! numbers are packed behind its keys, and what lookups saw of it has memory of its own once there is
+//! something.
 
-use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
-
-use super::file_stats::FileStats;
+use super::file_stats::{ALL_MODULES, FileStats, Hotness};
+use super::obsolete::Obsolete;
+use crate::base::coding::{put_varint, take_varint};
 use crate::base::key::SeqNo;
+use crate::base::once_arc::OnceArc;
+use crate::base::thin::Thin;
+use crate::budget::{Budget, Reservation, Role, allocated, most_of_seen, shared};
 use crate::table::{Stated, TableFile, TableSlot};
 
 /// What the manifest records of a file.
@@ -46,114 +50,406 @@ pub(crate) struct FileInfo {
     pub(crate) salt: u32,
 }
 
-/// A file of the tree. Dereferences to its [`FileInfo`].
+/// A file of the tree, shared: a clone is another holder.
+#[derive(Clone)]
+pub(crate) struct FileMeta(Thin<Head>);
+
+/// What has no fixed value, and where the keys end. Behind it lie the smallest key, the largest and the
+/// numbers ([`pack`]).
 #[derive(Debug)]
-pub(crate) struct FileMeta {
-    info: FileInfo,
-    /// What lookups have seen of it.
-    pub(crate) stats: FileStats,
+struct Head {
     /// The open table, while it is open.
-    pub(crate) slot: TableSlot,
+    slot: TableSlot,
+    seen: OnceArc<Seen>,
     busy: AtomicBool,
-    doom: OnceLock<Arc<Obsolete>>,
+    /// How many filter modules a lookup probes without asking.
+    module_limit: AtomicU8,
+    /// Epochs that ended while nothing was seen of it, as far as a byte counts.
+    unasked: AtomicU8,
+    smallest: u16,
+    largest: u16,
+}
+
+const _: () = assert!(size_of::<Thin<Head>>() == 8 && size_of::<Head>() == 24);
+
+/// What only some files have: those that were looked into, and those that leave the tree.
+#[derive(Debug)]
+struct Seen {
+    stats: FileStats,
+    doom: OnceLock<Doom>,
+    _held: Reservation,
+}
+
+/// What is done when the last holder lets go.
+#[derive(Debug)]
+struct Doom {
+    list: Arc<Obsolete>,
+    number: u64,
+    bytes: u64,
+}
+
+const SEEN_BYTES: u64 = shared(size_of::<Seen>()) as u64;
+
+/// What a file takes in the leaf of its run: the pointer and two prefixes, and its part of the leaf's own.
+const PLACE_BYTES: usize = 25;
+
+/// The numbers of a file.
+#[derive(Debug, Clone, Copy, Default)]
+struct Numbers {
+    number: u64,
+    size: u64,
+    entries: u64,
+    tombstones: u64,
+    garbage: u64,
+    min_seq: SeqNo,
+    max_seq: SeqNo,
+    created: u64,
+    filter_bytes: u64,
+    index_bytes: u64,
+    salt: u32,
+}
+
+/// The keys and behind them the numbers, of which most are small. The number comes first, being asked for
+/// alone.
+fn pack(info: &FileInfo) -> Vec<u8> {
+    let mut out = Vec::with_capacity(info.smallest.len() + info.largest.len() + 64);
+    out.extend_from_slice(&info.smallest);
+    out.extend_from_slice(&info.largest);
+    for number in [
+        info.number,
+        info.size,
+        info.entries,
+        info.tombstones,
+        info.garbage,
+        info.min_seq,
+        info.max_seq.wrapping_sub(info.min_seq),
+        info.created,
+        info.filter_bytes,
+        info.index_bytes,
+    ] {
+        put_varint(&mut out, number);
+    }
+    out.extend_from_slice(&info.salt.to_le_bytes());
+    out
+}
+
+impl Numbers {
+    /// The numbers that were packed.
+    fn unpack(mut bytes: &[u8]) -> Numbers {
+        let mut next = || take_varint(&mut bytes).unwrap_or(0);
+        let mut numbers = Numbers {
+            number: next(),
+            size: next(),
+            entries: next(),
+            tombstones: next(),
+            garbage: next(),
+            min_seq: next(),
+            max_seq: next(),
+            created: next(),
+            filter_bytes: next(),
+            index_bytes: next(),
+            salt: 0,
+        };
+        numbers.max_seq = numbers.max_seq.wrapping_add(numbers.min_seq);
+        numbers.salt = bytes
+            .first_chunk()
+            .map_or(0, |salt| u32::from_le_bytes(*salt));
+        numbers
+    }
+}
+
+/// Reads one of the numbers.
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {$(
+        $(#[$doc])*
+        pub(crate) fn $name(&self) -> $type {
+            self.numbers().$name
+        }
+    )*};
 }
 
 impl FileMeta {
-    /// A file with fresh statistics.
-    #[cfg(test)]
-    pub(crate) fn new(info: FileInfo) -> Self {
-        FileMeta::with_stats(info, FileStats::default())
+    /// A file of which nothing was seen yet.
+    pub(crate) fn new(info: &FileInfo) -> Self {
+        FileMeta::with_slot(info, TableSlot::default())
     }
 
-    /// A file with inherited statistics.
-    pub(crate) fn with_stats(info: FileInfo, stats: FileStats) -> Self {
-        FileMeta {
-            info,
-            stats,
-            slot: TableSlot::default(),
+    /// The same, where something is known of its partitions.
+    pub(crate) fn with_slot(info: &FileInfo, slot: TableSlot) -> Self {
+        let len = |key: &[u8]| u16::try_from(key.len()).unwrap_or(u16::MAX);
+        let head = Head {
+            slot,
+            seen: OnceArc::new(),
             busy: AtomicBool::new(false),
-            doom: OnceLock::new(),
+            module_limit: AtomicU8::new(ALL_MODULES),
+            unasked: AtomicU8::new(0),
+            smallest: len(&info.smallest),
+            largest: len(&info.largest),
+        };
+        FileMeta(Thin::new(head, &pack(info)))
+    }
+
+    /// What it takes in the tree, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        (allocated(self.0.allocation()) + PLACE_BYTES) as u64
+    }
+
+    /// The smallest user key.
+    #[inline]
+    pub(crate) fn smallest(&self) -> &[u8] {
+        let end = usize::from(self.0.smallest);
+        self.0.bytes().get(..end).unwrap_or_default()
+    }
+
+    /// The largest user key, inclusive.
+    #[inline]
+    pub(crate) fn largest(&self) -> &[u8] {
+        let start = usize::from(self.0.smallest);
+        let end = start + usize::from(self.0.largest);
+        self.0.bytes().get(start..end).unwrap_or_default()
+    }
+
+    fn packed_numbers(&self) -> &[u8] {
+        let start = usize::from(self.0.smallest) + usize::from(self.0.largest);
+        self.0.bytes().get(start..).unwrap_or_default()
+    }
+
+    fn numbers(&self) -> Numbers {
+        Numbers::unpack(self.packed_numbers())
+    }
+
+    /// The file's number, which is its name.
+    pub(crate) fn number(&self) -> u64 {
+        take_varint(&mut self.packed_numbers()).unwrap_or(0)
+    }
+
+    numbers! {
+        /// Its length in bytes.
+        size: u64;
+        /// How many entries it holds, tombstones included.
+        entries: u64;
+        /// How many of them are tombstones.
+        tombstones: u64;
+        /// Entries shadowed by a newer entry of the same key in this file, kept for snapshots only.
+        garbage: u64;
+        /// The smallest sequence number.
+        min_seq: SeqNo;
+        /// The largest sequence number.
+        max_seq: SeqNo;
+        /// When it was written, on the database's install counter.
+        created: u64;
+        /// Bytes of its filter blocks.
+        filter_bytes: u64;
+        /// Bytes of its index blocks.
+        index_bytes: u64;
+    }
+
+    /// All that the manifest records of it.
+    pub(crate) fn info(&self) -> FileInfo {
+        let numbers = self.numbers();
+        FileInfo {
+            number: numbers.number,
+            size: numbers.size,
+            entries: numbers.entries,
+            tombstones: numbers.tombstones,
+            garbage: numbers.garbage,
+            smallest: self.smallest().into(),
+            largest: self.largest().into(),
+            min_seq: numbers.min_seq,
+            max_seq: numbers.max_seq,
+            created: numbers.created,
+            filter_bytes: numbers.filter_bytes,
+            index_bytes: numbers.index_bytes,
+            salt: numbers.salt,
         }
+    }
+
+    /// Where its open table is kept.
+    #[inline]
+    pub(crate) fn slot(&self) -> &TableSlot {
+        &self.0.slot
     }
 
     /// Whether a compaction has it as an input.
     pub(crate) fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Acquire)
+        self.0.busy.load(Ordering::Acquire)
     }
 
     /// Takes it as a compaction's input; `false` when another compaction has it.
     pub(crate) fn try_claim(&self) -> bool {
-        !self.busy.swap(true, Ordering::AcqRel)
+        !self.0.busy.swap(true, Ordering::AcqRel)
     }
 
     /// Gives it back.
     pub(crate) fn release(&self) {
-        self.busy.store(false, Ordering::Release);
+        self.0.busy.store(false, Ordering::Release);
     }
 
-    /// Says that no version refers to it any more: its number goes to `list` once the last holder
-    /// lets go. Called after the edit that removes it is durable.
+    /// Says that no version refers to it any more: its number goes to `list`, which is charged for it,
+    /// once the last holder lets go. Called after the edit that removes it is durable.
     pub(crate) fn mark_obsolete(&self, list: &Arc<Obsolete>) {
+        let seen = self.0.seen.get();
+        let seen = seen.unwrap_or_else(|| {
+            let held = list.budget().reserve(Role::Seen, SEEN_BYTES);
+            self.0
+                .seen
+                .get_or_set(Arc::new(Seen::new(FileStats::default(), held)))
+        });
         // A second mark is harmless: the number still goes to one list, once.
-        let _ = self.doom.set(Arc::clone(list));
+        let _ = seen.doom.set(Doom {
+            list: Arc::clone(list),
+            number: self.number(),
+            bytes: self.memory(),
+        });
     }
 }
 
-impl Deref for FileMeta {
-    type Target = FileInfo;
+/// What lookups saw of it. Hints: where memory is short there are none, and that changes no answer.
+impl FileMeta {
+    fn stats(&self) -> Option<&FileStats> {
+        self.0.seen.get().map(|seen| &seen.stats)
+    }
 
-    fn deref(&self) -> &FileInfo {
-        &self.info
+    fn stats_or_new(&self, budget: &Arc<Budget>, new: FileStats) -> Option<&FileStats> {
+        // Half of it is for what tables cannot be kept open without.
+        let most = most_of_seen(budget.limit()) / 2;
+        let held = budget.try_reserve_within(Role::Seen, SEEN_BYTES, most)?;
+        let seen = self.0.seen.get_or_set(Arc::new(Seen::new(new, held)));
+        Some(&seen.stats)
+    }
+
+    /// Counts `weight` lookups that asked this file.
+    #[inline]
+    pub(crate) fn record(&self, positive: bool, weight: u64, budget: &Arc<Budget>) {
+        let stats = self.stats().or_else(|| {
+            let unasked = self.0.unasked.load(Ordering::Relaxed);
+            self.stats_or_new(budget, FileStats::after(unasked))
+        });
+        if let Some(stats) = stats {
+            stats.record(positive, weight);
+        }
+    }
+
+    /// Sets what was inherited or kept of a new file.
+    pub(crate) fn restore(
+        &self,
+        (probes, positives): (u64, u64),
+        hotness: Option<Hotness>,
+        budget: &Arc<Budget>,
+    ) {
+        match hotness {
+            None if probes == 0 && positives == 0 => {}
+            Some(Hotness::NEVER) if probes == 0 && positives == 0 => {
+                self.0.unasked.store(1, Ordering::Relaxed);
+            }
+            _ => {
+                self.stats_or_new(budget, FileStats::restored(probes, positives, hotness));
+            }
+        }
+    }
+
+    /// Lookups that asked this file.
+    pub(crate) fn probes(&self) -> u64 {
+        self.stats().map_or(0, FileStats::probes)
+    }
+
+    /// Lookups that found the key here, as value or tombstone.
+    pub(crate) fn positives(&self) -> u64 {
+        self.stats().map_or(0, FileStats::positives)
+    }
+
+    /// The last epoch in which the file was asked; 0 for never.
+    pub(crate) fn last_access(&self) -> u64 {
+        self.stats().map_or(0, FileStats::last_access)
+    }
+
+    /// How hot it is; `None` when nothing says anything.
+    pub(crate) fn hotness(&self) -> Option<Hotness> {
+        match self.stats() {
+            Some(stats) => stats.hotness(),
+            None => (self.0.unasked.load(Ordering::Relaxed) > 0).then_some(Hotness::NEVER),
+        }
+    }
+
+    /// Ends an epoch in which the keyspace saw so many lookups. One thread at a time.
+    pub(crate) fn end_epoch(&self, epoch: u64, lookups: u64) {
+        match self.stats() {
+            Some(stats) => stats.end_epoch(epoch, lookups),
+            None if lookups > 0 => {
+                let before = self.0.unasked.load(Ordering::Relaxed);
+                self.0
+                    .unasked
+                    .store(before.saturating_add(1), Ordering::Relaxed);
+            }
+            None => {}
+        }
+    }
+
+    /// How many modules a lookup probes without asking.
+    #[inline]
+    pub(crate) fn module_limit(&self) -> u8 {
+        self.0.module_limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many modules a lookup probes without asking.
+    pub(crate) fn set_module_limit(&self, limit: u8) {
+        // Readers share the line; most limits stay as they are.
+        if self.module_limit() != limit {
+            self.0.module_limit.store(limit, Ordering::Relaxed);
+        }
+    }
+}
+
+impl std::fmt::Debug for FileMeta {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileMeta")
+            .field("info", &self.info())
+            .field("lookups", &(self.probes(), self.positives()))
+            .field("hotness", &self.hotness())
+            .finish_non_exhaustive()
     }
 }
 
 impl TableFile for FileMeta {
     fn number(&self) -> u64 {
-        self.info.number
+        FileMeta::number(self)
     }
 
     fn slot(&self) -> &TableSlot {
-        &self.slot
+        FileMeta::slot(self)
     }
 
     fn stated(&self) -> Stated<'_> {
+        let numbers = self.numbers();
         Stated {
-            size: self.info.size,
-            salt: self.info.salt,
-            entries: self.info.entries,
-            tombstones: self.info.tombstones,
-            smallest: &self.info.smallest,
-            largest: &self.info.largest,
-            min_seq: self.info.min_seq,
-            max_seq: self.info.max_seq,
+            size: numbers.size,
+            salt: numbers.salt,
+            entries: numbers.entries,
+            tombstones: numbers.tombstones,
+            smallest: self.smallest(),
+            largest: self.largest(),
+            min_seq: numbers.min_seq,
+            max_seq: numbers.max_seq,
         }
     }
 }
 
-impl Drop for FileMeta {
+impl Seen {
+    fn new(stats: FileStats, held: Reservation) -> Self {
+        Seen {
+            stats,
+            doom: OnceLock::new(),
+            _held: held,
+        }
+    }
+}
+
+impl Drop for Head {
     fn drop(&mut self) {
-        if let Some(list) = self.doom.get() {
-            list.push(self.info.number, self.slot.cache_id());
+        if let Some(doom) = self.seen.get().and_then(|seen| seen.doom.get()) {
+            doom.list.push(doom.number, self.slot.cache_id());
+            doom.list.release(doom.bytes);
         }
-    }
-}
-
-/// The numbers of files that can be deleted. Any thread may add; maintenance takes.
-#[derive(Debug, Default)]
-pub(crate) struct Obsolete {
-    /// Each file's number and its name in the block cache.
-    files: Mutex<Vec<(u64, u64)>>,
-}
-
-impl Obsolete {
-    /// Adds a file.
-    pub(crate) fn push(&self, number: u64, cache_id: u64) {
-        self.files.lock().push((number, cache_id));
-    }
-
-    /// Takes all files added so far.
-    pub(crate) fn take(&self) -> Vec<(u64, u64)> {
-        std::mem::take(&mut *self.files.lock())
     }
 }
 
@@ -161,32 +457,79 @@ impl Obsolete {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_obsolete_file_is_listed_when_its_last_holder_lets_go() {
-        let list = Arc::new(Obsolete::default());
-        let file = |number| {
-            Arc::new(FileMeta::new(FileInfo {
-                number,
-                ..FileInfo::default()
-            }))
-        };
-        let (live, dead) = (file(1), file(2));
-        let holder = Arc::clone(&dead);
-        dead.mark_obsolete(&list);
-        drop((live, dead));
-        assert_eq!(list.take(), []);
-        drop(holder);
-        assert_eq!(list.take(), [(2, 0)]);
-        assert_eq!(list.take(), []);
+    fn file(number: u64) -> FileMeta {
+        FileMeta::new(&FileInfo {
+            number,
+            ..FileInfo::default()
+        })
     }
 
     #[test]
     fn a_file_is_claimed_once() {
-        let file = FileMeta::new(FileInfo::default());
+        let file = file(0);
         assert!(file.try_claim());
         assert!(!file.try_claim());
         assert!(file.is_busy());
         file.release();
         assert!(!file.is_busy() && file.try_claim());
+    }
+
+    /// A quarter of a million of them fit 56 MiB.
+    #[test]
+    fn a_file_keeps_what_it_was_made_of_in_little_memory() {
+        let info = FileInfo {
+            number: 250_000,
+            size: 4 << 20,
+            entries: 40_000,
+            tombstones: 100,
+            garbage: 7,
+            smallest: [7; 64].into(),
+            largest: [8; 64].into(),
+            min_seq: 10_000_000_000,
+            max_seq: 10_100_000_000,
+            created: 200_000,
+            filter_bytes: 50_000,
+            index_bytes: 40_000,
+            salt: u32::MAX,
+        };
+        let file = FileMeta::new(&info);
+        assert_eq!(file.info(), info);
+        assert_eq!(
+            (file.smallest(), file.largest()),
+            (&[7; 64][..], &[8; 64][..])
+        );
+        assert_eq!(file.number(), info.number);
+        assert!(file.memory() <= 234, "{}", file.memory());
+        let extreme = FileInfo {
+            min_seq: u64::MAX,
+            max_seq: 0,
+            size: u64::MAX,
+            largest: vec![9; usize::from(u16::MAX)].into(),
+            ..FileInfo::default()
+        };
+        assert_eq!(FileMeta::new(&extreme).info(), extreme);
+    }
+
+    #[test]
+    fn statistics_have_memory_only_where_there_is_something_to_keep() {
+        let budget = Budget::new(32 * SEEN_BYTES);
+        let (asked, cold, late) = (file(1), file(2), file(3));
+        assert_eq!(cold.hotness(), None);
+        for epoch in 1..4 {
+            asked.record(true, 10, &budget);
+            late.record(true, 10, &budget);
+            for file in [&asked, &cold, &late] {
+                file.end_epoch(epoch, 100);
+            }
+        }
+        assert_eq!(budget.used_by(Role::Seen), SEEN_BYTES);
+        assert!((asked.hotness().unwrap().access - 0.1).abs() < 1e-9);
+        assert_eq!(
+            (asked.probes(), asked.positives(), asked.last_access()),
+            (30, 30, 3)
+        );
+        for file in [cold, late] {
+            assert_eq!(file.hotness(), Some(Hotness::NEVER), "no memory, no count");
+        }
     }
 }

@@ -3,12 +3,11 @@
 //!
 //! Protocol: the read path increments the two counters and nothing else, for a sample of the
 //! lookups, each with its weight: readers on different cores would otherwise pass the line to and
-//! fro at every lookup. Maintenance ends epochs ([`FileStats::end_epoch`]) and sets the module
-//! limit. Flush and compaction create statistics that inherit ([`FileStats::inheriting`]). The
-//! manifest keeps counters and hotness. Counters and limit are relaxed atomics; the rest is behind
-//! a lock that no lookup takes.
+//! fro at every lookup. Maintenance ends epochs ([`FileStats::end_epoch`]). Flush and compaction create
+//! statistics that inherit ([`FileStats::restored`]). The manifest keeps counters and hotness. Counters
+//! are relaxed atomics; the rest is behind a lock that no lookup takes.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use shamba_model::utility::{blend, measured_weight};
@@ -32,6 +31,12 @@ pub(crate) struct Hotness {
 const PARTS: f64 = 1e9;
 
 impl Hotness {
+    /// That of a file that no lookup asks.
+    pub(super) const NEVER: Hotness = Hotness {
+        access: 0.0,
+        positive: 0.0,
+    };
+
     /// As whole numbers: what the manifest keeps of access and positive share.
     pub(super) fn to_parts(self) -> [u64; 2] {
         [self.access, self.positive].map(|share| (share.clamp(0.0, 1.0) * PARTS).round() as u64)
@@ -49,7 +54,6 @@ impl Hotness {
 pub(crate) struct FileStats {
     probes: AtomicU64,
     positives: AtomicU64,
-    module_limit: AtomicU8,
     aged: Mutex<Aged>,
 }
 
@@ -68,18 +72,22 @@ struct Aged {
     last_access: u64,
     /// What it was given at its birth or kept over a restart.
     inherited: Option<Hotness>,
+    /// Epochs that ended before the counters were there, in which the file was not asked.
+    unasked: u8,
 }
 
 impl Default for FileStats {
     fn default() -> Self {
-        FileStats::inheriting(None)
+        FileStats::restored(0, 0, None)
     }
 }
 
 impl FileStats {
-    /// The statistics of a new file.
-    pub(crate) fn inheriting(inherited: Option<Hotness>) -> Self {
-        FileStats::restored(0, 0, inherited)
+    /// The statistics of a file that was not asked for so many epochs.
+    pub(super) fn after(unasked: u8) -> Self {
+        let mut stats = FileStats::default();
+        stats.aged.get_mut().unasked = unasked;
+        stats
     }
 
     /// Statistics as they were kept.
@@ -87,7 +95,6 @@ impl FileStats {
         FileStats {
             probes: AtomicU64::new(probes),
             positives: AtomicU64::new(positives),
-            module_limit: AtomicU8::new(ALL_MODULES),
             aged: Mutex::new(Aged {
                 seen: (probes, positives),
                 inherited: hotness,
@@ -115,20 +122,6 @@ impl FileStats {
         self.positives.load(Relaxed)
     }
 
-    /// How many modules a lookup probes without asking.
-    #[inline]
-    pub(crate) fn module_limit(&self) -> u8 {
-        self.module_limit.load(Relaxed)
-    }
-
-    /// Sets how many modules a lookup probes without asking.
-    pub(crate) fn set_module_limit(&self, limit: u8) {
-        // Readers share the line; most limits stay as they are.
-        if self.module_limit() != limit {
-            self.module_limit.store(limit, Relaxed);
-        }
-    }
-
     /// Ends an epoch in which the keyspace saw so many lookups: what was measured before fades.
     pub(crate) fn end_epoch(&self, epoch: u64, lookups: u64) {
         let seen = (self.probes(), self.positives());
@@ -139,6 +132,13 @@ impl FileStats {
         );
         let keep = 1.0 - 1.0 / WINDOW as f64;
         aged.seen = seen;
+        if aged.unasked > 0 {
+            // Of about as many lookups each.
+            let unasked = std::mem::take(&mut aged.unasked);
+            let faded = (1.0 - keep.powi(i32::from(unasked))) / (1.0 - keep);
+            aged.lookups += lookups as f64 * faded;
+            aged.age += u64::from(unasked);
+        }
         aged.probes = aged.probes * keep + probes as f64;
         aged.positives = aged.positives * keep + positives as f64;
         aged.lookups = aged.lookups * keep + lookups as f64;
@@ -158,7 +158,10 @@ impl FileStats {
     pub(crate) fn hotness(&self) -> Option<Hotness> {
         let aged = self.aged.lock();
         if aged.lookups <= 0.0 {
-            return aged.inherited;
+            return match aged.unasked {
+                0 => aged.inherited,
+                _ => Some(Hotness::NEVER),
+            };
         }
         let part = |of: f64, whole: f64| (of / whole).clamp(0.0, 1.0);
         let unasked = aged.inherited.map_or(0.0, |inherited| inherited.positive);
@@ -189,12 +192,9 @@ mod tests {
     #[test]
     fn lookups_count_by_their_weight() {
         let stats = FileStats::restored(7, 2, None);
-        assert_eq!(stats.module_limit(), ALL_MODULES);
         stats.record(true, 8);
         stats.record(false, 8);
         assert_eq!((stats.probes(), stats.positives()), (23, 10));
-        stats.set_module_limit(1);
-        assert_eq!(stats.module_limit(), 1);
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
             access: 0.8,
             positive: 0.5,
         };
-        let stats = FileStats::inheriting(Some(inherited));
+        let stats = FileStats::restored(0, 0, Some(inherited));
         assert_eq!(stats.hotness(), Some(inherited));
         let mut last = inherited.access;
         for epoch in 1..=WINDOW {
@@ -221,6 +221,25 @@ mod tests {
             "{old:?}"
         );
         assert_eq!(stats.last_access(), WINDOW);
+    }
+
+    /// A file whose counters are made when it is first asked is as hot as if it had had them all along.
+    #[test]
+    fn epochs_without_a_lookup_count_though_there_was_no_counter() {
+        let (late, ever) = (FileStats::after(3), FileStats::default());
+        for epoch in 1..4 {
+            ever.end_epoch(epoch, 100);
+        }
+        assert_eq!(late.hotness(), Some(Hotness::NEVER));
+        for stats in [&late, &ever] {
+            stats.record(true, 50);
+            stats.end_epoch(4, 100);
+        }
+        let [late, ever] = [late, ever].map(|stats| stats.hotness().unwrap());
+        assert!(
+            (late.access - ever.access).abs() < 1e-9,
+            "{late:?}, {ever:?}"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::edit::VersionEdit;
+use super::edit::{Part, VersionEdit};
 use super::set::TreeState;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -14,7 +14,7 @@ use crate::wal::{LOG_HEADER, LogStart, LogWriter, RECORD_HEADER, RecoveryMode, r
 /// About how long the records of a long edit are, in bytes: so much memory writing and reading one
 /// takes. With half of it a snapshot takes twice as many headers of 28 bytes, and with double of it
 /// the part of a small budget that an open passes it by is twice as large.
-const RECORD_BYTES: usize = 64 << 10;
+pub(super) const RECORD_BYTES: usize = 64 << 10;
 
 /// A manifest's own two logs.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) fn was_in_use(name: &str, len: u64) -> bool {
         ..TreeState::default()
     };
     let mut left = LOG_HEADER as u64;
-    let Ok(()) = begun.snapshot().encode_parts(RECORD_BYTES, &mut |part| {
+    let Ok(()) = begun.encode_parts(RECORD_BYTES, &mut |part| {
         left += (RECORD_HEADER + part.len()) as u64;
         Ok::<_, Infallible>(())
     });
@@ -118,15 +118,17 @@ pub(super) fn last_mark(fs: &dyn Fs, dir: &Path, number: u64) -> Result<u64> {
 
 /// Appends an edit, in as many records as it takes.
 pub(super) fn append(log: &mut LogWriter, edit: &VersionEdit) -> Result<()> {
-    edit.encode_parts(RECORD_BYTES, &mut |part| log.append(0, &[part]).map(drop))
+    edit.encode_parts(RECORD_BYTES, Part::Last, &mut |part| {
+        log.append(0, &[part]).map(drop)
+    })
 }
 
 /// Writes a log that starts with a snapshot, durably with its mark; leaves nothing when that fails.
-pub(super) fn begin(fs: &dyn Fs, dir: &Path, number: u64, snapshot: &VersionEdit) -> Result<Files> {
-    begin_files(fs, dir, number, snapshot).inspect_err(|_| remove_files(fs, dir, number))
+pub(super) fn begin(fs: &dyn Fs, dir: &Path, number: u64, state: &TreeState) -> Result<Files> {
+    begin_files(fs, dir, number, state).inspect_err(|_| remove_files(fs, dir, number))
 }
 
-fn begin_files(fs: &dyn Fs, dir: &Path, number: u64, snapshot: &VersionEdit) -> Result<Files> {
+fn begin_files(fs: &dyn Fs, dir: &Path, number: u64, state: &TreeState) -> Result<Files> {
     let name = manifest_name(number);
     let start = LogStart {
         buffer: 4 << 10,
@@ -136,7 +138,7 @@ fn begin_files(fs: &dyn Fs, dir: &Path, number: u64, snapshot: &VersionEdit) -> 
         seed: seed(),
     };
     let mut log = LogWriter::create(fs, &dir.join(&name), start)?;
-    append(&mut log, snapshot)?;
+    state.encode_parts(RECORD_BYTES, &mut |part| log.append(0, &[part]).map(drop))?;
     log.sync()?;
     let mut files = Files {
         number,

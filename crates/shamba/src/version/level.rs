@@ -34,7 +34,7 @@ impl Level {
     }
 
     /// The files of all runs, newest run first.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &FileMeta> {
         self.runs.iter().flat_map(|run| run.files())
     }
 

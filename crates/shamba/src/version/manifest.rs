@@ -21,8 +21,11 @@ use std::sync::Arc;
 use super::by_number::ByNumber;
 use super::current::{NotSwitched, read_current, switch};
 use super::edit::{Part, VersionEdit};
-use super::file_meta::Obsolete;
-use super::files::{Files, append, begin, last_mark, marks_name, number_in, remove, remove_files};
+use super::files::{
+    Files, RECORD_BYTES, append, begin, last_mark, marks_name, number_in, remove, remove_files,
+};
+use super::obsolete::Obsolete;
+use super::replay::{Replay, Wrong};
 use super::set::TreeState;
 use super::{Inconsistent, Version};
 use crate::error::{Error, Result, is_out_of_files};
@@ -32,8 +35,16 @@ use crate::wal::{LogWriter, RecoveryMode, recover_logs};
 /// A log is begun anew when it is longer than this and four times its first snapshot.
 const ROLL_BYTES: u64 = 1 << 20;
 
-/// What opening found.
-pub(crate) type RecoveredState = TreeState;
+/// What a manifest says.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The tree.
+    pub(crate) state: TreeState,
+    /// Its files.
+    pub(crate) files: ByNumber,
+    /// The manifest's name.
+    pub(crate) name: String,
+}
 
 /// The manifest in use, and the state it describes.
 #[derive(Debug)]
@@ -70,21 +81,23 @@ impl Manifest {
     pub(crate) fn begin(
         fs: &Arc<dyn Fs>,
         dir: &Path,
-        found: Option<(RecoveredState, String)>,
+        found: Option<(TreeState, String)>,
         obsolete: &Arc<Obsolete>,
-    ) -> Result<(Manifest, RecoveredState)> {
+    ) -> Result<(Manifest, TreeState)> {
         let (mut state, old) = match found {
             Some((state, name)) => (state, Some(name)),
             None => (TreeState::default(), None),
         };
         // A file that was begun and never named by an edit keeps its number to itself.
-        for entry in fs.list(dir).map_err(|e| Error::io("list", dir, e))? {
-            let next = number_in(&entry.name).map_or(0, |number| number.saturating_add(1));
-            state.next_file = state.next_file.max(next);
-        }
+        let mut next = state.next_file;
+        let listed = fs.visit(dir, &mut |name, _| {
+            next = next.max(number_in(name).map_or(0, |number| number.saturating_add(1)));
+        });
+        listed.map_err(|e| Error::io("list", dir, e))?;
+        state.next_file = next;
         let number = state.next_file;
         state.next_file = number.saturating_add(1);
-        let files = begin(&**fs, dir, number, &state.snapshot())?;
+        let files = begin(&**fs, dir, number, &state)?;
         switch(&**fs, dir, &files.name).map_err(|why| {
             if matches!(why, NotSwitched::Untouched(_)) {
                 remove_files(&**fs, dir, number);
@@ -111,8 +124,14 @@ impl Manifest {
         Ok((manifest, state))
     }
 
-    /// The manifest of a database that is only looked at: holds the state, and takes no edits.
-    pub(crate) fn of_state(fs: &Arc<dyn Fs>, dir: &Path, state: TreeState) -> Manifest {
+    /// The manifest of a database that is only looked at: holds the state, whose files are charged to
+    /// `account`, and takes no edits.
+    pub(crate) fn of_state(
+        fs: &Arc<dyn Fs>,
+        dir: &Path,
+        state: TreeState,
+        account: &Arc<Obsolete>,
+    ) -> Manifest {
         Manifest {
             fs: Arc::clone(fs),
             dir: dir.to_path_buf(),
@@ -121,7 +140,7 @@ impl Manifest {
             roll_at: u64::MAX,
             failed_rolls: None,
             replaced: None,
-            obsolete: Arc::default(),
+            obsolete: Arc::clone(account),
             failure: None,
         }
     }
@@ -134,12 +153,19 @@ impl Manifest {
         Some((name, len))
     }
 
-    /// Reads the state of a folder and the name of its manifest, and changes nothing.
+    /// The files that nobody needs any more, and what the others are charged.
+    pub(crate) fn obsolete(&self) -> &Arc<Obsolete> {
+        &self.obsolete
+    }
+
+    /// Reads the state of a folder and the name of its manifest, and changes nothing. Its files are charged
+    /// to `account`.
     ///
     /// # Errors
     /// `Corruption` when `CURRENT` is missing or damaged, when the log it names is missing, has a
-    /// hole, ends before its marks say, or describes an impossible tree; `UnsupportedFormat`; `Io`.
-    pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<(RecoveredState, String)> {
+    /// hole, ends before its marks say, or describes an impossible tree; `UnsupportedFormat`; `Io`;
+    /// `BudgetTooSmall`.
+    pub(crate) fn read(fs: &dyn Fs, dir: &Path, account: &Arc<Obsolete>) -> Result<Found> {
         let name = read_current(fs, dir)?;
         let path = dir.join(&name);
         let exists = fs
@@ -151,32 +177,22 @@ impl Manifest {
         }
         // First: a writer beside us may go on while the log is read.
         let durable = number_in(&name).map_or(Ok(0), |number| last_mark(fs, dir, number))?;
-        let mut state = TreeState::default();
-        let mut files = ByNumber::default();
-        let mut edit = VersionEdit::default();
+        let mut replay = Replay::new(RECORD_BYTES, account);
         let mut part = Part::Last;
-        let (mut records, mut edits) = (0u64, 0u64);
+        let mut records = 0u64;
         let mode = RecoveryMode::TolerateTornTail;
         let read = recover_logs(fs, std::slice::from_ref(&path), mode, &mut |record| {
             // The log starts at position 0, so positions are offsets.
             let at = record.position;
-            part = edit
-                .decode_part(record.payload, |number| files.get(number).cloned())
-                .map_err(|e| e.into_error(&path, at))?;
-            if records == 0 && edit.format.is_none() {
+            part = replay.take(record.payload).map_err(|wrong| match wrong {
+                Wrong::Edit(e) => e.into_error(&path, at),
+                Wrong::State(e) => inconsistent(&path, at, e),
+            })?;
+            if !replay.formatted {
                 let what = "a manifest starts with its format";
                 return Err(Error::corruption(&path, at, what));
             }
             records += 1;
-            if part == Part::Last {
-                let whole = std::mem::take(&mut edit);
-                let dropped = state.files_dropped_by(&whole);
-                state
-                    .apply(&whole)
-                    .and_then(|()| files.follow(&whole, &dropped))
-                    .map_err(|e| inconsistent(&path, at, e))?;
-                edits += 1;
-            }
             Ok(())
         })?;
         let ends = |what: String| Err(Error::corruption(&path, read.end, what));
@@ -184,7 +200,7 @@ impl Manifest {
             let what = "the manifest holds no edit";
             return Err(Error::corruption(path, 0, what));
         }
-        if edits == 0 {
+        if replay.edits == 0 {
             return ends("the manifest ends within its snapshot".to_owned());
         }
         if read.end < durable {
@@ -196,11 +212,13 @@ impl Manifest {
         if part == Part::More && read.end == durable {
             return ends("the manifest ends within an edit".to_owned());
         }
+        let (state, files) = replay.finish()?;
         for keyspace in state.keyspaces.values() {
-            let checked = keyspace.version.check();
+            // No number appears twice: files were kept by number.
+            let checked = keyspace.version.check_places();
             checked.map_err(|e| inconsistent(&path, 0, e))?;
         }
-        Ok((state, name))
+        Ok(Found { state, files, name })
     }
 
     /// Writes the manifest of a new folder that has the tables of a state and no logs, for a checkpoint.
@@ -209,7 +227,7 @@ impl Manifest {
         state.forget_logs();
         let number = state.next_file;
         state.next_file = number.saturating_add(1);
-        let mut files = begin(fs, dir, number, &state.snapshot())?;
+        let mut files = begin(fs, dir, number, &state)?;
         files.seal()?;
         switch(fs, dir, &files.name).map_err(Error::from)
     }
@@ -233,6 +251,9 @@ impl Manifest {
         };
         let change = self.state.after(edit);
         let change = change.map_err(|e| inconsistent(files.log.path(), files.log.len(), e))?;
+        let added = edit.keyspaces.iter().flat_map(|change| &change.adds);
+        let bytes = added.map(|added| added.file.memory()).sum();
+        self.obsolete.charge(bytes);
         // Set for the time of the work, so that a panic in it counts as a failure too.
         self.failure = Some(Error::Panicked {
             op: "logging a version edit",
@@ -246,6 +267,7 @@ impl Manifest {
         };
         self.failure = marked.err();
         if let Logged::No(error) = logged? {
+            self.obsolete.release(bytes);
             return Err(error);
         }
         for file in self.state.files_dropped_by(edit) {
@@ -289,16 +311,16 @@ impl Manifest {
     /// Begins a new log. When that fails before `CURRENT` is touched, the old one goes on, which holds
     /// all that the new one would, and it is tried again once the old one is a quarter longer.
     fn roll(&mut self, number: u64) -> Result<()> {
-        let mut snapshot = self.state.snapshot();
-        snapshot.next_file = Some(self.state.next_file.max(number.saturating_add(1)));
-        let begun = begin(&*self.fs, &self.dir, number, &snapshot).and_then(|files| {
-            match switch(&*self.fs, &self.dir, &files.name) {
-                Ok(()) => Ok(Ok((files, false))),
-                Err(NotSwitched::Unsynced(_)) => Ok(Ok((files, true))),
-                Err(NotSwitched::Untouched(error)) => Err(error),
-                Err(NotSwitched::Unknown(error)) => Ok(Err(error)),
-            }
-        });
+        self.state.next_file = self.state.next_file.max(number.saturating_add(1));
+        let begun =
+            begin(&*self.fs, &self.dir, number, &self.state).and_then(|files| {
+                match switch(&*self.fs, &self.dir, &files.name) {
+                    Ok(()) => Ok(Ok((files, false))),
+                    Err(NotSwitched::Unsynced(_)) => Ok(Ok((files, true))),
+                    Err(NotSwitched::Untouched(error)) => Err(error),
+                    Err(NotSwitched::Unknown(error)) => Ok(Err(error)),
+                }
+            });
         match begun {
             Ok(begun) => {
                 let (files, unsynced) = begun?;

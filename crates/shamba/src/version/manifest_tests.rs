@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::current::CURRENT;
 use super::edit::{FORMAT, KeyspaceEdit, VersionEdit};
-use super::file_meta::{FileInfo, FileMeta, Obsolete};
+use super::file_meta::{FileInfo, FileMeta};
 use super::manifest::Manifest;
+use super::obsolete::Obsolete;
 use super::set::TreeState;
 use crate::Error;
+use crate::budget::Budget;
 use crate::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
 
 const DIR: &str = "/db";
@@ -27,11 +29,14 @@ fn fresh() -> MemFs {
 }
 
 fn open(fs: &Arc<dyn Fs>, create: bool) -> crate::Result<Db> {
-    let obsolete = Arc::new(Obsolete::default());
+    let obsolete = Obsolete::new(&Budget::new(u64::MAX));
     let dir = Path::new(DIR);
     let found = match create {
         true => None,
-        false => Some(Manifest::read(&**fs, dir)?),
+        false => {
+            let found = Manifest::read(&**fs, dir, &obsolete)?;
+            Some((found.state, found.name))
+        }
     };
     let (manifest, state) = Manifest::begin(fs, dir, found, &obsolete)?;
     let next = state.next_file;
@@ -52,14 +57,20 @@ impl Db {
     }
 }
 
+/// The state of a folder, however many tables it has.
+fn state_of(fs: &dyn Fs, dir: impl AsRef<Path>) -> crate::Result<TreeState> {
+    let account = Obsolete::new(&Budget::new(u64::MAX));
+    Ok(Manifest::read(fs, dir.as_ref(), &account)?.state)
+}
+
 fn path_of(db: &Db) -> std::path::PathBuf {
     Path::new(DIR).join(db.manifest.file_name())
 }
 
-fn file(number: u64, key_len: usize) -> Arc<FileMeta> {
+fn file(number: u64, key_len: usize) -> FileMeta {
     let mut key = number.to_be_bytes().to_vec();
     key.resize(key.len().max(key_len), b'x');
-    Arc::new(FileMeta::new(FileInfo {
+    FileMeta::new(&FileInfo {
         number,
         size: 4096,
         entries: 1,
@@ -68,7 +79,7 @@ fn file(number: u64, key_len: usize) -> Arc<FileMeta> {
         min_seq: number,
         max_seq: number,
         ..FileInfo::default()
-    }))
+    })
 }
 
 /// Step `i` of a history: adds a file to a run of level 1, and drops the one before the last.
@@ -103,7 +114,7 @@ fn step_of(i: u64, key_len: usize) -> VersionEdit {
 fn last_step(state: &TreeState) -> Option<u64> {
     let keyspace = state.keyspaces.get(&7)?;
     let i = keyspace.flushed_seq;
-    let numbers: Vec<_> = keyspace.version.files().map(|f| f.number).collect();
+    let numbers: Vec<_> = keyspace.version.files().map(|f| f.number()).collect();
     let mut want: Vec<_> = (i.saturating_sub(1).max(1)..=i).map(|i| 1000 + i).collect();
     want.extend((i > 0).then_some(500_000 + i));
     assert_eq!(numbers, want, "after step {i}");
@@ -111,7 +122,7 @@ fn last_step(state: &TreeState) -> Option<u64> {
 }
 
 fn read(fs: &dyn Fs) -> crate::Result<Option<u64>> {
-    Ok(last_step(&Manifest::read(fs, Path::new(DIR))?.0))
+    Ok(last_step(&state_of(fs, DIR)?))
 }
 
 #[test]
@@ -149,8 +160,15 @@ fn dropped_files_become_obsolete_once_unused() {
     unused.sort_unstable();
     assert_eq!(unused, [(1001, 0), (500_002, 0)]);
     let mut moved = KeyspaceEdit::new(7);
-    let kept = Arc::clone(db.manifest.version(7).unwrap().files().next().unwrap());
-    moved.remove(1, Arc::clone(&kept));
+    let kept = db
+        .manifest
+        .version(7)
+        .unwrap()
+        .files()
+        .next()
+        .unwrap()
+        .clone();
+    moved.remove(1, kept.clone());
     moved.add(2, 9, kept);
     db.log(&VersionEdit::of_keyspace(moved)).unwrap();
     assert_eq!(db.obsolete.take(), [], "a moved file stays");
@@ -420,9 +438,9 @@ fn a_tree_larger_than_any_record_is_logged_copied_and_read_again() {
     Manifest::write_new(&mem, copy, db.manifest.state().clone()).unwrap();
     drop(db);
     for dir in [DIR, "/copy"] {
-        let (state, _) = Manifest::read(&mem, Path::new(dir)).unwrap();
+        let state = state_of(&mem, dir).unwrap();
         let files = state.keyspaces[&7].version.files();
-        assert!(files.map(|file| file.number).eq(1000..1000 + FILES));
+        assert!(files.map(|file| file.number()).eq(1000..1000 + FILES));
     }
 }
 
@@ -598,6 +616,6 @@ fn checkpoints_have_a_manifest_of_their_own() {
     let copy = Path::new("/copy");
     mem.create_dir_all(copy).unwrap();
     Manifest::write_new(&mem, copy, db.manifest.state().clone()).unwrap();
-    let (state, _) = Manifest::read(&mem, copy).unwrap();
+    let state = state_of(&mem, copy).unwrap();
     assert_eq!(last_step(&state), Some(3));
 }

@@ -16,6 +16,8 @@ mod file_stats;
 mod files;
 mod level;
 mod manifest;
+mod obsolete;
+mod replay;
 mod run;
 mod set;
 mod tree;
@@ -23,14 +25,16 @@ mod tree;
 #[cfg(test)]
 mod manifest_tests;
 
+pub(crate) use by_number::ByNumber;
 pub(crate) use current::CURRENT;
 pub(crate) use design::StoredDesign;
 pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
-pub(crate) use file_meta::{FileInfo, FileMeta, Obsolete};
-pub(crate) use file_stats::{FileStats, Hotness};
+pub(crate) use file_meta::{FileInfo, FileMeta};
+pub(crate) use file_stats::Hotness;
 pub(crate) use files::was_in_use;
 pub(crate) use level::Level;
-pub(crate) use manifest::Manifest;
+pub(crate) use manifest::{Found, Manifest};
+pub(crate) use obsolete::Obsolete;
 pub(crate) use run::{Run, Sums};
 pub(crate) use set::TreeState;
 pub(crate) use tree::Version;

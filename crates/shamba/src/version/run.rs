@@ -38,11 +38,11 @@ impl Sums {
     fn of(file: &FileMeta) -> Sums {
         Sums {
             files: 1,
-            size: file.size,
-            entries: file.entries,
-            tombstones: file.tombstones,
-            filter_bytes: file.filter_bytes,
-            index_bytes: file.index_bytes,
+            size: file.size(),
+            entries: file.entries(),
+            tombstones: file.tombstones(),
+            filter_bytes: file.filter_bytes(),
+            index_bytes: file.index_bytes(),
         }
     }
 }
@@ -64,7 +64,7 @@ impl std::iter::Sum for Sums {
 /// Some files of a run, side by side; not empty.
 #[derive(Debug)]
 struct Leaf {
-    files: Box<[Arc<FileMeta>]>,
+    files: Box<[FileMeta]>,
     /// `prefix(largest)` of each file, side by side: a search touches few cache lines and looks at
     /// a file only among those whose prefix equals the key's.
     prefixes: Box<[u64]>,
@@ -74,12 +74,12 @@ struct Leaf {
 }
 
 impl Leaf {
-    fn new(files: &[Arc<FileMeta>]) -> Arc<Leaf> {
+    fn new(files: &[FileMeta]) -> Arc<Leaf> {
         Arc::new(Leaf {
             files: files.into(),
-            prefixes: files.iter().map(|file| prefix(&file.largest)).collect(),
-            starts: files.iter().map(|file| prefix(&file.smallest)).collect(),
-            sums: files.iter().map(|file| Sums::of(file)).sum(),
+            prefixes: files.iter().map(|file| prefix(file.largest())).collect(),
+            starts: files.iter().map(|file| prefix(file.smallest())).collect(),
+            sums: files.iter().map(Sums::of).sum(),
         })
     }
 
@@ -100,10 +100,9 @@ impl Leaf {
             .prefixes
             .get(start..)
             .map_or(0, |rest| rest.partition_point(|&p| p == wanted));
-        let before = self
-            .files
-            .get(start..start + ties)
-            .map_or(0, |tied| tied.partition_point(|file| *file.largest < *key));
+        let before = self.files.get(start..start + ties).map_or(0, |tied| {
+            tied.partition_point(|file| *file.largest() < *key)
+        });
         start + before
     }
 }
@@ -122,8 +121,8 @@ pub(crate) struct Run {
 
 impl Run {
     /// A run of these files, in any order; an error when their key ranges meet.
-    pub(crate) fn new(id: u64, mut files: Vec<Arc<FileMeta>>) -> Result<Self, Inconsistent> {
-        files.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+    pub(crate) fn new(id: u64, mut files: Vec<FileMeta>) -> Result<Self, Inconsistent> {
+        files.sort_by(|a, b| a.smallest().cmp(b.smallest()));
         check_order(id, files.iter())?;
         let mut leaves = Vec::new();
         push_leaves(&mut leaves, &files);
@@ -152,9 +151,9 @@ impl Run {
     pub(crate) fn edited(
         &self,
         gone: &[usize],
-        mut new: Vec<Arc<FileMeta>>,
+        mut new: Vec<FileMeta>,
     ) -> Result<Run, Inconsistent> {
-        new.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+        new.sort_by(|a, b| a.smallest().cmp(b.smallest()));
         let (mut gone, mut new) = (gone.iter().peekable(), new.into_iter().peekable());
         let mut leaves: Vec<Arc<Leaf>> = Vec::with_capacity(self.leaves.len() + 1);
         for (number, (leaf, &first)) in self.leaves.iter().zip(&self.firsts).enumerate() {
@@ -162,7 +161,7 @@ impl Run {
             let end = leaf.files.last();
             let mut here = Vec::new();
             while let Some(file) =
-                new.next_if(|new| is_last || end.is_some_and(|end| new.smallest <= end.largest))
+                new.next_if(|new| is_last || end.is_some_and(|end| new.smallest() <= end.largest()))
             {
                 here.push(file);
             }
@@ -173,10 +172,10 @@ impl Run {
             }
             for (at, file) in (first..).zip(&leaf.files) {
                 if gone.next_if_eq(&&at).is_none() {
-                    here.push(Arc::clone(file));
+                    here.push(file.clone());
                 }
             }
-            here.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+            here.sort_by(|a, b| a.smallest().cmp(b.smallest()));
             check_order(self.id, here.iter())?;
             push_leaves(&mut leaves, &here);
         }
@@ -237,7 +236,7 @@ impl Run {
         let tied = self.leaves.get(start..start + tied.count()).unwrap_or(&[]);
         let ends_before = |leaf: &Arc<Leaf>| {
             let last = leaf.files.last();
-            last.is_some_and(|last| *last.largest < *key)
+            last.is_some_and(|last| *last.largest() < *key)
         };
         start + tied.partition_point(ends_before)
     }
@@ -255,12 +254,14 @@ impl Run {
     /// How many files have their smallest key at or before `key`.
     pub(crate) fn starting_by(&self, key: &[u8]) -> usize {
         let at = self.lower_bound(key);
-        let starts = self.file_at(at).is_some_and(|file| *file.smallest <= *key);
+        let starts = self
+            .file_at(at)
+            .is_some_and(|file| *file.smallest() <= *key);
         at + usize::from(starts)
     }
 
     /// The file at a position.
-    pub(crate) fn file_at(&self, at: usize) -> Option<&Arc<FileMeta>> {
+    pub(crate) fn file_at(&self, at: usize) -> Option<&FileMeta> {
         let leaf = self
             .firsts
             .partition_point(|&first| first <= at)
@@ -271,21 +272,21 @@ impl Run {
 
     /// Where a file is, if it is here.
     pub(crate) fn position_of(&self, file: &FileMeta) -> Option<usize> {
-        let at = self.lower_bound(&file.smallest);
+        let at = self.lower_bound(file.smallest());
         let found = self.file_at(at)?;
-        (found.number == file.number).then_some(at)
+        (found.number() == file.number()).then_some(at)
     }
 
     /// The one file that can hold `key`.
     #[inline]
-    pub(crate) fn find(&self, key: &[u8]) -> Option<&Arc<FileMeta>> {
+    pub(crate) fn find(&self, key: &[u8]) -> Option<&FileMeta> {
         let wanted = prefix(key);
         let leaf = self.leaves.get(self.leaf_for(key, wanted))?;
         let at = leaf.lower_bound(key, wanted);
         let file = leaf.files.get(at)?;
         // Most keys lie in some file and not near its first: the prefixes tell without a look at it.
         let start = leaf.starts.get(at).copied().unwrap_or(wanted);
-        (start < wanted || start == wanted && *file.smallest <= *key).then_some(file)
+        (start < wanted || start == wanted && *file.smallest() <= *key).then_some(file)
     }
 
     /// The files that meet `[lo, hi]`, both inclusive.
@@ -322,22 +323,23 @@ impl Run {
 /// That files end after they start, and before the next one starts.
 fn check_order<'a>(
     run: u64,
-    files: impl Iterator<Item = &'a Arc<FileMeta>>,
+    files: impl Iterator<Item = &'a FileMeta>,
 ) -> Result<(), Inconsistent> {
     let mut before: Option<&FileMeta> = None;
     for file in files {
-        if file.smallest > file.largest {
+        if file.smallest() > file.largest() {
             return Err(Inconsistent::new(format!(
                 "file {} ends before it starts",
-                file.number
+                file.number()
             )));
         }
         if let Some(before) = before
-            && before.largest >= file.smallest
+            && before.largest() >= file.smallest()
         {
             return Err(Inconsistent::new(format!(
                 "files {} and {} of run {run} overlap",
-                before.number, file.number
+                before.number(),
+                file.number()
             )));
         }
         before = Some(file);
@@ -346,7 +348,7 @@ fn check_order<'a>(
 }
 
 /// Adds files, ascending, in as few leaves as hold them, all about as full.
-fn push_leaves(leaves: &mut Vec<Arc<Leaf>>, files: &[Arc<FileMeta>]) {
+fn push_leaves(leaves: &mut Vec<Arc<Leaf>>, files: &[FileMeta]) {
     let count = files.len().div_ceil(LEAF).max(1);
     let each = files.len().div_ceil(count).max(1);
     leaves.extend(files.chunks(each).map(Leaf::new));
@@ -389,12 +391,12 @@ impl<'a> FilesOfRun<'a> {
     }
 
     /// The first one.
-    pub(crate) fn first(self) -> Option<&'a Arc<FileMeta>> {
+    pub(crate) fn first(self) -> Option<&'a FileMeta> {
         self.iter().next()
     }
 
     /// The last one.
-    pub(crate) fn last(self) -> Option<&'a Arc<FileMeta>> {
+    pub(crate) fn last(self) -> Option<&'a FileMeta> {
         self.iter().next_back()
     }
 
@@ -428,7 +430,7 @@ impl<'a> FilesOfRun<'a> {
 }
 
 impl<'a> IntoIterator for FilesOfRun<'a> {
-    type Item = &'a Arc<FileMeta>;
+    type Item = &'a FileMeta;
     type IntoIter = FilesIter<'a>;
 
     fn into_iter(self) -> FilesIter<'a> {
@@ -439,13 +441,13 @@ impl<'a> IntoIterator for FilesOfRun<'a> {
 /// An iterator over files of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilesIter<'a> {
-    front: std::slice::Iter<'a, Arc<FileMeta>>,
+    front: std::slice::Iter<'a, FileMeta>,
     between: std::slice::Iter<'a, Arc<Leaf>>,
-    back: std::slice::Iter<'a, Arc<FileMeta>>,
+    back: std::slice::Iter<'a, FileMeta>,
 }
 
 impl<'a> Iterator for FilesIter<'a> {
-    type Item = &'a Arc<FileMeta>;
+    type Item = &'a FileMeta;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -480,18 +482,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn file(number: u64, smallest: &[u8], largest: &[u8]) -> Arc<FileMeta> {
-        Arc::new(FileMeta::new(FileInfo {
+    fn file(number: u64, smallest: &[u8], largest: &[u8]) -> FileMeta {
+        FileMeta::new(&FileInfo {
             number,
             size: 1,
             smallest: smallest.into(),
             largest: largest.into(),
             ..FileInfo::default()
-        }))
+        })
     }
 
     fn meets(file: &FileMeta, lo: &[u8], hi: &[u8]) -> bool {
-        *file.smallest <= *hi && *file.largest >= *lo
+        *file.smallest() <= *hi && *file.largest() >= *lo
     }
 
     #[test]
@@ -499,11 +501,11 @@ mod tests {
         assert!(Run::new(1, vec![file(1, b"a", b"c"), file(2, b"c", b"d")]).is_err());
         assert!(Run::new(1, vec![file(1, b"c", b"a")]).is_err());
         let run = Run::new(1, vec![file(2, b"c", b"d"), file(1, b"a", b"b")]).unwrap();
-        assert_eq!(run.files().first().unwrap().number, 1);
+        assert_eq!(run.files().first().unwrap().number(), 1);
     }
 
     /// Files of two keys each, of the numbers given, which are also their places.
-    fn files(numbers: impl Iterator<Item = u64>) -> Vec<Arc<FileMeta>> {
+    fn files(numbers: impl Iterator<Item = u64>) -> Vec<FileMeta> {
         let key = |number: u64| number.to_be_bytes();
         let file = |number| file(number, &key(3 * number), &key(3 * number + 1));
         numbers.map(file).collect()
@@ -559,23 +561,23 @@ mod tests {
             let left: Vec<u64> = old.difference(&gone).copied().collect();
             let new: Vec<u64> = new.into_iter().filter(|n| clash || !left.contains(n)).collect();
             let at: Vec<usize> = (0..old.len())
-                .filter(|&at| gone.contains(&run.file_at(at).unwrap().number))
+                .filter(|&at| gone.contains(&run.file_at(at).unwrap().number()))
                 .collect();
             let edited = run.edited(&at, files(new.iter().copied()));
             let whole = Run::new(1, files(left.into_iter().chain(new)));
             prop_assert_eq!(edited.is_ok(), whole.is_ok());
             let (Ok(edited), Ok(whole)) = (edited, whole) else { return Ok(()) };
-            let numbers = |run: &Run| run.files().iter().map(|f| f.number).collect::<Vec<_>>();
+            let numbers = |run: &Run| run.files().iter().map(|f| f.number()).collect::<Vec<_>>();
             prop_assert_eq!(numbers(&edited), numbers(&whole));
             prop_assert_eq!(edited.sums(), whole.sums());
             prop_assert_eq!(edited.check(), Ok(()));
-            let back: Vec<_> = edited.files().iter().rev().map(|f| f.number).collect();
+            let back: Vec<_> = edited.files().iter().rev().map(|f| f.number()).collect();
             prop_assert!(back.iter().rev().eq(&numbers(&edited)));
             for key in (0..9000u64).step_by(97) {
                 let key = key.to_be_bytes();
-                let found = whole.files().iter().find(|f| meets(f, &key, &key)).map(|f| f.number);
-                prop_assert_eq!(edited.find(&key).map(|f| f.number), found);
-                let by = whole.files().iter().filter(|f| *f.smallest <= key[..]).count();
+                let found = whole.files().iter().find(|f| meets(f, &key, &key)).map(|f| f.number());
+                prop_assert_eq!(edited.find(&key).map(|f| f.number()), found);
+                let by = whole.files().iter().filter(|f| *f.smallest() <= key[..]).count();
                 prop_assert_eq!(edited.starting_by(&key), by);
             }
         }
@@ -595,11 +597,11 @@ mod tests {
                 .collect();
             let run = Run::new(1, files.clone()).unwrap();
             let probe = probe.as_bytes();
-            let want = files.iter().find(|f| meets(f, probe, probe)).map(|f| f.number);
-            prop_assert_eq!(run.find(probe).map(|f| f.number), want);
+            let want = files.iter().find(|f| meets(f, probe, probe)).map(|f| f.number());
+            prop_assert_eq!(run.find(probe).map(|f| f.number()), want);
             let (lo, hi) = (probe.min(other.as_bytes()), probe.max(other.as_bytes()));
-            let want: Vec<_> = files.iter().filter(|f| meets(f, lo, hi)).map(|f| f.number).collect();
-            let got: Vec<_> = run.overlapping(lo, hi).iter().map(|f| f.number).collect();
+            let want: Vec<_> = files.iter().filter(|f| meets(f, lo, hi)).map(|f| f.number()).collect();
+            let got: Vec<_> = run.overlapping(lo, hi).iter().map(|f| f.number()).collect();
             prop_assert_eq!(got, want);
             prop_assert_eq!(run.overlapping_range(None, None).len(), files.len());
         }

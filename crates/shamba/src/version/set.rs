@@ -3,13 +3,17 @@
 //! edit changes is worked out first ([`TreeState::after`]) and put in its place once the edit is
 //! durable; it costs as much as the keyspaces that the edit names, however many others there are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::edit::{AddedFile, FORMAT};
+use super::edit::{FORMAT, Part};
 use super::{FileMeta, Inconsistent, KeyspaceEdit, StoredDesign, Version, VersionEdit};
 use crate::base::key::SeqNo;
 use crate::wal::{LogInfo, Reached};
+
+/// Files that a snapshot's edit is made of at a time: with keys of 64 bytes, about as many as a record
+/// holds.
+const FILES_OF_PART: usize = 256;
 
 /// One keyspace.
 #[derive(Debug, Clone)]
@@ -200,10 +204,12 @@ impl Change {
         keyspace.reach = keyspace.reach.max(change.reach.unwrap_or(0));
         keyspace.design = change.design.or(keyspace.design);
         for added in &change.adds {
-            self.next_file = self.next_file.max(added.file.number.saturating_add(1));
+            self.next_file = self.next_file.max(added.file.number().saturating_add(1));
             self.next_run = self.next_run.max(added.run.saturating_add(1));
-            self.next_created = self.next_created.max(added.file.created.saturating_add(1));
-            self.last_seq = self.last_seq.max(added.file.max_seq);
+            self.next_created = self
+                .next_created
+                .max(added.file.created().saturating_add(1));
+            self.last_seq = self.last_seq.max(added.file.max_seq());
         }
         for moved in &change.moves {
             self.next_run = self.next_run.max(moved.run.saturating_add(1));
@@ -246,8 +252,8 @@ impl Change {
 }
 
 impl TreeState {
-    /// The edit that rebuilds this state from an empty one.
-    pub(crate) fn snapshot(&self) -> VersionEdit {
+    /// The edit that rebuilds this state from an empty one, but for the files.
+    fn head(&self) -> VersionEdit {
         let keyspaces = self
             .keyspaces
             .iter()
@@ -257,17 +263,6 @@ impl TreeState {
                 flushed_seq: Some(keyspace.flushed_seq),
                 reach: Some(keyspace.reach),
                 design: keyspace.design,
-                adds: keyspace
-                    .version
-                    .runs()
-                    .flat_map(|(level, run)| {
-                        run.files().iter().map(move |file| AddedFile {
-                            level: level as u32,
-                            run: run.id(),
-                            file: Arc::clone(file),
-                        })
-                    })
-                    .collect(),
                 ..KeyspaceEdit::default()
             })
             .collect();
@@ -288,8 +283,60 @@ impl TreeState {
         }
     }
 
+    /// Hands to `emit` the bytes of the edit that rebuilds this state from an empty one, in parts of
+    /// about `most` bytes; no more of it than a part is in memory at a time, beside what it says of
+    /// keyspaces.
+    ///
+    /// # Errors
+    /// Those of `emit`.
+    pub(super) fn encode_parts<E>(
+        &self,
+        most: usize,
+        emit: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut head = self.head();
+        if self
+            .keyspaces
+            .values()
+            .all(|keyspace| keyspace.version.is_empty())
+        {
+            return head.encode_parts(most, Part::Last, emit);
+        }
+        head.encode_parts(most, Part::More, emit)?;
+        for (&id, keyspace) in &self.keyspaces {
+            for (level, run) in keyspace.version.runs() {
+                let mut files = run.files().iter().peekable();
+                while files.peek().is_some() {
+                    let mut part = KeyspaceEdit::new(id);
+                    for file in files.by_ref().take(FILES_OF_PART) {
+                        part.add(level, run.id(), file.clone());
+                    }
+                    VersionEdit::of_keyspace(part).encode_parts(most, Part::More, emit)?;
+                }
+            }
+        }
+        // What ends it says nothing new.
+        head.keyspaces.clear();
+        head.logs.clear();
+        head.encode_parts(most, Part::Last, emit)
+    }
+
+    /// The edit that rebuilds this state from an empty one.
+    #[cfg(test)]
+    pub(crate) fn snapshot(&self) -> VersionEdit {
+        let mut edit = self.head();
+        for (change, keyspace) in edit.keyspaces.iter_mut().zip(self.keyspaces.values()) {
+            for (level, run) in keyspace.version.runs() {
+                for file in run.files().iter() {
+                    change.add(level, run.id(), file.clone());
+                }
+            }
+        }
+        edit
+    }
+
     /// The files an edit takes out of the tree, to be marked obsolete once it is durable.
-    pub(crate) fn files_dropped_by(&self, edit: &VersionEdit) -> Vec<Arc<FileMeta>> {
+    pub(crate) fn files_dropped_by(&self, edit: &VersionEdit) -> Vec<FileMeta> {
         let mut dropped = Vec::new();
         for change in &edit.keyspaces {
             let Some(keyspace) = self.keyspaces.get(&change.id) else {
@@ -300,12 +347,16 @@ impl TreeState {
                 continue;
             }
             // Taken out at one place and put in at another: still there.
-            let stays = |number| change.adds.iter().any(|added| added.file.number == number);
+            let added = change.adds.iter().map(|added| added.file.number());
+            let added: HashSet<u64> = match change.removes.is_empty() {
+                true => HashSet::new(),
+                false => added.collect(),
+            };
             let gone = change.removes.iter().filter_map(|gone| {
                 let version = &keyspace.version;
                 version.file_in(gone.level as usize, &gone.file)
             });
-            dropped.extend(gone.filter(|file| !stays(file.number)).cloned());
+            dropped.extend(gone.filter(|file| !added.contains(&file.number())).cloned());
         }
         dropped
     }
@@ -313,6 +364,7 @@ impl TreeState {
 
 #[cfg(test)]
 mod tests {
+    use super::super::edit::AddedFile;
     use super::super::file_meta::FileInfo;
     use super::super::{MovedFile, RemovedFile};
     use super::*;
@@ -321,7 +373,7 @@ mod tests {
         AddedFile {
             level,
             run,
-            file: Arc::new(FileMeta::new(FileInfo {
+            file: FileMeta::new(&FileInfo {
                 number,
                 size: 10,
                 entries: 2,
@@ -331,12 +383,12 @@ mod tests {
                 max_seq: number * 10 + 9,
                 created: number,
                 ..FileInfo::default()
-            })),
+            }),
         }
     }
 
     /// The files of [`base`], and any other.
-    fn known(number: u64) -> Arc<FileMeta> {
+    fn known(number: u64) -> FileMeta {
         let range = match number {
             1 => ("a", "m"),
             2 => ("c", "z"),
@@ -391,7 +443,7 @@ mod tests {
                 (
                     level,
                     run.id(),
-                    run.files().iter().map(|f| f.number).collect(),
+                    run.files().iter().map(|f| f.number()).collect(),
                 )
             })
             .collect()
@@ -452,7 +504,7 @@ mod tests {
         let dropped: Vec<_> = state
             .files_dropped_by(&drop_it)
             .iter()
-            .map(|f| f.number)
+            .map(|f| f.number())
             .collect();
         assert_eq!(dropped, [2, 1, 3, 4]);
         let state = after(&state, &drop_it);

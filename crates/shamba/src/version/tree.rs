@@ -18,7 +18,7 @@ struct Change {
     /// The positions of files that leave it.
     gone: Vec<usize>,
     /// Files that join it.
-    new: Vec<Arc<FileMeta>>,
+    new: Vec<FileMeta>,
 }
 
 /// The levels of one keyspace. Cheap to clone; shared as `Arc<Version>`.
@@ -47,12 +47,12 @@ impl Version {
     }
 
     /// All files, those of newer runs first.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &FileMeta> {
         self.runs().flat_map(|(_, run)| run.files())
     }
 
     /// The file of this number at this place, if it is there.
-    pub(super) fn file_in(&self, level: usize, file: &FileMeta) -> Option<&Arc<FileMeta>> {
+    pub(super) fn file_in(&self, level: usize, file: &FileMeta) -> Option<&FileMeta> {
         let (run, at) = self.position_of(level, file)?;
         run.file_at(at)
     }
@@ -83,7 +83,7 @@ impl Version {
         for (level, file) in removed.chain(moved) {
             let level = level as usize;
             let (run, at) = self.position_of(level, file).ok_or_else(|| {
-                Inconsistent::new(format!("file {} is not in level {level}", file.number))
+                Inconsistent::new(format!("file {} is not in level {level}", file.number()))
             })?;
             let change = changes.entry((level, run.id())).or_default();
             change.gone.push(at);
@@ -102,7 +102,7 @@ impl Version {
         let added = edit.adds.iter().map(|to| (to.level, to.run, &to.file));
         for (level, run, file) in moved.chain(added) {
             let change = changes.entry((level as usize, run)).or_default();
-            change.new.push(Arc::clone(file));
+            change.new.push(file.clone());
         }
 
         let mut runs: BTreeMap<(usize, u64), Arc<Run>> = self
@@ -155,8 +155,7 @@ impl Version {
     /// runs ordered, files of a run disjoint, counts and ranges possible, no empty run, and
     /// overlapping files of level 0 ordered by sequence number.
     pub(crate) fn check(&self) -> Result<(), Inconsistent> {
-        self.check_runs()?;
-        let mut numbers: Vec<u64> = self.files().map(|file| file.number).collect();
+        let mut numbers: Vec<u64> = self.files().map(|file| file.number()).collect();
         numbers.sort_unstable();
         if let Some([number, _]) = numbers
             .windows(2)
@@ -165,6 +164,12 @@ impl Version {
             return Err(Inconsistent::new(format!("file {number} appears twice")));
         }
         drop(numbers);
+        self.check_places()
+    }
+
+    /// [`Self::check`] but for the numbers.
+    pub(super) fn check_places(&self) -> Result<(), Inconsistent> {
+        self.check_runs()?;
         if self.levels.last().is_some_and(Level::is_empty) {
             return Err(Inconsistent::new("the last level is empty"));
         }
@@ -174,13 +179,13 @@ impl Version {
             }
             run.check()?;
             for file in run.files() {
-                if file.tombstones > file.entries
-                    || file.garbage > file.entries
-                    || file.min_seq > file.max_seq
+                if file.tombstones() > file.entries()
+                    || file.garbage() > file.entries()
+                    || file.min_seq() > file.max_seq()
                 {
                     return Err(Inconsistent::new(format!(
                         "file {} in level {level} has impossible counts",
-                        file.number
+                        file.number()
                     )));
                 }
             }
@@ -203,15 +208,15 @@ impl Version {
             for older in flushed.iter().skip(i + 1) {
                 for file in newer.files() {
                     if let Some(other) = older
-                        .overlapping(&file.smallest, &file.largest)
+                        .overlapping(file.smallest(), file.largest())
                         .iter()
-                        .find(|other| other.max_seq >= file.min_seq)
+                        .find(|other| other.max_seq() >= file.min_seq())
                     {
                         return Err(Inconsistent::new(format!(
                             "file {} of the older run {} is not older than file {}",
-                            other.number,
+                            other.number(),
                             older.id(),
-                            file.number
+                            file.number()
                         )));
                     }
                 }

@@ -76,23 +76,20 @@ fn number(key: &[u8]) -> u32 {
     u64::from_be_bytes(key.try_into().unwrap()) as u32
 }
 
-fn files(db: &Db) -> Vec<Arc<FileMeta>> {
+fn files(db: &Db) -> Vec<FileMeta> {
     let state = db.shared.inner.default_keyspace.state.load();
     let mut files: Vec<_> = state.version.files().cloned().collect();
-    files.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+    files.sort_by(|a, b| a.smallest().cmp(b.smallest()));
     files
 }
 
 fn limits(db: &Db) -> Vec<u8> {
-    files(db)
-        .iter()
-        .map(|file| file.stats.module_limit())
-        .collect()
+    files(db).iter().map(|file| file.module_limit()).collect()
 }
 
 /// Looks keys up that lie in a file and are not there.
 fn ask_in_vain(db: &Db, file: &FileMeta, times: u32) {
-    let (low, high) = (number(&file.smallest), number(&file.largest));
+    let (low, high) = (number(file.smallest()), number(file.largest()));
     for i in 0..times {
         let missing = (low + i * 37 % (high - low)) | 1;
         assert_eq!(db.get(key(missing)).unwrap().as_deref(), None);
@@ -177,10 +174,7 @@ fn no_module_is_withheld_without_a_policy_that_does() {
         let db = filled(options(&MemFs::new(), policy, 2));
         ask_for_all(&db, 2000);
         assert!(limits(&db).iter().all(|&limit| limit == EVERY_MODULE));
-        assert!(
-            files(&db)[0].stats.hotness().is_some(),
-            "statistics are kept"
-        );
+        assert!(files(&db)[0].hotness().is_some(), "statistics are kept");
     }
 }
 
@@ -214,34 +208,34 @@ fn a_flushed_or_merged_file_has_its_limit_at_once() {
     let hot = old[4].clone();
     ask_in_vain(&db, &hot, 3000);
     // A flush above the hot file, and one above a cold one.
-    db.put(&hot.smallest, [1; 40]).unwrap();
+    db.put(hot.smallest(), [1; 40]).unwrap();
     db.flush().unwrap();
-    db.put(&old[8].smallest, [1; 40]).unwrap();
+    db.put(old[8].smallest(), [1; 40]).unwrap();
     db.flush().unwrap();
-    let limit_of = |file: &FileMeta| file.stats.module_limit();
+    let limit_of = |file: &FileMeta| file.module_limit();
     let flushed = |smallest: &[u8]| {
         let mut found = files(&db);
-        found.retain(|file| *file.smallest == *smallest && file.entries == 1);
+        found.retain(|file| *file.smallest() == *smallest && file.entries() == 1);
         limit_of(&found[0])
     };
-    assert_eq!(flushed(&hot.smallest), EVERY_MODULE);
-    assert_eq!(flushed(&old[8].smallest), 0);
+    assert_eq!(flushed(hot.smallest()), EVERY_MODULE);
+    assert_eq!(flushed(old[8].smallest()), 0);
     // All files anew, with no lookup before the limits are looked at.
     for file in &old {
-        db.put(&file.largest, [2; 40]).unwrap();
+        db.put(file.largest(), [2; 40]).unwrap();
     }
     db.compact_range(None, None).unwrap();
-    let middle = key(u32::midpoint(number(&hot.smallest), number(&hot.largest)));
+    let middle = key(u32::midpoint(number(hot.smallest()), number(hot.largest())));
     let check = |db: &Db| {
         let new = files(db);
         let (mut hot_files, mut cold_files) = (0, 0);
         for file in &new {
-            assert!(old.iter().all(|old| old.number != file.number));
-            if *file.smallest <= middle[..] && *file.largest >= middle[..] {
+            assert!(old.iter().all(|old| old.number() != file.number()));
+            if *file.smallest() <= middle[..] && *file.largest() >= middle[..] {
                 assert_eq!(limit_of(file), EVERY_MODULE);
                 hot_files += 1;
-            } else if *file.largest < *hot.smallest || *file.smallest > *hot.largest {
-                assert_eq!(limit_of(file), 0, "{:?}", file.stats.hotness());
+            } else if *file.largest() < *hot.smallest() || *file.smallest() > *hot.largest() {
+                assert_eq!(limit_of(file), 0, "{:?}", file.hotness());
                 cold_files += 1;
             }
         }

@@ -43,21 +43,21 @@ fn filled(options: Options) -> Db {
     db
 }
 
-fn files(db: &Db) -> Vec<Arc<FileMeta>> {
+fn files(db: &Db) -> Vec<FileMeta> {
     let state = db.shared.inner.default_keyspace.state.load();
     let mut files: Vec<_> = state.version.files().cloned().collect();
-    files.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+    files.sort_by(|a, b| a.smallest().cmp(b.smallest()));
     files
 }
 
 /// Empty and positive visits of the files that meet a range.
-fn visits(files: &[Arc<FileMeta>], from: &[u8], to: &[u8]) -> (f32, f32) {
+fn visits(files: &[FileMeta], from: &[u8], to: &[u8]) -> (f32, f32) {
     let mut sum = (0.0, 0.0);
     for file in files
         .iter()
-        .filter(|f| *f.smallest <= *to && *f.largest >= *from)
+        .filter(|f| *f.smallest() <= *to && *f.largest() >= *from)
     {
-        for visits in file.slot.visits() {
+        for visits in file.slot().visits() {
             sum.0 += visits.empty;
             sum.1 += visits.positive;
         }
@@ -67,7 +67,7 @@ fn visits(files: &[Arc<FileMeta>], from: &[u8], to: &[u8]) -> (f32, f32) {
 
 /// Looks up four absent keys for each that is there, from a file. One lookup in eight is counted.
 fn ask(db: &Db, file: &FileMeta, times: u32) {
-    let (low, high) = (number(&file.smallest), number(&file.largest));
+    let (low, high) = (number(file.smallest()), number(file.largest()));
     for i in 0..times {
         let at = low + i.wrapping_mul(7919) % (high - low);
         let wanted = if i % 5 == 0 { at & !1 } else { at | 1 };
@@ -78,7 +78,7 @@ fn ask(db: &Db, file: &FileMeta, times: u32) {
 /// Writes a key of every file again, so that a merge rewrites all.
 fn touch(db: &Db) {
     for file in files(db) {
-        db.put(&file.largest, [9; 16]).unwrap();
+        db.put(file.largest(), [9; 16]).unwrap();
     }
 }
 
@@ -90,7 +90,7 @@ fn new_files_are_as_hot_as_those_they_come_from() {
         let old = files(&db);
         let hot = old[3].clone();
         ask(&db, &hot, 8000);
-        let all = (&*old[0].smallest, &*old[old.len() - 1].largest);
+        let all = (old[0].smallest(), old[old.len() - 1].largest());
         let before = visits(&old, all.0, all.1);
         assert!(before.0 > 500.0 && before.1 > 100.0, "{before:?}");
         touch(&db);
@@ -98,10 +98,10 @@ fn new_files_are_as_hot_as_those_they_come_from() {
         let new = files(&db);
         assert!(
             new.iter()
-                .all(|file| old.iter().all(|o| o.number != file.number))
+                .all(|file| old.iter().all(|o| o.number() != file.number()))
         );
         let after = visits(&new, all.0, all.1);
-        let hot = visits(&new, &hot.smallest, &hot.largest);
+        let hot = visits(&new, hot.smallest(), hot.largest());
         if !inherit {
             assert_eq!(after, (0.0, 0.0));
             continue;
@@ -126,9 +126,9 @@ fn a_flushed_file_is_as_hot_as_those_below() {
     let db = filled(options(&MemFs::new(), 4 << 20));
     let old = files(&db);
     ask(&db, &old[3], 8000);
-    let before = visits(&old, &old[3].smallest, &old[3].largest);
+    let before = visits(&old, old[3].smallest(), old[3].largest());
     for part in [1, 3] {
-        let (low, high) = (number(&old[part].smallest), number(&old[part].largest));
+        let (low, high) = (number(old[part].smallest()), number(old[part].largest()));
         db.put(key(low + 2), [1; 16]).unwrap();
         db.put(key(high - 2), [1; 16]).unwrap();
         db.flush().unwrap();
@@ -136,10 +136,10 @@ fn a_flushed_file_is_as_hot_as_those_below() {
     let flushed = |part: usize| {
         let mut new = files(&db);
         new.retain(|file| {
-            file.entries == 2 && number(&file.smallest) == number(&old[part].smallest) + 2
+            file.entries() == 2 && number(file.smallest()) == number(old[part].smallest()) + 2
         });
         assert_eq!(new.len(), 1);
-        new[0].slot.visits().first().copied().unwrap_or_default()
+        new[0].slot().visits().first().copied().unwrap_or_default()
     };
     let (cold, hot) = (flushed(1), flushed(3));
     assert_eq!((cold.empty, cold.positive), (0.0, 0.0));
@@ -192,17 +192,17 @@ fn heat_is_kept_over_a_restart_and_losing_it_changes_no_answer() {
     let old = files(&db);
     ask(&db, &old[3], 8000);
     db.close().unwrap();
-    let before = visits(&old, &old[3].smallest, &old[3].largest);
+    let before = visits(&old, old[3].smallest(), old[3].largest());
     assert!(before.0 > 500.0, "{before:?}");
     let hints = fs.read_file("/db/HINTS").unwrap();
 
     let same = |sum: (f32, f32)| (sum.0 - before.0).abs() < 1.0 && (sum.1 - before.1).abs() < 1.0;
     let db = options(&fs, 4 << 20).open("/db").unwrap();
     let reopened = files(&db);
-    let hot = || visits(&reopened, &old[3].smallest, &old[3].largest);
+    let hot = || visits(&reopened, old[3].smallest(), old[3].largest());
     assert!(same(hot()), "before it is opened: {:?}", hot());
     ask(&db, &reopened[3], 1);
-    assert!(reopened[3].slot.heat().is_some());
+    assert!(reopened[3].slot().heat().is_some());
     let now = hot();
     assert!(
         now.0 > before.0 * 0.8 && now.1 > before.1 * 0.8,
@@ -211,7 +211,7 @@ fn heat_is_kept_over_a_restart_and_losing_it_changes_no_answer() {
     // What nobody asked since keeps its hint for the next time.
     db.close().unwrap();
     let db = options(&fs, 4 << 20).open("/db").unwrap();
-    assert!(visits(&files(&db), &old[3].smallest, &old[3].largest).0 > before.0 * 0.8);
+    assert!(visits(&files(&db), old[3].smallest(), old[3].largest()).0 > before.0 * 0.8);
     db.close().unwrap();
 
     let mut flipped = hints.clone();
@@ -229,7 +229,7 @@ fn heat_is_kept_over_a_restart_and_losing_it_changes_no_answer() {
         let db = options(&fs, 4 << 20).open("/db").unwrap();
         let files = files(&db);
         assert_eq!(
-            visits(&files, &old[3].smallest, &old[3].largest),
+            visits(&files, old[3].smallest(), old[3].largest()),
             (0.0, 0.0)
         );
         ask(&db, &files[3], 2000);

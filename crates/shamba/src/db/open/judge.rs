@@ -87,14 +87,14 @@ pub(in crate::db) fn check_length(
     file: &FileMeta,
     lengths: &BTreeMap<&str, u64>,
 ) -> Result<()> {
-    let name = crate::table::table_name(file.number);
+    let name = crate::table::table_name(file.number());
     match lengths.get(name.as_str()) {
         None => {
             let what = "the manifest names this table, but it is missing";
             Err(Error::corruption(dir.join(name), 0, what))
         }
-        Some(&len) if len != file.size => {
-            let size = file.size;
+        Some(&len) if len != file.size() => {
+            let size = file.size();
             let what = format!("the table is {len} bytes long, the manifest says {size}");
             Err(Error::corruption(dir.join(name), len.min(size), what))
         }

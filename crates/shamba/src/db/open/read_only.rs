@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
 use crate::options::Options;
 use crate::table::TableCache;
-use crate::version::{CURRENT, Manifest, TreeState, VersionEdit};
+use crate::version::{CURRENT, Found, Manifest, Obsolete, TreeState, VersionEdit};
 
 /// How often a folder is looked at again that goes on changing. A writer changes the manifest with each
 /// flush, and to look takes little: with half of it, one that flushes all the time is told to be damaged
@@ -91,7 +91,7 @@ pub(in crate::db) fn hold_tables(
 ) -> Result<Vec<DirEntry>> {
     let files = state.keyspaces.values();
     let files = files.flat_map(|keyspace| keyspace.version.files());
-    let numbers: Vec<u64> = files.map(|file| file.number).collect();
+    let numbers: Vec<u64> = files.map(|file| file.number()).collect();
     // Before anything else, while the manifest is new.
     let held = tables.hold(&numbers);
     let entries = options.fs.list(dir);
@@ -106,7 +106,11 @@ pub(in crate::db) fn hold_tables(
 fn look(dir: &Path, options: &Options) -> Result<Db> {
     let fs = &options.fs;
     is_database(dir, options)?;
-    let (mut state, _) = Manifest::read(&**fs, dir)?;
+    let account = Obsolete::new(options.memory.budget());
+    let Found {
+        mut state, files, ..
+    } = Manifest::read(&**fs, dir, &account)?;
+    drop(files);
     let tables = tables_of(dir, options);
     let entries = hold_tables(dir, options, &tables, &state)?;
     let logs = Logs::look(dir, &state, &entries, options)?;
@@ -117,7 +121,7 @@ fn look(dir: &Path, options: &Options) -> Result<Db> {
         let created = state.apply(&create);
         created.map_err(|e| Error::corruption(dir.join(CURRENT), 0, e.to_string()))?;
     }
-    let manifest = Manifest::of_state(fs, dir, state);
+    let manifest = Manifest::of_state(fs, dir, state, &account);
     let mut inner = assemble(dir, options.clone(), manifest, next_file, tables)?;
     inner.poison = ArcSwapOption::from_pointee(Error::ReadOnly);
     inner.asks_designs = false.into();

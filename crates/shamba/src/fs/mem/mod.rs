@@ -284,19 +284,26 @@ impl Fs for MemFs {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        self.visit(dir, &mut |name, len| {
+            let name = name.to_owned();
+            entries.push(DirEntry { name, len });
+        })?;
+        Ok(entries)
+    }
+
+    fn visit(&self, dir: &Path, visit: &mut dyn FnMut(&str, u64)) -> io::Result<()> {
         let state = self.state.lock();
         if !state.live.dirs.contains(dir) {
             return Err(ErrorKind::NotFound.into());
         }
         let inside = state.live.files.iter().filter(|(p, _)| parent(p) == dir);
-        Ok(inside
-            .filter_map(|(path, inode)| {
-                Some(DirEntry {
-                    name: path.file_name()?.to_string_lossy().into_owned(),
-                    len: inode.len(),
-                })
-            })
-            .collect())
+        for (path, inode) in inside {
+            if let Some(name) = path.file_name() {
+                visit(&name.to_string_lossy(), inode.len());
+            }
+        }
+        Ok(())
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::TableIter;
 use crate::budget::{Budget, Pin, Reservation, Role};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
 use crate::table::fetch::{BlockRef, label};
 use crate::table::format;
@@ -200,6 +200,39 @@ impl TableIter {
             return Err(error);
         }
         Ok(true)
+    }
+
+    fn memory(&self) -> u64 {
+        let own = self.cursor.memory() + self.value.capacity() + self.bound.capacity();
+        (size_of::<Self>() + own) as u64
+    }
+
+    /// Brings the reservation to what the cursor holds. A caller's is refused what iterators may not have
+    /// all together, and is nowhere then.
+    #[inline]
+    pub(super) fn account(&mut self) -> Result<()> {
+        let bytes = self.memory();
+        match bytes == self.memory.bytes() {
+            true => Ok(()),
+            false => self.account_anew(bytes),
+        }
+    }
+
+    fn account_anew(&mut self, bytes: u64) -> Result<()> {
+        let more = bytes.saturating_sub(self.memory.bytes());
+        let budget = &self.options.budget;
+        if more > 0 && self.options.purpose == Purpose::Scan && !self.memory.try_grow_iterator(more)
+        {
+            let refused = Error::IteratorsExhausted {
+                limit: budget.limit(),
+            };
+            self.reset();
+            (self.cursor, self.value, self.bound) = Default::default();
+            self.memory.resize(self.memory());
+            return Err(refused);
+        }
+        self.memory.resize(bytes);
+        Ok(())
     }
 }
 

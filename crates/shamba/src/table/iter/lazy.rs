@@ -38,7 +38,7 @@ impl TableIter {
             Some((partition, block)) => {
                 self.go_to(partition, block);
                 self.waits = Some(direction);
-                self.account();
+                self.account()?;
             }
             None => self.reset(),
         }

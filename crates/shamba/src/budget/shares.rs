@@ -1,0 +1,64 @@
+//! How much of the limit some of what it bounds may have.
+
+use super::MIN_MEMORY;
+
+/// What is left to everything else at least, where tables are many: an eighth of the limit, and not less
+/// than half of the least limit. With half of it a large database would have no memory to cache and merge
+/// with; with twice of it a seventh fewer tables could be known.
+fn beside_files(limit: u64) -> u64 {
+    (limit / 8).max(MIN_MEMORY / 2)
+}
+
+/// The most bytes that what the manifest says of tables may take: an open that needs more is refused, and
+/// so are flushes that would.
+pub(crate) fn most_of_files(limit: u64) -> u64 {
+    limit.saturating_sub(beside_files(limit))
+}
+
+/// The most bytes that what is remembered of tables which were read may take. It is not forgotten while the
+/// files are there, so that a table that finds no room is opened for each lookup. With half of it tables
+/// are opened so when half as many were read; twice of it would take from what tables themselves leave.
+pub(crate) fn most_of_seen(limit: u64) -> u64 {
+    limit / 16
+}
+
+/// The most bytes that all iterators may hold: what they cannot have is refused to them. With half of it
+/// fewer of them are held under the least limit, or of larger values; twice of it would be taken from what
+/// writes and merges cannot do without.
+pub(crate) fn most_of_iterators(limit: u64) -> u64 {
+    limit.max(MIN_MEMORY) / 4
+}
+
+/// The least limit under which files may take so many bytes.
+pub(crate) fn least_limit_for_files(bytes: u64) -> u64 {
+    let by_share = bytes.div_ceil(7).saturating_mul(8);
+    let least = bytes.saturating_add(MIN_MEMORY / 2);
+    by_share.max(least).max(MIN_MEMORY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_limit_for_files_is_just_enough() {
+        assert_eq!(most_of_files(64 << 20), 56 << 20);
+        assert_eq!(most_of_files(MIN_MEMORY), MIN_MEMORY / 2);
+        for bytes in [
+            0,
+            1000,
+            MIN_MEMORY,
+            (5 << 20) + 3,
+            (56 << 20) + 1,
+            u64::from(u32::MAX),
+        ] {
+            let least = least_limit_for_files(bytes);
+            assert!(most_of_files(least) >= bytes, "{bytes}");
+            // Of eight in a row one is not divided evenly.
+            assert!(
+                least == MIN_MEMORY || most_of_files(least - 8) < bytes,
+                "{bytes}"
+            );
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! How an iterator comes from a place of its merge to an entry that its reader sees: past what is newer, older
+//! or deleted. One thread at a time.
+
+use super::{Iter, Place};
+use crate::base::iter::InternalIterator;
+use crate::base::key::{EntryKind, Tag};
+use crate::error::Result;
+
+impl Iter {
+    /// To the first entry of a key greater than `key`.
+    pub(super) fn seek_after(&mut self, key: &[u8]) -> Result<()> {
+        self.merge.seek(key, Tag::OLDEST)?;
+        while self.merge.valid() && self.merge.key() == key && !self.is_lost() {
+            match self.merge.waits() {
+                true => self.merge.settle()?,
+                false => self.merge.next()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// To the last entry of a key less than `key`.
+    pub(super) fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.merge.seek_for_prev(key, Tag::NEWEST)?;
+        while self.merge.valid() && self.merge.key() == key && !self.is_lost() {
+            match self.merge.waits() {
+                true => self.merge.settle()?,
+                false => self.merge.prev()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// From the merge's place on, to the first visible value.
+    pub(super) fn settle_forward(&mut self) -> Result<()> {
+        self.skip_forward(false)
+    }
+
+    /// The same, passing over what remains of the key in `self.key`.
+    pub(super) fn settle_forward_past_key(&mut self) -> Result<()> {
+        self.skip_forward(true)
+    }
+
+    fn skip_forward(&mut self, mut hidden: bool) -> Result<()> {
+        // Without what was lost, what comes next may not be the next.
+        while self.merge.valid() && !self.is_lost() {
+            let tag = self.merge.tag();
+            let key = self.merge.key();
+            // Of what was not read yet no entry comes before `key`.
+            if self.options.past_upper(key) {
+                return Ok(());
+            }
+            if self.merge.waits() {
+                self.merge.settle()?;
+                continue;
+            }
+            if hidden && key == self.key.as_slice() {
+                self.merge.next()?;
+                continue;
+            }
+            if tag.seq() <= self.seq {
+                if tag.kind() == Some(EntryKind::Put) {
+                    self.place = Place::Forward;
+                    return Ok(());
+                }
+                self.key.clear();
+                self.key.extend_from_slice(self.merge.key());
+                hidden = true;
+            }
+            self.merge.next()?;
+        }
+        Ok(())
+    }
+
+    /// From the merge's place back, to the last key with a visible value; leaves the merge before
+    /// all entries of that key.
+    pub(super) fn settle_backward(&mut self) -> Result<()> {
+        while self.merge.valid() && !self.is_lost() {
+            if self.options.before_lower(self.merge.key()) {
+                return Ok(());
+            }
+            if self.merge.waits() {
+                self.merge.settle()?;
+                continue;
+            }
+            self.key.clear();
+            self.key.extend_from_slice(self.merge.key());
+            let mut visible = false;
+            // Entries of a key come oldest first here; the last one at or below our number counts.
+            while self.merge.valid() && self.merge.key() == self.key.as_slice() && !self.is_lost() {
+                if self.merge.waits() {
+                    self.merge.settle()?;
+                    continue;
+                }
+                let tag = self.merge.tag();
+                if tag.seq() <= self.seq {
+                    visible = tag.kind() == Some(EntryKind::Put);
+                    if visible {
+                        self.value.clear();
+                        self.value.extend_from_slice(self.merge.value());
+                    }
+                }
+                self.merge.prev()?;
+            }
+            if visible && !self.is_lost() {
+                self.place = Place::Backward;
+                return self.account();
+            }
+        }
+        Ok(())
+    }
+}
