@@ -1,4 +1,5 @@
-//! What pickers take and give, and what they share.
+//! What pickers take and give, and what they share. This file is long because the rules that keep tasks
+//! apart hold for all of them, and are stated, built and checked in one place.
 //!
 //! A picker sees a version and says what to do next, or `None` when the tree is in shape. Several
 //! tasks may run at once. What keeps them apart:
