@@ -1,5 +1,7 @@
 //! Databases of very many tables: what the manifest says of each is inside the memory budget.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use shamba::fs::MemFs;
@@ -29,12 +31,15 @@ fn value(number: u64) -> Vec<u8> {
 }
 
 fn options(fs: &MemFs, memory: u64) -> Options {
+    with_small_tables(Options::new().fs(Arc::new(fs.clone())), memory)
+}
+
+fn with_small_tables(options: Options, memory: u64) -> Options {
     let keyspace = KeyspaceOptions {
         target_file: 4 << 10,
         ..KeyspaceOptions::default()
     };
-    Options::new()
-        .fs(Arc::new(fs.clone()))
+    options
         .background_threads(0)
         .memory(MemoryBudget::bytes(memory))
         .keyspace(keyspace)
@@ -63,18 +68,28 @@ fn needed(fs: &MemFs, memory: u64) -> u64 {
     }
 }
 
+/// Writes what so many tables hold, in an order that is not the keys': flushes overlap, and are merged into
+/// tables of the size asked for.
+fn fill(db: &Db, tables: u64) {
+    let entries = tables * PER_TABLE;
+    for number in (0..entries).map(|i| i * 7919 % entries) {
+        db.put(key(number), value(number)).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+}
+
+fn tables(db: &Db) -> u64 {
+    let levels = &db.stats().keyspaces[0].levels;
+    levels.iter().map(|level| level.files as u64).sum()
+}
+
 /// Fails where what is known of tables is not counted, or an open takes it whatever the budget.
 #[test]
 fn tables_by_the_thousand_are_known_within_the_budget() {
     let fs = MemFs::new();
     let db = options(&fs, 64 << 20).open("/db").unwrap();
-    // In an order that is not the keys': flushes overlap, and are merged into tables of the size asked for.
-    for number in (0..TABLES * PER_TABLE).map(|i| i * 7919 % (TABLES * PER_TABLE)) {
-        db.put(key(number), value(number)).unwrap();
-    }
-    db.compact_range(None, None).unwrap();
-    let levels = &db.stats().keyspaces[0].levels;
-    let tables: u64 = levels.iter().map(|level| level.files as u64).sum();
+    fill(&db, TABLES);
+    let tables = tables(&db);
     assert!(tables >= TABLES, "{tables} tables");
     let known = used_by(&db, Role::Files);
     println!(
@@ -109,4 +124,77 @@ fn tables_by_the_thousand_are_known_within_the_budget() {
         iter.next().unwrap();
     }
     within_budget(&db);
+}
+
+/// As many tables as a terabyte has in files of 4 MiB.
+const QUARTER_OF_A_MILLION: u64 = 250_000;
+
+/// Set in the process that opens the database: the folder it is in.
+const FOLDER: &str = "SHAMBA_TABLES_IN";
+
+/// Takes minutes and 3 GiB of the folder for temporary files, which `TMPDIR` names:
+/// `cargo test -p shamba --test many_tables -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes minutes and gibibytes"]
+fn a_quarter_of_a_million_tables_are_served_under_64_mib() {
+    if let Some(dir) = std::env::var_os(FOLDER) {
+        return serve(&PathBuf::from(dir));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let db = with_small_tables(Options::new(), 1 << 30);
+    let db = db.open(dir.path().join("db")).unwrap();
+    fill(&db, QUARTER_OF_A_MILLION);
+    assert!(tables(&db) >= QUARTER_OF_A_MILLION);
+    db.close().unwrap();
+    // A process of its own, whose memory is that of the open alone.
+    let own = std::env::current_exe().unwrap();
+    let name = "a_quarter_of_a_million_tables_are_served_under_64_mib";
+    let child = Command::new(own)
+        .args([name, "--exact", "--ignored", "--nocapture"])
+        .env(FOLDER, dir.path())
+        .status();
+    assert!(child.unwrap().success());
+}
+
+/// The most memory that the process ever had resident, in bytes.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
+
+fn serve(dir: &Path) {
+    const LIMIT: u64 = 64 << 20;
+    let started = std::time::Instant::now();
+    let db = with_small_tables(Options::new(), LIMIT);
+    let db = db.open(dir.join("db")).unwrap();
+    let after = started.elapsed();
+    println!("open after {after:?}, at most {} bytes resident", peak());
+    let entries = QUARTER_OF_A_MILLION * PER_TABLE;
+    for number in (0..20_000).map(|i| i * 104_729 % entries) {
+        let found = db.get(key(number)).unwrap();
+        assert_eq!(found.as_deref(), Some(&*value(number)));
+    }
+    let mut iter = db.iter(IterOptions::default()).unwrap();
+    iter.seek(key(1000)).unwrap();
+    for number in 1000..6000 {
+        assert_eq!(
+            (iter.key(), iter.value()),
+            (&key(number)[..], &*value(number))
+        );
+        iter.next().unwrap();
+    }
+    drop(iter);
+    for number in 0..1000 {
+        db.put(key(number), value(number)).unwrap();
+    }
+    let usage = db.stats().memory.budget;
+    println!(
+        "{} tables, {usage:?}, at most {} bytes resident",
+        tables(&db),
+        peak()
+    );
+    assert_eq!(usage.overdraft, 0);
+    assert!(peak() <= LIMIT + (8 << 20), "{}", peak());
 }

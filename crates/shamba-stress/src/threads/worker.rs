@@ -263,9 +263,10 @@ impl<'a> Worker<'a> {
     fn open_iter(&mut self) {
         let keyspace = self.any_key().0;
         let mut view = self.shared.ledger.view();
-        let iter = self.keyspaces[keyspace]
-            .iter(IterOptions::default())
-            .unwrap();
+        let iter = self.keyspaces[keyspace].iter(IterOptions::default());
+        let Some(iter) = unless_refused(iter) else {
+            return self.drop_one();
+        };
         view.taken();
         let iter = HeldIter {
             view,
@@ -289,21 +290,23 @@ impl<'a> Worker<'a> {
         };
         let iter = &mut held.iter;
         let mut entries = Vec::new();
-        if forward {
-            iter.seek(key_bytes(from)).unwrap();
-        } else {
-            iter.seek_for_prev(key_bytes(from)).unwrap();
-        }
-        for _ in 0..=steps {
-            if !iter.valid() {
+        let mut moved = match forward {
+            true => iter.seek(key_bytes(from)),
+            false => iter.seek_for_prev(key_bytes(from)),
+        };
+        for step in 0.. {
+            if unless_refused(moved).is_none() {
+                self.iters.pop_front();
+                return;
+            }
+            if step > steps || !iter.valid() {
                 break;
             }
             entries.push((key_number(iter.key()), iter.value().to_vec()));
-            if forward {
-                iter.next().unwrap();
-            } else {
-                iter.prev().unwrap();
-            }
+            moved = match forward {
+                true => iter.next(),
+                false => iter.prev(),
+            };
         }
         let last = entries.last().map(|entry| entry.0).filter(|_| iter.valid());
         let range = if forward {
@@ -456,5 +459,13 @@ impl<'a> Worker<'a> {
         for file in self.shared.fs.list(&folder).unwrap() {
             self.shared.fs.remove(&folder.join(file.name)).unwrap();
         }
+    }
+}
+
+/// What an iterator gave, or nothing where iterators hold all the memory that they may.
+fn unless_refused<T>(result: shamba::Result<T>) -> Option<T> {
+    match result {
+        Err(shamba::Error::IteratorsExhausted { .. }) => None,
+        other => Some(other.unwrap()),
     }
 }
