@@ -44,7 +44,7 @@ pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 ///
 /// Not counted: while a database is opened or a checkpoint is made, the log record that is replayed (as
 /// large as the largest batch), the statistics saved for hints, and a copy buffer of 256 KiB; and while all
-/// tables are gone through (to choose a design, to weigh filters, to verify), a few words for each.
+/// tables are gone through (to choose what to merge, a design or filters, to verify), a few words for each.
 pub const MIN_MEMORY: u64 = 1 << 20;
 
 /// What memory is used for.

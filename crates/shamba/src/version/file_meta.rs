@@ -158,12 +158,12 @@ impl Numbers {
     }
 }
 
-/// Reads one of the numbers.
+/// Reads one of the numbers by its place among those that [`pack`] writes, past no more than come before.
 macro_rules! numbers {
-    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident at $at:expr;)*) => {$(
         $(#[$doc])*
-        pub(crate) fn $name(&self) -> $type {
-            self.numbers().$name
+        pub(crate) fn $name(&self) -> u64 {
+            self.number_at($at)
         }
     )*};
 }
@@ -218,30 +218,39 @@ impl FileMeta {
         Numbers::unpack(self.packed_numbers())
     }
 
-    /// The file's number, which is its name.
-    pub(crate) fn number(&self) -> u64 {
-        take_varint(&mut self.packed_numbers()).unwrap_or(0)
+    #[inline]
+    fn number_at(&self, at: usize) -> u64 {
+        let mut numbers = self.packed_numbers();
+        for _ in 0..at {
+            take_varint(&mut numbers);
+        }
+        take_varint(&mut numbers).unwrap_or(0)
     }
 
     numbers! {
+        /// The file's number, which is its name.
+        number at 0;
         /// Its length in bytes.
-        size: u64;
+        size at 1;
         /// How many entries it holds, tombstones included.
-        entries: u64;
+        entries at 2;
         /// How many of them are tombstones.
-        tombstones: u64;
+        tombstones at 3;
         /// Entries shadowed by a newer entry of the same key in this file, kept for snapshots only.
-        garbage: u64;
+        garbage at 4;
         /// The smallest sequence number.
-        min_seq: SeqNo;
-        /// The largest sequence number.
-        max_seq: SeqNo;
+        min_seq at 5;
         /// When it was written, on the database's install counter.
-        created: u64;
+        created at 7;
         /// Bytes of its filter blocks.
-        filter_bytes: u64;
+        filter_bytes at 8;
         /// Bytes of its index blocks.
-        index_bytes: u64;
+        index_bytes at 9;
+    }
+
+    /// The largest sequence number.
+    pub(crate) fn max_seq(&self) -> SeqNo {
+        self.numbers().max_seq
     }
 
     /// All that the manifest records of it.
@@ -498,7 +507,20 @@ mod tests {
             (file.smallest(), file.largest()),
             (&[7; 64][..], &[8; 64][..])
         );
-        assert_eq!(file.number(), info.number);
+        let sizes = [file.size(), file.filter_bytes(), file.index_bytes()];
+        assert_eq!(sizes, [info.size, info.filter_bytes, info.index_bytes]);
+        let counts = [file.entries(), file.tombstones(), file.garbage()];
+        assert_eq!(counts, [info.entries, info.tombstones, info.garbage]);
+        let order = [
+            file.number(),
+            file.min_seq(),
+            file.max_seq(),
+            file.created(),
+        ];
+        assert_eq!(
+            order,
+            [info.number, info.min_seq, info.max_seq, info.created]
+        );
         assert!(file.memory() <= 234, "{}", file.memory());
         let extreme = FileInfo {
             min_seq: u64::MAX,
