@@ -17,6 +17,9 @@ const PLACES: [(&str, &str); 2] = [
     ("/sys/fs/cgroup", "memory.max"),
 ];
 
+/// The files that say how often a group was full, and the word before the number: version 1, version 2.
+const TIMES_FULL: [(&str, &str); 2] = [("memory.failcnt", ""), ("memory.events", "max ")];
+
 /// An empty group with a limit, removed when dropped: whoever entered must have ended by then.
 #[derive(Debug)]
 pub struct Container {
@@ -41,6 +44,16 @@ impl Container {
             let limited = file.exists() && std::fs::write(file, limit.to_string()).is_ok();
             limited.then_some(made)
         })
+    }
+
+    /// How often it was full, so that the system took back memory that it could, or killed a process.
+    pub fn times_full(&self) -> u64 {
+        let number = |(file, word): &(&str, &str)| {
+            let text = std::fs::read_to_string(self.dir.join(file)).ok()?;
+            let mut lines = text.lines();
+            lines.find_map(|line| line.strip_prefix(word)?.trim().parse().ok())
+        };
+        TIMES_FULL.iter().find_map(number).unwrap_or(0)
     }
 
     /// Its folder: what [`enter`] asks for.

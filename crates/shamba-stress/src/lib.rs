@@ -8,6 +8,7 @@
 mod common;
 pub mod damage;
 pub mod kill;
+pub mod memory;
 pub mod power;
 mod progress;
 mod run;

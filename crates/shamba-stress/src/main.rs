@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 use shamba_stress::damage::Damage;
 use shamba_stress::kill::Kill;
+use shamba_stress::memory::{HEADINGS, Memory, ROWS, Scale, Work};
 use shamba_stress::power::{Dropped, Power};
 use shamba_stress::threads::Threads;
 use shamba_stress::{Kind, Limits, Outcome, Progress, run};
@@ -62,11 +63,31 @@ enum What {
     Kill,
     /// Damage of files, also with right checksums.
     Damage,
+    /// Resident memory in control groups of the budget, 8 MiB and 64 KiB a thread: a table, row by row.
+    ///
+    /// With --minutes or --cases it does rows of the small size over and over instead.
+    Memory {
+        /// The engine's budget in MiB.
+        #[arg(long, default_value_t = 32)]
+        budget: u64,
+        /// Seconds instead of minutes: an eighth of the entries and less.
+        #[arg(long)]
+        small: bool,
+    },
     /// Every kind, one after another.
     All,
     /// The process that `kill` kills.
     #[command(hide = true)]
     WriteUntilKilled { dir: PathBuf, seed: u64 },
+    /// The process that `memory` measures.
+    #[command(hide = true)]
+    MemoryRow {
+        dir: PathBuf,
+        row: usize,
+        budget: u64,
+        seed: u64,
+        scale: String,
+    },
 }
 
 /// What all runs with one file of state came to.
@@ -136,14 +157,55 @@ fn stress(cli: &Cli) -> std::io::Result<bool> {
         let stress = std::env::current_exe()?;
         Ok(Box::new(Kill { stress }))
     };
+    let memory = |budget, scale| -> std::io::Result<Memory> {
+        let stress = std::env::current_exe()?;
+        Ok(Memory {
+            stress,
+            budget,
+            scale,
+        })
+    };
     let kinds: Vec<Box<dyn Kind>> = match &cli.what {
         What::Power { drop_syncs } => vec![power(*drop_syncs)],
         What::Kill => vec![kill()?],
         What::Threads => vec![Box::new(Threads)],
         What::Damage => vec![Box::new(Damage)],
-        What::All => vec![Box::new(Threads), kill()?, power(None), Box::new(Damage)],
+        What::Memory { budget, small } => {
+            let scale = if *small { Scale::Small } else { Scale::Full };
+            let memory = memory(budget << 20, scale)?;
+            if cli.how.minutes.is_none() && cli.how.cases.is_none() {
+                return memory_table(&memory, cli.how.seed.unwrap_or(1));
+            }
+            vec![Box::new(memory)]
+        }
+        What::All => vec![
+            Box::new(Threads),
+            kill()?,
+            power(None),
+            Box::new(Damage),
+            Box::new(memory(8 << 20, Scale::Small)?),
+        ],
         What::WriteUntilKilled { dir, seed } => {
             Kill::write_for_ever(dir, *seed).map_err(std::io::Error::other)?;
+            return Ok(true);
+        }
+        What::MemoryRow {
+            dir,
+            row,
+            budget,
+            seed,
+            scale,
+        } => {
+            let work = Work {
+                dir,
+                budget: *budget,
+                seed: *seed,
+                scale: match &**scale {
+                    "full" => Scale::Full,
+                    _ => Scale::Small,
+                },
+            };
+            Memory::be_measured(*row, &work).map_err(std::io::Error::other)?;
             return Ok(true);
         }
     };
@@ -166,6 +228,24 @@ fn stress(cli: &Cli) -> std::io::Result<bool> {
     for kind in kinds {
         sound &= stress_kind(&*kind, limits, how.state.as_deref())?;
     }
+    Ok(sound)
+}
+
+/// Every row once, as a table in Markdown.
+fn memory_table(memory: &Memory, seed: u64) -> std::io::Result<bool> {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    table.set_header(HEADINGS);
+    let mut sound = true;
+    for (number, row) in ROWS.iter().enumerate() {
+        let measured = memory.measure(number, seed)?;
+        sound &= measured.complaint().is_none();
+        let name = [row.name.to_owned()];
+        let cells: Vec<String> = name.into_iter().chain(measured.cells()).collect();
+        eprintln!("{}", cells.join(", "));
+        table.add_row(cells);
+    }
+    println!("{table}");
     Ok(sound)
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use shamba_stress::damage::Damage;
 use shamba_stress::kill::Kill;
+use shamba_stress::memory::{Memory, Scale};
 use shamba_stress::power::{Dropped, Power};
 use shamba_stress::threads::Threads;
 use shamba_stress::{Kind, Limits, Progress, run};
@@ -54,6 +55,15 @@ fn a_minute_of_power_failures() {
 #[test]
 fn a_minute_of_damage() {
     a_minute(&Damage);
+}
+
+#[test]
+fn a_minute_of_memory() {
+    a_minute(&Memory {
+        stress: PathBuf::from(env!("CARGO_BIN_EXE_stress")),
+        budget: 8 << 20,
+        scale: Scale::Small,
+    });
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Many threads on one database, all of its operations, options drawn anew at each open, a memory budget
-//! that changes while they run. Every answer is judged exactly ([`ledger`]).
+//! that changes while they run. Every answer is judged exactly (`ledger.rs`).
 
 mod ledger;
 mod worker;
