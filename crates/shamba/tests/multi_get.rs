@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{
-    Map, Replay, Rng, Scarce, env_number, full_run, on_every_core, random_options, small_keyspace,
+    Map, Replay, Rng, env_number, full_run, on_every_core, random_options, small_keyspace,
     small_options,
 };
 use shamba::fs::{
@@ -112,12 +112,11 @@ fn stored(count: u64, keyspace: KeyspaceOptions) -> (MemFs, Map) {
 }
 
 fn cold(fs: impl Fs, keyspace: KeyspaceOptions, memory: u64) -> Db {
-    cold_with(fs, keyspace, MemoryBudget::bytes(memory))
-}
-
-fn cold_with(fs: impl Fs, keyspace: KeyspaceOptions, memory: MemoryBudget) -> Db {
     let options = small_options(Arc::new(fs)).keyspace(keyspace);
-    options.memory(memory).open(DIR).unwrap()
+    options
+        .memory(MemoryBudget::bytes(memory))
+        .open(DIR)
+        .unwrap()
 }
 
 #[test]
@@ -180,14 +179,13 @@ fn reads_are_made_in_few_rounds() {
 /// With the least memory, buffers are few and the cache refuses much.
 #[test]
 fn little_memory_is_enough_for_many_keys() {
-    let (fs, model) = stored(6000, small_keyspace());
-    let scarce = Scarce::leaving(256 << 10);
-    let db = cold_with(fs, small_keyspace(), scarce.memory.clone());
-    let keys: Vec<_> = (0..1000).map(|i| key(i * 7)).collect();
+    let (fs, model) = stored(24_000, small_keyspace());
+    let db = cold(fs, small_keyspace(), MIN_MEMORY);
+    let keys: Vec<_> = (0..4000).map(|i| key(i * 7)).collect();
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                for keys in keys.chunks(300) {
+                for keys in keys.chunks(1200) {
                     assert_eq!(answers(&db, keys).unwrap(), wanted(&model, keys));
                 }
             });

@@ -13,6 +13,8 @@ use shamba::{
 };
 
 const KEYS: u64 = 60_000;
+/// So many that the least budget is little for them.
+const MANY: u64 = 4 * KEYS;
 const PLENTY: u64 = 64 << 20;
 /// Left of the budget: a tenth of the data, or less than filters, indexes and hot data.
 const LITTLE: u64 = 256 << 10;
@@ -24,17 +26,17 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 /// A key that is not there and hardly ever asked for twice.
-fn absent(rng: &mut Rng) -> Vec<u8> {
-    [key(rng.below(2 * KEYS)), key(rng.next())].concat()
+fn absent(rng: &mut Rng, keys: u64) -> Vec<u8> {
+    [key(rng.below(2 * keys)), key(rng.next())].concat()
 }
 
 /// Even numbers are there, odd ones are not; every eighth of the even ones is in a newer level too. It
 /// is written with plenty of memory, and then opened with the one asked for.
 fn open(memory: &MemoryBudget, keyspace: &KeyspaceOptions) -> Db {
-    open_with(Options::new(), memory, keyspace)
+    open_with(Options::new(), memory, keyspace, KEYS)
 }
 
-fn open_with(options: Options, memory: &MemoryBudget, keyspace: &KeyspaceOptions) -> Db {
+fn open_with(options: Options, memory: &MemoryBudget, keyspace: &KeyspaceOptions, keys: u64) -> Db {
     let keyspace = KeyspaceOptions {
         write_buffer: 4 << 20,
         target_file: 512 << 10,
@@ -49,10 +51,10 @@ fn open_with(options: Options, memory: &MemoryBudget, keyspace: &KeyspaceOptions
     let filling = options.clone().memory(MemoryBudget::bytes(PLENTY));
     let db = filling.open("/db").unwrap();
     let put = |number: u64| db.put(key(number * 2), [number as u8; 32]).unwrap();
-    (0..KEYS).map(|i| i * 7919 % KEYS).for_each(put);
+    (0..keys).map(|i| i * 7919 % keys).for_each(put);
     db.compact_range(None, None).unwrap();
     for part in 0..2 {
-        (0..KEYS).skip(part).step_by(16).for_each(put);
+        (0..keys).skip(part).step_by(16).for_each(put);
         db.flush().unwrap();
     }
     db.close().unwrap();
@@ -61,9 +63,13 @@ fn open_with(options: Options, memory: &MemoryBudget, keyspace: &KeyspaceOptions
 
 /// Looks up `count` random keys, by ones and by many, of which `existing` in four are there.
 fn look_up(db: &Db, rng: &mut Rng, count: u64, existing: u64) {
+    look_up_among(db, rng, count, existing, KEYS);
+}
+
+fn look_up_among(db: &Db, rng: &mut Rng, count: u64, existing: u64, keys: u64) {
     let mut random = || match rng.below(4) < existing {
-        true => (key(rng.below(KEYS) * 2).to_vec(), true),
-        false => (absent(rng), false),
+        true => (key(rng.below(keys) * 2).to_vec(), true),
+        false => (absent(rng, keys), false),
     };
     for _ in 0..count / 64 {
         for _ in 0..48 {
@@ -230,9 +236,9 @@ fn with_plenty_of_memory_all_that_is_written_is_resident_and_nothing_is_skipped(
 #[test]
 fn with_little_memory_less_is_resident_some_is_skipped_and_a_page_more_is_worth_something() {
     for (name, keyspace) in settings() {
-        let scarce = Scarce::leaving(LESS);
-        let db = open(&scarce.memory, &keyspace);
-        look_up(&db, &mut Rng::new(2), 40_000, 2);
+        let scarce = Scarce::leaving(4 * LESS);
+        let db = open_with(Options::new(), &scarce.memory, &keyspace, MANY);
+        look_up_among(&db, &mut Rng::new(2), 40_000, 2, MANY);
         let stats = db.stats();
         println!("{name}: {:#?}", stats.marginal_value);
         let deepest = levels(&stats)
@@ -327,8 +333,8 @@ fn keys_that_are_not_there_make_filters_worth_more_and_keys_that_are_data() {
 #[test]
 fn false_positives_come_as_often_as_the_model_says() {
     for (name, keyspace) in settings() {
-        let (scarce, plenty) = (Scarce::leaving(LITTLE), MemoryBudget::bytes(PLENTY));
-        for (memory, bits) in [(&plenty, 5.0), (&scarce.memory, 20.0)] {
+        let [plenty, little] = [PLENTY, 4 * LITTLE].map(MemoryBudget::bytes);
+        for (memory, bits, keys) in [(&plenty, 5.0, KEYS), (&little, 20.0, MANY)] {
             let keyspace = KeyspaceOptions {
                 filter: FilterOptions {
                     bits_per_key: bits,
@@ -336,8 +342,8 @@ fn false_positives_come_as_often_as_the_model_says() {
                 },
                 ..keyspace.clone()
             };
-            let db = open(memory, &keyspace);
-            look_up(&db, &mut Rng::new(4), 200_000, 1);
+            let db = open_with(Options::new(), memory, &keyspace, keys);
+            look_up_among(&db, &mut Rng::new(4), 200_000, 1, keys);
             for level in levels(&db.stats()).iter().filter(|level| level.files > 0) {
                 let lookups = &level.lookups;
                 let (measured, predicted) = (
@@ -365,7 +371,7 @@ fn without_prices_nobody_knows_what_memory_is_worth() {
         let keyspace = KeyspaceOptions::default().preset(preset);
         let options = Options::new().preset(preset);
         let scarce = Scarce::leaving(LITTLE);
-        let db = open_with(options, &scarce.memory, &keyspace);
+        let db = open_with(options, &scarce.memory, &keyspace, KEYS);
         look_up(&db, &mut Rng::new(5), 10_000, 2);
         let stats = db.stats();
         assert_eq!(stats.marginal_value, None);

@@ -246,6 +246,7 @@ impl Design {
             db,
             fs,
             memory,
+            held: None,
             data,
             order,
         })
@@ -301,6 +302,8 @@ pub(super) struct Full {
     db: Db,
     fs: MeteredFs,
     memory: MemoryBudget,
+    /// Memory that is to be no room for anything.
+    held: Option<Box<dyn Send + Sync>>,
     data: Data,
     order: Permutation,
     random: Random,
@@ -318,8 +321,8 @@ pub(super) struct Seen {
 }
 
 impl Full {
-    /// Filters and indexes come into memory; then there is room for them and so many bytes of data,
-    /// or more where that is below the least budget.
+    /// Filters and indexes come into memory; then there is room for them and so many bytes of data.
+    /// What is left of the least budget is held.
     pub(super) fn make_room(&mut self, bytes: u64, warm_up: u64) -> Result<()> {
         self.look_up(warm_up, |_| None)?;
         // Where filters hardly err, absent keys alone bring no index.
@@ -328,8 +331,11 @@ impl Full {
         let used = self.memory.usage().budget;
         let data = used.by_role.iter().filter(|(role, _)| *role == Role::Data);
         let rest = used.used - data.map(|(_, bytes)| bytes).sum::<u64>();
-        let limit = (rest + bytes).max(shamba::MIN_MEMORY);
-        self.memory.set_limit(limit).map_err(failed)
+        let wanted = rest + bytes;
+        let limit = wanted.max(shamba::MIN_MEMORY);
+        self.memory.set_limit(limit).map_err(failed)?;
+        self.held = self.memory.hold(limit - wanted);
+        Ok(())
     }
 
     /// So many lookups, each of the entry that was written as the one `draw` says, the first being 0,

@@ -6,13 +6,23 @@
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
+
 use super::heat::Part;
-use super::shard::{ENTRY_OVERHEAD, LOW_PRIORITY, Room};
+use super::shard::{ENTRY_OVERHEAD, LOW_PRIORITY, Room, Shard};
 use super::{BLOCK_OVERHEAD, Block, BlockCache, Eviction, Owner, role_of};
 use crate::budget::{Reclaim, Role};
 
 /// Shards a block looks at for room when its own has nothing that is worth less.
 const SHARDS_TRIED: usize = 8;
+
+/// Memory is plenty while more than one in so many bytes of the budget is free, and short while less than
+/// one in so many is.
+const PLENTY_SHARE: u64 = 32;
+const SHORT_SHARE: u64 = 256;
+
+/// How often blocks are moved together before anything goes for one that comes in.
+const PACKED: u32 = 2;
 
 impl BlockCache {
     pub(super) fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
@@ -36,6 +46,8 @@ impl BlockCache {
         // For two-priority LRU: no shard looked at has anything of low priority.
         let mut anyway = false;
         let mut gone = None;
+        let mut packed = 0;
+        let mut worth_it = false;
         loop {
             let mut shard = self.shard(hash).lock();
             match shard.get_raced(hash, &owner.key, columns, &self.clock) {
@@ -45,14 +57,43 @@ impl BlockCache {
             if (bytes.len() + BLOCK_OVERHEAD) as u64 > self.budget.limit() {
                 return Err(gone);
             }
+            // Free slots are what others left who had to go: they are for who is worth more than those that
+            // are still there, or what is worth little would keep frames from being free again.
+            if !worth_it
+                && self.clock.eviction() == Eviction::ExpectedReads
+                && self.shortage(self.budget.limit() / SHORT_SHARE) > self.store.loose()
+            {
+                let turned_away = owner.turned_away & !gone.unwrap_or(0) != 0;
+                let part = Part::Arriving { turned_away };
+                let heat = owner.heat.map(|heat| (heat, owner.partition, part));
+                let (density, left) = shard.density(hash, heat, owner.kind, columns, bytes.len());
+                let least = shard.least(&self.clock);
+                if least.is_finite() {
+                    self.clock.sold(least);
+                }
+                drop(shard);
+                // Where nothing can go the slot decides.
+                worth_it =
+                    least <= density || least.is_infinite() || self.is_cheaper_elsewhere(density);
+                if !worth_it {
+                    self.clock.lost(owner.kind, density);
+                    let (Some(heat), 1..) = (owner.heat, left) else {
+                        return Err(gone);
+                    };
+                    let had = gone.unwrap_or(0);
+                    let best = heat.best_columns(owner.kind, left, had, owner.turned_away);
+                    bytes = Cow::Owned(heat.shrink(whole, best));
+                    columns = left;
+                }
+                continue;
+            }
             let mut free = true;
             loop {
-                let wanted = match self
-                    .store
-                    .block(role, hash, &bytes, ENTRY_OVERHEAD as u64, None)
-                {
+                let extra = ENTRY_OVERHEAD as u64;
+                let wanted = match self.store.block(role, (&bytes, columns), extra, None) {
                     Ok(block) => {
-                        if free {
+                        // A slot that others left is not memory that nobody needs.
+                        if free && self.shortage(self.budget.limit() / PLENTY_SHARE) == 0 {
                             self.clock.given();
                         }
                         shard.insert(hash, owner, columns, block.clone(), &self.clock);
@@ -67,6 +108,10 @@ impl BlockCache {
                 };
                 free = false;
                 if self.shortage(wanted) == 0 {
+                    continue;
+                }
+                if packed < PACKED && shard.repack() {
+                    packed += 1;
                     continue;
                 }
                 let eviction = self.clock.eviction();
@@ -163,6 +208,16 @@ impl BlockCache {
             }
         }
         freed > 0
+    }
+
+    /// Whether some other shard has something of which a byte is worth no more.
+    fn is_cheaper_elsewhere(&self, density: f32) -> bool {
+        let tried = SHARDS_TRIED.min(self.shards.len());
+        let first = self.next_victim.fetch_add(tried, Ordering::Relaxed);
+        let shard = |at: usize| self.shards.get(at & (self.shards.len() - 1));
+        let cheaper = |shard: &Mutex<Shard>| shard.lock().least(&self.clock) <= density;
+        density > self.clock.price()
+            && (first..first + tried).any(|at| shard(at).is_some_and(cheaper))
     }
 
     fn shortage(&self, bytes: u64) -> u64 {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{BlockCache, CacheStats, Eviction, IoPool, Store};
-use crate::budget::{Budget, MIN_MEMORY, MemoryStats, container_memory};
+use crate::budget::{Budget, MIN_MEMORY, MemoryStats, Role, container_memory};
 use crate::error::{Error, Result};
 use crate::fs::read_small;
 
@@ -131,6 +131,15 @@ impl MemoryBudget {
             budget: self.budget.stats(),
             cache: self.cache.stats(),
         }
+    }
+
+    /// Takes so many bytes for nothing until what it gives is dropped, so that data which are few meet
+    /// a budget that is short; `None` where they are not to be had. For measurements.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn hold(&self, bytes: u64) -> Option<Box<dyn Send + Sync>> {
+        let held = self.budget.try_reserve(Role::Spare, bytes)?;
+        Some(Box::new(held))
     }
 
     pub(crate) fn budget(&self) -> &Arc<Budget> {

@@ -126,8 +126,8 @@ impl TableBuilder {
         };
         TableBuilder {
             writer: PageWriter::new(file, path, options.write_buffer, options.salt),
+            compressor: Compressor::new(options.compression, reservation.limit()),
             reservation,
-            compressor: Compressor::new(options.compression),
             ratio: 0.7,
             block: BlockBuilder::new(options.restart_interval as usize),
             payload: Vec::new(),

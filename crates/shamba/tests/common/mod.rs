@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use shamba::fs::{Fs, MemFs};
+use shamba::fs::Fs;
 use shamba::{
     Compression, Db, Design, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions,
     FilterPolicy, Granularity, IterOptions, Keyspace, KeyspaceOptions, MIN_MEMORY, MemoryBudget,
-    MergePolicy, ModuleSizes, Options, Preset, Result, Skipping, Thresholds, Value, WriteBatch,
+    MergePolicy, ModuleSizes, Options, Preset, Result, Skipping, Thresholds, WriteBatch,
 };
 
 /// Keys and their values.
@@ -254,37 +254,15 @@ pub fn random_budget(rng: &mut Rng) -> u64 {
 /// A budget of which most is held, so that a small database finds memory short.
 pub struct Scarce {
     pub memory: MemoryBudget,
-    /// They hold the blocks they lie in, which stay counted.
-    _held: Vec<Value>,
-    _db: Db,
+    _held: Box<dyn Send + Sync>,
 }
 
 impl Scarce {
-    /// The least budget, of which about so many bytes are left.
+    /// The least budget, of which so many bytes are left.
     pub fn leaving(left: u64) -> Scarce {
-        const VALUE: usize = 8 << 10;
-        let options = Options::new()
-            .fs(Arc::new(MemFs::new()))
-            .background_threads(0);
-        let count = (MIN_MEMORY / VALUE as u64) as u32;
-        let db = options.clone().open("/ballast").unwrap();
-        (0..count).for_each(|i| db.put(i.to_be_bytes(), [i as u8; VALUE]).unwrap());
-        db.close().unwrap();
         let memory = MemoryBudget::bytes(MIN_MEMORY);
-        let db = options.memory(memory.clone()).open("/ballast").unwrap();
-        let mut held = Vec::new();
-        for i in 0..count {
-            if memory.usage().budget.used + left >= MIN_MEMORY {
-                break;
-            }
-            held.extend(db.get(i.to_be_bytes()).unwrap());
-        }
-        assert!(memory.usage().budget.used + left >= MIN_MEMORY);
-        Scarce {
-            memory,
-            _held: held,
-            _db: db,
-        }
+        let _held = memory.hold(MIN_MEMORY - left).unwrap();
+        Scarce { memory, _held }
     }
 }
 

@@ -486,14 +486,20 @@ impl Run {
             let key = self.key();
             self.note(|| format!("move {kind} iterator {held} {key:?}"));
             let HeldIter { real, model } = &mut self.iters[held];
-            match kind {
-                0 => (real.seek_to_first().unwrap(), model.first()),
-                1 => (real.seek_to_last().unwrap(), model.last()),
-                2..4 => (real.seek(&key).unwrap(), model.seek(&key)),
-                4..6 => (real.seek_for_prev(&key).unwrap(), model.seek_for_prev(&key)),
-                6..14 => (real.next().unwrap(), model.next()),
-                _ => (real.prev().unwrap(), model.prev()),
+            let (moved, ()) = match kind {
+                0 => (real.seek_to_first(), model.first()),
+                1 => (real.seek_to_last(), model.last()),
+                2..4 => (real.seek(&key), model.seek(&key)),
+                4..6 => (real.seek_for_prev(&key), model.seek_for_prev(&key)),
+                6..14 => (real.next(), model.next()),
+                _ => (real.prev(), model.prev()),
             };
+            if let Err(Error::IteratorsExhausted { .. }) = moved {
+                // The others have all that iterators may have.
+                self.iters.swap_remove(held);
+                return;
+            }
+            moved.unwrap();
             assert_eq!(
                 real.valid(),
                 model.place.is_some(),

@@ -6,7 +6,7 @@ use crate::workload::{Chooser, Distribution, Random, random};
 use crate::{Error, Result};
 use rand::RngExt as _;
 use shamba::fs::{Charge, Fs, MemFs, MeteredFs, OsFs};
-use shamba::{Counters, Db};
+use shamba::{Counters, Db, MemoryBudget};
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +18,9 @@ const MEMORY_SHARE: u64 = 16;
 
 /// Memory for each open table besides: one that was closed for want of it is read anew.
 const TABLE_MEMORY: u64 = 8 << 10;
+
+/// The least memory, where data is not to be resident.
+const LEAST_MEMORY: u64 = 128 << 10;
 
 /// Lookups before measuring, where data is not to be resident: at least, and for each file, whose filter and
 /// index are to be read by then (one in e^8 is asked for by none of so many).
@@ -63,6 +66,8 @@ struct Batch {
 /// One of the two ways to hash.
 struct Side {
     db: Db,
+    /// What of its budget is to be no room for anything.
+    _held: Option<Box<dyn Send + Sync>>,
     /// What it counted before it was measured.
     before: Counters,
     /// Microseconds a lookup of each batch, without what modelled devices charge.
@@ -162,15 +167,18 @@ impl Cell {
         let data = tree.entries * (self.key + self.value) as u64;
         let memory = match device {
             Place::Resident => LOAD_MEMORY.max(data * 4),
-            _ => (data / MEMORY_SHARE + tree.files * TABLE_MEMORY).max(shamba::MIN_MEMORY * 2),
+            _ => (data / MEMORY_SHARE + tree.files * TABLE_MEMORY).max(LEAST_MEMORY),
         };
         let side = |which: usize| -> Result<Side> {
-            let options = self.options(&fs, memory, which == 0);
+            let budget = MemoryBudget::bytes(memory.max(shamba::MIN_MEMORY));
+            let held = budget.hold(budget.limit() - memory.min(budget.limit()));
+            let options = self.options(&fs, budget, which == 0);
             let db = options.create_if_missing(false).open(&tree.copies[which]);
             let db = db.map_err(failed)?;
             Ok(Side {
                 before: db.stats().counters,
                 db,
+                _held: held,
                 us: Vec::new(),
             })
         };

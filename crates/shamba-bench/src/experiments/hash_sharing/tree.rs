@@ -138,7 +138,7 @@ pub(super) fn write_key(number: u64, size: usize, key: &mut Vec<u8>) {
 }
 
 impl Cell {
-    pub(super) fn options(&self, fs: &Arc<dyn Fs>, memory: u64, sharing: bool) -> Options {
+    pub(super) fn options(&self, fs: &Arc<dyn Fs>, memory: MemoryBudget, sharing: bool) -> Options {
         let family = match self.family.as_str() {
             "bloom" => FilterFamily::Bloom,
             "blocked" => FilterFamily::BlockedBloom,
@@ -154,7 +154,7 @@ impl Cell {
         let buffer = (self.data * 2 / 3) >> self.levels;
         Options::new()
             .fs(Arc::clone(fs))
-            .memory(MemoryBudget::bytes(memory))
+            .memory(memory)
             .background_threads(0)
             .max_open_files(1 << 16)
             .durability(Durability::None)
@@ -181,7 +181,7 @@ impl Cell {
     /// Writes until there are as many levels as there should be, and half as much again.
     pub(super) fn load(&self, fs: Arc<dyn Fs>, home: &Path) -> Result<Tree> {
         let copies = [home.join("shared"), home.join("each")];
-        let db = self.options(&fs, LOAD_MEMORY, true);
+        let db = self.options(&fs, MemoryBudget::bytes(LOAD_MEMORY), true);
         let db = db.open(&copies[0]).map_err(failed)?;
         let (mut key, mut value) = (Vec::new(), vec![0; self.value]);
         let entry = (self.key + self.value) as u64;

@@ -17,6 +17,9 @@ use crate::fs::BlockKind;
 const SAMPLE: usize = 12;
 const LRU_SAMPLE: usize = 16;
 
+/// How many residents are moved with each eviction, where free slots take much memory.
+const REPACKED: usize = 4;
+
 /// In two-priority LRU, what everything of low priority is worth less than, and nothing else.
 pub(in crate::cache) const LOW_PRIORITY: f32 = 1.0;
 
@@ -85,6 +88,7 @@ impl Shard {
     /// `density`.
     pub(in crate::cache) fn make_room(&mut self, density: f32, clock: &Clock) -> Room {
         let eviction = clock.eviction();
+        self.repack();
         let Some((at, worth, left)) = self.choose_victim(clock) else {
             return Room::Held;
         };
@@ -113,7 +117,7 @@ impl Shard {
         {
             let columns = heat.columns_in(&entry.block);
             let rest = heat.shrink(&entry.block, columns & !last_of(columns));
-            entry.block.replace(&rest, ENTRY_OVERHEAD as u64);
+            entry.block.shorten(&rest, left, ENTRY_OVERHEAD as u64);
             entry.columns = left;
             heat.set_resident(entry.partition, kind, left, true);
             let freed = before.saturating_sub(entry.block.charge());
@@ -126,6 +130,21 @@ impl Shard {
         }
         self.remove_at(at, clock);
         Room::Freed(before)
+    }
+
+    /// Moves some blocks to where fewer free slots lie beside them, so that what goes leaves whole frames;
+    /// false when none was moved.
+    pub(in crate::cache) fn repack(&mut self) -> bool {
+        let mut moved = false;
+        for _ in 0..REPACKED.min(self.entries.len()) {
+            let at = self.draw() as usize % self.entries.len();
+            let entry = self.entries.get_mut(at);
+            if let Some(entry) = entry.filter(|entry| is_free(&entry.block, entry.heat.as_deref()))
+            {
+                moved |= entry.block.repack();
+            }
+        }
+        moved
     }
 
     /// The place, worth and remaining columns of what had best go.

@@ -8,31 +8,78 @@
 )]
 
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use super::{Place, Size, Store};
-use crate::budget::{Reservation, Role};
+use super::Store;
+use super::frames::{Piece, Place};
+use super::size::Size;
+use crate::budget::{Account, Reservation, Role};
+use crate::fs::PAGE;
 
-/// What stands before a block's bytes, or in its chunk's first frame.
-#[repr(C, align(64))]
+/// What stands before a block's bytes, or in its chunk's first frame. Small: a block may be a few hundred
+/// bytes.
+#[repr(C, align(32))]
 struct Header {
     owners: AtomicU32,
     len: u32,
-    bytes: NonNull<u8>,
-    hash: u64,
     store: Arc<Store>,
-    held: Reservation,
-    place: Place,
+    account: Account,
+    chunk: u32,
+    frame: u8,
+    /// The first slot, in the lower bits, and how many there are.
+    slots: u8,
+    /// From here to the bytes, in headers.
+    away: u16,
 }
 
-/// Bytes from one header to the next: a cache line, so that two counts of owners never share one.
+/// Bits of the number of a slot, of which a span has 32.
+const SLOT_BITS: u32 = 5;
+
+/// The bytes of a header.
 pub(in crate::cache) const HEADER: usize = size_of::<Header>();
 
-const _: () = assert!(HEADER == 64);
+const _: () = assert!(HEADER == 32);
+
+fn packed(slot: u8, slots: u8) -> u8 {
+    slot | slots.saturating_sub(1) << SLOT_BITS
+}
+
+impl Header {
+    /// One that lies where the piece says, of a block with one owner.
+    fn new(piece: &Piece, len: u32, store: Arc<Store>, account: Account) -> Header {
+        // Within a chunk: 256 KiB.
+        let away = piece.bytes.addr().get() - piece.header.addr().get();
+        Header {
+            owners: AtomicU32::new(1),
+            len,
+            store,
+            account,
+            chunk: piece.place.chunk,
+            frame: piece.place.frame,
+            slots: packed(piece.place.slot, piece.place.slots),
+            away: (away / HEADER) as u16,
+        }
+    }
+
+    /// The size of whole frames.
+    fn size(&self) -> Size {
+        Size::Run((self.len as usize).div_ceil(PAGE).max(1) as u32)
+    }
+
+    fn place(&self) -> Place {
+        // The header of slots stands just before the bytes.
+        let in_slots = self.away == 1;
+        Place {
+            chunk: self.chunk,
+            frame: self.frame,
+            slot: self.slots & ((1 << SLOT_BITS) - 1),
+            slots: u8::from(in_slots) * ((self.slots >> SLOT_BITS) + 1),
+        }
+    }
+}
 
 /// More owners than this are clones that were forgotten.
 const MOST_OWNERS: u32 = u32::MAX / 2;
@@ -47,27 +94,32 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Store {
-    /// A block of these bytes, charged with `extra` bytes besides the memory they lie in; first out of
-    /// `purse`. Says how many bytes of the budget it takes where they are not there.
+    /// A block of these bytes, of so many parts of which the last may go ([`Block::shorten`]), charged with
+    /// `extra` bytes besides the memory they lie in; first out of `purse`. Says how many bytes of the budget it takes where they are not there.
     pub(in crate::cache) fn block(
         self: &Arc<Self>,
         role: Role,
-        hash: u64,
-        bytes: &[u8],
+        (bytes, parts): (&[u8], u8),
         extra: u64,
         purse: Option<Reservation>,
     ) -> Result<Block, u64> {
         let len = u32::try_from(bytes.len()).map_err(|_| u64::MAX)?;
-        let (piece, held) = self.take(role, Size::of(bytes.len()), extra, purse)?;
-        let header = Header {
-            owners: AtomicU32::new(1),
-            len,
-            bytes: piece.bytes,
-            hash,
-            store: Arc::clone(self),
-            held,
-            place: piece.place,
-        };
+        let size = Size::of_parts(bytes.len(), parts);
+        let (piece, held) = self.take(role, size, true, extra, purse)?;
+        Ok(Block::written(self, piece, len, bytes, held.into_account()))
+    }
+}
+
+impl Block {
+    /// Writes a block into a piece that was taken for it.
+    fn written(
+        store: &Arc<Store>,
+        piece: Piece,
+        len: u32,
+        bytes: &[u8],
+        account: Account,
+    ) -> Block {
+        let header = Header::new(&piece, len, Arc::clone(store), account);
         let at = piece.header.cast::<Header>();
         // SAFETY: the piece was taken, so nobody else has its address: room for as many bytes as its size
         // says, and for a header, which is aligned as the pieces are.
@@ -77,11 +129,9 @@ impl Store {
                 .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
             at.write(header);
         }
-        Ok(Block(at))
+        Block(at)
     }
-}
 
-impl Block {
     #[inline]
     fn header(&self) -> &Header {
         // SAFETY: the header stays until the last owner lets go.
@@ -90,7 +140,7 @@ impl Block {
 
     /// What the block is charged, in bytes.
     pub(in crate::cache) fn charge(&self) -> u64 {
-        self.header().held.bytes()
+        self.header().account.bytes()
     }
 
     /// Whether nobody else holds the block.
@@ -109,17 +159,53 @@ impl Block {
         }
     }
 
-    /// Puts fewer bytes in the place of these, where nobody else holds them and that frees memory; the
-    /// new block is charged with `extra` bytes as this one is.
-    pub(in crate::cache) fn replace(&mut self, bytes: &[u8], extra: u64) {
-        let header = self.header();
-        if !self.is_unshared() || Size::of(bytes.len()).bytes() >= header.place.size.bytes() {
+    /// Puts fewer bytes, of so many parts, in the place of these, where nobody else holds them and that
+    /// frees memory. A block that has to move is charged with `extra` bytes as this one is.
+    pub(in crate::cache) fn shorten(&mut self, bytes: &[u8], parts: u8, extra: u64) {
+        let (header, size) = (self.header(), Size::of(bytes.len()));
+        if !self.is_unshared() || bytes.len() > header.len as usize {
             return;
         }
-        let (store, hash, role) = (Arc::clone(&header.store), header.hash, header.held.role());
-        if let Ok(block) = store.block(role, hash, bytes, extra, None) {
-            *self = block;
+        let (store, place) = (Arc::clone(&header.store), header.place());
+        if place.slots > 1 {
+            // SAFETY: nobody else holds the block, which is borrowed mutably, and it has room for more.
+            let header = unsafe {
+                let at = self.0.add(usize::from(header.away)).cast::<u8>();
+                at.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+                self.0.as_mut()
+            };
+            header.len = bytes.len() as u32;
+            let mut held = store.budget().resume(header.account);
+            let slots = store.give_tail_back(place, HEADER + bytes.len(), &mut held);
+            header.slots = packed(place.slot, slots);
+            header.account = held.into_account();
+        } else if size.bytes() < header.account.bytes().saturating_sub(extra) {
+            let role = header.account.role();
+            if let Ok(block) = store.block(role, (bytes, parts), extra, None) {
+                *self = block;
+            }
         }
+    }
+
+    /// Moves the bytes to where fewer free slots lie beside them, where nobody else holds them and much
+    /// memory is in free slots; says whether it did.
+    pub(in crate::cache) fn repack(&mut self) -> bool {
+        let header = self.header();
+        if !self.is_unshared() {
+            return false;
+        }
+        let store = Arc::clone(&header.store);
+        let Some(piece) = store.take_better(header.place()) else {
+            return false;
+        };
+        // The charge goes with the block: slots of either place are spare while they are free.
+        let (len, account) = (header.len, header.account);
+        let moved = Block::written(&store, piece, len, self, account);
+        let mut old = std::mem::replace(self, moved);
+        // SAFETY: nobody else holds the old block, which is borrowed mutably.
+        let header = unsafe { old.0.as_mut() };
+        header.account = Account::new(account.role(), 0);
+        true
     }
 
     /// Whether two are the same block.
@@ -131,13 +217,11 @@ impl Block {
     /// The last owner is gone.
     #[cold]
     fn free(&mut self) {
-        // SAFETY: nobody else has the address any more. What is taken out of the header is not dropped
-        // again, since nobody looks at it there.
-        let header = ManuallyDrop::new(unsafe { self.0.read() });
-        // SAFETY: each is taken out once.
-        let (store, mut held) =
-            unsafe { (std::ptr::read(&header.store), std::ptr::read(&header.held)) };
-        store.give_back(header.place, &mut held);
+        // SAFETY: nobody else has the address any more, and nobody looks at the header again.
+        let header = unsafe { self.0.read() };
+        let mut held = header.store.budget().resume(header.account);
+        let (store, place, size) = (&header.store, header.place(), header.size());
+        store.give_back(place, size, true, &mut held);
     }
 }
 
@@ -170,9 +254,12 @@ impl Deref for Block {
     #[inline]
     fn deref(&self) -> &[u8] {
         let header = self.header();
-        // SAFETY: so many bytes were written when the block was made, and nobody writes them again before
-        // the last owner lets go.
-        unsafe { std::slice::from_raw_parts(header.bytes.as_ptr(), header.len as usize) }
+        // SAFETY: so many bytes were written when the block was made, so far away in the same mapping, and
+        // nobody writes them again before the last owner lets go.
+        unsafe {
+            let bytes = self.0.add(usize::from(header.away)).cast::<u8>();
+            std::slice::from_raw_parts(bytes.as_ptr(), header.len as usize)
+        }
     }
 }
 
@@ -185,7 +272,7 @@ impl fmt::Debug for Block {
 /// Whole pages with one owner, with any contents at first.
 pub(crate) struct Run {
     bytes: NonNull<u8>,
-    len: usize,
+    size: Size,
     store: Arc<Store>,
     held: Reservation,
     place: Place,
@@ -207,10 +294,10 @@ impl Store {
     ) -> Result<Run, u64> {
         let count = u32::try_from(pages.max(1)).map_err(|_| u64::MAX)?;
         let size = Size::Run(count);
-        let (piece, held) = self.take(role, size, 0, purse)?;
+        let (piece, held) = self.take(role, size, false, 0, purse)?;
         Ok(Run {
             bytes: piece.bytes,
-            len: size.bytes() as usize,
+            size,
             store: Arc::clone(self),
             held,
             place: piece.place,
@@ -224,25 +311,26 @@ impl Deref for Run {
     fn deref(&self) -> &[u8] {
         // SAFETY: the piece is this run's alone, of so many bytes, which the system gave as zeros or
         // others wrote.
-        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.size.bytes() as usize) }
     }
 }
 
 impl DerefMut for Run {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as for `deref`, and the borrow of `self` is the only one.
-        unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.size.bytes() as usize) }
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.store.give_back(self.place, &mut self.held);
+        self.store
+            .give_back(self.place, self.size, false, &mut self.held);
     }
 }
 
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("len", &self.len).finish()
+        f.debug_struct("Run").field("len", &self.len()).finish()
     }
 }

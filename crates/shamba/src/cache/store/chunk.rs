@@ -1,14 +1,13 @@
 //! A chunk of memory, mapped from the system, that a store cuts pieces from.
 //!
 //! A chunk is [`FRAMES`] frames of a page. The first has a header for each other
-//! frame, which serves the run that begins there; so a block of a page takes a page, and not a little more
-//! than one. What is free may be resident or not. Plain data under the store's lock: it hands out
+//! frame, which serves the block that begins there; so a block of a page takes a page, and not a little more
+//! than one. It is resident only if there are such blocks. What is free may be resident or not. Plain data under the store's lock: it hands out
 //! addresses, and borrows none of its memory.
 #![expect(unsafe_code, reason = "free frames are given back to the system")]
 
 use std::ptr::NonNull;
 
-use super::block::HEADER;
 use crate::base::pages::Pages;
 use crate::fs::PAGE;
 
@@ -18,6 +17,10 @@ pub(super) const FRAMES: u32 = u64::BITS;
 /// The most frames of a run within a chunk; a longer one has a mapping of its own.
 pub(super) const MOST_RUN: u32 = FRAMES / 2;
 
+/// From one header to the next in the headers' frame: all of it for those of all frames, and a cache line, so
+/// that two counts of owners never share one.
+const HEADER_STRIDE: usize = PAGE / FRAMES as usize;
+
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(4096))]
 pub(super) struct Frame([u8; PAGE]);
@@ -25,10 +28,24 @@ pub(super) struct Frame([u8; PAGE]);
 /// A span of frames that is cut into slots, as far as it is known to its first frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Span {
-    /// Where it is in its class's list of those with free slots.
+    /// Where it is in the list of those with free slots of its size.
     pub(super) at: u32,
     /// A bit for each free slot.
-    pub(super) free: u16,
+    pub(super) free: u32,
+    /// The size of a slot.
+    pub(super) units: u16,
+    /// Whether it was cut when there were many of this size.
+    pub(super) many: bool,
+}
+
+impl Span {
+    /// The most slots of a span: a bit each of a word.
+    pub(super) const MOST_SLOTS: usize = u32::BITS as usize;
+
+    /// Bytes of a slot.
+    pub(super) fn bytes(self) -> u64 {
+        u64::from(self.units) * super::size::UNIT as u64
+    }
 }
 
 pub(super) struct Chunk {
@@ -37,6 +54,8 @@ pub(super) struct Chunk {
     free: u64,
     /// A bit for each frame that is resident.
     resident: u64,
+    /// Headers in the first frame that are in use.
+    headers: u32,
     /// By first frame.
     pub(super) spans: Box<[Span]>,
 }
@@ -48,17 +67,18 @@ fn bits(frame: u32, count: u32) -> u64 {
 }
 
 impl Chunk {
-    /// What a chunk takes beside its frames: that of the headers, what is known of its spans, and its places
-    /// in lists, which have room for twice as many.
-    pub(super) const OVERHEAD: u64 = (PAGE
-        + FRAMES as usize * (size_of::<Span>() + 2 * size_of::<super::SpanId>())
+    /// What a chunk takes beside its frames: what is known of its spans, and its places in lists, which have
+    /// room for twice as many.
+    pub(super) const OVERHEAD: u64 = (FRAMES as usize
+        * (size_of::<Span>() + 2 * size_of::<super::frames::SpanId>())
         + 2 * size_of::<Chunk>()) as u64;
 
     pub(super) fn new() -> Self {
         Chunk {
             pages: Pages::zeroed(FRAMES as usize),
             free: !1,
-            resident: 1,
+            resident: 0,
+            headers: 0,
             spans: vec![Span::default(); FRAMES as usize].into_boxed_slice(),
         }
     }
@@ -69,6 +89,7 @@ impl Chunk {
             pages: Pages::zeroed(frames as usize + 1),
             free: 0,
             resident: 1,
+            headers: 0,
             spans: Box::default(),
         }
     }
@@ -79,6 +100,7 @@ impl Chunk {
             pages: Pages::zeroed(0),
             free: 0,
             resident: 0,
+            headers: 0,
             spans: Box::default(),
         }
     }
@@ -99,9 +121,34 @@ impl Chunk {
         frames * PAGE as u64
     }
 
-    /// Frames that are free and resident.
+    /// Frames that are resident and hold nothing: the free ones, and that of the headers if there are none.
+    fn idle_frames(&self) -> u64 {
+        (self.free | u64::from(self.headers == 0)) & self.resident
+    }
+
+    /// How many frames are resident and hold nothing; none of a run with a mapping of its own.
     pub(super) fn idle(&self) -> u32 {
-        (self.free & self.resident).count_ones()
+        match self.spans.is_empty() {
+            true => 0,
+            false => self.idle_frames().count_ones(),
+        }
+    }
+
+    /// Whether the headers' frame is resident.
+    pub(super) fn has_headers(&self) -> bool {
+        self.resident & 1 != 0
+    }
+
+    /// Takes a header; their frame is resident from now on.
+    pub(super) fn add_header(&mut self) {
+        self.resident |= 1;
+        self.headers += 1;
+    }
+
+    /// Gives a header back.
+    pub(super) fn remove_header(&mut self) {
+        debug_assert!(self.headers > 0, "headers are given back once");
+        self.headers = self.headers.saturating_sub(1);
     }
 
     /// Where `count` frames in a row are free, and how many of them are not resident. Of one frame a
@@ -139,14 +186,14 @@ impl Chunk {
         self.free |= bits;
     }
 
-    /// Gives a free frame that is resident back to the system; false if there is none.
+    /// Gives a frame that is resident and holds nothing back to the system; false if there is none.
     pub(super) fn discard(&mut self) -> bool {
-        let idle = self.free & self.resident;
+        let idle = self.idle_frames();
         if idle == 0 {
             return false;
         }
         let frame = idle.trailing_zeros();
-        // SAFETY: the frame is free, so nobody has its address but this chunk, which is borrowed mutably.
+        // SAFETY: the frame holds nothing, so nobody has its address but this chunk, which is borrowed mutably.
         unsafe { self.pages.discard(frame as usize..frame as usize + 1) };
         self.resident &= !bits(frame, 1);
         true
@@ -162,7 +209,7 @@ impl Chunk {
 
     /// Where the header of a run is that begins at a frame.
     pub(super) fn header(&self, frame: u8) -> NonNull<u8> {
-        self.at(0, usize::from(frame) * HEADER)
+        self.at(0, usize::from(frame) * HEADER_STRIDE)
     }
 }
 

@@ -1,0 +1,414 @@
+//! The chunks of a store, and what is free in them. Plain data under the store's lock.
+
+use std::ptr::NonNull;
+
+use super::block::HEADER;
+use super::chunk::{Chunk, MOST_RUN, Span};
+use super::size::{Cut, FEW_SPANS, MOST_UNITS, Size, cut};
+use crate::budget::Reservation;
+use crate::fs::PAGE;
+
+/// Chunks looked at for free frames before there is another one.
+const CHUNKS_SEEN: usize = 256;
+
+/// Of those with room for a run of several frames so many are compared.
+const CHUNKS_COMPARED: usize = 8;
+
+/// A slot may be larger than what comes into it by one in so many, where there is one free.
+const ROOMIER: u16 = 8;
+
+/// Of spans with free slots so many are looked at for several in a row, and so many are compared that have
+/// them: the fullest gets what comes in, so that the others empty.
+const SPANS_SEEN: usize = 16;
+const SPANS_COMPARED: usize = 4;
+
+/// A bit for each slot from which on so many are free.
+fn in_a_row(free: u32, count: u8) -> u32 {
+    (1..count).fold(free, |starts, next| starts & free >> next)
+}
+
+/// The bits of so many slots from one on.
+fn slots(slot: u8, count: u8) -> u32 {
+    let ones = u32::MAX
+        .checked_shr(u32::BITS - u32::from(count))
+        .unwrap_or(0);
+    ones.checked_shl(slot.into()).unwrap_or(0)
+}
+
+/// A span: its chunk and its first frame.
+pub(super) type SpanId = (u32, u8);
+
+/// The chunks, and what is free in them.
+pub(super) struct Frames {
+    pub(super) chunks: Vec<Chunk>,
+    /// Numbers of chunks that were given back.
+    vacant: Vec<u32>,
+    /// Spans with free slots, by the units of a slot.
+    partial: [Vec<SpanId>; MOST_UNITS + 1],
+    /// Spans by the units of a slot.
+    spans: [u32; MOST_UNITS + 1],
+    /// Frames that are free and resident.
+    pub(super) idle: u64,
+    /// Bytes of free slots.
+    pub(super) loose: u64,
+    /// Where to look first for free slots: another place with each look.
+    turn: usize,
+    /// Where to look first for free frames, and for those that are resident.
+    next: usize,
+    next_idle: usize,
+    /// What is resident beside the pieces that are taken.
+    pub(super) spare: Reservation,
+}
+
+/// Where a piece is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) chunk: u32,
+    pub(super) frame: u8,
+    pub(super) slot: u8,
+    /// How many slots; none of whole frames.
+    pub(super) slots: u8,
+}
+
+/// Where it is in memory: its header and its bytes.
+pub(super) struct Piece {
+    pub(super) place: Place,
+    pub(super) header: NonNull<u8>,
+    pub(super) bytes: NonNull<u8>,
+}
+
+/// Where a piece could be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Room {
+    /// In a span that has free slots.
+    Slot(SpanId),
+    /// In free frames.
+    Frames(SpanId),
+    /// In a chunk to come.
+    NewChunk,
+}
+
+impl Frames {
+    pub(super) fn new(spare: Reservation) -> Self {
+        Frames {
+            chunks: Vec::new(),
+            vacant: Vec::new(),
+            partial: std::array::from_fn(|_| Vec::new()),
+            spans: [0; MOST_UNITS + 1],
+            idle: 0,
+            loose: 0,
+            turn: 0,
+            next: 0,
+            next_idle: 0,
+            spare,
+        }
+    }
+
+    /// Where a piece could be, and how many bytes are to be charged for what is not resident of it. Free
+    /// frames elsewhere go back to the system for it, and their charge to `purse`, unless that has so
+    /// much, and `extra`.
+    pub(super) fn find(
+        &mut self,
+        size: Size,
+        is_block: bool,
+        extra: u64,
+        purse: &mut Reservation,
+    ) -> (Room, u64) {
+        let page = PAGE as u64;
+        let (count, header) = match size {
+            Size::Slots { units, count } => match self.partly_free(units, count) {
+                Some(span) => return (Room::Slot(span), 0),
+                None => (u32::from(self.next_cut(units, count).0.frames), false),
+            },
+            Size::Run(count) => (count, is_block),
+        };
+        let found = match count <= MOST_RUN {
+            true => self.find_frames(count, header),
+            false => None,
+        };
+        let (room, new) = match found {
+            Some((place, absent)) => (Room::Frames(place), u64::from(absent) * page),
+            None => {
+                let header = header || count > MOST_RUN;
+                let frames = u64::from(count) + u64::from(header);
+                (Room::NewChunk, frames * page + Chunk::OVERHEAD)
+            }
+        };
+        let except = match room {
+            Room::Frames(place) => Some(place),
+            _ => None,
+        };
+        while new + extra > purse.bytes() && self.idle > 0 && self.discard(except) {
+            self.spare.move_to(purse, page);
+        }
+        (room, new)
+    }
+
+    /// A span with so many free slots in a row of so many units, or of a little more if there is none.
+    fn partly_free(&mut self, units: u16, count: u8) -> Option<SpanId> {
+        let mut roomier = units..=units.saturating_add(units / ROOMIER);
+        roomier.find_map(|units| self.fullest(units, count, None))
+    }
+
+    /// Of the spans of so many units that have so many free slots in a row the one that has the fewest, of
+    /// some: not always of the same, of which those could be left that nothing fits into.
+    pub(super) fn fullest(
+        &mut self,
+        units: u16,
+        count: u8,
+        except: Option<SpanId>,
+    ) -> Option<SpanId> {
+        let spans = self.partial.get(usize::from(units))?;
+        self.turn = self.turn.wrapping_add(1);
+        let from = self.turn.checked_rem(spans.len())?;
+        let (before, after) = spans.split_at_checked(from)?;
+        let free = |span: &SpanId| self.span(*span).map_or(0, |span| span.free);
+        let others = after.iter().chain(before).take(SPANS_SEEN);
+        let fits = others
+            .filter(|span| Some(**span) != except && in_a_row(free(span), count) != 0)
+            .take(SPANS_COMPARED);
+        fits.min_by_key(|span| free(span).count_ones()).copied()
+    }
+
+    /// The bytes that a piece is charged; `size` is that of whole frames.
+    pub(super) fn bytes_of(&self, place: Place, size: Size) -> u64 {
+        match self.span((place.chunk, place.frame)) {
+            Some(span) if place.slots > 0 => u64::from(place.slots) * span.bytes(),
+            _ => size.bytes(),
+        }
+    }
+
+    pub(super) fn span(&self, (chunk, frame): SpanId) -> Option<Span> {
+        let chunk = self.chunks.get(chunk as usize)?;
+        chunk.spans.get(usize::from(frame)).copied()
+    }
+
+    /// So many free frames in a row, and how many of them, and of the headers if one is wanted, are not
+    /// resident.
+    fn find_frames(&mut self, count: u32, header: bool) -> Option<(SpanId, u32)> {
+        let mut best: Option<(SpanId, u32)> = None;
+        let mut seen = 0;
+        for step in 0..self.chunks.len().min(CHUNKS_SEEN) {
+            let at = (self.next + step) % self.chunks.len();
+            let found = self.chunks.get(at).and_then(|chunk| chunk.find(count));
+            let Some((frame, absent)) = found else {
+                continue;
+            };
+            let without = self.chunks.get(at).is_none_or(|chunk| !chunk.has_headers());
+            let absent = absent + u32::from(header && without);
+            if best.is_none_or(|(_, least)| absent < least) {
+                best = Some(((at as u32, frame as u8), absent));
+            }
+            seen += 1;
+            // A resident one is as good as any. Where there is none, so is any.
+            if absent == 0 || self.idle == 0 || count > 1 && seen == CHUNKS_COMPARED {
+                break;
+            }
+        }
+        if let Some(((chunk, _), _)) = best {
+            self.next = chunk as usize;
+        }
+        best
+    }
+
+    /// Takes a piece where [`Self::find`] found room for it.
+    pub(super) fn take(&mut self, room: Room, size: Size, is_block: bool) -> Option<Piece> {
+        let (number, frame) = match room {
+            Room::Slot(place) | Room::Frames(place) => place,
+            Room::NewChunk => self.grow(size),
+        };
+        let chunk = self.chunks.get_mut(number as usize)?;
+        let idle = chunk.idle();
+        match size {
+            Size::Slots { units, count } if !matches!(room, Room::Slot(_)) => {
+                let (cut, many) = self.next_cut(units, count);
+                let chunk = self.chunks.get_mut(number as usize)?;
+                chunk.take(frame.into(), cut.frames.into());
+                self.idle -= u64::from(idle - chunk.idle());
+                self.begin_span((number, frame), units, many);
+            }
+            Size::Slots { .. } => {}
+            Size::Run(count) => {
+                if count <= MOST_RUN {
+                    chunk.take(frame.into(), count);
+                }
+                if is_block {
+                    chunk.add_header();
+                }
+                self.idle -= u64::from(idle - chunk.idle());
+                let place = Place {
+                    chunk: number,
+                    frame,
+                    slot: 0,
+                    slots: 0,
+                };
+                return Some(Piece {
+                    place,
+                    header: chunk.header(frame),
+                    bytes: chunk.at(frame, 0),
+                });
+            }
+        }
+        match size {
+            Size::Slots { count, .. } => self.take_slots((number, frame), count),
+            Size::Run(_) => None,
+        }
+    }
+
+    /// How the next span is cut, of which so many slots are wanted in a row, and whether there are many.
+    fn next_cut(&self, units: u16, count: u8) -> (Cut, bool) {
+        let spans = self.spans.get(usize::from(units)).copied().unwrap_or(0);
+        let many = spans >= FEW_SPANS || cut(units, false).slots < count;
+        (cut(units, many), many)
+    }
+
+    /// Cuts frames into slots.
+    fn begin_span(&mut self, (number, frame): SpanId, units: u16, many: bool) {
+        let chunk = self.chunks.get_mut(number as usize);
+        let span = chunk.and_then(|chunk| chunk.spans.get_mut(usize::from(frame)));
+        if let (Some(span), Some(partial)) = (span, self.partial.get_mut(usize::from(units))) {
+            *span = Span {
+                at: partial.len() as u32,
+                free: cut(units, many).all_free(),
+                units,
+                many,
+            };
+            partial.push((number, frame));
+            self.loose += u64::from(cut(units, many).slots) * span.bytes();
+            if let Some(spans) = self.spans.get_mut(usize::from(units)) {
+                *spans += 1;
+            }
+        }
+    }
+
+    /// Takes slots of a span that has so many free ones in a row.
+    pub(super) fn take_slots(&mut self, (number, frame): SpanId, count: u8) -> Option<Piece> {
+        let chunk = self.chunks.get_mut(number as usize)?;
+        let span = chunk.spans.get_mut(usize::from(frame))?;
+        let slot = in_a_row(span.free, count).trailing_zeros() as u8;
+        span.free &= !slots(slot, count);
+        let span = *span;
+        let start = usize::from(slot) * span.bytes() as usize;
+        let (header, bytes) = (chunk.at(frame, start), chunk.at(frame, start + HEADER));
+        self.loose -= u64::from(count) * span.bytes();
+        if span.free == 0 {
+            self.forget_partial(span);
+        }
+        let place = Place {
+            chunk: number,
+            frame,
+            slot,
+            slots: count,
+        };
+        Some(Piece {
+            place,
+            header,
+            bytes,
+        })
+    }
+
+    /// Takes a span off the list of those with free slots.
+    fn forget_partial(&mut self, span: Span) {
+        let Some(partial) = self.partial.get_mut(usize::from(span.units)) else {
+            return;
+        };
+        partial.swap_remove(span.at as usize);
+        if let Some(&(moved, frame)) = partial.get(span.at as usize)
+            && let Some(moved) = self.chunks.get_mut(moved as usize)
+            && let Some(moved) = moved.spans.get_mut(usize::from(frame))
+        {
+            moved.at = span.at;
+        }
+    }
+
+    /// Adds a chunk for a piece, which it will have at its first frame.
+    fn grow(&mut self, size: Size) -> SpanId {
+        let chunk = match size {
+            Size::Run(count) if count > MOST_RUN => Chunk::large(count),
+            _ => Chunk::new(),
+        };
+        let vacant = self.vacant.pop();
+        let number = vacant.unwrap_or(self.chunks.len() as u32);
+        match self.chunks.get_mut(number as usize) {
+            Some(place) => *place = chunk,
+            None => self.chunks.push(chunk),
+        }
+        (number, 1)
+    }
+
+    pub(super) fn give_back(&mut self, place: Place, size: Size, is_block: bool) {
+        let Some(chunk) = self.chunks.get_mut(place.chunk as usize) else {
+            return;
+        };
+        let freed = match size {
+            _ if place.slots > 0 => match self.give_slot_back(place) {
+                Some(frames) => frames,
+                None => return,
+            },
+            Size::Slots { .. } => return,
+            Size::Run(count) if count <= MOST_RUN => count,
+            Size::Run(count) => {
+                *chunk = Chunk::none();
+                self.vacant.push(place.chunk);
+                let frames = u64::from(count) + 1;
+                return self.spare.shrink(frames * PAGE as u64 + Chunk::OVERHEAD);
+            }
+        };
+        if let Some(chunk) = self.chunks.get_mut(place.chunk as usize) {
+            let idle = chunk.idle();
+            chunk.give_back(place.frame.into(), freed);
+            if is_block && place.slots == 0 {
+                chunk.remove_header();
+            }
+            self.idle += u64::from(chunk.idle() - idle);
+        }
+        (self.next, self.next_idle) = (place.chunk as usize, place.chunk as usize);
+    }
+
+    /// Gives slots back, and says how many frames are free with them if they were the last of their span.
+    pub(super) fn give_slot_back(&mut self, place: Place) -> Option<u32> {
+        let chunk = self.chunks.get_mut(place.chunk as usize)?;
+        let span = chunk.spans.get_mut(usize::from(place.frame))?;
+        let partial = self.partial.get_mut(usize::from(span.units))?;
+        if span.free == 0 {
+            span.at = partial.len() as u32;
+            partial.push((place.chunk, place.frame));
+        }
+        span.free |= slots(place.slot, place.slots);
+        let span = *span;
+        self.loose += u64::from(place.slots) * span.bytes();
+        let cut = cut(span.units, span.many);
+        (span.free == cut.all_free()).then(|| {
+            self.forget_partial(span);
+            if let Some(spans) = self.spans.get_mut(usize::from(span.units)) {
+                *spans -= 1;
+            }
+            self.loose -= u64::from(cut.slots) * span.bytes();
+            cut.frames.into()
+        })
+    }
+
+    /// Gives a free frame back to the system, none of the chunk of `except`, and with its last frame the chunk; false if
+    /// there is none. The caller has the frame's charge.
+    pub(super) fn discard(&mut self, except: Option<SpanId>) -> bool {
+        let all = self.chunks.len();
+        for _ in 0..all {
+            let at = self.next_idle % all;
+            let excepted = except.is_some_and(|(chunk, _)| chunk as usize == at);
+            let chunk = self.chunks.get_mut(at).filter(|_| !excepted);
+            let Some(chunk) = chunk.filter(|chunk| chunk.idle() > 0) else {
+                self.next_idle = at + 1;
+                continue;
+            };
+            chunk.discard();
+            self.idle -= 1;
+            if chunk.is_empty() && chunk.idle() == 0 {
+                *chunk = Chunk::none();
+                self.vacant.push(at as u32);
+                self.spare.shrink(Chunk::OVERHEAD);
+            }
+            return true;
+        }
+        false
+    }
+}

@@ -1,0 +1,176 @@
+//! The sizes of pieces: slots, cut from spans of frames, and whole frames.
+
+use super::block::HEADER;
+#[cfg(test)]
+use super::chunk::Chunk;
+use super::chunk::Span;
+use crate::fs::PAGE;
+
+/// Slots are so many bytes long, or a multiple of it: a header.
+pub(super) const UNIT: usize = HEADER;
+
+/// The most units of a slot: two pages and a half. Of what is longer the last page wastes a sixth at most.
+pub(super) const MOST_UNITS: usize = 320;
+
+/// The least units of a slot: of shorter ones a frame would have more than a span can count.
+pub(super) const LEAST_UNITS: usize = PAGE / UNIT / Span::MOST_SLOTS;
+
+/// How slots of a size are cut: from so many frames, so many slots.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    pub(super) frames: u8,
+    pub(super) slots: u8,
+}
+
+impl Cut {
+    /// The bits of its slots.
+    pub(super) const fn all_free(self) -> u32 {
+        u32::MAX >> (u32::BITS - self.slots as u32)
+    }
+
+    /// The bytes of a slot with its part of what is left over.
+    const fn bytes_each(self) -> usize {
+        self.frames as usize * PAGE / self.slots as usize
+    }
+}
+
+/// A cut of fewer frames is as good if no more than so much of them is left over, in thousandths: in the
+/// first spans of a size, and in those after them. Of each size that is in use one span is half empty, of
+/// which a small budget feels more than of what is left over.
+const LEFT_OVER: [usize; 2] = [250, 20];
+
+/// So many spans of a size are cut from few frames.
+pub(super) const FEW_SPANS: u32 = 8;
+
+/// The cuts by units of a slot, for the first spans of a size and for those after them.
+const CUTS: [[Cut; MOST_UNITS + 1]; 2] = [cuts(LEFT_OVER[0]), cuts(LEFT_OVER[1])];
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "called for constants only: the compiler would tell"
+)]
+const fn cuts(left_over: usize) -> [Cut; MOST_UNITS + 1] {
+    let mut cuts = [Cut {
+        frames: 1,
+        slots: 1,
+    }; MOST_UNITS + 1];
+    let mut units = LEAST_UNITS;
+    while units <= MOST_UNITS {
+        let (mut least, mut frames) = (usize::MAX, 1);
+        while frames <= 8 && least > left_over {
+            let slots = frames * PAGE / (units * UNIT);
+            let left = (frames * PAGE - slots * units * UNIT) * 1000 / (frames * PAGE);
+            if slots > 0 && slots <= Span::MOST_SLOTS && left < least {
+                least = left;
+                cuts[units] = Cut {
+                    frames: frames as u8,
+                    slots: slots as u8,
+                };
+            }
+            frames += 1;
+        }
+        units += 1;
+    }
+    cuts
+}
+
+/// The cut for slots of so many units, in one of the first spans or in one of those after them.
+pub(super) const fn cut(units: u16, many: bool) -> Cut {
+    let [few, later] = &CUTS;
+    let cuts = if many { later } else { few };
+    match cuts.split_at_checked(units as usize) {
+        Some((_, [cut, ..])) => *cut,
+        _ => Cut {
+            frames: 1,
+            slots: 1,
+        },
+    }
+}
+
+/// The memory that so many bytes take.
+pub(in crate::cache) const fn memory_of(len: usize) -> u64 {
+    Size::of(len).bytes()
+}
+
+/// The memory that so many pages of buffers take with the chunks they lie in.
+#[cfg(test)]
+pub(in crate::cache) const fn room_for(pages: u64) -> u64 {
+    pages * PAGE as u64 + pages.div_ceil(u64::BITS as u64 - 1) * Chunk::OVERHEAD
+}
+
+/// The same of blocks of a page, which have headers.
+#[cfg(test)]
+pub(in crate::cache) const fn room_for_blocks(pages: u64) -> u64 {
+    room_for(pages + pages.div_ceil(u64::BITS as u64 - 1))
+}
+
+/// The size of a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    /// So many slots in a row of so many units, or of a little more, with the header at the beginning.
+    Slots { units: u16, count: u8 },
+    /// Whole frames, with the header elsewhere.
+    Run(u32),
+}
+
+/// The most slots of a piece.
+const MOST_PARTS: u8 = 8;
+
+impl Size {
+    /// What suits so many bytes best: a slot, unless whole frames are as good.
+    pub(super) const fn of(len: usize) -> Size {
+        let frames = len.div_ceil(PAGE) + (len == 0) as usize;
+        let units = Size::units(len + HEADER);
+        if units <= MOST_UNITS && cut(units as u16, true).bytes_each() < frames * PAGE {
+            return Size::Slots {
+                units: units as u16,
+                count: 1,
+            };
+        }
+        Size::Run(frames as u32)
+    }
+
+    /// What suits bytes that consist of about equal parts, of which the last ones may go: a slot for
+    /// each, where that is hardly more.
+    pub(super) fn of_parts(len: usize, parts: u8) -> Size {
+        let whole = Size::of(len);
+        let count = usize::from(parts);
+        // One part has what all have beside their parts.
+        let units =
+            Size::units(((len + HEADER) / count.max(1)).max(len / count.max(1) + HEADER + PART));
+        let fits = parts > 1
+            && parts <= MOST_PARTS
+            && units <= MOST_UNITS
+            && usize::from(cut(units as u16, true).slots) >= count
+            && (units * UNIT * count) as u64 <= whole.bytes() + whole.bytes() / PARTS_COST;
+        match fits {
+            true => Size::Slots {
+                units: units as u16,
+                count: parts,
+            },
+            false => whole,
+        }
+    }
+
+    const fn units(bytes: usize) -> usize {
+        let units = bytes.div_ceil(UNIT);
+        if units < LEAST_UNITS {
+            return LEAST_UNITS;
+        }
+        units
+    }
+
+    /// The bytes it takes, at least.
+    pub(super) const fn bytes(self) -> u64 {
+        match self {
+            Size::Slots { units, count } => units as u64 * UNIT as u64 * count as u64,
+            Size::Run(frames) => frames as u64 * PAGE as u64,
+        }
+    }
+}
+
+/// Bytes that a block of one part has beside it, about.
+const PART: usize = 4;
+
+/// Slots for the parts of a block may take more than one slot would by one in so many bytes.
+const PARTS_COST: u64 = 8;
