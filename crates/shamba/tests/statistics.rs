@@ -327,7 +327,13 @@ fn keys_that_are_not_there_make_filters_worth_more_and_keys_that_are_data() {
     let (none, all) = (value(0), value(4));
     println!("{none:#?} {all:#?}");
     assert!(none.filter > none.data * 2.0, "{none:?}");
-    assert!(all.data > all.filter * 2.0, "{all:?}");
+    // Filters of the levels above turn away keys that are there, too.
+    let case = format!("{all:?} and {none:?}");
+    assert!(all.data > none.data * 2.0, "{case}");
+    assert!(
+        all.data * none.filter > 2.0 * none.data * all.filter,
+        "{case}"
+    );
 }
 
 #[test]
