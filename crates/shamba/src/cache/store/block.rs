@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::Store;
-use super::frames::{Piece, Place};
+use super::frames::{Location, Piece};
 use super::size::Size;
 use crate::budget::{Account, Reservation, Role};
 use crate::fs::PAGE;
@@ -69,10 +69,10 @@ impl Header {
         Size::Run((self.len as usize).div_ceil(PAGE).max(1) as u32)
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> Location {
         // The header of slots stands just before the bytes.
         let in_slots = self.away == 1;
-        Place {
+        Location {
             chunk: self.chunk,
             frame: self.frame,
             slot: self.slots & ((1 << SLOT_BITS) - 1),
@@ -275,7 +275,7 @@ pub(crate) struct Run {
     size: Size,
     store: Arc<Store>,
     held: Reservation,
-    place: Place,
+    place: Location,
 }
 
 // SAFETY: it owns its bytes as a boxed slice does.

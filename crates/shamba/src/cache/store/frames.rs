@@ -62,7 +62,7 @@ pub(super) struct Frames {
 
 /// Where a piece is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) chunk: u32,
     pub(super) frame: u8,
     pub(super) slot: u8,
@@ -72,14 +72,14 @@ pub(super) struct Place {
 
 /// Where it is in memory: its header and its bytes.
 pub(super) struct Piece {
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) header: NonNull<u8>,
     pub(super) bytes: NonNull<u8>,
 }
 
 /// Where a piece could be.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Room {
+pub(super) enum Vacancy {
     /// In a span that has free slots.
     Slot(SpanId),
     /// In free frames.
@@ -113,11 +113,11 @@ impl Frames {
         is_block: bool,
         extra: u64,
         purse: &mut Reservation,
-    ) -> (Room, u64) {
+    ) -> (Vacancy, u64) {
         let page = PAGE as u64;
         let (count, header) = match size {
             Size::Slots { units, count } => match self.partly_free(units, count) {
-                Some(span) => return (Room::Slot(span), 0),
+                Some(span) => return (Vacancy::Slot(span), 0),
                 None => (u32::from(self.next_cut(units, count).0.frames), false),
             },
             Size::Run(count) => (count, is_block),
@@ -127,15 +127,15 @@ impl Frames {
             false => None,
         };
         let (room, new) = match found {
-            Some((place, absent)) => (Room::Frames(place), u64::from(absent) * page),
+            Some((place, absent)) => (Vacancy::Frames(place), u64::from(absent) * page),
             None => {
                 let header = header || count > MOST_RUN;
                 let frames = u64::from(count) + u64::from(header);
-                (Room::NewChunk, frames * page + Chunk::OVERHEAD)
+                (Vacancy::NewChunk, frames * page + Chunk::OVERHEAD)
             }
         };
         let except = match room {
-            Room::Frames(place) => Some(place),
+            Vacancy::Frames(place) => Some(place),
             _ => None,
         };
         while new + extra > purse.bytes() && self.idle > 0 && self.discard(except) {
@@ -171,7 +171,7 @@ impl Frames {
     }
 
     /// The bytes that a piece is charged; `size` is that of whole frames.
-    pub(super) fn bytes_of(&self, place: Place, size: Size) -> u64 {
+    pub(super) fn bytes_of(&self, place: Location, size: Size) -> u64 {
         match self.span((place.chunk, place.frame)) {
             Some(span) if place.slots > 0 => u64::from(place.slots) * span.bytes(),
             _ => size.bytes(),
@@ -212,15 +212,15 @@ impl Frames {
     }
 
     /// Takes a piece where [`Self::find`] found room for it.
-    pub(super) fn take(&mut self, room: Room, size: Size, is_block: bool) -> Option<Piece> {
+    pub(super) fn take(&mut self, room: Vacancy, size: Size, is_block: bool) -> Option<Piece> {
         let (number, frame) = match room {
-            Room::Slot(place) | Room::Frames(place) => place,
-            Room::NewChunk => self.grow(size),
+            Vacancy::Slot(place) | Vacancy::Frames(place) => place,
+            Vacancy::NewChunk => self.grow(size),
         };
         let chunk = self.chunks.get_mut(number as usize)?;
         let idle = chunk.idle();
         match size {
-            Size::Slots { units, count } if !matches!(room, Room::Slot(_)) => {
+            Size::Slots { units, count } if !matches!(room, Vacancy::Slot(_)) => {
                 let (cut, many) = self.next_cut(units, count);
                 let chunk = self.chunks.get_mut(number as usize)?;
                 chunk.take(frame.into(), cut.frames.into());
@@ -236,7 +236,7 @@ impl Frames {
                     chunk.add_header();
                 }
                 self.idle -= u64::from(idle - chunk.idle());
-                let place = Place {
+                let place = Location {
                     chunk: number,
                     frame,
                     slot: 0,
@@ -294,7 +294,7 @@ impl Frames {
         if span.free == 0 {
             self.forget_partial(span);
         }
-        let place = Place {
+        let place = Location {
             chunk: number,
             frame,
             slot,
@@ -336,7 +336,7 @@ impl Frames {
         (number, 1)
     }
 
-    pub(super) fn give_back(&mut self, place: Place, size: Size, is_block: bool) {
+    pub(super) fn give_back(&mut self, place: Location, size: Size, is_block: bool) {
         let Some(chunk) = self.chunks.get_mut(place.chunk as usize) else {
             return;
         };
@@ -366,7 +366,7 @@ impl Frames {
     }
 
     /// Gives slots back, and says how many frames are free with them if they were the last of their span.
-    pub(super) fn give_slot_back(&mut self, place: Place) -> Option<u32> {
+    pub(super) fn give_slot_back(&mut self, place: Location) -> Option<u32> {
         let chunk = self.chunks.get_mut(place.chunk as usize)?;
         let span = chunk.spans.get_mut(usize::from(place.frame))?;
         let partial = self.partial.get_mut(usize::from(span.units))?;

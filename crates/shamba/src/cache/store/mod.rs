@@ -30,7 +30,7 @@ use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::fs::PAGE;
 pub(crate) use block::Block;
 pub(in crate::cache) use block::{HEADER, Run};
-use frames::{Frames, Piece, Place};
+use frames::{Frames, Location, Piece};
 use size::Size;
 pub(in crate::cache) use size::memory_of;
 #[cfg(test)]
@@ -93,7 +93,7 @@ impl Store {
     }
 
     /// Takes back a piece that nobody looks at any more, and its charge. `size` is that of whole frames.
-    fn give_back(&self, place: Place, size: Size, is_block: bool, held: &mut Reservation) {
+    fn give_back(&self, place: Location, size: Size, is_block: bool, held: &mut Reservation) {
         let mut frames = self.frames.lock();
         let bytes = frames.bytes_of(place, size);
         held.move_to(&mut frames.spare, bytes);
@@ -106,7 +106,7 @@ impl Store {
 
     /// Takes back those slots of a piece that so many bytes do not need, and their charge; says how many
     /// are left.
-    fn give_tail_back(&self, place: Place, bytes: usize, held: &mut Reservation) -> u8 {
+    fn give_tail_back(&self, place: Location, bytes: usize, held: &mut Reservation) -> u8 {
         let mut frames = self.frames.lock();
         let Some(span) = frames.span((place.chunk, place.frame)) else {
             return place.slots;
@@ -114,7 +114,7 @@ impl Store {
         let each = span.bytes();
         let needed = bytes.div_ceil(each as usize).max(1) as u8;
         for slot in needed..place.slots {
-            frames.give_slot_back(Place {
+            frames.give_slot_back(Location {
                 slot: place.slot + slot,
                 slots: 1,
                 ..place
@@ -126,7 +126,7 @@ impl Store {
 
     /// While free slots take much memory: slots in a fuller span than that of a place. None where a block
     /// is as well off where it is.
-    fn take_better(&self, place: Place) -> Option<Piece> {
+    fn take_better(&self, place: Location) -> Option<Piece> {
         let mut frames = self.frames.lock();
         if place.slots == 0 || frames.loose <= self.budget.limit() / LOOSE_SHARE {
             return None;
