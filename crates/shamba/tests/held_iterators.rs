@@ -206,8 +206,8 @@ fn two_hundred_iterators_and_snapshots_are_within_the_least_budget_or_refused() 
 /// Fails where reading or writing an entry takes memory that others have.
 #[test]
 fn the_largest_values_stay_within_the_budget_on_many_threads() {
-    for (memory, work) in [(MIN_MEMORY, 0..1), (16 << 20, 0..3)] {
-        for threads in work.step_by(2) {
+    for memory in [MIN_MEMORY, 16 << 20] {
+        for threads in [0, 2] {
             let db = open(memory, threads);
             let len = (memory / 16) as usize;
             let rounds = if memory == MIN_MEMORY { 120 } else { 24 };
@@ -242,9 +242,7 @@ fn the_largest_values_stay_within_the_budget_on_many_threads() {
             });
             let usage = db.stats().memory.budget;
             println!("{memory} bytes, {threads} threads: {usage:?}");
-            // A value that each of four threads reads is a quarter of the least budget.
-            let most = if memory == MIN_MEMORY { memory / 16 } else { 0 };
-            assert!(usage.overdraft <= most, "{usage:?}");
+            assert_eq!(usage.overdraft, 0, "{usage:?}");
         }
     }
 }

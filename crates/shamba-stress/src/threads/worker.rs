@@ -18,10 +18,6 @@ use crate::common::{
 /// Snapshots and iterators that a thread holds at most, of each.
 const HELD: usize = 3;
 
-/// Bytes above the limit that are no failure yet: what several threads that read and merge entries of the
-/// largest size have taken together under the least budget.
-const MOST_OVERDRAFT: u64 = shamba::MIN_MEMORY / 2;
-
 struct HeldIter<'a> {
     view: View<'a>,
     keyspace: usize,
@@ -431,11 +427,7 @@ impl<'a> Worker<'a> {
         let _ = self.keyspaces[keyspace].advise().unwrap();
         let _ = self.keyspaces[keyspace].approximate_size(b"0", b"9");
         let usage = self.memory.usage().budget;
-        // Under the least budgets, and no others, several threads with the largest values may pass it yet.
-        assert!(
-            usage.overdraft <= MOST_OVERDRAFT,
-            "the budget was passed: {usage:?}"
-        );
+        assert_eq!(usage.overdraft, 0, "the budget was passed: {usage:?}");
     }
 
     fn checkpoint(&mut self) {

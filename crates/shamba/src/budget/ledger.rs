@@ -141,6 +141,12 @@ impl<C: Counter> Ledger<C> {
         self.role(role).add(bytes);
     }
 
+    /// Whether [`Self::take`] of so many bytes would be overdraft now.
+    pub(super) fn would_overdraw(&self, bytes: u64) -> bool {
+        let bound = self.limit.load().max(self.ceiling.load());
+        self.used.load().saturating_add(bytes) > bound
+    }
+
     /// Gives back bytes taken before.
     pub(super) fn release(&self, role: Role, bytes: u64) {
         self.role(role).sub(bytes);

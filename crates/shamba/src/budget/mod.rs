@@ -5,8 +5,8 @@
 //! reserved before it is allocated, and the [`Reservation`] lives next to it: dropping it gives the
 //! bytes back. Reserving is lock-free while there is room. When there is none, the registered
 //! [`Reclaim`]ers (the block cache first of all) are asked to free some; then optional memory is
-//! refused ([`Budget::try_reserve`]), and essential memory exceeds the limit, which is recorded as
-//! overdraft ([`Budget::reserve`]).
+//! refused ([`Budget::try_reserve`]), and essential memory waits a little for other threads to give theirs back
+//! and else exceeds the limit, which is recorded as overdraft ([`Budget::reserve`]).
 //!
 //! Thread-safe. A caller must hold no lock that a reclaimer takes (cache shards, the I/O pool),
 //! except with [`Budget::try_reserve_now`], which never asks reclaimers.
@@ -19,6 +19,7 @@ mod shares;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use ledger::{Ledger, Short};
 use parking_lot::{Mutex, RwLock};
@@ -151,6 +152,12 @@ pub(crate) trait Reclaim: Send + Sync {
 /// twice as much would leave too little beside memtables and merges.
 const PIN_SHARE: u64 = 6;
 
+/// Essential memory that would go over the limit waits so often, and so long each time, for what other
+/// threads hold for a moment: blocks in use, entries being merged, memtables being flushed. What one thread
+/// needs alone is not there after any wait, and waiting must not look like a standstill.
+const MOST_PAUSES: u32 = 64;
+const PAUSE: Duration = Duration::from_micros(250);
+
 /// A bound on memory and the accounts under it.
 pub(crate) struct Budget {
     ledger: Ledger<AtomicU64>,
@@ -192,8 +199,8 @@ impl Budget {
         Some(Reservation::new(self, role, bytes))
     }
 
-    /// Reserves essential memory: what reclaimers cannot free goes over the limit and is recorded
-    /// as overdraft.
+    /// Reserves essential memory: what neither reclaimers nor, for some milliseconds, other threads free goes
+    /// over the limit and is recorded as overdraft.
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take(role, bytes);
         Reservation::new(self, role, bytes)
@@ -320,10 +327,16 @@ impl Budget {
     }
 
     fn take(&self, role: Role, bytes: u64) {
+        let mut pauses = 0;
         while let Err(short) = self.ledger.try_take(role, bytes) {
-            if self.reclaim(short) == 0 {
+            if self.reclaim(short) > 0 {
+                continue;
+            }
+            if pauses == MOST_PAUSES || !self.ledger.would_overdraw(bytes) {
                 return self.ledger.take(role, bytes);
             }
+            pauses += 1;
+            std::thread::sleep(PAUSE);
         }
     }
 
@@ -400,6 +413,32 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Role::ALL.len());
+    }
+
+    /// Lets go of what it holds when it is asked for the third time, as another thread might, and does not say
+    /// so.
+    struct Other(Mutex<(u32, Option<Reservation>)>);
+
+    impl Reclaim for Other {
+        fn reclaim(&self, _bytes: u64) -> u64 {
+            let mut held = self.0.lock();
+            held.0 += 1;
+            if held.0 == 3 {
+                held.1 = None;
+            }
+            0
+        }
+    }
+
+    #[test]
+    fn essential_memory_waits_for_what_others_hold_for_a_moment() {
+        let budget = Budget::new(100);
+        let held = budget.reserve(Role::Iterators, 60);
+        let other = Arc::new(Other(Mutex::new((0, Some(held)))));
+        budget.add_reclaimer(Arc::downgrade(&(Arc::clone(&other) as Arc<dyn Reclaim>)));
+        let essential = budget.reserve(Role::Compaction, 60);
+        assert_eq!((essential.bytes(), budget.overdraft()), (60, 0));
+        assert_eq!(other.0.lock().0, 3);
     }
 
     #[test]

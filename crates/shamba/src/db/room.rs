@@ -41,9 +41,14 @@ pub(super) fn memtable_most(limit: u64) -> u64 {
     limit / 8
 }
 
-/// The bytes that all memtables may take before writers wait for flushes: half of the budget.
+/// What is left to those who read and merge entries of the largest size, where the budget is small: two of
+/// the least budget's.
+const LEFT_BY_MEMTABLES: u64 = 128 << 10;
+
+/// The bytes that all memtables may take before writers wait for flushes: half of the budget, but for a
+/// constant that only small budgets feel.
 pub(super) fn memtable_share(limit: u64) -> u64 {
-    limit / 2
+    limit / 2 - LEFT_BY_MEMTABLES.min(limit / 8)
 }
 
 impl DbInner {
