@@ -17,7 +17,7 @@ mod ledger;
 mod reservation;
 mod shares;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub enum Role {
     FilterFirst,
     /// Cached blocks of filter modules 1 and up.
     FilterRest,
-    /// Open tables: handles, properties, top-level indexes.
+    /// Open tables: handles, properties, top-level indexes; and keyspaces.
     Tables,
     /// What the manifest says of each table.
     Files,
@@ -153,8 +153,8 @@ pub(crate) trait Reclaim: Send + Sync {
 const PIN_SHARE: u64 = 6;
 
 /// Essential memory that would go over the limit waits so often, and so long each time, for what other
-/// threads hold for a moment: blocks in use, entries being merged, memtables being flushed. What one thread
-/// needs alone is not there after any wait, and waiting must not look like a standstill.
+/// threads hold for a moment: blocks in use, entries being merged, memtables being flushed. Half as often
+/// after each time that it waited in vain: what one thread needs alone is not there after any wait.
 const MOST_PAUSES: u32 = 64;
 const PAUSE: Duration = Duration::from_micros(250);
 
@@ -164,6 +164,8 @@ pub(crate) struct Budget {
     /// Bytes of cached memory that [`Pin`]s keep from being reclaimed.
     pinned: AtomicU64,
     reclaimers: RwLock<Vec<Weak<dyn Reclaim>>>,
+    /// How often essential memory waits now.
+    patience: AtomicU32,
     /// Held while the limit changes.
     changing: Mutex<()>,
 }
@@ -175,6 +177,7 @@ impl Budget {
             ledger: Ledger::new(limit),
             pinned: AtomicU64::new(0),
             reclaimers: RwLock::new(Vec::new()),
+            patience: AtomicU32::new(MOST_PAUSES),
             changing: Mutex::new(()),
         })
     }
@@ -327,16 +330,24 @@ impl Budget {
     }
 
     fn take(&self, role: Role, bytes: u64) {
+        let patience = self.patience.load(Relaxed);
         let mut pauses = 0;
         while let Err(short) = self.ledger.try_take(role, bytes) {
             if self.reclaim(short) > 0 {
                 continue;
             }
-            if pauses == MOST_PAUSES || !self.ledger.would_overdraw(bytes) {
+            if !self.ledger.would_overdraw(bytes) {
+                return self.ledger.take(role, bytes);
+            }
+            if pauses == patience {
+                self.patience.store(patience.div_ceil(2), Relaxed);
                 return self.ledger.take(role, bytes);
             }
             pauses += 1;
             std::thread::sleep(PAUSE);
+        }
+        if pauses > 0 {
+            self.patience.store(MOST_PAUSES, Relaxed);
         }
     }
 

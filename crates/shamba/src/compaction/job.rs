@@ -4,6 +4,7 @@
 //! caller installs the result, a failure or crash leaves only orphans.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Forward, Retain, Verdict};
 use crate::base::checksum::checksum;
 use crate::base::key::EntryKind;
-use crate::budget::{Budget, Role};
+use crate::budget::{Budget, Reservation, Role, allocated};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
-use crate::table::{TableBuildOptions, TableBuilder, TableSummary, table_name};
+use crate::table::{Prepared, TableBuildOptions, TableBuilder, table_name};
+use crate::version::FileInfo;
 
 /// Where and how output tables are written.
 pub(crate) struct Output<'a> {
@@ -34,10 +36,43 @@ pub(crate) struct Output<'a> {
 /// A table that was written and synced.
 #[derive(Debug)]
 pub(crate) struct NewTable {
-    pub(crate) number: u64,
-    pub(crate) summary: TableSummary,
-    /// Entries that lie behind a newer entry of their key.
-    pub(crate) garbage: u64,
+    /// What the tree is told of it; when it enters the tree is not known yet.
+    pub(crate) info: FileInfo,
+    /// What is handed on to readers.
+    pub(crate) prepared: Option<Box<Prepared>>,
+}
+
+/// Tables of one job, which may be thousands, and the memory that this list takes.
+#[derive(Debug)]
+pub(crate) struct NewTables {
+    tables: Vec<NewTable>,
+    memory: Reservation,
+}
+
+impl NewTables {
+    fn push(&mut self, table: NewTable) {
+        let keys = [&table.info.smallest, &table.info.largest];
+        let keys: usize = keys.iter().map(|key| allocated(key.len())).sum();
+        let before = self.tables.capacity();
+        self.tables.push(table);
+        let more = self.tables.capacity() - before;
+        self.memory
+            .grow((keys + more * size_of::<NewTable>()) as u64);
+    }
+}
+
+impl Deref for NewTables {
+    type Target = [NewTable];
+
+    fn deref(&self) -> &[NewTable] {
+        &self.tables
+    }
+}
+
+impl DerefMut for NewTables {
+    fn deref_mut(&mut self) -> &mut [NewTable] {
+        &mut self.tables
+    }
 }
 
 /// The path of a table file.
@@ -51,11 +86,14 @@ pub(crate) fn write_tables<I: Forward>(
     entries: &mut I,
     mut retain: Retain,
     output: &Output<'_>,
-) -> Result<Vec<NewTable>> {
-    let mut done = Vec::new();
+) -> Result<NewTables> {
+    let mut done = NewTables {
+        tables: Vec::new(),
+        memory: output.budget.reserve(Role::Compaction, 0),
+    };
     let result = run(entries, &mut retain, output, &mut done);
     if let Err(error) = result {
-        for number in done.iter().map(|table: &NewTable| table.number) {
+        for number in done.iter().map(|table| table.info.number) {
             // An orphan left behind here is removed by the next open.
             let _ = output.fs.remove(&table_path(output.dir, number));
         }
@@ -74,7 +112,7 @@ fn run<I: Forward>(
     entries: &mut I,
     retain: &mut Retain,
     output: &Output<'_>,
-    done: &mut Vec<NewTable>,
+    done: &mut NewTables,
 ) -> Result<()> {
     let mut current: Option<Current> = None;
     let mut last_key: Vec<u8> = Vec::new();
@@ -161,7 +199,7 @@ fn finish(
     current: Option<Current>,
     shadowed: u64,
     output: &Output<'_>,
-    done: &mut Vec<NewTable>,
+    done: &mut NewTables,
 ) -> Result<()> {
     let Some(current) = current else {
         return Ok(());
@@ -169,10 +207,25 @@ fn finish(
     let number = current.number;
     match current.builder.finish() {
         Ok(summary) => {
-            done.push(NewTable {
+            let properties = summary.properties;
+            let info = FileInfo {
                 number,
-                summary,
+                size: summary.len,
+                entries: properties.entries,
+                tombstones: properties.tombstones,
                 garbage: shadowed.saturating_sub(current.shadowed_before),
+                smallest: properties.smallest.into(),
+                largest: properties.largest.into(),
+                min_seq: properties.min_seq,
+                max_seq: properties.max_seq,
+                created: 0,
+                filter_bytes: properties.filter_bytes,
+                index_bytes: properties.index_bytes,
+                salt: summary.salt,
+            };
+            done.push(NewTable {
+                info,
+                prepared: summary.prepared.map(Box::new),
             });
             Ok(())
         }

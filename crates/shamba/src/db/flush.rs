@@ -76,23 +76,11 @@ impl DbInner {
         let slots = lineage.map_or_else(Vec::new, |lineage| lineage.slots(tables, cache));
         let created = tree.manifest.state().next_created;
         let add = |(table, slot): (&NewTable, TableSlot)| {
-            let properties = &table.summary.properties;
-            let hotness = origin.hotness(&properties.smallest, &properties.largest);
             let info = FileInfo {
-                number: table.number,
-                size: table.summary.len,
-                entries: properties.entries,
-                tombstones: properties.tombstones,
-                garbage: table.garbage,
-                smallest: properties.smallest.clone().into(),
-                largest: properties.largest.clone().into(),
-                min_seq: properties.min_seq,
-                max_seq: properties.max_seq,
                 created,
-                filter_bytes: properties.filter_bytes,
-                index_bytes: properties.index_bytes,
-                salt: table.summary.salt,
+                ..table.info.clone()
             };
+            let hotness = origin.hotness(&info.smallest, &info.largest);
             let file = FileMeta::with_slot(&info, slot);
             file.restore((0, 0), hotness, self.options.memory.budget());
             AddedFile {
@@ -153,7 +141,7 @@ impl DbInner {
             (Counter::flushes, 1),
             (
                 Counter::flush_bytes,
-                tables.iter().map(|table| table.summary.len).sum(),
+                tables.iter().map(|table| table.info.size).sum(),
             ),
         ]);
         Ok(true)
@@ -360,7 +348,7 @@ impl DbInner {
 
     pub(super) fn remove_new<'a>(&self, tables: impl Iterator<Item = &'a NewTable>) {
         for table in tables {
-            remove_quietly(self, &table_path(&self.dir, table.number));
+            remove_quietly(self, &table_path(&self.dir, table.info.number));
         }
     }
 }
@@ -427,9 +415,9 @@ mod tests {
             .unwrap();
         let state = keyspace.state.load_full();
         let files: Vec<_> = state.version.files().map(|file| file.number()).collect();
-        assert_eq!(files, [first[0].number]);
+        assert_eq!(files, [first[0].info.number]);
         assert!(
-            !fs.exists(&table_path("/db".as_ref(), second[0].number))
+            !fs.exists(&table_path("/db".as_ref(), second[0].info.number))
                 .unwrap()
         );
         assert!(state.frozen.iter().any(|held| Arc::ptr_eq(held, &newer)));

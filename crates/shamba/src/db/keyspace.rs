@@ -15,7 +15,7 @@ use super::limits::Limits;
 use super::operations::Operations;
 use super::value::Value;
 use super::{DbInner, DbShared};
-use crate::budget::Budget;
+use crate::budget::{Budget, Reservation, Role, shared};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::{Design, KeyspaceOptions, WriteOptions};
@@ -68,7 +68,13 @@ pub(crate) struct KeyspaceInner {
     pub(crate) operations: Operations,
     /// What the automatic choice of a design remembers.
     pub(super) auto: Mutex<AutoState>,
+    _held: Reservation,
 }
+
+/// What a keyspace takes beside what its memtables and tables are charged: mostly counters that threads do not
+/// share, then its options, its read state, and a version of few levels.
+const KEYSPACE_BYTES: usize =
+    shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 512;
 
 impl KeyspaceInner {
     pub(crate) fn new(
@@ -107,6 +113,7 @@ impl KeyspaceInner {
             level_counters: LevelCounters::new(budget),
             operations: Operations::default(),
             auto: Mutex::new(AutoState::default()),
+            _held: budget.reserve(Role::Tables, KEYSPACE_BYTES as u64),
         }
     }
 

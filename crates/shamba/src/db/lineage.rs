@@ -12,7 +12,7 @@ use crate::budget::{Reservation, Role};
 use crate::cache::{BlockCache, Eviction};
 use crate::compaction::Ancestry;
 use crate::compaction::job::NewTable;
-use crate::table::{Keep, TableSlot};
+use crate::table::{Keep, Prepared, TableSlot};
 use crate::version::FileMeta;
 
 /// Filter and index blocks kept for the cache take at most this part of the budget, for each flush or
@@ -37,20 +37,18 @@ impl Lineage {
     pub(crate) fn slots(&self, tables: &[NewTable], cache: &BlockCache) -> Vec<TableSlot> {
         let prepared = || {
             let tables = tables.iter();
-            tables.map(|table| table.summary.prepared.as_ref())
+            tables.map(|table| table.prepared.as_deref())
         };
         let spans: Vec<_> = prepared().flatten().flat_map(|p| p.spans()).collect();
         let mut visits = self.ancestry.inherited(&spans).into_iter();
-        let slot = |(table, prepared): (&NewTable, Option<&_>)| match prepared {
-            Some(prepared) => {
-                let prepared: &crate::table::Prepared = prepared;
-                let count = prepared.spans().count();
-                let visits = visits.by_ref().take(count);
-                prepared.slot(cache, &table.summary.properties.filter, visits)
-            }
-            None => TableSlot::default(),
+        let slot = |prepared: Option<&Prepared>| {
+            let Some(prepared) = prepared else {
+                return TableSlot::default();
+            };
+            let count = prepared.spans().count();
+            prepared.slot(cache, visits.by_ref().take(count))
         };
-        tables.iter().zip(prepared()).map(slot).collect()
+        prepared().map(slot).collect()
     }
 }
 
@@ -80,7 +78,7 @@ impl DbInner {
     pub(crate) fn warm(&self, tables: &mut [NewTable], files: &[FileMeta]) {
         let cache = self.options.memory.cache();
         for (table, file) in tables.iter_mut().zip(files) {
-            if let Some(prepared) = &mut table.summary.prepared {
+            if let Some(prepared) = &mut table.prepared {
                 prepared.warm(cache, file.slot());
             }
         }

@@ -11,7 +11,7 @@ use super::DbInner;
 use super::keyspace::KeyspaceInner;
 use super::lineage::Lineage;
 use crate::base::key::SeqNo;
-use crate::compaction::job::{NewTable, write_tables};
+use crate::compaction::job::{NewTable, NewTables, write_tables};
 use crate::compaction::{
     Ancestry, Files, MergeIter, Origin, Part, Retain, RunIter, TargetRun, Task, TaskInput,
 };
@@ -22,7 +22,7 @@ use crate::table::ScanOptions;
 use crate::version::{FileMeta, KeyspaceEdit, VersionEdit};
 
 /// The tables that a cut merge leaves in the run of one of its inputs.
-type Rest<'a> = (&'a TaskInput, Vec<NewTable>);
+type Rest<'a> = (&'a TaskInput, NewTables);
 
 /// The most pages a merge reads at a time from an input.
 const MAX_READAHEAD: u64 = 64;
@@ -116,8 +116,11 @@ impl DbInner {
             None => Ok(Vec::new()),
         };
         let rests = rests.inspect_err(|_| self.remove_new(tables.iter()))?;
-        let all = rests.iter().flat_map(|(_, tables)| tables).chain(&tables);
-        let written = all.map(|table| table.summary.len).sum();
+        let all = rests
+            .iter()
+            .flat_map(|(_, tables)| tables.iter())
+            .chain(tables.iter());
+        let written = all.map(|table| table.info.size).sum();
         let files = self.install_merge(keyspace, task, &tables, &rests, lineage.as_ref())?;
         if lineage.is_some() {
             // What is in memory of the inputs makes room for what takes its place.
@@ -168,7 +171,7 @@ impl DbInner {
             match write_tables(&mut Part::after(rest, cut), retain, &output) {
                 Ok(tables) => rests.push((input, tables)),
                 Err(error) => {
-                    self.remove_new(rests.iter().flat_map(|(_, tables)| tables));
+                    self.remove_new(rests.iter().flat_map(|(_, tables)| tables.iter()));
                     return Err(error);
                 }
             }
@@ -184,7 +187,7 @@ impl DbInner {
         rests: &[Rest<'_>],
         lineage: Option<&Lineage>,
     ) -> Result<Vec<FileMeta>> {
-        let of_rests = || rests.iter().flat_map(|(_, tables)| tables);
+        let of_rests = || rests.iter().flat_map(|(_, tables)| tables.iter());
         let Some(mut tree) = self.tree_for(keyspace, tables.iter().chain(of_rests()))? else {
             return Ok(Vec::new());
         };

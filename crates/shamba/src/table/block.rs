@@ -115,8 +115,9 @@ impl BlockBuilder {
             common_prefix(&self.last_key, key)
         };
         let suffix = key.get(shared..).unwrap_or_default();
-        let len = self.data.len() + MAX_ENTRY_HEADER + suffix.len() + value.len();
-        if len > self.data.capacity() && len <= 4 * PAGE {
+        // With the restarts, so that finishing the block does not double what a large entry takes.
+        let len = self.len() + MAX_ENTRY_HEADER + suffix.len() + value.len();
+        if len > self.data.capacity() && (len <= 4 * PAGE || self.count == 0) {
             // A block is mostly a page: doubling would double what a table being written takes.
             self.data
                 .reserve_exact(len.next_multiple_of(PAGE) - self.data.len());
@@ -375,6 +376,16 @@ mod tests {
             model.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
             model
         })
+    }
+
+    #[test]
+    fn a_large_entry_takes_little_more_memory_than_its_bytes() {
+        for len in [5 * PAGE, 100_000, 1 << 20] {
+            let (mut builder, mut payload) = (BlockBuilder::new(16), Vec::new());
+            builder.add(b"key", Tag::new(1, EntryKind::Put), &vec![7; len]);
+            builder.finish(&mut payload);
+            assert!(payload.capacity() <= len + 2 * PAGE, "{len}");
+        }
     }
 
     fn build(model: &Model, interval: usize) -> Vec<u8> {

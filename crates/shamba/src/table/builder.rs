@@ -439,9 +439,9 @@ impl TableBuilder {
         let top = meta.len();
         self.top.encode(&mut meta);
         let prepared = self.keeper.take().and_then(|keeper| {
-            let modules = self.module_bytes.len();
+            let (plan, smallest) = (&self.properties.filter, &self.properties.smallest);
             let top = meta.get(top..).unwrap_or_default();
-            keeper.finish(top, modules, self.writer.pages(), &self.properties.smallest)
+            keeper.finish(top, plan, self.writer.pages(), smallest)
         });
         let mut footer = Footer {
             meta_page: self.writer.pages(),

@@ -153,6 +153,7 @@ struct KeptBlock {
 /// A table's partitions and kept blocks, until it is installed.
 #[derive(Debug)]
 pub(crate) struct Prepared {
+    plan: FilterPlan,
     top: Top,
     smallest: Box<[u8]>,
     blocks: Vec<KeptBlock>,
@@ -268,18 +269,20 @@ impl Keeper {
     pub(super) fn finish(
         mut self,
         top: &[u8],
-        modules: usize,
+        plan: &FilterPlan,
         pages: u32,
         smallest: &[u8],
     ) -> Option<Prepared> {
-        let top = Top::decode(top, modules, pages).ok()?;
-        let charge = top.memory() + smallest.len() + size_of::<Prepared>();
+        let top = Top::decode(top, plan.modules.len(), pages).ok()?;
+        let charge =
+            top.memory() + smallest.len() + size_of::<Prepared>() + size_of_val(&*plan.modules);
         if !self.keep.room.take_essential(charge) {
             return None;
         }
         let blocks = std::mem::take(&mut self.blocks);
         let charge = std::mem::take(&mut self.charge) + charge;
         Some(Prepared {
+            plan: plan.clone(),
             top,
             smallest: smallest.into(),
             blocks,
@@ -313,10 +316,9 @@ impl Prepared {
     pub(crate) fn slot(
         &self,
         cache: &BlockCache,
-        plan: &FilterPlan,
         visits: impl IntoIterator<Item = Visits>,
     ) -> TableSlot {
-        let heat = new_heat(cache, plan, &self.top);
+        let heat = new_heat(cache, &self.plan, &self.top);
         for (partition, visits) in (0..).zip(visits) {
             heat.inherit(partition, visits);
         }

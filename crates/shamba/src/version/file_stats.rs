@@ -49,7 +49,7 @@ impl Hotness {
     }
 }
 
-/// The statistics of one file.
+/// The statistics of one file. There may be very many.
 #[derive(Debug)]
 pub(crate) struct FileStats {
     probes: AtomicU64,
@@ -57,23 +57,35 @@ pub(crate) struct FileStats {
     aged: Mutex<Aged>,
 }
 
+const _: () = assert!(size_of::<FileStats>() == 56);
+
 /// What the ends of epochs made of the counters.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Aged {
-    /// The counters at the end of the last epoch.
-    seen: (u64, u64),
+    /// The lower halves of the counters at the end of the last epoch.
+    seen: [u32; 2],
     /// Probes, positives and the keyspace's lookups, fading.
-    probes: f64,
-    positives: f64,
-    lookups: f64,
-    /// Epochs the file has seen end.
-    age: u64,
+    probes: f32,
+    positives: f32,
+    lookups: f32,
+    /// What it was given at its birth or kept over a restart, as [`Hotness::to_parts`]; nothing where
+    /// there are more parts than a whole has.
+    inherited: [u32; 2],
     /// The last epoch in which it was asked; 0 for never.
-    last_access: u64,
-    /// What it was given at its birth or kept over a restart.
-    inherited: Option<Hotness>,
+    last_access: u32,
+    /// Epochs the file has seen end.
+    age: u16,
     /// Epochs that ended before the counters were there, in which the file was not asked.
     unasked: u8,
+}
+
+/// More parts than a whole has.
+const NOTHING: [u32; 2] = [u32::MAX; 2];
+
+impl Aged {
+    fn inherited(&self) -> Option<Hotness> {
+        (self.inherited != NOTHING).then(|| Hotness::from_parts(self.inherited.map(u64::from)))
+    }
 }
 
 impl Default for FileStats {
@@ -92,13 +104,19 @@ impl FileStats {
 
     /// Statistics as they were kept.
     pub(super) fn restored(probes: u64, positives: u64, hotness: Option<Hotness>) -> Self {
+        let parts = |hotness: Hotness| hotness.to_parts().map(|part| part as u32);
         FileStats {
             probes: AtomicU64::new(probes),
             positives: AtomicU64::new(positives),
             aged: Mutex::new(Aged {
-                seen: (probes, positives),
-                inherited: hotness,
-                ..Aged::default()
+                seen: [probes as u32, positives as u32],
+                probes: 0.0,
+                positives: 0.0,
+                lookups: 0.0,
+                inherited: hotness.map_or(NOTHING, parts),
+                last_access: 0,
+                age: 0,
+                unasked: 0,
             }),
         }
     }
@@ -124,33 +142,33 @@ impl FileStats {
 
     /// Ends an epoch in which the keyspace saw so many lookups: what was measured before fades.
     pub(crate) fn end_epoch(&self, epoch: u64, lookups: u64) {
-        let seen = (self.probes(), self.positives());
+        let now = [self.probes() as u32, self.positives() as u32];
         let mut aged = self.aged.lock();
-        let (probes, positives) = (
-            seen.0.saturating_sub(aged.seen.0),
-            seen.1.saturating_sub(aged.seen.1),
-        );
-        let keep = 1.0 - 1.0 / WINDOW as f64;
-        aged.seen = seen;
+        let [probes, positives] = now;
+        let [seen_probes, seen_positives] = aged.seen;
+        let probes = probes.wrapping_sub(seen_probes);
+        let positives = positives.wrapping_sub(seen_positives);
+        let keep = 1.0 - 1.0 / WINDOW as f32;
+        aged.seen = now;
         if aged.unasked > 0 {
             // Of about as many lookups each.
             let unasked = std::mem::take(&mut aged.unasked);
             let faded = (1.0 - keep.powi(i32::from(unasked))) / (1.0 - keep);
-            aged.lookups += lookups as f64 * faded;
-            aged.age += u64::from(unasked);
+            aged.lookups += lookups as f32 * faded;
+            aged.age = aged.age.saturating_add(u16::from(unasked));
         }
-        aged.probes = aged.probes * keep + probes as f64;
-        aged.positives = aged.positives * keep + positives as f64;
-        aged.lookups = aged.lookups * keep + lookups as f64;
-        aged.age += 1;
+        aged.probes = aged.probes * keep + probes as f32;
+        aged.positives = aged.positives * keep + positives as f32;
+        aged.lookups = aged.lookups * keep + lookups as f32;
+        aged.age = aged.age.saturating_add(1);
         if probes > 0 {
-            aged.last_access = epoch;
+            aged.last_access = u32::try_from(epoch).unwrap_or(u32::MAX);
         }
     }
 
     /// The last epoch in which the file was asked; 0 for never.
     pub(crate) fn last_access(&self) -> u64 {
-        self.aged.lock().last_access
+        self.aged.lock().last_access.into()
     }
 
     /// How hot the file is by what was inherited and measured (SHaMBa, Eq. 12); `None` when
@@ -159,12 +177,12 @@ impl FileStats {
         let aged = self.aged.lock();
         if aged.lookups <= 0.0 {
             return match aged.unasked {
-                0 => aged.inherited,
+                0 => aged.inherited(),
                 _ => Some(Hotness::NEVER),
             };
         }
-        let part = |of: f64, whole: f64| (of / whole).clamp(0.0, 1.0);
-        let unasked = aged.inherited.map_or(0.0, |inherited| inherited.positive);
+        let part = |of: f32, whole: f32| f64::from(of / whole).clamp(0.0, 1.0);
+        let unasked = aged.inherited().map_or(0.0, |inherited| inherited.positive);
         let measured = Hotness {
             access: part(aged.probes, aged.lookups),
             positive: if aged.probes > 0.0 {
@@ -173,10 +191,10 @@ impl FileStats {
                 unasked
             },
         };
-        let Some(inherited) = aged.inherited else {
+        let Some(inherited) = aged.inherited() else {
             return Some(measured);
         };
-        let weight = measured_weight(aged.age, WINDOW).unwrap_or(1.0);
+        let weight = measured_weight(aged.age.into(), WINDOW).unwrap_or(1.0);
         let mixed = |measured, inherited| blend(measured, inherited, weight).unwrap_or(measured);
         Some(Hotness {
             access: mixed(measured.access, inherited.access),
@@ -217,7 +235,7 @@ mod tests {
         }
         let old = stats.hotness().unwrap();
         assert!(
-            (old.access - 0.1).abs() < 1e-9 && old.positive == 0.0,
+            (old.access - 0.1).abs() < 1e-7 && old.positive == 0.0,
             "{old:?}"
         );
         assert_eq!(stats.last_access(), WINDOW);
@@ -237,7 +255,7 @@ mod tests {
         }
         let [late, ever] = [late, ever].map(|stats| stats.hotness().unwrap());
         assert!(
-            (late.access - ever.access).abs() < 1e-9,
+            (late.access - ever.access).abs() < 1e-7,
             "{late:?}, {ever:?}"
         );
     }
