@@ -92,6 +92,9 @@ mod db;
 mod error;
 mod filter;
 pub mod fs;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod memtable;
 mod metrics;
 mod options;

@@ -142,15 +142,20 @@ fn sources() -> Vec<Source> {
         declared_test: false,
     };
     let mut sources: Vec<Source> = paths.into_iter().map(read).collect();
-    let tests: BTreeSet<PathBuf> = sources.iter().flat_map(test_modules).collect();
-    for source in &mut sources {
-        source.declared_test = tests.contains(&source.path);
+    // Modules of a module for tests are for tests too.
+    loop {
+        let tests: BTreeSet<PathBuf> = sources.iter().flat_map(test_modules).collect();
+        let found = |source: &&mut Source| !source.declared_test && tests.contains(&source.path);
+        let new = sources.iter_mut().filter(found);
+        if new.map(|source| source.declared_test = true).count() == 0 {
+            break;
+        }
     }
     assert!(sources.len() > 40, "the sources were not found");
     sources
 }
 
-/// The files a file declares as modules for tests only.
+/// The files a file declares as modules for tests, or tests and fuzzers, only.
 fn test_modules(source: &Source) -> Vec<PathBuf> {
     let dir = source.path.parent().unwrap();
     let stem = source.path.file_stem().unwrap().to_str().unwrap();
@@ -162,17 +167,21 @@ fn test_modules(source: &Source) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut cfg_test = false;
     for line in source.text.lines() {
-        if let Some(name) = line
+        let declared = line.strip_prefix("pub(crate) ").unwrap_or(line);
+        let declared = declared.strip_prefix("pub ").unwrap_or(declared);
+        if let Some(name) = declared
             .strip_prefix("mod ")
             .and_then(|line| line.strip_suffix(';'))
-            && cfg_test
+            && (cfg_test || source.declared_test)
         {
             found.extend([
                 home.join(format!("{name}.rs")),
                 home.join(name).join("mod.rs"),
             ]);
         }
-        cfg_test = line.starts_with("#[cfg(test)]") || cfg_test && line.starts_with("#[");
+        cfg_test = line.starts_with("#[cfg(test)]")
+            || line.starts_with("#[cfg(any(test, fuzzing))]")
+            || cfg_test && line.starts_with("#[");
     }
     found
 }

@@ -41,7 +41,7 @@ const MAX_BYTES: u64 = 64 << 20;
 type Hints = HashMap<u64, Box<[Visits]>>;
 
 /// The bytes of hints, in the order given; files nobody asked are left out.
-fn encode(files: impl Iterator<Item = (u64, Vec<Visits>)>) -> Vec<u8> {
+pub(super) fn encode(files: impl Iterator<Item = (u64, Vec<Visits>)>) -> Vec<u8> {
     let mut body = Vec::new();
     for (number, visits) in files {
         if visits.iter().all(|visits| visits.is_none()) {
@@ -62,7 +62,7 @@ fn encode(files: impl Iterator<Item = (u64, Vec<Visits>)>) -> Vec<u8> {
 }
 
 /// The hints in these bytes; `None` if they are not sound.
-fn decode(bytes: &[u8]) -> Option<Hints> {
+pub(super) fn decode(bytes: &[u8]) -> Option<Hints> {
     let (mut input, scans) = match bytes.strip_prefix(MAGIC) {
         Some(input) => (input, true),
         None => (bytes.strip_prefix(MAGIC_1)?, false),

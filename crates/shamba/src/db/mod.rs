@@ -18,6 +18,8 @@ mod filters;
 mod flush;
 mod folder;
 mod frozen;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod group;
 mod handle;
 mod hints;

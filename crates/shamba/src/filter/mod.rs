@@ -14,6 +14,8 @@ mod banding;
 mod blocked;
 mod bloom;
 mod choose;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod parsed;
 mod plan;
 mod ribbon;

@@ -146,7 +146,7 @@ impl OpenFiles {
     }
 
     /// A table's handle of a file that was opened elsewhere.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn adopt(&self, number: u64, file: Arc<dyn ReadFile>) -> Arc<Handle> {
         self.count.fetch_add(1, Ordering::AcqRel);
         let count = Arc::clone(&self.count);

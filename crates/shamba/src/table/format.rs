@@ -14,7 +14,7 @@ pub(crate) const FORMAT_VERSION: u32 = 1;
 const MAGIC: u64 = u64::from_le_bytes(*b"\xf5SHaMBaT");
 
 /// Bytes of a block's trailer: payload length, codec, checksum.
-const TRAILER: usize = 9;
+pub(super) const TRAILER: usize = 9;
 
 /// The most payload of a block of one page.
 pub(crate) const PAGE_PAYLOAD: usize = PAGE - TRAILER;
@@ -64,7 +64,7 @@ pub(super) const fn pages_for(payload: usize) -> usize {
 
 /// Checksums are started from the table's salt and the block's page, so that a block in the wrong
 /// place or of the wrong table is noticed.
-fn seed(salt: u32, page: u32) -> u32 {
+pub(super) fn seed(salt: u32, page: u32) -> u32 {
     checksum(checksum(0, &salt.to_le_bytes()), &page.to_le_bytes())
 }
 

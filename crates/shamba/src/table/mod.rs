@@ -14,6 +14,8 @@ mod builder;
 mod fetch;
 mod files;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod index;
 mod inspect;
 mod iter;

@@ -73,7 +73,7 @@ fn write_line(fs: &dyn Fs, path: &Path, name: &str) -> Result<()> {
     file.sync().map_err(|e| Error::io("sync", path, e))
 }
 
-fn current_line(name: &str) -> String {
+pub(super) fn current_line(name: &str) -> String {
     let text = format!("shamba {FORMAT} {name}");
     format!("{text} {:08x}\n", checksum(0, text.as_bytes()))
 }

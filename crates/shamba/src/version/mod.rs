@@ -14,6 +14,8 @@ mod edit;
 mod file_meta;
 mod file_stats;
 mod files;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod level;
 mod manifest;
 mod obsolete;

@@ -120,6 +120,11 @@ impl TreeState {
                 let what = format!("log {} comes after a later one", log.number);
                 return Err(Inconsistent::new(what));
             }
+            // A snapshot would not have it, and so another state than the edits that led here.
+            if log.number < after.log_number {
+                let what = format!("log {} was given up before it is created", log.number);
+                return Err(Inconsistent::new(what));
+            }
             last = Some(log.number);
             after.next_file = after.next_file.max(log.number.saturating_add(1));
         }
@@ -556,6 +561,10 @@ mod tests {
             let edit = VersionEdit::of_new_log(log(number, 500), 0);
             state.after(&edit).unwrap_err();
         }
+        let mut too_late = VersionEdit::of_new_log(log(13, 500), 450);
+        too_late.log_number = Some(14);
+        let error = state.after(&too_late).unwrap_err();
+        assert!(error.what.contains("given up before"), "{error}");
         let mut given_up = edit(|k| k.reach = Some(300));
         given_up.log_number = Some(8);
         state.apply(&given_up).unwrap();

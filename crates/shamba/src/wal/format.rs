@@ -4,7 +4,7 @@ use crate::base::checksum::checksum;
 use crate::base::coding::{take_u32, take_u64};
 
 /// The first bytes of every log.
-const MAGIC: [u8; 8] = *b"SHaMBaLg";
+pub(super) const MAGIC: [u8; 8] = *b"SHaMBaLg";
 /// The version this build writes, and the newest it reads.
 pub(super) const VERSION: u32 = 1;
 /// The length of a log's header.

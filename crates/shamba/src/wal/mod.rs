@@ -52,6 +52,8 @@
 //! Assumption about the medium: within the first 512 bytes of a file, a torn write leaves a prefix.
 
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod reader;
 mod recovery;
 mod writer;
