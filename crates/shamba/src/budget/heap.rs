@@ -3,6 +3,9 @@
 
 use std::sync::atomic::AtomicUsize;
 
+/// Allocations of this size and more leave holes in the heap that the C library keeps for long.
+pub(crate) const LARGE: u64 = 128 << 10;
+
 /// Bytes that the heap gives up for an allocation of so many (glibc): a header of a word, in steps of two
 /// words, at least four; nothing for none.
 pub(crate) const fn allocated(bytes: usize) -> usize {
@@ -18,6 +21,23 @@ pub(crate) const fn allocated(bytes: usize) -> usize {
 /// The same for so many bytes behind an `Arc`.
 pub(crate) const fn shared(bytes: usize) -> usize {
     allocated(2 * size_of::<AtomicUsize>() + bytes)
+}
+
+/// Gives free pages of the heap back to the system, for work that is over and took much of it. The C library
+/// keeps them otherwise, for each thread its own, and the process has twice what it uses.
+///
+/// It goes through the whole heap, the program's own part included, which takes milliseconds: for background
+/// threads, at the end of long work.
+#[cfg_attr(
+    all(target_os = "linux", target_env = "gnu"),
+    expect(unsafe_code, reason = "a call of the C library's")
+)]
+pub(crate) fn give_back_free_pages() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it takes no pointer, may be called by any thread, and moves nothing that is in use.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use ledger::{Ledger, Short};
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
-pub(crate) use heap::{allocated, shared};
+pub(crate) use heap::{LARGE, allocated, give_back_free_pages, shared};
 pub(crate) use reservation::{Account, Pin, Reservation};
 pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 

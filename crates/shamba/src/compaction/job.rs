@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Forward, Retain, Verdict};
 use crate::base::checksum::checksum;
 use crate::base::key::EntryKind;
-use crate::budget::{Budget, Reservation, Role, allocated};
+use crate::budget::{Budget, LARGE, Reservation, Role, allocated};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
 use crate::table::{Prepared, TableBuildOptions, TableBuilder, table_name};
@@ -49,6 +49,9 @@ pub(crate) struct NewTables {
     memory: Reservation,
 }
 
+/// Tables in and out of jobs after which the heap has hundreds of KiB of holes.
+pub(crate) const MUCH: usize = 512;
+
 impl NewTables {
     fn push(&mut self, table: NewTable) {
         let keys = [&table.info.smallest, &table.info.largest];
@@ -58,6 +61,16 @@ impl NewTables {
         let more = self.tables.capacity() - before;
         self.memory
             .grow((keys + more * size_of::<NewTable>()) as u64);
+    }
+
+    /// What writing them, with so many others as input, took of the heap for a while, in tables: [`MUCH`] where
+    /// entries are large.
+    pub(crate) fn heap_took(&self, inputs: usize) -> usize {
+        let large = |table: &NewTable| table.info.size / table.info.entries.max(1) >= LARGE;
+        match self.tables.iter().any(large) {
+            true => MUCH,
+            false => self.tables.len() + inputs,
+        }
     }
 }
 

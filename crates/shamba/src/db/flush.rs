@@ -14,8 +14,8 @@ use super::lineage::Lineage;
 use super::{DbInner, Tree};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
-use crate::budget::{Role, least_limit_for_files, most_of_files};
-use crate::compaction::job::{NewTable, Output, table_path, write_tables};
+use crate::budget::{Role, give_back_free_pages, least_limit_for_files, most_of_files};
+use crate::compaction::job::{MUCH, NewTable, Output, table_path, write_tables};
 use crate::compaction::{Ancestry, Origin, Retain};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -116,6 +116,15 @@ impl DbInner {
         }
     }
 
+    /// After jobs that took much of the heap together for a while: `took` is [`NewTables::heap_took`].
+    pub(super) fn settle_heap(&self, took: usize) {
+        let before = self.heap_took.fetch_add(took, Ordering::Relaxed);
+        if before + took >= MUCH {
+            self.heap_took.store(0, Ordering::Relaxed);
+            give_back_free_pages();
+        }
+    }
+
     /// Flushes the oldest frozen memtable of a keyspace. The caller holds its `flushing` flag.
     pub(crate) fn flush_oldest(&self, keyspace: &KeyspaceInner) -> Result<bool> {
         let Some(memtable) = keyspace.state.load().frozen.last().cloned() else {
@@ -144,6 +153,9 @@ impl DbInner {
                 tables.iter().map(|table| table.info.size).sum(),
             ),
         ]);
+        let took = tables.heap_took(0);
+        drop((tables, files, lineage, output));
+        self.settle_heap(took);
         Ok(true)
     }
 

@@ -71,8 +71,8 @@ pub(crate) struct KeyspaceInner {
     _held: Reservation,
 }
 
-/// What a keyspace takes beside what its memtables and tables are charged: mostly counters that threads do not
-/// share, then its options, its read state, and a version of few levels.
+/// What a keyspace takes beside what its memtables, tables and counters are charged: itself, its options, its
+/// read state, and a version of few levels.
 const KEYSPACE_BYTES: usize =
     shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 512;
 
@@ -111,7 +111,7 @@ impl KeyspaceInner {
             compactions: Failing::default(),
             limits,
             level_counters: LevelCounters::new(budget),
-            operations: Operations::default(),
+            operations: Operations::new(budget),
             auto: Mutex::new(AutoState::default()),
             _held: budget.reserve(Role::Tables, KEYSPACE_BYTES as u64),
         }

@@ -133,6 +133,9 @@ impl DbInner {
             (Counter::compaction_bytes_read, bytes_read),
             (Counter::compaction_bytes_written, written),
         ]);
+        let took = tables.heap_took(task.files().count());
+        drop((merged, tables, rests, files, lineage, output));
+        self.settle_heap(took);
         Ok(())
     }
 

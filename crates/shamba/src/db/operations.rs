@@ -7,9 +7,11 @@
 //! no answer.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::budget::{Budget, Reservation, Role, allocated};
 use crate::metrics::{Place, SHARDS};
 
 /// Positionings of iterators after which something may be looked at.
@@ -65,20 +67,46 @@ struct Fading {
     aged: Counts,
 }
 
-/// The operations of a keyspace since it was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Operations {
+/// What threads count, and its memory.
+#[derive(Debug)]
+struct Shards {
     shards: [Shard; SHARDS],
+    _held: Reservation,
+}
+
+/// The operations of a keyspace since it was opened.
+#[derive(Debug)]
+pub(crate) struct Operations {
+    /// Made when it is first read.
+    shards: OnceLock<Box<Shards>>,
+    budget: Arc<Budget>,
     /// Entries of memtables that are no longer active.
     frozen: AtomicU64,
     fading: Mutex<Fading>,
 }
 
 impl Operations {
+    /// None yet.
+    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+        Operations {
+            shards: OnceLock::new(),
+            budget: Arc::clone(budget),
+            frozen: AtomicU64::new(0),
+            fading: Mutex::default(),
+        }
+    }
+
     #[inline]
     fn shard(&self) -> Option<(&Shard, Place)> {
         let place = Place::of_thread();
-        Some((self.shards.get(place.shard)?, place))
+        let shards = self.shards.get_or_init(|| {
+            let bytes = allocated(size_of::<Shards>()) as u64;
+            Box::new(Shards {
+                shards: Default::default(),
+                _held: self.budget.reserve(Role::Tables, bytes),
+            })
+        });
+        Some((shards.shards.get(place.shard)?, place))
     }
 
     /// Counts point lookups, and those of them that found a value.
@@ -120,7 +148,7 @@ impl Operations {
             updates: (self.frozen.load(Relaxed) + active) as f64,
             ..Counts::default()
         };
-        for shard in &self.shards {
+        for shard in self.shards.get().iter().flat_map(|all| &all.shards) {
             let get = |counter: &AtomicU64| counter.load(Relaxed) as f64;
             let (lookups, found) = (get(&shard.lookups), get(&shard.found));
             // The two are read one after the other.
@@ -157,7 +185,7 @@ mod tests {
 
     #[test]
     fn operations_of_late_follow_a_changed_workload() {
-        let operations = Operations::default();
+        let operations = Operations::new(&Budget::new(1 << 20));
         assert_eq!(operations.of_late(0), Counts::default());
         operations.add_lookups(1000, 300);
         operations.add_ranges(10, 200);

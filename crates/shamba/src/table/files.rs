@@ -60,6 +60,10 @@ pub(super) const FILE_BYTES: usize = shared(OPEN_FILE)
 /// What a file that is held takes, in bytes, with its entry in the map.
 const HELD_BYTES: usize = OPEN_FILE + 56;
 
+/// A file for so many bytes of the budget may be open; and always so many, which is half a MiB.
+const BUDGET_PER_FILE: u64 = 64 << 10;
+const ALWAYS: usize = 256;
+
 /// Files that are held may take this part of the budget.
 const HELD_SHARE: u64 = 16;
 
@@ -67,6 +71,7 @@ const HELD_SHARE: u64 = 16;
 pub(crate) struct OpenFiles {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
+    budget: Arc<Budget>,
     most: usize,
     /// How many are open, those that are being opened included.
     count: Arc<AtomicUsize>,
@@ -95,11 +100,12 @@ impl std::fmt::Debug for OpenFiles {
 }
 
 impl OpenFiles {
-    /// The files of a folder's tables, of which so many may be open.
-    pub(super) fn new(fs: Arc<dyn Fs>, dir: PathBuf, most: usize) -> Self {
+    /// The files of a folder's tables, of which so many may be open, and fewer under a small budget.
+    pub(super) fn new(fs: Arc<dyn Fs>, dir: PathBuf, budget: Arc<Budget>, most: usize) -> Self {
         OpenFiles {
             fs,
             dir,
+            budget,
             most: most.max(1),
             count: Arc::default(),
             ring: Mutex::default(),
@@ -113,9 +119,17 @@ impl OpenFiles {
         self.dir.join(table_name(number))
     }
 
-    /// How many files may be open.
+    /// How many tables may be open.
     pub(super) fn most(&self) -> usize {
         self.most
+    }
+
+    /// How many files may be open. The system keeps 2 KiB and more for each, which count as the process's
+    /// where its memory is limited: so a 32nd of the budget. A table whose file is closed stays as it is.
+    fn most_files(&self) -> usize {
+        let part = self.budget.limit() / BUDGET_PER_FILE;
+        let part = usize::try_from(part).unwrap_or(usize::MAX);
+        self.most.min(part.max(ALWAYS))
     }
 
     pub(super) fn fs(&self) -> &dyn Fs {
@@ -204,7 +218,7 @@ impl OpenFiles {
     /// Opens a file, once others were closed for it.
     fn open_counted(&self, number: u64) -> Result<OpenFile> {
         let before = self.count.fetch_add(1, Ordering::AcqRel);
-        for _ in self.most..=before {
+        for _ in self.most_files()..=before {
             self.close_one();
         }
         let count = Arc::clone(&self.count);
@@ -267,20 +281,16 @@ impl OpenFiles {
     ///
     /// # Errors
     /// `Outdated` when one is missing already; `Io`.
-    pub(super) fn hold(
-        &self,
-        numbers: &[u64],
-        budget: &Arc<Budget>,
-    ) -> Result<Option<Vec<DirEntry>>> {
+    pub(super) fn hold(&self, numbers: &[u64]) -> Result<Option<Vec<DirEntry>>> {
         *self.held.lock() = Some(Held::default());
         let bytes = (numbers.len() * HELD_BYTES) as u64;
-        if numbers.len() > self.most || bytes > budget.limit() / HELD_SHARE {
+        if numbers.len() > self.most || bytes > self.budget.limit() / HELD_SHARE {
             return Ok(None);
         }
         let mut entries = Vec::with_capacity(numbers.len());
         let mut held = Held {
             files: HashMap::with_capacity(numbers.len()),
-            _memory: Some(budget.reserve(Role::Tables, bytes)),
+            _memory: Some(self.budget.reserve(Role::Tables, bytes)),
         };
         for &number in numbers {
             let file = match self.open_file(number) {

@@ -181,7 +181,7 @@ impl TableCache {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
             TableCache {
                 home: Arc::new(Home {
-                    files: OpenFiles::new(fs, dir, max_open),
+                    files: OpenFiles::new(fs, dir, Arc::clone(&budget), max_open),
                     cache,
                     io,
                     plans: Interner::default(),
@@ -296,7 +296,7 @@ impl TableCache {
     /// # Errors
     /// As there.
     pub(crate) fn hold(&self, numbers: &[u64]) -> Result<Option<Vec<DirEntry>>> {
-        self.home.files.hold(numbers, &self.budget)
+        self.home.files.hold(numbers)
     }
 
     /// Closes the file of a table, which is opened again when it is read; false if none is open.

@@ -77,7 +77,12 @@ impl Env {
         let file = self.fs.open(Path::new(name), Access::Direct).unwrap();
         let id = self.cache.new_file_id();
         let home = Arc::new(super::source::Home {
-            files: super::files::OpenFiles::new(Arc::clone(&self.fs), PathBuf::new(), 1),
+            files: super::files::OpenFiles::new(
+                Arc::clone(&self.fs),
+                PathBuf::new(),
+                Arc::clone(&self.budget),
+                1,
+            ),
             cache: Arc::clone(&self.cache),
             io: Arc::clone(&self.io),
             plans: crate::cache::Interner::default(),

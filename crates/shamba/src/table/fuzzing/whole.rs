@@ -37,7 +37,7 @@ impl Env {
         let budget = Budget::new(2 << 20);
         let store = Store::new(Arc::clone(&budget));
         let home = Arc::new(Home {
-            files: OpenFiles::new(Arc::new(fs.clone()), PathBuf::new(), 1),
+            files: OpenFiles::new(Arc::new(fs.clone()), PathBuf::new(), Arc::clone(&budget), 1),
             cache: BlockCache::new(Arc::clone(&store), 1),
             io: IoPool::new(store, 4 * PAGE),
             plans: Interner::default(),
