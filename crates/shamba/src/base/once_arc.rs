@@ -33,7 +33,11 @@ impl<T> OnceArc<T> {
 
     /// A holder more of what it was set to.
     pub(crate) fn to_arc(&self) -> Option<Arc<T>> {
-        let at: *const T = self.get()?;
+        // Not by way of a reference, which stands for the value alone and not for the counts beside it.
+        let at = self.at.load(Ordering::Acquire);
+        if at.is_null() {
+            return None;
+        }
         // SAFETY: it is of `Arc::into_raw`, and this owns a count beside the one that is made here.
         unsafe {
             Arc::increment_strong_count(at);

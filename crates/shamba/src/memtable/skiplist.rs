@@ -350,6 +350,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "the schedule checker switches stacks")]
     fn readers_see_whole_sorted_entries_in_random_schedules() {
         // Seeds whose lists have two and three levels as well as one.
         shuttle::check_random(|| write_and_read(3), 1000);
@@ -358,6 +359,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn heights_fall_off_by_a_quarter() {
         let mut splice = Splice::new(42);
         let mut counts = [0usize; MAX_HEIGHT + 1];

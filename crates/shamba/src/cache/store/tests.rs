@@ -18,6 +18,7 @@ fn fill(len: usize, mark: u64) -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn sizes_waste_little_and_a_page_takes_a_page() {
     assert_eq!(Size::of(PAGE), Size::Run(1));
     assert_eq!(Size::of(PAGE - 9), Size::Run(1));
@@ -182,7 +183,7 @@ fn threads_share_blocks_and_the_last_gives_the_memory_back() {
         for thread in 0..4u64 {
             let (store, shared) = (&store, &shared);
             scope.spawn(move || {
-                for round in 0..3_000u64 {
+                for round in 0..if cfg!(miri) { 20 } else { 3_000u64 } {
                     let mark = thread * 7 + round;
                     let len = (mark as usize * 97) % 6_000;
                     if let Ok(block) = store.block(Role::Data, (&fill(len, mark), 1), 100, None) {
