@@ -140,7 +140,10 @@ fn write_and_read(fs: &Arc<FewFiles>, entries: u32, tables: usize) {
         let key = number.wrapping_mul(2_654_435_761).to_be_bytes();
         assert!(db.contains_key(key).unwrap());
     }
-    assert_eq!(contents(&db.default_keyspace()).unwrap().len(), entries as usize);
+    assert_eq!(
+        contents(&db.default_keyspace()).unwrap().len(),
+        entries as usize
+    );
     db.close().unwrap();
 }
 
