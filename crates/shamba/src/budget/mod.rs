@@ -32,22 +32,20 @@ pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 /// The smallest memory budget accepted, in bytes: 1 MiB.
 ///
 /// What does not shrink with the budget must fit it: 8 KiB to read pages into, a memtable of 4 to
-/// 8 KiB for each keyspace, about 16 KiB to write a table, and for each run that is merged or
-/// iterated about 1.5 KiB, its present block, and its present entry, which may be a sixteenth of the
-/// budget long. Where that comes to more (runs by the dozen with values of the largest length, several
-/// threads that read and merge such values, compressed blocks or filters over whole tables written under a
-/// budget many times as large) the engine works all the same, and [`MemoryStats::overdraft`] says
-/// by how much it went over.
+/// 8 KiB for each keyspace and 1 KiB of its own (4 KiB once it is read), about 16 KiB to write a table, and for
+/// each run that is merged or iterated about 1.5 KiB, its present block, and its present entry, which may be a
+/// sixteenth of the budget long. Several threads that need such memory at once wait for each other, some
+/// milliseconds; where one thread alone needs more (runs by the dozen with values of the largest length,
+/// compressed blocks or filters over whole tables written under a budget many times as large) the engine
+/// works all the same, and [`MemoryStats::overdraft`] says by how much it went over.
 ///
 /// Cached blocks, buffers and memtables lie in memory that the engine maps itself, so that what is counted is
 /// what is resident: the process takes this budget, and a few MiB that do not grow with data or budget (code,
 /// contexts to decompress Zstandard with, of 96 KiB, one for each processor and at most sixteen). That is
-/// measured by `stress memory`, and does not hold yet for thousands of tables of 64 KiB, values of the largest
-/// length under 32 MiB, and 500 keyspaces written at once: docs/results.md has the table.
+/// measured by `stress memory`: docs/results.md has the table.
 ///
-/// Not counted: while a database is opened or a checkpoint is made, the log record that is replayed (as
-/// large as the largest batch), the statistics saved for hints, and a copy buffer of 256 KiB; and while all
-/// tables are gone through (to choose what to merge, a design or filters, to verify), a few words for each.
+/// Not counted: while all tables are gone through (to choose what to merge, a design or filters, to verify), a
+/// few words for each.
 pub const MIN_MEMORY: u64 = 1 << 20;
 
 /// What memory is used for.

@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use super::DbInner;
 use super::folder::{FileKind, LOCK, classify};
 use super::open::lock_folder;
+use crate::budget::Role;
 use crate::compaction::job::table_path;
 use crate::error::{Error, Result};
-use crate::fs::{Access, AlignedBuf, BlockKind, Fs, Purpose, ReadTag, create_dir_durably};
+use crate::fs::{Access, AlignedBuf, BlockKind, Fs, PAGE, Purpose, ReadTag, create_dir_durably};
 use crate::version::{CURRENT, Manifest};
 
-/// Bytes copied at a time where a hard link is not possible.
+/// Bytes copied at a time where a hard link is not possible; fewer under a small budget.
 const COPY: usize = 256 << 10;
 
 /// What a checkpoint that is under way has made.
@@ -132,12 +133,16 @@ impl DbInner {
             last: None,
             purpose: Purpose::Background,
         };
-        let mut buffer = AlignedBuf::zeroed(COPY);
+        let budget = self.options.memory.budget();
+        let most = (budget.limit() / 16) as usize / PAGE * PAGE;
+        let most = most.clamp(PAGE, COPY);
+        let _held = budget.reserve(Role::IoBuffers, most as u64);
+        let mut buffer = AlignedBuf::zeroed(most);
         let mut offset = 0;
         while offset < source.len() {
             let len = usize::try_from(source.len() - offset)
-                .unwrap_or(COPY)
-                .min(COPY);
+                .unwrap_or(most)
+                .min(most);
             buffer.set_len(len);
             source
                 .read_exact_at(&mut buffer, offset, tag)

@@ -15,7 +15,7 @@ use shamba_model::expected_reads::Visits;
 use super::{DbInner, Tree};
 use crate::base::checksum::checksum;
 use crate::base::coding::{put_varint, take, take_len, take_varint};
-use crate::budget::{Budget, Role};
+use crate::budget::{Budget, Reservation, Role};
 use crate::fs::{Access, BlockKind, Fs, Purpose, ReadTag};
 use crate::table::Hint;
 use crate::version::Version;
@@ -91,19 +91,32 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Hints> {
     Some(hints)
 }
 
-/// The hints of a folder, none if they are not wanted or there are none that are sound.
-pub(super) fn read(fs: &dyn Fs, dir: &Path, wanted: bool) -> Hints {
+/// What reading hints takes, for each byte of the file: itself, and what is made of it.
+const BYTES_READ: u64 = 5;
+
+/// The hints of a folder and the memory they take; none if they are not wanted, there are none that are sound,
+/// or no memory for them.
+pub(super) fn read(
+    fs: &dyn Fs,
+    dir: &Path,
+    wanted: bool,
+    budget: &Arc<Budget>,
+) -> (Hints, Reservation) {
+    let mut held = budget.open_account(Role::Tables);
     if !wanted {
-        return Hints::new();
+        return (Hints::new(), held);
     }
     let path = dir.join(HINTS);
-    let bytes = || -> std::io::Result<Vec<u8>> {
+    let mut bytes = || -> std::io::Result<Vec<u8>> {
         if !fs.exists(&path)? {
             return Ok(encode(std::iter::empty()));
         }
         let file = fs.open(&path, Access::Buffered)?;
         if file.len() > MAX_BYTES {
             return Ok(Vec::new());
+        }
+        if !held.try_grow(file.len() * BYTES_READ) {
+            return Err(std::io::ErrorKind::OutOfMemory.into());
         }
         let mut bytes = vec![0; file.len() as usize];
         let tag = ReadTag {
@@ -114,7 +127,7 @@ pub(super) fn read(fs: &dyn Fs, dir: &Path, wanted: bool) -> Hints {
         file.read_exact_at(&mut bytes, 0, tag)?;
         Ok(bytes)
     };
-    match bytes() {
+    let hints = match bytes() {
         Ok(bytes) => decode(&bytes).unwrap_or_else(|| {
             log::warn!("{} is damaged and ignored", path.display());
             Hints::new()
@@ -123,21 +136,27 @@ pub(super) fn read(fs: &dyn Fs, dir: &Path, wanted: bool) -> Hints {
             log::warn!("{}: cannot read, ignored: {error}", path.display());
             Hints::new()
         }
-    }
+    };
+    (hints, held)
 }
 
-/// Leaves with the files of a version what is known of them, as far as there is memory.
-pub(super) fn give(hints: &mut Hints, version: &Version, budget: &Arc<Budget>) {
+/// Leaves with the files of a version what is known of them, as far as there is memory: first of what [`read`]
+/// holds.
+pub(super) fn give(
+    (hints, held): &mut (Hints, Reservation),
+    version: &Version,
+    budget: &Arc<Budget>,
+) {
     for file in version.files() {
         let Some(visits) = hints.remove(&file.number()) else {
             continue;
         };
         let bytes = size_of_val(&*visits) as u64;
-        if let Some(held) = budget.try_reserve(Role::Tables, bytes) {
-            let hint = Hint {
-                visits,
-                _held: held,
-            };
+        let mut own = budget.open_account(Role::Tables);
+        held.move_to(&mut own, bytes);
+        let more = bytes - own.bytes();
+        if own.try_grow(more) {
+            let hint = Hint { visits, _held: own };
             file.slot().set_hint(hint, budget);
         }
     }

@@ -137,7 +137,7 @@ fn assemble(
     if let Some(eviction) = options.eviction {
         options.memory.set_eviction(eviction);
     }
-    let mut hints = super::hints::read(&*options.fs, dir, options.inherit_heat);
+    let mut hints = super::hints::read(&*options.fs, dir, options.inherit_heat, &budget);
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
         let own = options

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::judge::Logs;
 use crate::base::key::Tag;
+use crate::budget::Role;
 use crate::db::DbInner;
 use crate::db::batch::Ops;
 use crate::db::flush::remove_quietly;
@@ -64,7 +65,12 @@ impl DbInner {
     fn replay_survey(&self, needed: Survey) -> Result<u64> {
         let keyspaces = self.lock_writer().keyspaces.clone();
         let fs = &*self.options.fs;
-        let outcome = needed.replay(fs, &mut |record| self.replay(&keyspaces, record))?;
+        // The record in memory, as long as the longest so far.
+        let mut held = self.options.memory.budget().reserve(Role::Wal, 0);
+        let outcome = needed.replay(fs, &mut |record| {
+            held.resize(held.bytes().max(record.payload.len() as u64));
+            self.replay(&keyspaces, record)
+        })?;
         if let Some(stop) = &outcome.stopped {
             log::warn!(
                 "{}: the log ends early at byte {}: {}",
