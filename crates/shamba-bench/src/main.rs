@@ -1,7 +1,8 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors.
 use clap::{Args, Parser, Subcommand};
 use shamba_bench::experiments::{
-    cpu, hash_sharing, hot_spot, memory_scaling, mixed, model, multi_get, self_design,
+    cpu, hash_sharing, hot_spot, keyspaces, memory_scaling, mixed, model, multi_get, self_design,
+    small_budgets,
 };
 use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
@@ -60,6 +61,10 @@ enum Command {
     /// levels. It hashes with MurmurHash64 (235 ns for 1 KiB); XXH3 takes a fraction of that, so there
     /// is less to gain here: the column "model, MM64" has the gain with the paper's hash.
     HashSharing(HashSharing),
+    /// Many keyspaces beside one: times of puts, of creating and opening them, and of writing some at once.
+    Keyspaces(Keyspaces),
+    /// Imports, scans and a compaction under the least budgets beside one that limits nothing: times.
+    SmallBudgets(SmallBudgets),
     /// Tables and figures of the papers, and ours, measured again: a report with a verdict on each claim.
     Reproduce(reproduce::Settings),
     /// Save a generated workload as a file of operations, to be replayed.
@@ -242,6 +247,28 @@ struct HashSharing {
     /// Draw the gains, measured and predicted, into this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Keyspaces {
+    #[command(flatten)]
+    settings: keyspaces::Settings,
+    /// Write the table of those written at once here: JSON if the name ends in .json, CSV otherwise.
+    #[arg(long)]
+    at_once_out: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
+struct SmallBudgets {
+    #[command(flatten)]
+    settings: small_budgets::Settings,
+    /// Write the table of scans and compactions here: JSON if the name ends in .json, CSV otherwise.
+    #[arg(long)]
+    scans_out: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Args)]
@@ -428,6 +455,16 @@ fn run(command: Command) -> Result<()> {
             }
             show(&table, &arguments.output)
         }
+        Command::Keyspaces(arguments) => {
+            let (many, at_once) = keyspaces::run(&arguments.settings, &mut note)?;
+            show(&many, &arguments.output)?;
+            show_more(&at_once, arguments.at_once_out, arguments.output.json)
+        }
+        Command::SmallBudgets(arguments) => {
+            let (imports, others) = small_budgets::run(&arguments.settings, &mut note)?;
+            show(&imports, &arguments.output)?;
+            show_more(&others, arguments.scans_out, arguments.output.json)
+        }
         Command::PressureTable(verdict) => verdict.show(Vec::new(), summary::versus),
         Command::Third(verdict) => verdict.show(Vec::new(), summary::third),
     }
@@ -439,6 +476,14 @@ fn draw(table: &Report, axes: [&str; 4], path: Option<&Path>) -> Result<()> {
         Some(path) => plot::save(path, &plot::of_report(table, panel, line, x, y), 3),
         None => Ok(()),
     }
+}
+
+/// A second table of an experiment, in the same form.
+fn show_more(report: &Report, out: Option<PathBuf>, json: bool) -> Result<()> {
+    if !json {
+        println!();
+    }
+    show(report, &Output { out, json })
 }
 
 fn show(report: &Report, output: &Output) -> Result<()> {

@@ -5,11 +5,13 @@ pub(crate) mod full_lookups;
 mod full_tree;
 pub mod hash_sharing;
 pub mod hot_spot;
+pub mod keyspaces;
 pub mod memory_scaling;
 pub mod mixed;
 pub mod model;
 pub mod multi_get;
 pub mod self_design;
+pub mod small_budgets;
 
 use crate::device::Device;
 use crate::engine::{Engine, EngineConfig};

@@ -1,0 +1,459 @@
+//! What the least budgets cost in time: imports, scans over many runs of level 0, and a compaction of
+//! many small tables whose filters have many modules. Each measurement is a process of its own, those to
+//! compare alternate.
+use crate::progress::Progress;
+use crate::report::{Report, median};
+use crate::{Error, Result, cell};
+use shamba::{
+    Db, FilterAllocation, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget,
+    Options,
+};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// A budget that limits nothing here, in MiB.
+const NO_LIMIT: u64 = 1024;
+
+/// What to measure.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Entries of imports and scans, of about 110 bytes.
+    #[arg(long, default_value_t = 200_000)]
+    pub entries: u64,
+    /// Memory budgets of imports, in MiB; each is compared with none that limits (1 GiB).
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
+    pub memory: Vec<u64>,
+    /// Runs in level 0 for scans, under the first of these budgets and under none that limits.
+    #[arg(long, default_value_t = 40)]
+    pub runs: u64,
+    /// Entries of the small tables to compact.
+    #[arg(long, default_value_t = 3_900)]
+    pub compacted: u64,
+    /// Modules of their blocked filters, compared with one.
+    #[arg(long, default_value_t = 16)]
+    pub modules: u8,
+    /// Repetitions; medians are reported.
+    #[arg(long, default_value_t = 5)]
+    pub repeat: usize,
+    /// Folder for the databases, which are removed afterwards.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    pub dir: PathBuf,
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+enum Work {
+    /// Puts entries, in the order of their keys or in another.
+    Import { ascending: bool },
+    /// Makes so many runs of level 0, to be scanned.
+    Prepare { runs: u64 },
+    /// Goes over all entries, twice.
+    Scan,
+    /// Merges small tables with filters of so many modules.
+    Compact { modules: u8 },
+}
+
+/// One measurement.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Cell {
+    dir: PathBuf,
+    /// MiB.
+    memory: u64,
+    entries: u64,
+    work: Work,
+}
+
+/// What a [`Cell`] measured.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Measured {
+    /// Until the last put, the end of the first scan or of the compaction, in seconds.
+    first: f64,
+    /// Until all is in tables and closed, or the end of the second scan alone.
+    second: f64,
+    /// Until nothing is left to compact.
+    settled: f64,
+    flushes: u64,
+    /// Bytes that compactions read and wrote.
+    read: u64,
+    written: u64,
+}
+
+fn engine(error: shamba::Error) -> Error {
+    Error::engine("shamba", error)
+}
+
+/// The key of an entry: those of numbers in a row are in order, or far from one another.
+fn key(number: u64, ascending: bool) -> [u8; 8] {
+    match ascending {
+        true => number,
+        false => number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    }
+    .to_be_bytes()
+}
+
+/// Bytes that do not compress.
+fn value(number: u64) -> [u8; 102] {
+    let mut value = [0; 102];
+    for (word, bytes) in (1..).zip(value.chunks_mut(8)) {
+        let word = key(number.wrapping_add(word << 32), false);
+        bytes.copy_from_slice(word.get(..bytes.len()).unwrap_or_default());
+    }
+    value
+}
+
+impl Cell {
+    fn open(&self, keyspace: KeyspaceOptions) -> Result<Db> {
+        let options = Options::new().memory(MemoryBudget::bytes(self.memory << 20));
+        options.keyspace(keyspace).open(&self.dir).map_err(engine)
+    }
+
+    pub(crate) fn measure(&self) -> Result<Measured> {
+        let held_back = KeyspaceOptions {
+            level0_runs: 1000,
+            level0_slowdown: 2000,
+            level0_stall: 3000,
+            ..KeyspaceOptions::default()
+        };
+        match self.work {
+            Work::Import { ascending } => self.import(ascending),
+            Work::Prepare { runs } => self.prepare(held_back, runs),
+            Work::Scan => self.scan(held_back),
+            Work::Compact { modules } => self.compact(modules),
+        }
+    }
+
+    fn import(&self, ascending: bool) -> Result<Measured> {
+        let db = self.open(KeyspaceOptions::default())?;
+        let start = Instant::now();
+        for number in 0..self.entries {
+            db.put(key(number, ascending), value(number))
+                .map_err(engine)?;
+        }
+        let first = start.elapsed().as_secs_f64();
+        db.flush().map_err(engine)?;
+        let second = start.elapsed().as_secs_f64();
+        db.wait_for_compaction().map_err(engine)?;
+        let settled = start.elapsed().as_secs_f64();
+        let counters = db.stats().counters;
+        db.close().map_err(engine)?;
+        Ok(Measured {
+            first,
+            second,
+            settled,
+            flushes: counters.flushes,
+            read: counters.compaction_bytes_read,
+            written: counters.compaction_bytes_written,
+        })
+    }
+
+    fn prepare(&self, keyspace: KeyspaceOptions, runs: u64) -> Result<Measured> {
+        let db = self.open(keyspace)?;
+        for run in 0..runs {
+            for number in (run..self.entries).step_by(runs.max(1) as usize) {
+                db.put(key(number, true), value(number)).map_err(engine)?;
+            }
+            db.flush().map_err(engine)?;
+        }
+        let stats = db.stats();
+        let levels = stats.keyspaces.iter().flat_map(|of| &of.levels);
+        let found: usize = levels.map(|level| level.runs).sum();
+        if found as u64 != runs {
+            return Err(Error::WrongAnswer(format!("{found} runs, not {runs}")));
+        }
+        db.close().map_err(engine)?;
+        Ok(Measured::default())
+    }
+
+    fn scan(&self, keyspace: KeyspaceOptions) -> Result<Measured> {
+        let db = self.open(keyspace)?;
+        let once = || -> Result<f64> {
+            let start = Instant::now();
+            let mut iter = db.iter(IterOptions::default()).map_err(engine)?;
+            let mut seen = 0;
+            iter.seek_to_first().map_err(engine)?;
+            while iter.valid() {
+                if iter.key() != key(seen, true) || iter.value() != value(seen) {
+                    return Err(Error::WrongAnswer(format!("entry {seen} is another")));
+                }
+                seen += 1;
+                iter.next().map_err(engine)?;
+            }
+            match seen == self.entries {
+                true => Ok(start.elapsed().as_secs_f64()),
+                false => Err(Error::WrongAnswer(format!("{seen} entries scanned"))),
+            }
+        };
+        let (first, second) = (once()?, once()?);
+        db.close().map_err(engine)?;
+        Ok(Measured {
+            first,
+            second,
+            ..Measured::default()
+        })
+    }
+
+    fn compact(&self, modules: u8) -> Result<Measured> {
+        let db = self.open(KeyspaceOptions {
+            write_buffer: 4 << 10,
+            target_file: 4 << 10,
+            filter: FilterOptions {
+                family: FilterFamily::BlockedBloom,
+                bits_per_key: 16.0,
+                modules,
+                allocation: FilterAllocation::Monkey,
+                ..FilterOptions::default()
+            },
+            ..KeyspaceOptions::default()
+        })?;
+        for number in 0..self.entries {
+            db.put(key(number, false), value(number)).map_err(engine)?;
+        }
+        let start = Instant::now();
+        db.compact_range(None, None).map_err(engine)?;
+        let first = start.elapsed().as_secs_f64();
+        db.close().map_err(engine)?;
+        Ok(Measured {
+            first,
+            ..Measured::default()
+        })
+    }
+}
+
+/// The cells that are measured again and again, in turn.
+struct Rounds<'a> {
+    settings: &'a Settings,
+    progress: Progress,
+    found: HashMap<(Work, u64), Vec<Measured>>,
+}
+
+impl Rounds<'_> {
+    fn measure(
+        &mut self,
+        dir: PathBuf,
+        memory: u64,
+        (entries, work): (u64, Work),
+        note: &mut dyn FnMut(String),
+    ) -> Result<()> {
+        let kind = format!("{work:?}, {memory} MiB");
+        self.progress.start();
+        let cell = Cell {
+            dir,
+            memory,
+            entries,
+            work,
+        };
+        let measured: Measured = cell::measure(&cell::Request::SmallBudgets(cell))?;
+        note(format!(
+            "{} {kind}: {:.2} s, {:.2} s",
+            self.progress.done(&kind),
+            measured.first,
+            measured.second
+        ));
+        self.found.entry((work, memory)).or_default().push(measured);
+        Ok(())
+    }
+
+    /// The same in a folder that is removed.
+    fn measure_new(
+        &mut self,
+        memory: u64,
+        what: (u64, Work),
+        note: &mut dyn FnMut(String),
+    ) -> Result<()> {
+        let folder = tempfile::tempdir_in(&self.settings.dir)?;
+        self.measure(folder.path().join("db"), memory, what, note)
+    }
+
+    fn middle(&self, work: Work, memory: u64, value: impl Fn(&Measured) -> f64) -> Option<f64> {
+        let found = self.found.get(&(work, memory))?;
+        median(&found.iter().map(value).collect::<Vec<_>>())
+    }
+
+    /// A middle under a budget to that of another.
+    fn ratio(
+        &self,
+        (work, memory): (Work, u64),
+        (other, others): (Work, u64),
+        value: impl Fn(&Measured) -> f64,
+    ) -> Option<f64> {
+        let this = self.middle(work, memory, &value)?;
+        Some(this / self.middle(other, others, &value)?)
+    }
+}
+
+/// Measures; gives the table of imports, and that of scans and of the compaction.
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Report)> {
+    std::fs::create_dir_all(&settings.dir)?;
+    let mut rounds = Rounds {
+        settings,
+        progress: Progress::default(),
+        found: HashMap::new(),
+    };
+    let imports = [true, false].map(|ascending| Work::Import { ascending });
+    let compacts = [1, settings.modules].map(|modules| Work::Compact { modules });
+    let limits: Vec<u64> = settings.memory.iter().copied().chain([NO_LIMIT]).collect();
+    let least = settings.memory.first().copied().unwrap_or(1);
+    let scanned = [least, NO_LIMIT];
+    for _ in 0..settings.repeat.max(1) {
+        let mut expect = |work: Work, memory: u64| {
+            rounds.progress.expect(&format!("{work:?}, {memory} MiB"));
+        };
+        for work in imports {
+            limits.iter().for_each(|&memory| expect(work, memory));
+        }
+        scanned
+            .iter()
+            .for_each(|&memory| expect(Work::Scan, memory));
+        compacts.iter().for_each(|&work| expect(work, NO_LIMIT));
+    }
+    let prepared = tempfile::tempdir_in(&settings.dir)?;
+    let runs = prepared.path().join("db");
+    let _: Measured = cell::measure(&cell::Request::SmallBudgets(Cell {
+        dir: runs.clone(),
+        memory: NO_LIMIT,
+        entries: settings.entries,
+        work: Work::Prepare {
+            runs: settings.runs,
+        },
+    }))?;
+    for _ in 0..settings.repeat.max(1) {
+        for work in imports {
+            for &memory in &limits {
+                rounds.measure_new(memory, (settings.entries, work), note)?;
+            }
+        }
+        for memory in scanned {
+            rounds.measure(runs.clone(), memory, (settings.entries, Work::Scan), note)?;
+        }
+        for work in compacts {
+            rounds.measure_new(NO_LIMIT, (settings.compacted, work), note)?;
+        }
+    }
+    Ok((
+        table_of_imports(&rounds, imports, &limits),
+        table_of_others(&rounds, scanned, compacts),
+    ))
+}
+
+fn table_of_imports(rounds: &Rounds<'_>, imports: [Work; 2], limits: &[u64]) -> Report {
+    let mut report = Report::new(
+        format!(
+            "Importing {} entries of 110 bytes; times to those without a limit; medians of {}",
+            rounds.settings.entries,
+            rounds.settings.repeat.max(1)
+        ),
+        &[
+            "keys come",
+            "memory MiB",
+            "put s",
+            "ratio",
+            "in tables s",
+            "ratio in tables",
+            "settled s",
+            "flushes",
+            "MB merged",
+            "read / written",
+        ],
+    );
+    for work in imports {
+        let order = match work {
+            Work::Import { ascending: true } => "in order",
+            _ => "at random",
+        };
+        for &memory in limits {
+            let this = |value: fn(&Measured) -> f64| rounds.middle(work, memory, value);
+            let ratio =
+                |value: fn(&Measured) -> f64| rounds.ratio((work, memory), (work, NO_LIMIT), value);
+            let amplified = this(|m| m.read as f64 / m.written.max(1) as f64);
+            report.push(vec![
+                order.into(),
+                (memory as f64).into(),
+                this(|m| m.first).into(),
+                ratio(|m| m.first).into(),
+                this(|m| m.second).into(),
+                ratio(|m| m.second).into(),
+                this(|m| m.settled).into(),
+                this(|m| m.flushes as f64).into(),
+                this(|m| m.written as f64 / 1e6).into(),
+                amplified.filter(|ratio| *ratio > 0.0).into(),
+            ]);
+        }
+    }
+    report
+}
+
+fn table_of_others(rounds: &Rounds<'_>, scanned: [u64; 2], compacts: [Work; 2]) -> Report {
+    let settings = rounds.settings;
+    let mut report = Report::new(
+        format!(
+            "Scans of {} entries in {} runs of level 0, and compact_range of {} entries in small tables",
+            settings.entries, settings.runs, settings.compacted
+        ),
+        &["work", "memory MiB", "s", "ratio", "again s", "ratio again"],
+    );
+    for memory in scanned {
+        let of = (Work::Scan, memory);
+        let to = (Work::Scan, NO_LIMIT);
+        report.push(vec![
+            "scan".into(),
+            (memory as f64).into(),
+            rounds.middle(of.0, of.1, |m| m.first).into(),
+            rounds.ratio(of, to, |m| m.first).into(),
+            rounds.middle(of.0, of.1, |m| m.second).into(),
+            rounds.ratio(of, to, |m| m.second).into(),
+        ]);
+    }
+    let [one, _] = compacts;
+    for work in compacts {
+        let name = match work {
+            Work::Compact { modules: 1 } => "compact_range, 1 module".to_owned(),
+            Work::Compact { modules } => format!("compact_range, {modules} modules"),
+            _ => String::new(),
+        };
+        report.push(vec![
+            name.into(),
+            (NO_LIMIT as f64).into(),
+            rounds.middle(work, NO_LIMIT, |m| m.first).into(),
+            rounds
+                .ratio((work, NO_LIMIT), (one, NO_LIMIT), |m| m.first)
+                .into(),
+            crate::report::Cell::Missing,
+            crate::report::Cell::Missing,
+        ]);
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_work_is_done_and_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let cell = |name: &str, entries, work| Cell {
+            dir: folder.path().join(name),
+            memory: 4,
+            entries,
+            work,
+        };
+        let imported = cell("a", 2000, Work::Import { ascending: false });
+        assert!(imported.measure().unwrap().flushes > 0);
+        cell("b", 200, Work::Prepare { runs: 10 })
+            .measure()
+            .unwrap();
+        cell("b", 200, Work::Scan).measure().unwrap();
+        let wrong = cell("b", 201, Work::Scan).measure();
+        assert!(matches!(wrong, Err(Error::WrongAnswer(_))));
+        cell("c", 100, Work::Compact { modules: 16 })
+            .measure()
+            .unwrap();
+    }
+
+    #[test]
+    fn values_differ_and_do_not_repeat() {
+        assert_ne!(value(1), value(2));
+        assert_ne!(value(1)[..8], value(1)[8..16]);
+    }
+}
