@@ -5,10 +5,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use shamba::fs::MemFs;
+use shamba::fs::{FaultFs, Faults, MemFs, Op};
 use shamba::{Db, Keyspace, KeyspaceOptions, MemoryBudget, Options, Role};
 
 const MIB: u64 = 1 << 20;
@@ -203,4 +204,66 @@ fn sixteen_keyspaces_written_at_once_are_flushed_in_large_pieces() {
         sixteen.flushes
     );
     assert!(amplification(&sixteen) <= amplification(&one) * 1.1);
+}
+
+/// With few entries in each of many keyspaces, what a flush costs beside its table is shared.
+#[test]
+fn small_memtables_are_flushed_together() {
+    const COUNT: usize = 300;
+    let (fs, faults) = (MemFs::new(), Faults::new());
+    let open = || {
+        Options::new()
+            .fs(Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone())))
+            .memory(MemoryBudget::bytes(64 * MIB))
+            .background_threads(0)
+            .open("/db")
+            .unwrap()
+    };
+    let counts = Arc::new([const { AtomicU64::new(0) }; 3]);
+    let counting = counts.clone();
+    faults.set_hook(Some(Arc::new(move |op, path| {
+        let name = path.to_string_lossy();
+        let which = match op {
+            Op::SyncDir => 0,
+            Op::Sync if name.contains("MANIFEST") => 1,
+            Op::Sync if name.ends_with(".sst") => 2,
+            _ => return,
+        };
+        counting[which].fetch_add(1, Ordering::Relaxed);
+    })));
+    let taken = || {
+        counts
+            .each_ref()
+            .map(|count| count.swap(0, Ordering::Relaxed))
+    };
+    let db = open();
+    let all = keyspaces(&db, COUNT);
+    let fill = |value: u8| {
+        for (i, keyspace) in all.iter().enumerate() {
+            keyspace.put(i.to_be_bytes(), [value; 100]).unwrap();
+        }
+    };
+    let check = |what: &str| {
+        let [folder, manifest, tables] = taken();
+        println!(
+            "{what}: {folder} syncs of the folder, {manifest} of the manifest, {tables} tables"
+        );
+        assert_eq!(tables, COUNT as u64, "{what}");
+        assert!(folder <= 12 && manifest <= 12, "{what}");
+    };
+    fill(1);
+    taken();
+    db.flush().unwrap();
+    check("flush");
+    fill(2);
+    taken();
+    drop(all);
+    db.close().unwrap();
+    check("close");
+    let db = open();
+    for i in 0..COUNT {
+        let keyspace = db.keyspace(&format!("keyspace {i}")).unwrap();
+        let found = keyspace.get(i.to_be_bytes()).unwrap();
+        assert_eq!(found.as_deref(), Some(&[2; 100][..]));
+    }
 }

@@ -135,7 +135,11 @@ fn from_level0(
     if let Some(target) = target
         && is_staged(version, options, target)
     {
-        return stage(version, options, score);
+        let task = stage(version, options, score);
+        let few = version.runs_of(0).len() <= STAGED_RUNS * options.level0_runs as usize;
+        if task.is_some() || few {
+            return task;
+        }
     }
     let mut draft = Draft::default();
     draft.add_runs(0, version.runs_of(0));
@@ -170,7 +174,6 @@ fn is_staged(version: &Version, options: &PickerOptions, target: &Run) -> bool {
         .map(|file| file.size())
         .sum();
     options.flush_bytes.saturating_mul(2) <= options.buffer_bytes
-        && runs.len() <= STAGED_RUNS * options.level0_runs as usize
         && bytes < met.min(options.buffer_bytes)
 }
 

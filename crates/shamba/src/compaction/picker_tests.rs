@@ -37,6 +37,7 @@ fn parse_options(words: &[&str]) -> PickerOptions {
             "lazy" => options.policy = MergePolicy::LazyLeveling,
             "T" => options.size_ratio = number(),
             "buffer" => options.buffer_bytes = value.parse().unwrap(),
+            "flush" => options.flush_bytes = value.parse().unwrap(),
             "l0" => options.level0_runs = number(),
             "max-levels" => options.max_levels = number(),
             "moving" => options.moving = Some(Moving::default()),

@@ -80,6 +80,7 @@ impl DbInner {
             frozen: Vec::new(),
             version: Arc::default(),
         });
+        self.due.changed(&keyspace);
         self.signal.notify();
         Ok(())
     }

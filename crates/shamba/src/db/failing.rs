@@ -68,6 +68,11 @@ impl Failing {
         until.is_some_and(|until| Instant::now() < until)
     }
 
+    /// Whether it failed since it last succeeded.
+    pub(super) fn fails(&self) -> bool {
+        self.rest.lock().failures > 0
+    }
+
     /// Why it is stuck, if it is.
     pub(super) fn stuck(&self) -> Option<Arc<Error>> {
         self.stuck.load_full()

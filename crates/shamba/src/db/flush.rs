@@ -7,15 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::MutexGuard;
-
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::lineage::Lineage;
 use super::{DbInner, Tree};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
 use crate::budget::{Role, give_back_free_pages, least_limit_for_files, most_of_files};
-use crate::compaction::job::{MUCH, NewTable, Output, table_path, write_tables};
+use crate::compaction::job::{MUCH, NewTable, NewTables, Output, table_path, write_tables};
 use crate::compaction::{Ancestry, Origin, Retain};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -29,6 +27,20 @@ const BYTES_PER_KEY: u64 = 256;
 
 /// About what is known of a table takes, without its keys, several times over.
 const TABLE_BYTES: u64 = 1 << 10;
+
+/// A memtable that was written to tables, which are not in the tree yet.
+pub(super) struct Written {
+    keyspace: Arc<KeyspaceInner>,
+    memtable: Arc<Memtable>,
+    tables: NewTables,
+    lineage: Option<Lineage>,
+}
+
+impl Written {
+    pub(super) fn keyspace(&self) -> &Arc<KeyspaceInner> {
+        &self.keyspace
+    }
+}
 
 impl DbInner {
     pub(crate) fn output<'a>(
@@ -126,9 +138,18 @@ impl DbInner {
     }
 
     /// Flushes the oldest frozen memtable of a keyspace. The caller holds its `flushing` flag.
-    pub(crate) fn flush_oldest(&self, keyspace: &KeyspaceInner) -> Result<bool> {
+    pub(crate) fn flush_oldest(&self, keyspace: &Arc<KeyspaceInner>) -> Result<bool> {
+        let written = self.write_oldest(keyspace)?;
+        let found = written.is_some();
+        self.install_flushes(written.into_iter().collect())?;
+        Ok(found)
+    }
+
+    /// Writes the oldest frozen memtable of a keyspace to tables, which nobody sees before they are
+    /// installed.
+    pub(super) fn write_oldest(&self, keyspace: &Arc<KeyspaceInner>) -> Result<Option<Written>> {
         let Some(memtable) = keyspace.state.load().frozen.last().cloned() else {
-            return Ok(false);
+            return Ok(None);
         };
         self.check_room_for_a_table(&memtable)?;
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
@@ -139,24 +160,15 @@ impl DbInner {
         let lineage = self.lineage_of_flush(&version, &memtable)?;
         drop(version);
         output.options.keep = lineage.as_ref().map(Lineage::keep);
-        let mut tables = write_tables(
-            &mut memtable.iter(),
-            Retain::new(boundaries, bottom),
-            &output,
-        )?;
-        let files = self.install_flush(keyspace, &memtable, &tables, lineage.as_ref())?;
-        self.warm(&mut tables, &files);
-        self.metrics.add_all(&[
-            (Counter::flushes, 1),
-            (
-                Counter::flush_bytes,
-                tables.iter().map(|table| table.info.size).sum(),
-            ),
-        ]);
-        let took = tables.heap_took(0);
-        drop((tables, files, lineage, output));
-        self.settle_heap(took);
-        Ok(true)
+        let retain = Retain::new(boundaries, bottom);
+        let tables = write_tables(&mut memtable.iter(), retain, &output)?;
+        drop(output);
+        Ok(Some(Written {
+            keyspace: Arc::clone(keyspace),
+            memtable,
+            tables,
+            lineage,
+        }))
     }
 
     /// What is known of those below a memtable.
@@ -177,101 +189,146 @@ impl DbInner {
         Ok(self.lineage(ancestry))
     }
 
-    /// Makes the names of new tables durable, which are all the folder has, and takes the tree to
-    /// install them in. `None` when the keyspace was dropped meanwhile: the tables are removed again.
-    pub(crate) fn tree_for<'a>(
+    /// Makes the names of new tables durable, which are all the folder has.
+    pub(super) fn sync_new<'a>(
         &self,
-        keyspace: &KeyspaceInner,
         tables: impl Iterator<Item = &'a NewTable> + Clone,
-    ) -> Result<Option<MutexGuard<'_, Tree>>> {
-        if tables.clone().next().is_some() {
-            self.sync_folder().inspect_err(|error| {
-                if error.is_shortage() {
-                    self.remove_new(tables.clone());
-                }
-            })?;
+    ) -> Result<()> {
+        if tables.clone().next().is_none() {
+            return Ok(());
         }
-        let tree = self.tree.lock();
-        if keyspace.dropped.load(Ordering::Acquire) {
-            self.remove_new(tables);
-            return Ok(None);
-        }
-        Ok(Some(tree))
+        self.sync_folder().inspect_err(|error| {
+            if error.is_shortage() {
+                self.remove_new(tables.clone());
+            }
+        })
     }
 
-    fn install_flush(
-        &self,
-        keyspace: &KeyspaceInner,
-        memtable: &Arc<Memtable>,
-        tables: &[NewTable],
-        lineage: Option<&Lineage>,
-    ) -> Result<Vec<FileMeta>> {
-        let Some(mut tree) = self.tree_for(keyspace, tables.iter())? else {
-            keyspace.update(|state| without(state, memtable));
-            return Ok(Vec::new());
-        };
-        // Another thread flushed it meanwhile: a second time would put it above newer tables.
-        let oldest = keyspace.state.load().frozen.last().cloned();
-        if oldest.is_none_or(|oldest| !Arc::ptr_eq(&oldest, memtable)) {
-            self.remove_new(tables.iter());
-            return Ok(Vec::new());
+    /// Installs what was flushed, of a keyspace at most one memtable, with one sync of the folder and one
+    /// edit. After an error none of it is in the tree.
+    pub(super) fn install_flushes(&self, all: Vec<Written>) -> Result<()> {
+        if all.is_empty() {
+            return Ok(());
         }
-        let flushed = memtable.last_seq().unwrap_or(0);
-        let first_needed = self.first_needed_seq(&tree, Some(memtable));
-        let (not_needed, end) = {
+        self.sync_new(all.iter().flat_map(|written| written.tables.iter()))?;
+        let mut tree = self.tree.lock();
+        let mut live: Vec<Written> = Vec::with_capacity(all.len());
+        for written in all {
+            let keyspace = &written.keyspace;
+            let oldest = keyspace.state.load().frozen.last().cloned();
+            if keyspace.dropped.load(Ordering::Acquire) {
+                self.remove_new(written.tables.iter());
+                keyspace.update(|state| without(state, &written.memtable));
+            } else if oldest.is_none_or(|oldest| !Arc::ptr_eq(&oldest, &written.memtable)) {
+                // Another thread flushed it meanwhile: a second time would put it above newer tables.
+                self.remove_new(written.tables.iter());
+            } else {
+                live.push(written);
+            }
+        }
+        if live.is_empty() {
+            return Ok(());
+        }
+        let memtables = || live.iter().map(|written| &written.memtable);
+        let mut firsts: Vec<SeqNo> = memtables().filter_map(|of| of.first_seq()).collect();
+        firsts.sort_unstable();
+        let first_needed = self.first_needed_seq(&mut tree, &firsts);
+        let (not_needed, ends) = {
             let closed = self.closed_logs.lock();
-            (closed.count_before(first_needed), closed.end_of(flushed))
+            let end = |memtable: &Arc<Memtable>| closed.end_of(memtable.last_seq().unwrap_or(0));
+            let ends: Vec<u64> = memtables().map(end).collect();
+            (closed.count_before(first_needed), ends)
         };
         // A batch over several keyspaces is whole after a crash only if its record is durable
         // before a part of it is in a table.
         if tree.keyspaces.len() > 1 {
-            self.sync_closed_logs_to(not_needed, end)?;
+            self.sync_closed_logs_to(not_needed, ends.iter().copied().max().unwrap_or(0))?;
         }
         let durable = self.closed_logs.lock().durable_without(not_needed);
-        let run = self.next_run.fetch_add(1, Ordering::Relaxed);
-        let version = keyspace.state.load().version.clone();
-        let origin = Origin::Flush(&version, keyspace.options().size_ratio);
-        let adds = self.adds(&tree, 0, run, tables, (origin, lineage));
-        let files = adds.iter().map(|added| added.file.clone()).collect();
-        let edit = KeyspaceEdit {
-            id: keyspace.id,
-            flushed_seq: Some(flushed),
-            // With one keyspace a flush may overtake its log: what a power failure leaves then is the
-            // state after the flush, so that nothing more than what is durable is to be found.
-            reach: Some(end.min(durable)),
-            adds,
-            ..KeyspaceEdit::default()
-        };
+        let edits = live.iter().zip(ends).map(|(written, end)| {
+            let keyspace = &written.keyspace;
+            let run = self.next_run.fetch_add(1, Ordering::Relaxed);
+            let version = keyspace.state.load().version.clone();
+            let origin = Origin::Flush(&version, keyspace.options().size_ratio);
+            let from = (origin, written.lineage.as_ref());
+            KeyspaceEdit {
+                flushed_seq: Some(written.memtable.last_seq().unwrap_or(0)),
+                // With one keyspace a flush may overtake its log: what a power failure leaves then is the
+                // state after the flush, so that nothing more than what is durable is to be found.
+                reach: Some(end.min(durable)),
+                adds: self.adds(&tree, 0, run, &written.tables, from),
+                ..KeyspaceEdit::new(keyspace.id)
+            }
+        });
         let edit = VersionEdit {
             log_number: self.number_after(not_needed),
             logs_durable: Some(durable),
-            ..VersionEdit::of_keyspace(edit)
+            keyspaces: edits.collect(),
+            ..VersionEdit::default()
         };
-        let done = memtable.clone();
-        self.install(&mut tree, keyspace, edit, Some(done))
-            .inspect_err(|_| self.remove_unlogged(&tree, tables.iter()))?;
-        keyspace.flushed_seq.store(flushed, Ordering::Release);
+        let files = edit.keyspaces.iter().map(|edit| &edit.adds);
+        let files: Vec<Vec<FileMeta>> = files
+            .map(|adds| adds.iter().map(|added| added.file.clone()).collect())
+            .collect();
+        let all_tables = live.iter().flat_map(|written| written.tables.iter());
+        self.log_edit(&mut tree, edit)
+            .inspect_err(|_| self.remove_unlogged(&tree, all_tables))?;
+        for written in &live {
+            self.show(&tree, &written.keyspace, Some(&written.memtable))?;
+            let flushed = written.memtable.last_seq().unwrap_or(0);
+            written
+                .keyspace
+                .flushed_seq
+                .store(flushed, Ordering::Release);
+        }
+        self.signal.notify();
         self.remove_closed_logs(not_needed);
-        Ok(files)
+        drop(tree);
+        for (written, files) in live.iter_mut().zip(files) {
+            self.warm(&mut written.tables, &files);
+        }
+        let tables = live.iter().flat_map(|written| written.tables.iter());
+        self.metrics.add_all(&[
+            (Counter::flushes, live.len() as u64),
+            (
+                Counter::flush_bytes,
+                tables.map(|table| table.info.size).sum(),
+            ),
+        ]);
+        let took = live.iter().map(|of| of.tables.heap_took(0)).sum();
+        drop(live);
+        self.settle_heap(took);
+        Ok(())
     }
 
-    /// Logs an edit and swaps the keyspace's version; `flushed` leaves the frozen memtables in the
-    /// same swap.
+    /// Logs an edit of a keyspace and swaps its version.
     pub(crate) fn install(
         &self,
         tree: &mut Tree,
-        keyspace: &KeyspaceInner,
+        keyspace: &Arc<KeyspaceInner>,
         edit: VersionEdit,
-        flushed: Option<Arc<Memtable>>,
     ) -> Result<()> {
         self.log_edit(tree, edit)?;
+        self.show(tree, keyspace, None)?;
+        self.signal.notify();
+        Ok(())
+    }
+
+    /// Shows readers the version of a keyspace that the manifest has; `flushed` leaves the frozen memtables
+    /// in the same swap.
+    fn show(
+        &self,
+        tree: &Tree,
+        keyspace: &Arc<KeyspaceInner>,
+        flushed: Option<&Arc<Memtable>>,
+    ) -> Result<()> {
         let version = tree.manifest.version(keyspace.id);
         let version = version.ok_or_else(|| Error::KeyspaceDropped {
             name: keyspace.name.clone(),
         })?;
         let publish = || {
             keyspace.update(|state| {
-                let mut state = match &flushed {
+                let mut state = match flushed {
                     Some(memtable) => without(state, memtable),
                     None => state.clone(),
                 };
@@ -280,7 +337,7 @@ impl DbInner {
             });
         };
         keyspace.limits.publish(&version, publish);
-        self.signal.notify();
+        self.due.changed(keyspace);
         Ok(())
     }
 
@@ -302,48 +359,6 @@ impl DbInner {
             self.write_hints(tree);
         }
         Ok(())
-    }
-
-    /// The first sequence number that no table may hold, once the memtable `flushed` is in one.
-    fn first_needed_seq(&self, tree: &Tree, flushed: Option<&Arc<Memtable>>) -> SeqNo {
-        // What is above the visible number is being applied to memtables this moment.
-        let unseen = self.visible_seq() + 1;
-        let oldest = |keyspace: &Arc<KeyspaceInner>| {
-            let state = keyspace.state.load();
-            let memtables = state.frozen.iter().rev().chain([&state.active]);
-            let mut left = memtables
-                .filter(|memtable| flushed.is_none_or(|flushed| !Arc::ptr_eq(flushed, memtable)));
-            left.next()?.first_seq()
-        };
-        let held = tree.keyspaces.values().filter_map(oldest).min();
-        held.map_or(unseen, |held| held.min(unseen))
-    }
-
-    /// The number after that of the oldest so many closed logs.
-    fn number_after(&self, not_needed: usize) -> Option<u64> {
-        let last = self.closed_logs.lock().number(not_needed.checked_sub(1)?)?;
-        Some(last + 1)
-    }
-
-    /// Gives up the closed logs that every keyspace has flushed.
-    pub(super) fn drop_unneeded_logs(&self, tree: &mut Tree) -> Result<()> {
-        let first_needed = self.first_needed_seq(tree, None);
-        let not_needed = self.closed_logs.lock().count_before(first_needed);
-        if let Some(number) = self.number_after(not_needed) {
-            let durable = self.closed_logs.lock().durable_without(not_needed);
-            self.log_edit(tree, VersionEdit::of_logs(number, durable))?;
-            self.remove_closed_logs(not_needed);
-        }
-        Ok(())
-    }
-
-    /// Removes the files of the oldest closed logs, which the manifest names no more. The caller holds
-    /// the tree lock since it counted them.
-    fn remove_closed_logs(&self, count: usize) {
-        let gone = self.closed_logs.lock().take(count);
-        for log in gone {
-            remove_quietly(self, &log.path);
-        }
     }
 
     /// Removes new tables whose edit failed, unless it may be durable all the same: then they stay, and are
@@ -379,7 +394,6 @@ fn without(state: &ReadState, memtable: &Arc<Memtable>) -> ReadState {
     }
 }
 
-/// Removes a file nothing refers to; what stays behind is removed by the next open.
 /// Removes a file that nobody needs; false, and a warning, where that fails.
 pub(crate) fn remove_quietly(db: &DbInner, path: &Path) -> bool {
     let removed = db.options.fs.remove(path);
@@ -410,28 +424,19 @@ mod tests {
             inner.freeze(&mut writer, keyspace, 0).unwrap();
             keyspace.state.load().frozen.first().cloned().unwrap()
         };
-        let older = freeze();
+        freeze();
         // Two threads have written the same memtable to a table each.
-        let tables = || {
-            let version = Version::default();
-            let output = inner.output(keyspace, 0, 1, u64::MAX, Origin::Flush(&version, 10));
-            let retain = Retain::new(Vec::new(), true);
-            write_tables(&mut older.iter(), retain, &output).unwrap()
-        };
-        let (first, second) = (tables(), tables());
-        inner.install_flush(keyspace, &older, &first, None).unwrap();
+        let written = || inner.write_oldest(keyspace).unwrap().unwrap();
+        let (first, second) = (written(), written());
+        let numbers = [&first, &second].map(|written| written.tables[0].info.number);
+        inner.install_flushes(vec![first]).unwrap();
         db.put("a", "2").unwrap();
         let newer = freeze();
-        inner
-            .install_flush(keyspace, &older, &second, None)
-            .unwrap();
+        inner.install_flushes(vec![second]).unwrap();
         let state = keyspace.state.load_full();
         let files: Vec<_> = state.version.files().map(|file| file.number()).collect();
-        assert_eq!(files, [first[0].info.number]);
-        assert!(
-            !fs.exists(&table_path("/db".as_ref(), second[0].info.number))
-                .unwrap()
-        );
+        assert_eq!(files, [numbers[0]]);
+        assert!(!fs.exists(&table_path("/db".as_ref(), numbers[1])).unwrap());
         assert!(state.frozen.iter().any(|held| Arc::ptr_eq(held, &newer)));
         assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"2"[..]));
     }

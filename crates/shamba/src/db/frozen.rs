@@ -12,6 +12,10 @@ use parking_lot::Mutex;
 
 use super::keyspace::KeyspaceInner;
 
+/// The most memtables that are flushed together. The folder is synced, and the manifest written, once for
+/// all of them; with half of it twice as often. Nothing of them is given back before all are tables.
+const MOST_TOGETHER: usize = 256;
+
 /// Keyspaces with frozen memtables.
 #[derive(Debug, Default)]
 pub(crate) struct FrozenList {
@@ -55,6 +59,26 @@ impl FrozenList {
         }
         self.len.store(list.len(), Ordering::SeqCst);
         found
+    }
+
+    /// Keyspaces whose oldest memtables are to be flushed together: those that `claim` says yes to, until
+    /// the memtables come to so many bytes.
+    pub(super) fn group(
+        &self,
+        most: u64,
+        claim: impl Fn(&Arc<KeyspaceInner>) -> bool,
+    ) -> Vec<Arc<KeyspaceInner>> {
+        let mut group = Vec::new();
+        let mut bytes = 0;
+        self.find(|keyspace| {
+            if claim(keyspace) {
+                let oldest = keyspace.state.load().frozen.last().cloned();
+                bytes += oldest.map_or(0, |memtable| memtable.charged() as u64);
+                group.push(Arc::clone(keyspace));
+            }
+            (bytes >= most || group.len() >= MOST_TOGETHER).then_some(())
+        });
+        group
     }
 
     /// Whether no memtable waits to be flushed.

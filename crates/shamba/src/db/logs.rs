@@ -9,9 +9,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use super::DbInner;
+use super::flush::remove_quietly;
 use super::keyspace::ReadState;
 use super::write::Writer;
+use super::{DbInner, Tree};
 use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
 use crate::error::{Error, Result};
@@ -274,6 +275,41 @@ impl DbInner {
             unsynced: Some(log),
         });
         Ok(())
+    }
+
+    /// The first sequence number that no table may hold, once the memtables that begin with the numbers
+    /// `flushed` (ascending) are in tables.
+    pub(super) fn first_needed_seq(&self, tree: &mut Tree, flushed: &[SeqNo]) -> SeqNo {
+        // What is above the visible number is being applied to memtables this moment.
+        let unseen = self.visible_seq() + 1;
+        tree.unflushed.first(&tree.keyspaces, unseen, flushed)
+    }
+
+    /// The number after that of the oldest so many closed logs.
+    pub(super) fn number_after(&self, not_needed: usize) -> Option<u64> {
+        let last = self.closed_logs.lock().number(not_needed.checked_sub(1)?)?;
+        Some(last + 1)
+    }
+
+    /// Gives up the closed logs that every keyspace has flushed.
+    pub(super) fn drop_unneeded_logs(&self, tree: &mut Tree) -> Result<()> {
+        let first_needed = self.first_needed_seq(tree, &[]);
+        let not_needed = self.closed_logs.lock().count_before(first_needed);
+        if let Some(number) = self.number_after(not_needed) {
+            let durable = self.closed_logs.lock().durable_without(not_needed);
+            self.log_edit(tree, VersionEdit::of_logs(number, durable))?;
+            self.remove_closed_logs(not_needed);
+        }
+        Ok(())
+    }
+
+    /// Removes the files of the oldest closed logs, which the manifest names no more. The caller holds
+    /// the tree lock since it counted them.
+    pub(super) fn remove_closed_logs(&self, count: usize) {
+        let gone = self.closed_logs.lock().take(count);
+        for log in gone {
+            remove_quietly(self, &log.path);
+        }
     }
 
     /// When the closed logs are too long together or too many, freezes the memtables that keep the

@@ -9,23 +9,17 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 
 use super::failing::Failing;
-use super::filters::refit;
 use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
 use super::write::Writer;
 use super::{DbInner, Tree};
 use crate::compaction::job::table_path;
-use crate::compaction::{Manual, ManualRange, PickerOptions, Task, TaskKind, manual, pick};
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
-use crate::options::KeyspaceOptions;
-use crate::table::Compression;
 
-/// Bytes that an input of a merge holds: a page, the block in it, the cursor and the open table.
-const INPUT_BYTES: u64 = 10 << 10;
-
-/// The same where blocks are compressed, and so larger.
-const COMPRESSED_INPUT_BYTES: u64 = 20 << 10;
+/// Bytes of memtables that are flushed together at most. A table is synced in a fraction of a millisecond,
+/// in which hundreds of KiB are written: of larger memtables more would gain nothing.
+const MOST_TOGETHER: u64 = 1 << 20;
 
 /// What [`DbInner::step`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +90,7 @@ impl DbInner {
         }
         self.come_down()?;
         self.ask_designs();
-        if self.flush_one()? {
+        if self.flush_some()? {
             return Ok(Work::Done);
         }
         let Some((keyspace, task)) = self.pick() else {
@@ -109,26 +103,68 @@ impl DbInner {
         Ok(Work::Compacted)
     }
 
-    /// Flushes a memtable that waits for it and has nobody who does; false when there is none.
-    fn flush_one(&self) -> Result<bool> {
-        let next = |keyspace: &Arc<KeyspaceInner>| {
+    /// Flushes memtables that wait for it and have nobody who does, small ones together; false when there
+    /// is none.
+    fn flush_some(&self) -> Result<bool> {
+        let claim = |keyspace: &Arc<KeyspaceInner>| {
             // Without threads who writes decides how often a flush that fails is tried.
             let rests = self.options.background_threads > 0 && keyspace.flushes.rests();
-            let free = !rests && !keyspace.flushing.swap(true, Ordering::SeqCst);
-            free.then(|| keyspace.clone())
+            !rests && !keyspace.flushing.swap(true, Ordering::SeqCst)
         };
-        while let Some(keyspace) = self.frozen.find(next) {
-            let flushing = self.hold("flushing a memtable", || {
-                keyspace.flushing.store(false, Ordering::Release);
+        loop {
+            let group = self.frozen.group(self.flushed_together(), claim);
+            if group.is_empty() {
+                return Ok(false);
+            }
+            let flushing = self.hold("flushing memtables", || {
+                for keyspace in &group {
+                    keyspace.flushing.store(false, Ordering::Release);
+                }
             });
-            let result = self.flush_oldest(&keyspace);
-            self.took(&keyspace.flushes, &result);
+            let result = self.flush_together(&group);
             drop(flushing);
             if result? {
                 return Ok(true);
             }
         }
-        Ok(false)
+    }
+
+    /// Flushes the oldest memtable of each of some keyspaces, as far as that goes before one fails.
+    fn flush_together(&self, group: &[Arc<KeyspaceInner>]) -> Result<bool> {
+        let mut written = Vec::with_capacity(group.len());
+        let mut failed = Ok(());
+        for keyspace in group {
+            match self.write_oldest(keyspace) {
+                Ok(of_one) => written.extend(of_one),
+                Err(error) => {
+                    failed = Err(error);
+                    self.took(&keyspace.flushes, &failed);
+                    break;
+                }
+            }
+        }
+        let keyspaces: Vec<_> = written.iter().map(|of| Arc::clone(of.keyspace())).collect();
+        let installed = self.install_flushes(written);
+        for keyspace in &keyspaces {
+            self.took(&keyspace.flushes, &installed);
+        }
+        installed.and(failed).map(|()| !keyspaces.is_empty())
+    }
+
+    /// Flushes every frozen memtable, where no thread does.
+    pub(super) fn flush_frozen(&self) -> Result<()> {
+        loop {
+            let group = self.frozen.group(self.flushed_together(), |_| true);
+            if group.is_empty() {
+                return Ok(());
+            }
+            self.flush_together(&group)?;
+        }
+    }
+
+    /// The bytes of memtables that are flushed together: what is flushed is given back late.
+    fn flushed_together(&self) -> u64 {
+        (self.options.memory.limit() / 256).min(MOST_TOGETHER)
     }
 
     /// Called within a merge: whether it may go on, once what waits to be flushed was, if no other thread
@@ -139,13 +175,13 @@ impl DbInner {
         let all_merge = self.compactions_running.load(Ordering::Relaxed) >= threads;
         if threads > 0 && all_merge {
             // What fails is tried again, and is no failure of the merge.
-            while self.poison.load().is_none() && self.flush_one().unwrap_or(false) {}
+            while self.poison.load().is_none() && self.flush_some().unwrap_or(false) {}
         }
         Ok(())
     }
 
     /// Takes note of how background work ended.
-    fn took<T>(&self, failing: &Failing, result: &Result<T>) {
+    pub(super) fn took<T>(&self, failing: &Failing, result: &Result<T>) {
         match result {
             Ok(_) => failing.forget(),
             Err(Error::Closed) => {}
@@ -171,8 +207,7 @@ impl DbInner {
 
     /// Why compactions of some keyspace keep failing, if they do.
     pub(super) fn stuck_compaction(&self) -> Option<Arc<Error>> {
-        let all = self.all_keyspaces();
-        all.iter().find_map(|keyspace| keyspace.compactions.stuck())
+        self.due.of_failing(|keyspace| keyspace.compactions.stuck())
     }
 
     /// With no threads: does what is due, as a thread would. Failures are kept where a thread's
@@ -213,89 +248,6 @@ impl DbInner {
         Ok(())
     }
 
-    /// The inputs that a merge has memory for: of each it holds a block and what is read with it, of
-    /// all together a sixteenth of the budget. Several merges may run.
-    fn most_inputs(&self, options: &KeyspaceOptions) -> usize {
-        let each = match options
-            .compression
-            .iter()
-            .all(|of| *of == Compression::None)
-        {
-            true => INPUT_BYTES,
-            false => COMPRESSED_INPUT_BYTES,
-        };
-        let inputs = self.options.memory.limit() / 16 / each;
-        usize::try_from(inputs).unwrap_or(usize::MAX).max(2)
-    }
-
-    pub(crate) fn picker_options(&self, keyspace: &KeyspaceInner) -> PickerOptions {
-        let options = keyspace.options();
-        let limit = self.options.memory.limit();
-        PickerOptions {
-            flush_bytes: options.memtable_capacity(limit) as u64,
-            most_inputs: self.most_inputs(&options),
-            policy: options.merge_policy,
-            size_ratio: options.size_ratio,
-            buffer_bytes: options.write_buffer,
-            level0_runs: options.level0_runs,
-            oldest_snapshot: self
-                .snapshots
-                .boundaries(|| self.visible_seq())
-                .first()
-                .copied()
-                .unwrap_or(0),
-            moving: self.picker_move(keyspace),
-            ..PickerOptions::default()
-        }
-    }
-
-    /// The most urgent compaction, its files marked busy.
-    fn pick(&self) -> Option<(Arc<KeyspaceInner>, Task)> {
-        if self.compactions_paused.load(Ordering::Acquire) > 0 {
-            return None;
-        }
-        let tree = self.tree.lock();
-        let best = tree
-            .keyspaces
-            .values()
-            .filter(|keyspace| !keyspace.compactions.rests())
-            .filter_map(|keyspace| {
-                let version = &keyspace.state.load().version;
-                let task = pick(version, &self.picker_options(keyspace))?;
-                Some((keyspace.clone(), refit(keyspace, version, task)))
-            })
-            .max_by(|a, b| a.1.score.total_cmp(&b.1.score))?;
-        self.begin_task(&best.1).then_some(best)
-    }
-
-    /// Claims a task's files; the caller holds the tree lock, so no other task has them.
-    fn begin_task(&self, task: &Task) -> bool {
-        let claimed = task.try_claim();
-        if claimed {
-            self.compactions_running.fetch_add(1, Ordering::SeqCst);
-        }
-        claimed
-    }
-
-    /// Gives back a task's files.
-    fn end_task(&self, task: &Task) {
-        task.release();
-        self.compactions_running.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Runs a task whose files are marked busy.
-    fn run_task(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
-        log::debug!("{}: {}: {task}", self.dir.display(), keyspace.name);
-        let files = self.hold("compacting tables", || self.end_task(task));
-        let result = match task.kind {
-            TaskKind::TrivialMove => self.move_files(keyspace, task),
-            TaskKind::Merge => self.merge_files(keyspace, task),
-        };
-        drop(files);
-        self.took(&keyspace.compactions, &result);
-        result
-    }
-
     /// Removes the files of tables that no version holds any more.
     pub(crate) fn remove_obsolete(&self) {
         for (number, cache_id) in self.obsolete.take() {
@@ -327,7 +279,7 @@ impl DbInner {
     }
 
     /// Waits for `done`, doing the work itself when there are no threads.
-    fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
+    pub(super) fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
         loop {
             let seen = self.signal.now();
             if done() {
@@ -354,13 +306,11 @@ impl DbInner {
     /// Whether no flush or compaction is due or running.
     pub(crate) fn nothing_due(&self) -> bool {
         let tree = self.tree.lock();
-        self.compactions_running.load(Ordering::Acquire) == 0
-            && tree.keyspaces.values().all(|keyspace| {
-                let state = keyspace.state.load();
-                state.frozen.is_empty()
-                    && keyspace.moving.load().is_none()
-                    && pick(&state.version, &self.picker_options(keyspace)).is_none()
-            })
+        if self.compactions_running.load(Ordering::Acquire) > 0 || !self.frozen.is_empty() {
+            return false;
+        }
+        self.look_for_due(&tree);
+        self.due.nothing() && !self.is_moving()
     }
 
     pub(crate) fn wait_idle(&self) -> Result<()> {
@@ -372,63 +322,6 @@ impl DbInner {
         match self.stuck_compaction() {
             Some(error) => Err((*error).clone()),
             None => Ok(()),
-        }
-    }
-
-    /// Merges a key range down to the bottom, on the caller's thread, other compactions held off.
-    pub(crate) fn compact_range(
-        &self,
-        keyspace: &Arc<KeyspaceInner>,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
-    ) -> Result<()> {
-        keyspace.check_alive()?;
-        drop(self.flush_all()?);
-        let _job = self.begin_job()?;
-        self.compactions_paused.fetch_add(1, Ordering::AcqRel);
-        let _paused = self.hold("compacting a range", || {
-            self.compactions_paused.fetch_sub(1, Ordering::AcqRel);
-        });
-        let result = self.compact_paused(keyspace, from, to);
-        // The space of what was merged is free when the call returns.
-        self.remove_obsolete();
-        result
-    }
-
-    fn compact_paused(
-        &self,
-        keyspace: &Arc<KeyspaceInner>,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
-    ) -> Result<()> {
-        self.wait_until(|| self.compactions_running.load(Ordering::Acquire) == 0)?;
-        let range = ManualRange {
-            from,
-            to,
-            max_seq: self.visible_seq(),
-        };
-        loop {
-            self.check_writable()?;
-            let task = {
-                let tree = self.tree.lock();
-                let version = keyspace.state.load().version.clone();
-                let task = match manual(&version, range, &self.picker_options(keyspace)) {
-                    Manual::Done => return Ok(()),
-                    Manual::Task(task) => {
-                        let task = refit(keyspace, &version, task);
-                        self.begin_task(&task).then_some(task)
-                    }
-                    Manual::Busy => None,
-                };
-                drop(tree);
-                task
-            };
-            match task {
-                Some(task) => self.run_task(keyspace, &task)?,
-                None => self
-                    .signal
-                    .wait_past(self.signal.now(), Duration::from_millis(10)),
-            }
         }
     }
 
@@ -450,8 +343,8 @@ impl DbInner {
         self.close_log(&mut writer)?;
         for keyspace in writer.keyspaces.values() {
             self.freeze_for_close(keyspace);
-            while self.flush_oldest(keyspace)? {}
         }
+        self.flush_frozen()?;
         drop(writer);
         // What a keyspace that was dropped held of the logs was not flushed.
         self.drop_unneeded_logs(&mut self.tree.lock())?;

@@ -3,6 +3,7 @@
 //! Runs on whatever thread took the task, whose files are marked busy; takes the `tree` lock only to
 //! install the result.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use shamba_model::merging::shares_of_read_ahead;
@@ -40,7 +41,7 @@ fn readahead_pages(limit: u64, inputs: &[u64]) -> Vec<u32> {
 }
 
 impl DbInner {
-    pub(super) fn move_files(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
+    pub(super) fn move_files(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
         let mut tree = self.tree.lock();
         if keyspace.dropped.load(Ordering::Acquire) {
             return Ok(());
@@ -51,7 +52,7 @@ impl DbInner {
             moves,
             ..KeyspaceEdit::default()
         };
-        self.install(&mut tree, keyspace, VersionEdit::of_keyspace(edit), None)?;
+        self.install(&mut tree, keyspace, VersionEdit::of_keyspace(edit))?;
         self.metrics
             .add(Counter::trivial_moves, task.files().count() as u64);
         Ok(())
@@ -66,7 +67,7 @@ impl DbInner {
         }
     }
 
-    pub(super) fn merge_files(&self, keyspace: &KeyspaceInner, task: &Task) -> Result<()> {
+    pub(super) fn merge_files(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let entries = task.files().map(|file| file.entries()).sum();
         let bytes_read = task.input_bytes();
@@ -184,16 +185,19 @@ impl DbInner {
 
     fn install_merge(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &Arc<KeyspaceInner>,
         task: &Task,
         tables: &[NewTable],
         rests: &[Rest<'_>],
         lineage: Option<&Lineage>,
     ) -> Result<Vec<FileMeta>> {
         let of_rests = || rests.iter().flat_map(|(_, tables)| tables.iter());
-        let Some(mut tree) = self.tree_for(keyspace, tables.iter().chain(of_rests()))? else {
+        self.sync_new(tables.iter().chain(of_rests()))?;
+        let mut tree = self.tree.lock();
+        if keyspace.dropped.load(Ordering::Acquire) {
+            self.remove_new(tables.iter().chain(of_rests()));
             return Ok(Vec::new());
-        };
+        }
         let run = self.output_run(task);
         let origin = || Origin::Merge(task);
         let mut adds = self.adds(&tree, task.output_level, run, tables, (origin(), lineage));
@@ -207,7 +211,7 @@ impl DbInner {
             adds,
             ..KeyspaceEdit::default()
         };
-        self.install(&mut tree, keyspace, VersionEdit::of_keyspace(edit), None)
+        self.install(&mut tree, keyspace, VersionEdit::of_keyspace(edit))
             .inspect_err(|_| self.remove_unlogged(&tree, tables.iter().chain(of_rests())))?;
         Ok(files)
     }

@@ -12,7 +12,9 @@ mod advise;
 mod batch;
 mod catalog;
 mod checkpoint;
+mod compact;
 mod device;
+mod due;
 mod failing;
 mod filters;
 mod flush;
@@ -46,6 +48,7 @@ mod snapshot;
 mod source;
 mod stats;
 mod sync;
+mod unflushed;
 mod value;
 mod verify;
 mod workload;
@@ -83,11 +86,13 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::table::TableCache;
 use crate::version::{Manifest, Obsolete};
+use due::DueList;
 use frozen::FrozenList;
 use group::WriteQueue;
 use keyspace::KeyspaceInner;
 use logs::ClosedLogs;
 use snapshot::SnapshotList;
+use unflushed::Unflushed;
 use write::Writer;
 
 /// Wakes those who wait for a change of state: writers for room, threads for work, callers for
@@ -120,6 +125,7 @@ impl Signal {
 pub(crate) struct Tree {
     pub(crate) manifest: Manifest,
     pub(crate) keyspaces: BTreeMap<u32, Arc<KeyspaceInner>>,
+    unflushed: Unflushed,
 }
 
 impl Tree {
@@ -150,6 +156,7 @@ pub(crate) struct DbInner {
     pub(crate) tree: Mutex<Tree>,
     pub(crate) closed_logs: Mutex<ClosedLogs>,
     pub(crate) frozen: FrozenList,
+    due: DueList,
     pub(crate) snapshots: SnapshotList,
     pub(crate) signal: Signal,
     pub(crate) default_keyspace: Arc<KeyspaceInner>,

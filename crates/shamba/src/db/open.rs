@@ -20,6 +20,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use super::batch::DEFAULT_KEYSPACE;
+use super::due::DueList;
 use super::folder::{FileKind, LOCK, classify, look_at_files};
 use super::keyspace::KeyspaceInner;
 use super::logs::ClosedLogs;
@@ -156,6 +157,7 @@ fn assemble(
     let tree = Tree {
         manifest,
         keyspaces,
+        unflushed: Default::default(),
     };
     let Some(default_keyspace) = tree.keyspaces.get(&DEFAULT_KEYSPACE).cloned() else {
         return Err(Error::corruption(
@@ -166,6 +168,10 @@ fn assemble(
     };
     let mut options_of_all = tree.keyspaces.values().map(|keyspace| keyspace.options());
     let asks_designs = options_of_all.any(|options| options.auto_design.is_some());
+    let due = DueList::default();
+    let all = tree.keyspaces.values();
+    all.filter(|keyspace| keyspace.moving.load().is_some())
+        .for_each(|keyspace| due.moves(keyspace));
     let writer = Writer {
         log: None,
         last_seq: recovered.last_seq,
@@ -193,6 +199,7 @@ fn assemble(
         tree: Mutex::new(tree),
         closed_logs: Mutex::new(ClosedLogs::beginning_at(position)),
         frozen: Default::default(),
+        due,
         snapshots: SnapshotList::default(),
         signal: Signal::default(),
         default_keyspace,

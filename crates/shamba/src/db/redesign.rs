@@ -43,6 +43,7 @@ impl DbInner {
         // As it is after a restart, to the last digit.
         let kept = Design::of_stored(&stored).unwrap_or(*design);
         keyspace.take_on(&stored, &kept);
+        self.due.moves(keyspace);
         drop(tree);
         self.signal.notify();
         Ok(())
@@ -63,8 +64,7 @@ impl DbInner {
 
     /// Whether a keyspace moves to another design.
     pub(super) fn is_moving(&self) -> bool {
-        let keyspaces = self.all_keyspaces();
-        keyspaces.iter().any(|ks| ks.moving.load().is_some())
+        !self.due.moving().is_empty()
     }
 
     /// After some reads without threads: where nobody writes, readers look after the design, and
@@ -115,10 +115,7 @@ impl DbInner {
     /// Ends the moves of keyspaces that have nothing left to do; whether there was one.
     pub(super) fn end_moves(&self) -> Result<bool> {
         let mut ended = false;
-        for keyspace in self.all_keyspaces() {
-            if keyspace.moving.load().is_none() {
-                continue;
-            }
+        for keyspace in self.due.moving() {
             let mut tree = self.tree.lock();
             let Some(stored) = keyspace.moving.load_full() else {
                 continue;

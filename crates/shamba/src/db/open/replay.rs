@@ -35,8 +35,8 @@ impl DbInner {
                 self.freeze_replayed(keyspace, 0);
                 // Nobody asked for this now.
                 keyspace.operations.forget_frozen();
-                while self.flush_oldest(keyspace)? {}
             }
+            self.flush_frozen()?;
             let end = writer.position;
             drop(writer);
             let mut tree = self.tree.lock();
@@ -150,8 +150,8 @@ impl DbInner {
             }
             for keyspace in largest {
                 self.freeze_replayed(&keyspace, size);
-                while self.flush_oldest(&keyspace)? {}
             }
+            self.flush_frozen()?;
         }
         Ok(())
     }

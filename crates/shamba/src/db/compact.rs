@@ -1,0 +1,208 @@
+//! Compactions on any thread: which is due, of all keyspaces the most urgent, and those of a key range that
+//! somebody asks for. What is done then is in [`super::merge`].
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::due::Found;
+use super::filters::refit;
+use super::keyspace::KeyspaceInner;
+use super::{DbInner, Tree};
+use crate::base::key::SeqNo;
+use crate::compaction::{Manual, ManualRange, PickerOptions, Task, TaskKind, manual, pick};
+use crate::error::Result;
+use crate::options::KeyspaceOptions;
+use crate::table::Compression;
+use crate::version::{FileMeta, Version};
+
+/// Bytes that an input of a merge holds: a page, the block in it, the cursor and the open table.
+const INPUT_BYTES: u64 = 10 << 10;
+
+/// The same where blocks are compressed, and so larger.
+const COMPRESSED_INPUT_BYTES: u64 = 20 << 10;
+
+/// Whether a keyspace has files that hold dead entries which a snapshot still sees, or writes that are not
+/// visible yet: they can go later, of which nobody tells.
+fn may_reclaim_later(keyspace: &KeyspaceInner, version: &Version, oldest_snapshot: SeqNo) -> bool {
+    let dead = |file: &FileMeta| {
+        file.max_seq() > oldest_snapshot && (file.tombstones() > 0 || file.garbage() > 0)
+    };
+    keyspace.flushed_seq.load(Ordering::Acquire) > oldest_snapshot && version.files().any(dead)
+}
+
+impl DbInner {
+    /// The inputs that a merge has memory for: of each it holds a block and what is read with it, of
+    /// all together a sixteenth of the budget. Several merges may run.
+    fn most_inputs(&self, options: &KeyspaceOptions) -> usize {
+        let each = match options
+            .compression
+            .iter()
+            .all(|of| *of == Compression::None)
+        {
+            true => INPUT_BYTES,
+            false => COMPRESSED_INPUT_BYTES,
+        };
+        let inputs = self.options.memory.limit() / 16 / each;
+        usize::try_from(inputs).unwrap_or(usize::MAX).max(2)
+    }
+
+    pub(crate) fn picker_options(&self, keyspace: &KeyspaceInner) -> PickerOptions {
+        let options = keyspace.options();
+        let limit = self.options.memory.limit();
+        PickerOptions {
+            flush_bytes: options.memtable_capacity(limit) as u64,
+            most_inputs: self.most_inputs(&options),
+            policy: options.merge_policy,
+            size_ratio: options.size_ratio,
+            buffer_bytes: options.write_buffer,
+            level0_runs: options.level0_runs,
+            oldest_snapshot: self
+                .snapshots
+                .boundaries(|| self.visible_seq())
+                .first()
+                .copied()
+                .unwrap_or(0),
+            moving: self.picker_move(keyspace),
+            ..PickerOptions::default()
+        }
+    }
+
+    /// The most urgent compaction, its files marked busy.
+    pub(super) fn pick(&self) -> Option<(Arc<KeyspaceInner>, Task)> {
+        if self.compactions_paused.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let tree = self.tree.lock();
+        loop {
+            self.look_for_due(&tree);
+            let keyspace = self.due.most_urgent()?;
+            let version = keyspace.state.load().version.clone();
+            let task = pick(&version, &self.picker_options(&keyspace));
+            // What it has beside this task, or instead, is seen at the next look.
+            self.due.changed(&keyspace);
+            if let Some(task) = task {
+                let task = refit(&keyspace, &version, task);
+                return self.begin_task(&task).then_some((keyspace, task));
+            }
+        }
+    }
+
+    /// Looks at the keyspaces of which something changed.
+    pub(super) fn look_for_due(&self, tree: &Tree) {
+        let limit = self.options.memory.limit();
+        self.due
+            .look(&tree.keyspaces, limit, |of| self.find_due(of));
+    }
+
+    /// Whether a keyspace has a compaction due.
+    pub(super) fn find_due(&self, keyspace: &Arc<KeyspaceInner>) -> Found {
+        if keyspace.check_alive().is_err() {
+            return Found::Nothing;
+        }
+        let options = self.picker_options(keyspace);
+        let version = keyspace.state.load().version.clone();
+        let rests = keyspace.compactions.rests();
+        match pick(&version, &options) {
+            Some(task) if !rests => Found::Due(task.score),
+            task if task.is_some() || options.moving.is_some() => Found::Later {
+                due: task.is_some(),
+            },
+            _ if may_reclaim_later(keyspace, &version, options.oldest_snapshot) => {
+                Found::Later { due: false }
+            }
+            _ => Found::Nothing,
+        }
+    }
+
+    /// Claims a task's files; the caller holds the tree lock, so no other task has them.
+    fn begin_task(&self, task: &Task) -> bool {
+        let claimed = task.try_claim();
+        if claimed {
+            self.compactions_running.fetch_add(1, Ordering::SeqCst);
+        }
+        claimed
+    }
+
+    /// Gives back a task's files.
+    fn end_task(&self, task: &Task) {
+        task.release();
+        self.compactions_running.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Runs a task whose files are marked busy.
+    pub(super) fn run_task(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
+        log::debug!("{}: {}: {task}", self.dir.display(), keyspace.name);
+        let files = self.hold("compacting tables", || {
+            self.end_task(task);
+            self.due.changed(keyspace);
+        });
+        let result = match task.kind {
+            TaskKind::TrivialMove => self.move_files(keyspace, task),
+            TaskKind::Merge => self.merge_files(keyspace, task),
+        };
+        drop(files);
+        self.took(&keyspace.compactions, &result);
+        if result.is_err() {
+            self.due.failed(keyspace);
+        }
+        result
+    }
+
+    /// Merges a key range down to the bottom, on the caller's thread, other compactions held off.
+    pub(crate) fn compact_range(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<()> {
+        keyspace.check_alive()?;
+        drop(self.flush_all()?);
+        let _job = self.begin_job()?;
+        self.compactions_paused.fetch_add(1, Ordering::AcqRel);
+        let _paused = self.hold("compacting a range", || {
+            self.compactions_paused.fetch_sub(1, Ordering::AcqRel);
+        });
+        let result = self.compact_paused(keyspace, from, to);
+        // The space of what was merged is free when the call returns.
+        self.remove_obsolete();
+        result
+    }
+
+    fn compact_paused(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<()> {
+        self.wait_until(|| self.compactions_running.load(Ordering::Acquire) == 0)?;
+        let range = ManualRange {
+            from,
+            to,
+            max_seq: self.visible_seq(),
+        };
+        loop {
+            self.check_writable()?;
+            let task = {
+                let tree = self.tree.lock();
+                let version = keyspace.state.load().version.clone();
+                let task = match manual(&version, range, &self.picker_options(keyspace)) {
+                    Manual::Done => return Ok(()),
+                    Manual::Task(task) => {
+                        let task = refit(keyspace, &version, task);
+                        self.begin_task(&task).then_some(task)
+                    }
+                    Manual::Busy => None,
+                };
+                drop(tree);
+                task
+            };
+            match task {
+                Some(task) => self.run_task(keyspace, &task)?,
+                None => self
+                    .signal
+                    .wait_past(self.signal.now(), Duration::from_millis(10)),
+            }
+        }
+    }
+}
