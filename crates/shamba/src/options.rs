@@ -392,10 +392,11 @@ impl Options {
 
     /// How many table files may be open at a time, at least 16, but for those that are read at the moment.
     /// Tables that iterators hold are among them: their files are closed and opened again when there are
-    /// more. Default 4096. At open it is brought down to three quarters of the files that the process may
-    /// have open (`ulimit -n`, often 1024), so that some are left for logs, outputs of compactions and the
-    /// rest of the program. Several databases in one process share that limit: give each its part. If files
-    /// run out all the same, those of tables make room.
+    /// more. Default 4096, and in any case no more than one for 64 KiB of the memory budget, or 256. At open it
+    /// is brought down to three quarters of the files that the process may have open (`ulimit -n`, often 1024),
+    /// so that some are left for logs, outputs of compactions and the rest of the program. Several databases in
+    /// one process share that limit: give each its part. If files run out all the same, those of tables make
+    /// room.
     #[must_use]
     pub fn max_open_files(mut self, files: usize) -> Self {
         self.max_open_files = files;
