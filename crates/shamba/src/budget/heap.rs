@@ -26,8 +26,8 @@ pub(crate) const fn shared(bytes: usize) -> usize {
 /// Gives free pages of the heap back to the system, for work that is over and took much of it. The C library
 /// keeps them otherwise, for each thread its own, and the process has twice what it uses.
 ///
-/// It goes through the whole heap, the program's own part included, which takes milliseconds: for background
-/// threads, at the end of long work.
+/// It goes through the whole heap, the program's own part included, which takes milliseconds: at the end of long
+/// work, which with `background_threads(0)` a writer's thread does.
 #[cfg_attr(
     all(target_os = "linux", target_env = "gnu"),
     expect(unsafe_code, reason = "a call of the C library's")

@@ -201,9 +201,16 @@ impl Budget {
     }
 
     /// Reserves essential memory: what neither reclaimers nor, for some milliseconds, other threads free goes
-    /// over the limit and is recorded as overdraft.
+    /// over the limit and is recorded as overdraft. Not under a lock that readers wait for, or that those who
+    /// would free memory take.
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take(role, bytes);
+        Reservation::new(self, role, bytes)
+    }
+
+    /// [`Self::reserve`] without waiting for other threads: for little, under any lock but those of reclaimers.
+    pub(crate) fn reserve_at_once(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
+        self.take_at_once(role, bytes);
         Reservation::new(self, role, bytes)
     }
 
@@ -334,7 +341,7 @@ impl Budget {
             if self.reclaim(short) > 0 {
                 continue;
             }
-            if !self.ledger.would_overdraw(bytes) {
+            if bytes == 0 || !self.ledger.would_overdraw(bytes) {
                 return self.ledger.take(role, bytes);
             }
             if pauses == patience {
@@ -346,6 +353,14 @@ impl Budget {
         }
         if pauses > 0 {
             self.patience.store(MOST_PAUSES, Relaxed);
+        }
+    }
+
+    fn take_at_once(&self, role: Role, bytes: u64) {
+        while let Err(short) = self.ledger.try_take(role, bytes) {
+            if self.reclaim(short) == 0 {
+                return self.ledger.take(role, bytes);
+            }
         }
     }
 

@@ -145,7 +145,7 @@ impl Heat {
             ..Cell::default()
         };
         Heat {
-            _held: budget.reserve(Role::Tables, bytes as u64),
+            _held: budget.reserve_at_once(Role::Tables, bytes as u64),
             clock,
             cells: (0..partitions).map(|_| cell()).collect(),
             shapes,

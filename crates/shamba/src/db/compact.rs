@@ -124,9 +124,10 @@ impl DbInner {
         claimed
     }
 
-    /// Gives back a task's files.
-    fn end_task(&self, task: &Task) {
+    /// Gives back a task's files: the keyspace is looked at again before no task is said to run.
+    fn end_task(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) {
         task.release();
+        self.due.changed(keyspace);
         self.compactions_running.fetch_sub(1, Ordering::AcqRel);
     }
 
@@ -134,8 +135,7 @@ impl DbInner {
     pub(super) fn run_task(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
         log::debug!("{}: {}: {task}", self.dir.display(), keyspace.name);
         let files = self.hold("compacting tables", || {
-            self.end_task(task);
-            self.due.changed(keyspace);
+            self.end_task(keyspace, task);
         });
         let result = match task.kind {
             TaskKind::TrivialMove => self.move_files(keyspace, task),

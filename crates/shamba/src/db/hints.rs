@@ -91,8 +91,9 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Hints> {
     Some(hints)
 }
 
-/// What reading hints takes, for each byte of the file: itself, and what is made of it.
-const BYTES_READ: u64 = 5;
+/// What reading hints takes, for each byte of the file: itself, and what is made of it, which is 12 bytes for
+/// three and up, and an entry of a map for each file.
+const BYTES_READ: u64 = 8;
 
 /// The hints of a folder and the memory they take; none if they are not wanted, there are none that are sound,
 /// or no memory for them.
@@ -155,7 +156,7 @@ pub(super) fn give(
         let mut own = budget.open_account(Role::Tables);
         held.move_to(&mut own, bytes);
         let more = bytes - own.bytes();
-        if own.try_grow(more) {
+        if more == 0 || own.try_grow(more) {
             let hint = Hint { visits, _held: own };
             file.slot().set_hint(hint, budget);
         }
@@ -179,7 +180,7 @@ impl DbInner {
             .options
             .memory
             .budget()
-            .reserve(Role::Tables, bytes.len() as u64);
+            .reserve_at_once(Role::Tables, bytes.len() as u64);
         let fs = &*self.options.fs;
         let (tmp, path) = (self.dir.join(HINTS_TMP), self.dir.join(HINTS));
         let write = || -> std::io::Result<()> {

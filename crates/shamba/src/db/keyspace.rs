@@ -113,7 +113,7 @@ impl KeyspaceInner {
             level_counters: LevelCounters::new(budget),
             operations: Operations::new(budget),
             auto: Mutex::new(AutoState::default()),
-            _held: budget.reserve(Role::Tables, KEYSPACE_BYTES as u64),
+            _held: budget.reserve_at_once(Role::Tables, KEYSPACE_BYTES as u64),
         }
     }
 

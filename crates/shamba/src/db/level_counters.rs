@@ -176,7 +176,7 @@ impl LevelCounters {
             let bytes = size_of::<Level>() + SHARDS * size_of::<Shard>();
             Box::new(Level {
                 shards: (0..SHARDS).map(|_| Shard::default()).collect(),
-                _held: self.budget.reserve(Role::Tables, bytes as u64),
+                _held: self.budget.reserve_at_once(Role::Tables, bytes as u64),
             })
         });
         let Some(shard) = level

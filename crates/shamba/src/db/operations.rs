@@ -103,7 +103,7 @@ impl Operations {
             let bytes = allocated(size_of::<Shards>()) as u64;
             Box::new(Shards {
                 shards: Default::default(),
-                _held: self.budget.reserve(Role::Tables, bytes),
+                _held: self.budget.reserve_at_once(Role::Tables, bytes),
             })
         });
         Some((shards.shards.get(place.shard)?, place))

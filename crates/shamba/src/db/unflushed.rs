@@ -1,7 +1,8 @@
 //! The oldest entries that are in memtables only, by which a flush knows the logs that nobody needs.
 //!
-//! Keyspaces are looked through once for all memtables found there, not once for each flush: what was found
-//! is used up from the oldest on, and then they are looked through again. For whoever holds the `tree` lock.
+//! Keyspaces are looked through once for all memtables found there: what was found is used up from the oldest
+//! on, and then they are looked through again. Where many are written that is once for many flushes; where one
+//! of many is, nearly at each. For whoever holds the `tree` lock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

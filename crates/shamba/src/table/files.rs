@@ -284,7 +284,7 @@ impl OpenFiles {
     pub(super) fn hold(&self, numbers: &[u64]) -> Result<Option<Vec<DirEntry>>> {
         *self.held.lock() = Some(Held::default());
         let bytes = (numbers.len() * HELD_BYTES) as u64;
-        if numbers.len() > self.most || bytes > self.budget.limit() / HELD_SHARE {
+        if numbers.len() > self.most_files() || bytes > self.budget.limit() / HELD_SHARE {
             return Ok(None);
         }
         let mut entries = Vec::with_capacity(numbers.len());

@@ -299,7 +299,7 @@ impl FileMeta {
     pub(crate) fn mark_obsolete(&self, list: &Arc<Obsolete>) {
         let seen = self.0.seen.get();
         let seen = seen.unwrap_or_else(|| {
-            let held = list.budget().reserve(Role::Seen, SEEN_BYTES);
+            let held = list.budget().reserve_at_once(Role::Seen, SEEN_BYTES);
             self.0
                 .seen
                 .get_or_set(Arc::new(Seen::new(FileStats::default(), held)))

@@ -36,7 +36,8 @@ impl Obsolete {
 
     /// Charges files that enter the tree.
     pub(crate) fn charge(&self, bytes: u64) {
-        self.memory.lock().grow(bytes);
+        let mut more = self.budget.reserve_at_once(Role::Files, bytes);
+        more.move_to(&mut self.memory.lock(), bytes);
     }
 
     /// The same, where all files of trees under this budget have at most `most` bytes then; else nothing
