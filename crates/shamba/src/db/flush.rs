@@ -273,6 +273,15 @@ impl DbInner {
         let all_tables = live.iter().flat_map(|written| written.tables.iter());
         self.log_edit(&mut tree, edit)
             .inspect_err(|_| self.remove_unlogged(&tree, all_tables))?;
+        // Before anyone sees that they are flushed.
+        let tables = live.iter().flat_map(|written| written.tables.iter());
+        self.metrics.add_all(&[
+            (Counter::flushes, live.len() as u64),
+            (
+                Counter::flush_bytes,
+                tables.map(|table| table.info.size).sum(),
+            ),
+        ]);
         for written in &live {
             self.show(&tree, &written.keyspace, Some(&written.memtable))?;
             let flushed = written.memtable.last_seq().unwrap_or(0);
@@ -287,14 +296,6 @@ impl DbInner {
         for (written, files) in live.iter_mut().zip(files) {
             self.warm(&mut written.tables, &files);
         }
-        let tables = live.iter().flat_map(|written| written.tables.iter());
-        self.metrics.add_all(&[
-            (Counter::flushes, live.len() as u64),
-            (
-                Counter::flush_bytes,
-                tables.map(|table| table.info.size).sum(),
-            ),
-        ]);
         let took = live.iter().map(|of| of.tables.heap_took(0)).sum();
         drop(live);
         self.settle_heap(took);
