@@ -278,7 +278,7 @@ impl DbInner {
         Ok(writer)
     }
 
-    /// Waits for `done`, doing the work itself when there are no threads.
+    /// Waits for `done`, doing the work itself when there are no threads: then until none is left at most.
     pub(super) fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
         loop {
             let seen = self.signal.now();
@@ -292,11 +292,14 @@ impl DbInner {
                 return Err((*error).clone());
             }
             if self.options.background_threads == 0 {
+                let others = self.others_at_work();
                 if self.step()? || done() {
                     continue;
                 }
-                if !self.others_at_work() {
-                    return Ok(());
+                // Others may have had work when there was none for us, and be done with their part of it.
+                let nothing_happened = self.signal.now() == seen;
+                if !others && !self.others_at_work() && nothing_happened {
+                    return self.check_writable();
                 }
             }
             self.signal.wait_past(seen, Duration::from_millis(100));
@@ -371,5 +374,45 @@ impl DbInner {
         if !keyspace.state.load().active.is_empty() {
             self.freeze_active(keyspace, 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::fs::MemFs;
+    use crate::{MemoryBudget, Options};
+
+    /// Another thread flushes the older of two memtables, is done with it just after this one saw that there
+    /// is nothing for it to flush, and does not go on.
+    #[test]
+    fn what_another_thread_leaves_is_waited_for() {
+        let options = Options::new()
+            .fs(Arc::new(MemFs::new()))
+            .memory(MemoryBudget::bytes(1 << 20))
+            .background_threads(0);
+        let db = options.open("/db").unwrap();
+        let inner = db.inner();
+        let keyspace = inner.all_keyspaces().remove(0);
+        for value in ["old", "new"] {
+            db.put("key", value).unwrap();
+            inner.freeze_active(&keyspace, 0);
+        }
+        keyspace.flushing.store(true, Ordering::SeqCst);
+        let asked = Cell::new(0);
+        let waited = inner.wait_until(|| {
+            asked.set(asked.get() + 1);
+            if asked.get() == 2 {
+                assert!(inner.flush_oldest(&keyspace).unwrap());
+                keyspace.flushing.store(false, Ordering::SeqCst);
+                inner.signal.notify();
+            }
+            inner.frozen.is_empty()
+        });
+        waited.unwrap();
+        assert!(inner.frozen.is_empty(), "a memtable was left");
+        assert!(asked.get() >= 2);
     }
 }
