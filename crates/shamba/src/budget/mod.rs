@@ -11,6 +11,7 @@
 //! Thread-safe. A caller must hold no lock that a reclaimer takes (cache shards, the I/O pool),
 //! except with [`Budget::try_reserve_now`], which never asks reclaimers.
 
+mod admission;
 mod container;
 mod heap;
 mod ledger;
@@ -21,12 +22,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use admission::Admission;
 use ledger::{Ledger, Short};
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
 pub(crate) use heap::{LARGE, allocated, give_back_free_pages, shared};
-pub(crate) use reservation::{Account, Pin, Reservation};
+pub(crate) use reservation::{Account, Permit, Pin, Reservation};
 pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 
 /// The smallest memory budget accepted, in bytes: 1 MiB.
@@ -34,8 +36,8 @@ pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 /// What does not shrink with the budget must fit it: 8 KiB to read pages into, a memtable of 4 to
 /// 8 KiB for each keyspace and 1 KiB of its own (4 KiB once it is read), about 16 KiB to write a table, and for
 /// each run that is merged or iterated about 1.5 KiB, its present block, and its present entry, which may be a
-/// sixteenth of the budget long. Several threads that need such memory at once wait for each other, some
-/// milliseconds; where one thread alone needs more (runs by the dozen with values of the largest length,
+/// sixteenth of the budget long. Of merges as many work at once as such memory holds, of flushes too; several
+/// threads that read wait for each other, half a second at most; where one thread alone needs more (runs by the dozen with values of the largest length,
 /// compressed blocks or filters over whole tables written under a budget many times as large) the engine
 /// works all the same, and [`MemoryStats::overdraft`] says by how much it went over.
 ///
@@ -145,14 +147,36 @@ pub(crate) trait Reclaim: Send + Sync {
     fn reclaim(&self, bytes: u64) -> u64;
 }
 
-/// The share of the limit that may be pinned: of the least budget 42 pages, so that a scan holds the
-/// blocks it is in of as many runs as level 0 may have. Half of it would read them again for each entry;
-/// twice as much would leave too little beside memtables and merges.
-const PIN_SHARE: u64 = 6;
+/// The share of the limit that may be pinned: of the least budget 32 pages, so that a scan holds the
+/// blocks it is in of as many runs as level 0 may have before its runs are merged. Half of it would read them
+/// again for each entry; twice as much would leave too little beside memtables and merges.
+const PIN_SHARE: u64 = 8;
 
-/// Essential memory that would go over the limit waits so often, and so long each time, for what other
-/// threads hold for a moment: blocks in use, entries being merged, memtables being flushed. Half as often
-/// after each time that it waited in vain: what one thread needs alone is not there after any wait.
+/// Work that holds essential memory until it ends, and is let in only where all of it finds room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Flushes to tables, on the way of merges too: they wait for no merge.
+    Flush,
+    /// Merges of tables.
+    Merge,
+}
+
+impl Work {
+    /// The part of the limit that all work of the kind may take, but for one that needs more alone. Twice of
+    /// it, beside iterators, pinned blocks and open tables, is more than the least budget has.
+    const fn share(self) -> u64 {
+        match self {
+            Work::Flush => 16,
+            Work::Merge => 8,
+        }
+    }
+}
+
+/// Essential memory that would go over the limit waits for what other threads hold for a moment: blocks in
+/// use, entries being merged, memtables being flushed, which on a busy machine with a slow disk are moments
+/// of a tenth of a second. The first pause is of [`PAUSE`], each later one longer by it, until all together
+/// are of half a second. Half as often after each time that it waited in vain: what one thread needs alone is
+/// not there after any wait.
 const MOST_PAUSES: u32 = 64;
 const PAUSE: Duration = Duration::from_micros(250);
 
@@ -164,6 +188,8 @@ pub(crate) struct Budget {
     reclaimers: RwLock<Vec<Weak<dyn Reclaim>>>,
     /// How often essential memory waits now.
     patience: AtomicU32,
+    flushes: Admission,
+    merges: Admission,
     /// Held while the limit changes.
     changing: Mutex<()>,
 }
@@ -176,6 +202,8 @@ impl Budget {
             pinned: AtomicU64::new(0),
             reclaimers: RwLock::new(Vec::new()),
             patience: AtomicU32::new(MOST_PAUSES),
+            flushes: Admission::default(),
+            merges: Admission::default(),
             changing: Mutex::new(()),
         })
     }
@@ -265,6 +293,31 @@ impl Budget {
         })
     }
 
+    /// Lets in work that will hold about so many bytes of essential memory until it ends; waits until there
+    /// is room beside other work of its kind, as long as `go_on` does not say otherwise. Takes nothing: what
+    /// the work holds it reserves. Not under a lock that such work takes.
+    pub(crate) fn admit<E>(
+        self: &Arc<Self>,
+        work: Work,
+        bytes: u64,
+        go_on: impl Fn() -> Result<(), E>,
+    ) -> Result<Permit, E> {
+        let share = || self.limit() / work.share();
+        self.admission(work).enter(bytes, share, go_on)?;
+        Ok(Permit {
+            budget: Arc::clone(self),
+            work,
+            bytes,
+        })
+    }
+
+    fn admission(&self, work: Work) -> &Admission {
+        match work {
+            Work::Flush => &self.flushes,
+            Work::Merge => &self.merges,
+        }
+    }
+
     /// The limit in bytes.
     pub(crate) fn limit(&self) -> u64 {
         self.ledger.limit()
@@ -349,7 +402,7 @@ impl Budget {
                 return self.ledger.take(role, bytes);
             }
             pauses += 1;
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(PAUSE * pauses);
         }
         if pauses > 0 {
             self.patience.store(MOST_PAUSES, Relaxed);
@@ -558,11 +611,11 @@ mod tests {
     #[test]
     fn pins_stop_at_their_share() {
         let budget = Budget::new(100);
-        let first = budget.try_pin(9).unwrap();
-        assert!(budget.try_pin(8).is_none());
-        let second = budget.try_pin(7).unwrap();
+        let first = budget.try_pin(7).unwrap();
+        assert!(budget.try_pin(6).is_none());
+        let second = budget.try_pin(5).unwrap();
         drop(first);
-        let third = budget.try_pin(9).unwrap();
+        let third = budget.try_pin(7).unwrap();
         assert!(budget.try_pin(1).is_none());
         drop((second, third));
         assert_eq!(budget.pinned.load(Relaxed), 0);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::shares::most_of_iterators;
-use super::{Budget, Role};
+use super::{Budget, Role, Work};
 
 /// What an iterator may take beyond the limit where others have all of it, in bytes: about an entry of the
 /// usual size.
@@ -157,6 +157,20 @@ impl Drop for Reservation {
         self.budget
             .ledger
             .release(self.account.role(), self.bytes());
+    }
+}
+
+/// Work that was let in; it is over when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    pub(super) budget: Arc<Budget>,
+    pub(super) work: Work,
+    pub(super) bytes: u64,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.budget.admission(self.work).leave(self.bytes);
     }
 }
 

@@ -10,7 +10,10 @@ use super::filters::refit;
 use super::keyspace::KeyspaceInner;
 use super::{DbInner, Tree};
 use crate::base::key::SeqNo;
-use crate::compaction::{Manual, ManualRange, PickerOptions, Task, TaskKind, manual, pick};
+use crate::budget::Work;
+use crate::compaction::{
+    Manual, ManualRange, PickerOptions, Task, TaskInput, TaskKind, manual, pick,
+};
 use crate::error::Result;
 use crate::options::KeyspaceOptions;
 use crate::table::Compression;
@@ -21,6 +24,15 @@ const INPUT_BYTES: u64 = 10 << 10;
 
 /// The same where blocks are compressed, and so larger.
 const COMPRESSED_INPUT_BYTES: u64 = 20 << 10;
+
+/// Bytes that an input of a merge holds where entries are not large.
+fn input_bytes(options: &KeyspaceOptions) -> u64 {
+    let compression = &options.compression;
+    match compression.iter().all(|of| *of == Compression::None) {
+        true => INPUT_BYTES,
+        false => COMPRESSED_INPUT_BYTES,
+    }
+}
 
 /// Whether a keyspace has files that hold dead entries which a snapshot still sees, or writes that are not
 /// visible yet: they can go later, of which nobody tells.
@@ -35,15 +47,7 @@ impl DbInner {
     /// The inputs that a merge has memory for: of each it holds a block and what is read with it, of
     /// all together a sixteenth of the budget. Several merges may run.
     fn most_inputs(&self, options: &KeyspaceOptions) -> usize {
-        let each = match options
-            .compression
-            .iter()
-            .all(|of| *of == Compression::None)
-        {
-            true => INPUT_BYTES,
-            false => COMPRESSED_INPUT_BYTES,
-        };
-        let inputs = self.options.memory.limit() / 16 / each;
+        let inputs = self.options.memory.limit() / 16 / input_bytes(options);
         usize::try_from(inputs).unwrap_or(usize::MAX).max(2)
     }
 
@@ -139,7 +143,7 @@ impl DbInner {
         });
         let result = match task.kind {
             TaskKind::TrivialMove => self.move_files(keyspace, task),
-            TaskKind::Merge => self.merge_files(keyspace, task),
+            TaskKind::Merge => self.merge_in_turn(keyspace, task),
         };
         drop(files);
         self.took(&keyspace.compactions, &result);
@@ -147,6 +151,24 @@ impl DbInner {
             self.due.failed(keyspace);
         }
         result
+    }
+
+    /// Merges once there is memory for it beside other merges.
+    fn merge_in_turn(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
+        let options = keyspace.options();
+        let input = input_bytes(&options);
+        // An entry and the block that it fills.
+        let entry = |file: &FileMeta| 2 * file.size() / file.entries().max(1);
+        let of_run = |run: &TaskInput| {
+            let entries = run.files.iter().map(entry);
+            input.max(entries.max().unwrap_or(0))
+        };
+        let entries = task.files().map(FileMeta::entries).sum();
+        let inputs: u64 = task.inputs.iter().map(of_run).sum();
+        let needed = inputs + self.output_memory(&options, task.output_level, entries);
+        let budget = self.options.memory.budget();
+        let _permit = budget.admit(Work::Merge, needed, || self.flush_on_the_way())?;
+        self.merge_files(keyspace, task)
     }
 
     /// Merges a key range down to the bottom, on the caller's thread, other compactions held off.

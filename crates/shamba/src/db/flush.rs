@@ -12,18 +12,25 @@ use super::lineage::Lineage;
 use super::{DbInner, Tree};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
-use crate::budget::{Role, give_back_free_pages, least_limit_for_files, most_of_files};
+use crate::budget::{Role, Work, give_back_free_pages, least_limit_for_files, most_of_files};
 use crate::compaction::job::{MUCH, NewTable, NewTables, Output, table_path, write_tables};
 use crate::compaction::{Ancestry, Origin, Retain};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
-use crate::table::TableSlot;
+use crate::options::KeyspaceOptions;
+use crate::table::{TableSlot, compressor_bytes};
 use crate::version::{AddedFile, FileInfo, FileMeta, KeyspaceEdit, Version, VersionEdit};
 
 /// A table with a filter over all of its keys has one for so many bytes of the budget at most: a digest
 /// and the filter's bits then take less than a tenth of it.
 const BYTES_PER_KEY: u64 = 256;
+
+/// What the digest of a key takes, and its bits in the filter while they are written.
+const KEY_BYTES: u64 = 16;
+
+/// What writing tables takes beside filters over whole tables.
+const OUTPUT_BYTES: u64 = 48 << 10;
 
 /// About what is known of a table takes, without its keys, several times over.
 const TABLE_BYTES: u64 = 1 << 10;
@@ -65,6 +72,23 @@ impl DbInner {
             target_file,
             on_the_way: Box::new(|| self.not_closing()),
         }
+    }
+
+    /// About the essential memory that writing so many entries to tables of a level takes: blocks being
+    /// filled and compressed, the keys and filters of a partition or of a whole table.
+    pub(super) fn output_memory(
+        &self,
+        options: &KeyspaceOptions,
+        level: usize,
+        entries: u64,
+    ) -> u64 {
+        let limit = self.options.memory.limit();
+        let keys = match options.filter.partitioned {
+            true => 0,
+            false => entries.min(limit / BYTES_PER_KEY),
+        };
+        let compressor = compressor_bytes(options.compression_at(level), limit);
+        OUTPUT_BYTES + compressor + keys * KEY_BYTES
     }
 
     /// Whether work on tables may go on: not once the database closes.
@@ -152,6 +176,10 @@ impl DbInner {
             return Ok(None);
         };
         self.check_room_for_a_table(&memtable)?;
+        let budget = self.options.memory.budget();
+        // Closing flushes too.
+        let bytes = self.output_memory(&keyspace.options(), 0, memtable.len() as u64);
+        let _permit = budget.admit(Work::Flush, bytes, || Ok::<_, Error>(()))?;
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let version = keyspace.state.load().version.clone();
         let bottom = version.is_empty();

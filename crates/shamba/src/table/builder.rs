@@ -126,7 +126,7 @@ impl TableBuilder {
         };
         TableBuilder {
             writer: PageWriter::new(file, path, options.write_buffer, options.salt),
-            compressor: Compressor::new(options.compression, reservation.limit()),
+            compressor: Compressor::new(options.compression),
             reservation,
             ratio: 0.7,
             block: BlockBuilder::new(options.restart_interval as usize),
@@ -238,11 +238,12 @@ impl TableBuilder {
     fn write_block(&mut self, next: Option<&[u8]>) -> Result<()> {
         let mut payload = std::mem::take(&mut self.payload);
         let mut count = self.block.count();
+        let limit = self.reservation.limit();
         self.block.finish(&mut payload);
         let written = loop {
             let raw_pages = format::pages_for(payload.len());
             let squeezed = (raw_pages > 1)
-                .then(|| self.compressor.compress(&payload))
+                .then(|| self.compressor.compress(&payload, limit))
                 .flatten();
             let Some((codec, bytes)) = squeezed else {
                 break self.writer.block(&payload, Codec::Raw)?;

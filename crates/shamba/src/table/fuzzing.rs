@@ -364,9 +364,9 @@ pub(crate) fn block_frame(data: &[u8]) {
         let again = format::read_block(&out, salt, page).expect("the same bytes");
         assert_eq!(*again, *decoded);
         for kind in [Compression::Lz4, Compression::Zstd(1)] {
-            let mut compressor = Compressor::new(kind, 1 << 20);
-            if let Some((codec, stored)) = compressor.compress(&decoded).filter(|_| repair & 4 != 0)
-            {
+            let mut compressor = Compressor::new(kind);
+            let stored = compressor.compress(&decoded, 1 << 20);
+            if let Some((codec, stored)) = stored.filter(|_| repair & 4 != 0) {
                 let back = format::decode(codec, stored).expect("what was compressed");
                 assert_eq!(*back, *decoded, "a block comes back as it was");
             }
@@ -398,9 +398,9 @@ pub(crate) fn block_frame_seeds() -> Vec<Vec<u8>> {
         .enumerate()
     {
         for len in [0, 30, raw.len()] {
-            let mut compressor = Compressor::new(kind, 1 << 20);
+            let mut compressor = Compressor::new(kind);
             let (_, stored) = compressor
-                .compress(&raw[..len])
+                .compress(&raw[..len], 1 << 20)
                 .unwrap_or((Codec::Raw, &raw[..len]));
             for repair in [0, 7] {
                 let head = [number as u8, repair, 9, 0, 5];

@@ -40,6 +40,7 @@ mod zstd_contexts;
 
 pub(crate) use builder::{TableBuildOptions, TableBuilder};
 pub use format::Compression;
+pub(crate) use format::compressor_bytes;
 pub use inspect::{FilterPartition, PartitionData, PartitionModule};
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use keep::{Expect, Keep, Prepared, Span};

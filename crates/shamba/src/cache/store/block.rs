@@ -143,6 +143,12 @@ impl Block {
         self.header().account.bytes()
     }
 
+    /// The bytes that stay resident as long as the block is held: where blocks beside it in its span go, or
+    /// move together, it cannot.
+    pub(crate) fn keeps(&self) -> u64 {
+        Size::of(self.header().len as usize).keeps()
+    }
+
     /// Whether nobody else holds the block.
     pub(in crate::cache) fn is_unshared(&self) -> bool {
         self.header().owners.load(Ordering::Acquire) == 1

@@ -167,6 +167,14 @@ impl Size {
             Size::Run(frames) => frames as u64 * PAGE as u64,
         }
     }
+
+    /// The bytes that stay resident as long as it is taken, whatever becomes of those beside it.
+    pub(super) const fn keeps(self) -> u64 {
+        match self {
+            Size::Slots { units, .. } => cut(units, false).frames as u64 * PAGE as u64,
+            Size::Run(_) => self.bytes(),
+        }
+    }
 }
 
 /// Bytes that a block of one part has beside it, about.

@@ -93,7 +93,7 @@ impl TableIter {
             return None;
         };
         self.own = Own::default();
-        let Some(pin) = self.options.budget.try_pin(cached.len() as u64) else {
+        let Some(pin) = self.options.budget.try_pin(cached.keeps()) else {
             return Some((block, start));
         };
         self.held = Held::Cached(block, pin);
