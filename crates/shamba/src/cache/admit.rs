@@ -24,6 +24,28 @@ const SHORT_SHARE: u64 = 256;
 /// How often blocks are moved together before anything goes for one that comes in.
 const PACKED: u32 = 2;
 
+/// What a byte of a block that comes in is worth, of so many columns and bytes, and the columns that may be
+/// left of it where it is too little.
+fn density_of(
+    shard: &Shard,
+    hash: u64,
+    owner: &Owner<'_>,
+    gone: Option<u8>,
+    (columns, len): (u8, usize),
+) -> (f32, u8) {
+    let turned_away = owner.turned_away & !gone.unwrap_or(0) != 0;
+    let part = Part::Arriving { turned_away };
+    let heat = owner.heat.map(|heat| (heat, owner.partition, part));
+    shard.density(hash, heat, owner.kind, columns, len)
+}
+
+/// The best so many columns of a block; `None` where it has none that may be left.
+fn best_part(owner: &Owner<'_>, whole: &[u8], left: u8, gone: Option<u8>) -> Option<Vec<u8>> {
+    let heat = owner.heat.filter(|_| left > 0)?;
+    let best = heat.best_columns(owner.kind, left, gone.unwrap_or(0), owner.turned_away);
+    Some(heat.shrink(whole, best))
+}
+
 impl BlockCache {
     pub(super) fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
         let inserted = self.admit(hash, &owner, bytes);
@@ -63,10 +85,7 @@ impl BlockCache {
                 && self.clock.eviction() == Eviction::ExpectedReads
                 && self.shortage(self.budget.limit() / SHORT_SHARE) > self.store.loose()
             {
-                let turned_away = owner.turned_away & !gone.unwrap_or(0) != 0;
-                let part = Part::Arriving { turned_away };
-                let heat = owner.heat.map(|heat| (heat, owner.partition, part));
-                let (density, left) = shard.density(hash, heat, owner.kind, columns, bytes.len());
+                let (density, left) = density_of(&shard, hash, owner, gone, (columns, bytes.len()));
                 let least = shard.least(&self.clock);
                 if least.is_finite() {
                     self.clock.sold(least);
@@ -77,12 +96,7 @@ impl BlockCache {
                     least <= density || least.is_infinite() || self.is_cheaper_elsewhere(density);
                 if !worth_it {
                     self.clock.lost(owner.kind, density);
-                    let (Some(heat), 1..) = (owner.heat, left) else {
-                        return Err(gone);
-                    };
-                    let had = gone.unwrap_or(0);
-                    let best = heat.best_columns(owner.kind, left, had, owner.turned_away);
-                    bytes = Cow::Owned(heat.shrink(whole, best));
+                    bytes = Cow::Owned(best_part(owner, whole, left, gone).ok_or(gone)?);
                     columns = left;
                 }
                 continue;
@@ -119,10 +133,7 @@ impl BlockCache {
                     Eviction::TwoPriorityLru if anyway => (f32::INFINITY, 0),
                     Eviction::TwoPriorityLru => (LOW_PRIORITY, 0),
                     Eviction::ExpectedReads => {
-                        let turned_away = owner.turned_away & !gone.unwrap_or(0) != 0;
-                        let part = Part::Arriving { turned_away };
-                        let heat = owner.heat.map(|heat| (heat, owner.partition, part));
-                        shard.density(hash, heat, owner.kind, columns, bytes.len())
+                        density_of(&shard, hash, owner, gone, (columns, bytes.len()))
                     }
                 };
                 let room = match eviction {
@@ -150,12 +161,7 @@ impl BlockCache {
                 match (eviction, room) {
                     (Eviction::ExpectedReads, _) => {
                         self.clock.lost(owner.kind, density);
-                        let (Some(heat), 1..) = (owner.heat, left) else {
-                            return Err(gone);
-                        };
-                        let had = gone.unwrap_or(0);
-                        let best = heat.best_columns(owner.kind, left, had, owner.turned_away);
-                        bytes = Cow::Owned(heat.shrink(whole, best));
+                        bytes = Cow::Owned(best_part(owner, whole, left, gone).ok_or(gone)?);
                         columns = left;
                     }
                     (Eviction::TwoPriorityLru, Room::Dearer) => anyway = true,
