@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use shamba::fs::{FaultFs, Faults, MemFs, Op};
+use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{Db, Keyspace, KeyspaceOptions, MemoryBudget, Options, Role};
 
 const MIB: u64 = 1 << 20;
@@ -265,5 +265,47 @@ fn small_memtables_are_flushed_together() {
         let keyspace = db.keyspace(&format!("keyspace {i}")).unwrap();
         let found = keyspace.get(i.to_be_bytes()).unwrap();
         assert_eq!(found.as_deref(), Some(&[2; 100][..]));
+    }
+}
+
+/// The tables of several keyspaces are synced together: where one cannot be, none of them is left, and the
+/// next flush writes all of them.
+#[test]
+fn a_sync_that_fails_among_several_leaves_no_table() {
+    const COUNT: usize = 12;
+    let (fs, faults) = (MemFs::new(), Faults::new());
+    let open = |fs: Arc<dyn Fs>| {
+        Options::new()
+            .fs(fs)
+            .memory(MemoryBudget::bytes(64 * MIB))
+            .background_threads(0)
+            .open("/db")
+            .unwrap()
+    };
+    let db = open(Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone())));
+    let all = keyspaces(&db, COUNT);
+    let tables = || {
+        let files = fs.list("/db".as_ref()).unwrap();
+        files
+            .iter()
+            .filter(|file| file.name.ends_with(".sst"))
+            .count()
+    };
+    for keyspace in &all {
+        keyspace.put("key", "value").unwrap();
+    }
+    for (round, after) in [0, 5, COUNT as u64 - 1].into_iter().enumerate() {
+        let fault = Fault::new(Effect::Fail(FaultError::ENOSPC)).on(Op::Sync);
+        faults.add(fault.path_ending(".sst").after(after));
+        db.flush().unwrap_err();
+        assert_eq!((faults.fired(), tables()), (round as u64 + 1, 0), "{after}");
+        faults.clear();
+    }
+    db.flush().unwrap();
+    assert_eq!(tables(), COUNT);
+    let db = open(Arc::new(fs.crash_clone(7)));
+    for i in 0..COUNT {
+        let keyspace = db.keyspace(&format!("keyspace {i}")).unwrap();
+        assert_eq!(keyspace.get("key").unwrap().as_deref(), Some(&b"value"[..]));
     }
 }

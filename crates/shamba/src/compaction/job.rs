@@ -29,11 +29,13 @@ pub(crate) struct Output<'a> {
     pub(crate) target_file: u64,
     /// Keys at which one is begun, whatever their size.
     pub(crate) target_keys: u64,
+    /// Whether tables are made durable one by one, and not by the caller, all together.
+    pub(crate) sync: bool,
     /// Called now and then; where it fails the job gives up with its error.
     pub(crate) on_the_way: Box<dyn Fn() -> Result<()> + 'a>,
 }
 
-/// A table that was written and synced.
+/// A table that was written, and synced if its [`Output`] says so.
 #[derive(Debug)]
 pub(crate) struct NewTable {
     /// What the tree is told of it; when it enters the tree is not known yet.
@@ -218,7 +220,7 @@ fn finish(
         return Ok(());
     };
     let number = current.number;
-    match current.builder.finish() {
+    match current.builder.finish(output.sync) {
         Ok(summary) => {
             let properties = summary.properties;
             let info = FileInfo {

@@ -70,6 +70,7 @@ impl DbInner {
             next_file: &self.next_file,
             options: self.build_options(keyspace, level, entries, origin),
             target_file,
+            sync: true,
             on_the_way: Box::new(|| self.not_closing()),
         }
     }
@@ -163,15 +164,19 @@ impl DbInner {
 
     /// Flushes the oldest frozen memtable of a keyspace. The caller holds its `flushing` flag.
     pub(crate) fn flush_oldest(&self, keyspace: &Arc<KeyspaceInner>) -> Result<bool> {
-        let written = self.write_oldest(keyspace)?;
+        let written = self.write_oldest(keyspace, true)?;
         let found = written.is_some();
         self.install_flushes(written.into_iter().collect())?;
         Ok(found)
     }
 
     /// Writes the oldest frozen memtable of a keyspace to tables, which nobody sees before they are
-    /// installed.
-    pub(super) fn write_oldest(&self, keyspace: &Arc<KeyspaceInner>) -> Result<Option<Written>> {
+    /// installed. Without `sync` they are not durable yet ([`Self::sync_written`]).
+    pub(super) fn write_oldest(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        sync: bool,
+    ) -> Result<Option<Written>> {
         let Some(memtable) = keyspace.state.load().frozen.last().cloned() else {
             return Ok(None);
         };
@@ -188,6 +193,7 @@ impl DbInner {
         let lineage = self.lineage_of_flush(&version, &memtable)?;
         drop(version);
         output.options.keep = lineage.as_ref().map(Lineage::keep);
+        output.sync = sync;
         let retain = Retain::new(boundaries, bottom);
         let tables = write_tables(&mut memtable.iter(), retain, &output)?;
         drop(output);
@@ -215,6 +221,26 @@ impl DbInner {
         let range = (&*smallest, entries.key());
         let ancestry = Ancestry::of_flush(version, range, memtable.len() as u64);
         Ok(self.lineage(ancestry))
+    }
+
+    /// Makes tables durable that were written without that. After an error none of them is left.
+    pub(super) fn sync_written(&self, all: &[Written]) -> Result<()> {
+        let tables = || all.iter().flat_map(|written| written.tables.iter());
+        let paths: Vec<_> = tables()
+            .map(|table| table_path(&self.dir, table.info.number))
+            .collect();
+        let results = self.options.fs.sync_files(&paths);
+        let failed = paths
+            .into_iter()
+            .zip(results)
+            .find_map(|(path, result)| Some((path, result.err()?)));
+        match failed {
+            None => Ok(()),
+            Some((path, error)) => {
+                self.remove_new(tables());
+                Err(Error::io("sync", path, error))
+            }
+        }
     }
 
     /// Makes the names of new tables durable, which are all the folder has.

@@ -133,8 +133,10 @@ impl DbInner {
     fn flush_together(&self, group: &[Arc<KeyspaceInner>]) -> Result<bool> {
         let mut written = Vec::with_capacity(group.len());
         let mut failed = Ok(());
+        // Of several the syncs go on at the same time.
+        let alone = group.len() == 1;
         for keyspace in group {
-            match self.write_oldest(keyspace) {
+            match self.write_oldest(keyspace, alone) {
                 Ok(of_one) => written.extend(of_one),
                 Err(error) => {
                     failed = Err(error);
@@ -144,7 +146,12 @@ impl DbInner {
             }
         }
         let keyspaces: Vec<_> = written.iter().map(|of| Arc::clone(of.keyspace())).collect();
-        let installed = self.install_flushes(written);
+        let synced = if alone {
+            Ok(())
+        } else {
+            self.sync_written(&written)
+        };
+        let installed = synced.and_then(|()| self.install_flushes(written));
         for keyspace in &keyspaces {
             self.took(&keyspace.flushes, &installed);
         }

@@ -1,7 +1,7 @@
 //! What every file system must do alike, run over each of them.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
@@ -129,6 +129,16 @@ fn conforms(fs: &dyn Fs, root: &Path) {
     assert_eq!(get(fs, &c, Access::Direct), bytes);
     fs.remove(&c).unwrap();
     fs.sync_file(&a).unwrap();
+    let several: Vec<PathBuf> = (0..40)
+        .map(|i| if i % 3 == 0 { c.clone() } else { a.clone() })
+        .collect();
+    for (i, result) in fs.sync_files(&several).into_iter().enumerate() {
+        match i % 3 {
+            0 => assert_eq!(kind(result), ErrorKind::NotFound),
+            _ => result.unwrap(),
+        }
+    }
+    assert!(fs.sync_files(&[]).is_empty());
     fs.sync_dir(&dir).unwrap();
     assert_eq!(names(fs, &dir), [("a".into(), 1)]);
     assert_eq!(kind(fs.sync_dir(&c)), ErrorKind::NotFound);

@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::io;
 use std::ops::Sub;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -485,6 +485,13 @@ impl Fs for MeteredFs {
     fn sync_file(&self, path: &Path) -> io::Result<()> {
         self.meter.sync(&self.meter.syncs);
         self.inner.sync_file(path)
+    }
+
+    fn sync_files(&self, paths: &[PathBuf]) -> Vec<io::Result<()>> {
+        paths
+            .iter()
+            .for_each(|_| self.meter.sync(&self.meter.syncs));
+        self.inner.sync_files(paths)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

@@ -14,7 +14,7 @@
 use std::any::Any;
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod batch;
@@ -152,6 +152,11 @@ pub trait Fs: Debug + Send + Sync + 'static {
     /// Makes durable what is in a file, whoever wrote it: also what another process wrote before
     /// it died. The file's name is not part of that, see [`Fs::sync_dir`].
     fn sync_file(&self, path: &Path) -> io::Result<()>;
+    /// [`Fs::sync_file`] of several files, at the same time where that can be done; a result for each, and all
+    /// are done on return. One after another unless implemented.
+    fn sync_files(&self, paths: &[PathBuf]) -> Vec<io::Result<()>> {
+        paths.iter().map(|path| self.sync_file(path)).collect()
+    }
     /// Makes creations, renames, links and removals in a folder durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Takes an exclusive lock on a file, creating it, until the guard is dropped; an error of

@@ -415,8 +415,9 @@ impl TableBuilder {
         self.reservation.resize(bytes as u64);
     }
 
-    /// Completes the table and makes it durable.
-    pub(crate) fn finish(mut self) -> Result<TableSummary> {
+    /// Completes the table and makes it durable; the latter, without `sync`, is left to the caller
+    /// ([`Fs::sync_files`](crate::fs::Fs::sync_files)).
+    pub(crate) fn finish(mut self, sync: bool) -> Result<TableSummary> {
         if self.properties.entries == 0 {
             self.properties.min_seq = 0;
         } else {
@@ -452,10 +453,10 @@ impl TableBuilder {
         };
         if meta.len() <= format::FOOTER_ROOM {
             footer.inline_len = meta.len() as u32;
-            self.writer.finish(footer, &meta)?;
+            self.writer.finish(footer, &meta, sync)?;
         } else {
             footer.meta_pages = self.writer.block(&meta, Codec::Raw)?;
-            self.writer.finish(footer, &[])?;
+            self.writer.finish(footer, &[], sync)?;
         }
         Ok(TableSummary {
             len: u64::from(self.writer.pages()) * PAGE as u64,

@@ -67,7 +67,7 @@ impl Env {
         for (key, tag, value) in entries {
             builder.add(key, *tag, value).unwrap();
         }
-        let summary = builder.finish().unwrap();
+        let summary = builder.finish(true).unwrap();
         assert_eq!(summary.properties.entries, entries.len() as u64);
         assert_eq!(self.budget.used_by(Role::Compaction), 0);
         summary

@@ -51,11 +51,14 @@ impl PageWriter {
         Ok(pages)
     }
 
-    /// Appends the footer page and makes the file durable.
-    pub(super) fn finish(&mut self, footer: Footer, inline: &[u8]) -> Result<()> {
+    /// Appends the footer page, and makes the file durable if asked to.
+    pub(super) fn finish(&mut self, footer: Footer, inline: &[u8], sync: bool) -> Result<()> {
         footer.seal(inline, format::FORMAT_VERSION, &mut self.out);
         self.advance(1)?;
         self.flush()?;
+        if !sync {
+            return Ok(());
+        }
         self.file
             .sync()
             .map_err(|e| Error::io("sync", &self.path, e))

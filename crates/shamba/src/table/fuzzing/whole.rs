@@ -96,7 +96,7 @@ fn build(env: &Env, shape: u8) -> Vec<u8> {
             .add(&key(number), tag, &value)
             .expect("an entry in order");
     }
-    builder.finish().expect("a table in memory");
+    builder.finish(true).expect("a table in memory");
     env.fs.read_file("/1.sst").expect("the table")
 }
 
