@@ -147,10 +147,10 @@ pub(crate) trait Reclaim: Send + Sync {
     fn reclaim(&self, bytes: u64) -> u64;
 }
 
-/// The share of the limit that may be pinned: of the least budget 32 pages, so that a scan holds the
-/// blocks it is in of as many runs as level 0 may have before its runs are merged. Half of it would read them
-/// again for each entry; twice as much would leave too little beside memtables and merges.
-const PIN_SHARE: u64 = 8;
+/// The share of the limit that may be pinned: of the least budget 42 pages, so that a scan holds the
+/// blocks it is in of as many runs as level 0 may have. Half of it would read them again for each entry;
+/// twice as much would leave too little beside memtables and merges.
+const PIN_SHARE: u64 = 6;
 
 /// Work that holds essential memory until it ends, and is let in only where all of it finds room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -611,11 +611,11 @@ mod tests {
     #[test]
     fn pins_stop_at_their_share() {
         let budget = Budget::new(100);
-        let first = budget.try_pin(7).unwrap();
-        assert!(budget.try_pin(6).is_none());
-        let second = budget.try_pin(5).unwrap();
+        let first = budget.try_pin(9).unwrap();
+        assert!(budget.try_pin(8).is_none());
+        let second = budget.try_pin(7).unwrap();
         drop(first);
-        let third = budget.try_pin(7).unwrap();
+        let third = budget.try_pin(9).unwrap();
         assert!(budget.try_pin(1).is_none());
         drop((second, third));
         assert_eq!(budget.pinned.load(Relaxed), 0);

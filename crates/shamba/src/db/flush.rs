@@ -481,7 +481,7 @@ mod tests {
         };
         freeze();
         // Two threads have written the same memtable to a table each.
-        let written = || inner.write_oldest(keyspace).unwrap().unwrap();
+        let written = || inner.write_oldest(keyspace, true).unwrap().unwrap();
         let (first, second) = (written(), written());
         let numbers = [&first, &second].map(|written| written.tables[0].info.number);
         inner.install_flushes(vec![first]).unwrap();
