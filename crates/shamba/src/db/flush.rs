@@ -162,7 +162,8 @@ impl DbInner {
         }
     }
 
-    /// Flushes the oldest frozen memtable of a keyspace. The caller holds its `flushing` flag.
+    /// Flushes the oldest frozen memtable of a keyspace. The caller holds its `flushing` flag, or is an open,
+    /// beside which nobody works.
     pub(crate) fn flush_oldest(&self, keyspace: &Arc<KeyspaceInner>) -> Result<bool> {
         let written = self.write_oldest(keyspace, true)?;
         let found = written.is_some();

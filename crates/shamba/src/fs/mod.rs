@@ -22,6 +22,7 @@ mod buf;
 #[cfg(test)]
 mod conformance;
 mod container;
+mod device;
 mod fault;
 mod mem;
 mod metered;
@@ -31,9 +32,10 @@ mod uring;
 
 pub use buf::AlignedBuf;
 pub(crate) use container::read_small;
+pub use device::DeviceModel;
 pub use fault::{Effect, Fault, FaultError, FaultFs, Faults, Hook, Op};
 pub use mem::MemFs;
-pub use metered::{Charge, DeviceModel, IoCounts, MeteredFs, ReadCount};
+pub use metered::{Charge, IoCounts, MeteredFs, ReadCount};
 pub(crate) use os::OPEN_FILE;
 pub use os::OsFs;
 
