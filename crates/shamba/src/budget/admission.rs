@@ -24,6 +24,21 @@ struct State {
     waiting: VecDeque<u64>,
 }
 
+/// A place in the queue.
+struct Place<'a> {
+    admission: &'a Admission,
+    number: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut state = self.admission.state.lock();
+        state.waiting.retain(|waits| *waits != self.number);
+        drop(state);
+        self.admission.left.notify_all();
+    }
+}
+
 /// How long who waits goes without asking whether it still should, and what the share is.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -40,24 +55,26 @@ impl Admission {
         let number = state.next;
         state.next += 1;
         state.waiting.push_back(number);
-        let result = loop {
+        drop(state);
+        // However it ends, also by a panic of `go_on`: the next may fit too, or be the first now.
+        let _place = Place {
+            admission: self,
+            number,
+        };
+        let mut state = self.state.lock();
+        loop {
             let first = state.waiting.front() == Some(&number);
             let fits = state.inside == 0 || state.inside.saturating_add(bytes) <= share();
             if first && fits {
                 state.inside = state.inside.saturating_add(bytes);
-                break Ok(());
+                return Ok(());
             }
             if self.left.wait_for(&mut state, ASK_AGAIN).timed_out()
                 && let Err(error) = MutexGuard::unlocked(&mut state, &go_on)
             {
-                break Err(error);
+                return Err(error);
             }
-        };
-        state.waiting.retain(|waits| *waits != number);
-        drop(state);
-        // The next may fit too, or be the first now.
-        self.left.notify_all();
-        result
+        }
     }
 
     pub(super) fn leave(&self, bytes: u64) {
@@ -108,5 +125,12 @@ mod tests {
         admission.leave(80);
         assert_eq!(enter(Err("closed")), Ok(()), "there is room");
         assert!(admission.state.lock().waiting.is_empty());
+        let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let go_on = || -> Result<(), ()> { panic!("in a flush on the way") };
+            admission.enter(80, || 100, go_on)
+        }));
+        assert!(panics.is_err());
+        admission.leave(80);
+        assert_eq!(enter(Err("closed")), Ok(()), "who panicked bars nobody");
     }
 }

@@ -184,7 +184,10 @@ impl DbInner {
         self.check_room_for_a_table(&memtable)?;
         let budget = self.options.memory.budget();
         // Closing flushes too.
-        let bytes = self.output_memory(&keyspace.options(), 0, memtable.len() as u64);
+        let entries = memtable.len() as u64;
+        // What an entry takes as a block, encoded and on its way out, where entries are large.
+        let entry = 3 * memtable.charged() as u64 / entries.max(1);
+        let bytes = entry + self.output_memory(&keyspace.options(), 0, entries);
         let _permit = budget.admit(Work::Flush, bytes, || Ok::<_, Error>(()))?;
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let version = keyspace.state.load().version.clone();

@@ -299,10 +299,13 @@ impl DbInner {
                 break Err(error);
             }
             if self.options.background_threads == 0 {
+                let others = self.others_at_work();
                 match self.step() {
                     Ok(true) => continue,
-                    // Nothing to do and still no room: what is held is held by readers.
-                    Ok(false) if !self.others_at_work() => break Ok(()),
+                    // Nothing to do, by nobody, and still no room: what is held is held by readers.
+                    Ok(false) if !others && !self.others_at_work() && self.signal.now() == seen => {
+                        break Ok(());
+                    }
                     Ok(false) => {}
                     Err(Error::Closed) => break Err(Error::Closed),
                     // Tried again, until it counts as stuck.
