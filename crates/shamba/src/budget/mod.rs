@@ -37,9 +37,10 @@ pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 /// 8 KiB for each keyspace and 1 KiB of its own (4 KiB once it is read), about 16 KiB to write a table, and for
 /// each run that is merged or iterated about 1.5 KiB, its present block, and its present entry, which may be a
 /// sixteenth of the budget long. Of merges as many work at once as such memory holds, of flushes too; several
-/// threads that read wait for each other, half a second at most; where one thread alone needs more (runs by the dozen with values of the largest length,
-/// compressed blocks or filters over whole tables written under a budget many times as large) the engine
-/// works all the same, and [`MemoryStats::overdraft`] says by how much it went over.
+/// threads that read wait for each other, half a second at most. Where one thread alone needs more (runs by
+/// the dozen with values of the largest length, compressed blocks or filters over whole tables written under a
+/// budget many times as large) the engine works all the same, and [`MemoryStats::overdraft`] says by how much
+/// it went over.
 ///
 /// Cached blocks, buffers and memtables lie in memory that the engine maps itself, so that what is counted is
 /// what is resident: the process takes this budget, and a few MiB that do not grow with data or budget (code,
@@ -154,20 +155,20 @@ const PIN_SHARE: u64 = 6;
 
 /// Work that holds essential memory until it ends, and is let in only where all of it finds room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum TableWork {
     /// Flushes to tables, on the way of merges too: they wait for no merge.
     Flush,
     /// Merges of tables.
     Merge,
 }
 
-impl Work {
+impl TableWork {
     /// The part of the limit that all work of the kind may take, but for one that needs more alone. Twice of
     /// it, beside iterators, pinned blocks and open tables, is more than the least budget has.
     const fn share(self) -> u64 {
         match self {
-            Work::Flush => 16,
-            Work::Merge => 8,
+            TableWork::Flush => 16,
+            TableWork::Merge => 8,
         }
     }
 }
@@ -228,7 +229,7 @@ impl Budget {
         Some(Reservation::new(self, role, bytes))
     }
 
-    /// Reserves essential memory: what neither reclaimers nor, for some milliseconds, other threads free goes
+    /// Reserves essential memory: what neither reclaimers nor, for half a second, other threads free goes
     /// over the limit and is recorded as overdraft. Not under a lock that readers wait for, or that those who
     /// would free memory take.
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
@@ -298,7 +299,7 @@ impl Budget {
     /// the work holds it reserves. Not under a lock that such work takes.
     pub(crate) fn admit<E>(
         self: &Arc<Self>,
-        work: Work,
+        work: TableWork,
         bytes: u64,
         go_on: impl Fn() -> Result<(), E>,
     ) -> Result<Permit, E> {
@@ -311,10 +312,10 @@ impl Budget {
         })
     }
 
-    fn admission(&self, work: Work) -> &Admission {
+    fn admission(&self, work: TableWork) -> &Admission {
         match work {
-            Work::Flush => &self.flushes,
-            Work::Merge => &self.merges,
+            TableWork::Flush => &self.flushes,
+            TableWork::Merge => &self.merges,
         }
     }
 

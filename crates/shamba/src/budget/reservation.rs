@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::shares::most_of_iterators;
-use super::{Budget, Role, Work};
+use super::{Budget, Role, TableWork};
 
 /// What an iterator may take beyond the limit where others have all of it, in bytes: about an entry of the
 /// usual size.
@@ -164,7 +164,7 @@ impl Drop for Reservation {
 #[derive(Debug)]
 pub(crate) struct Permit {
     pub(super) budget: Arc<Budget>,
-    pub(super) work: Work,
+    pub(super) work: TableWork,
     pub(super) bytes: u64,
 }
 

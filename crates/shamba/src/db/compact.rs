@@ -10,7 +10,7 @@ use super::filters::refit;
 use super::keyspace::KeyspaceInner;
 use super::{DbInner, Tree};
 use crate::base::key::SeqNo;
-use crate::budget::Work;
+use crate::budget::TableWork;
 use crate::compaction::{
     Manual, ManualRange, PickerOptions, Task, TaskInput, TaskKind, manual, pick,
 };
@@ -167,7 +167,7 @@ impl DbInner {
         let inputs: u64 = task.inputs.iter().map(of_run).sum();
         let needed = inputs + self.output_memory(&options, task.output_level, entries);
         let budget = self.options.memory.budget();
-        let _permit = budget.admit(Work::Merge, needed, || self.flush_on_the_way())?;
+        let _permit = budget.admit(TableWork::Merge, needed, || self.flush_on_the_way())?;
         self.merge_files(keyspace, task)
     }
 
@@ -226,5 +226,57 @@ impl DbInner {
                     .wait_past(self.signal.now(), Duration::from_millis(10)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use crate::budget::TableWork;
+    use crate::fs::MemFs;
+    use crate::{Db, MemoryBudget, Options};
+
+    fn open() -> Db {
+        let options = Options::new()
+            .fs(Arc::new(MemFs::new()))
+            .memory(MemoryBudget::bytes(1 << 20))
+            .background_threads(0);
+        options.open("/db").unwrap()
+    }
+
+    /// Does something that must wait while others have all the room there is for such work.
+    fn waits_for_room(db: &Db, work: TableWork, act: impl Fn() + Sync) {
+        let budget = Arc::clone(db.inner().options.memory.budget());
+        let all = budget.limit();
+        let others = budget.admit(work, all, || Ok::<_, ()>(())).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                act();
+                done.store(true, Ordering::SeqCst);
+            });
+            std::thread::sleep(Duration::from_millis(150));
+            assert!(!done.load(Ordering::SeqCst), "{work:?}: it did not wait");
+            drop(others);
+        });
+        assert!(done.load(Ordering::SeqCst));
+        // What it took of the room it gave back.
+        budget.admit(work, all, || Err(())).unwrap();
+    }
+
+    #[test]
+    fn flushes_and_merges_wait_for_room_beside_others() {
+        let db = open();
+        for round in 0..2u8 {
+            db.put("key", [round]).unwrap();
+            waits_for_room(&db, TableWork::Flush, || db.flush().unwrap());
+        }
+        assert_eq!(db.stats().counters.flushes, 2);
+        let merge = || db.default_keyspace().compact_range(None, None).unwrap();
+        waits_for_room(&db, TableWork::Merge, merge);
+        assert_eq!(db.stats().counters.compactions, 1);
     }
 }

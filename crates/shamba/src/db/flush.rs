@@ -12,7 +12,7 @@ use super::lineage::Lineage;
 use super::{DbInner, Tree};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
-use crate::budget::{Role, Work, give_back_free_pages, least_limit_for_files, most_of_files};
+use crate::budget::{Role, TableWork, give_back_free_pages, least_limit_for_files, most_of_files};
 use crate::compaction::job::{MUCH, NewTable, NewTables, Output, table_path, write_tables};
 use crate::compaction::{Ancestry, Origin, Retain};
 use crate::error::{Error, Result};
@@ -182,13 +182,13 @@ impl DbInner {
             return Ok(None);
         };
         self.check_room_for_a_table(&memtable)?;
-        let budget = self.options.memory.budget();
-        // Closing flushes too.
         let entries = memtable.len() as u64;
         // What an entry takes as a block, encoded and on its way out, where entries are large.
         let entry = 3 * memtable.charged() as u64 / entries.max(1);
         let bytes = entry + self.output_memory(&keyspace.options(), 0, entries);
-        let _permit = budget.admit(Work::Flush, bytes, || Ok::<_, Error>(()))?;
+        let budget = self.options.memory.budget();
+        // Whatever happens meanwhile: closing flushes too.
+        let _permit = budget.admit(TableWork::Flush, bytes, || Ok::<_, Error>(()))?;
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let version = keyspace.state.load().version.clone();
         let bottom = version.is_empty();

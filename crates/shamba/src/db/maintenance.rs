@@ -32,6 +32,17 @@ enum Work {
     Done,
 }
 
+/// What became of [`DbInner::step_beside_others`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stepped {
+    /// Work was done.
+    Done,
+    /// Others are at work, or were a moment ago.
+    Others,
+    /// There is no work, for anybody.
+    Nothing,
+}
+
 /// Starts the background threads.
 pub(crate) fn start(db: &Arc<DbInner>) -> Result<Vec<JoinHandle<()>>> {
     (0..db.options.background_threads)
@@ -74,6 +85,21 @@ impl DbInner {
                 .frozen
                 .find(|keyspace| is_flushing(keyspace).then_some(()))
                 .is_some()
+    }
+
+    /// Does a piece of work, where there are no threads. Others may have some when there is none for this one,
+    /// and be done with it, or with a part of it, at any moment: that there is nothing to wait for is certain
+    /// only where nobody was at work before and nothing happened since the signal was `seen`.
+    pub(super) fn step_beside_others(&self, seen: u64) -> Result<Stepped> {
+        let others = self.others_at_work();
+        if self.step()? {
+            return Ok(Stepped::Done);
+        }
+        let nothing = !others && !self.others_at_work() && self.signal.now() == seen;
+        Ok(match nothing {
+            true => Stepped::Nothing,
+            false => Stepped::Others,
+        })
     }
 
     /// Does one piece of background work; false when nothing is due.
@@ -299,13 +325,11 @@ impl DbInner {
                 return Err((*error).clone());
             }
             if self.options.background_threads == 0 {
-                let others = self.others_at_work();
-                if self.step()? || done() {
+                let stepped = self.step_beside_others(seen)?;
+                if stepped == Stepped::Done || done() {
                     continue;
                 }
-                // Others may have had work when there was none for us, and be done with their part of it.
-                let nothing_happened = self.signal.now() == seen;
-                if !others && !self.others_at_work() && nothing_happened {
+                if stepped == Stepped::Nothing {
                     return self.check_writable();
                 }
             }

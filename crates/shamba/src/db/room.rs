@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::DbInner;
 use super::batch::WriteBatch;
 use super::keyspace::KeyspaceInner;
+use super::maintenance::Stepped;
 use super::write::Writer;
 use crate::budget::Role;
 use crate::error::{Error, Result};
@@ -299,14 +300,11 @@ impl DbInner {
                 break Err(error);
             }
             if self.options.background_threads == 0 {
-                let others = self.others_at_work();
-                match self.step() {
-                    Ok(true) => continue,
-                    // Nothing to do, by nobody, and still no room: what is held is held by readers.
-                    Ok(false) if !others && !self.others_at_work() && self.signal.now() == seen => {
-                        break Ok(());
-                    }
-                    Ok(false) => {}
+                match self.step_beside_others(seen) {
+                    Ok(Stepped::Done) => continue,
+                    // And still no room: what is held is held by readers.
+                    Ok(Stepped::Nothing) => break Ok(()),
+                    Ok(Stepped::Others) => {}
                     Err(Error::Closed) => break Err(Error::Closed),
                     // Tried again, until it counts as stuck.
                     Err(_) => continue,

@@ -34,8 +34,7 @@ const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits().cast_signed();
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 const O_DIRECT: i32 = 0;
 
-/// Threads that sync files at the same time, and the stack of each. With half as many syncing takes nearly
-/// twice as long where the disk is what they wait for.
+/// Threads that sync files at the same time, and the stack of each.
 const SYNCS_AT_ONCE: usize = 8;
 const SYNC_STACK: usize = 64 << 10;
 
@@ -414,8 +413,9 @@ impl Fs for OsFs {
             work();
         });
         let done = |result: OnceLock<io::Result<()>>| {
-            let lost = || Err(io::Error::other("a thread that synced a file panicked"));
-            result.into_inner().unwrap_or_else(lost)
+            // A thread that panics takes this one with it, so that each has a result here.
+            let missing = || Err(io::Error::other("the file was not synced"));
+            result.into_inner().unwrap_or_else(missing)
         };
         results.into_iter().map(done).collect()
     }

@@ -143,10 +143,12 @@ impl Block {
         self.header().account.bytes()
     }
 
-    /// The bytes that stay resident as long as the block is held: where blocks beside it in its span go, or
-    /// move together, it cannot.
+    /// The bytes that stay resident as long as the block is held: all of its span, for what is beside it may
+    /// go, or move, and it cannot.
     pub(crate) fn keeps(&self) -> u64 {
-        Size::of(self.header().len as usize).keeps()
+        let header = self.header();
+        let frames = header.store.frames.lock();
+        frames.kept_by(header.place(), header.size())
     }
 
     /// Whether nobody else holds the block.

@@ -178,6 +178,16 @@ impl Frames {
         }
     }
 
+    /// The bytes that are resident as long as a piece is taken; `size` is that of whole frames.
+    pub(super) fn kept_by(&self, place: Location, size: Size) -> u64 {
+        match self.span((place.chunk, place.frame)) {
+            Some(span) if place.slots > 0 => {
+                u64::from(cut(span.units, span.many).frames) * PAGE as u64
+            }
+            _ => size.bytes(),
+        }
+    }
+
     pub(super) fn span(&self, (chunk, frame): SpanId) -> Option<Span> {
         let chunk = self.chunks.get(chunk as usize)?;
         chunk.spans.get(usize::from(frame)).copied()

@@ -167,15 +167,6 @@ impl Size {
             Size::Run(frames) => frames as u64 * PAGE as u64,
         }
     }
-
-    /// The bytes that stay resident as long as it is taken, whatever becomes of those beside it; of slots in
-    /// one of the first spans of their size. Later spans may be longer, and are shared by more.
-    pub(super) const fn keeps(self) -> u64 {
-        match self {
-            Size::Slots { units, .. } => cut(units, false).frames as u64 * PAGE as u64,
-            Size::Run(_) => self.bytes(),
-        }
-    }
 }
 
 /// Bytes that a block of one part has beside it, about.

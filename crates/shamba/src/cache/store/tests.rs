@@ -56,25 +56,28 @@ fn sizes_waste_little_and_a_page_takes_a_page() {
     }
 }
 
-/// What a held block keeps resident once all beside it are gone, which is more than its own bytes.
+/// What a held block keeps resident once all beside it are gone, which is more than its own bytes: in the first
+/// spans of a size and in later ones, which are cut otherwise.
 #[test]
 fn held_blocks_keep_as_much_as_they_say() {
-    for len in [100, 700, 1_300, 2_900, 4_000, 6_000, 9_000, 30_000] {
-        let budget = Budget::new(16 << 20);
-        let store = Store::new(Arc::clone(&budget));
-        let take = |mark| store.block(Role::Data, (&fill(len, mark), 1), 0, None);
-        let mut blocks: Vec<Block> = (0..40).map(|mark| take(mark).unwrap()).collect();
-        let mut number = 0;
-        blocks.retain(|_| {
-            number += 1;
-            number % 20 == 1
-        });
-        while budget.used() > 0 && Reclaim::reclaim(&*store, budget.used()) > 0 {}
-        let said: u64 = blocks.iter().map(Block::keeps).sum();
-        assert!(said >= 2 * Size::of(len).bytes(), "{len}: {said}");
-        // Beside them are the headers of their chunk, or of two, and a frame with those of whole frames.
-        let most = said + 2 * (Chunk::OVERHEAD + PAGE as u64);
-        assert!(budget.used() <= most, "{len}: {} of {said}", budget.used());
+    for len in [100, 700, 1_300, 2_900, 4_100, 5_000, 7_000, 9_000, 30_000] {
+        let mut keeps = Vec::new();
+        for held in [0, 399] {
+            let budget = Budget::new(64 << 20);
+            let store = Store::new(Arc::clone(&budget));
+            let take = |mark| store.block(Role::Data, (&fill(len, mark), 1), 0, None);
+            let mut blocks: Vec<Block> = (0..400).map(|mark| take(mark).unwrap()).collect();
+            let block = blocks.remove(held);
+            drop(blocks);
+            while Reclaim::reclaim(&*store, budget.used()) > 0 {}
+            // Beside it is the header of its chunk; of whole frames the block's own has a frame.
+            let headers = Chunk::OVERHEAD + if len > 9_000 { PAGE as u64 } else { 0 };
+            assert_eq!(budget.used(), block.keeps() + headers, "{len}, {held}");
+            keeps.push(block.keeps());
+        }
+        if len == 7_000 {
+            assert!(keeps[0] < keeps[1], "{keeps:?}: spans are cut otherwise");
+        }
     }
 }
 
