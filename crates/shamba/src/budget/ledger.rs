@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Role;
+use super::shares::most_of_pins;
 
 /// A shared 64-bit counter.
 pub(super) trait Counter: Send + Sync {
@@ -74,6 +75,8 @@ pub(super) struct Ledger<C> {
     peak: C,
     overdraft: C,
     roles: [C; Role::ALL.len()],
+    /// Bytes of cached blocks, and of what they keep resident, that cannot give way.
+    pinned: C,
 }
 
 impl<C: Counter> Ledger<C> {
@@ -86,6 +89,7 @@ impl<C: Counter> Ledger<C> {
             peak: C::at(0),
             overdraft: C::at(0),
             roles: std::array::from_fn(|_| C::at(0)),
+            pinned: C::at(0),
         }
     }
 
@@ -151,6 +155,32 @@ impl<C: Counter> Ledger<C> {
     pub(super) fn release(&self, role: Role, bytes: u64) {
         self.role(role).sub(bytes);
         self.used.sub(bytes);
+        self.come_down();
+    }
+
+    /// Pins bytes that are taken, where all that are pinned stay within their share of the limit.
+    pub(super) fn try_pin(&self, bytes: u64) -> bool {
+        let most = most_of_pins(self.limit.load());
+        let mut pinned = self.pinned.load();
+        loop {
+            let wanted = pinned.saturating_add(bytes);
+            if wanted > most {
+                return false;
+            }
+            match self.pinned.swap_if(pinned, wanted) {
+                Ok(()) => return true,
+                Err(found) => pinned = found,
+            }
+        }
+    }
+
+    /// Gives up pins of so many bytes.
+    pub(super) fn unpin(&self, bytes: u64) {
+        self.pinned.sub(bytes);
+        self.come_down();
+    }
+
+    fn come_down(&self) {
         let limit = self.limit.load();
         if self.ceiling.load() > limit && self.came_down(limit) {
             self.ceiling.set(limit);
@@ -177,9 +207,9 @@ impl<C: Counter> Ledger<C> {
         }
     }
 
-    /// Whether what is used came down to a limit that was made smaller: without cached blocks, which
-    /// give way, to half of it. What was begun under a larger one (a memtable, a log's buffer) is not
-    /// done the moment that it fits.
+    /// Whether what is used came down to a limit that was made smaller: pins to their share, and all else
+    /// that does not give way as cached blocks do to half of it. What was begun under a larger one (a
+    /// memtable, a log's buffer, an iterator) is not done the moment that it fits.
     fn came_down(&self, limit: u64) -> bool {
         let used = self.used.load();
         let cached = [
@@ -190,7 +220,8 @@ impl<C: Counter> Ledger<C> {
             Role::Spare,
         ];
         let cached: u64 = cached.iter().map(|role| self.used_by(*role)).sum();
-        used <= limit && used.saturating_sub(cached) <= limit / 2
+        let pins = self.pinned.load() <= most_of_pins(limit);
+        pins && used <= limit && used.saturating_sub(cached) <= limit / 2
     }
 
     /// The limit in bytes.
@@ -315,6 +346,45 @@ mod tests {
             thread.join().unwrap();
         }
         assert_eq!((ledger.used(), ledger.used_by(Role::Memtable)), (0, 0));
+    }
+
+    /// Threads that pin, beside one that makes the limit smaller: nobody pins more than the share of the
+    /// limit of that moment, and what was pinned before keeps the larger limit in force until it is given up.
+    fn contend_for_pins() {
+        let ledger = Arc::new(Ledger::<CheckedU64>::new(120));
+        let pinning = |ledger: Arc<Ledger<CheckedU64>>, bytes| {
+            move || {
+                for _ in 0..3 {
+                    if ledger.try_pin(bytes) {
+                        let pinned = Counter::load(&ledger.pinned);
+                        assert!(pinned <= 20, "{pinned}");
+                        thread::yield_now();
+                        ledger.unpin(bytes);
+                    }
+                }
+            }
+        };
+        let held = ledger.try_pin(9);
+        assert!(held);
+        let threads: Vec<_> = [4, 7, 11]
+            .into_iter()
+            .map(|bytes| thread::spawn(pinning(Arc::clone(&ledger), bytes)))
+            .collect();
+        ledger.set_limit(48);
+        let ceiling = || Counter::load(&ledger.ceiling);
+        assert_eq!(ceiling(), 120, "nine are more than a sixth");
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(ceiling(), 120);
+        ledger.unpin(9);
+        assert_eq!((Counter::load(&ledger.pinned), ceiling()), (0, 48));
+    }
+
+    #[test]
+    fn pins_hold_in_random_schedules() {
+        shuttle::check_random(contend_for_pins, 2000);
+        shuttle::check_pct(contend_for_pins, 1000, 3);
     }
 
     #[test]

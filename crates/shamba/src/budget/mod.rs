@@ -148,11 +148,6 @@ pub(crate) trait Reclaim: Send + Sync {
     fn reclaim(&self, bytes: u64) -> u64;
 }
 
-/// The share of the limit that may be pinned: of the least budget 42 pages, so that a scan holds the
-/// blocks it is in of as many runs as level 0 may have. Half of it would read them again for each entry;
-/// twice as much would leave too little beside memtables and merges.
-const PIN_SHARE: u64 = 6;
-
 /// Work that holds essential memory until it ends, and is let in only where all of it finds room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TableWork {
@@ -184,8 +179,6 @@ const PAUSE: Duration = Duration::from_micros(250);
 /// A bound on memory and the accounts under it.
 pub(crate) struct Budget {
     ledger: Ledger<AtomicU64>,
-    /// Bytes of cached memory that [`Pin`]s keep from being reclaimed.
-    pinned: AtomicU64,
     reclaimers: RwLock<Vec<Weak<dyn Reclaim>>>,
     /// How often essential memory waits now.
     patience: AtomicU32,
@@ -200,7 +193,6 @@ impl Budget {
     pub(crate) fn new(limit: u64) -> Arc<Self> {
         Arc::new(Budget {
             ledger: Ledger::new(limit),
-            pinned: AtomicU64::new(0),
             reclaimers: RwLock::new(Vec::new()),
             patience: AtomicU32::new(MOST_PAUSES),
             flushes: Admission::default(),
@@ -268,8 +260,9 @@ impl Budget {
     }
 
     /// Changes the limit; reclaimers give way at once as far as they can. What was taken before under
-    /// a larger limit is no overdraft, nor what is taken as essential memory within that limit while
-    /// more than half of the new one is used for other things than cached blocks.
+    /// a larger limit is no overdraft, nor what is taken as essential memory within that limit while more
+    /// than half of the new one is used for other things than cached blocks, or more of those is pinned than
+    /// may be of the new one.
     pub(crate) fn set_limit(&self, limit: u64) {
         let _turn = self.changing.lock();
         self.ledger.set_limit(limit);
@@ -285,10 +278,7 @@ impl Budget {
     /// otherwise, for as long as the caller likes. What cannot do without memory would not find it,
     /// so all pins together have a share of the limit.
     pub(crate) fn try_pin(self: &Arc<Self>, bytes: u64) -> Option<Pin> {
-        let most = self.limit() / PIN_SHARE;
-        let pin = |pinned: u64| pinned.checked_add(bytes).filter(|all| *all <= most);
-        self.pinned.fetch_update(Relaxed, Relaxed, pin).ok()?;
-        Some(Pin {
+        self.ledger.try_pin(bytes).then(|| Pin {
             budget: Arc::clone(self),
             bytes,
         })
@@ -619,7 +609,22 @@ mod tests {
         let third = budget.try_pin(9).unwrap();
         assert!(budget.try_pin(1).is_none());
         drop((second, third));
-        assert_eq!(budget.pinned.load(Relaxed), 0);
+        assert!(budget.try_pin(16).is_some());
+    }
+
+    #[test]
+    fn pins_of_a_larger_limit_are_come_down_from() {
+        let budget = Budget::new(200);
+        let _cached = budget.reserve(Role::Data, 30);
+        let (kept, given_up) = (budget.try_pin(10).unwrap(), budget.try_pin(20).unwrap());
+        budget.set_limit(100);
+        let held = budget.reserve(Role::Iterators, 90);
+        assert_eq!(budget.overdraft(), 0, "what is pinned cannot give way");
+        drop(held);
+        drop(given_up);
+        let _held = budget.reserve(Role::Iterators, 90);
+        assert_eq!(budget.overdraft(), 20, "pins are within their share again");
+        drop(kept);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What is taken from a budget, and gives it back when it is dropped.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::shares::most_of_iterators;
 use super::{Budget, Role, TableWork};
@@ -183,6 +182,6 @@ pub(crate) struct Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        self.budget.pinned.fetch_sub(self.bytes, Relaxed);
+        self.budget.ledger.unpin(self.bytes);
     }
 }

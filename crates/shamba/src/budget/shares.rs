@@ -29,6 +29,13 @@ pub(crate) fn most_of_iterators(limit: u64) -> u64 {
     limit.max(MIN_MEMORY) / 4
 }
 
+/// The most bytes of cached blocks that may be pinned: of the least limit 42 pages, so that a scan holds the
+/// blocks it is in of as many runs as level 0 may have. With half of it they are read again for each entry;
+/// twice of it would leave too little beside memtables and merges.
+pub(super) fn most_of_pins(limit: u64) -> u64 {
+    limit / 6
+}
+
 /// The least limit under which files may take so many bytes.
 pub(crate) fn least_limit_for_files(bytes: u64) -> u64 {
     let by_share = bytes.div_ceil(7).saturating_mul(8);
