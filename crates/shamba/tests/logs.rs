@@ -153,6 +153,94 @@ fn what_is_whole_is_recovered_in_every_mode() {
     }
 }
 
+/// After a kill the logs are kept, and the memtables made of them: an open writes no table, however many
+/// keyspaces there are, and is killed and opened again without loss.
+#[test]
+fn an_open_after_a_kill_writes_no_tables() {
+    let mut fs = MemFs::new();
+    let name = |number: u32| format!("k{number:03}");
+    let rounds = 5u32;
+    for round in 0..rounds {
+        let db = options(&fs).open(DIR).unwrap();
+        assert_eq!(db.stats().counters.flushes, 0, "round {round}");
+        assert_eq!(logs(&fs).len(), round as usize);
+        for number in 0..100 {
+            let create = || db.create_keyspace(&name(number), small_keyspace()).unwrap();
+            let keyspace = db.keyspace(&name(number)).unwrap_or_else(|_| create());
+            let before = keyspace.get("last").unwrap();
+            let known = before.map(|value| u32::from_be_bytes(value[..].try_into().unwrap()));
+            assert_eq!(known, round.checked_sub(1));
+            keyspace.put("last", round.to_be_bytes()).unwrap();
+            keyspace.put(round.to_be_bytes(), [7; 20]).unwrap();
+        }
+        fs = fs.kill_clone();
+    }
+    assert!(
+        !fs.files()
+            .iter()
+            .any(|path| path.extension() == Some("sst".as_ref()))
+    );
+    let db = options(&fs).open(DIR).unwrap();
+    let keyspaces = db.stats().keyspaces;
+    let operations = keyspaces
+        .iter()
+        .map(|keyspace| keyspace.workload.operations);
+    assert_eq!(
+        operations.sum::<f64>(),
+        0.0,
+        "nobody wrote now what was replayed"
+    );
+    db.close().unwrap();
+    assert_eq!(logs(&fs), [] as [PathBuf; 0]);
+    let db = options(&fs).open(DIR).unwrap();
+    for number in 0..100 {
+        let keyspace = db.keyspace(&name(number)).unwrap();
+        let last = (rounds - 1).to_be_bytes();
+        assert_eq!(keyspace.get("last").unwrap().as_deref(), Some(&last[..]));
+        assert!((0..rounds).all(|round| keyspace.get(round.to_be_bytes()).unwrap().is_some()));
+    }
+}
+
+/// What an earlier open kept of the logs is given up like any log: when nobody needs it, and when there are
+/// too many.
+#[test]
+fn logs_of_earlier_runs_do_not_pile_up() {
+    let mut fs = MemFs::new();
+    let mut flushes = 0;
+    for run in 0..150u32 {
+        let db = options(&fs).open(DIR).unwrap();
+        flushes += db.stats().counters.flushes;
+        assert!(logs(&fs).len() <= 64 + 1, "run {run}");
+        db.put(run.to_be_bytes(), "v").unwrap();
+        if run == 30 {
+            db.flush().unwrap();
+            assert_eq!(logs(&fs), [] as [PathBuf; 0], "all is in tables");
+        }
+        fs = fs.kill_clone();
+    }
+    assert!((1..=2).contains(&flushes), "{flushes}");
+    let db = options(&fs).open(DIR).unwrap();
+    assert!((0..150u32).all(|run| db.get(run.to_be_bytes()).unwrap().is_some()));
+}
+
+/// A log whose end is torn off is not read again behind later ones: what was in it is in tables at once.
+#[test]
+fn a_torn_log_is_given_up_at_once() {
+    let fs = MemFs::new();
+    let db = options(&fs).open(DIR).unwrap();
+    for number in 0..10u32 {
+        db.put(number.to_be_bytes(), "v").unwrap();
+    }
+    let fs = fs.kill_clone();
+    let log = logs(&fs).remove(0);
+    let bytes = fs.read_file(&log).unwrap();
+    fs.write_file(&log, &bytes[..bytes.len() - 1]).unwrap();
+    let db = options(&fs).open(DIR).unwrap();
+    assert_eq!((logs(&fs), db.stats().counters.flushes), (vec![], 1));
+    let there = |number: &u32| db.get(number.to_be_bytes()).unwrap().is_some();
+    assert!((0..10).filter(there).eq(0..9));
+}
+
 #[test]
 fn a_missing_log_is_noticed() {
     for durability in [Durability::Buffered, Durability::Synced] {

@@ -18,7 +18,7 @@ use crate::base::key::SeqNo;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
 use crate::version::VersionEdit;
-use crate::wal::{LOG_HEADER, LogInfo, LogStart, LogWriter};
+use crate::wal::{LOG_HEADER, LogInfo, LogStart, LogWriter, WholeLog};
 
 /// Closed logs past this many are too many, however short they are: each is a file to keep, to look
 /// at when the database is opened, and, until it is synced, to hold open. A keyspace that is hardly
@@ -52,6 +52,31 @@ impl ClosedLogs {
         ClosedLogs {
             logs: Vec::new(),
             end,
+        }
+    }
+
+    /// Those of an earlier run, which are durable and about to be replayed.
+    pub(super) fn of_earlier_run(logs: &[WholeLog]) -> Self {
+        let mut closed = ClosedLogs::beginning_at(0);
+        for WholeLog { path, info, end } in logs {
+            closed.push(ClosedLog {
+                number: info.number,
+                path: path.clone(),
+                len: end.saturating_sub(info.base),
+                end: *end,
+                // Of those that are not replayed nobody knows.
+                max_seq: SeqNo::MAX,
+                unsynced: None,
+            });
+        }
+        closed
+    }
+
+    /// All before the log of a number was replayed, and came to a sequence number.
+    pub(super) fn replayed_before(&mut self, number: u64, seq: SeqNo) {
+        let replayed = self.logs.iter_mut().filter(|log| log.number < number);
+        for log in replayed.filter(|log| log.max_seq == SeqNo::MAX) {
+            log.max_seq = seq;
         }
     }
 
@@ -97,7 +122,7 @@ impl ClosedLogs {
     }
 
     /// The last sequence number of the oldest, if they are too long together or too many.
-    fn oldest_to_give_up(&self, max_bytes: u64) -> Option<SeqNo> {
+    pub(super) fn oldest_to_give_up(&self, max_bytes: u64) -> Option<SeqNo> {
         let total: u64 = self.logs.iter().map(|log| log.len).sum();
         let too_many = self.logs.len() > MAX_CLOSED_LOGS || total > max_bytes;
         let oldest = self.logs.first().filter(|_| too_many)?;

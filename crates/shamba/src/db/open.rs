@@ -2,8 +2,8 @@
 //!
 //! First everything is looked at and judged, so that an open that is refused leaves the folder as
 //! it was. Then the logs are made durable, for the process that wrote them may have died before it
-//! synced them. What they hold beyond the tables is replayed into memtables and flushed before the
-//! open returns, so that from then on nothing depends on the old logs, which are removed.
+//! synced them. What they hold beyond the tables is replayed into memtables, and the logs are kept
+//! until those are flushed, as those of a running database are (`replay`).
 
 mod judge;
 mod read_only;

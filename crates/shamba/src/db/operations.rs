@@ -80,7 +80,7 @@ pub(crate) struct Operations {
     /// Made when it is first read.
     shards: OnceLock<Box<Shards>>,
     budget: Arc<Budget>,
-    /// Entries of memtables that are no longer active.
+    /// Entries of memtables that are no longer active, less those that came out of a log.
     frozen: AtomicU64,
     fading: Mutex<Fading>,
 }
@@ -137,15 +137,16 @@ impl Operations {
         self.frozen.fetch_add(entries, Relaxed);
     }
 
-    /// Forgets entries of memtables, when they came out of a log.
-    pub(crate) fn forget_frozen(&self) {
-        self.frozen.store(0, Relaxed);
+    /// Forgets the entries of all memtables, of the active one so many: they came out of a log, and nobody
+    /// wrote them now.
+    pub(crate) fn forget_updates(&self, active: u64) {
+        self.frozen.store(0_u64.wrapping_sub(active), Relaxed);
     }
 
     /// All operations so far, given the entries of the active memtable.
     pub(crate) fn total(&self, active: u64) -> Counts {
         let mut total = Counts {
-            updates: (self.frozen.load(Relaxed) + active) as f64,
+            updates: self.frozen.load(Relaxed).wrapping_add(active) as f64,
             ..Counts::default()
         };
         for shard in self.shards.get().iter().flat_map(|all| &all.shards) {
@@ -196,6 +197,12 @@ mod tests {
         assert!((of(late.updates) - 600.0 / 1610.0).abs() < 1e-9);
         assert!((late.steps / late.ranges - 20.0).abs() < 1e-9);
         assert_eq!(operations.total(100).existing, 300.0);
+        operations.forget_updates(100);
+        assert_eq!(operations.total(100).updates, 0.0);
+        operations.add_frozen(103);
+        assert_eq!(operations.total(7).updates, 10.0);
+        operations.forget_updates(0);
+        operations.add_frozen(500);
         // Asking changes nothing.
         assert_eq!(operations.of_late(100), late);
         // Ten half-lives of lookups that find nothing, told in parts.

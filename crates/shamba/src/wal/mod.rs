@@ -61,7 +61,7 @@ mod writer;
 pub(crate) use format::{LOG_HEADER, RECORD_HEADER};
 pub(crate) use reader::{LogInfo, Record};
 pub use recovery::RecoveryMode;
-pub(crate) use recovery::{NeededLog, Reached, Survey, recover_logs};
+pub(crate) use recovery::{NeededLog, Reached, Survey, WholeLog, recover_logs};
 pub(crate) use writer::{LogStart, LogWriter};
 
 #[cfg(test)]

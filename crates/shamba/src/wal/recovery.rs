@@ -70,6 +70,17 @@ pub(crate) struct NeededLog {
     pub(crate) info: Option<LogInfo>,
 }
 
+/// A log of which every byte is valid and is handed out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WholeLog {
+    /// Its file.
+    pub(crate) path: PathBuf,
+    /// What its header says.
+    pub(crate) info: LogInfo,
+    /// The position where it ends.
+    pub(crate) end: u64,
+}
+
 /// Positions that logs have reached, as is known from elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reached {
@@ -96,6 +107,7 @@ pub(crate) struct Survey {
     held: Vec<LogFile>,
     mode: RecoveryMode,
     plan: Plan,
+    whole: Option<Vec<WholeLog>>,
 }
 
 impl Survey {
@@ -149,12 +161,17 @@ impl Survey {
         let ends = logs.iter().enumerate().map(look);
         let ends = ends.collect::<Result<Vec<_>>>()?;
         let plan = decide(&ends, start, reached, mode)?;
+        let whole = match mode {
+            RecoveryMode::SkipDamaged => None,
+            _ => whole(&ends, &plan),
+        };
         let paths = logs.into_iter().map(|log| log.path).collect();
         Ok(Survey {
             paths,
             held,
             mode,
             plan,
+            whole,
         })
     }
 
@@ -176,6 +193,12 @@ impl Survey {
     /// The position up to which records are handed out.
     pub(crate) fn end(&self) -> u64 {
         self.plan.end
+    }
+
+    /// The logs, oldest first, if nothing is wrong with any of them: then a later log may follow them. Where
+    /// something was left out, or cut off, they are not to be read again once anything follows.
+    pub(crate) fn whole_logs(&self) -> Option<&[WholeLog]> {
+        self.whole.as_deref()
     }
 
     /// Hands the records up to the valid end to `apply`.
@@ -356,6 +379,21 @@ fn durable_after(ends: &[LogEnd], last: Option<usize>, end: u64) -> bool {
             (None, Some(info)) => log.claims() >= info.base,
             _ => log.claims() > end || log.damage.as_ref().is_some_and(|damage| damage.certain),
         })
+}
+
+/// The logs, if all of them are in the plan to their last byte.
+fn whole(ends: &[LogEnd], plan: &Plan) -> Option<Vec<WholeLog>> {
+    if plan.stopped.is_some() || plan.logs.len() < ends.len() {
+        return None;
+    }
+    let whole = |log: &LogEnd| {
+        Some(WholeLog {
+            path: log.path.clone(),
+            info: log.info.filter(|_| log.damage.is_none())?,
+            end: log.valid_end,
+        })
+    };
+    ends.iter().map(whole).collect()
 }
 
 /// Everything that has a header.

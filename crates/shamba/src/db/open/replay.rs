@@ -1,12 +1,12 @@
-//! Applying what the logs hold beyond the tables: to tables, or, for a database that is only read, to
-//! memtables that stay.
+//! Applying what the logs hold beyond the tables, to memtables that stay, and to tables where they cannot.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::judge::Logs;
-use crate::base::key::Tag;
+use crate::base::key::{SeqNo, Tag};
 use crate::budget::Role;
 use crate::db::DbInner;
 use crate::db::batch::Ops;
@@ -18,32 +18,52 @@ use crate::version::VersionEdit;
 use crate::wal::{Record, Survey};
 
 impl DbInner {
-    /// Applies what the logs hold beyond the tables, flushes it, and removes the logs.
+    /// Applies what the logs hold beyond the tables. Logs that are whole are kept beside the memtables made of
+    /// them, as if this run had written them; of others, and where they are too many or too long, tables are
+    /// made at once, so that nothing depends on them any more.
     pub(super) fn replay_logs(&self, logs: Logs) -> Result<()> {
-        if let Some(needed) = logs.needed {
-            let fs = &*self.options.fs;
+        let needed = logs.needed.as_ref();
+        let whole = needed.and_then(Survey::whole_logs).unwrap_or_default();
+        if let Some(needed) = needed {
             // Their names are durable since the manifest was begun.
-            needed.sync(fs)?;
-            *self.closed_logs.lock() = ClosedLogs::beginning_at(needed.end());
+            needed.sync(&*self.options.fs)?;
+            *self.closed_logs.lock() = match whole {
+                [] => ClosedLogs::beginning_at(needed.end()),
+                whole => ClosedLogs::of_earlier_run(whole),
+            };
             let end = self.replay_survey(needed)?;
             let mut writer = self.lock_writer();
             // Not before what an earlier history had come to.
             writer.position = writer.position.max(end);
             writer.synced = writer.position;
             writer.last_seq = writer.last_seq.max(self.visible_seq());
-            for keyspace in writer.keyspaces.values() {
-                self.freeze_replayed(keyspace, 0);
-                // Nobody asked for this now.
-                keyspace.operations.forget_frozen();
+            let most = self.options.max_wal_bytes;
+            let give_up = self.closed_logs.lock().oldest_to_give_up(most).is_some();
+            if whole.is_empty() || give_up {
+                for keyspace in writer.keyspaces.values() {
+                    self.freeze_replayed(keyspace, 0);
+                }
+                self.flush_frozen()?;
             }
-            self.flush_frozen()?;
+            forget_updates(writer.keyspaces.values());
             let end = writer.position;
             drop(writer);
             let mut tree = self.tree.lock();
-            *self.closed_logs.lock() = ClosedLogs::beginning_at(end);
-            self.log_edit(&mut tree, VersionEdit::of_logs(logs.next, end))?;
+            let edit = match whole {
+                [] => {
+                    *self.closed_logs.lock() = ClosedLogs::beginning_at(end);
+                    VersionEdit::of_logs(logs.next, end)
+                }
+                _ => VersionEdit {
+                    logs_durable: Some(end),
+                    ..VersionEdit::default()
+                },
+            };
+            self.log_edit(&mut tree, edit)?;
+            self.drop_unneeded_logs(&mut tree)?;
         }
-        for log in &logs.all {
+        let kept = |path: &PathBuf| whole.iter().any(|log| log.path == *path);
+        for log in logs.all.iter().filter(|path| !kept(path)) {
             remove_quietly(self, log);
         }
         Ok(())
@@ -52,25 +72,29 @@ impl DbInner {
     /// Applies what the logs hold beyond the tables and keeps it in memory.
     pub(super) fn keep_logs(&self, logs: Logs) -> Result<()> {
         if let Some(needed) = logs.needed {
-            self.replay_survey(needed)?;
-            for keyspace in self.all_keyspaces() {
-                // Nobody asked for this now.
-                keyspace.operations.forget_frozen();
-            }
+            self.replay_survey(&needed)?;
+            forget_updates(self.all_keyspaces().iter());
         }
         Ok(())
     }
 
     /// Applies the records of logs; gives the position where they end.
-    fn replay_survey(&self, needed: Survey) -> Result<u64> {
+    fn replay_survey(&self, needed: &Survey) -> Result<u64> {
         let keyspaces = self.lock_writer().keyspaces.clone();
         let fs = &*self.options.fs;
         // The record in memory, as long as the longest so far.
         let mut held = self.options.memory.budget().reserve(Role::Wal, 0);
+        let (mut log, mut last_seq) = (0, 0);
         let outcome = needed.replay(fs, &mut |record| {
+            if log != record.log {
+                log = record.log;
+                self.closed_logs.lock().replayed_before(log, last_seq);
+            }
             held.resize(held.bytes().max(record.payload.len() as u64));
-            self.replay(&keyspaces, record)
+            last_seq = self.replay(&keyspaces, record)?;
+            Ok(())
         })?;
+        self.closed_logs.lock().replayed_before(u64::MAX, last_seq);
         if let Some(stop) = &outcome.stopped {
             log::warn!(
                 "{}: the log ends early at byte {}: {}",
@@ -82,11 +106,13 @@ impl DbInner {
         Ok(outcome.end)
     }
 
+    /// Applies a record; gives its last sequence number.
     fn replay(
         &self,
         keyspaces: &BTreeMap<u32, Arc<KeyspaceInner>>,
         record: Record<'_>,
-    ) -> Result<()> {
+    ) -> Result<SeqNo> {
+        let mut last = record.first_seq;
         for (seq, op) in (record.first_seq..).zip(Ops(record.payload)) {
             let malformed = || {
                 Error::corruption(
@@ -118,8 +144,9 @@ impl DbInner {
             }
             // A flush in the middle of a record keeps what readers could see apart by number.
             self.visible.fetch_max(seq, Ordering::AcqRel);
+            last = seq;
         }
-        Ok(())
+        Ok(last)
     }
 
     fn freeze_replayed(&self, keyspace: &Arc<KeyspaceInner>, size: usize) {
@@ -154,5 +181,13 @@ impl DbInner {
             self.flush_frozen()?;
         }
         Ok(())
+    }
+}
+
+/// What was replayed nobody asked for now.
+fn forget_updates<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceInner>>) {
+    for keyspace in keyspaces {
+        let active = keyspace.state.load().active.len();
+        keyspace.operations.forget_updates(active as u64);
     }
 }
