@@ -207,6 +207,6 @@ fn serve(dir: &Path) {
         tables(&db),
         peak()
     );
-    // What is resident then is more: merges go through all tables, see `MIN_MEMORY`.
     assert_eq!(usage.overdraft, 0);
+    assert!(peak() <= LIMIT + (8 << 20));
 }

@@ -194,6 +194,11 @@ fn stage(version: &Version, options: &PickerOptions, score: f64) -> Option<Task>
     draft.finish_as(TaskKind::Merge, version, 0, newest, score, REASON)
 }
 
+/// The most files that go down a level in one move. A move of so many takes 40 KiB, and its edit 10 KiB of
+/// the manifest; with half of it a level of 250,000 tables that was made for more memory is looked through
+/// twice as often until it is in its place, with twice of it a move takes twice the memory.
+const MOVED_AT_ONCE: usize = 1024;
+
 /// Some file of an overfull level: the one that rewrites least for what it brings down.
 fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64) -> Option<Task> {
     let [run] = version.runs_of(level) else {
@@ -202,32 +207,34 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
     let below = options.below(level)?;
     let (output, target) = target(version, level, below)?;
 
-    let mut candidates: Vec<(f64, &FileMeta)> = Vec::new();
-    let mut idle = 0;
-    for file in run.files().iter().filter(|file| !file.is_busy()) {
-        idle += file.size();
+    // No list of all: there may be a quarter of a million.
+    let idle = || run.files().iter().filter(|file| !file.is_busy());
+    let bytes: u64 = idle().map(|file| file.size()).sum();
+    let mut excess = bytes.saturating_sub(options.capacity(level));
+    let mut free = Vec::new();
+    let mut least: Option<(f64, &FileMeta)> = None;
+    for file in idle() {
         let met = target.map(|run| run.overlapping(file.smallest(), file.largest()));
         let met = met.into_iter().flatten();
-        if !met.clone().any(|other| other.is_busy()) {
-            let bytes: u64 = met.map(|other| other.size()).sum();
-            candidates.push((bytes as f64 / file.size().max(1) as f64, file));
+        if met.clone().any(|other| other.is_busy()) {
+            continue;
         }
-    }
-    // The sort is stable and the files ascend, so among equals the smallest key comes first.
-    candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
-
-    let mut excess = idle.saturating_sub(options.capacity(level));
-    let mut free = Vec::new();
-    for (ratio, file) in &candidates {
-        if *ratio > 0.0 || excess == 0 {
-            break;
+        let met: u64 = met.map(|other| other.size()).sum();
+        if met == 0 && excess > 0 {
+            excess = excess.saturating_sub(file.size());
+            free.push(FileMeta::clone(file));
+            if excess == 0 || free.len() >= MOVED_AT_ONCE {
+                break;
+            }
         }
-        excess = excess.saturating_sub(file.size());
-        free.push(FileMeta::clone(file));
+        // Among equals the one with the smallest key.
+        let ratio = met as f64 / file.size().max(1) as f64;
+        if least.is_none_or(|(least, _)| ratio < least) {
+            least = Some((ratio, file));
+        }
     }
     let mut draft = Draft::default();
     if !free.is_empty() {
-        free.sort_by(|a, b| a.smallest().cmp(b.smallest()));
         draft.add(level, run, &free);
         return draft.finish_as(
             TaskKind::TrivialMove,
@@ -238,7 +245,7 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
             "level is over capacity; meets nothing below",
         );
     }
-    let (_, file) = candidates.first()?;
+    let (_, file) = least?;
     push_file(
         version,
         options,

@@ -227,6 +227,29 @@ fn pickers_say_what_the_golden_file_says() {
     }
 }
 
+/// A level that was made for more memory goes down in moves that each take little, and comes to as many files
+/// as it has room for.
+#[test]
+fn a_move_is_of_a_bounded_number_of_files() {
+    let mut level = String::from("L1: 7");
+    for number in 0..5000 {
+        write!(level, " {number:04}a-{number:04}b:1").unwrap();
+    }
+    let mut next = 10_000;
+    let mut version = parse_version(&[&level], &mut next);
+    let options = parse_options(&["leveling", "buffer=100", "T=4"]);
+    let mut moved = Vec::new();
+    while let Some(task) = pick(&version, &options) {
+        assert_eq!(task.kind, TaskKind::TrivialMove);
+        moved.push(task.files().count());
+        version = carry_out(&version, &task, &mut next);
+    }
+    assert!(moved.iter().all(|files| *files <= 1024), "{moved:?}");
+    let files: Vec<usize> = version.runs().map(|(_, run)| run.files().len()).collect();
+    let room = [1, 2].map(|level| options.capacity(level) as usize);
+    assert_eq!(files, [room[0], room[1], 5000 - room[0] - room[1]]);
+}
+
 /// A move of files that had better be written again becomes a merge: of the first of them alone where
 /// they join a run, whose files may lie between them, else of all.
 #[test]

@@ -99,7 +99,9 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     inner.lock = Mutex::new(Some(lock));
     let inner = Arc::new(inner);
     inner.remove_orphans(&files)?;
+    let count = files.len();
     drop(files);
+    inner.settle_heap(count);
     inner.replay_logs(logs)?;
     let threads = maintenance::start(&inner)?;
     Ok(Db {
