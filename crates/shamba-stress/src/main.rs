@@ -25,7 +25,7 @@ use shamba_stress::{Kind, Limits, Outcome, Progress, run};
 )]
 struct Cli {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
     #[command(flatten)]
     how: How,
 }
@@ -74,7 +74,7 @@ enum What {
         #[arg(long)]
         small: bool,
     },
-    /// Every kind, one after another.
+    /// Every kind, one after another; the same as naming none.
     All,
     /// The process that `kill` kills.
     #[command(hide = true)]
@@ -165,7 +165,7 @@ fn stress(cli: &Cli) -> std::io::Result<bool> {
             scale,
         })
     };
-    let kinds: Vec<Box<dyn Kind>> = match &cli.what {
+    let kinds: Vec<Box<dyn Kind>> = match cli.what.as_ref().unwrap_or(&What::All) {
         What::Power { drop_syncs } => vec![power(*drop_syncs)],
         What::Kill => vec![kill()?],
         What::Threads => vec![Box::new(Threads)],

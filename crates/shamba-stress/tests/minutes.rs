@@ -66,6 +66,23 @@ fn a_minute_of_memory() {
     });
 }
 
+/// Seeds that failed once, of a case that needed luck beside: what other threads did at that moment.
+const ONCE_FAILED: [u64; 4] = [4, 15, 5010, 9_000_083];
+
+#[test]
+fn threads_that_once_failed_go_well() {
+    for seed in ONCE_FAILED {
+        let limits = Limits {
+            seed,
+            cases: Some(1),
+            time: None,
+            jobs: 1,
+        };
+        let outcome = run(&Threads, limits, &Progress::hidden());
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    }
+}
+
 #[test]
 fn a_sync_that_is_missing_is_seen_whatever_it_is_of() {
     for dropped in Dropped::ALL {

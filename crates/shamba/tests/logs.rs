@@ -223,6 +223,37 @@ fn logs_of_earlier_runs_do_not_pile_up() {
     assert!((0..150u32).all(|run| db.get(run.to_be_bytes()).unwrap().is_some()));
 }
 
+/// A log that was cut off where a record ends looks whole, and is not where it is known to have been longer:
+/// nothing may follow it.
+#[test]
+fn a_log_that_was_longer_is_given_up_at_once() {
+    let fs = MemFs::new();
+    let db = options(&fs).open(DIR).unwrap();
+    for number in 0..10u32 {
+        db.put(number.to_be_bytes(), "v").unwrap();
+    }
+    // The open after this takes note of how far it reached.
+    let fs = fs.kill_clone();
+    let fs = {
+        let _db = options(&fs).open(DIR).unwrap();
+        fs.kill_clone()
+    };
+    let log = logs(&fs).remove(0);
+    let bytes = fs.read_file(&log).unwrap();
+    // Behind a header of 44 bytes.
+    let record = (bytes.len() - 44) / 10;
+    fs.write_file(&log, &bytes[..bytes.len() - record]).unwrap();
+    let refused = options(&fs).open(DIR).unwrap_err();
+    assert!(refused.is_corruption(), "{refused}");
+    let db = recovering(&fs, RecoveryMode::PointInTime).unwrap();
+    db.put("later", "v").unwrap();
+    let fs = fs.kill_clone();
+    let db = options(&fs).open(DIR).unwrap();
+    let there = |number: &u32| db.get(number.to_be_bytes()).unwrap().is_some();
+    assert!((0..10).filter(there).eq(0..9));
+    assert!(db.get("later").unwrap().is_some());
+}
+
 /// A log whose end is torn off is not read again behind later ones: what was in it is in tables at once.
 #[test]
 fn a_torn_log_is_given_up_at_once() {

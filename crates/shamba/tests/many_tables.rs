@@ -209,4 +209,7 @@ fn serve(dir: &Path) {
     );
     assert_eq!(usage.overdraft, 0);
     assert!(peak() <= LIMIT + (8 << 20));
+    // The level was made for more memory.
+    let moved = db.stats().counters.trivial_moves;
+    assert!(moved > QUARTER_OF_A_MILLION / 2, "{moved}");
 }

@@ -100,6 +100,8 @@ struct Workload<'a> {
     checkpoints: usize,
     /// Whether space and files run short now and then. Nothing may stop for that.
     short: bool,
+    /// Whether a sync fails, of a device that says afterwards that all is well.
+    lies: bool,
 }
 
 /// Whether a workload may go on.
@@ -126,6 +128,7 @@ impl<'a> Workload<'a> {
             history: History::new(),
             checkpoints: 0,
             short: false,
+            lies: false,
         };
         workload.make();
         workload
@@ -156,7 +159,12 @@ impl<'a> Workload<'a> {
             if self.short && self.rng.one_in(6) {
                 self.plan_a_shortage();
             }
+            let before = self.history.len();
             if let Next::Over = self.step() {
+                let of_write = self.history.len() > before;
+                if self.lies {
+                    self.go_on_after_a_lie(of_write);
+                }
                 break;
             }
         }
@@ -176,6 +184,7 @@ impl<'a> Workload<'a> {
         let fault = Fault::new(Effect::Fail(error))
             .on(op)
             .after(self.rng.below(20));
+        self.lies = op != Op::Append && error == FaultError::EIO;
         let of_file = op != Op::SyncDir;
         let fault = if of_file {
             fault.path_ending(ending)
@@ -224,6 +233,25 @@ impl<'a> Workload<'a> {
         Next::Over
     }
 
+    /// Goes on after a sync that failed. What is said to be durable now must be; and after a write that failed
+    /// none may be taken, for nobody knows whether that one is there.
+    fn go_on_after_a_lie(&mut self, of_write: bool) {
+        for _ in 0..3 {
+            if self.db.is_none() {
+                return;
+            }
+            let written = self.write_with(true);
+            assert!(
+                !(of_write && written.is_ok()),
+                "a write after one that failed"
+            );
+            let durable = written.and_then(|()| self.durable_after(|db| db.flush()));
+            if durable.is_err() {
+                return;
+            }
+        }
+    }
+
     fn step(&mut self) -> Next {
         let result = match self.rng.below(64) {
             0..2 => self.durable_after(|db| db.flush()),
@@ -270,9 +298,13 @@ impl<'a> Workload<'a> {
     }
 
     fn write(&mut self) -> shamba::Result<()> {
+        let synced = self.rng.one_in(8);
+        self.write_with(synced)
+    }
+
+    fn write_with(&mut self, synced: bool) -> shamba::Result<()> {
         let ops = random_batch(self.rng, self.names, self.history.len());
         let batch = to_batch(self.db(), &ops)?;
-        let synced = self.rng.one_in(8);
         self.history.push(ops);
         self.camera.started(self.history.len());
         let durability = Some(if synced {
@@ -349,21 +381,38 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) -> u64 {
     }
     camera.stop();
 
-    // What is recovered is durable, and the database takes writes as before.
+    // What is recovered is durable, and the database goes on as before, with the logs it found.
     let mut longer = history.prefix(prefix);
-    for number in 0..rng.between(1, 6) as usize {
-        let ops = random_batch(rng, &names, 1_000_000 + number);
-        let batch = to_batch(&db, &ops).unwrap();
-        db.write(batch, WriteOptions::synced())
-            .unwrap_or_else(|error| panic!("crashed {at}, went on: {error}"));
-        longer.push(ops);
+    let mut durable = longer.len();
+    for number in 0..rng.between(1, 10) as usize {
+        let synced = rng.one_in(2);
+        let done = match rng.below(10) {
+            0 => db.flush(),
+            1 => db.compact_range(None, None),
+            _ => {
+                let ops = random_batch(rng, &names, 1_000_000 + number);
+                let batch = to_batch(&db, &ops).unwrap();
+                longer.push(ops);
+                let durability = match synced {
+                    true => Durability::Synced,
+                    false => Durability::Buffered,
+                };
+                let durability = Some(durability);
+                let written = db.write(batch, WriteOptions { durability });
+                if synced {
+                    durable = longer.len();
+                }
+                written
+            }
+        };
+        done.unwrap_or_else(|error| panic!("crashed {at}, went on: {error}"));
     }
     let fs = crash.fs.crash_clone(rng.next());
     drop(db);
     let at = format!("{at}, went on, crashed");
     let whole = Progress {
         started: longer.len(),
-        durable: longer.len(),
+        durable,
     };
     let db = reopen(&options, Arc::new(fs), &at);
     survived(&db, &longer, whole, &at);

@@ -160,14 +160,19 @@ impl<C: Counter> Ledger<C> {
 
     /// Pins bytes that are taken, where all that are pinned stay within their share of the limit.
     pub(super) fn try_pin(&self, bytes: u64) -> bool {
-        let most = most_of_pins(self.limit.load());
+        let most = || most_of_pins(self.limit.load());
         let mut pinned = self.pinned.load();
         loop {
             let wanted = pinned.saturating_add(bytes);
-            if wanted > most {
+            if wanted > most() {
                 return false;
             }
             match self.pinned.swap_if(pinned, wanted) {
+                // The limit may have become smaller meanwhile, and have been come down to.
+                Ok(()) if wanted > most() => {
+                    self.unpin(bytes);
+                    return false;
+                }
                 Ok(()) => return true,
                 Err(found) => pinned = found,
             }
@@ -348,37 +353,32 @@ mod tests {
         assert_eq!((ledger.used(), ledger.used_by(Role::Memtable)), (0, 0));
     }
 
-    /// Threads that pin, beside one that makes the limit smaller: nobody pins more than the share of the
-    /// limit of that moment, and what was pinned before keeps the larger limit in force until it is given up.
+    /// Threads that pin and go on holding, beside one that makes the limit smaller: the smaller one is in force
+    /// as soon as pins are within its share, and not before.
     fn contend_for_pins() {
         let ledger = Arc::new(Ledger::<CheckedU64>::new(120));
         let pinning = |ledger: Arc<Ledger<CheckedU64>>, bytes| {
             move || {
-                for _ in 0..3 {
-                    if ledger.try_pin(bytes) {
-                        let pinned = Counter::load(&ledger.pinned);
-                        assert!(pinned <= 20, "{pinned}");
-                        thread::yield_now();
-                        ledger.unpin(bytes);
-                    }
+                let given_up = ledger.try_pin(bytes);
+                if given_up {
+                    ledger.unpin(bytes);
                 }
+                u64::from(ledger.try_pin(bytes)) * bytes
             }
         };
-        let held = ledger.try_pin(9);
-        assert!(held);
         let threads: Vec<_> = [4, 7, 11]
             .into_iter()
             .map(|bytes| thread::spawn(pinning(Arc::clone(&ledger), bytes)))
             .collect();
         ledger.set_limit(48);
-        let ceiling = || Counter::load(&ledger.ceiling);
-        assert_eq!(ceiling(), 120, "nine are more than a sixth");
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        assert_eq!(ceiling(), 120);
-        ledger.unpin(9);
-        assert_eq!((Counter::load(&ledger.pinned), ceiling()), (0, 48));
+        let held: u64 = threads.into_iter().map(|one| one.join().unwrap()).sum();
+        let read = |counter| Counter::load(counter);
+        assert_eq!(read(&ledger.pinned), held);
+        assert!(held <= 20, "{held}");
+        let in_force = read(&ledger.ceiling) == 48;
+        assert_eq!(in_force, held <= 8, "{held} are pinned");
+        ledger.unpin(held);
+        assert_eq!((read(&ledger.pinned), read(&ledger.ceiling)), (0, 48));
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl DbInner {
         }
     }
 
-    /// After jobs that took much of the heap together for a while: `took` is [`NewTables::heap_took`].
+    /// After jobs that took much of the heap together for a while, in tables ([`NewTables::heap_took`]).
     pub(super) fn settle_heap(&self, took: usize) {
         let before = self.heap_took.fetch_add(took, Ordering::Relaxed);
         if before + took >= MUCH {

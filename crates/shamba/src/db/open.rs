@@ -101,8 +101,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     inner.remove_orphans(&files)?;
     let count = files.len();
     drop(files);
-    inner.settle_heap(count);
     inner.replay_logs(logs)?;
+    inner.settle_heap(count);
     let threads = maintenance::start(&inner)?;
     Ok(Db {
         shared: Arc::new(DbShared {

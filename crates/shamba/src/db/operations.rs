@@ -146,7 +146,13 @@ impl Operations {
     /// All operations so far, given the entries of the active memtable.
     pub(crate) fn total(&self, active: u64) -> Counts {
         let mut total = Counts {
-            updates: self.frozen.load(Relaxed).wrapping_add(active) as f64,
+            // Of a keyspace that was dropped what came out of a log is no longer there.
+            updates: self
+                .frozen
+                .load(Relaxed)
+                .wrapping_add(active)
+                .cast_signed()
+                .max(0) as f64,
             ..Counts::default()
         };
         for shard in self.shards.get().iter().flat_map(|all| &all.shards) {
@@ -199,6 +205,7 @@ mod tests {
         assert_eq!(operations.total(100).existing, 300.0);
         operations.forget_updates(100);
         assert_eq!(operations.total(100).updates, 0.0);
+        assert_eq!(operations.total(0).updates, 0.0);
         operations.add_frozen(103);
         assert_eq!(operations.total(7).updates, 10.0);
         operations.forget_updates(0);

@@ -152,7 +152,8 @@ pub trait Fs: Debug + Send + Sync + 'static {
     /// file system cannot.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes durable what is in a file, whoever wrote it: also what another process wrote before
-    /// it died. The file's name is not part of that, see [`Fs::sync_dir`].
+    /// it died. What is read of it afterwards comes from the medium, where the system can be told so. The
+    /// file's name is not part of that, see [`Fs::sync_dir`].
     fn sync_file(&self, path: &Path) -> io::Result<()>;
     /// [`Fs::sync_file`] of several files, at the same time where that can be done; a result for each, and all
     /// are done on return. One after another unless implemented.

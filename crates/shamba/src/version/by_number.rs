@@ -6,10 +6,10 @@ use hashbrown::HashTable;
 use super::{FileMeta, Inconsistent, VersionEdit};
 use crate::budget::Reservation;
 
-/// Parts that the files are spread over. Those of a quarter of a million files take 74 KB each, from which the C
-/// library's heap recovers when they are gone; of an allocation of 128 KiB and more it would keep as many bytes, for
-/// good. With half as many parts they are twice as large, with twice as many an open of few files has twice as many
-/// empty ones.
+/// Parts that the files are spread over. Those of a quarter of a million files take 74 KB each, which the C
+/// library's heap gives back when they are gone; after an allocation of 128 KiB and more it keeps as many bytes and
+/// more at its end, for good. With half as many parts they are twice as large, with twice as many an open of few
+/// files has twice as many empty ones.
 const PARTS: usize = 64;
 
 /// Files by number. Nine bytes for each place, of which between half and all are taken.
@@ -61,8 +61,8 @@ impl ByNumber {
     /// The bytes it takes at most, while it grows too.
     pub(super) fn memory(&self) -> u64 {
         const PLACE: usize = size_of::<FileMeta>() + 1;
-        // One place in eight stays free; what it grows from is half as large.
-        let places = |part: &HashTable<FileMeta>| part.capacity() / 7 * 8;
+        // One place in eight stays free, and one of four; what it grows from is half as large.
+        let places = |part: &HashTable<FileMeta>| (part.capacity() * 8).div_ceil(7);
         let places: usize = self.parts.iter().map(places).sum();
         (places * PLACE / 2 * 3) as u64
     }

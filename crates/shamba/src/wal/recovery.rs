@@ -163,7 +163,7 @@ impl Survey {
         let plan = decide(&ends, start, reached, mode)?;
         let whole = match mode {
             RecoveryMode::SkipDamaged => None,
-            _ => whole(&ends, &plan),
+            _ => whole(&ends, &plan, reached),
         };
         let paths = logs.into_iter().map(|log| log.path).collect();
         Ok(Survey {
@@ -381,9 +381,10 @@ fn durable_after(ends: &[LogEnd], last: Option<usize>, end: u64) -> bool {
         })
 }
 
-/// The logs, if all of them are in the plan to their last byte.
-fn whole(ends: &[LogEnd], plan: &Plan) -> Option<Vec<WholeLog>> {
-    if plan.stopped.is_some() || plan.logs.len() < ends.len() {
+/// The logs, if all of them are in the plan to their last byte, and go as far as they are known to have gone.
+fn whole(ends: &[LogEnd], plan: &Plan, reached: Reached) -> Option<Vec<WholeLog>> {
+    let far = plan.end >= reached.durable.max(reached.in_tables);
+    if !far || plan.stopped.is_some() || plan.logs.len() < ends.len() {
         return None;
     }
     let whole = |log: &LogEnd| {

@@ -110,6 +110,7 @@ fn look(dir: &Path, options: &Options) -> Result<Db> {
     let Found {
         mut state, files, ..
     } = Manifest::read(&**fs, dir, &account)?;
+    let count = files.len();
     drop(files);
     let tables = tables_of(dir, options);
     let entries = hold_tables(dir, options, &tables, &state)?;
@@ -126,6 +127,7 @@ fn look(dir: &Path, options: &Options) -> Result<Db> {
     inner.poison = ArcSwapOption::from_pointee(Error::ReadOnly);
     inner.asks_designs = false.into();
     inner.keep_logs(logs)?;
+    inner.settle_heap(count);
     Ok(Db {
         shared: Arc::new(DbShared {
             inner: Arc::new(inner),

@@ -1,6 +1,6 @@
 //! Applying what the logs hold beyond the tables, to memtables that stay, and to tables where they cannot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,13 +23,13 @@ impl DbInner {
     /// made at once, so that nothing depends on them any more.
     pub(super) fn replay_logs(&self, logs: Logs) -> Result<()> {
         let needed = logs.needed.as_ref();
-        let whole = needed.and_then(Survey::whole_logs).unwrap_or_default();
+        let whole = needed.and_then(Survey::whole_logs);
         if let Some(needed) = needed {
             // Their names are durable since the manifest was begun.
             needed.sync(&*self.options.fs)?;
             *self.closed_logs.lock() = match whole {
-                [] => ClosedLogs::beginning_at(needed.end()),
-                whole => ClosedLogs::of_earlier_run(whole),
+                None => ClosedLogs::beginning_at(needed.end()),
+                Some(whole) => ClosedLogs::of_earlier_run(whole),
             };
             let end = self.replay_survey(needed)?;
             let mut writer = self.lock_writer();
@@ -39,7 +39,7 @@ impl DbInner {
             writer.last_seq = writer.last_seq.max(self.visible_seq());
             let most = self.options.max_wal_bytes;
             let give_up = self.closed_logs.lock().oldest_to_give_up(most).is_some();
-            if whole.is_empty() || give_up {
+            if whole.is_none() || give_up {
                 for keyspace in writer.keyspaces.values() {
                     self.freeze_replayed(keyspace, 0);
                 }
@@ -50,11 +50,11 @@ impl DbInner {
             drop(writer);
             let mut tree = self.tree.lock();
             let edit = match whole {
-                [] => {
+                None => {
                     *self.closed_logs.lock() = ClosedLogs::beginning_at(end);
                     VersionEdit::of_logs(logs.next, end)
                 }
-                _ => VersionEdit {
+                Some(_) => VersionEdit {
                     logs_durable: Some(end),
                     ..VersionEdit::default()
                 },
@@ -62,8 +62,9 @@ impl DbInner {
             self.log_edit(&mut tree, edit)?;
             self.drop_unneeded_logs(&mut tree)?;
         }
-        let kept = |path: &PathBuf| whole.iter().any(|log| log.path == *path);
-        for log in logs.all.iter().filter(|path| !kept(path)) {
+        // Kept until now, or removed already when nobody needed them any more.
+        let kept: HashSet<&PathBuf> = whole.into_iter().flatten().map(|log| &log.path).collect();
+        for log in logs.all.iter().filter(|path| !kept.contains(path)) {
             remove_quietly(self, log);
         }
         Ok(())
