@@ -34,8 +34,7 @@ type Contents = BTreeMap<&'static str, Map>;
 struct Sample {
     fs: MemFs,
     options: Options,
-    /// The contents after each write that was not in tables yet at the end, the last one last; the first
-    /// is what tables hold.
+    /// The contents after each write since all was in tables, the last one last; the first is what tables hold.
     states: Vec<Contents>,
     /// The files at an earlier moment.
     old: Vec<(PathBuf, Vec<u8>)>,
@@ -95,6 +94,7 @@ impl Sample {
             states.push(contents.clone());
             if rng.one_in(40) {
                 db.flush().unwrap();
+                states = vec![contents.clone()];
             }
             if rng.one_in(60) {
                 db.compact_range(None, None).unwrap();
@@ -108,6 +108,7 @@ impl Sample {
         }
         if rng.one_in(3) {
             db.close().unwrap();
+            states = vec![contents];
         }
         Sample {
             fs: fs.deep_clone(),
@@ -130,7 +131,7 @@ struct Harm {
     forged: bool,
     /// Whether a table is not what it was.
     table: bool,
-    /// Whether the end of the log may be lost.
+    /// Whether the end of the log may be lost: not where it is gone, or another, which the manifest knows.
     log: bool,
 }
 
@@ -206,7 +207,7 @@ impl Harm {
             what: format!("{}: {what}", path.display()),
             forged,
             table: is_table(&path),
-            log: is_log(&path),
+            log: is_log(&path) && !matches!(what, "removed" | "swapped with another"),
         })
     }
 }
