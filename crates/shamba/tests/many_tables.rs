@@ -136,13 +136,20 @@ const QUARTER_OF_A_MILLION: u64 = 250_000;
 /// Set in the process that opens the database: the folder it is in.
 const FOLDER: &str = "SHAMBA_TABLES_IN";
 
+/// Set where it is to be opened for reading only.
+const READ_ONLY: &str = "SHAMBA_TABLES_READ_ONLY";
+
 /// Takes a minute and 5 GiB of the folder for temporary files, which `TMPDIR` names:
 /// `cargo test -p shamba --test many_tables -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes a minute and gibibytes"]
 fn a_quarter_of_a_million_tables_are_served_under_64_mib() {
     if let Some(dir) = std::env::var_os(FOLDER) {
-        return serve(&PathBuf::from(dir));
+        let dir = PathBuf::from(dir);
+        return match std::env::var_os(READ_ONLY) {
+            Some(_) => read(&dir),
+            None => serve(&dir),
+        };
     }
     let dir = tempfile::tempdir().unwrap();
     // Two memtables, of which one merge makes all tables.
@@ -157,14 +164,17 @@ fn a_quarter_of_a_million_tables_are_served_under_64_mib() {
     fill(&db, QUARTER_OF_A_MILLION);
     assert!(tables(&db) >= QUARTER_OF_A_MILLION);
     db.close().unwrap();
-    // A process of its own, whose memory is that of the open alone.
+    // A process of its own for each open, whose memory is that of the open alone.
     let own = std::env::current_exe().unwrap();
     let name = "a_quarter_of_a_million_tables_are_served_under_64_mib";
-    let child = Command::new(own)
-        .args([name, "--exact", "--ignored", "--nocapture"])
-        .env(FOLDER, dir.path())
-        .status();
-    assert!(child.unwrap().success());
+    for mode in [Some("yes"), None] {
+        let child = Command::new(&own)
+            .args([name, "--exact", "--ignored", "--nocapture"])
+            .env(FOLDER, dir.path())
+            .envs(mode.map(|yes| (READ_ONLY, yes)))
+            .status();
+        assert!(child.unwrap().success());
+    }
 }
 
 /// The most memory that the process ever had resident, in bytes.
@@ -175,8 +185,18 @@ fn peak() -> u64 {
     kib.unwrap_or(0) << 10
 }
 
+const LIMIT: u64 = 64 << 20;
+
+/// Opens the database to be read only, as the command does that reads a key.
+fn read(dir: &Path) {
+    let db = with_small_tables(Options::new(), LIMIT).read_only(true);
+    let db = db.open(dir.join("db")).unwrap();
+    assert_eq!(db.get(key(7)).unwrap().as_deref(), Some(&*value(7)));
+    println!("open to be read, at most {} bytes resident", peak());
+    assert!(peak() <= LIMIT + (8 << 20));
+}
+
 fn serve(dir: &Path) {
-    const LIMIT: u64 = 64 << 20;
     let started = std::time::Instant::now();
     let db = with_small_tables(Options::new(), LIMIT);
     let db = db.open(dir.join("db")).unwrap();

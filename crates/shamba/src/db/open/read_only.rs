@@ -19,12 +19,13 @@ use parking_lot::Mutex;
 use super::judge::{Logs, check_tables_exist, is_database};
 use super::{DEFAULT_NAME, assemble, tables_of};
 use crate::db::batch::DEFAULT_KEYSPACE;
+use crate::db::folder::look_at_files;
 use crate::db::{Db, DbShared};
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
 use crate::options::Options;
 use crate::table::TableCache;
-use crate::version::{CURRENT, Found, Manifest, Obsolete, TreeState, VersionEdit};
+use crate::version::{ByNumber, CURRENT, Found, Manifest, Obsolete, TreeState, VersionEdit};
 
 /// How often a folder is looked at again that goes on changing. A writer changes the manifest with each
 /// flush, and to look takes little: with half of it, one that flushes all the time is told to be damaged
@@ -103,6 +104,25 @@ pub(in crate::db) fn hold_tables(
     held.map(|_| entries)
 }
 
+/// The same, of tables that may be very many. Gives what is in the folder beside them.
+fn hold_many(
+    dir: &Path,
+    options: &Options,
+    tables: &TableCache,
+    state: &TreeState,
+    files: &ByNumber,
+) -> Result<Vec<DirEntry>> {
+    let fs = &*options.fs;
+    let numbers: Vec<u64> = files.iter().map(|file| file.number()).collect();
+    let held = tables.hold(&numbers);
+    let folder = look_at_files(fs, dir, files)?;
+    match &held {
+        Ok(Some(held)) => check_tables_exist(dir, state, held)?,
+        Ok(None) | Err(_) => folder.check(fs, dir, files)?,
+    }
+    held.map(|_| folder.others)
+}
+
 fn look(dir: &Path, options: &Options) -> Result<Db> {
     let fs = &options.fs;
     is_database(dir, options)?;
@@ -110,10 +130,10 @@ fn look(dir: &Path, options: &Options) -> Result<Db> {
     let Found {
         mut state, files, ..
     } = Manifest::read(&**fs, dir, &account)?;
+    let tables = tables_of(dir, options);
+    let entries = hold_many(dir, options, &tables, &state, &files)?;
     let count = files.len();
     drop(files);
-    let tables = tables_of(dir, options);
-    let entries = hold_tables(dir, options, &tables, &state)?;
     let logs = Logs::look(dir, &state, &entries, options)?;
     let next_file = AtomicU64::new(state.next_file);
     if !state.keyspaces.contains_key(&DEFAULT_KEYSPACE) {
