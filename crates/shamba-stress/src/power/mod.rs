@@ -387,8 +387,13 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) -> u64 {
     for number in 0..rng.between(1, 10) as usize {
         let synced = rng.one_in(2);
         let done = match rng.below(10) {
-            0 => db.flush(),
-            1 => db.compact_range(None, None),
+            what @ 0..2 => {
+                durable = longer.len();
+                match what {
+                    0 => db.flush(),
+                    _ => db.compact_range(None, None),
+                }
+            }
             _ => {
                 let ops = random_batch(rng, &names, 1_000_000 + number);
                 let batch = to_batch(&db, &ops).unwrap();

@@ -28,29 +28,29 @@ pub(super) trait Counter: Send + Sync {
     fn swap_if(&self, from: u64, to: u64) -> Result<(), u64>;
 }
 
-/// Relaxed throughout: each counter is only compared with itself, and no memory is handed over
-/// through it.
+/// In one order for all threads: a pin and a limit that comes down see each other. No memory is handed over
+/// through them.
 impl Counter for AtomicU64 {
     fn at(value: u64) -> Self {
         AtomicU64::new(value)
     }
     fn load(&self) -> u64 {
-        self.load(Ordering::Relaxed)
+        self.load(Ordering::SeqCst)
     }
     fn add(&self, value: u64) -> u64 {
-        self.fetch_add(value, Ordering::Relaxed)
+        self.fetch_add(value, Ordering::SeqCst)
     }
     fn set(&self, value: u64) {
-        self.store(value, Ordering::Relaxed);
+        self.store(value, Ordering::SeqCst);
     }
     fn sub(&self, value: u64) -> u64 {
-        self.fetch_sub(value, Ordering::Relaxed)
+        self.fetch_sub(value, Ordering::SeqCst)
     }
     fn raise(&self, value: u64) {
-        self.fetch_max(value, Ordering::Relaxed);
+        self.fetch_max(value, Ordering::SeqCst);
     }
     fn swap_if(&self, from: u64, to: u64) -> Result<(), u64> {
-        self.compare_exchange_weak(from, to, Ordering::Relaxed, Ordering::Relaxed)
+        self.compare_exchange_weak(from, to, Ordering::SeqCst, Ordering::SeqCst)
             .map(drop)
     }
 }
@@ -186,9 +186,11 @@ impl<C: Counter> Ledger<C> {
     }
 
     fn come_down(&self) {
+        let ceiling = self.ceiling.load();
         let limit = self.limit.load();
-        if self.ceiling.load() > limit && self.came_down(limit) {
-            self.ceiling.set(limit);
+        if ceiling > limit && self.came_down(limit) {
+            // Not when the limit was raised and lowered again meanwhile.
+            let _ = self.ceiling.swap_if(ceiling, limit);
         }
     }
 

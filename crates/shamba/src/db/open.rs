@@ -1,9 +1,9 @@
 //! Opening: lock, manifest, logs, orphans, threads. To be read only: [`read_only`].
 //!
-//! First everything is looked at and judged, so that an open that is refused leaves the folder as
-//! it was. Then the logs are made durable, for the process that wrote them may have died before it
-//! synced them. What they hold beyond the tables is replayed into memtables, and the logs are kept
-//! until those are flushed, as those of a running database are (`replay`).
+//! First the logs are made durable, for the process that wrote them may have died before it synced
+//! them. Then everything is looked at and judged, so that an open that is refused leaves the folder as
+//! it was. What the logs hold beyond the tables is replayed into memtables, and the logs are kept until
+//! those are flushed, as those of a running database are (`replay`).
 
 mod judge;
 mod read_only;
@@ -34,8 +34,8 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::table::TableCache;
 use crate::version::{ByNumber, Manifest, Obsolete, VersionEdit};
-use judge::is_database;
 pub(super) use judge::{Logs, check_length, lengths, refuse_what_is_no_database};
+use judge::{is_database, sync_logs};
 pub(super) use read_only::{hold_tables, settled};
 
 /// Files that are removed between two looks into the folder: with names of 32 bytes, 64 KiB.
@@ -73,6 +73,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
         Some(found) => {
             let folder = look_at_files(&*fs, dir, &found.files)?;
             folder.check(&*fs, dir, &found.files)?;
+            sync_logs(&*fs, dir, &folder.others)?;
             Logs::look(dir, &found.state, &folder.others, &options)?
         }
         None => Logs::default(),

@@ -389,7 +389,7 @@ impl Fs for OsFs {
         let file = File::open(path)?;
         file.sync_all()?;
         // Where a sync failed before, Linux told that process alone, and goes on showing what it could not
-        // write: from here on what is read is what the disk holds, where a file system knows of that.
+        // write: so that what is read from here on is what the disk holds, where a file system takes advice.
         #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
         Ok(())
@@ -407,7 +407,7 @@ impl Fs for OsFs {
                     return;
                 };
                 // Nobody else has the number.
-                let _ = result.set(self.sync_file(path));
+                let _ = result.set(File::open(path).and_then(|file| file.sync_all()));
             }
         };
         std::thread::scope(|scope| {

@@ -2,10 +2,9 @@
 //!
 //! [`decide`] is pure: it judges what reading each log found. Protocol: [`Survey::of`] reads every
 //! log once for its checksums and decides, so that nothing is changed or applied when the answer is
-//! an error; then [`Survey::sync`], unless nothing durable is made of the records; then
+//! an error; then
 //! [`Survey::replay`] reads again and applies.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -172,21 +171,6 @@ impl Survey {
             mode,
             plan,
             whole,
-        })
-    }
-
-    /// Makes the logs durable, oldest first. What a process wrote before it died may be in the
-    /// system's cache alone: before anything made of a record is durable the record must be, or a
-    /// power failure leaves a part of its batch, or later batches without earlier ones.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn sync(&self, fs: &dyn Fs) -> Result<()> {
-        let mut paths = self.paths.iter();
-        paths.try_for_each(|path| match fs.sync_file(path) {
-            // Judged already.
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-            synced => synced.map_err(|e| Error::io("sync", path, e)),
         })
     }
 

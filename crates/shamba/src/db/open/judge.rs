@@ -1,13 +1,13 @@
 //! What an open, for writing or for reading only, and a verification find in a folder, and whether it can
 //! be right. Nothing here changes anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::db::folder::{FileKind, classify};
 use crate::db::logs::log_path;
 use crate::error::{Error, Result};
-use crate::fs::DirEntry;
+use crate::fs::{DirEntry, Fs};
 use crate::options::Options;
 use crate::version::{CURRENT, FileMeta, TreeState, was_in_use};
 use crate::wal::{LogInfo, NeededLog, RecoveryMode, Survey};
@@ -100,6 +100,23 @@ pub(in crate::db) fn check_length(
         }
         Some(_) => Ok(()),
     }
+}
+
+/// Makes the logs in a folder durable, oldest first. What a process wrote before it died may be in the system's
+/// cache alone: before anything made of a record is durable the record must be, or a power failure leaves a part
+/// of its batch, or later batches without earlier ones. And what is judged afterwards is what the medium holds
+/// ([`Fs::sync_file`]).
+pub(super) fn sync_logs(fs: &dyn Fs, dir: &Path, entries: &[DirEntry]) -> Result<()> {
+    let log = |entry: &DirEntry| match classify(&entry.name) {
+        FileKind::Log(number) => Some(number),
+        _ => None,
+    };
+    let logs: BTreeSet<u64> = entries.iter().filter_map(log).collect();
+    logs.into_iter().try_for_each(|number| {
+        let path = log_path(dir, number);
+        let synced = fs.sync_file(&path);
+        synced.map_err(|e| Error::io("sync", path, e))
+    })
 }
 
 /// The logs of an earlier run, looked at and not yet applied.

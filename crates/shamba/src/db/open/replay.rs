@@ -25,8 +25,6 @@ impl DbInner {
         let needed = logs.needed.as_ref();
         let whole = needed.and_then(Survey::whole_logs);
         if let Some(needed) = needed {
-            // Their names are durable since the manifest was begun.
-            needed.sync(&*self.options.fs)?;
             *self.closed_logs.lock() = match whole {
                 None => ClosedLogs::beginning_at(needed.end()),
                 Some(whole) => ClosedLogs::of_earlier_run(whole),
