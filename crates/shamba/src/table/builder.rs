@@ -403,7 +403,8 @@ impl TableBuilder {
         if self.payload.capacity() > MAX_SHARED_BLOCK {
             self.payload = Vec::new();
         }
-        self.compressor.keep(2 * MAX_SHARED_BLOCK);
+        let limit = self.reservation.limit();
+        self.compressor.keep(2 * MAX_SHARED_BLOCK, limit);
         let bytes = self.writer.memory()
             + self.compressor.memory()
             + self.block.memory()

@@ -218,6 +218,7 @@ impl Compressor {
             Codec::Zstd => zstd::zstd_safe::compress_bound(raw.len()),
             _ => lz4_flex::block::get_maximum_output_size(raw.len()),
         };
+        self.refit(limit);
         self.out.clear();
         self.out.resize(bound + 4, 0);
         let (head, target) = self.out.split_first_chunk_mut::<4>()?;
@@ -225,7 +226,6 @@ impl Compressor {
         let len = match self.kind {
             Compression::Zstd(level) => {
                 let window = zstd_window(limit);
-                self.zstd.take_if(|(present, _)| *present != window);
                 let (_, zstd) = match &mut self.zstd {
                     Some(zstd) => zstd,
                     empty => empty.insert((window, zstd_compressor(level, window)?)),
@@ -239,10 +239,19 @@ impl Compressor {
         Some((codec, self.out.get(..len + 4)?))
     }
 
-    /// Gives the buffer back if it is larger than so many bytes.
-    pub(super) fn keep(&mut self, bytes: usize) {
+    /// Gives the buffer back if it is larger than so many bytes, and what was taken under another limit.
+    pub(super) fn keep(&mut self, bytes: usize, limit: u64) {
         if self.out.capacity() > bytes {
             self.out = Vec::new();
+        }
+        self.refit(limit);
+    }
+
+    /// Gives back what compresses with another window than that of a limit.
+    fn refit(&mut self, limit: u64) {
+        let window = zstd_window(limit);
+        if self.zstd.take_if(|(of, _)| *of != window).is_some() {
+            self.zstd_memory = 0;
         }
     }
 
@@ -404,6 +413,11 @@ mod tests {
                     assert!(taken < limit / 12, "{level}: {taken} of {limit}");
                     assert!(taken < said * 5 / 4, "{level}: {taken}, said {said}");
                 }
+                // Nothing is charged under a limit that was not taken under it.
+                compressor.keep(usize::MAX, limit);
+                assert_eq!(compressor.zstd_memory as u64, taken);
+                compressor.keep(0, limit / 4);
+                assert_eq!(compressor.memory(), 0);
             }
         }
     }
