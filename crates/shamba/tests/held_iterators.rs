@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use shamba::fs::MemFs;
-use shamba::{Db, Error, Iter, IterOptions, MIN_MEMORY, MemoryBudget, Options, Role};
+use shamba::{
+    Db, Error, Iter, IterOptions, KeyspaceOptions, MIN_MEMORY, MemoryBudget, Options, Role,
+};
 
 fn open(memory: u64, threads: usize) -> Db {
     let options = Options::new()
@@ -243,6 +245,46 @@ fn the_largest_values_stay_within_the_budget_on_many_threads() {
             let usage = db.stats().memory.budget;
             println!("{memory} bytes, {threads} threads: {usage:?}");
             assert_eq!(usage.overdraft, 0, "{usage:?}");
+        }
+    }
+}
+
+/// Fails where each input of a merge holds the value that it is at.
+#[test]
+fn a_merge_holds_one_large_value_at_a_time() {
+    let memory = MemoryBudget::bytes(MIN_MEMORY);
+    let len = (MIN_MEMORY / 16) as usize;
+    let keyspace = KeyspaceOptions {
+        level0_runs: 8,
+        write_buffer: 64 << 10,
+        ..KeyspaceOptions::default()
+    };
+    let options = Options::new()
+        .fs(Arc::new(MemFs::new()))
+        .background_threads(0)
+        .keyspace(keyspace)
+        .memory(memory.clone());
+    let db = options.open("/db").unwrap();
+    let runs = 6;
+    let value = |run: u8, key: u8| vec![run * 16 + key; len - usize::from(run)];
+    for run in 0..runs {
+        for key in 0..4 {
+            db.put([key, run % 2], value(run, key)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let level0 = db.stats().keyspaces[0].levels[0].runs;
+    assert!(level0 >= 5, "{level0} runs");
+    // What is left is the third that lookups and writes cannot do without, and some.
+    let held = memory.hold(MIN_MEMORY / 2).unwrap();
+    db.compact_range(None, None).unwrap();
+    let usage = db.stats().memory.budget;
+    assert_eq!(usage.overdraft, 0, "{usage:?}");
+    drop(held);
+    for key in 0..4 {
+        for parity in 0..2 {
+            let found = db.get([key, parity]).unwrap().unwrap();
+            assert_eq!(found[..], value(runs - 2 + parity, key)[..]);
         }
     }
 }

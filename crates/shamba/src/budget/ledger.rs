@@ -219,6 +219,12 @@ impl<C: Counter> Ledger<C> {
     /// memtable, a log's buffer, an iterator) is not done the moment that it fits.
     fn came_down(&self, limit: u64) -> bool {
         let used = self.used.load();
+        let pins = self.pinned.load() <= most_of_pins(limit);
+        pins && used <= limit && self.kept(used) <= limit / 2
+    }
+
+    /// What of the bytes used is not of cached blocks.
+    pub(super) fn kept(&self, used: u64) -> u64 {
         let cached = [
             Role::Data,
             Role::Index,
@@ -227,8 +233,7 @@ impl<C: Counter> Ledger<C> {
             Role::Spare,
         ];
         let cached: u64 = cached.iter().map(|role| self.used_by(*role)).sum();
-        let pins = self.pinned.load() <= most_of_pins(limit);
-        pins && used <= limit && used.saturating_sub(cached) <= limit / 2
+        used.saturating_sub(cached)
     }
 
     /// The limit in bytes.

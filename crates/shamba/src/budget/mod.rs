@@ -46,9 +46,6 @@ pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 /// what is resident: the process takes this budget, and a few MiB that do not grow with data or budget (code,
 /// contexts to decompress Zstandard with, of 96 KiB, one for each processor and at most sixteen). That is
 /// measured by `stress memory`: docs/results.md has the table.
-///
-/// Not counted: while all tables are gone through (to choose what to merge, a design or filters, to verify), a
-/// few words for each.
 pub const MIN_MEMORY: u64 = 1 << 20;
 
 /// What memory is used for.
@@ -322,6 +319,11 @@ impl Budget {
     /// Bytes reserved now for one role.
     pub(crate) fn used_by(&self, role: Role) -> u64 {
         self.ledger.used_by(role)
+    }
+
+    /// Bytes reserved now that do not give way as cached blocks do.
+    pub(crate) fn kept(&self) -> u64 {
+        self.ledger.kept(self.ledger.used())
     }
 
     /// The most bytes ever reserved at once.

@@ -138,7 +138,7 @@ impl MemoryBudget {
     #[doc(hidden)]
     #[must_use]
     pub fn hold(&self, bytes: u64) -> Option<Box<dyn Send + Sync>> {
-        let held = self.budget.try_reserve(Role::Spare, bytes)?;
+        let held = self.budget.try_reserve(Role::IoBuffers, bytes)?;
         Some(Box::new(held))
     }
 

@@ -19,16 +19,27 @@ pub(crate) trait Forward {
 
 impl<I: InternalIterator> Forward for I {
     fn start(&mut self) -> Result<()> {
-        self.seek_to_first()
+        self.seek_to_first()?;
+        settle(self)
     }
 
     fn advance(&mut self) -> Result<()> {
-        self.next()
+        self.next()?;
+        settle(self)
     }
 
     fn entry(&self) -> Option<(&[u8], Tag, &[u8])> {
         self.valid().then(|| (self.key(), self.tag(), self.value()))
     }
+}
+
+/// Until the cursor is at an entry and holds its value.
+#[inline]
+fn settle(cursor: &mut impl InternalIterator) -> Result<()> {
+    while cursor.waits() {
+        cursor.settle()?;
+    }
+    Ok(())
 }
 
 /// The keys of `inner` after `after` and up to `up_to`, all versions of each.
@@ -61,17 +72,17 @@ impl<'a, I: InternalIterator> Part<'a, I> {
 impl<I: InternalIterator> Forward for Part<'_, I> {
     fn start(&mut self) -> Result<()> {
         let Some(after) = self.after else {
-            return self.inner.seek_to_first();
+            return self.inner.start();
         };
         self.inner.seek(after, Tag::OLDEST)?;
         while self.inner.valid() && self.inner.key() <= after {
             self.inner.next()?;
         }
-        Ok(())
+        settle(&mut self.inner)
     }
 
     fn advance(&mut self) -> Result<()> {
-        self.inner.next()
+        self.inner.advance()
     }
 
     fn entry(&self) -> Option<(&[u8], Tag, &[u8])> {

@@ -10,10 +10,8 @@ use super::filters::refit;
 use super::keyspace::KeyspaceInner;
 use super::{DbInner, Tree};
 use crate::base::key::SeqNo;
-use crate::budget::TableWork;
-use crate::compaction::{
-    Manual, ManualRange, PickerOptions, Task, TaskInput, TaskKind, manual, pick,
-};
+use crate::budget::{Role, TableWork};
+use crate::compaction::{Manual, ManualRange, PickerOptions, Task, TaskKind, manual, pick};
 use crate::error::Result;
 use crate::options::KeyspaceOptions;
 use crate::table::Compression;
@@ -33,6 +31,9 @@ fn input_bytes(options: &KeyspaceOptions) -> u64 {
         false => COMPRESSED_INPUT_BYTES,
     }
 }
+
+/// Bytes that the lists take which are made of a task's tables while it runs, for each.
+const TASK_BYTES: u64 = 64;
 
 /// Whether a keyspace has files that hold dead entries which a snapshot still sees, or writes that are not
 /// visible yet: they can go later, of which nobody tells.
@@ -141,11 +142,14 @@ impl DbInner {
         let files = self.hold("compacting tables", || {
             self.end_task(keyspace, task);
         });
+        let budget = self.options.memory.budget();
+        let listed = TASK_BYTES * task.files().count() as u64;
+        let listed = budget.reserve_at_once(Role::Compaction, listed);
         let result = match task.kind {
             TaskKind::TrivialMove => self.move_files(keyspace, task),
             TaskKind::Merge => self.merge_in_turn(keyspace, task),
         };
-        drop(files);
+        drop((files, listed));
         self.took(&keyspace.compactions, &result);
         if result.is_err() {
             self.due.failed(keyspace);
@@ -157,14 +161,11 @@ impl DbInner {
     fn merge_in_turn(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
         let options = keyspace.options();
         let input = input_bytes(&options);
-        // An entry and the block that it fills.
+        // Of large entries one at a time, and the block that it fills.
         let entry = |file: &FileMeta| 2 * file.size() / file.entries().max(1);
-        let of_run = |run: &TaskInput| {
-            let entries = run.files.iter().map(entry);
-            input.max(entries.max().unwrap_or(0))
-        };
+        let largest = task.files().map(entry).max().unwrap_or(0);
         let entries = task.files().map(FileMeta::entries).sum();
-        let inputs: u64 = task.inputs.iter().map(of_run).sum();
+        let inputs = input * task.inputs.len() as u64 + largest;
         let needed = inputs + self.output_memory(&options, task.output_level, entries);
         let budget = self.options.memory.budget();
         let _permit = budget.admit(TableWork::Merge, needed, || self.flush_on_the_way())?;

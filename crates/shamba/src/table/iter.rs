@@ -5,6 +5,10 @@
 //! it is at (key, value) and fetches the block again for each step, but for the last: slower, and never
 //! over the budget by more than the entry. One owner.
 //!
+//! Of an input of a merge not even a large value is held where memory is short: the cursor waits at its
+//! entry, of which key and tag are known, until the merge comes to it. So a merge holds one such value at a
+//! time.
+//!
 //! A lazy cursor that leaves a block waits in front of the next one until it is settled. Meanwhile the
 //! separator between them, which is known without a read, bounds what comes: who stops before it, or
 //! finds enough elsewhere, does without that block.
@@ -28,7 +32,7 @@ use crate::base::sample;
 use crate::budget::{Budget, Reservation, Role};
 use crate::error::{Error, Result};
 use crate::fs::{BlockKind, Purpose};
-use held::{Ahead, Held, Own};
+use held::{Ahead, Held, HeldIndex, Own};
 
 /// How a table is walked.
 #[derive(Debug, Clone)]
@@ -61,6 +65,8 @@ pub(crate) struct TableIter {
     value: Vec<u8>,
     /// Where only the entry is held: whether it is its block's first, and whether its last.
     edges: (bool, bool),
+    /// Set where not even the entry's value is held.
+    value_waits: bool,
     /// The index of a partition that the cache does not have, for a merge whose blocks are of several
     /// pages: else it would be read again for each of them.
     index: Option<HeldIndex>,
@@ -72,16 +78,6 @@ pub(crate) struct TableIter {
     fence: Option<Direction>,
     memory: Reservation,
     reads: Reads,
-}
-
-/// The part of the budget that an index may have of which a merge keeps a copy.
-const INDEX_SHARE: u64 = 128;
-
-/// A partition's index, and its memory.
-struct HeldIndex {
-    partition: usize,
-    bytes: Vec<u8>,
-    _memory: Reservation,
 }
 
 impl Table {
@@ -101,6 +97,7 @@ impl Table {
             ahead: Ahead::default(),
             value: Vec::new(),
             edges: (false, false),
+            value_waits: false,
             index: None,
             waits: None,
             bound: Vec::new(),
@@ -116,6 +113,7 @@ impl TableIter {
         self.cursor.clear();
         self.held = Held::Entry;
         self.edges = (false, false);
+        self.value_waits = false;
         self.value.clear();
         self.waits = None;
         self.fence = None;
@@ -150,16 +148,7 @@ impl TableIter {
         self.index = None;
         let index = table.fetch(pages, self.partition, tag, fill, &mut self.reads)?;
         let seen = IndexBlock::parse(&index).and_then(|index| view(&index));
-        let budget = &self.options.budget;
-        let small = index.len() as u64 <= budget.limit() / INDEX_SHARE;
-        if self.options.purpose == Purpose::Background && small {
-            let memory = budget.try_reserve(Role::Compaction, index.len() as u64);
-            self.index = memory.map(|memory| HeldIndex {
-                partition: self.partition,
-                bytes: index.to_vec(),
-                _memory: memory,
-            });
-        }
+        self.hold_index(&index);
         seen.map_err(damage)
     }
 
@@ -188,10 +177,20 @@ impl TableIter {
         &mut self,
         go: impl FnOnce(&mut Cursor, &DataBlock<'_>) -> Result<bool, Damage>,
     ) -> Result<bool> {
+        self.within_or(true, go)
+    }
+
+    /// The same; where the block is not held and `may_wait`, a large value may not be either.
+    fn within_or(
+        &mut self,
+        may_wait: bool,
+        go: impl FnOnce(&mut Cursor, &DataBlock<'_>) -> Result<bool, Damage>,
+    ) -> Result<bool> {
+        self.value_waits = false;
         if matches!(self.held, Held::Entry)
             && let Some((block, start)) = self.load()?
         {
-            return self.within_loose(&block, start, go);
+            return self.within_loose(&block, start, may_wait, go);
         }
         let payload = payload(&self.held, &self.own).unwrap_or_default();
         let moved = DataBlock::parse(payload).and_then(|block| go(&mut self.cursor, &block));
@@ -208,6 +207,7 @@ impl TableIter {
         &mut self,
         block: &[u8],
         start: u32,
+        may_wait: bool,
         go: impl FnOnce(&mut Cursor, &DataBlock<'_>) -> Result<bool, Damage>,
     ) -> Result<bool> {
         let moved = DataBlock::parse(block).and_then(|block| {
@@ -219,7 +219,10 @@ impl TableIter {
         let moved = moved.map_err(|damage| self.broken(start, damage))?;
         self.value.clear();
         let value = block.get(self.cursor.value()).unwrap_or_default();
-        self.value.extend_from_slice(value);
+        self.value_waits = moved && may_wait && self.lets_wait(value.len());
+        if !self.value_waits {
+            self.value.extend_from_slice(value);
+        }
         if self.value.capacity() > 4096 && self.value.len() < self.value.capacity() / 4 {
             self.value.shrink_to_fit();
         }
@@ -331,7 +334,7 @@ impl TableIter {
 
     /// To the neighbour of the present entry.
     fn step(&mut self, direction: Direction) -> Result<()> {
-        if self.waits.is_some() {
+        if self.waits() {
             self.settle()?;
         }
         if !self.valid() {
@@ -471,11 +474,14 @@ impl InternalIterator for TableIter {
 
     #[inline]
     fn waits(&self) -> bool {
-        self.waits.is_some()
+        self.waits.is_some() || self.value_waits
     }
 
     fn settle(&mut self) -> Result<()> {
-        let result = self.settle_inner();
+        let result = match self.value_waits {
+            true => self.within_or(false, |_, _| Ok(true)).map(drop),
+            false => self.settle_inner(),
+        };
         self.checked(result)
     }
 }

@@ -300,7 +300,7 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
 
 fn assert_at(iter: &mut TableIter, want: Option<&Entry>) -> Result<(), TestCaseError> {
     prop_assert_eq!(iter.valid(), want.is_some());
-    if let (true, Some((key, tag, _))) = (iter.waits(), want) {
+    while let (true, Some((key, tag, _))) = (iter.waits(), want) {
         let bound = compare(iter.key(), iter.tag(), key, *tag);
         match iter.going() {
             Direction::Forward => prop_assert!(bound.is_le(), "{:?} after {:?}", iter.key(), key),

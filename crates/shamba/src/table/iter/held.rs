@@ -5,7 +5,8 @@
 //! merges have a share of their own for reading ahead. An input of a merge always holds its block, if
 //! that is of the usual size ([`ESSENTIAL_BLOCK`]): a merge has no more inputs than its memory holds
 //! blocks. Past these only the present entry is kept, and its block is read again for the next, unless
-//! the entry is the block's last. One owner.
+//! the entry is the block's last; of a large entry not even its value, if memory is short, until the merge
+//! comes to it. One owner.
 
 use std::ops::Range;
 
@@ -20,6 +21,12 @@ use crate::table::format;
 /// decompressed. `DbInner::most_inputs` counts with them.
 const ESSENTIAL_BLOCK: u64 = 2 * PAGE as u64;
 const ESSENTIAL_PAYLOAD: u64 = 16 << 10;
+
+/// The part of the budget that must be left where merges hold large values that they do not need yet.
+const ESSENTIAL_SHARE: u64 = 3;
+
+/// The part of the budget that an index may have of which a merge keeps a copy.
+const INDEX_SHARE: u64 = 128;
 
 /// The block the cursor is in, as far as it is held.
 pub(super) enum Held {
@@ -46,6 +53,15 @@ pub(super) struct Ahead {
     pages: AlignedBuf,
     first: u32,
     memory: Option<Reservation>,
+    /// The limit under which the memory was taken.
+    limit: u64,
+}
+
+/// A partition's index, and its memory.
+pub(super) struct HeldIndex {
+    pub(super) partition: usize,
+    pub(super) bytes: Vec<u8>,
+    _memory: Reservation,
 }
 
 impl Ahead {
@@ -98,6 +114,30 @@ impl TableIter {
         };
         self.held = Held::Cached(block, pin);
         None
+    }
+
+    /// Keeps the present partition's index for a merge, if it is small and memory allows.
+    pub(super) fn hold_index(&mut self, index: &[u8]) {
+        let budget = &self.options.budget;
+        let small = index.len() as u64 <= budget.limit() / INDEX_SHARE;
+        if self.options.purpose == Purpose::Background && small {
+            let memory = budget.try_reserve(Role::Compaction, index.len() as u64);
+            self.index = memory.map(|memory| HeldIndex {
+                partition: self.partition,
+                bytes: index.to_vec(),
+                _memory: memory,
+            });
+        }
+    }
+
+    /// Whether a value of so many bytes, of an input of a merge, is left until the merge comes to it: what
+    /// cannot do without memory would not find a third of the budget ([`ESSENTIAL_SHARE`]).
+    pub(super) fn lets_wait(&self, bytes: usize) -> bool {
+        let budget = &self.options.budget;
+        let free = || budget.limit().saturating_sub(budget.kept() + bytes as u64);
+        self.options.purpose == Purpose::Background
+            && bytes > PAGE
+            && free() < budget.limit() / ESSENTIAL_SHARE
     }
 
     /// Copies a block that was read: without it each step would read it again.
@@ -165,8 +205,10 @@ impl TableIter {
         let mut count = self.options.readahead_pages.min(left).max(needed);
         let held = self.ahead.memory.as_ref().map_or(0, Reservation::bytes);
         let unit = PAGE as u64;
-        if u64::from(count) * unit > held {
+        let limit = self.options.budget.limit();
+        if u64::from(count) * unit > held || limit < self.ahead.limit {
             self.ahead = Ahead::default();
+            self.ahead.limit = limit;
             loop {
                 let bytes = u64::from(count) * unit;
                 self.ahead.memory = spare(&self.options.budget, bytes)
