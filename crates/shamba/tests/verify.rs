@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{files_ending, small_keyspace, small_options};
 use shamba::fs::{Fs, MemFs};
-use shamba::{Db, Error};
+use shamba::{Db, Error, MemoryBudget, Role};
 
 const DIR: &str = "/db";
 
@@ -101,6 +101,25 @@ fn all_damage_is_found_and_told_file_by_file() {
 }
 
 /// What a damaged file is for decides what to do about it.
+/// Fails where the names and lengths of a folder's files are held beside the budget.
+#[test]
+fn what_a_verification_lists_is_charged() {
+    let fs = filled();
+    let tables = files_ending(&fs, DIR, ".sst").len() as u64;
+    let memory = MemoryBudget::bytes(1 << 20);
+    let options = small_options(Arc::new(fs)).memory(memory.clone());
+    let listed = || {
+        let by_role = memory.usage().budget.by_role;
+        let listed = by_role.iter().find(|(role, _)| *role == Role::Tables);
+        listed.unwrap().1
+    };
+    let mut least = u64::MAX;
+    let found = options.verify(DIR, |_, _| least = least.min(listed()));
+    assert!(found.unwrap().is_sound());
+    assert!(least >= 100 * tables, "{least} bytes for {tables} tables");
+    assert_eq!((listed(), memory.usage().budget.overdraft), (0, 0));
+}
+
 #[test]
 fn a_damaged_manifest_says_that_nothing_can_be_verified() {
     let fs = filled();

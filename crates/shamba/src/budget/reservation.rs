@@ -108,6 +108,17 @@ impl Reservation {
         self.set(self.bytes() + bytes);
     }
 
+    /// Takes more bytes as [`Budget::reserve_at_once`] does.
+    pub(crate) fn grow_at_once(&mut self, bytes: u64) {
+        self.budget.take_at_once(self.account.role(), bytes);
+        self.set(self.bytes() + bytes);
+    }
+
+    /// Another reservation of the same role and budget, taken as [`Budget::try_reserve`] does.
+    pub(crate) fn try_beside(&self, bytes: u64) -> Option<Reservation> {
+        self.budget.try_reserve(self.account.role(), bytes)
+    }
+
     /// Gives bytes back, at most all of them.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes());

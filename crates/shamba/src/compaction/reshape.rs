@@ -15,6 +15,8 @@
 //! the same ones at their place; `refilter` rewrites a file once. Data that come meanwhile only make
 //! levels fuller, so that less of them fits together.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::leveling::push_file;
@@ -46,35 +48,10 @@ pub(super) fn one_run(
     if runs.len() < 2 || is_level_busy(version, level) {
         return None;
     }
-    let mut files: Vec<&FileMeta> = runs.iter().flat_map(|run| run.files()).collect();
-    files.sort_by(|a, b| a.smallest().cmp(b.smallest()));
-    let room = runs.iter().map(|run| run.size()).max().unwrap_or(0);
-    // Where the first two files meet; what lies before is in one run already.
-    let mut largest: Option<&[u8]> = None;
-    let mut start = None;
-    for file in &files {
-        if largest.is_some_and(|largest| largest >= file.smallest()) {
-            start = Some(file.smallest());
-            break;
-        }
-        largest = Some(file.largest());
-    }
-    let Some(start) = start else {
+    let Some(start) = first_meeting(runs) else {
         return merge_level_in_place(version, level, score, reason);
     };
-    files.retain(|file| file.largest() >= start);
-    let mut ends: Vec<&[u8]> = files.iter().map(|file| file.largest()).collect();
-    ends.sort_unstable();
-    let bytes_to = |end: &[u8]| -> u64 {
-        let taken = files.iter().take_while(|file| file.smallest() <= end);
-        taken.map(|file| file.size()).sum()
-    };
-    let fitting = ends.partition_point(|end| bytes_to(end) <= room);
-    let (mut end, last) = (*ends.get(fitting.saturating_sub(1))?, *ends.last()?);
-    // A cut that leaves little is not worth writing it twice.
-    if bytes_to(end).saturating_mul(4) >= bytes_to(last).saturating_mul(3) {
-        end = last;
-    }
+    let end = end_of_range(runs, start)?;
     let mut draft = Draft::default();
     for run in runs {
         draft.add(level, run, run.overlapping(start, end));
@@ -84,6 +61,62 @@ pub(super) fn one_run(
     }
     let newest = TargetRun::Join(runs.first()?.id());
     draft.finish_as(TaskKind::Merge, version, level, newest, score, reason)
+}
+
+/// The smallest key of the first file that meets one before it; what lies before is in one run already.
+fn first_meeting(runs: &[Arc<Run>]) -> Option<&[u8]> {
+    let mut largest: Option<&[u8]> = None;
+    for file in in_order(runs, |_| 0, FileMeta::smallest) {
+        if largest.is_some_and(|largest| largest >= file.smallest()) {
+            return Some(file.smallest());
+        }
+        largest = Some(file.largest());
+    }
+    None
+}
+
+/// The last key of a range from `start` on of which files have no more bytes than the largest run, but one
+/// file at least; of all that is left, if a cut would leave little, which is not worth writing it twice.
+fn end_of_range<'a>(runs: &'a [Arc<Run>], start: &[u8]) -> Option<&'a [u8]> {
+    let room = runs.iter().map(|run| run.size()).max().unwrap_or(0);
+    let from = |run: &Run| run.lower_bound(start);
+    let mut later = in_order(runs, from, FileMeta::smallest).peekable();
+    let (mut bytes, mut end, mut taken) = (0, None, 0);
+    let mut last = None;
+    for file in in_order(runs, from, FileMeta::largest) {
+        last = Some(file.largest());
+        while let Some(next) = later.next_if(|next| next.smallest() <= file.largest()) {
+            bytes += next.size();
+        }
+        if bytes <= room || end.is_none() {
+            (end, taken) = (last, bytes);
+        }
+    }
+    match taken.saturating_mul(4) >= bytes.saturating_mul(3) {
+        true => last,
+        false => end,
+    }
+}
+
+/// The files of several runs in order of their smallest or largest key, of each run from a position on. Files
+/// of a run do not meet, so they are in either order; what is listed is one of each run.
+fn in_order<'a>(
+    runs: &'a [Arc<Run>],
+    from: impl Fn(&Run) -> usize,
+    key: impl Fn(&'a FileMeta) -> &'a [u8],
+) -> impl Iterator<Item = &'a FileMeta> {
+    let head = move |run: usize, at: usize| {
+        let file = runs.get(run)?.file_at(at)?;
+        Some(Reverse((key(file), run, at)))
+    };
+    let starts = runs.iter().map(|run| from(run));
+    let heads = starts.enumerate().filter_map(|(run, at)| head(run, at));
+    let mut heads: BinaryHeap<_> = heads.collect();
+    std::iter::from_fn(move || {
+        let Reverse((_, run, at)) = heads.pop()?;
+        heads.extend(head(run, at + 1));
+        runs.get(run)?.file_at(at)
+    })
 }
 
 /// The bytes that a level's run, or its only one, may have.

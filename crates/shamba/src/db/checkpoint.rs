@@ -8,7 +8,7 @@
 //! that it made itself. `LOCK` stays: whoever removes it lets two others lock two files of that name.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::DbInner;
 use super::folder::{FileKind, LOCK, classify};
@@ -17,7 +17,7 @@ use crate::budget::Role;
 use crate::compaction::job::table_path;
 use crate::error::{Error, Result};
 use crate::fs::{Access, AlignedBuf, BlockKind, Fs, PAGE, Purpose, ReadTag, create_dir_durably};
-use crate::version::{CURRENT, Manifest};
+use crate::version::{CURRENT, FileMeta, Manifest};
 
 /// Bytes copied at a time where a hard link is not possible; fewer under a small budget.
 const COPY: usize = 256 << 10;
@@ -25,7 +25,7 @@ const COPY: usize = 256 << 10;
 /// What a checkpoint that is under way has made.
 #[derive(Default)]
 struct Made {
-    tables: Vec<PathBuf>,
+    tables: Vec<u64>,
     /// Whether it began what makes the folder a database.
     manifest: bool,
 }
@@ -69,11 +69,13 @@ impl DbInner {
         // Holding the state keeps its files on storage.
         let state = self.tree.lock().manifest.state().clone();
         drop(writes);
-        for keyspace in state.keyspaces.values() {
-            for file in keyspace.version.files() {
-                let to = table_path(destination, file.number());
-                self.link_or_copy(&table_path(&self.dir, file.number()), to, made)?;
-            }
+        let versions = || state.keyspaces.values().map(|keyspace| &keyspace.version);
+        let files = versions().map(|version| version.sums().files).sum();
+        let budget = self.options.memory.budget();
+        let _listed = budget.reserve(Role::Tables, (files * size_of::<u64>()) as u64);
+        made.tables.reserve_exact(files);
+        for number in versions().flat_map(|version| version.files().map(FileMeta::number)) {
+            self.link_or_copy(number, destination, &mut made.tables)?;
         }
         fs.sync_dir(destination)
             .map_err(|e| Error::io("sync", destination, e))?;
@@ -97,37 +99,41 @@ impl DbInner {
             names.sort_by_key(|name| name != CURRENT);
             paths.extend(names.into_iter().map(|name| destination.join(name)));
         }
-        for path in paths.into_iter().chain(made.tables) {
+        let tables = made.tables.iter();
+        let tables = tables.map(|number| table_path(destination, *number));
+        for path in paths.into_iter().chain(tables) {
             if let Err(error) = fs.remove(&path) {
                 log::warn!("a failed checkpoint leaves {}: {error}", path.display());
             }
         }
     }
 
-    fn link_or_copy(&self, from: &Path, to: PathBuf, made: &mut Made) -> Result<()> {
+    fn link_or_copy(&self, number: u64, destination: &Path, made: &mut Vec<u64>) -> Result<()> {
         use io::ErrorKind::{CrossesDevices, TooManyLinks, Unsupported};
-        match self.options.fs.hard_link(from, &to) {
+        let from = &table_path(&self.dir, number);
+        let to = &table_path(destination, number);
+        match self.options.fs.hard_link(from, to) {
             Ok(()) => {
-                made.tables.push(to);
+                made.push(number);
                 Ok(())
             }
             // A file has room for so many names only (65,000 on ext4).
             Err(e) if matches!(e.kind(), CrossesDevices | TooManyLinks | Unsupported) => {
-                self.copy(from, to, made)
+                self.copy(from, to, || made.push(number))
             }
             Err(e) => Err(Error::io("link", to, e)),
         }
     }
 
-    fn copy(&self, from: &Path, to: PathBuf, made: &mut Made) -> Result<()> {
+    fn copy(&self, from: &Path, to: &Path, made: impl FnOnce()) -> Result<()> {
         let fs = &self.options.fs;
         let source = fs
             .open(from, Access::Direct)
             .map_err(|e| Error::io("open", from, e))?;
         let mut target = fs
-            .create(&to, Access::Direct)
-            .map_err(|e| Error::io("create", &to, e))?;
-        made.tables.push(to.clone());
+            .create(to, Access::Direct)
+            .map_err(|e| Error::io("create", to, e))?;
+        made();
         let tag = ReadTag {
             kind: BlockKind::Footer,
             last: None,
@@ -149,7 +155,7 @@ impl DbInner {
                 .map_err(|e| Error::io("read", from, e))?;
             target
                 .append(&buffer)
-                .map_err(|e| Error::io("write", &to, e))?;
+                .map_err(|e| Error::io("write", to, e))?;
             offset += len as u64;
         }
         target.sync().map_err(|e| Error::io("sync", to, e))

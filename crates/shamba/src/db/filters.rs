@@ -161,8 +161,9 @@ pub(super) fn filter_bits(file: &FileMeta) -> f64 {
     file.filter_bytes() as f64 * 8.0 / file.entries().max(1) as f64
 }
 
-/// The bits per key of a table at a place; `None` where they do not depend on it. Also where the model
-/// refuses the numbers, which it has no reason to: a filter of any size gives the same answers.
+/// The bits per key of a table at a place; `None` where they do not depend on it. Also where memory does
+/// not hold a list of the tables, or the model refuses the numbers, which it has no reason to: a filter of
+/// any size gives the same answers.
 fn bits_by_place(
     keyspace: &KeyspaceInner,
     version: &Version,
@@ -171,6 +172,7 @@ fn bits_by_place(
     let options = keyspace.options();
     let filter = &options.filter;
     let (positive, measured) = filter.allocation.rule()?;
+    let _listed = keyspace.list_of(version)?;
     let place = place(measured);
     let levels = shape(keyspace, version, &place, measured);
     let curve = curve(options.filter_wish().families);

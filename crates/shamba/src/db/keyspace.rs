@@ -68,8 +68,11 @@ pub(crate) struct KeyspaceInner {
     pub(crate) operations: Operations,
     /// What the automatic choice of a design remembers.
     pub(super) auto: Mutex<AutoState>,
-    _held: Reservation,
+    held: Reservation,
 }
+
+/// What a list that is made of all tables for a while takes for each: a few words.
+const LISTED_BYTES: u64 = 64;
 
 /// What a keyspace takes beside what its memtables, tables and counters are charged: itself, its options, its
 /// read state, and a version of few levels.
@@ -89,7 +92,7 @@ impl KeyspaceInner {
             budget,
             options.memtable_capacity(budget.limit()),
         ));
-        let limits = Limits::new(&options, &version);
+        let limits = Limits::new(&options, &version, budget);
         KeyspaceInner {
             id,
             name,
@@ -113,8 +116,15 @@ impl KeyspaceInner {
             level_counters: LevelCounters::new(budget),
             operations: Operations::new(budget),
             auto: Mutex::new(AutoState::default()),
-            _held: budget.reserve_at_once(Role::Tables, KEYSPACE_BYTES as u64),
+            held: budget.reserve_at_once(Role::Tables, KEYSPACE_BYTES as u64),
         }
+    }
+
+    /// Memory for a list of the tables of a version, a few words for each, while it is gone through; `None`
+    /// where there is none left for it.
+    pub(super) fn list_of(&self, version: &Version) -> Option<Reservation> {
+        self.held
+            .try_beside(LISTED_BYTES * version.sums().files as u64)
     }
 
     /// The options of this moment.

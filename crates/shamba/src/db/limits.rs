@@ -18,6 +18,7 @@ use super::DbInner;
 use super::filters::filter_bits;
 use super::keyspace::KeyspaceInner;
 use crate::base::sample;
+use crate::budget::{Budget, Reservation, Role};
 use crate::filter::{FileContext, FilterOptions, FilterPlan, choose};
 use crate::options::KeyspaceOptions;
 use crate::policy::{EVERY_MODULE, FileView, FilterPolicy, ModuleController, Rates};
@@ -36,6 +37,8 @@ pub(crate) struct Limits {
     least_lookups: u64,
     /// Whether lookups weigh by themselves what to read.
     by_worth: AtomicBool,
+    /// The account of the views that are made of all files.
+    views: Reservation,
     decider: Mutex<Decider>,
 }
 
@@ -65,12 +68,13 @@ const MOST_KNOWN: usize = 1024;
 
 impl Limits {
     /// Limits for the files of a keyspace that is opened, set.
-    pub(super) fn new(options: &KeyspaceOptions, version: &Version) -> Self {
+    pub(super) fn new(options: &KeyspaceOptions, version: &Version, budget: &Arc<Budget>) -> Self {
         let limits = Limits {
             lookups: AtomicU64::new(0),
             epoch_lookups: AtomicU64::new(u64::MAX),
             least_lookups: options.epoch_lookups,
             by_worth: AtomicBool::new(options.filter_policy == FilterPolicy::ExpectedReads),
+            views: budget.open_account(Role::Tables),
             decider: Mutex::new(Decider {
                 controller: options.filter_policy.controller(),
                 epoch: 0,
@@ -132,6 +136,11 @@ impl Limits {
             let files = run.files().iter();
             files.map(move |file| (level as u32, file))
         });
+        // What is seen of each, and the limit that comes of it. Without memory for it all stays as it is.
+        let each = size_of::<FileView>() as u64 + 1;
+        let Some(_listed) = self.views.try_beside(count * each) else {
+            return;
+        };
         let views: Vec<_> = files
             .map(|(level, file)| decider.view(file, level))
             .collect();

@@ -389,13 +389,21 @@ impl DbInner {
         tree.manifest.seal()
     }
 
-    /// Drops what the cache holds of the tables; others may share it.
+    /// Drops what the cache holds of the tables; others may share it. Where memory does not hold a list of
+    /// them, their blocks go as others are read.
     fn forget_tables(&self) {
         let keyspaces = self.all_keyspaces();
         let states: Vec<_> = keyspaces
             .iter()
             .map(|keyspace| keyspace.state.load())
             .collect();
+        let lists = keyspaces.iter().zip(&states);
+        let listed: Option<Vec<_>> = lists
+            .map(|(keyspace, state)| keyspace.list_of(&state.version))
+            .collect();
+        if listed.is_none() {
+            return;
+        }
         let files = states.iter().flat_map(|state| state.version.files());
         self.tables
             .forget_all(&files.map(|file| file.slot().cache_id()).collect());

@@ -203,7 +203,7 @@ fn assemble(
         closed_logs: Mutex::new(ClosedLogs::beginning_at(position)),
         frozen: Default::default(),
         due,
-        snapshots: SnapshotList::default(),
+        snapshots: SnapshotList::new(options.memory.budget()),
         signal: Signal::default(),
         default_keyspace,
         poison: ArcSwapOption::empty(),

@@ -8,68 +8,98 @@ use super::keyspace::Keyspace;
 use super::value::Value;
 use super::{DbInner, DbShared};
 use crate::base::key::SeqNo;
+use crate::budget::{Budget, Reservation, Role};
 use crate::db::iter::{Iter, IterOptions};
 use crate::error::Result;
 
 /// The sequence numbers held, ascending, with how many hold each. (They are few, and most new ones come
 /// last.)
-#[derive(Debug, Default)]
-pub(crate) struct SnapshotList(Mutex<Vec<(SeqNo, usize)>>);
+#[derive(Debug)]
+pub(crate) struct SnapshotList(Mutex<Held>);
+
+#[derive(Debug)]
+struct Held {
+    list: Vec<(SeqNo, usize)>,
+    memory: Reservation,
+}
+
+/// What a snapshot takes: its place in the list, and its number in a list that a merge makes.
+const HELD_BYTES: usize = size_of::<(SeqNo, usize)>() + size_of::<SeqNo>();
 
 impl SnapshotList {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        SnapshotList(Mutex::new(Held {
+            list: Vec::new(),
+            memory: budget.open_account(Role::Tables),
+        }))
+    }
+
     /// Registers the number `visible` gives. It is read under the list's lock, so a boundary list
     /// taken later either holds it or starts at or above it.
     pub(crate) fn acquire(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
-        let mut list = self.0.lock();
+        let mut held = self.0.lock();
         let seq = visible();
-        hold(&mut list, seq);
+        held.add(seq);
         seq
     }
 
     /// Registers a number that is held already.
     pub(crate) fn acquire_again(&self, seq: SeqNo) {
-        hold(&mut self.0.lock(), seq);
+        self.0.lock().add(seq);
     }
 
     pub(crate) fn release(&self, seq: SeqNo) {
-        let mut list = self.0.lock();
-        let Ok(at) = list.binary_search_by_key(&seq, |held| held.0) else {
-            return;
-        };
-        if let Some((_, count)) = list.get_mut(at) {
-            *count -= 1;
-            if *count == 0 {
-                list.remove(at);
-            }
-        }
+        self.0.lock().remove(seq);
     }
 
     /// Every number a reader may use from now on is one of these or above the last.
     pub(crate) fn boundaries(&self, visible: impl FnOnce() -> SeqNo) -> Vec<SeqNo> {
-        let list = self.0.lock();
-        let mut all: Vec<SeqNo> = list.iter().map(|held| held.0).collect();
+        let held = self.0.lock();
+        let mut all: Vec<SeqNo> = held.list.iter().map(|held| held.0).collect();
         all.push(visible());
         all
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.lock().iter().map(|held| held.1).sum()
+        self.0.lock().list.iter().map(|held| held.1).sum()
     }
 }
 
-fn hold(list: &mut Vec<(SeqNo, usize)>, seq: SeqNo) {
-    match list.binary_search_by_key(&seq, |held| held.0) {
-        Ok(at) => {
-            if let Some((_, count)) = list.get_mut(at) {
-                *count += 1;
+impl Held {
+    fn add(&mut self, seq: SeqNo) {
+        match self.list.binary_search_by_key(&seq, |held| held.0) {
+            Ok(at) => {
+                if let Some((_, count)) = self.list.get_mut(at) {
+                    *count += 1;
+                }
+            }
+            Err(at) => self.list.insert(at, (seq, 1)),
+        }
+        let wanted = (self.list.capacity() * HELD_BYTES) as u64;
+        let more = wanted.saturating_sub(self.memory.bytes());
+        self.memory.grow_at_once(more);
+    }
+
+    fn remove(&mut self, seq: SeqNo) {
+        let Ok(at) = self.list.binary_search_by_key(&seq, |held| held.0) else {
+            return;
+        };
+        if let Some((_, count)) = self.list.get_mut(at) {
+            *count -= 1;
+            if *count == 0 {
+                self.list.remove(at);
             }
         }
-        Err(at) => list.insert(at, (seq, 1)),
+        if self.list.len() < self.list.capacity() / 4 {
+            self.list.shrink_to(self.list.len() * 2);
+            let less = (self.list.capacity() * HELD_BYTES) as u64;
+            self.memory.shrink(self.memory.bytes() - less);
+        }
     }
 }
 
 /// The database as it was at one moment. Holding it keeps the entries visible then from being
-/// dropped by compaction; it costs no memory otherwise.
+/// dropped by compaction; it takes a few words of memory otherwise.
 #[derive(Debug)]
 pub struct Snapshot {
     db: Arc<DbShared>,
@@ -187,5 +217,28 @@ impl Drop for Snapshot {
     fn drop(&mut self) {
         self.inner().snapshots.release(self.seq);
         self.inner().signal.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_are_charged_while_they_are_held() {
+        let budget = Budget::new(1 << 20);
+        let list = SnapshotList::new(&budget);
+        for seq in 0..1000 {
+            assert_eq!(list.acquire(|| seq), seq);
+            list.acquire_again(seq);
+        }
+        assert_eq!(list.len(), 2000);
+        let charged = budget.used_by(Role::Tables);
+        let words = 1000 * HELD_BYTES as u64;
+        assert!((words..=2 * words).contains(&charged), "{charged}");
+        for seq in (0..1000).chain(0..1000) {
+            list.release(seq);
+        }
+        assert_eq!((list.len(), budget.used()), (0, 0));
     }
 }

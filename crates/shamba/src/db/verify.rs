@@ -15,6 +15,7 @@ use super::open::{
     Logs, check_length, hold_tables, lengths, lock_folder, refuse_what_is_no_database, settled,
     tables_of,
 };
+use crate::budget::{Reservation, Role};
 use crate::error::{Error, Result};
 use crate::fs::DirEntry;
 use crate::options::Options;
@@ -235,17 +236,22 @@ struct Looked {
     entries: Vec<DirEntry>,
     tables: Arc<TableCache>,
     logs: Result<Logs>,
-    /// What the tables of the state are charged.
-    _account: Arc<Obsolete>,
+    /// What the tables of the state are charged, and lists of them and of the folder.
+    _account: (Arc<Obsolete>, Reservation),
     /// Whether all tables were there in their full length.
     strictly: bool,
 }
+
+/// Bytes that a table takes in lists of names, lengths and numbers while a folder is verified.
+const LISTED_BYTES: u64 = 128;
 
 /// Looks at a folder; `strictly` gives damage to logs and missing tables as errors.
 fn look(dir: &Path, options: &Options, strictly: bool) -> Result<Looked> {
     let fs = &options.fs;
     let account = Obsolete::new(options.memory.budget());
     let Found { state, files, .. } = Manifest::read(&**fs, dir, &account)?;
+    let listed = LISTED_BYTES * files.len() as u64;
+    let listed = options.memory.budget().reserve(Role::Tables, listed);
     drop(files);
     let tables = tables_of(dir, options);
     let (entries, logs);
@@ -261,7 +267,7 @@ fn look(dir: &Path, options: &Options, strictly: bool) -> Result<Looked> {
         entries,
         tables,
         logs,
-        _account: account,
+        _account: (account, listed),
         strictly,
     })
 }

@@ -2,6 +2,8 @@
 //! design. They are made from counts that are kept anyway, when somebody asks, and decide nothing by
 //! themselves.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::keyspace::{KeyspaceInner, ReadState};
@@ -104,37 +106,99 @@ fn add_data(estimate: &mut WorkloadEstimate, state: &ReadState) {
     estimate.key_bytes = (count > 0).then(|| bytes as f64 / count as f64);
 }
 
+/// Visits of ranges of one size, counted by how many they are: to a sixteenth of an octave, so that it takes
+/// no more memory for many ranges than for few.
+#[derive(Debug, Default)]
+struct VisitCounts {
+    /// How many ranges, and their visits.
+    of_range: BTreeMap<u32, (u64, f64)>,
+    ranges: u64,
+    visits: f64,
+}
+
+impl VisitCounts {
+    fn add(&mut self, visits: f32) {
+        // Bits of numbers above zero are in the numbers' order: sign, exponent and four bits of the rest.
+        let (ranges, sum) = self.of_range.entry(visits.to_bits() >> 19).or_default();
+        *ranges += 1;
+        *sum += f64::from(visits);
+        self.ranges += 1;
+        self.visits += f64::from(visits);
+    }
+
+    /// Visits of so many ranges, of those that have most.
+    fn of_most(&self, mut ranges: f64) -> f64 {
+        let mut found = 0.0;
+        for &(count, sum) in self.of_range.values().rev() {
+            let part = (ranges / count as f64).clamp(0.0, 1.0);
+            found += sum * part;
+            ranges -= count as f64;
+        }
+        found
+    }
+}
+
 /// See [`WorkloadEstimate::hottest_tenth`].
 fn hottest_tenth(state: &ReadState) -> Option<f64> {
     let levels = state.version.levels();
     let largest = levels.iter().max_by_key(|level| level.entries())?;
-    // Ranges of one size: a file that nobody opened counts as what its like have.
-    let mut visits: Vec<f32> = Vec::new();
+    let mut known = VisitCounts::default();
     let mut unknown = 0;
     for file in largest.files() {
         match file.slot().heat() {
-            Some(heat) => visits.extend((0..heat.len()).map(|partition| {
+            Some(heat) => (0..heat.len()).for_each(|partition| {
                 let visits = heat.visits(partition as u32);
-                visits.empty + visits.positive
-            })),
+                known.add(visits.empty + visits.positive);
+            }),
             None => unknown += 1,
         }
     }
-    let known = visits.len();
-    if known == 0 {
+    if known.ranges == 0 {
         return None;
     }
-    let files = largest.sums().files;
-    let each = (known as f64 / (files - unknown).max(1) as f64).round() as usize;
-    visits.resize(known + each.max(1) * unknown, 0.0);
-    visits.sort_by(|a, b| b.total_cmp(a));
-    let all: f64 = visits.iter().map(|&visits| f64::from(visits)).sum();
-    if all < 4.0 * visits.len() as f64 {
+    // A file that nobody opened counts as what its like have.
+    let files = (largest.sums().files - unknown).max(1) as f64;
+    let each = (known.ranges as f64 / files).round().max(1.0);
+    let ranges = known.ranges as f64 + each * unknown as f64;
+    if known.visits < 4.0 * ranges {
         return None;
     }
-    let tenth = visits.len() as f64 / 10.0;
-    let whole = tenth.floor() as usize;
-    let hot: f64 = visits.iter().take(whole).map(|&v| f64::from(v)).sum();
-    let part = visits.get(whole).copied().unwrap_or(0.0);
-    Some((hot + f64::from(part) * (tenth - tenth.floor())) / all)
+    Some(known.of_most(ranges / 10.0) / known.visits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VisitCounts;
+
+    #[test]
+    fn visits_of_the_hottest_are_those_of_a_sorted_list() {
+        for (ranges, skew) in [
+            (1, 1.0),
+            (9, 0.0),
+            (10, 1.0),
+            (1000, 0.0),
+            (5000, 0.7),
+            (5000, 1.3),
+        ] {
+            let mut visits: Vec<f32> = (1..=ranges)
+                .map(|rank| 1e6 / f64::from(rank).powf(skew))
+                .map(|visits| visits as f32)
+                .collect();
+            visits.extend([0.0; 3]);
+            let mut counts = VisitCounts::default();
+            visits.iter().rev().for_each(|&visits| counts.add(visits));
+            let sum = |visits: &[f32]| visits.iter().map(|&v| f64::from(v)).sum::<f64>();
+            assert!((counts.visits / sum(&visits) - 1.0).abs() < 1e-6);
+            for tenths in 0..=10 {
+                let most = visits.len() * tenths / 10;
+                let (exact, found) = (sum(&visits[..most]), counts.of_most(most as f64));
+                let error = (exact - found) / sum(&visits);
+                assert!(
+                    (-1e-6..0.03).contains(&error),
+                    "{ranges} {skew} {most}: {exact} {found}"
+                );
+            }
+            assert!(counts.of_range.len() < 400);
+        }
+    }
 }

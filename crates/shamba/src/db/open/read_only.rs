@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use super::judge::{Logs, check_tables_exist, is_database};
 use super::{DEFAULT_NAME, assemble, tables_of};
+use crate::budget::Role;
 use crate::db::batch::DEFAULT_KEYSPACE;
 use crate::db::folder::look_at_files;
 use crate::db::{Db, DbShared};
@@ -113,6 +114,8 @@ fn hold_many(
     files: &ByNumber,
 ) -> Result<Vec<DirEntry>> {
     let fs = &*options.fs;
+    let budget = options.memory.budget();
+    let _listed = budget.reserve(Role::Tables, (files.len() * size_of::<u64>()) as u64);
     let numbers: Vec<u64> = files.iter().map(|file| file.number()).collect();
     let held = tables.hold(&numbers);
     let folder = look_at_files(fs, dir, files)?;
