@@ -132,8 +132,22 @@ impl View<'_> {
     /// # Panics
     /// If no moment that is left explains it.
     pub fn judge(&mut self, key: KeyId, answer: Option<&[u8]>, how: &str) {
-        let number = self.ledger.owner_of(key);
         let answer = answer.map(sum);
+        let shown = format!("{answer:?}");
+        self.narrow(key, |sum| sum == answer, &shown, how);
+    }
+
+    /// Judges an answer: whether a key is there at the reader's moment.
+    ///
+    /// # Panics
+    /// If no moment that is left explains it.
+    pub fn judge_presence(&mut self, key: KeyId, there: bool, how: &str) {
+        self.narrow(key, |sum| sum.is_some() == there, &there.to_string(), how);
+    }
+
+    /// Keeps the moments at which a key is as `fits` asks.
+    fn narrow(&mut self, key: KeyId, fits: impl Fn(Option<u64>) -> bool, answer: &str, how: &str) {
+        let number = self.ledger.owner_of(key);
         let owner = self.ledger.owner(number);
         let versions = owner.keys.get(&key).map_or(&[][..], Vec::as_slice);
         let cuts = &self.cuts[number];
@@ -145,7 +159,7 @@ impl View<'_> {
                 None => (0, None),
             };
             let next = versions.get(at).map_or(u64::MAX, |next| next.op - 1);
-            if sum != answer {
+            if !fits(sum) {
                 continue;
             }
             let both = cuts.iter().map(|cut| (cut.0.max(from), cut.1.min(next)));
@@ -156,7 +170,7 @@ impl View<'_> {
             // The other threads go on until they see that this one failed.
             drop(owner);
             panic!(
-                "{how}: a wrong answer for {key:?} of owner {number}: {answer:?} within {cuts:?}, of {versions:?}"
+                "{how}: a wrong answer for {key:?} of owner {number}: {answer} within {cuts:?}, of {versions:?}"
             );
         }
         drop(owner);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use shamba::fs::{Fs, MemFs, OsFs};
-use shamba::{Db, DeviceCosts, IterOptions, MemoryBudget};
+use shamba::{Db, DeviceCosts, Durability, Error, Iter, IterOptions, MemoryBudget};
 
 use crate::common::{Rng, random_keyspace_options, random_options};
 use crate::{Kind, Tally};
@@ -19,8 +19,28 @@ use worker::Worker;
 /// The keyspaces that all threads use.
 const NAMES: [&str; 3] = ["default", "users", "posts"];
 
-/// Budgets that a database is opened under, or changed to.
-const BUDGETS: [u64; 5] = [1 << 20, 1 << 20, 2 << 20, 8 << 20, 32 << 20];
+/// Budgets that the databases of a case are opened under, or changed to.
+const BUDGETS: [&[u64]; 2] = [
+    &[1 << 20, 1 << 20, 2 << 20, 8 << 20, 32 << 20],
+    &[8 << 20, 32 << 20],
+];
+
+/// What writes of a case ask for: all of them are logged, or some, or none.
+const LOGGED: &[Option<Durability>] = &[
+    None,
+    None,
+    Some(Durability::Buffered),
+    Some(Durability::Synced),
+];
+const MIXED: &[Option<Durability>] = &[
+    None,
+    None,
+    None,
+    Some(Durability::None),
+    Some(Durability::Buffered),
+    Some(Durability::Synced),
+];
+const UNLOGGED: &[Option<Durability>] = &[Some(Durability::None)];
 
 /// Many threads and all operations.
 #[derive(Debug, Default)]
@@ -31,6 +51,10 @@ struct Shared {
     ledger: Ledger,
     /// Keys of each shared keyspace.
     keys: u32,
+    /// Values are no longer than the least of them allows.
+    budgets: &'static [u64],
+    /// What writes of this case ask for: one of these each.
+    durabilities: &'static [Option<Durability>],
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     /// A thread failed, and the others need not go on.
@@ -60,6 +84,11 @@ fn key_number(key: &[u8]) -> u32 {
 }
 
 impl Shared {
+    /// Whether what was acknowledged is in a log or a table.
+    fn logged(&self) -> bool {
+        !self.durabilities.contains(&Some(Durability::None))
+    }
+
     /// Judges a stretch of a keyspace that was read in order: the entries seen, and that no others are
     /// there between the first key and the last.
     fn judge_stretch(
@@ -84,20 +113,39 @@ impl Shared {
     /// Judges everything in the shared keyspaces of a database, at one moment.
     fn judge_all(&self, view: &mut ledger::View<'_>, db: &Db, how: &str) {
         for (number, name) in NAMES.iter().enumerate() {
-            let iter = db
-                .keyspace(name)
-                .unwrap()
-                .iter(IterOptions::default())
-                .unwrap();
-            let entries: Vec<(u32, Vec<u8>)> = iter
-                .map(|entry| {
-                    let (key, value) = entry.unwrap();
-                    (key_number(&key), value)
-                })
-                .collect();
+            let keyspace = db.keyspace(name).unwrap();
+            let iter = keyspace.iter(IterOptions::default());
+            let Some(entries) = unless_refused(iter.and_then(entries)) else {
+                // Runs with large values by the dozen, and a small budget.
+                for key in 0..self.keys {
+                    let got = keyspace.get(key_bytes(key)).unwrap();
+                    view.judge((number, key), got.as_deref(), how);
+                }
+                continue;
+            };
             self.judge_stretch(view, number, 0..self.keys, &entries, how);
         }
     }
+}
+
+/// All entries, with the numbers of their keys.
+fn entries(iter: Iter) -> shamba::Result<Vec<(u32, Vec<u8>)>> {
+    iter.map(|entry| entry.map(|(key, value)| (key_number(&key), value)))
+        .collect()
+}
+
+/// What an iterator gave, or nothing where iterators hold all the memory that they may.
+fn unless_refused<T>(result: shamba::Result<T>) -> Option<T> {
+    match result {
+        Err(Error::IteratorsExhausted { .. }) => None,
+        other => Some(other.unwrap()),
+    }
+}
+
+/// Nothing was ever taken over the limit.
+fn within_budget(memory: &MemoryBudget) {
+    let usage = memory.usage().budget;
+    assert_eq!(usage.overdraft, 0, "the budget was passed: {usage:?}");
 }
 
 /// Stops the other threads when this one panics.
@@ -154,12 +202,14 @@ impl Kind for Threads {
         let shared = Shared {
             ledger: Ledger::new(threads),
             keys: *rng.pick(&[40, 400, 3000]),
+            budgets: BUDGETS[usize::from(rng.one_in(4))],
+            durabilities: [LOGGED, MIXED, MIXED, UNLOGGED][rng.below(4) as usize],
             fs,
             dir: dir.join("db"),
             stop: AtomicBool::new(false),
         };
         for life in 0..rng.between(1, 4) {
-            let memory = MemoryBudget::bytes(*rng.pick(&BUDGETS));
+            let memory = MemoryBudget::bytes(*rng.pick(shared.budgets));
             let db = open(&mut rng, &shared, &memory);
             shared.judge_all(&mut shared.ledger.view(), &db, "after an open");
             let operations = rng.between(50, 600);
@@ -183,6 +233,7 @@ impl Kind for Threads {
             tally.add("operations", operations * threads as u64);
             shared.judge_all(&mut shared.ledger.view(), &db, "once all is written");
             db.verify().unwrap().check().unwrap();
+            within_budget(&memory);
             if rng.one_in(4) {
                 // The end of a process that closes nothing; what was not logged may be lost.
                 db.flush().unwrap();
@@ -190,6 +241,7 @@ impl Kind for Threads {
             } else {
                 db.close().unwrap();
             }
+            within_budget(&memory);
         }
     }
 }

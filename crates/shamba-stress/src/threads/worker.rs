@@ -1,22 +1,24 @@
 //! One thread of a case: it writes the keys it owns, in keyspaces that all share and in one of its own,
 //! and reads everything.
 
+mod others;
+
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use shamba::{
-    Db, Durability, Error, Iter, IterOptions, Keyspace, MemoryBudget, Snapshot, WriteBatch,
-    WriteOptions,
+    Db, Error, Iter, IterOptions, Keyspace, MemoryBudget, Snapshot, WriteBatch, WriteOptions,
 };
 
 use super::ledger::{KeyId, View, sum};
-use super::{BUDGETS, NAMES, Shared, key_bytes, key_number};
-use crate::common::{
-    Map, Rng, contents, random_design, random_filter_policy, random_keyspace_options,
-};
+use super::{NAMES, Shared, entries, key_bytes, key_number, unless_refused};
+use crate::common::{Map, Rng, contents, random_keyspace_options};
 
 /// Snapshots and iterators that a thread holds at most, of each.
 const HELD: usize = 3;
+
+/// More bytes than what tells a value from all others takes.
+const PREFIX: u64 = 32;
 
 struct HeldIter<'a> {
     view: View<'a>,
@@ -86,7 +88,8 @@ impl<'a> Worker<'a> {
                 let count = self.rng.between(2, 30);
                 self.write(count as usize);
             }
-            360..560 => self.get(),
+            360..540 => self.get(),
+            540..560 => self.contains(),
             560..600 => self.multi_get(),
             600..620 => self.take_snapshot(),
             620..700 => self.read_snapshot(),
@@ -104,8 +107,9 @@ impl<'a> Worker<'a> {
             966..972 => self.change_policy(),
             972..980 => self.statistics(),
             980..983 => self.db.verify().unwrap().check().unwrap(),
-            983..987 => self.checkpoint(),
-            987..990 => self.db.wait_for_compaction().unwrap(),
+            983..986 => self.checkpoint(),
+            986..988 => self.open_beside(),
+            988..990 => self.db.wait_for_compaction().unwrap(),
             _ => self.db.sync().unwrap(),
         }
     }
@@ -131,8 +135,13 @@ impl<'a> Worker<'a> {
 
     /// A value that was never written before, but for empty ones.
     fn value(&mut self) -> Vec<u8> {
+        // The longest that the least of the case's budgets lets be written.
+        let most = self.shared.budgets.iter().min().unwrap() / 16;
         let len = match self.rng.below(100) {
-            0 => self.rng.below(30_000),
+            0 => match self.rng.below(4) {
+                0 => most - PREFIX,
+                _ => self.rng.below(most - PREFIX),
+            },
             1..8 => return Vec::new(),
             8..20 => self.rng.below(3000),
             _ => self.rng.below(200),
@@ -144,44 +153,40 @@ impl<'a> Worker<'a> {
     }
 
     fn write(&mut self, count: usize) {
-        let mut writes = Vec::new();
-        let mut batch = WriteBatch::new();
-        let mut last = None;
-        for _ in 0..count {
-            let key = self.own_key();
-            let bytes = key_bytes(key.1);
-            let keyspace = &self.keyspaces[key.0];
-            if self.rng.one_in(4) {
-                batch.delete_in(keyspace, &bytes);
-                writes.push((key, None));
-                last = Some((key, bytes, None));
-            } else {
-                let value = self.value();
-                let keyspace = &self.keyspaces[key.0];
-                batch.put_in(keyspace, &bytes, &value);
-                writes.push((key, Some(sum(&value))));
-                last = Some((key, bytes, Some(value)));
-            }
-        }
-        let durability = *self.rng.pick(&[
-            None,
-            None,
-            None,
-            Some(Durability::None),
-            Some(Durability::Buffered),
-            Some(Durability::Synced),
-        ]);
+        let keys: Vec<KeyId> = (0..count).map(|_| self.own_key()).collect();
+        let values: Vec<_> = keys
+            .iter()
+            .map(|_| (!self.rng.one_in(4)).then(|| self.value()))
+            .collect();
+        let writes = keys.iter().zip(&values);
+        let writes: Vec<_> = writes
+            .map(|(key, value)| (*key, value.as_deref().map(sum)))
+            .collect();
+        let durability = *self.rng.pick(self.shared.durabilities);
+        let (options, simple) = (WriteOptions { durability }, durability.is_none());
         self.shared.ledger.begin(self.number, &writes);
-        match last {
-            Some((key, bytes, value)) if count == 1 && durability.is_none() => {
-                let keyspace = &self.keyspaces[key.0];
-                match value {
-                    Some(value) => keyspace.put(bytes, value).unwrap(),
-                    None => keyspace.delete(bytes).unwrap(),
-                }
-            }
-            _ => self.db.write(batch, WriteOptions { durability }).unwrap(),
+        let keyspaces = &self.keyspaces;
+        if let ([key], [value]) = (&keys[..], &values[..])
+            && self.rng.one_in(2)
+        {
+            let (keyspace, bytes) = (&keyspaces[key.0], key_bytes(key.1));
+            let written = match value {
+                Some(value) if simple => keyspace.put(bytes, value),
+                Some(value) => keyspace.put_with(bytes, value, options),
+                None if simple => keyspace.delete(bytes),
+                None => keyspace.delete_with(bytes, options),
+            };
+            written.unwrap();
+            return self.shared.ledger.finish(self.number);
         }
+        let mut batch = WriteBatch::new();
+        for (key, value) in keys.iter().zip(&values) {
+            match value {
+                Some(value) => batch.put_in(&keyspaces[key.0], key_bytes(key.1), value),
+                None => batch.delete_in(&keyspaces[key.0], key_bytes(key.1)),
+            }
+        }
+        self.db.write(batch, options).unwrap();
         self.shared.ledger.finish(self.number);
     }
 
@@ -192,6 +197,15 @@ impl<'a> Worker<'a> {
         let got = keyspace.get(key_bytes(key.1)).unwrap();
         view.taken();
         view.judge(key, got.as_deref(), "get");
+    }
+
+    fn contains(&mut self) {
+        let key = self.any_key();
+        let mut view = self.shared.ledger.view();
+        let keyspace = &self.keyspaces[key.0];
+        let there = keyspace.contains_key(key_bytes(key.1)).unwrap();
+        view.taken();
+        view.judge_presence(key, there, "contains_key");
     }
 
     fn keys_of_one(&mut self) -> (usize, Vec<KeyId>, Vec<Vec<u8>>) {
@@ -245,6 +259,12 @@ impl<'a> Worker<'a> {
                 let got = snapshot.multi_get_in(real, &bytes).unwrap();
                 for (key, got) in keys.into_iter().zip(got) {
                     view.judge(key, got.as_deref(), "multi_get at a snapshot");
+                }
+            }
+            4 => {
+                for (key, bytes) in keys.into_iter().zip(bytes) {
+                    let there = snapshot.contains_key_in(real, bytes).unwrap();
+                    view.judge_presence(key, there, "contains_key at a snapshot");
                 }
             }
             _ => {
@@ -357,14 +377,16 @@ impl<'a> Worker<'a> {
         let value = self.value();
         let key = self.rng.below(100).to_be_bytes().to_vec();
         let deletes = self.rng.one_in(4);
+        let durability = *self.rng.pick(self.shared.durabilities);
+        let options = WriteOptions { durability };
         if let Some((keyspace, map)) = &mut self.private {
             if deletes {
-                keyspace.delete(&key).unwrap();
+                keyspace.delete_with(&key, options).unwrap();
                 map.remove(&key);
-            } else {
-                keyspace.put(&key, &value).unwrap();
-                map.insert(key, value);
+                return;
             }
+            keyspace.put_with(&key, &value, options).unwrap();
+            map.insert(key, value);
         }
     }
 
@@ -385,84 +407,5 @@ impl<'a> Worker<'a> {
         assert!(matches!(error, Error::KeyspaceDropped { .. }), "{error}");
         let error = keyspace.get("key").unwrap_err();
         assert!(matches!(error, Error::KeyspaceDropped { .. }), "{error}");
-    }
-
-    fn change_limit(&mut self) {
-        let limit = *self.rng.pick(&BUDGETS);
-        self.memory.set_limit(limit).unwrap();
-    }
-
-    fn compact(&mut self) {
-        let (keyspace, from) = self.any_key();
-        let (from, to) = (key_bytes(from), key_bytes(self.any_key().1));
-        let keyspace = &self.keyspaces[keyspace];
-        match self.rng.below(3) {
-            0 => keyspace.compact_range(None, None).unwrap(),
-            1 => keyspace.compact_range(Some(&from), None).unwrap(),
-            _ => {
-                let (from, to) = (from.clone().min(to.clone()), from.max(to));
-                keyspace.compact_range(Some(&from), Some(&to)).unwrap();
-            }
-        }
-    }
-
-    fn redesign(&mut self) {
-        let keyspace = self.any_key().0;
-        let design = random_design(&mut self.rng);
-        self.keyspaces[keyspace].redesign(design).unwrap();
-    }
-
-    fn change_policy(&mut self) {
-        let keyspace = self.any_key().0;
-        let policy = random_filter_policy(&mut self.rng);
-        self.keyspaces[keyspace].set_filter_policy(policy).unwrap();
-    }
-
-    /// Asks for everything that can be asked for without knowing what the answer is.
-    fn statistics(&mut self) {
-        let keyspace = self.any_key().0;
-        let statistics = self.db.stats();
-        assert_eq!(statistics.writes_stopped, None);
-        assert_eq!(statistics.compactions_stopped, None);
-        let _ = self.keyspaces[keyspace].advise().unwrap();
-        let _ = self.keyspaces[keyspace].approximate_size(b"0", b"9");
-        let usage = self.memory.usage().budget;
-        assert_eq!(usage.overdraft, 0, "the budget was passed: {usage:?}");
-    }
-
-    fn checkpoint(&mut self) {
-        let name = format!("{}-{}", self.private_name, self.checkpoints);
-        self.checkpoints += 1;
-        let folder = self.shared.dir.with_file_name(name);
-        let mut view = self.shared.ledger.view();
-        self.db.checkpoint(&folder).unwrap();
-        view.taken();
-        let options = shamba::Options::new().fs(self.shared.fs.clone());
-        let copy = options
-            .memory(MemoryBudget::bytes(8 << 20))
-            .create_if_missing(false)
-            .background_threads(0)
-            .open(&folder)
-            .unwrap();
-        self.shared.judge_all(&mut view, &copy, "a checkpoint");
-        copy.verify().unwrap().check().unwrap();
-        drop(copy);
-        for file in self.shared.fs.list(&folder).unwrap() {
-            self.shared.fs.remove(&folder.join(file.name)).unwrap();
-        }
-    }
-}
-
-/// All entries, with the numbers of their keys.
-fn entries(iter: Iter) -> shamba::Result<Vec<(u32, Vec<u8>)>> {
-    iter.map(|entry| entry.map(|(key, value)| (key_number(&key), value)))
-        .collect()
-}
-
-/// What an iterator gave, or nothing where iterators hold all the memory that they may.
-fn unless_refused<T>(result: shamba::Result<T>) -> Option<T> {
-    match result {
-        Err(shamba::Error::IteratorsExhausted { .. }) => None,
-        other => Some(other.unwrap()),
     }
 }
