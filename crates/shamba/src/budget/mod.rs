@@ -37,7 +37,7 @@ pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 /// 8 KiB for each keyspace and 1 KiB of its own (4 KiB once it is read), about 16 KiB to write a table, and for
 /// each run that is merged or iterated about 1.5 KiB, its present block, and its present entry, which may be a
 /// sixteenth of the budget long. Of merges as many work at once as such memory holds, of flushes too; several
-/// threads that read wait for each other, half a second at most. Where one thread alone needs more (runs by
+/// threads that read wait for each other, half a second, or five while others go on. Where one thread alone needs more (runs by
 /// the dozen with values of the largest length, compressed blocks or filters over whole tables written under a
 /// budget many times as large) the engine works all the same, and [`MemoryStats::overdraft`] says by how much
 /// it went over.
@@ -168,9 +168,11 @@ impl TableWork {
 /// Essential memory that would go over the limit waits for what other threads hold for a moment: blocks in
 /// use, entries being merged, memtables being flushed, which on a busy machine with a slow disk are moments
 /// of a tenth of a second. The first pause is of [`PAUSE`], each later one longer by it, until all together
-/// are of half a second. Half as often after each time that it waited in vain: what one thread needs alone is
-/// not there after any wait.
+/// are of half a second. Pauses in which others took or gave something do not count, up to [`MOST_STIRRED`]
+/// times as many. Half as often after each time that it waited in vain: what one thread needs alone is not
+/// there after any wait.
 const MOST_PAUSES: u32 = 64;
+const MOST_STIRRED: u32 = 4;
 const PAUSE: Duration = Duration::from_micros(250);
 
 /// A bound on memory and the accounts under it.
@@ -198,6 +200,14 @@ impl Budget {
         })
     }
 
+    /// The same for a test of one thread, which would wait for nobody.
+    #[cfg(test)]
+    pub(crate) fn of_one_thread(limit: u64) -> Arc<Self> {
+        let budget = Budget::new(limit);
+        budget.patience.store(0, Relaxed);
+        budget
+    }
+
     /// Adds one who can free memory; reclaimers are asked in the order in which they came.
     pub(crate) fn add_reclaimer(&self, reclaimer: Weak<dyn Reclaim>) {
         let mut reclaimers = self.reclaimers.write();
@@ -218,8 +228,8 @@ impl Budget {
         Some(Reservation::new(self, role, bytes))
     }
 
-    /// Reserves essential memory: what neither reclaimers nor, for half a second, other threads free goes
-    /// over the limit and is recorded as overdraft. Not under a lock that readers wait for, or that those who
+    /// Reserves essential memory: what neither reclaimers nor, for a while ([`MOST_PAUSES`]), other threads
+    /// free goes over the limit and is recorded as overdraft. Not under a lock that readers wait for, or that those who
     /// would free memory take.
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take(role, bytes);
@@ -383,6 +393,8 @@ impl Budget {
     fn take(&self, role: Role, bytes: u64) {
         let patience = self.patience.load(Relaxed);
         let mut pauses = 0;
+        let mut stirred = 0;
+        let mut used = 0;
         while let Err(short) = self.ledger.try_take(role, bytes) {
             if self.reclaim(short) > 0 {
                 continue;
@@ -394,10 +406,14 @@ impl Budget {
                 self.patience.store(patience.div_ceil(2), Relaxed);
                 return self.ledger.take(role, bytes);
             }
-            pauses += 1;
-            std::thread::sleep(PAUSE * pauses);
+            let before = std::mem::replace(&mut used, self.ledger.used());
+            match before != used && stirred < MOST_STIRRED * patience {
+                true => stirred += 1,
+                false => pauses += 1,
+            }
+            std::thread::sleep(PAUSE * (pauses + stirred).min(MOST_PAUSES));
         }
-        if pauses > 0 {
+        if pauses + stirred > 0 {
             self.patience.store(MOST_PAUSES, Relaxed);
         }
     }
@@ -509,6 +525,40 @@ mod tests {
         let essential = budget.reserve(Role::Compaction, 60);
         assert_eq!((essential.bytes(), budget.overdraft()), (60, 0));
         assert_eq!(other.0.lock().0, 3);
+    }
+
+    /// Stands for other threads whose memory is now more and now less, of whom one lets go in the end.
+    struct Busy(
+        Arc<Budget>,
+        Mutex<(u32, Option<Reservation>, Option<Reservation>)>,
+    );
+
+    impl Reclaim for Busy {
+        fn reclaim(&self, _bytes: u64) -> u64 {
+            let mut held = self.1.lock();
+            held.0 += 1;
+            held.1 = None;
+            held.1 = self.0.try_reserve_now(Role::Data, u64::from(held.0 % 7));
+            if held.0 == MOST_PAUSES + 40 {
+                held.2 = None;
+            }
+            0
+        }
+    }
+
+    #[test]
+    fn essential_memory_waits_longer_while_others_go_on() {
+        let budget = Budget::new(100);
+        let held = budget.reserve(Role::Iterators, 60);
+        let busy = Busy(Arc::clone(&budget), Mutex::new((0, None, Some(held))));
+        let busy = Arc::new(busy);
+        budget.add_reclaimer(Arc::downgrade(&(Arc::clone(&busy) as Arc<dyn Reclaim>)));
+        let essential = budget.reserve(Role::Compaction, 60);
+        assert_eq!((essential.bytes(), budget.overdraft()), (60, 0));
+        // Whoever goes on and never lets go is not waited for for ever.
+        budget.patience.store(0, Relaxed);
+        let more = budget.reserve(Role::Compaction, 60);
+        assert!(more.bytes() == 60 && budget.overdraft() > 0);
     }
 
     #[test]

@@ -26,6 +26,9 @@ struct Held {
 /// What a snapshot takes: its place in the list, and its number in a list that a merge makes.
 const HELD_BYTES: usize = size_of::<(SeqNo, usize)>() + size_of::<SeqNo>();
 
+/// Places that are kept when they are free: most scans then need no allocation for theirs.
+const KEPT: usize = 16;
+
 impl SnapshotList {
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
         SnapshotList(Mutex::new(Held {
@@ -90,8 +93,8 @@ impl Held {
                 self.list.remove(at);
             }
         }
-        if self.list.len() < self.list.capacity() / 4 {
-            self.list.shrink_to(self.list.len() * 2);
+        if self.list.capacity() > KEPT && self.list.len() < self.list.capacity() / 4 {
+            self.list.shrink_to(KEPT.max(self.list.len() * 2));
             let less = (self.list.capacity() * HELD_BYTES) as u64;
             self.memory.shrink(self.memory.bytes() - less);
         }
@@ -239,6 +242,8 @@ mod tests {
         for seq in (0..1000).chain(0..1000) {
             list.release(seq);
         }
-        assert_eq!((list.len(), budget.used()), (0, 0));
+        assert_eq!(list.len(), 0);
+        let kept = (KEPT * HELD_BYTES) as u64;
+        assert_eq!(budget.used(), kept);
     }
 }

@@ -211,15 +211,17 @@ impl Table {
         })
     }
 
-    /// Reads and checks a block.
-    pub(super) fn read_block(&self, pages: Range<u32>, tag: ReadTag) -> Result<Box<[u8]>> {
-        let mut buf = self
-            .source
-            .home
-            .io
-            .acquire((pages.end.saturating_sub(pages.start)) as usize * PAGE);
-        self.read_pages(&mut buf, pages.start, tag)?;
-        format::read_block(&buf, self.salt, pages.start).map_err(|d| self.damage(pages.start, d))
+    /// Reads and checks a block, past the cache. It is copied, so that who has it may read others.
+    pub(super) fn read_block(&self, pages: Range<u32>, tag: ReadTag) -> Result<BlockRef> {
+        let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
+        let mut buf = self.source.home.io.acquire(count as usize * PAGE);
+        self.read_pages(&mut buf, start, tag)?;
+        let bytes = format::read_block(&buf, self.salt, start);
+        drop(buf);
+        let bytes = bytes.map_err(|d| self.damage(start, d))?;
+        let budget = self.cache().budget();
+        let held = budget.reserve(Role::Iterators, bytes.len() as u64);
+        Ok(BlockRef::Loose { bytes, _held: held })
     }
 
     /// Fills `buf` with pages from `page` on.

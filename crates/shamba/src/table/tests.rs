@@ -45,7 +45,7 @@ struct Env {
 
 impl Env {
     fn with_fs(fs: Arc<dyn Fs>, limit: u64) -> Env {
-        let budget = Budget::new(limit);
+        let budget = Budget::of_one_thread(limit);
         let store = Store::new(Arc::clone(&budget));
         Env {
             fs,

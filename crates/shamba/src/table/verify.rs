@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::block::{Cursor, DataBlock};
-use super::fetch::label;
+use super::fetch::{BlockRef, label};
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::properties::Properties;
@@ -93,7 +93,7 @@ impl Verifier<'_> {
     }
 
     /// Reads a block; `None` when it is damaged, which is noted.
-    fn read(&mut self, pages: Range<u32>, kind: BlockKind) -> Result<Option<Box<[u8]>>> {
+    fn read(&mut self, pages: Range<u32>, kind: BlockKind) -> Result<Option<BlockRef>> {
         self.report.blocks += 1;
         let tag = label(kind, Purpose::Background);
         match self.table.read_block(pages, tag) {

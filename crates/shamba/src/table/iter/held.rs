@@ -164,6 +164,12 @@ impl TableIter {
 
     /// Gets a block into `own`, reading ahead where it pays; false when there is no memory for it.
     fn load_own(&mut self, pages: &Range<u32>) -> Result<bool> {
+        let limit = self.options.budget.limit();
+        if limit < self.ahead.limit {
+            self.ahead = Ahead::default();
+            self.own = Own::default();
+        }
+        self.ahead.limit = limit;
         if self.ahead.get(pages).is_none() && !self.read_ahead(pages)? {
             return Ok(false);
         }
@@ -205,10 +211,11 @@ impl TableIter {
         let mut count = self.options.readahead_pages.min(left).max(needed);
         let held = self.ahead.memory.as_ref().map_or(0, Reservation::bytes);
         let unit = PAGE as u64;
-        let limit = self.options.budget.limit();
-        if u64::from(count) * unit > held || limit < self.ahead.limit {
-            self.ahead = Ahead::default();
-            self.ahead.limit = limit;
+        if u64::from(count) * unit > held {
+            self.ahead = Ahead {
+                limit: self.ahead.limit,
+                ..Ahead::default()
+            };
             loop {
                 let bytes = u64::from(count) * unit;
                 self.ahead.memory = spare(&self.options.budget, bytes)
