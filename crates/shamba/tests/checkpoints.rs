@@ -10,6 +10,36 @@ use common::{contents, small_options};
 use shamba::Error;
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op, OsFs};
 
+/// Fails where a file that can have no other name is not copied.
+#[test]
+fn what_cannot_be_linked_is_copied() {
+    const EPERM: i32 = 1;
+    const EXDEV: i32 = 18;
+    const EMLINK: i32 = 31;
+    const EOPNOTSUPP: i32 = 95;
+    for error in [EPERM, EXDEV, EMLINK, EOPNOTSUPP] {
+        let fs = MemFs::new();
+        let faults = Faults::new();
+        let options = small_options(Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone())));
+        let db = options.open("/db").unwrap();
+        for number in 0..1000u32 {
+            db.put(number.to_be_bytes(), [1; 60]).unwrap();
+        }
+        db.flush().unwrap();
+        // Some of them: a file may have as many names as there is room for, and the next one none.
+        let fault = Fault::new(Effect::Fail(FaultError::Os(error))).on(Op::Link);
+        faults.add(fault.after(1).forever());
+        db.checkpoint("/copy").unwrap();
+        assert!(faults.fired() > 1, "{error}");
+        db.close().unwrap();
+        let copy = small_options(Arc::new(fs)).create_if_missing(false);
+        let copy = copy.open("/copy").unwrap();
+        assert!(copy.verify().unwrap().is_sound());
+        assert_eq!(contents(&copy.default_keyspace()).unwrap().len(), 1000);
+        copy.close().unwrap();
+    }
+}
+
 #[test]
 fn a_checkpoint_that_fails_anywhere_leaves_nothing_but_a_lock() {
     let fs = MemFs::new();

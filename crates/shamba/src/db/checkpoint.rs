@@ -109,7 +109,7 @@ impl DbInner {
     }
 
     fn link_or_copy(&self, number: u64, destination: &Path, made: &mut Vec<u64>) -> Result<()> {
-        use io::ErrorKind::{CrossesDevices, TooManyLinks, Unsupported};
+        use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
         let from = &table_path(&self.dir, number);
         let to = &table_path(destination, number);
         match self.options.fs.hard_link(from, to) {
@@ -117,11 +117,14 @@ impl DbInner {
                 made.push(number);
                 Ok(())
             }
-            // A file has room for so many names only (65,000 on ext4).
-            Err(e) if matches!(e.kind(), CrossesDevices | TooManyLinks | Unsupported) => {
-                self.copy(from, to, || made.push(number))
-            }
-            Err(e) => Err(Error::io("link", to, e)),
+            Err(e) => match e.kind() {
+                // A file has room for so many names only (65,000 on ext4), and to a file system without
+                // links they are not permitted.
+                CrossesDevices | TooManyLinks | Unsupported | PermissionDenied => {
+                    self.copy(from, to, || made.push(number))
+                }
+                _ => Err(Error::io("link", to, e)),
+            },
         }
     }
 
