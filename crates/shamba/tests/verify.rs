@@ -100,7 +100,6 @@ fn all_damage_is_found_and_told_file_by_file() {
     assert!(json.contains(name(7)), "{json}");
 }
 
-/// What a damaged file is for decides what to do about it.
 /// Fails where the names and lengths of a folder's files are held beside the budget.
 #[test]
 fn what_a_verification_lists_is_charged() {
@@ -120,6 +119,7 @@ fn what_a_verification_lists_is_charged() {
     assert_eq!((listed(), memory.usage().budget.overdraft), (0, 0));
 }
 
+/// What a damaged file is for decides what to do about it.
 #[test]
 fn a_damaged_manifest_says_that_nothing_can_be_verified() {
     let fs = filled();

@@ -394,9 +394,10 @@ impl Budget {
         let patience = self.patience.load(Relaxed);
         let mut pauses = 0;
         let mut stirred = 0;
-        let mut used = 0;
+        let mut used = None;
         while let Err(short) = self.ledger.try_take(role, bytes) {
             if self.reclaim(short) > 0 {
+                used = None;
                 continue;
             }
             if bytes == 0 || !self.ledger.would_overdraw(bytes) {
@@ -406,8 +407,9 @@ impl Budget {
                 self.patience.store(patience.div_ceil(2), Relaxed);
                 return self.ledger.take(role, bytes);
             }
-            let before = std::mem::replace(&mut used, self.ledger.used());
-            match before != used && stirred < MOST_STIRRED * patience {
+            let now = self.ledger.used();
+            let changed = used.replace(now).is_some_and(|before| before != now);
+            match changed && stirred < MOST_STIRRED * patience {
                 true => stirred += 1,
                 false => pauses += 1,
             }
@@ -542,6 +544,7 @@ mod tests {
             if held.0 == MOST_PAUSES + 40 {
                 held.2 = None;
             }
+            assert!(held.0 < 1000, "waits for ever");
             0
         }
     }
@@ -556,9 +559,11 @@ mod tests {
         let essential = budget.reserve(Role::Compaction, 60);
         assert_eq!((essential.bytes(), budget.overdraft()), (60, 0));
         // Whoever goes on and never lets go is not waited for for ever.
-        budget.patience.store(0, Relaxed);
+        budget.patience.store(5, Relaxed);
         let more = budget.reserve(Role::Compaction, 60);
         assert!(more.bytes() == 60 && budget.overdraft() > 0);
+        let asked = busy.1.lock().0 - (MOST_PAUSES + 40);
+        assert!((20..=30).contains(&asked), "{asked} times");
     }
 
     #[test]

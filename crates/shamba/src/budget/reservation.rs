@@ -114,6 +114,16 @@ impl Reservation {
         self.set(self.bytes() + bytes);
     }
 
+    /// To so many bytes, if what is more can be had as [`Budget::try_reserve`] does.
+    pub(crate) fn try_resize(&mut self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.bytes());
+        if more > 0 && !self.try_grow(more) {
+            return false;
+        }
+        self.shrink(self.bytes() - bytes);
+        true
+    }
+
     /// Another reservation of the same role and budget, taken as [`Budget::try_reserve`] does.
     pub(crate) fn try_beside(&self, bytes: u64) -> Option<Reservation> {
         self.budget.try_reserve(self.account.role(), bytes)

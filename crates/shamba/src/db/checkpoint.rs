@@ -13,7 +13,7 @@ use std::path::Path;
 use super::DbInner;
 use super::folder::{FileKind, LOCK, classify};
 use super::open::lock_folder;
-use crate::budget::Role;
+use crate::budget::{Reservation, Role};
 use crate::compaction::job::table_path;
 use crate::error::{Error, Result};
 use crate::fs::{Access, AlignedBuf, BlockKind, Fs, PAGE, Purpose, ReadTag, create_dir_durably};
@@ -26,6 +26,8 @@ const COPY: usize = 256 << 10;
 #[derive(Default)]
 struct Made {
     tables: Vec<u64>,
+    /// What that list takes.
+    listed: Option<Reservation>,
     /// Whether it began what makes the folder a database.
     manifest: bool,
 }
@@ -72,7 +74,8 @@ impl DbInner {
         let versions = || state.keyspaces.values().map(|keyspace| &keyspace.version);
         let files = versions().map(|version| version.sums().files).sum();
         let budget = self.options.memory.budget();
-        let _listed = budget.reserve(Role::Tables, (files * size_of::<u64>()) as u64);
+        let listed = (files * size_of::<u64>()) as u64;
+        made.listed = Some(budget.reserve(Role::Tables, listed));
         made.tables.reserve_exact(files);
         for number in versions().flat_map(|version| version.files().map(FileMeta::number)) {
             self.link_or_copy(number, destination, &mut made.tables)?;

@@ -11,7 +11,9 @@ use super::keyspace::KeyspaceInner;
 use super::{DbInner, Tree};
 use crate::base::key::SeqNo;
 use crate::budget::{Role, TableWork};
-use crate::compaction::{Manual, ManualRange, PickerOptions, Task, TaskKind, manual, pick};
+use crate::compaction::{
+    Manual, ManualRange, PickerOptions, Task, TaskInput, TaskKind, manual, pick,
+};
 use crate::error::Result;
 use crate::options::KeyspaceOptions;
 use crate::table::Compression;
@@ -31,6 +33,10 @@ fn input_bytes(options: &KeyspaceOptions) -> u64 {
         false => COMPRESSED_INPUT_BYTES,
     }
 }
+
+/// The most bytes that an input holds beside its key, whatever else takes memory: of a block that is larger
+/// than `table::iter` calls essential it holds the present entry only, or not even that.
+const MOST_HELD: u64 = 24 << 10;
 
 /// Bytes that the lists take which are made of a task's tables while it runs, for each.
 const TASK_BYTES: u64 = 64;
@@ -144,7 +150,7 @@ impl DbInner {
         });
         let budget = self.options.memory.budget();
         let listed = TASK_BYTES * task.files().count() as u64;
-        let listed = budget.reserve_at_once(Role::Compaction, listed);
+        let listed = budget.reserve(Role::Compaction, listed);
         let result = match task.kind {
             TaskKind::TrivialMove => self.move_files(keyspace, task),
             TaskKind::Merge => self.merge_in_turn(keyspace, task),
@@ -161,11 +167,21 @@ impl DbInner {
     fn merge_in_turn(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
         let options = keyspace.options();
         let input = input_bytes(&options);
-        // Of large entries one at a time, and the block that it fills.
+        // Of each input a block of the usual size and a key; of large entries one at a time, with the block
+        // that it fills.
         let entry = |file: &FileMeta| 2 * file.size() / file.entries().max(1);
+        let key = |file: &FileMeta| file.smallest().len().max(file.largest().len()) as u64;
+        let of_input = |of: &TaskInput| {
+            let entries = of.files.iter().map(entry);
+            let block = entries
+                .max()
+                .unwrap_or(0)
+                .clamp(input, MOST_HELD.max(input));
+            block + of.files.iter().map(key).max().unwrap_or(0)
+        };
         let largest = task.files().map(entry).max().unwrap_or(0);
         let entries = task.files().map(FileMeta::entries).sum();
-        let inputs = input * task.inputs.len() as u64 + largest;
+        let inputs = task.inputs.iter().map(of_input).sum::<u64>() + largest;
         let needed = inputs + self.output_memory(&options, task.output_level, entries);
         let budget = self.options.memory.budget();
         let _permit = budget.admit(TableWork::Merge, needed, || self.flush_on_the_way())?;

@@ -27,6 +27,16 @@ const PARTITION_KEYS: u32 = 8000;
 /// Filter bits of a table for which it is not written again.
 const LEAST_MISFIT: f64 = 4096.0;
 
+/// Bytes of a table that are written at once under a budget: under a small one a larger part of it, for a
+/// short write takes a device nearly as long.
+pub(super) fn table_buffer(limit: u64) -> u64 {
+    (limit / 128)
+        .max(LEAST_TABLE_BUFFER.min(limit / 32))
+        .min(128 << 10)
+}
+
+const LEAST_TABLE_BUFFER: u64 = 32 << 10;
+
 impl DbInner {
     /// How tables of a level are built.
     pub(crate) fn build_options(
@@ -59,9 +69,7 @@ impl DbInner {
             partition_keys: u32::try_from(limit / 1024)
                 .unwrap_or(u32::MAX)
                 .min(PARTITION_KEYS),
-            write_buffer: usize::try_from(limit / 128)
-                .unwrap_or(usize::MAX)
-                .min(128 << 10),
+            write_buffer: table_buffer(limit) as usize,
             level: level as u32,
             ..TableBuildOptions::default()
         }

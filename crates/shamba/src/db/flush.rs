@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::filters::table_buffer;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::lineage::Lineage;
 use super::{DbInner, Tree};
@@ -29,8 +30,8 @@ const BYTES_PER_KEY: u64 = 256;
 /// What the digest of a key takes, and its bits in the filter while they are written.
 const KEY_BYTES: u64 = 16;
 
-/// What writing tables takes beside filters over whole tables.
-const OUTPUT_BYTES: u64 = 48 << 10;
+/// What writing tables takes beside filters over whole tables and the buffer of what is written.
+const OUTPUT_BYTES: u64 = 40 << 10;
 
 /// About what is known of a table takes, without its keys, several times over.
 const TABLE_BYTES: u64 = 1 << 10;
@@ -89,7 +90,7 @@ impl DbInner {
             false => entries.min(limit / BYTES_PER_KEY),
         };
         let compressor = compressor_bytes(options.compression_at(level), limit);
-        OUTPUT_BYTES + compressor + keys * KEY_BYTES
+        OUTPUT_BYTES + table_buffer(limit) + compressor + keys * KEY_BYTES
     }
 
     /// Whether work on tables may go on: not once the database closes.

@@ -5,7 +5,8 @@
 //! counts the last of an epoch wakes the threads, or, when there are none, ends it itself. One
 //! thread at a time decides limits, under a lock that readers never wait for and that is held while
 //! a new version is published, so that the controller sees versions in their order and readers see
-//! no file without its limit.
+//! no file without its limit; but for what came while memory did not hold a list of all files, which is read
+//! in full until there is room again.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -37,14 +38,14 @@ pub(crate) struct Limits {
     least_lookups: u64,
     /// Whether lookups weigh by themselves what to read.
     by_worth: AtomicBool,
-    /// The account of the views that are made of all files.
-    views: Reservation,
     decider: Mutex<Decider>,
 }
 
 #[derive(Debug)]
 struct Decider {
     controller: Box<dyn ModuleController>,
+    /// What the controller remembers of files.
+    remembered: Reservation,
     epoch: u64,
     /// The filters of new tables.
     wish: FilterOptions,
@@ -74,9 +75,9 @@ impl Limits {
             epoch_lookups: AtomicU64::new(u64::MAX),
             least_lookups: options.epoch_lookups,
             by_worth: AtomicBool::new(options.filter_policy == FilterPolicy::ExpectedReads),
-            views: budget.open_account(Role::Tables),
             decider: Mutex::new(Decider {
                 controller: options.filter_policy.controller(),
+                remembered: budget.open_account(Role::Tables),
                 epoch: 0,
                 wish: options.filter_wish(),
                 by_place: options.filter.allocation.rule().is_some(),
@@ -126,24 +127,28 @@ impl Limits {
     }
 
     fn decide(&self, decider: &mut Decider, version: &Version) {
-        let count = version.sums().files as u64;
+        let files = version.sums().files;
+        let count = files as u64;
         let epoch = self.least_lookups.max(count * LOOKUPS_PER_FILE);
         self.epoch_lookups.store(epoch, Relaxed);
-        if !decider.controller.looks_at_files() {
+        // What is seen of each, the limit that comes of it, and what the controller remembers of it: once for
+        // good, and again while it is brought up to date.
+        let remembered = decider.controller.bytes_per_file();
+        if !decider.remembered.try_resize(count * remembered)
+            || !decider.controller.looks_at_files()
+        {
             return;
         }
-        let files = version.runs().flat_map(|(level, run)| {
+        let all = version.runs().flat_map(|(level, run)| {
             let files = run.files().iter();
             files.map(move |file| (level as u32, file))
         });
-        // What is seen of each, and the limit that comes of it. Without memory for it all stays as it is.
-        let each = size_of::<FileView>() as u64 + 1;
-        let Some(_listed) = self.views.try_beside(count * each) else {
+        let each = size_of::<FileView>() as u64 + 1 + remembered;
+        let Some(_listed) = decider.remembered.try_beside(count * each) else {
             return;
         };
-        let views: Vec<_> = files
-            .map(|(level, file)| decider.view(file, level))
-            .collect();
+        let mut views = Vec::with_capacity(files);
+        views.extend(all.map(|(level, file)| decider.view(file, level)));
         let limits = decider.controller.limits(&views, decider.epoch);
         for (file, limit) in version.files().zip(limits) {
             file.set_module_limit(limit);

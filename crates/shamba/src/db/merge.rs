@@ -30,7 +30,7 @@ const MAX_READAHEAD: u64 = 64;
 
 /// What a merge reads ahead is all together this part of the budget, so that what cannot do without
 /// memory finds some.
-const READAHEAD_SHARE: u64 = 32;
+const READAHEAD_SHARE: u64 = 16;
 
 /// Pages a merge reads at a time from each of inputs of so many bytes.
 fn readahead_pages(limit: u64, inputs: &[u64]) -> Vec<u32> {
@@ -225,8 +225,8 @@ mod tests {
     fn larger_inputs_are_read_further_ahead() {
         let mib = 1 << 20;
         let ahead = readahead_pages(6 * mib, &[mib, mib, mib, mib, 36 * mib]);
-        assert_eq!(ahead, [4, 4, 4, 4, 28]);
-        assert_eq!(readahead_pages(mib, &[mib, 0]), [8, 1]);
+        assert_eq!(ahead, [9, 9, 9, 9, 57]);
+        assert_eq!(readahead_pages(mib, &[mib, 0]), [16, 1]);
         assert_eq!(readahead_pages(64 << 10, &[5, 5]), [1, 1]);
         assert_eq!(readahead_pages(1 << 40, &[mib]), [MAX_READAHEAD as u32]);
         assert!(readahead_pages(mib, &[]).is_empty());

@@ -23,8 +23,8 @@ struct Held {
     memory: Reservation,
 }
 
-/// What a snapshot takes: its place in the list, and its number in a list that a merge makes.
-const HELD_BYTES: usize = size_of::<(SeqNo, usize)>() + size_of::<SeqNo>();
+/// What a snapshot takes: its place in the list, and its number in the lists that two merges make.
+const HELD_BYTES: usize = size_of::<(SeqNo, usize)>() + 4 * size_of::<SeqNo>();
 
 /// Places that are kept when they are free: most scans then need no allocation for theirs.
 const KEPT: usize = 16;
@@ -80,7 +80,9 @@ impl Held {
         }
         let wanted = (self.list.capacity() * HELD_BYTES) as u64;
         let more = wanted.saturating_sub(self.memory.bytes());
-        self.memory.grow_at_once(more);
+        if more > 0 {
+            self.memory.grow_at_once(more);
+        }
     }
 
     fn remove(&mut self, seq: SeqNo) {

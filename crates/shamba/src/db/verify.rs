@@ -224,6 +224,13 @@ impl DbInner {
         let versions: Vec<_> = (keyspaces.iter())
             .map(|keyspace| (&*keyspace.name, keyspace.state.load().version.clone()))
             .collect();
+        let files = versions
+            .iter()
+            .map(|(_, version)| version.sums().files)
+            .max();
+        // A version's tables by number.
+        let listed = (files.unwrap_or(0) * size_of::<u64>()) as u64;
+        let _listed = self.options.memory.budget().reserve(Role::Tables, listed);
         let mut summary = VerifySummary::default();
         summary.tables(&self.tables, &versions, |_| Ok(()), progress);
         Ok(summary)

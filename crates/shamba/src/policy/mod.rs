@@ -169,6 +169,11 @@ pub(crate) trait ModuleController: Send + std::fmt::Debug {
     /// One limit for each file of the keyspace, in their order. `epoch` is the number of the last
     /// epoch that ended and never falls.
     fn limits(&mut self, files: &[FileView], epoch: u64) -> Vec<u8>;
+
+    /// About how many bytes it remembers of each file.
+    fn bytes_per_file(&self) -> u64 {
+        0
+    }
 }
 
 /// Skips nothing.

@@ -22,6 +22,9 @@ use crate::error::{Error, Result};
 use crate::filter::{self, FilterPlan, FilterWriter, Layout};
 use crate::fs::{BlockKind, PAGE, WriteFile};
 
+/// The part of the budget that the buffers for a block may have which are kept for the next.
+const KEPT_SHARE: u64 = 32;
+
 /// How a table is to be written.
 #[derive(Debug, Clone)]
 pub(crate) struct TableBuildOptions {
@@ -399,12 +402,13 @@ impl TableBuilder {
 
     /// Holds the reservation at what is in memory now.
     fn account(&mut self) {
-        // What one large entry took is not kept for the next.
-        if self.payload.capacity() > MAX_SHARED_BLOCK {
+        // What one large entry took is not kept for the next, nor what is much of a small budget.
+        let limit = self.reservation.limit();
+        let share = usize::try_from(limit / KEPT_SHARE).unwrap_or(usize::MAX);
+        if self.payload.capacity() > MAX_SHARED_BLOCK.min(share) {
             self.payload = Vec::new();
         }
-        let limit = self.reservation.limit();
-        self.compressor.keep(2 * MAX_SHARED_BLOCK, limit);
+        self.compressor.keep(share.min(2 * MAX_SHARED_BLOCK), limit);
         let bytes = self.writer.memory()
             + self.compressor.memory()
             + self.block.memory()

@@ -137,6 +137,8 @@ impl Table {
             Cow::Borrowed(_) => return Ok(read.into_scratch()),
             Cow::Owned(bytes) => bytes.into_boxed_slice(),
         };
+        // Nobody who has a buffer waits for others' memory.
+        drop(read);
         let budget = self.cache().budget();
         let held = budget.reserve(Role::Iterators, bytes.len() as u64);
         Ok(BlockRef::Loose { bytes, _held: held })
@@ -220,7 +222,7 @@ impl Table {
         drop(buf);
         let bytes = bytes.map_err(|d| self.damage(start, d))?;
         let budget = self.cache().budget();
-        let held = budget.reserve(Role::Iterators, bytes.len() as u64);
+        let held = budget.reserve(Role::IoBuffers, bytes.len() as u64);
         Ok(BlockRef::Loose { bytes, _held: held })
     }
 

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::{Cursor, DataBlock};
-use super::fetch::label;
+use super::fetch::{BlockRef, label};
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::Reads;
@@ -190,7 +190,7 @@ impl TableIter {
         if matches!(self.held, Held::Entry)
             && let Some((block, start)) = self.load()?
         {
-            return self.within_loose(&block, start, may_wait, go);
+            return self.within_loose(block, start, may_wait, go);
         }
         let payload = payload(&self.held, &self.own).unwrap_or_default();
         let moved = DataBlock::parse(payload).and_then(|block| go(&mut self.cursor, &block));
@@ -205,12 +205,12 @@ impl TableIter {
     /// The same in a block that may not be kept, but for its entry.
     fn within_loose(
         &mut self,
-        block: &[u8],
+        block: BlockRef,
         start: u32,
         may_wait: bool,
         go: impl FnOnce(&mut Cursor, &DataBlock<'_>) -> Result<bool, Damage>,
     ) -> Result<bool> {
-        let moved = DataBlock::parse(block).and_then(|block| {
+        let moved = DataBlock::parse(&block).and_then(|block| {
             let moved = go(&mut self.cursor, &block)?;
             let last = moved && self.cursor.is_last(&block);
             self.edges = (self.cursor.is_first(), last);
@@ -223,6 +223,8 @@ impl TableIter {
         if !self.value_waits {
             self.value.extend_from_slice(value);
         }
+        // What follows may wait for memory, for which nobody is to wait who needs the block's.
+        drop(block);
         if self.value.capacity() > 4096 && self.value.len() < self.value.capacity() / 4 {
             self.value.shrink_to_fit();
         }

@@ -46,6 +46,15 @@ impl PageWriter {
 
     /// Appends a block, and says how many pages it took.
     pub(super) fn block(&mut self, payload: &[u8], codec: Codec) -> Result<u32> {
+        let bytes = format::pages_for(payload.len()) * PAGE;
+        if !self.out.is_empty() && self.out.len() + bytes > self.limit {
+            self.flush()?;
+        }
+        if bytes > self.limit {
+            // Of a large block as many pages as it has; a buffer that grows doubles.
+            self.out = AlignedBuf::zeroed(bytes);
+            self.out.clear();
+        }
         let pages = format::seal_block(&mut self.out, payload, codec, self.salt, self.pages);
         self.advance(pages)?;
         Ok(pages)
@@ -79,10 +88,38 @@ impl PageWriter {
         self.file
             .append(&self.out)
             .map_err(|e| Error::io("write", &self.path, e))?;
-        if self.out.allocated() > self.limit * 2 {
+        if self.out.allocated() > self.limit {
             self.out = AlignedBuf::new();
         }
         self.out.clear();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fs::{Access, FaultFs, Faults, Fs, MemFs, Op};
+
+    /// Fails where a large block is gathered with those before it, whose memory it would add to.
+    #[test]
+    fn a_large_block_is_written_alone() {
+        let faults = Faults::new();
+        let fs = FaultFs::new(Arc::new(MemFs::new()), faults.clone());
+        let file = fs.create(Path::new("/table"), Access::Direct).unwrap();
+        let mut writer = PageWriter::new(file, PathBuf::from("/table"), 8 * PAGE, 0);
+        for _ in 0..7 {
+            assert_eq!(writer.block(&[1; 4000], Codec::Raw).unwrap(), 1);
+        }
+        assert_eq!((writer.memory(), faults.count(Op::Append)), (7 * PAGE, 0));
+        assert_eq!(writer.block(&[2; 16 * PAGE], Codec::Raw).unwrap(), 17);
+        assert_eq!((writer.memory(), faults.count(Op::Append)), (0, 2));
+        for _ in 0..9 {
+            writer.block(&[3; 4000], Codec::Raw).unwrap();
+        }
+        assert_eq!(faults.count(Op::Append), 3);
+        assert_eq!(writer.pages(), 7 + 17 + 9);
     }
 }

@@ -25,6 +25,9 @@ const ESSENTIAL_PAYLOAD: u64 = 16 << 10;
 /// The part of the budget that must be left where merges hold large values that they do not need yet.
 const ESSENTIAL_SHARE: u64 = 3;
 
+/// The part of the budget from which on a value is large; none is longer than a sixteenth.
+const LARGE_SHARE: u64 = 256;
+
 /// The part of the budget that an index may have of which a merge keeps a copy.
 const INDEX_SHARE: u64 = 128;
 
@@ -130,14 +133,16 @@ impl TableIter {
         }
     }
 
-    /// Whether a value of so many bytes, of an input of a merge, is left until the merge comes to it: what
-    /// cannot do without memory would not find a third of the budget ([`ESSENTIAL_SHARE`]).
+    /// Whether a value of so many bytes, of an input of a merge, is left until the merge comes to it: it is
+    /// large ([`LARGE_SHARE`]), and what cannot do without memory would not find a third of the budget
+    /// ([`ESSENTIAL_SHARE`]).
     pub(super) fn lets_wait(&self, bytes: usize) -> bool {
-        let budget = &self.options.budget;
-        let free = || budget.limit().saturating_sub(budget.kept() + bytes as u64);
+        let (budget, bytes) = (&self.options.budget, bytes as u64);
+        let limit = budget.limit();
+        let free = || limit.saturating_sub(budget.kept() + bytes);
         self.options.purpose == Purpose::Background
-            && bytes > PAGE
-            && free() < budget.limit() / ESSENTIAL_SHARE
+            && bytes > (limit / LARGE_SHARE).max(PAGE as u64)
+            && free() < limit / ESSENTIAL_SHARE
     }
 
     /// Copies a block that was read: without it each step would read it again.
@@ -289,5 +294,5 @@ impl TableIter {
 /// runs, so all merges together have a share of the budget, and what they cannot do without comes
 /// out of the rest.
 fn spare(budget: &Budget, bytes: u64) -> bool {
-    budget.used_by(Role::Compaction) + bytes <= budget.limit() / 8
+    budget.used_by(Role::Compaction) + bytes <= budget.limit() / 6
 }
