@@ -592,6 +592,7 @@ fn a_panic_in_a_flush_or_compaction_stops_writes_and_hangs_nobody() {
             }
             fired += 1;
         }
-        assert!(fired > 10, "{threads} threads: only {fired} operations");
+        // A table's file is created, written, synced and named, and those it replaces are removed.
+        assert!(fired >= 8, "{threads} threads: only {fired} operations");
     }
 }
