@@ -213,7 +213,9 @@ impl TableIter {
         };
         let needed = pages.end - pages.start;
         let left = (place.first_page + place.data_pages).saturating_sub(pages.start);
-        let mut count = self.options.readahead_pages.min(left).max(needed);
+        // Whole blocks, if the next are as long as this one: half a block would be read again.
+        let whole = |count: u32| (count / needed.max(1)).max(1) * needed;
+        let mut count = whole(self.options.readahead_pages.min(left));
         let held = self.ahead.memory.as_ref().map_or(0, Reservation::bytes);
         let unit = PAGE as u64;
         if u64::from(count) * unit > held {
@@ -223,7 +225,9 @@ impl TableIter {
             };
             loop {
                 let bytes = u64::from(count) * unit;
-                self.ahead.memory = spare(&self.options.budget, bytes)
+                // With room for the block itself, which would be read again without.
+                let own = u64::from(needed) * unit;
+                self.ahead.memory = spare(&self.options.budget, bytes + own)
                     .then(|| self.options.budget.try_reserve(Role::Compaction, bytes))
                     .flatten();
                 if self.ahead.memory.is_some() {
@@ -238,7 +242,7 @@ impl TableIter {
                     self.ahead.memory = Some(memory);
                     break;
                 }
-                count = (count / 4).max(needed);
+                count = whole(count / 4);
             }
         }
         self.ahead.first = pages.start;
@@ -294,5 +298,5 @@ impl TableIter {
 /// runs, so all merges together have a share of the budget, and what they cannot do without comes
 /// out of the rest.
 fn spare(budget: &Budget, bytes: u64) -> bool {
-    budget.used_by(Role::Compaction) + bytes <= budget.limit() / 6
+    budget.used_by(Role::Compaction) + bytes <= budget.limit() / 8
 }
