@@ -7,8 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use common::{contents, small_options};
-use shamba::Error;
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op, OsFs};
+use shamba::{Db, Error};
+
+/// A database in tables, its file system, and the faults to give it.
+fn a_thousand_entries() -> (Db, MemFs, Faults) {
+    let fs = MemFs::new();
+    let faults = Faults::new();
+    let options = small_options(Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone())));
+    let db = options.open("/db").unwrap();
+    for number in 0..1000u32 {
+        db.put(number.to_be_bytes(), [1; 60]).unwrap();
+    }
+    db.flush().unwrap();
+    (db, fs, faults)
+}
 
 /// Fails where a file that can have no other name is not copied.
 #[test]
@@ -18,14 +31,7 @@ fn what_cannot_be_linked_is_copied() {
     const EMLINK: i32 = 31;
     const EOPNOTSUPP: i32 = 95;
     for error in [EPERM, EXDEV, EMLINK, EOPNOTSUPP] {
-        let fs = MemFs::new();
-        let faults = Faults::new();
-        let options = small_options(Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone())));
-        let db = options.open("/db").unwrap();
-        for number in 0..1000u32 {
-            db.put(number.to_be_bytes(), [1; 60]).unwrap();
-        }
-        db.flush().unwrap();
+        let (db, fs, faults) = a_thousand_entries();
         // Some of them: a file may have as many names as there is room for, and the next one none.
         let fault = Fault::new(Effect::Fail(FaultError::Os(error))).on(Op::Link);
         faults.add(fault.after(1).forever());
@@ -42,14 +48,7 @@ fn what_cannot_be_linked_is_copied() {
 
 #[test]
 fn a_checkpoint_that_fails_anywhere_leaves_nothing_but_a_lock() {
-    let fs = MemFs::new();
-    let faults = Faults::new();
-    let options = small_options(Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone())));
-    let db = options.open("/db").unwrap();
-    for number in 0..1000u32 {
-        db.put(number.to_be_bytes(), [1; 60]).unwrap();
-    }
-    db.flush().unwrap();
+    let (db, fs, faults) = a_thousand_entries();
     let to = Path::new("/copy");
     let mut failures = 0;
     for op in [

@@ -6,7 +6,7 @@ mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{Db, DeviceCosts, Durability, Error, Iter, IterOptions, MemoryBudget};
@@ -59,6 +59,8 @@ struct Shared {
     dir: PathBuf,
     /// A thread failed, and the others need not go on.
     stop: AtomicBool,
+    /// Iterators that were refused for want of memory.
+    refused: AtomicU64,
 }
 
 /// A key of the shared keyspaces: most are short; some are long, and longer than the next.
@@ -89,6 +91,18 @@ impl Shared {
         !self.durabilities.contains(&Some(Durability::None))
     }
 
+    /// What an iterator gave, or nothing where iterators hold all the memory that they may.
+    fn unless_refused<T>(&self, result: shamba::Result<T>) -> Option<T> {
+        match result {
+            Err(Error::IteratorsExhausted { limit }) => {
+                assert!(limit < 32 << 20, "an iterator refused under {limit} bytes");
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+            other => Some(other.unwrap()),
+        }
+    }
+
     /// Judges a stretch of a keyspace that was read in order: the entries seen, and that no others are
     /// there between the first key and the last.
     fn judge_stretch(
@@ -115,7 +129,7 @@ impl Shared {
         for (number, name) in NAMES.iter().enumerate() {
             let keyspace = db.keyspace(name).unwrap();
             let iter = keyspace.iter(IterOptions::default());
-            let Some(entries) = unless_refused(iter.and_then(entries)) else {
+            let Some(entries) = self.unless_refused(iter.and_then(entries)) else {
                 // Runs with large values by the dozen, and a small budget.
                 for key in 0..self.keys {
                     let got = keyspace.get(key_bytes(key)).unwrap();
@@ -132,14 +146,6 @@ impl Shared {
 fn entries(iter: Iter) -> shamba::Result<Vec<(u32, Vec<u8>)>> {
     iter.map(|entry| entry.map(|(key, value)| (key_number(&key), value)))
         .collect()
-}
-
-/// What an iterator gave, or nothing where iterators hold all the memory that they may.
-fn unless_refused<T>(result: shamba::Result<T>) -> Option<T> {
-    match result {
-        Err(Error::IteratorsExhausted { .. }) => None,
-        other => Some(other.unwrap()),
-    }
 }
 
 /// Nothing was ever taken over the limit.
@@ -207,6 +213,7 @@ impl Kind for Threads {
             fs,
             dir: dir.join("db"),
             stop: AtomicBool::new(false),
+            refused: AtomicU64::new(0),
         };
         for life in 0..rng.between(1, 4) {
             let memory = MemoryBudget::bytes(*rng.pick(shared.budgets));
@@ -243,5 +250,6 @@ impl Kind for Threads {
             }
             within_budget(&memory);
         }
+        tally.add("iterators refused", shared.refused.into_inner());
     }
 }

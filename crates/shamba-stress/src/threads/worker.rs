@@ -11,7 +11,7 @@ use shamba::{
 };
 
 use super::ledger::{KeyId, View, sum};
-use super::{NAMES, Shared, entries, key_bytes, key_number, unless_refused};
+use super::{NAMES, Shared, entries, key_bytes, key_number};
 use crate::common::{Map, Rng, contents, random_keyspace_options};
 
 /// Snapshots and iterators that a thread holds at most, of each.
@@ -247,7 +247,7 @@ impl<'a> Worker<'a> {
         match how {
             0 => {
                 let iter = snapshot.iter_in(real, IterOptions::default());
-                let Some(entries) = unless_refused(iter.and_then(entries)) else {
+                let Some(entries) = self.shared.unless_refused(iter.and_then(entries)) else {
                     return self.drop_one();
                 };
                 let all = 0..self.shared.keys;
@@ -281,7 +281,7 @@ impl<'a> Worker<'a> {
         let keyspace = self.any_key().0;
         let mut view = self.shared.ledger.view();
         let iter = self.keyspaces[keyspace].iter(IterOptions::default());
-        let Some(iter) = unless_refused(iter) else {
+        let Some(iter) = self.shared.unless_refused(iter) else {
             return self.drop_one();
         };
         view.taken();
@@ -312,7 +312,7 @@ impl<'a> Worker<'a> {
             false => iter.seek_for_prev(key_bytes(from)),
         };
         for step in 0.. {
-            if unless_refused(moved).is_none() {
+            if self.shared.unless_refused(moved).is_none() {
                 self.iters.pop_front();
                 return;
             }
@@ -356,7 +356,7 @@ impl<'a> Worker<'a> {
         let mut view = self.shared.ledger.view();
         let iter = self.keyspaces[keyspace].iter(options);
         view.taken();
-        let Some(entries) = unless_refused(iter.and_then(entries)) else {
+        let Some(entries) = self.shared.unless_refused(iter.and_then(entries)) else {
             return self.drop_one();
         };
         self.shared
@@ -370,7 +370,10 @@ impl<'a> Worker<'a> {
                 .db
                 .create_keyspace(&self.private_name, options)
                 .unwrap();
-            let new = unless_refused(contents(&keyspace)).unwrap_or_default();
+            let new = self
+                .shared
+                .unless_refused(contents(&keyspace))
+                .unwrap_or_default();
             assert!(new.is_empty(), "a new keyspace is not empty");
             self.private = Some((keyspace, Map::new()));
         }
@@ -392,7 +395,7 @@ impl<'a> Worker<'a> {
 
     fn check_private(&mut self) {
         if let Some((keyspace, map)) = &self.private
-            && let Some(entries) = unless_refused(contents(keyspace))
+            && let Some(entries) = self.shared.unless_refused(contents(keyspace))
         {
             assert!(entries == *map, "a private keyspace differs");
         }

@@ -37,10 +37,10 @@ pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 /// 8 KiB for each keyspace and 1 KiB of its own (4 KiB once it is read), about 16 KiB to write a table, and for
 /// each run that is merged or iterated about 1.5 KiB, its present block, and its present entry, which may be a
 /// sixteenth of the budget long. Of merges as many work at once as such memory holds, of flushes too; several
-/// threads that read wait for each other, half a second, or five while others go on. Where one thread alone needs more (runs by
-/// the dozen with values of the largest length, compressed blocks or filters over whole tables written under a
-/// budget many times as large) the engine works all the same, and [`MemoryStats::overdraft`] says by how much
-/// it went over.
+/// threads that read wait for each other, half a second, or five while others go on. Where one thread alone
+/// needs more (runs by the dozen with values of the largest length, compressed blocks or filters over whole
+/// tables written under a budget many times as large) the engine works all the same, and
+/// [`MemoryStats::overdraft`] says by how much it went over.
 ///
 /// Cached blocks, buffers and memtables lie in memory that the engine maps itself, so that what is counted is
 /// what is resident: the process takes this budget, and a few MiB that do not grow with data or budget (code,
@@ -229,8 +229,8 @@ impl Budget {
     }
 
     /// Reserves essential memory: what neither reclaimers nor, for a while ([`MOST_PAUSES`]), other threads
-    /// free goes over the limit and is recorded as overdraft. Not under a lock that readers wait for, or that those who
-    /// would free memory take.
+    /// free goes over the limit and is recorded as overdraft. Not under a lock that readers wait for, or that
+    /// those who would free memory take.
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take(role, bytes);
         Reservation::new(self, role, bytes)

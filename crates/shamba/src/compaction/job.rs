@@ -65,13 +65,12 @@ impl NewTables {
             .grow((keys + more * size_of::<NewTable>()) as u64);
     }
 
-    /// What writing them, with so many others as input, took of the heap for a while, in tables: [`MUCH`] where
-    /// entries are large.
-    pub(crate) fn heap_took(&self, inputs: usize) -> usize {
+    /// What writing them took of the heap for a while, in tables: [`MUCH`] where entries are large.
+    pub(crate) fn heap_took(&self) -> usize {
         let large = |table: &NewTable| table.info.size / table.info.entries.max(1) >= LARGE;
         match self.tables.iter().any(large) {
             true => MUCH,
-            false => self.tables.len() + inputs,
+            false => self.tables.len(),
         }
     }
 }

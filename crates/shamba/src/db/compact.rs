@@ -143,28 +143,37 @@ impl DbInner {
     }
 
     /// Runs a task whose files are marked busy.
-    pub(super) fn run_task(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
+    pub(super) fn run_task(&self, keyspace: &Arc<KeyspaceInner>, task: Task) -> Result<()> {
         log::debug!("{}: {}: {task}", self.dir.display(), keyspace.name);
         let files = self.hold("compacting tables", || {
-            self.end_task(keyspace, task);
+            self.end_task(keyspace, &task);
         });
         let budget = self.options.memory.budget();
         let listed = TASK_BYTES * task.files().count() as u64;
         let listed = budget.reserve(Role::Compaction, listed);
         let result = match task.kind {
-            TaskKind::TrivialMove => self.move_files(keyspace, task),
-            TaskKind::Merge => self.merge_in_turn(keyspace, task),
+            TaskKind::TrivialMove => self.move_files(keyspace, &task).map(|()| 0),
+            TaskKind::Merge => self.merge_in_turn(keyspace, &task),
         };
         drop((files, listed));
         self.took(&keyspace.compactions, &result);
-        if result.is_err() {
-            self.due.failed(keyspace);
+        match result {
+            Ok(new) => {
+                let took = new + task.files().count();
+                // Of files that are no more this was the last to hold what is known of them.
+                drop(task);
+                self.settle_heap(took);
+                Ok(())
+            }
+            Err(error) => {
+                self.due.failed(keyspace);
+                Err(error)
+            }
         }
-        result
     }
 
-    /// Merges once there is memory for it beside other merges.
-    fn merge_in_turn(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
+    /// Merges once there is memory for it beside other merges; gives what the new tables took of the heap.
+    fn merge_in_turn(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<usize> {
         let options = keyspace.options();
         let input = input_bytes(&options);
         // Of each input a block of the usual size and a key; of large entries one at a time, with the block
@@ -237,7 +246,7 @@ impl DbInner {
                 task
             };
             match task {
-                Some(task) => self.run_task(keyspace, &task)?,
+                Some(task) => self.run_task(keyspace, task)?,
                 None => self
                     .signal
                     .wait_past(self.signal.now(), Duration::from_millis(10)),

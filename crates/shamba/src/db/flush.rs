@@ -154,7 +154,8 @@ impl DbInner {
         }
     }
 
-    /// After jobs that took much of the heap together for a while, in tables ([`NewTables::heap_took`]).
+    /// After jobs that took much of the heap together for a while, in tables ([`NewTables::heap_took`]), which
+    /// they hold no more.
     pub(super) fn settle_heap(&self, took: usize) {
         let before = self.heap_took.fetch_add(took, Ordering::Relaxed);
         if before + took >= MUCH {
@@ -355,7 +356,7 @@ impl DbInner {
         for (written, files) in live.iter_mut().zip(files) {
             self.warm(&mut written.tables, &files);
         }
-        let took = live.iter().map(|of| of.tables.heap_took(0)).sum();
+        let took = live.iter().map(|of| of.tables.heap_took()).sum();
         drop(live);
         self.settle_heap(took);
         Ok(())

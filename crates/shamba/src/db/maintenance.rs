@@ -125,7 +125,7 @@ impl DbInner {
                 false => Work::Nothing,
             });
         };
-        self.run_task(&keyspace, &task)?;
+        self.run_task(&keyspace, task)?;
         Ok(Work::Compacted)
     }
 

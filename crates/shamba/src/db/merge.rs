@@ -67,7 +67,8 @@ impl DbInner {
         }
     }
 
-    pub(super) fn merge_files(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
+    /// Gives what the new tables took of the heap ([`NewTables::heap_took`]).
+    pub(super) fn merge_files(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<usize> {
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let entries = task.files().map(|file| file.entries()).sum();
         let bytes_read = task.input_bytes();
@@ -134,10 +135,7 @@ impl DbInner {
             (Counter::compaction_bytes_read, bytes_read),
             (Counter::compaction_bytes_written, written),
         ]);
-        let took = tables.heap_took(task.files().count());
-        drop((merged, tables, rests, files, lineage, output));
-        self.settle_heap(took);
-        Ok(())
+        Ok(tables.heap_took())
     }
 
     /// Writes what the inputs of a cut merge hold of later keys into tables of their own, for the

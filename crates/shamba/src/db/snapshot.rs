@@ -15,10 +15,10 @@ use crate::error::Result;
 /// The sequence numbers held, ascending, with how many hold each. (They are few, and most new ones come
 /// last.)
 #[derive(Debug)]
-pub(crate) struct SnapshotList(Mutex<Held>);
+pub(crate) struct SnapshotList(Mutex<Registered>);
 
 #[derive(Debug)]
-struct Held {
+struct Registered {
     list: Vec<(SeqNo, usize)>,
     memory: Reservation,
 }
@@ -31,7 +31,7 @@ const KEPT: usize = 16;
 
 impl SnapshotList {
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
-        SnapshotList(Mutex::new(Held {
+        SnapshotList(Mutex::new(Registered {
             list: Vec::new(),
             memory: budget.open_account(Role::Tables),
         }))
@@ -40,9 +40,9 @@ impl SnapshotList {
     /// Registers the number `visible` gives. It is read under the list's lock, so a boundary list
     /// taken later either holds it or starts at or above it.
     pub(crate) fn acquire(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
-        let mut held = self.0.lock();
+        let mut registered = self.0.lock();
         let seq = visible();
-        held.add(seq);
+        registered.add(seq);
         seq
     }
 
@@ -57,8 +57,8 @@ impl SnapshotList {
 
     /// Every number a reader may use from now on is one of these or above the last.
     pub(crate) fn boundaries(&self, visible: impl FnOnce() -> SeqNo) -> Vec<SeqNo> {
-        let held = self.0.lock();
-        let mut all: Vec<SeqNo> = held.list.iter().map(|held| held.0).collect();
+        let registered = self.0.lock();
+        let mut all: Vec<SeqNo> = registered.list.iter().map(|held| held.0).collect();
         all.push(visible());
         all
     }
@@ -68,7 +68,7 @@ impl SnapshotList {
     }
 }
 
-impl Held {
+impl Registered {
     fn add(&mut self, seq: SeqNo) {
         match self.list.binary_search_by_key(&seq, |held| held.0) {
             Ok(at) => {
