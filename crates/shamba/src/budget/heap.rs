@@ -1,10 +1,27 @@
 //! What allocations take of the heap, for those that are many and small. `tests/charged_memory.rs` compares
 //! what is charged by it with every allocation that is really made.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Allocations of this size and more leave holes in the heap that the C library keeps for long.
 pub(crate) const LARGE: u64 = 128 << 10;
+
+/// Tables in and out of jobs after which the heap has hundreds of KiB of holes.
+pub(crate) const MANY: usize = 512;
+
+/// The holes that work leaves in the heap, counted in tables read and written.
+#[derive(Debug, Default)]
+pub(super) struct Holes(AtomicUsize);
+
+impl Holes {
+    /// Counts more of them, and gives the heap's free pages back once they are [`MANY`].
+    pub(super) fn add(&self, tables: usize) {
+        if self.0.fetch_add(tables, Relaxed) + tables >= MANY {
+            self.0.store(0, Relaxed);
+            give_back_free_pages();
+        }
+    }
+}
 
 /// Bytes that the heap gives up for an allocation of so many (glibc): a header of a word, in steps of two
 /// words, at least four; nothing for none.
@@ -23,16 +40,16 @@ pub(crate) const fn shared(bytes: usize) -> usize {
     allocated(2 * size_of::<AtomicUsize>() + bytes)
 }
 
-/// Gives free pages of the heap back to the system, for work that is over and took much of it. The C library
-/// keeps them otherwise, for each thread its own, and the process has twice what it uses.
+/// Gives free pages of the heap back to the system, for work that took much of it. The C library keeps them
+/// otherwise, for each thread its own, and the process has twice what it uses.
 ///
-/// It goes through the whole heap, the program's own part included, which takes milliseconds: at the end of long
-/// work, which with `background_threads(0)` a writer's thread does.
+/// It goes through the whole heap, the program's own part included, which takes milliseconds: now and then in
+/// long work, which with `background_threads(0)` a writer's thread does.
 #[cfg_attr(
     all(target_os = "linux", target_env = "gnu"),
     expect(unsafe_code, reason = "a call of the C library's")
 )]
-pub(crate) fn give_back_free_pages() {
+fn give_back_free_pages() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: it takes no pointer, may be called by any thread, and moves nothing that is in use.
     unsafe {

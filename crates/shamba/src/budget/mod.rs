@@ -27,7 +27,8 @@ use ledger::{Ledger, Short};
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
-pub(crate) use heap::{LARGE, allocated, give_back_free_pages, shared};
+use heap::Holes;
+pub(crate) use heap::{LARGE, MANY, allocated, shared};
 pub(crate) use reservation::{Account, Permit, Pin, Reservation};
 pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
 
@@ -183,6 +184,7 @@ pub(crate) struct Budget {
     patience: AtomicU32,
     flushes: Admission,
     merges: Admission,
+    holes: Holes,
     /// Held while the limit changes.
     changing: Mutex<()>,
 }
@@ -196,6 +198,7 @@ impl Budget {
             patience: AtomicU32::new(MOST_PAUSES),
             flushes: Admission::default(),
             merges: Admission::default(),
+            holes: Holes::default(),
             changing: Mutex::new(()),
         })
     }
@@ -334,6 +337,12 @@ impl Budget {
     /// Bytes reserved now that do not give way as cached blocks do.
     pub(crate) fn kept(&self) -> u64 {
         self.ledger.kept(self.ledger.used())
+    }
+
+    /// After work on so many tables, which holds what it took of the heap no more: from time to time the free
+    /// pages there go back to the system. Not under a lock that readers wait for.
+    pub(crate) fn left_holes(&self, tables: usize) {
+        self.holes.add(tables);
     }
 
     /// The most bytes ever reserved at once.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Forward, Retain, Verdict};
 use crate::base::checksum::checksum;
 use crate::base::key::EntryKind;
-use crate::budget::{Budget, LARGE, Reservation, Role, allocated};
+use crate::budget::{Budget, LARGE, MANY, Reservation, Role, allocated};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
 use crate::table::{Prepared, TableBuildOptions, TableBuilder, table_name};
@@ -51,9 +51,6 @@ pub(crate) struct NewTables {
     memory: Reservation,
 }
 
-/// Tables in and out of jobs after which the heap has hundreds of KiB of holes.
-pub(crate) const MUCH: usize = 512;
-
 impl NewTables {
     fn push(&mut self, table: NewTable) {
         let keys = [&table.info.smallest, &table.info.largest];
@@ -65,12 +62,13 @@ impl NewTables {
             .grow((keys + more * size_of::<NewTable>()) as u64);
     }
 
-    /// What writing them took of the heap for a while, in tables: [`MUCH`] where entries are large.
-    pub(crate) fn heap_took(&self) -> usize {
+    /// What writing them left of holes in the heap beside those that were counted table by table
+    /// ([`Budget::left_holes`]): [`MANY`] where entries are large.
+    pub(crate) fn holes(&self) -> usize {
         let large = |table: &NewTable| table.info.size / table.info.entries.max(1) >= LARGE;
         match self.tables.iter().any(large) {
-            true => MUCH,
-            false => self.tables.len(),
+            true => MANY,
+            false => 0,
         }
     }
 }
@@ -241,6 +239,7 @@ fn finish(
                 info,
                 prepared: summary.prepared.map(Box::new),
             });
+            output.budget.left_holes(1);
             Ok(())
         }
         Err(error) => {

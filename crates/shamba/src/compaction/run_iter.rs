@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::Tag;
 use crate::error::Result;
+use crate::fs::Purpose;
 use crate::table::{ScanOptions, TableCache, TableIter};
 use crate::version::{FileMeta, Run};
 
@@ -80,7 +81,10 @@ impl RunIter {
             let Some(file) = self.files.get(at) else {
                 return Ok(None);
             };
-            let table = self.tables.get(file)?;
+            let table = match self.scan.purpose {
+                Purpose::Background => self.tables.get_once(file)?,
+                _ => self.tables.get(file)?,
+            };
             self.at = at;
             self.current = Some(table.iter(self.scan.clone()));
         }

@@ -158,11 +158,11 @@ impl DbInner {
         drop((files, listed));
         self.took(&keyspace.compactions, &result);
         match result {
-            Ok(new) => {
-                let took = new + task.files().count();
+            Ok(holes) => {
+                let holes = holes + task.files().count();
                 // Of files that are no more this was the last to hold what is known of them.
                 drop(task);
-                self.settle_heap(took);
+                budget.left_holes(holes);
                 Ok(())
             }
             Err(error) => {
@@ -172,7 +172,8 @@ impl DbInner {
         }
     }
 
-    /// Merges once there is memory for it beside other merges; gives what the new tables took of the heap.
+    /// Merges once there is memory for it beside other merges; gives what the new tables left of holes in
+    /// the heap.
     fn merge_in_turn(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<usize> {
         let options = keyspace.options();
         let input = input_bytes(&options);

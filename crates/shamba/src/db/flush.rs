@@ -13,8 +13,8 @@ use super::lineage::Lineage;
 use super::{DbInner, Tree};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
-use crate::budget::{Role, TableWork, give_back_free_pages, least_limit_for_files, most_of_files};
-use crate::compaction::job::{MUCH, NewTable, NewTables, Output, table_path, write_tables};
+use crate::budget::{Role, TableWork, least_limit_for_files, most_of_files};
+use crate::compaction::job::{NewTable, NewTables, Output, table_path, write_tables};
 use crate::compaction::{Ancestry, Origin, Retain};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -151,16 +151,6 @@ impl DbInner {
                 limit,
                 needed: least_limit_for_files(needed),
             }),
-        }
-    }
-
-    /// After jobs that took much of the heap together for a while, in tables ([`NewTables::heap_took`]), which
-    /// they hold no more.
-    pub(super) fn settle_heap(&self, took: usize) {
-        let before = self.heap_took.fetch_add(took, Ordering::Relaxed);
-        if before + took >= MUCH {
-            self.heap_took.store(0, Ordering::Relaxed);
-            give_back_free_pages();
         }
     }
 
@@ -356,9 +346,9 @@ impl DbInner {
         for (written, files) in live.iter_mut().zip(files) {
             self.warm(&mut written.tables, &files);
         }
-        let took = live.iter().map(|of| of.tables.heap_took()).sum();
+        let holes = live.iter().map(|of| of.tables.holes()).sum();
         drop(live);
-        self.settle_heap(took);
+        self.options.memory.budget().left_holes(holes);
         Ok(())
     }
 

@@ -67,7 +67,7 @@ impl DbInner {
         }
     }
 
-    /// Gives what the new tables took of the heap ([`NewTables::heap_took`]).
+    /// Gives what the new tables left of holes in the heap ([`NewTables::holes`]).
     pub(super) fn merge_files(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<usize> {
         let boundaries = self.snapshots.boundaries(|| self.visible_seq());
         let entries = task.files().map(|file| file.entries()).sum();
@@ -135,7 +135,7 @@ impl DbInner {
             (Counter::compaction_bytes_read, bytes_read),
             (Counter::compaction_bytes_written, written),
         ]);
-        Ok(tables.heap_took())
+        Ok(tables.holes())
     }
 
     /// Writes what the inputs of a cut merge hold of later keys into tables of their own, for the

@@ -58,7 +58,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -148,8 +148,6 @@ pub(crate) struct DbInner {
     pub(crate) visible: AtomicU64,
     pub(crate) next_file: AtomicU64,
     pub(crate) next_run: AtomicU64,
-    /// What jobs took of the heap since its free pages were given back, in tables.
-    heap_took: AtomicUsize,
     pub(crate) queue: WriteQueue,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) applying: Mutex<()>,

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -103,7 +103,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Db> {
     let count = files.len();
     drop(files);
     inner.replay_logs(logs)?;
-    inner.settle_heap(count);
+    inner.options.memory.budget().left_holes(count);
     let threads = maintenance::start(&inner)?;
     Ok(Db {
         shared: Arc::new(DbShared {
@@ -195,7 +195,6 @@ fn assemble(
         visible: AtomicU64::new(recovered.last_seq),
         next_file,
         next_run: AtomicU64::new(recovered.next_run),
-        heap_took: AtomicUsize::new(0),
         queue: super::group::queue(),
         writer: Mutex::new(writer),
         applying: Mutex::new(()),

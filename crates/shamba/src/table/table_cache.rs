@@ -226,6 +226,25 @@ impl TableCache {
         }
     }
 
+    /// The table of a file that is read once and then removed: if it isn't open, nobody else gets it, and it
+    /// is closed when it is dropped. So a merge of thousands of files takes the memory of a few.
+    pub(crate) fn get_once(&self, file: &impl TableFile) -> Result<Arc<Table>> {
+        if let Some(table) = file.slot().peek() {
+            return Ok(table);
+        }
+        if self.home.files.is_shut() {
+            return Err(Error::Closed);
+        }
+        self.close_surplus(1);
+        // What is known of the file and what the cache has of it counts; nothing is added to it.
+        let id = match file.slot().cache_id() {
+            0 => self.home.cache.new_file_id(),
+            id => id,
+        };
+        let heat = ArcSwapOption::new(file.slot().heat());
+        self.open_file(file.number(), id, &heat, file.stated())
+    }
+
     /// The table of a file if it is open, for the time of the guard; costs no reference count.
     #[inline]
     pub(crate) fn load(&self, slot: &TableSlot) -> Guard<Option<Arc<Opened>>> {

@@ -150,7 +150,7 @@ fn look(dir: &Path, options: &Options) -> Result<Db> {
     inner.poison = ArcSwapOption::from_pointee(Error::ReadOnly);
     inner.asks_designs = false.into();
     inner.keep_logs(logs)?;
-    inner.settle_heap(count);
+    inner.options.memory.budget().left_holes(count);
     Ok(Db {
         shared: Arc::new(DbShared {
             inner: Arc::new(inner),
