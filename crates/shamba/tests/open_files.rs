@@ -165,6 +165,27 @@ fn a_small_budget_keeps_few_files_open() {
     assert!((200..=257).contains(&peak), "{peak} files were open");
 }
 
+/// Tables by the hundred that a merge reads are open one of each run at a time.
+#[test]
+fn a_merge_closes_its_inputs_as_it_passes_them() {
+    let fs = FewFiles::new(4096, None);
+    let options = small_options(fs.clone()).memory(shamba::MemoryBudget::bytes(64 << 20));
+    let options = options.max_open_files(4096);
+    let db = options.open("/db").unwrap();
+    for number in 0..6000u32 {
+        let key = number.wrapping_mul(2_654_435_761).to_be_bytes();
+        db.put(key, [1; 60]).unwrap();
+    }
+    // Nobody has looked anything up.
+    db.compact_range(None, None).unwrap();
+    let files: usize = db.stats().keyspaces[0].levels.iter().map(|l| l.files).sum();
+    assert!(files > 48, "only {files} tables");
+    assert_eq!(db.stats().open_tables, 0);
+    let peak = fs.peak.load(Ordering::SeqCst);
+    assert!((2..5).contains(&peak), "{peak} files were open");
+    db.close().unwrap();
+}
+
 #[test]
 fn tables_that_nobody_uses_make_room_when_files_run_out() {
     let fs = FewFiles::new(24, None);
