@@ -1,5 +1,5 @@
-//! What allocations take of the heap, for those that are many and small. `tests/charged_memory.rs` compares
-//! what is charged by it with every allocation that is really made.
+//! What allocations take of the heap, for those that are many and small, and giving back the holes that they
+//! leave. `tests/charged_memory.rs` compares what is charged with every allocation that is really made.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

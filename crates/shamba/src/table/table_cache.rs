@@ -226,8 +226,9 @@ impl TableCache {
         }
     }
 
-    /// The table of a file that is read once and then removed: if it isn't open, nobody else gets it, and it
-    /// is closed when it is dropped. So a merge of thousands of files takes the memory of a few.
+    /// The table of an input of a merge, which is read from end to end and then removed: if it isn't open,
+    /// nobody else gets it, and it is closed when it is dropped. So a merge of thousands of files takes the
+    /// memory of a few.
     pub(crate) fn get_once(&self, file: &impl TableFile) -> Result<Arc<Table>> {
         if let Some(table) = file.slot().peek() {
             return Ok(table);
