@@ -6,6 +6,8 @@
 //! Thread-safe. The formulas are in `shamba_model::expected_reads`.
 
 mod along;
+#[cfg(test)]
+mod golden;
 mod predict;
 mod resident;
 mod turned;
