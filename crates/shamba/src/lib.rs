@@ -100,6 +100,7 @@ mod metrics;
 mod options;
 mod policy;
 mod table;
+mod value;
 mod version;
 mod wal;
 

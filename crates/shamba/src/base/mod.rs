@@ -1,13 +1,15 @@
 //! What every other module builds on: keys and tags, key digests, integer coding, checksums, the
-//! iterator contract, samples, memory mapped from the system, two small shared pointers. Nothing here does
-//! I/O or takes a lock.
+//! iterator contract, samples, memory mapped from the system, two small shared pointers, values
+//! held once, who pins blocks. Nothing here does I/O.
 
 pub(crate) mod checksum;
 pub(crate) mod coding;
 pub(crate) mod digest;
+pub(crate) mod interner;
 pub(crate) mod iter;
 pub(crate) mod key;
 pub(crate) mod once_arc;
 pub(crate) mod pages;
+pub(crate) mod pin_holder;
 pub(crate) mod sample;
 pub(crate) mod thin;

@@ -1,7 +1,7 @@
 //! The block cache: every data, index and filter byte that is read passes through it.
 //!
 //! [`BlockCache`] is sharded by key; a hit takes one shard's mutex for a table lookup and a
-//! counter. What stays is decided by [`Eviction`]: by expected reads, as [`Heat`] and a sketch of
+//! counter. What stays is decided by [`Eviction`]: by expected reads, as [`PartitionStats`] and a page_frequency of
 //! the accesses to data pages tell them, or by two-priority LRU. Resident blocks are charged to the budget; a block that is evicted or removed while
 //! someone holds it stays charged until the last holder lets go. The cache is the budget's reclaimer:
 //! it grows into whatever is free and shrinks when others need memory. An insert may be refused, or
@@ -15,15 +15,10 @@
 //! that a [`Store`] maps.
 
 mod admit;
-mod clock;
-mod heat;
-mod holder;
-mod intern;
 mod io_pool;
 mod memory;
-mod rough;
+mod replacement;
 mod shard;
-mod sketch;
 mod stats;
 mod store;
 
@@ -33,18 +28,16 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use crate::base::interner::Interner;
 use crate::budget::{Budget, Reclaim, Role};
 use crate::fs::BlockKind;
+use crate::value::{FilterGeometry, PartitionStats, PolicyState};
 use shard::Shard;
 
-pub(crate) use clock::Clock;
-pub use clock::Eviction;
-pub(crate) use heat::{Absent, Heat, ModuleShape, Outcome, Shapes, last_of};
-pub(crate) use holder::Holder;
-pub(crate) use intern::{Interner, bytes_of};
 pub(crate) use io_pool::{IoBuf, IoPool};
 pub(crate) use memory::check_limit;
 pub use memory::{MemoryBudget, MemoryUsage};
+pub use replacement::Eviction;
 pub use stats::{CacheStats, KindStats};
 pub(crate) use store::{Block, Store};
 
@@ -87,12 +80,12 @@ pub(crate) struct Owner<'a> {
     pub(crate) kind: BlockKind,
     pub(crate) priority: Priority,
     /// Who knows what the block is worth; none for data.
-    pub(crate) heat: Option<&'a Arc<Heat>>,
+    pub(crate) partitions: Option<&'a Arc<PartitionStats>>,
     /// The partition it belongs to.
     pub(crate) partition: u32,
     /// Of a block of columns that was read for a lookup, those that turned its key away, a bit for each; otherwise of no
     /// meaning.
-    pub(crate) turned_away: u8,
+    pub(crate) rejected_by: u8,
 }
 
 /// What a resident block is charged over its length, in bytes: its header, and the shard's bookkeeping. To that
@@ -108,13 +101,13 @@ pub(crate) const fn charge(len: usize) -> u64 {
 pub(crate) struct BlockCache {
     budget: Arc<Budget>,
     store: Arc<Store>,
-    clock: Arc<Clock>,
+    policy: Arc<PolicyState>,
     shards: Box<[Mutex<Shard>]>,
     /// The shard at which the next eviction on behalf of others starts.
     next_victim: AtomicUsize,
     next_file: AtomicU64,
     /// The shapes of filter modules that tables have in common.
-    pub(crate) shapes: Interner<Shapes>,
+    pub(crate) shapes: Interner<FilterGeometry>,
 }
 
 impl BlockCache {
@@ -133,7 +126,7 @@ impl BlockCache {
                 shards: (0..count).map(shard).collect(),
                 budget,
                 store,
-                clock: Arc::new(Clock::new(count as usize)),
+                policy: Arc::new(PolicyState::new(count as usize)),
                 next_victim: AtomicUsize::new(0),
                 shapes: Interner::default(),
                 next_file: AtomicU64::new(1),
@@ -161,21 +154,21 @@ impl BlockCache {
     #[inline]
     pub(crate) fn get(&self, key: &BlockKey) -> Option<Block> {
         let hash = key.hash64();
-        self.shard(hash).lock().get(hash, key, &self.clock)
+        self.shard(hash).lock().get(hash, key, &self.policy)
     }
 
     /// A resident block; does not count as a use.
     pub(crate) fn peek(&self, key: &BlockKey) -> Option<Block> {
         let hash = key.hash64();
         let mut shard = self.shard(hash).lock();
-        shard.get_raced(hash, key, 0, &self.clock).ok()
+        shard.get_raced(hash, key, 0, &self.policy).ok()
     }
 
     /// Counts a visit that the last column of a block turned away, and nothing else in memory of its
     /// partition's filter.
-    pub(crate) fn turned_away_alone(&self, key: &BlockKey) {
+    pub(crate) fn count_sole_rejection(&self, key: &BlockKey) {
         let hash = key.hash64();
-        self.shard(hash).lock().turned_away(hash, key);
+        self.shard(hash).lock().rejected_by(hash, key);
     }
 
     /// Whether a block is resident; does not count as a use.
@@ -192,7 +185,7 @@ impl BlockCache {
     pub(crate) fn insert(&self, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
         let hash = owner.key.hash64();
         let shard = self.shard(hash);
-        shard.lock().count_miss(hash, owner.kind, &self.clock);
+        shard.lock().count_miss(hash, owner.kind, &self.policy);
         let inserted = self.try_insert(hash, owner, bytes);
         if inserted.is_none() {
             shard.lock().count_refused(owner.kind);
@@ -209,7 +202,7 @@ impl BlockCache {
     /// nobody could ask for so far, since its table is new.
     pub(crate) fn expect_reads(&self, key: &BlockKey, reads: f32) {
         let hash = key.hash64();
-        self.shard(hash).lock().sketch.suppose(hash, reads);
+        self.shard(hash).lock().page_frequency.suppose(hash, reads);
     }
 
     /// Drops every block of a file, when it is deleted. Takes time in the number of all residents.
@@ -220,7 +213,7 @@ impl BlockCache {
     /// Drops every block of the files that `gone` names. Takes time in the number of all residents.
     pub(crate) fn remove_files(&self, gone: impl Fn(u64) -> bool) {
         for shard in &self.shards {
-            shard.lock().remove_files(&gone, &self.clock);
+            shard.lock().remove_files(&gone, &self.policy);
         }
     }
 
@@ -243,14 +236,14 @@ impl BlockCache {
         }
     }
 
-    /// The cache's clock.
-    pub(crate) fn clock(&self) -> &Arc<Clock> {
-        &self.clock
+    /// The cache's policy.
+    pub(crate) fn policy(&self) -> &Arc<PolicyState> {
+        &self.policy
     }
 
     /// Decides how blocks are evicted from now on.
     pub(crate) fn set_eviction(&self, eviction: Eviction) {
-        self.clock.set_eviction(eviction);
+        self.policy.set_active(eviction == Eviction::ExpectedReads);
     }
 
     /// Gives back what the shards hold beside their blocks, after the blocks gave way.
@@ -290,7 +283,7 @@ impl Reclaim for BlockCache {
                 }
                 let at = self.next_victim.fetch_add(1, Ordering::Relaxed) & (count - 1);
                 if let Some(shard) = self.shards.get(at) {
-                    freed += shard.lock().evict(part.min(bytes - freed), &self.clock);
+                    freed += shard.lock().evict(part.min(bytes - freed), &self.policy);
                 }
             }
             if freed == before {

@@ -10,21 +10,21 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::clock::{Clock, TICKS_PER_HALF_LIFE};
-use super::heat::Heat;
-use super::rough::Rough;
-use super::sketch::{self, Sketch};
-use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index};
+use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index, pages_held};
 use super::{Block, BlockKey, Owner, Priority};
 use crate::budget::Reservation;
 use crate::fs::BlockKind;
+use crate::value::{
+    MorrisCounter, PageFrequency, PartitionStats, PolicyState, TICKS_PER_HALF_LIFE, WINDOW,
+    counters_for, left_after,
+};
 
 pub(super) use evict::{LOW_PRIORITY, Room};
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
 const SAMPLED: u8 = 4;
 
-/// The cache's clock is told of so many accesses at once.
+/// The cache's policy is told of so many accesses at once.
 const REPORT: u32 = 32;
 
 /// What is known of a resident block.
@@ -37,14 +37,14 @@ struct Entry {
     partition: u32,
     block: Block,
     /// Who knows what the block is worth; none for data.
-    heat: Option<Arc<Heat>>,
-    /// The shard's clock at the last use.
+    partitions: Option<Arc<PartitionStats>>,
+    /// The shard's policy at the last use.
     used: u32,
     kind: u8,
     priority: Priority,
     columns: u8,
-    /// The visits for which those stand that the last column turned away alone; it fades.
-    alone: Rough,
+    /// The visits for which those stand that the last column turned away sole_rejections; it fades.
+    sole_rejections: MorrisCounter,
 }
 
 impl Entry {
@@ -75,19 +75,19 @@ pub(super) struct Shard {
     table: HashTable<u32>,
     entries: Vec<Entry>,
     /// Accesses so far.
-    clock: u32,
+    accesses: u32,
     random: u64,
     kinds: [KindStats; KIND_COUNT],
-    pub(super) sketch: Sketch,
-    /// The tick at which the sketch was last halved.
+    pub(super) page_frequency: PageFrequency,
+    /// The tick at which the page_frequency was last halved.
     halved: u32,
     /// The tick up to which the counts of the filters' blocks have faded.
     faded: u32,
-    /// Accesses to this shard when that was, in a window (infinite at first), and [`Clock::known`].
+    /// Accesses to this shard when that was, in a window (infinite at first), and [`PolicyState::known`].
     began: u32,
     window: f32,
     known: f32,
-    /// For the sketch.
+    /// For the page_frequency.
     held: Option<Reservation>,
 }
 
@@ -97,10 +97,10 @@ impl Shard {
         Shard {
             table: HashTable::new(),
             entries: Vec::new(),
-            clock: 0,
+            accesses: 0,
             random: seed | 1,
             kinds: [KindStats::default(); KIND_COUNT],
-            sketch: Sketch::new(),
+            page_frequency: PageFrequency::new(),
             held: None,
             halved: 0,
             faded: 0,
@@ -130,25 +130,25 @@ impl Shard {
 
     /// A resident block; counts as a use.
     #[inline]
-    pub(super) fn get(&mut self, hash: u64, key: &BlockKey, clock: &Clock) -> Option<Block> {
+    pub(super) fn get(&mut self, hash: u64, key: &BlockKey, policy: &PolicyState) -> Option<Block> {
         let at = self.find(hash, key)?;
-        let now = self.advance(clock);
+        let now = self.advance(policy);
         let entry = self.entries.get_mut(at)?;
         entry.used = now;
-        if entry.heat.is_none() {
+        if entry.partitions.is_none() {
             entry.block.touch();
         }
         let block = entry.block.clone();
-        let (kind, heat) = (usize::from(entry.kind), entry.heat.is_some());
+        let (kind, partitions) = (usize::from(entry.kind), entry.partitions.is_some());
         if let Some(stats) = self.kinds.get_mut(kind) {
             stats.hits += 1;
         }
-        if !heat {
+        if !partitions {
             // While there is room for all a sample will do.
-            if clock.counts_all() {
-                self.sketch.record(hash, 1);
+            if policy.count_every_access() {
+                self.page_frequency.record(hash, 1);
             } else if self.draw().is_multiple_of(u64::from(SAMPLED)) {
-                self.sketch.record(hash, SAMPLED);
+                self.page_frequency.record(hash, SAMPLED);
             }
         }
         Some(block)
@@ -162,7 +162,7 @@ impl Shard {
         hash: u64,
         key: &BlockKey,
         columns: u8,
-        clock: &Clock,
+        policy: &PolicyState,
     ) -> Result<Block, Option<u8>> {
         let at = self.find(hash, key).unwrap_or(usize::MAX);
         let Some(entry) = self.entries.get(at) else {
@@ -171,21 +171,22 @@ impl Shard {
         if entry.columns >= columns {
             return Ok(entry.block.clone());
         }
-        let heat = entry.heat.as_ref();
-        let had = heat.map_or(0, |heat| heat.columns_in(&entry.block));
-        self.take_out(at, clock);
+        let partitions = entry.partitions.as_ref();
+        let had = partitions.map_or(0, |partitions| partitions.columns_in(&entry.block));
+        self.take_out(at, policy);
         Err(Some(had))
     }
 
-    /// Counts a visit that the last column of a block turned away alone, if it is resident.
-    pub(super) fn turned_away(&mut self, hash: u64, key: &BlockKey) {
+    /// Counts a visit that the last column of a block turned away sole_rejections, if it is resident.
+    pub(super) fn rejected_by(&mut self, hash: u64, key: &BlockKey) {
         let chance = self.chance();
         let at = self.find(hash, key).unwrap_or(usize::MAX);
         if let Some(entry) = self.entries.get_mut(at)
-            && let Some(heat) = &entry.heat
+            && let Some(partitions) = &entry.partitions
         {
-            let more = heat.stands_for(entry.partition, kind_at(entry.kind.into()));
-            entry.alone = Rough::of(entry.alone.get() + more, chance);
+            let more =
+                partitions.visits_per_sole_rejection(entry.partition, kind_at(entry.kind.into()));
+            entry.sole_rejections = MorrisCounter::of(entry.sole_rejections.get() + more, chance);
         }
     }
 
@@ -196,7 +197,7 @@ impl Shard {
         owner: &Owner<'_>,
         columns: u8,
         block: Block,
-        clock: &Clock,
+        policy: &PolicyState,
     ) {
         let kind = kind_index(owner.kind);
         if let Some(stats) = self.kinds.get_mut(kind) {
@@ -208,24 +209,29 @@ impl Shard {
             self.entries.reserve_exact(self.entries.len() / SPARE + 1);
         }
         let at = self.entries.len() as u32;
-        let mut alone = 0.0;
-        if let Some(heat) = owner.heat {
+        let mut sole_rejections = 0.0;
+        if let Some(partitions) = owner.partitions {
             let (partition, kind) = (owner.partition, owner.kind);
-            alone = heat.arrive(partition, kind, heat.columns_in(&block), owner.turned_away);
-            heat.set_resident(partition, kind, columns, true);
+            sole_rejections = partitions.note_insert(
+                partition,
+                kind,
+                partitions.columns_in(&block),
+                owner.rejected_by,
+            );
+            partitions.set_resident(partition, kind, columns, true);
         }
-        clock.count_blocks(1);
+        policy.count_blocks(1);
         self.entries.push(Entry {
             file: owner.key.file,
             page: owner.key.page,
             block,
-            heat: owner.heat.cloned(),
+            partitions: owner.partitions.cloned(),
             partition: owner.partition,
-            used: self.clock,
+            used: self.accesses,
             kind: kind as u8,
             priority: owner.priority,
             columns,
-            alone: Rough::of(alone, 0.5),
+            sole_rejections: MorrisCounter::of(sole_rejections, 0.5),
         });
         let entries = &self.entries;
         self.table
@@ -234,13 +240,16 @@ impl Shard {
 
     /// The bytes of as many counters of accesses as suit what is resident, if there are too few.
     pub(super) fn wants_counters(&self) -> Option<u64> {
-        let more = self.sketch.wants_more(&self.kinds);
-        more.then_some(2 * self.sketch.len() as u64)
+        let accesses = |kind: &KindStats| kind.hits + kind.misses;
+        let data = (self.kinds.get(kind_index(BlockKind::Data))).map_or(0, accesses);
+        let all = self.kinds.iter().map(accesses).sum();
+        let more = (self.page_frequency).wants_more(pages_held(&self.kinds), data, all);
+        more.then_some(2 * self.page_frequency.len() as u64)
     }
 
     /// Doubles the counters, which `held` is for.
     pub(super) fn grow_counters(&mut self, held: Reservation) {
-        self.sketch.double();
+        self.page_frequency.double();
         self.held = Some(held);
     }
 
@@ -249,22 +258,22 @@ impl Shard {
         self.entries.shrink_to_fit();
         let entries = &self.entries;
         self.table.shrink_to_fit(|&i| hash_at(entries, i as usize));
-        let most = 2 * sketch::counters_for(&self.kinds);
-        while self.sketch.len() as u64 > most && self.sketch.fold() {
+        let most = 2 * counters_for(pages_held(&self.kinds));
+        while self.page_frequency.len() as u64 > most && self.page_frequency.fold() {
             if let Some(held) = &mut self.held {
-                held.resize(self.sketch.len() as u64);
+                held.resize(self.page_frequency.len() as u64);
             }
         }
     }
 
     /// Counts a block that was fetched from storage.
-    pub(super) fn count_miss(&mut self, hash: u64, kind: BlockKind, clock: &Clock) {
+    pub(super) fn count_miss(&mut self, hash: u64, kind: BlockKind, policy: &PolicyState) {
         if let Some(stats) = self.kinds.get_mut(kind_index(kind)) {
             stats.misses += 1;
         }
-        self.advance(clock);
+        self.advance(policy);
         if kind == BlockKind::Data {
-            self.sketch.record(hash, 1);
+            self.page_frequency.record(hash, 1);
         }
     }
 
@@ -276,45 +285,48 @@ impl Shard {
     }
 
     /// Drops every block of a file; blocks that are held elsewhere live on there.
-    pub(super) fn remove_files(&mut self, gone: &impl Fn(u64) -> bool, clock: &Clock) {
+    pub(super) fn remove_files(&mut self, gone: &impl Fn(u64) -> bool, policy: &PolicyState) {
         // Backwards, since a removal moves the last entry into the gap.
         for at in (0..self.entries.len()).rev() {
             if self.entries.get(at).is_some_and(|e| gone(e.file)) {
-                self.remove_at(at, clock);
+                self.remove_at(at, policy);
             }
         }
     }
 
-    /// Counts an access, and tells the cache's clock now and then.
+    /// Counts an access, and tells the cache's policy now and then.
     #[inline]
-    fn advance(&mut self, clock: &Clock) -> u32 {
-        self.clock = self.clock.wrapping_add(1);
-        if self.clock.is_multiple_of(REPORT) {
-            clock.advance(u64::from(REPORT));
-            self.known = clock.known();
+    fn advance(&mut self, policy: &PolicyState) -> u32 {
+        self.accesses = self.accesses.wrapping_add(1);
+        if self.accesses.is_multiple_of(REPORT) {
+            policy.advance(u64::from(REPORT));
+            self.known = policy.observed_fraction();
             // While memory is plenty nobody counts.
-            if clock.ticks() != self.faded && clock.pressed() {
-                self.fade(clock);
+            if policy.ticks() != self.faded && policy.under_pressure() {
+                self.fade(policy);
             }
-            if clock.ticks().wrapping_sub(self.halved) >= TICKS_PER_HALF_LIFE {
-                self.halve(clock);
+            if policy.ticks().wrapping_sub(self.halved) >= TICKS_PER_HALF_LIFE {
+                self.halve(policy);
             }
         }
-        self.clock
+        self.accesses
     }
 
     /// Lets the counts of the filters' blocks fade by the ticks that are over.
     #[cold]
-    fn fade(&mut self, clock: &Clock) {
-        let ticks = clock.ticks().wrapping_sub(self.faded);
-        self.faded = clock.ticks();
-        let left = (-(ticks as f32) / TICKS_PER_HALF_LIFE as f32).exp2();
+    fn fade(&mut self, policy: &PolicyState) {
+        let ticks = policy.ticks().wrapping_sub(self.faded);
+        self.faded = policy.ticks();
+        let left = left_after(ticks as f32);
         for at in 0..self.entries.len() {
-            let alone = self.entries.get(at).map_or(0.0, |entry| entry.alone.get());
-            if alone > 0.0 {
-                let faded = Rough::of(alone * left, self.chance());
+            let sole_rejections = self
+                .entries
+                .get(at)
+                .map_or(0.0, |entry| entry.sole_rejections.get());
+            if sole_rejections > 0.0 {
+                let faded = MorrisCounter::of(sole_rejections * left, self.chance());
                 if let Some(entry) = self.entries.get_mut(at) {
-                    entry.alone = faded;
+                    entry.sole_rejections = faded;
                 }
             }
         }
@@ -322,12 +334,12 @@ impl Shard {
 
     /// Ends the half-lives that are over.
     #[cold]
-    fn halve(&mut self, clock: &Clock) {
-        let half_lives = clock.ticks().wrapping_sub(self.halved) / TICKS_PER_HALF_LIFE;
-        let accesses = self.clock.wrapping_sub(self.began) as f32 / half_lives.max(1) as f32;
-        (self.window, self.began) = (sketch::WINDOW * accesses, self.clock);
+    fn halve(&mut self, policy: &PolicyState) {
+        let half_lives = policy.ticks().wrapping_sub(self.halved) / TICKS_PER_HALF_LIFE;
+        let accesses = self.accesses.wrapping_sub(self.began) as f32 / half_lives.max(1) as f32;
+        (self.window, self.began) = (WINDOW * accesses, self.accesses);
         for _ in 0..half_lives.min(8) {
-            self.sketch.end_half_life(&clock.calibration);
+            self.page_frequency.end_half_life(&policy.calibration);
         }
         self.halved = self.halved.wrapping_add(half_lives * TICKS_PER_HALF_LIFE);
     }
@@ -342,16 +354,16 @@ impl Shard {
             .map(|&i| i as usize)
     }
 
-    fn remove_at(&mut self, at: usize, clock: &Clock) {
+    fn remove_at(&mut self, at: usize, policy: &PolicyState) {
         if let Some(entry) = self.entries.get(at)
-            && let Some(heat) = &entry.heat
+            && let Some(partitions) = &entry.partitions
         {
-            heat.set_resident(entry.partition, kind_at(entry.kind.into()), 0, false);
+            partitions.set_resident(entry.partition, kind_at(entry.kind.into()), 0, false);
         }
-        self.take_out(at, clock);
+        self.take_out(at, policy);
     }
 
-    fn take_out(&mut self, at: usize, clock: &Clock) {
+    fn take_out(&mut self, at: usize, policy: &PolicyState) {
         let Some(gone) = self.entries.get(at).map(|entry| entry.key().hash64()) else {
             return;
         };
@@ -366,7 +378,7 @@ impl Shard {
             }
         }
         let entry = self.entries.swap_remove(at);
-        clock.count_blocks(-1);
+        policy.count_blocks(-1);
         if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
             stats.blocks -= 1;
             stats.bytes -= entry.block.charge();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::value::ModuleGeometry;
 
 const LEN: usize = 4000;
 const CHARGE: u64 = charge(LEN);
@@ -24,9 +25,9 @@ fn data(key: BlockKey, priority: Priority) -> Owner<'static> {
         key,
         kind: BlockKind::Data,
         priority,
-        heat: None,
+        partitions: None,
         partition: 0,
-        turned_away: 0,
+        rejected_by: 0,
     }
 }
 
@@ -308,13 +309,13 @@ fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
 /// Partitions know of the visits there were; what data pages are worth must not be of a longer time.
 #[test]
 fn data_pages_count_for_what_was_seen_of_a_window() {
-    let clock = Clock::new(1);
+    let policy = PolicyState::new(1);
     let mut shard = shard::Shard::new(1);
     let worth = |shard: &shard::Shard| shard.density(7, None, BlockKind::Data, 1, LEN).0;
-    shard.count_miss(7, BlockKind::Data, &clock);
-    while clock.ticks() < 3 {
-        shard.count_miss(8, BlockKind::Index, &clock);
-        let share = match clock.ticks() {
+    shard.count_miss(7, BlockKind::Data, &policy);
+    while policy.ticks() < 3 {
+        shard.count_miss(8, BlockKind::Index, &policy);
+        let share = match policy.ticks() {
             0 => 0.159,
             1 => 0.293,
             2 => 0.405,
@@ -420,21 +421,21 @@ fn threads_stay_within_the_budget_and_read_what_was_put() {
 fn what_is_known_of_a_partition_takes_fourteen_bytes() {
     let budget = Budget::new(1 << 20);
     let held = |partitions| {
-        let module = heat::ModuleShape {
+        let module = ModuleGeometry {
             fpr: 0.5,
             columns: 1,
             blocks: 1,
             pages: 1,
         };
-        let clock = Arc::new(Clock::new(1));
-        let shapes = Shapes {
+        let policy = Arc::new(PolicyState::new(1));
+        let shapes = FilterGeometry {
             modules: [module].into(),
             columns: |_| 1,
             keep: |bytes, _| bytes.to_vec(),
         };
-        let heat = Heat::new(clock, &budget, partitions, Arc::new(shapes), 1);
+        let partitions = PartitionStats::new(policy, &budget, partitions, Arc::new(shapes), 1);
         let used = budget.used();
-        drop(heat);
+        drop(partitions);
         used
     };
     assert_eq!(held(320) - held(160), 160 * 14);
@@ -452,7 +453,9 @@ fn counters_are_as_many_as_accesses_to_data_need() {
             cache.insert(owner, &bytes(key(1, page), LEN));
         }
         let shards = cache.shards.iter();
-        shards.map(|shard| shard.lock().sketch.len()).sum::<usize>()
+        shards
+            .map(|shard| shard.lock().page_frequency.len())
+            .sum::<usize>()
     };
     // Indexes are no data: their accesses are not counted, and no memory is taken for that.
     assert_eq!(counters(BlockKind::Index), 64);

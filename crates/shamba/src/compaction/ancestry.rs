@@ -12,8 +12,8 @@ use std::sync::Arc;
 use shamba_model::expected_reads::{Visits, merged_visits, page_reads, visits_above};
 
 use super::Task;
-use crate::cache::Heat;
 use crate::table::{Expect, Span, TableCache};
+use crate::value::PartitionStats;
 use crate::version::{FileMeta, Version};
 
 /// Where the visits of new tables come from.
@@ -47,7 +47,7 @@ struct Ancestor {
     largest: Box<[u8]>,
     entries: u64,
     /// None where nobody has ever asked it.
-    heat: Option<Arc<Heat>>,
+    partition_stats: Option<Arc<PartitionStats>>,
     /// Where each partition but the last ends; none where only the file as a whole is known.
     separators: Vec<Box<[u8]>>,
 }
@@ -65,11 +65,11 @@ impl Ancestor {
             smallest: file.smallest().into(),
             largest: file.largest().into(),
             entries: file.entries(),
-            heat: None,
+            partition_stats: None,
             separators: Vec::new(),
         };
-        let known = match file.slot().heat() {
-            Some(heat) => !heat.all_visits().is_none(),
+        let known = match file.slot().partition_stats() {
+            Some(partition_stats) => !partition_stats.all_visits().is_none(),
             None => file.slot().is_hinted(),
         };
         if !known {
@@ -86,7 +86,7 @@ impl Ancestor {
             let inner = spans.iter().take(before_last);
             ancestor.separators = inner.map(|span| span.last.into()).collect();
         }
-        ancestor.heat = file.slot().heat();
+        ancestor.partition_stats = file.slot().partition_stats();
         ancestor
     }
 
@@ -100,14 +100,14 @@ impl Ancestor {
 
     /// The visits of the piece that may hold `key`, and about how many entries it has.
     fn piece_at(&self, key: &[u8]) -> Option<(Visits, f32)> {
-        let heat = self.heat.as_ref()?;
+        let partition_stats = self.partition_stats.as_ref()?;
         if self.separators.is_empty() {
-            return Some((heat.all_visits(), self.entries as f32));
+            return Some((partition_stats.all_visits(), self.entries as f32));
         }
         let number = self.separators.partition_point(|end| **end < *key);
         let pieces = self.separators.len() + 1;
         Some((
-            heat.visits(number as u32),
+            partition_stats.visits(number as u32),
             self.entries as f32 / pieces as f32,
         ))
     }
@@ -117,9 +117,9 @@ impl Ancestor {
         (0..=self.separators.len()).map(move |number| {
             let before = number.checked_sub(1);
             let before = before.and_then(|before| self.separators.get(before));
-            let visits = match &self.heat {
-                Some(heat) if one => heat.all_visits(),
-                Some(heat) => heat.visits(number as u32),
+            let visits = match &self.partition_stats {
+                Some(partition_stats) if one => partition_stats.all_visits(),
+                Some(partition_stats) => partition_stats.visits(number as u32),
                 None => Visits::default(),
             };
             Piece {
@@ -206,7 +206,7 @@ impl Ancestry {
     /// Whether nobody is known to read there.
     pub(crate) fn is_cold(&self) -> bool {
         let mut files = self.runs.iter().flat_map(|run| &run.files);
-        files.all(|file| file.heat.is_none())
+        files.all(|file| file.partition_stats.is_none())
     }
 
     /// Memory held, in bytes.

@@ -1,4 +1,4 @@
-//! Handing on to new tables what is known of the tables they come from: the heat of their
+//! Handing on to new tables what is known of the tables they come from: the partition_stats of their
 //! partitions, and those of their blocks that will be worth their room.
 //!
 //! Protocol of a flush or compaction: [`DbInner::lineage`] before it writes, its [`Lineage::keep`]
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::DbInner;
 use crate::budget::{Reservation, Role};
-use crate::cache::{BlockCache, Eviction};
+use crate::cache::BlockCache;
 use crate::compaction::Ancestry;
 use crate::compaction::job::NewTable;
 use crate::table::{Keep, Prepared, TableSlot};
@@ -59,10 +59,10 @@ impl DbInner {
             return None;
         }
         let cache = self.options.memory.cache();
-        let most = match cache.clock().eviction() {
-            Eviction::ExpectedReads => self.options.memory.limit() / KEEP_SHARE,
+        let most = match cache.policy().is_active() {
+            true => self.options.memory.limit() / KEEP_SHARE,
             // What is used is kept; what will be used has no say.
-            Eviction::TwoPriorityLru => 0,
+            false => 0,
         };
         let budget = self.options.memory.budget();
         let held = budget.reserve(Role::Compaction, ancestry.memory());

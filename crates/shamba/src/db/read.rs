@@ -16,10 +16,10 @@ use super::keyspace::{KeyspaceInner, ReadState};
 use super::value::Value;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::sample;
-use crate::cache::Outcome;
 use crate::error::Result;
 use crate::metrics::Counter;
 use crate::table::{Lookup, LookupStats, Opened, RuledOut, Table, TableGet, TableValue, Visit};
+use crate::value::Outcome;
 use crate::version::FileMeta;
 
 /// What a key's newest entry is.
@@ -166,7 +166,7 @@ impl DbInner {
     ) -> Result<Option<Found>> {
         let key = lookup.key();
         let weight = sample::weight();
-        let may_hold = self.tables.clock().may_hold();
+        let may_pin = self.tables.policy().may_pin();
         for (level, run) in state.version.runs() {
             let Some(file) = run.find(key) else { continue };
             let asking = Asking {
@@ -177,7 +177,7 @@ impl DbInner {
             };
             let opened = self.tables.load(file.slot());
             let found = match &*opened {
-                Some(opened) if may_hold => self.find_held(&asking, opened, &lookup, stats)?,
+                Some(opened) if may_pin => self.find_held(&asking, opened, &lookup, stats)?,
                 Some(opened) => self.find_in(&asking, &opened.table, &lookup, stats)?,
                 None => {
                     let table = self.tables.get(file)?;
@@ -259,7 +259,7 @@ impl DbInner {
             Ok(visit) => (visit, true),
             Err(ended) => (table.ruled_out(ended, lookup, limit, stats), false),
         };
-        self.tables.clock().advance(visit.held() * asking.weight);
+        self.tables.policy().advance(visit.held() * asking.weight);
         table.predict(&mut visit, lookup);
         let answer = match open {
             true => table.finish(&mut visit, lookup, stats),
@@ -330,7 +330,7 @@ impl DbInner {
         lookup: &Lookup<'_>,
         outcome: Outcome,
     ) {
-        let visits = if self.tables.clock().counts_all() {
+        let visits = if self.tables.policy().count_every_access() {
             1
         } else {
             asking.weight as u16
@@ -338,7 +338,7 @@ impl DbInner {
         if visits > 0
             && let Some(partition) = lookup.partition()
         {
-            table.heat().record(partition, outcome, visits);
+            table.partition_stats().record(partition, outcome, visits);
         }
     }
 

@@ -145,9 +145,9 @@ fn hottest_tenth(state: &ReadState) -> Option<f64> {
     let mut known = VisitCounts::default();
     let mut unknown = 0;
     for file in largest.files() {
-        match file.slot().heat() {
-            Some(heat) => (0..heat.len()).for_each(|partition| {
-                let visits = heat.visits(partition as u32);
+        match file.slot().partition_stats() {
+            Some(partition_stats) => (0..partition_stats.len()).for_each(|partition| {
+                let visits = partition_stats.visits(partition as u32);
                 known.add(visits.empty + visits.positive);
             }),
             None => unknown += 1,

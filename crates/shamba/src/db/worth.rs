@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::DbInner;
-use crate::cache::{Absent, Eviction};
 use crate::fs::{BlockKind, PAGE};
 use crate::metrics::Counters;
+use crate::value::AbsentValue;
 
 /// What one more page of 4 KiB of memory would be worth, by what it would hold.
 ///
@@ -46,8 +46,8 @@ pub struct MarginalValue {
 impl DbInner {
     /// `None` where blocks leave by age and nobody knows what they are worth.
     pub(super) fn marginal_value(&self, counters: &Counters) -> Option<MarginalValue> {
-        let clock = self.tables.clock();
-        if clock.eviction() == Eviction::TwoPriorityLru {
+        let policy = self.tables.policy();
+        if !policy.is_active() {
             return None;
         }
         let accesses = counters.cache_hits
@@ -61,25 +61,23 @@ impl DbInner {
             },
             ..MarginalValue::default()
         };
-        if !clock.pressed() {
+        if !policy.under_pressure() {
             return Some(value);
         }
-        let mut absent = Absent::default();
+        let mut absent = AbsentValue::default();
         for keyspace in self.all_keyspaces() {
             for file in keyspace.state.load().version.files() {
                 if let Some(table) = file.slot().peek() {
-                    let best = table.best_absent();
-                    absent.index = absent.index.max(best.index);
-                    absent.filter = absent.filter.max(best.filter);
+                    absent = absent.max(table.best_absent());
                 }
             }
         }
-        let page = |density: f32| f64::from(density) * PAGE as f64 / clock.window();
+        let page = |density: f32| f64::from(density) * PAGE as f64 / policy.window();
         value.short = true;
-        value.cache = page(clock.price());
-        value.data = page(clock.price_of_lost(BlockKind::Data));
-        value.index = page(clock.price_of_lost(BlockKind::Index));
-        value.filter = page(clock.price_of_lost(BlockKind::Filter(0)));
+        value.cache = page(policy.price());
+        value.data = page(policy.price_of_evicted(BlockKind::Data));
+        value.index = page(policy.price_of_evicted(BlockKind::Index));
+        value.filter = page(policy.price_of_evicted(BlockKind::Filter(0)));
         value.best_absent_index = page(absent.index);
         value.best_absent_filter = page(absent.filter);
         Some(value)
@@ -90,8 +88,8 @@ impl DbInner {
 mod tests {
     use std::sync::Arc;
 
-    use crate::cache::Absent;
     use crate::fs::MemFs;
+    use crate::value::AbsentValue;
     use crate::{
         FilterFamily, FilterOptions, FilterPolicy, KeyspaceOptions, MemoryBudget, Options,
     };
@@ -140,7 +138,7 @@ mod tests {
                     );
                 }
             }
-            assert_eq!(best(), Absent::default());
+            assert_eq!(best(), AbsentValue::default());
         }
     }
 }

@@ -18,14 +18,14 @@ pub(crate) fn filter_block(data: &[u8]) {
     let block = input.chunk();
     let hash = hash_of(&module, number, digest);
     let present = columns(&module, block);
-    let away = turning_away(&module, block, hash);
+    let away = rejecting_columns(&module, block, hash);
     assert_eq!(may_contain(&module, block, hash), away == 0);
     if module.family == Family::Ribbon {
         assert_eq!(away & !present, 0, "columns that are there turn away");
         let less = keep_columns(block, keep);
         assert_eq!(columns(&module, &less), present & keep);
         assert_eq!(
-            turning_away(&module, &less, hash),
+            rejecting_columns(&module, &less, hash),
             away & keep,
             "columns answer alone"
         );

@@ -174,17 +174,17 @@ pub(crate) fn column_fpr(module: &ModulePlan) -> f32 {
 /// contain everything, and so may one without columns.
 #[inline]
 pub(crate) fn may_contain(module: &ModulePlan, block: &[u8], hash: u64) -> bool {
-    turning_away(module, block, hash) == 0
+    rejecting_columns(module, block, hash) == 0
 }
 
 /// Which of the block's columns say that it does not contain the key of this hash, a bit for each as of
 /// [`columns`]; 0 if it may contain the key.
 #[inline]
-pub(crate) fn turning_away(module: &ModulePlan, block: &[u8], hash: u64) -> u8 {
+pub(crate) fn rejecting_columns(module: &ModulePlan, block: &[u8], hash: u64) -> u8 {
     match module.family {
         Family::Bloom => u8::from(!bloom::may_contain(block, hash, module.hashes)),
         Family::Blocked => u8::from(!blocked::may_contain(block, hash, module.hashes)),
-        Family::Ribbon => ribbon::turning_away(block, hash),
+        Family::Ribbon => ribbon::rejecting_columns(block, hash),
     }
 }
 

@@ -180,7 +180,7 @@ proptest! {
         let block = shrink(module, &filter.modules[0][0], keep);
         for key in asked {
             let hash = hash_of(module, 0, digest(key));
-            let turning = turning_away(module, &block, hash);
+            let turning = rejecting_columns(module, &block, hash);
             for column in (0..8).map(|column| 1u8 << column) {
                 let alone = shrink(module, &block, column);
                 prop_assert_eq!(may_contain(module, &alone, hash), turning & column == 0);
@@ -244,7 +244,7 @@ fn a_system_without_room_is_given_more() {
         assert_eq!(solution.columns.len(), solution.column_len * 4);
         let block = ribbon::block(&solution, 0, 4);
         for hash in hashes {
-            assert!(ribbon::turning_away(&block, hash) == 0);
+            assert!(ribbon::rejecting_columns(&block, hash) == 0);
         }
     }
 }
@@ -260,7 +260,7 @@ fn a_system_without_solution_is_given_up() {
     assert!(
         hashes
             .clone()
-            .all(|hash| ribbon::turning_away(&block, hash) == 0)
+            .all(|hash| ribbon::rejecting_columns(&block, hash) == 0)
     );
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Heard {
     /// Whether any of them has no answer yet.
     pub(super) waiting: bool,
     /// The columns of a filter block that turned any of them away.
-    pub(super) turned_away: u8,
+    pub(super) rejected_by: u8,
 }
 
 impl Table {
@@ -42,9 +42,9 @@ impl Table {
             // have served all the same.
             let heard = hand(Given::Filter(&bytes))?;
             waiting = heard.waiting;
-            self.heat.filter_was_read(waiting);
+            self.partition_stats.note_filter_read(waiting);
             let owner = Owner {
-                turned_away: heard.turned_away,
+                rejected_by: heard.rejected_by,
                 ..self.owner(start, need.partition, need.kind)
             };
             self.cache().insert(owner, &bytes);

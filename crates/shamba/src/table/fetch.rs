@@ -160,12 +160,12 @@ impl Table {
             key: self.block_key(page),
             kind,
             priority: priority(kind),
-            heat: match kind {
-                BlockKind::Index | BlockKind::Filter(_) => Some(&self.heat),
+            partitions: match kind {
+                BlockKind::Index | BlockKind::Filter(_) => Some(&self.partition_stats),
                 _ => None,
             },
             partition: partition as u32,
-            turned_away: 0,
+            rejected_by: 0,
         }
     }
 

@@ -391,12 +391,14 @@ fn payload<'a>(held: &'a Held, own: &'a Own) -> Option<&'a [u8]> {
 
 /// Counts that a scan needed a partition's index: every one, or a sample while memory is plenty.
 fn count_scan(table: &Table, partition: usize) {
-    let weight = match table.heat().counts_all() {
+    let weight = match table.partition_stats().count_every_access() {
         true => 1,
         false => sample::weight_of_scan() as u16,
     };
     if weight > 0 {
-        table.heat().record_scan(partition as u32, weight);
+        table
+            .partition_stats()
+            .record_scan(partition as u32, weight);
     }
 }
 

@@ -16,13 +16,14 @@ use parking_lot::Mutex;
 use shamba_model::expected_reads::Visits;
 
 use super::fetch::priority;
-use super::reader::{Table, new_heat, shapes};
+use super::reader::{Table, new_partition_stats, shapes};
 use super::table_cache::TableSlot;
 use super::top::Top;
 use crate::budget::{Budget, Reservation, Role};
-use crate::cache::{BlockCache, BlockKey, Clock, Heat, ModuleShape, Owner, Shapes};
+use crate::cache::{BlockCache, BlockKey, Owner};
 use crate::filter::{self, FilterPlan};
 use crate::fs::{BlockKind, PAGE};
+use crate::value::{FilterGeometry, ModuleGeometry, PartitionStats, PolicyState};
 
 /// What a kept block takes over its bytes.
 const OVERHEAD: usize = size_of::<KeptBlock>() + 16;
@@ -61,7 +62,7 @@ pub(crate) trait Expect: Debug + Send + Sync {
 #[derive(Debug, Clone)]
 pub(crate) struct Keep {
     expect: Arc<dyn Expect>,
-    clock: Arc<Clock>,
+    clock: Arc<PolicyState>,
     budget: Arc<Budget>,
     room: Arc<Room>,
     /// None where data is not kept.
@@ -87,13 +88,13 @@ impl Room {
 }
 
 impl Keep {
-    /// Keeps at most `most` bytes of filters and indexes, and data; with none, only the heat is
+    /// Keeps at most `most` bytes of filters and indexes, and data; with none, only the partition_stats is
     /// prepared.
     pub(crate) fn new(expect: Arc<dyn Expect>, cache: &Arc<BlockCache>, most: u64) -> Self {
         let budget = Arc::clone(cache.budget());
         Keep {
             expect,
-            clock: Arc::clone(cache.clock()),
+            clock: Arc::clone(cache.policy()),
             room: Arc::new(Room {
                 held: Mutex::new(budget.reserve(Role::Compaction, 0)),
                 most,
@@ -125,9 +126,9 @@ impl NewData {
             key,
             kind: BlockKind::Data,
             priority: priority(BlockKind::Data),
-            heat: None,
+            partitions: None,
             partition,
-            turned_away: 0,
+            rejected_by: 0,
         };
         self.astray |= self.cache.offer(owner, bytes);
     }
@@ -175,7 +176,7 @@ pub(super) struct Keeper {
     keep: Keep,
     /// One partition as hot as the one being written will be, with what was kept of it; none where
     /// nobody is expected.
-    now: Option<Heat>,
+    now: Option<PartitionStats>,
     partition: u32,
     active: bool,
     /// Where the partition before ends.
@@ -219,13 +220,13 @@ impl Keeper {
         self.active = !visits.is_none();
         if self.active {
             let keep = &self.keep;
-            let heat = self.now.get_or_insert_with(|| {
+            let partition_stats = self.now.get_or_insert_with(|| {
                 let shapes = shapes_of(plan, keys);
                 let clock = Arc::clone(&keep.clock);
-                Heat::new(clock, &keep.budget, 1, shapes, 1)
+                PartitionStats::new(clock, &keep.budget, 1, shapes, 1)
             });
-            heat.suppose_nothing(0);
-            heat.inherit(0, visits);
+            partition_stats.clear_resident(0);
+            partition_stats.inherit(0, visits);
         }
         self.from.clear();
         self.from.extend_from_slice(last);
@@ -245,10 +246,10 @@ impl Keeper {
     /// A filter or index block was written at a page.
     pub(super) fn offer(&mut self, page: u32, kind: BlockKind, bytes: &[u8]) {
         let charge = bytes.len() + OVERHEAD;
-        let Some(heat) = self.now.as_ref().filter(|_| self.active) else {
+        let Some(partition_stats) = self.now.as_ref().filter(|_| self.active) else {
             return;
         };
-        if heat.suppose_kept(0, kind, bytes.len()) && self.keep.room.take(charge) {
+        if partition_stats.would_keep(0, kind, bytes.len()) && self.keep.room.take(charge) {
             self.charge += charge;
             self.blocks.push(KeptBlock {
                 page,
@@ -312,24 +313,24 @@ impl Prepared {
         spans(&self.top, &self.smallest)
     }
 
-    /// The file's slot, with the heat that its partitions inherit, in their order.
+    /// The file's slot, with the partition_stats that its partitions inherit, in their order.
     pub(crate) fn slot(
         &self,
         cache: &BlockCache,
         visits: impl IntoIterator<Item = Visits>,
     ) -> TableSlot {
-        let heat = new_heat(cache, &self.plan, &self.top);
+        let partition_stats = new_partition_stats(cache, &self.plan, &self.top);
         for (partition, visits) in (0..).zip(visits) {
-            heat.inherit(partition, visits);
+            partition_stats.inherit(partition, visits);
         }
         let file = self.data.as_ref().map(|data| data.file);
         let file = file.unwrap_or_else(|| cache.new_file_id());
-        TableSlot::with_heat(file, Arc::new(heat), cache.budget())
+        TableSlot::with_partition_stats(file, Arc::new(partition_stats), cache.budget())
     }
 
     /// Offers the blocks to the cache, in the name of the file of this slot.
     pub(crate) fn warm(&mut self, cache: &BlockCache, slot: &TableSlot) {
-        let Some(heat) = slot.heat() else {
+        let Some(partition_stats) = slot.partition_stats() else {
             return;
         };
         if let Some(data) = &mut self.data {
@@ -346,9 +347,9 @@ impl Prepared {
                 },
                 kind: block.kind,
                 priority: priority(block.kind),
-                heat: Some(&heat),
+                partitions: Some(&partition_stats),
                 partition: block.partition,
-                turned_away: 0,
+                rejected_by: 0,
             };
             cache.offer(owner, &block.bytes);
         }
@@ -374,12 +375,12 @@ fn spans<'a>(top: &'a Top, smallest: &'a [u8]) -> impl Iterator<Item = Span<'a>>
 }
 
 /// About the shapes of a plan's modules over so many keys.
-fn shapes_of(plan: &FilterPlan, keys: usize) -> Arc<Shapes> {
+fn shapes_of(plan: &FilterPlan, keys: usize) -> Arc<FilterGeometry> {
     let shape = |module: &filter::ModulePlan| {
         let bytes = keys as u64 * u64::from(module.millibits) / 8000;
         let pages = u32::try_from(bytes.div_ceil(PAGE as u64)).unwrap_or(u32::MAX);
         let (blocks, pages) = filter::division(module, plan.layout, pages.max(1));
-        ModuleShape {
+        ModuleGeometry {
             fpr: filter::column_fpr(module),
             columns: module.columns,
             blocks,

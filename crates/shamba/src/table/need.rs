@@ -85,7 +85,7 @@ impl Table {
         let place = need.partition as u32;
         // Of short memory no more than the two pages for which there always is a buffer.
         let mut most = 2;
-        if let Some(missing) = self.heat.missing_modules(place) {
+        if let Some(missing) = self.partition_stats.missing_modules(place) {
             let share = self.cache().budget().limit() / (BUFFER_SHARE * PAGE as u64);
             most = usize::try_from(share).map_or(MOST_PAGES, |pages| pages.min(MOST_PAGES));
             let modules = 0..self.plan.modules.len();
@@ -105,7 +105,7 @@ impl Table {
             && !past_index
             && self.top.index_page(need.partition) == Some(need.around.end)
             && need.around.len() < most
-            && self.heat.joins_index(place, asked, module)
+            && self.partition_stats.coalesces_index(place, asked, module)
         {
             need.around.end += 1;
             need.with_index = true;

@@ -1,4 +1,4 @@
-//! What a lookup's visit of a partition came to, as far as its filter goes: what the partition's heat is
+//! What a lookup's visit of a partition came to, as far as its filter goes: what the partition's partition_stats is
 //! told, so that memory goes to the columns that turn away those who come.
 //!
 //! Thread-safe; reads the cache, and no storage.
@@ -6,12 +6,13 @@
 use super::lookup::{Lookup, LookupStats};
 use super::reader::Table;
 use super::visit::Visit;
-use crate::cache::{BlockKey, Outcome};
+use crate::cache::BlockKey;
 use crate::filter;
+use crate::value::Outcome;
 
 /// A filter block that turned a lookup away.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TurnedAway {
+pub(super) struct Rejection {
     pub(super) module: usize,
     /// Where the block starts.
     pub(super) page: u32,
@@ -26,8 +27,8 @@ impl Table {
         match found {
             true => Outcome::Found,
             false if !lookup.by_worth() => Outcome::Absent,
-            false if visit.past && self.read_in_vain(visit) => Outcome::InVain,
-            false => Outcome::Spared,
+            false if visit.past && self.read_in_vain(visit) => Outcome::FalsePositive,
+            false => Outcome::Rejected,
         }
     }
 
@@ -36,7 +37,7 @@ impl Table {
     #[cold]
     fn read_in_vain(&self, visit: &Visit) -> bool {
         let tally = visit.tally();
-        let Some(by) = &visit.turned_away else {
+        let Some(by) = &visit.rejected_by else {
             // One read of a block serves all lookups of a batch that wait for it, and is one's in vain.
             return tally.data.pages + tally.index.pages > 0;
         };
@@ -50,7 +51,7 @@ impl Table {
     #[inline]
     pub(crate) fn outcome_of_pinned(&self, lookup: &Lookup<'_>) -> Outcome {
         match lookup.by_worth() {
-            true => Outcome::Spared,
+            true => Outcome::Rejected,
             false => Outcome::Absent,
         }
     }
@@ -65,7 +66,7 @@ impl Table {
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) {
-        if !self.heat.learns_of_columns() {
+        if !self.partition_stats.needs_rejections() {
             return;
         }
         // Those before it let the visit pass.
@@ -79,7 +80,7 @@ impl Table {
             }
         }
         if let Some(pages) = self.top.module(visit.partition, module) {
-            self.cache().turned_away_alone(&BlockKey {
+            self.cache().count_sole_rejection(&BlockKey {
                 file: self.cache_id,
                 page: pages.start,
             });

@@ -3,7 +3,7 @@
 //!
 //! The blocks stay the cache's and charged as they are. [`Opened`] is an open table with what is
 //! pinned of it, immutable but for counters, and replaced as a whole: by [`TableCache::missed`] once
-//! enough of a sample of lookups found something not pinned, and by [`Heat::let_go`] at once when
+//! enough of a sample of lookups found something not pinned, and by [`PartitionStats::unpin_all`] at once when
 //! the cache, making room, comes upon a block that is held for this. Nothing is pinned while memory is
 //! short or recency decides, and readers then do not look at what still is: what they do counts in the
 //! cache as ever. While it is plenty, the blocks' uses only serve to keep time, which a sample does too.
@@ -19,8 +19,9 @@ use super::lookup::{Lookup, LookupStats};
 use super::reader::Table;
 use super::table_cache::{Inner, TableCache, TableSlot};
 use super::visit::Visit;
+use crate::base::pin_holder::PinHolder;
 use crate::budget::{Reservation, Role, allocated};
-use crate::cache::{Block, Eviction, Holder};
+use crate::cache::Block;
 use crate::filter::{self, Memo, Parsed};
 use crate::fs::BlockKind;
 
@@ -205,8 +206,7 @@ impl TableCache {
     /// something not pinned.
     pub(crate) fn missed(&self, slot: &TableSlot, opened: &Opened, partition: Option<u32>) {
         let Some(partition) = partition else { return };
-        if self.clock().eviction() != Eviction::ExpectedReads || opened.is_whole(partition as usize)
-        {
+        if !self.policy().is_active() || opened.is_whole(partition as usize) {
             return;
         }
         let missed = opened.missed.fetch_add(1, Relaxed).wrapping_add(1);
@@ -247,13 +247,15 @@ impl TableCache {
             .table
             .compare_and_swap(&current, Some(Arc::new(opened)));
         // Only now: whoever lets go before finds nothing and must be told again.
-        let holder: Arc<dyn Holder> = inner;
-        table.heat.held_by(Arc::downgrade(&holder));
+        let holder: Arc<dyn PinHolder> = inner;
+        table
+            .partition_stats
+            .set_pin_holder(Arc::downgrade(&holder));
     }
 }
 
-impl Holder for Inner {
-    fn let_go(&self) {
+impl PinHolder for Inner {
+    fn unpin_all(&self) {
         let current = self.table.load_full();
         if let Some(opened) = current.as_ref().filter(|opened| opened.pinned.is_some()) {
             let bare = Opened::new(Arc::clone(&opened.table));

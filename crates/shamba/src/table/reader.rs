@@ -15,19 +15,21 @@ use super::source::{Home, Source};
 use super::stated::Stated;
 use super::top::Top;
 use crate::base::coding::take_bytes;
+use crate::base::interner::unpaid_bytes;
 use crate::budget::{Reservation, Role, allocated, shared};
-use crate::cache::{Absent, BlockCache, Heat, ModuleShape, Shapes, bytes_of};
+use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::filter::{self, FilterPlan};
 use crate::fs::PAGE;
+use crate::value::{AbsentValue, FilterGeometry, ModuleGeometry, PartitionStats};
 
 /// What an open table is charged over what it holds: its file, and two places in the ring of open
 /// tables, which grows by doubling.
 const OVERHEAD: usize = FILE_BYTES + 2 * size_of::<usize>();
 
 /// Modules of these shapes, and how the cache cuts them.
-pub(super) fn shapes(modules: impl Iterator<Item = ModuleShape>) -> Arc<Shapes> {
-    Arc::new(Shapes {
+pub(super) fn shapes(modules: impl Iterator<Item = ModuleGeometry>) -> Arc<FilterGeometry> {
+    Arc::new(FilterGeometry {
         modules: modules.collect(),
         columns: filter::ribbon_columns,
         keep: filter::keep_columns,
@@ -42,7 +44,7 @@ pub(crate) struct Table {
     /// The same for most tables.
     pub(super) plan: Arc<FilterPlan>,
     pub(super) top: Top,
-    pub(super) heat: Arc<Heat>,
+    pub(super) partition_stats: Arc<PartitionStats>,
     _held: Reservation,
 }
 
@@ -58,14 +60,14 @@ impl std::fmt::Debug for Table {
 impl Table {
     /// Opens the table `number`: one page read, or two reads where the table is large. `cache_id` names
     /// the file in the cache: one of [`BlockCache::new_file_id`], and the same when it is opened again.
-    /// `heat` is what is known of its partitions from the time when it was open before. `stated` is what
+    /// `partition_stats` is what is known of its partitions from the time when it was open before. `stated` is what
     /// the tree says of the table, if it is of a tree.
     pub(super) fn open(
         handle: Arc<Handle>,
         number: u64,
         cache_id: u64,
         home: Arc<Home>,
-        heat: &ArcSwapOption<Heat>,
+        partition_stats: &ArcSwapOption<PartitionStats>,
         stated: Option<&Stated<'_>>,
     ) -> Result<Table> {
         let source = Source {
@@ -87,9 +89,9 @@ impl Table {
         let top = Top::decode(top, plan.modules.len(), pages).map_err(damage)?;
         // One thread at a time opens a file.
         let cache = Arc::clone(&source.home.cache);
-        let heat = heat.load_full().unwrap_or_else(|| {
-            let fresh = Arc::new(new_heat(&cache, &plan, &top));
-            heat.store(Some(Arc::clone(&fresh)));
+        let partition_stats = partition_stats.load_full().unwrap_or_else(|| {
+            let fresh = Arc::new(new_partition_stats(&cache, &plan, &top));
+            partition_stats.store(Some(Arc::clone(&fresh)));
             fresh
         });
         let mut table = Table {
@@ -98,12 +100,12 @@ impl Table {
             salt: footer.salt,
             plan,
             top,
-            heat,
+            partition_stats,
             _held: cache.budget().reserve(Role::Tables, 0),
         };
         let plan = &table.plan;
         let plan_bytes = size_of::<FilterPlan>() + size_of_val(&*plan.modules);
-        let bytes = table.memory() + bytes_of(plan, plan_bytes);
+        let bytes = table.memory() + unpaid_bytes(plan, plan_bytes);
         table._held.grow(bytes as u64);
         Ok(table)
     }
@@ -146,8 +148,8 @@ impl Table {
     }
 
     /// What of the table's index and filter is not in memory and worth most.
-    pub(crate) fn best_absent(&self) -> Absent {
-        self.heat.best_absent(|partition, number| {
+    pub(crate) fn best_absent(&self) -> AbsentValue {
+        self.partition_stats.best_absent(|partition, number| {
             let module = self.plan.modules.get(usize::from(number));
             let pages = self.top.module(partition as usize, number.into());
             module.zip(pages).map_or(0, |(module, pages)| {
@@ -157,16 +159,20 @@ impl Table {
     }
 
     /// What is known of the table's partitions.
-    pub(crate) fn heat(&self) -> &Heat {
-        &self.heat
+    pub(crate) fn partition_stats(&self) -> &PartitionStats {
+        &self.partition_stats
     }
 }
 
-pub(super) fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat {
+pub(super) fn new_partition_stats(
+    cache: &BlockCache,
+    plan: &FilterPlan,
+    top: &Top,
+) -> PartitionStats {
     let pages = |number| top.module(0, number).map_or(1, |pages| pages.len() as u32);
     let shape = |(number, module)| {
         let (blocks, pages) = filter::division(module, plan.layout, pages(number));
-        ModuleShape {
+        ModuleGeometry {
             fpr: filter::column_fpr(module),
             columns: module.columns,
             blocks,
@@ -174,8 +180,8 @@ pub(super) fn new_heat(cache: &BlockCache, plan: &FilterPlan, top: &Top) -> Heat
         }
     };
     let shapes = shapes(plan.modules.iter().enumerate().map(shape));
-    Heat::new(
-        Arc::clone(cache.clock()),
+    PartitionStats::new(
+        Arc::clone(cache.policy()),
         cache.budget(),
         top.len(),
         cache.shapes.share(shapes),

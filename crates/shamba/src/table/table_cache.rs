@@ -22,11 +22,13 @@ use super::pinned::Opened;
 use super::reader::Table;
 use super::source::Home;
 use super::stated::{Stated, TableFile};
+use crate::base::interner::Interner;
 use crate::base::once_arc::OnceArc;
 use crate::budget::{Budget, Reclaim, Reservation, Role, most_of_seen, shared};
-use crate::cache::{BlockCache, Clock, Heat, Interner, IoPool};
+use crate::cache::{BlockCache, IoPool};
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
+use crate::value::{PartitionStats, PolicyState};
 
 /// Locks for opening.
 const STRIPES: usize = 16;
@@ -60,10 +62,10 @@ pub(super) struct Inner {
     /// The file's name in the block cache, kept when the table is closed; 0 before the first time.
     cache_id: AtomicU64,
     /// What is known of its partitions, kept when the table is closed, while there is memory.
-    heat: ArcSwapOption<Heat>,
+    partition_stats: ArcSwapOption<PartitionStats>,
     /// Whether it is among [`TableCache::closed`].
     listed: AtomicBool,
-    /// What the heat is to start with.
+    /// What the partition_stats is to start with.
     hint: Mutex<Option<Box<Hint>>>,
     _held: Reservation,
 }
@@ -80,7 +82,7 @@ impl Inner {
             table: ArcSwapOption::empty(),
             used: AtomicBool::new(false),
             cache_id: AtomicU64::new(0),
-            heat: ArcSwapOption::empty(),
+            partition_stats: ArcSwapOption::empty(),
             listed: AtomicBool::new(false),
             hint: Mutex::new(None),
             _held: budget.reserve(Role::Seen, INNER_BYTES),
@@ -108,14 +110,18 @@ impl TableSlot {
         self.inner().map_or(0, id)
     }
 
-    /// The slot of a file that was never opened and has heat all the same; an empty one where memory is
+    /// The slot of a file that was never opened and has partition_stats all the same; an empty one where memory is
     /// short.
-    pub(super) fn with_heat(cache_id: u64, heat: Arc<Heat>, budget: &Arc<Budget>) -> Self {
+    pub(super) fn with_partition_stats(
+        cache_id: u64,
+        partition_stats: Arc<PartitionStats>,
+        budget: &Arc<Budget>,
+    ) -> Self {
         let Some(inner) = Inner::new(budget) else {
             return TableSlot::default();
         };
         inner.cache_id.store(cache_id, Ordering::Relaxed);
-        inner.heat.store(Some(heat));
+        inner.partition_stats.store(Some(partition_stats));
         TableSlot(OnceArc::from(Arc::new(inner)))
     }
 
@@ -138,16 +144,18 @@ impl TableSlot {
         let Some(inner) = self.inner() else {
             return Vec::new();
         };
-        match (&self.heat(), &*inner.hint.lock()) {
-            (Some(heat), _) => (0..heat.len()).map(|i| heat.visits(i as u32)).collect(),
+        match (&self.partition_stats(), &*inner.hint.lock()) {
+            (Some(partition_stats), _) => (0..partition_stats.len())
+                .map(|i| partition_stats.visits(i as u32))
+                .collect(),
             (None, Some(hint)) => hint.visits.to_vec(),
             (None, None) => Vec::new(),
         }
     }
 
     /// What is known of the file's partitions.
-    pub(crate) fn heat(&self) -> Option<Arc<Heat>> {
-        self.inner()?.heat.load_full()
+    pub(crate) fn partition_stats(&self) -> Option<Arc<PartitionStats>> {
+        self.inner()?.partition_stats.load_full()
     }
 
     /// The table if it is open, without opening it.
@@ -196,8 +204,8 @@ impl TableCache {
 
     /// The clock of the block cache.
     #[inline]
-    pub(crate) fn clock(&self) -> &Clock {
-        self.home.cache.clock()
+    pub(crate) fn policy(&self) -> &PolicyState {
+        self.home.cache.policy()
     }
 
     /// The memory budget, in bytes.
@@ -242,8 +250,8 @@ impl TableCache {
             0 => self.home.cache.new_file_id(),
             id => id,
         };
-        let heat = ArcSwapOption::new(file.slot().heat());
-        self.open_file(file.number(), id, &heat, file.stated())
+        let partition_stats = ArcSwapOption::new(file.slot().partition_stats());
+        self.open_file(file.number(), id, &partition_stats, file.stated())
     }
 
     /// The table of a file if it is open, for the time of the guard; costs no reference count.
@@ -281,12 +289,12 @@ impl TableCache {
         }
         // First, so that no table that stays open has its file closed for this one.
         self.close_surplus(1);
-        let table = self.open_file(number, cache_id, &inner.heat, stated)?;
+        let table = self.open_file(number, cache_id, &inner.partition_stats, stated)?;
         if let Some(hint) = inner.hint.lock().take()
-            && hint.visits.len() == table.heat().len()
+            && hint.visits.len() == table.partition_stats().len()
         {
             for (partition, visits) in (0..).zip(&hint.visits) {
-                table.heat().inherit(partition, *visits);
+                table.partition_stats().inherit(partition, *visits);
             }
         }
         inner.used.store(true, Ordering::Relaxed);
@@ -302,12 +310,12 @@ impl TableCache {
         &self,
         number: u64,
         cache_id: u64,
-        heat: &ArcSwapOption<Heat>,
+        partition_stats: &ArcSwapOption<PartitionStats>,
         stated: Stated<'_>,
     ) -> Result<Arc<Table>> {
         let file = self.home.files.open(number)?;
         let home = Arc::clone(&self.home);
-        let table = Table::open(file, number, cache_id, home, heat, Some(&stated))?;
+        let table = Table::open(file, number, cache_id, home, partition_stats, Some(&stated))?;
         Ok(Arc::new(table))
     }
 
@@ -388,14 +396,14 @@ impl TableCache {
                 continue;
             };
             inner.listed.store(false, Ordering::Relaxed);
-            if inner.table.load().is_none() && inner.heat.load().is_some() {
+            if inner.table.load().is_none() && inner.partition_stats.load().is_some() {
                 drop(closed);
-                // Its blocks know the heat: a table opened anew would not know that they are there.
+                // Its blocks know the partition_stats: a table opened anew would not know that they are there.
                 self.home
                     .cache
                     .remove_file(inner.cache_id.load(Ordering::Relaxed));
                 if inner.table.load().is_none() {
-                    inner.heat.store(None);
+                    inner.partition_stats.store(None);
                 }
                 return true;
             }

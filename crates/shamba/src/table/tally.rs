@@ -85,9 +85,9 @@ impl Table {
     /// for in vain, as the model has it.
     pub(crate) fn predict(&self, visit: &mut Visit, lookup: &Lookup<'_>) {
         let partition = visit.partition as u32;
-        visit.tally.chance = self
-            .heat
-            .chance_to_pass(partition, visit.limit, lookup.by_worth());
+        visit.tally.chance =
+            self.partition_stats
+                .forecast_fpr(partition, visit.limit, lookup.by_worth());
     }
 
     /// The modules of which a visit asked nothing: of one that no filter ended, those it did without.

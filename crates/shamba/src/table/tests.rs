@@ -85,7 +85,7 @@ impl Env {
             ),
             cache: Arc::clone(&self.cache),
             io: Arc::clone(&self.io),
-            plans: crate::cache::Interner::default(),
+            plans: crate::base::interner::Interner::default(),
         });
         let number = name.trim_end_matches(".sst").parse().unwrap_or(0);
         Table::open(

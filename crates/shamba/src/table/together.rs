@@ -134,7 +134,7 @@ impl TableCache {
             table.arrive(&need, read.map(|()| group.buf), |given| {
                 let mut heard = Heard {
                     waiting: false,
-                    turned_away: 0,
+                    rejected_by: 0,
                 };
                 for waiter in same.iter_mut().map(AsMut::as_mut) {
                     if waiter.answer.is_none() {
@@ -142,8 +142,8 @@ impl TableCache {
                             table.give(&mut waiter.visit, &waiter.lookup, given, stats)?;
                     }
                     heard.waiting |= waiter.answer.is_none();
-                    let turned_away = waiter.visit.turned_away;
-                    heard.turned_away |= turned_away.map_or(0, |by| by.columns);
+                    let rejected_by = waiter.visit.rejected_by;
+                    heard.rejected_by |= rejected_by.map_or(0, |by| by.columns);
                 }
                 Ok(heard)
             })?;

@@ -15,14 +15,14 @@ use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::{Lookup, LookupStats, TableGet, TableValue};
 use super::need::Need;
-use super::outcome::TurnedAway;
+use super::outcome::Rejection;
 use super::reader::Table;
 use super::tally::Tally;
 use crate::base::key::Tag;
-use crate::cache::last_of;
 use crate::error::Result;
 use crate::filter::{self, MAX_MODULES, ModulePlan};
 use crate::fs::BlockKind;
+use crate::value::last_of;
 
 /// Where a lookup stands in a table.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Visit {
     /// Whether all that is in memory of the filter was asked and let it pass.
     pub(super) past: bool,
     /// What was read from storage and turned it away, if anything did.
-    pub(super) turned_away: Option<TurnedAway>,
+    pub(super) rejected_by: Option<Rejection>,
     pub(super) asked: Asked,
     /// The data block wanted; its place is not known yet, or it is the one that may hold the key.
     number: Option<u32>,
@@ -136,7 +136,7 @@ impl Table {
             }
             Ok(Heard {
                 waiting: answer.is_none(),
-                turned_away: visit.turned_away.map_or(0, |by| by.columns),
+                rejected_by: visit.rejected_by.map_or(0, |by| by.columns),
             })
         })?;
         Ok(answer)
@@ -166,7 +166,7 @@ impl Table {
             module: 0,
             more: 0,
             past: false,
-            turned_away: None,
+            rejected_by: None,
             asked: Asked::default(),
             number: None,
             place: None,
@@ -300,15 +300,15 @@ impl Table {
             stats.reads_of(kind).hits += 1;
             visit.tally.hit(kind);
             let columns = filter::columns(plan, &block);
-            let turned_away = filter::turning_away(plan, &block, hash);
+            let rejected_by = filter::rejecting_columns(plan, &block, hash);
             visit
                 .asked
                 .note(module, columns.count_ones() as u8, plan.columns);
-            if turned_away == 0 {
+            if rejected_by == 0 {
                 return Probe::Maybe;
             }
             stats.rule_out(module);
-            if plan.columns > 1 && lookup.by_worth() && turned_away == last_of(columns) {
+            if plan.columns > 1 && lookup.by_worth() && rejected_by == last_of(columns) {
                 self.count_alone(visit, module, lookup, stats);
             }
             Probe::Absent
@@ -332,7 +332,9 @@ impl Table {
         let place = visit.partition as u32;
         let asked = &visit.asked.columns;
         let past_index = visit.place.is_some();
-        let module = self.heat.best_to_read(place, asked, past_index)?;
+        let module = self
+            .partition_stats
+            .best_to_read(place, asked, past_index)?;
         let plan = self.plan.modules.get(module)?;
         visit.more = module;
         let pages = self.top.module(visit.partition, module).unwrap_or(0..0);
@@ -364,14 +366,14 @@ impl Table {
             return None;
         };
         let hash = filter::hash_of(plan, module, lookup.digest(stats));
-        let turned_away = filter::turning_away(plan, bytes, hash);
-        if turned_away != 0 {
+        let rejected_by = filter::rejecting_columns(plan, bytes, hash);
+        if rejected_by != 0 {
             stats.rule_out(module);
             let pages = self.top.module(visit.partition, module).unwrap_or(0..0);
-            visit.turned_away = Some(TurnedAway {
+            visit.rejected_by = Some(Rejection {
                 module,
                 page: filter::block_of(plan, self.plan.layout, hash, pages).start,
-                columns: turned_away,
+                columns: rejected_by,
             });
             return Some(TableGet::Absent);
         }

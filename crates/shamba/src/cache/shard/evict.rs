@@ -5,13 +5,10 @@ use std::sync::Arc;
 use shamba_model::expected_reads::after_rest;
 
 use super::{ENTRY_OVERHEAD, Shard};
-use crate::cache::clock::{Clock, Eviction};
-use crate::cache::heat::{Heat, Part, last_of};
-use crate::cache::holder::is_free;
-use crate::cache::rough::Rough;
 use crate::cache::stats::kind_at;
-use crate::cache::{BLOCK_OVERHEAD, Priority};
+use crate::cache::{BLOCK_OVERHEAD, Block, Eviction, Priority};
 use crate::fs::BlockKind;
+use crate::value::{ColumnEvidence, MorrisCounter, PartitionStats, PolicyState, last_of};
 
 /// How many residents an eviction compares: by expected reads, and by recency (which is cheap).
 const SAMPLE: usize = 12;
@@ -34,43 +31,55 @@ pub(in crate::cache) enum Room {
     Held,
 }
 
+/// Whether nobody holds a block beside the cache, or lets go of it now; `partitions` is of its table.
+fn is_free(block: &Block, partitions: Option<&PartitionStats>) -> bool {
+    let unpin_all = |partitions: &PartitionStats| {
+        partitions.unpin_all();
+        block.is_unshared()
+    };
+    block.is_unshared() || partitions.is_some_and(unpin_all)
+}
+
 impl Shard {
     /// What a byte of the part of a block that would be dropped first is worth, and the columns
-    /// left without it, when it is asked for now; `heat` knows that of its partition. `len` is the
+    /// left without it, when it is asked for now; `partitions` knows that of its partition. `len` is the
     /// block's length.
     pub(in crate::cache) fn density(
         &self,
         hash: u64,
-        heat: Option<(&Arc<Heat>, u32, Part)>,
+        partitions: Option<(&Arc<PartitionStats>, u32, ColumnEvidence)>,
         kind: BlockKind,
         columns: u8,
         len: usize,
     ) -> (f32, u8) {
-        match heat {
+        match partitions {
             None => (self.data_density(hash, len, 0), 0),
-            Some((heat, partition, part)) => {
-                let worth = heat.appraise(partition, kind, columns, part);
-                let bytes = match worth.left {
+            Some((partitions, partition, part)) => {
+                let worth = partitions.value_of(partition, kind, columns, part);
+                let bytes = match worth.columns_left {
                     0 => len + BLOCK_OVERHEAD,
                     _ => len / usize::from(columns.max(1)),
                 };
-                (worth.value / bytes as f32, worth.left)
+                (worth.value / bytes as f32, worth.columns_left)
             }
         }
     }
 
     /// What a byte of a data block is worth that was last used so many accesses to this shard ago.
     fn data_density(&self, hash: u64, len: usize, rest: u32) -> f32 {
-        let expected = after_rest(self.sketch.expected(hash), rest as f32 / self.window);
+        let expected = after_rest(
+            self.page_frequency.expected(hash),
+            rest as f32 / self.window,
+        );
         self.known * expected / (len + BLOCK_OVERHEAD) as f32
     }
 
     /// Drops parts of blocks until `bytes` bytes are free or none is left that nobody else holds;
     /// gives the bytes freed.
-    pub(in crate::cache) fn evict(&mut self, bytes: u64, clock: &Clock) -> u64 {
+    pub(in crate::cache) fn evict(&mut self, bytes: u64, policy: &PolicyState) -> u64 {
         let mut freed = 0;
         while freed < bytes {
-            match self.make_room(f32::INFINITY, clock) {
+            match self.make_room(f32::INFINITY, policy) {
                 Room::Freed(more) => freed += more,
                 Room::Dearer | Room::Held => break,
             }
@@ -80,20 +89,20 @@ impl Shard {
 
     /// What a byte of what would go first is worth, or of two-priority LRU its place; infinite where
     /// nothing can go.
-    pub(in crate::cache) fn least(&mut self, clock: &Clock) -> f32 {
-        (self.choose_victim(clock)).map_or(f32::INFINITY, |(_, worth, _)| worth)
+    pub(in crate::cache) fn least(&mut self, policy: &PolicyState) -> f32 {
+        (self.choose_victim(policy)).map_or(f32::INFINITY, |(_, worth, _)| worth)
     }
 
     /// Drops the part of a block worth least in a sample, unless a byte of it is worth more than
     /// `density`.
-    pub(in crate::cache) fn make_room(&mut self, density: f32, clock: &Clock) -> Room {
-        let eviction = clock.eviction();
+    pub(in crate::cache) fn make_room(&mut self, density: f32, policy: &PolicyState) -> Room {
+        let eviction = Eviction::of(policy);
         self.repack();
-        let Some((at, worth, left)) = self.choose_victim(clock) else {
+        let Some((at, worth, left)) = self.choose_victim(policy) else {
             return Room::Held;
         };
         if eviction == Eviction::ExpectedReads {
-            clock.sold(worth);
+            policy.note_marginal(worth);
         }
         if worth > density {
             return Room::Dearer;
@@ -105,21 +114,22 @@ impl Shard {
             stats.evictions += 1;
         }
         if eviction == Eviction::ExpectedReads {
-            clock.lost(kind_at(usize::from(entry.kind)), worth);
+            policy.note_evicted(kind_at(usize::from(entry.kind)), worth);
         }
         let (before, kind) = (entry.block.charge(), kind_at(usize::from(entry.kind)));
-        if let Some(heat) = &entry.heat {
-            let alone = heat.last_goes(entry.partition, kind, entry.alone.get());
-            entry.alone = Rough::of(alone, 0.5);
+        if let Some(partitions) = &entry.partitions {
+            let sole_rejections =
+                partitions.note_eviction(entry.partition, kind, entry.sole_rejections.get());
+            entry.sole_rejections = MorrisCounter::of(sole_rejections, 0.5);
         }
         if left > 0
-            && let Some(heat) = &entry.heat
+            && let Some(partitions) = &entry.partitions
         {
-            let columns = heat.columns_in(&entry.block);
-            let rest = heat.shrink(&entry.block, columns & !last_of(columns));
+            let columns = partitions.columns_in(&entry.block);
+            let rest = partitions.keep_columns(&entry.block, columns & !last_of(columns));
             entry.block.shorten(&rest, left, ENTRY_OVERHEAD as u64);
             entry.columns = left;
-            heat.set_resident(entry.partition, kind, left, true);
+            partitions.set_resident(entry.partition, kind, left, true);
             let freed = before.saturating_sub(entry.block.charge());
             if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
                 stats.bytes -= freed;
@@ -128,7 +138,7 @@ impl Shard {
                 return Room::Freed(freed);
             }
         }
-        self.remove_at(at, clock);
+        self.remove_at(at, policy);
         Room::Freed(before)
     }
 
@@ -139,7 +149,8 @@ impl Shard {
         for _ in 0..REPACKED.min(self.entries.len()) {
             let at = self.draw() as usize % self.entries.len();
             let entry = self.entries.get_mut(at);
-            if let Some(entry) = entry.filter(|entry| is_free(&entry.block, entry.heat.as_deref()))
+            if let Some(entry) =
+                entry.filter(|entry| is_free(&entry.block, entry.partitions.as_deref()))
             {
                 moved |= entry.block.repack();
             }
@@ -148,8 +159,8 @@ impl Shard {
     }
 
     /// The place, worth and remaining columns of what had best go.
-    fn choose_victim(&mut self, clock: &Clock) -> Option<(usize, f32, u8)> {
-        let (eviction, len) = (clock.eviction(), self.entries.len());
+    fn choose_victim(&mut self, policy: &PolicyState) -> Option<(usize, f32, u8)> {
+        let (eviction, len) = (Eviction::of(policy), self.entries.len());
         let sample = match eviction {
             Eviction::ExpectedReads => SAMPLE,
             Eviction::TwoPriorityLru => LRU_SAMPLE,
@@ -174,23 +185,24 @@ impl Shard {
     fn consider(&self, at: usize, eviction: Eviction, best: &mut Option<(usize, f32, u8)>) {
         // The lock on the shard keeps a count of one from rising: the only reference is the entry's.
         let entry = self.entries.get(at);
-        let Some(entry) = entry.filter(|entry| is_free(&entry.block, entry.heat.as_deref())) else {
+        let Some(entry) = entry.filter(|entry| is_free(&entry.block, entry.partitions.as_deref()))
+        else {
             return;
         };
-        let rest = self.clock.wrapping_sub(entry.used);
+        let rest = self.accesses.wrapping_sub(entry.used);
         let (worth, left) = match eviction {
-            Eviction::ExpectedReads if entry.heat.is_none() => (
+            Eviction::ExpectedReads if entry.partitions.is_none() => (
                 self.data_density(entry.key().hash64(), entry.block.len(), rest),
                 0,
             ),
             Eviction::ExpectedReads => {
-                let part = Part::Resident {
-                    alone: entry.alone.get(),
+                let part = ColumnEvidence::Resident {
+                    sole_rejections: entry.sole_rejections.get(),
                 };
-                let heat = entry.heat.as_ref();
+                let partitions = entry.partitions.as_ref();
                 self.density(
                     entry.key().hash64(),
-                    heat.map(|heat| (heat, entry.partition, part)),
+                    partitions.map(|partitions| (partitions, entry.partition, part)),
                     kind_at(usize::from(entry.kind)),
                     entry.columns,
                     entry.block.len(),

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::budget::Budget;
-use crate::cache::{BlockCache, Shapes, Store};
+use crate::cache::{BlockCache, Store};
+use crate::value::FilterGeometry;
 
 fn visits(empty: f32, positive: f32) -> Visits {
     Visits {
@@ -14,15 +15,15 @@ fn visits(empty: f32, positive: f32) -> Visits {
 
 /// A file of partitions that end at these keys, the first of which starts at `smallest`.
 fn file(cache: &BlockCache, smallest: &str, partitions: &[(&str, Visits)]) -> Ancestor {
-    let (clock, budget) = (Arc::clone(cache.clock()), cache.budget());
-    let shapes = Shapes {
+    let (clock, budget) = (Arc::clone(cache.policy()), cache.budget());
+    let shapes = FilterGeometry {
         modules: [].into(),
         columns: |_| 0,
         keep: |block, _| block.into(),
     };
-    let heat = Heat::new(clock, budget, partitions.len(), Arc::new(shapes), 1);
+    let partition_stats = PartitionStats::new(clock, budget, partitions.len(), Arc::new(shapes), 1);
     for (number, (_, visits)) in (0..).zip(partitions) {
-        heat.inherit(number, *visits);
+        partition_stats.inherit(number, *visits);
     }
     let mut ends: Vec<Box<[u8]>> = partitions
         .iter()
@@ -32,7 +33,7 @@ fn file(cache: &BlockCache, smallest: &str, partitions: &[(&str, Visits)]) -> An
         smallest: smallest.as_bytes().into(),
         largest: ends.pop().unwrap(),
         entries: 100 * partitions.len() as u64,
-        heat: Some(Arc::new(heat)),
+        partition_stats: Some(Arc::new(partition_stats)),
         separators: ends,
     }
 }
@@ -152,7 +153,7 @@ fn a_flushed_partition_expects_those_who_come_to_the_run_below() {
 fn nobody_is_expected_where_nobody_came() {
     let cache = cache();
     let cold = Ancestor {
-        heat: None,
+        partition_stats: None,
         ..file(&cache, "a", &[("z", visits(1.0, 1.0))])
     };
     let ancestry = Ancestry::new(vec![AncestorRun { files: vec![cold] }], Rule::Merge);

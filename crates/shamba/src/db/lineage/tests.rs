@@ -202,7 +202,7 @@ fn heat_is_kept_over_a_restart_and_losing_it_changes_no_answer() {
     let hot = || visits(&reopened, old[3].smallest(), old[3].largest());
     assert!(same(hot()), "before it is opened: {:?}", hot());
     ask(&db, &reopened[3], 1);
-    assert!(reopened[3].slot().heat().is_some());
+    assert!(reopened[3].slot().partition_stats().is_some());
     let now = hot();
     assert!(
         now.0 > before.0 * 0.8 && now.1 > before.1 * 0.8,

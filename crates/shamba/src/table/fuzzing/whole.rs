@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::*;
+use crate::base::interner::Interner;
 use crate::base::iter::InternalIterator;
 use crate::budget::{Budget, Role};
-use crate::cache::{BlockCache, Interner, IoPool, Store};
+use crate::cache::{BlockCache, IoPool, Store};
 use crate::fs::{Access, Fs, MemFs, Purpose};
 use crate::table::files::OpenFiles;
 use crate::table::lookup::{Lookup, LookupStats, TableGet};

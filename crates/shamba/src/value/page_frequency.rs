@@ -9,9 +9,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use shamba_model::expected_reads::{accesses_at_first, further_accesses};
 
-use super::stats::{KIND_COUNT, KindStats, kind_index, pages_held};
-use crate::fs::BlockKind;
-
 /// Counters that each page has.
 const ROWS: usize = 3;
 
@@ -25,7 +22,7 @@ const COUNTERS_PER_PAGE: u64 = 16;
 const SELDOM: u64 = 32;
 
 /// Windows are so many half-lives long: the sum of what is left of each past half-life.
-pub(super) const WINDOW: f32 = std::f32::consts::LOG2_E;
+pub(crate) const WINDOW: f32 = std::f32::consts::LOG2_E;
 
 /// Counts told apart in learning what a count means.
 const CLASSES: usize = 9;
@@ -36,7 +33,7 @@ const LONGEST: f32 = 4.0;
 /// What counts turned out to mean lately, of all shards of a cache together: a page is in one of them
 /// by chance. Relaxed atomics, being hints.
 #[derive(Debug)]
-pub(super) struct Calibration {
+pub(crate) struct Calibration {
     /// Bits of `f32`s: pages of each count in a shard, on average.
     pages: [AtomicU32; CLASSES],
     /// The accesses in a window that they met.
@@ -47,7 +44,7 @@ pub(super) struct Calibration {
 
 impl Calibration {
     /// Nothing seen; of so many shards each counts for about two half-lives.
-    pub(super) fn new(shards: usize) -> Self {
+    pub(crate) fn new(shards: usize) -> Self {
         Calibration {
             pages: Default::default(),
             met: Default::default(),
@@ -82,7 +79,7 @@ impl Calibration {
 
 /// Counts of accesses.
 #[derive(Debug)]
-pub(super) struct Sketch {
+pub(crate) struct PageFrequency {
     counters: Box<[u8]>,
     /// How many of them are not 0; one that was doubled counts once.
     taken: usize,
@@ -99,10 +96,10 @@ pub(super) struct Sketch {
     rates: [f32; CLASSES],
 }
 
-impl Sketch {
+impl PageFrequency {
     /// The smallest sketch.
-    pub(super) fn new() -> Self {
-        Sketch {
+    pub(crate) fn new() -> Self {
+        PageFrequency {
             counters: vec![0; MIN_COUNTERS].into(),
             taken: 0,
             span: 0.0,
@@ -114,30 +111,25 @@ impl Sketch {
     }
 
     /// The number of counters.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.counters.len()
     }
 
     /// Doubles the counters. Every page keeps its count: the new half is a copy of the old.
-    pub(super) fn double(&mut self) {
+    pub(crate) fn double(&mut self) {
         self.counters = self.counters.repeat(2).into();
     }
 
-    /// Whether there should be more counters: if there are fewer than suit what is resident, but where
-    /// hardly any access is to data, only once most are taken.
-    pub(super) fn wants_more(&self, kinds: &[KindStats; KIND_COUNT]) -> bool {
+    /// Whether there should be more counters: if there are fewer than suit so many pages, but where hardly
+    /// any access is to data (`data` of `all`), only once most are taken.
+    pub(crate) fn wants_more(&self, pages: u64, data: u64, all: u64) -> bool {
         let crowded = || 2 * self.taken > self.counters.len();
-        let often = || {
-            let accesses = |kind: &KindStats| kind.hits + kind.misses;
-            let data = kinds.get(kind_index(BlockKind::Data)).map_or(0, accesses);
-            SELDOM * data > kinds.iter().map(accesses).sum()
-        };
-        counters_for(kinds) > self.counters.len() as u64 && (often() || crowded())
+        counters_for(pages) > self.counters.len() as u64 && (SELDOM * data > all || crowded())
     }
 
     /// Halves the counters, down to the fewest; a page keeps at least its count. Says whether there
     /// were more.
-    pub(super) fn fold(&mut self) -> bool {
+    pub(crate) fn fold(&mut self) -> bool {
         let half = self.counters.len() / 2;
         if half < MIN_COUNTERS {
             return false;
@@ -159,7 +151,7 @@ impl Sketch {
     }
 
     /// Counts `weight` accesses.
-    pub(super) fn record(&mut self, hash: u64, weight: u8) {
+    pub(crate) fn record(&mut self, hash: u64, weight: u8) {
         let count = self.count(hash);
         let stranger = self.count(stranger_to(hash));
         for (all, count) in [(&mut self.met, count), (&mut self.strangers, stranger)] {
@@ -171,7 +163,7 @@ impl Sketch {
     }
 
     /// Counts as many accesses as one who has so many in a window would have had while counts gathered.
-    pub(super) fn suppose(&mut self, hash: u64, accesses: f32) {
+    pub(crate) fn suppose(&mut self, hash: u64, accesses: f32) {
         let windows = (self.span / WINDOW).max(1.0);
         let count = (accesses * windows).round().min(f32::from(u8::MAX)) as u8;
         self.raise(hash, count);
@@ -195,7 +187,7 @@ impl Sketch {
     }
 
     /// The accesses to expect in the next window.
-    pub(super) fn expected(&self, hash: u64) -> f32 {
+    pub(crate) fn expected(&self, hash: u64) -> f32 {
         self.rate(usize::from(self.count(hash)))
     }
 
@@ -219,7 +211,7 @@ impl Sketch {
     /// Ends a half-life of the cache's clock: learns what counts meant in it, and forgets half of
     /// everything where it is long ago that it did, or most counters are taken: a page never met
     /// would seem to have been.
-    pub(super) fn end_half_life(&mut self, calibration: &Calibration) {
+    pub(crate) fn end_half_life(&mut self, calibration: &Calibration) {
         let ended = self.pages();
         self.span += 1.0;
         // Of the accesses by pages never met before, which alone meet no count at all, as large a part
@@ -263,9 +255,9 @@ impl Sketch {
     }
 }
 
-/// The counters that suit what is resident.
-pub(super) fn counters_for(kinds: &[KindStats; KIND_COUNT]) -> u64 {
-    COUNTERS_PER_PAGE * pages_held(kinds)
+/// The counters that suit so many pages, which memory holds or could hold.
+pub(crate) fn counters_for(pages: u64) -> u64 {
+    COUNTERS_PER_PAGE * pages
 }
 
 /// The hash of no page, as well mixed.
@@ -288,8 +280,8 @@ mod tests {
         assert!((0..20).all(|i| sketch.count(hash(i)) >= 3));
     }
 
-    fn sketch_of(len: usize) -> Sketch {
-        let mut sketch = Sketch::new();
+    fn sketch_of(len: usize) -> PageFrequency {
+        let mut sketch = PageFrequency::new();
         while sketch.len() < len {
             sketch.double();
         }

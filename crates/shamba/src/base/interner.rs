@@ -1,6 +1,6 @@
 //! Values that many tables have alike, held once: what filters they have, and how their modules lie.
 //!
-//! Thread-safe. Who takes a value that nobody else has is charged for it ([`bytes_of`]). A new value is
+//! Thread-safe. Who takes a value that nobody else has is charged for it ([`unpaid_bytes`]). A new value is
 //! compared with those known, so no more than [`MOST`] are; others are not shared.
 
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 const MOST: usize = 64;
 
 /// Bytes to charge to who has just got a value: all of it, or what the others have not paid for.
-pub(crate) fn bytes_of<T: ?Sized>(value: &Arc<T>, bytes: usize) -> usize {
+pub(crate) fn unpaid_bytes<T: ?Sized>(value: &Arc<T>, bytes: usize) -> usize {
     match Arc::strong_count(value) {
         1 => bytes,
         _ => 0,
@@ -65,12 +65,12 @@ mod tests {
     fn the_first_is_charged_and_only_so_many_are_known() {
         let interner = Interner::<usize>::default();
         let first = interner.share(Arc::new(0));
-        assert_eq!(bytes_of(&first, 8), 8);
-        assert_eq!(bytes_of(&interner.share(Arc::new(0)), 8), 0);
+        assert_eq!(unpaid_bytes(&first, 8), 8);
+        assert_eq!(unpaid_bytes(&interner.share(Arc::new(0)), 8), 0);
         let held: Vec<_> = (1..100).map(|n| interner.share(Arc::new(n))).collect();
         assert_eq!(interner.0.lock().len(), MOST);
-        assert!(held.iter().all(|value| bytes_of(value, 8) == 8));
+        assert!(held.iter().all(|value| unpaid_bytes(value, 8) == 8));
         let unknown = interner.share(Arc::new(99));
-        assert_eq!((*unknown, bytes_of(&unknown, 8)), (99, 8));
+        assert_eq!((*unknown, unpaid_bytes(&unknown, 8)), (99, 8));
     }
 }

@@ -5,20 +5,30 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::clock::Eviction;
-use super::super::{Clock, Shapes};
+use shamba_model::expected_reads::Visits;
+
+use super::rejections::ColumnEvidence;
+use super::view::ModuleGeometry;
 use super::*;
 use crate::budget::Budget;
+use crate::fs::BlockKind;
 
-/// One table with a partition that is asked about, and one beside it.
-fn table(modules: &[ModuleShape], index_pages: u32) -> Heat {
-    let shapes = Shapes {
+/// One table with a partition that is probed about, and one beside it.
+fn table(modules: &[ModuleGeometry], index_pages: u32) -> (Arc<PolicyState>, PartitionStats) {
+    let geometry = FilterGeometry {
         modules: modules.into(),
         columns: |_| 0,
         keep: |block, _| block.into(),
     };
-    let (clock, budget) = (Arc::new(Clock::new(1)), Budget::new(1 << 20));
-    Heat::new(clock, &budget, 2, Arc::new(shapes), index_pages)
+    let (policy, budget) = (Arc::new(PolicyState::new(1)), Budget::new(1 << 20));
+    let stats = PartitionStats::new(
+        Arc::clone(&policy),
+        &budget,
+        2,
+        Arc::new(geometry),
+        index_pages,
+    );
+    (policy, stats)
 }
 
 fn numbers(words: &[&str]) -> Vec<f32> {
@@ -28,8 +38,8 @@ fn numbers(words: &[&str]) -> Vec<f32> {
 fn outcome(word: &str) -> Outcome {
     match word {
         "found" => Outcome::Found,
-        "rejected" => Outcome::Spared,
-        "false-positive" => Outcome::InVain,
+        "rejected" => Outcome::Rejected,
+        "false-positive" => Outcome::FalsePositive,
         "absent" => Outcome::Absent,
         word => panic!("{word}"),
     }
@@ -43,7 +53,7 @@ fn answer(lines: &[&str]) -> String {
         match *line.split(' ').collect::<Vec<_>>() {
             ["module", ref shape @ ..] => {
                 let shape = numbers(shape);
-                modules.push(ModuleShape {
+                modules.push(ModuleGeometry {
                     fpr: shape[0],
                     columns: shape[1] as u8,
                     blocks: shape[2] as u16,
@@ -54,7 +64,7 @@ fn answer(lines: &[&str]) -> String {
             _ => {}
         }
     }
-    let heat = table(&modules, index_pages);
+    let (policy, stats) = table(&modules, index_pages);
     let kind = |number: usize| BlockKind::Filter(number as u8);
     let mut out = String::new();
     let mut here = vec![0u8; modules.len()];
@@ -64,7 +74,7 @@ fn answer(lines: &[&str]) -> String {
             ["inherit", ref visits @ ..] => {
                 let visits = numbers(visits);
                 let (empty, positive, scans) = (visits[0], visits[1], visits[2]);
-                heat.inherit(
+                stats.inherit(
                     0,
                     Visits {
                         empty,
@@ -75,66 +85,67 @@ fn answer(lines: &[&str]) -> String {
             }
             ["record", times, word] => {
                 for _ in 0..times.parse().unwrap() {
-                    heat.record(0, outcome(word), 1);
+                    stats.record(0, outcome(word), 1);
                 }
             }
             ["ticks", ticks] => {
                 for _ in 0..ticks.parse::<u64>().unwrap() {
-                    heat.clock.advance(1 << 20);
+                    policy.advance(1 << 20);
                 }
             }
-            ["scans", times] => heat.record_scan(0, times.parse().unwrap()),
+            ["scans", times] => stats.record_scan(0, times.parse().unwrap()),
             ["price", price] => {
                 let price: f32 = price.parse().unwrap();
-                (0..1000).for_each(|_| heat.clock.sold(price));
+                (0..1000).for_each(|_| policy.note_marginal(price));
             }
-            ["lru"] => heat.clock.set_eviction(Eviction::TwoPriorityLru),
-            ["index"] => heat.set_resident(0, BlockKind::Index, 0, true),
+            ["lru"] => policy.set_active(false),
+            ["index"] => stats.set_resident(0, BlockKind::Index, 0, true),
             ["resident", number, count] => {
-                let (number, count): (usize, u8) = (number.parse().unwrap(), count.parse().unwrap());
+                let (number, count): (usize, u8) =
+                    (number.parse().unwrap(), count.parse().unwrap());
                 here[number] = count;
                 match modules[number].columns {
                     0 | 1 => {
-                        (0..count).for_each(|_| heat.set_resident(0, kind(number), 1, true));
+                        (0..count).for_each(|_| stats.set_resident(0, kind(number), 1, true));
                     }
-                    _ => heat.set_resident(0, kind(number), count, true),
+                    _ => stats.set_resident(0, kind(number), count, true),
                 }
             }
-            ["arrive", number, columns, turned_away] => {
+            ["arrive", number, columns, rejected_by] => {
                 let (number, bits) = (number.parse().unwrap(), |text| {
                     u8::from_str_radix(text, 2).unwrap()
                 });
-                let alone = heat.arrive(0, kind(number), bits(columns), bits(turned_away));
-                heat.set_resident(0, kind(number), bits(columns).count_ones() as u8, true);
+                let alone = stats.note_insert(0, kind(number), bits(columns), bits(rejected_by));
+                stats.set_resident(0, kind(number), bits(columns).count_ones() as u8, true);
                 here[number] = bits(columns).count_ones() as u8;
                 writeln!(out, "arrived: alone {alone:.4e}").unwrap();
             }
             ["goes", number, alone] => {
                 let number: usize = number.parse().unwrap();
-                let alone = heat.last_goes(0, kind(number), alone.parse().unwrap());
+                let alone = stats.note_eviction(0, kind(number), alone.parse().unwrap());
                 here[number] -= 1;
-                heat.set_resident(0, kind(number), here[number], true);
+                stats.set_resident(0, kind(number), here[number], true);
                 writeln!(out, "gone: alone {alone:.4e}").unwrap();
             }
             ref line => panic!("{line:?}"),
         }
     }
-    decisions(&heat, &modules, &here, &mut out);
+    decisions(&stats, &modules, &here, &mut out);
     out
 }
 
-fn decisions(heat: &Heat, modules: &[ModuleShape], here: &[u8], out: &mut String) {
+fn decisions(stats: &PartitionStats, modules: &[ModuleGeometry], here: &[u8], out: &mut String) {
     let kind = |number: usize| BlockKind::Filter(number as u8);
-    let value = |kind, columns, part| heat.appraise(0, kind, columns, part).value;
-    let arriving = |turned_away| Part::Arriving { turned_away };
-    let visits = heat.visits(0);
+    let value = |kind, columns, part| stats.value_of(0, kind, columns, part).value;
+    let arriving = |rejected_reader| ColumnEvidence::Arriving { rejected_reader };
+    let visits = stats.visits(0);
     writeln!(
         out,
         "visits {:.3} {:.3} {:.3}; get by {:.4e}",
         visits.empty,
         visits.positive,
         visits.scans,
-        heat.past(0)
+        stats.view(0).unwrap().implied_empty
     )
     .unwrap();
     let index = value(BlockKind::Index, 1, arriving(false));
@@ -147,31 +158,35 @@ fn decisions(heat: &Heat, modules: &[ModuleShape], here: &[u8], out: &mut String
         }
         write!(out, "; last").unwrap();
         if here[number] > 0 {
-            for alone in [0.0, 4.0, 1000.0] {
-                let last = value(kind(number), here[number], Part::Resident { alone });
+            for sole_rejections in [0.0, 4.0, 1000.0] {
+                let last = value(
+                    kind(number),
+                    here[number],
+                    ColumnEvidence::Resident { sole_rejections },
+                );
                 write!(out, " {last:.4e}").unwrap();
             }
         }
-        let stands_for = heat.stands_for(0, kind(number));
+        let stands_for = stats.visits_per_sole_rejection(0, kind(number));
         writeln!(out, "; a rejection stands for {stands_for:.4e}").unwrap();
     }
-    let mut asked = [0u8; 16];
-    for ((asked, here), module) in asked.iter_mut().zip(here).zip(modules) {
-        *asked = match module.columns {
+    let mut probed = [0u8; 16];
+    for ((probed, here), module) in probed.iter_mut().zip(here).zip(modules) {
+        *probed = match module.columns {
             0 | 1 => u8::from(u16::from(*here) >= module.blocks),
             _ => *here,
         };
     }
     for past_index in [false, true] {
-        let best = heat.best_to_read(0, &asked, past_index);
-        let with_index = best.is_some_and(|best| heat.joins_index(0, &asked, best));
+        let best = stats.best_to_read(0, &probed, past_index);
+        let with_index = best.is_some_and(|best| stats.coalesces_index(0, &probed, best));
         writeln!(out, "read {best:?}, with the index: {with_index}").unwrap();
     }
-    let missing = heat.missing_modules(0);
+    let missing = stats.missing_modules(0);
     let pass = [(0, true), (0, false), (1, false), (16, false)]
-        .map(|(limit, by_worth)| format!("{:.4e}", heat.chance_to_pass(0, limit, by_worth)));
+        .map(|(limit, by_worth)| format!("{:.4e}", stats.forecast_fpr(0, limit, by_worth)));
     writeln!(out, "missing {missing:?}; pass {}", pass.join(" ")).unwrap();
-    let absent = heat.best_absent(|_, number| modules[usize::from(number)].blocks);
+    let absent = stats.best_absent(|_, number| modules[usize::from(number)].blocks);
     writeln!(out, "absent {:.4e} {:.4e}", absent.index, absent.filter).unwrap();
 }
 

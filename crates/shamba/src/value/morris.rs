@@ -1,19 +1,19 @@
-//! Large and small counts in a byte, roughly. Plain values.
+//! Approximate counters of a byte (Morris 1978). Plain values.
 
 /// A number from 0 to about 2^32, to within a tenth: `8 log2(1 + number)`, rounded up or down by chance so
 /// that what is added or taken a little at a time is not lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Rough(pub(super) u8);
+pub(crate) struct MorrisCounter(pub(super) u8);
 
 /// Steps in which the number doubles.
 const STEPS: f32 = 8.0;
 
-impl Rough {
+impl MorrisCounter {
     /// The number nearest below or above a value, as a number from 0 to 1 drawn at random has it.
-    pub(super) fn of(value: f32, chance: f32) -> Rough {
+    pub(crate) fn of(value: f32, chance: f32) -> MorrisCounter {
         let exact = STEPS * (1.0 + value.max(0.0)).log2();
-        let below = Rough(exact as u8);
-        let above = Rough(below.0.saturating_add(1));
+        let below = MorrisCounter(exact as u8);
+        let above = MorrisCounter(below.0.saturating_add(1));
         let step = above.get() - below.get();
         match step > 0.0 && value - below.get() > chance * step {
             true => above,
@@ -22,7 +22,7 @@ impl Rough {
     }
 
     /// The number.
-    pub(super) fn get(self) -> f32 {
+    pub(crate) fn get(self) -> f32 {
         match self.0 {
             0 => 0.0,
             steps => (f32::from(steps) / STEPS).exp2() - 1.0,
@@ -38,17 +38,20 @@ mod tests {
     fn numbers_are_kept_to_within_a_tenth() {
         for value in [0.0, 0.05, 0.5, 1.0, 7.0, 100.0, 4096.0, 1e6, 4e9] {
             for chance in [0.0, 0.5, 0.999] {
-                let kept = Rough::of(value, chance).get();
+                let kept = MorrisCounter::of(value, chance).get();
                 assert!(
                     (kept - value).abs() <= (value + 1.0) * 0.1,
                     "{value} {kept}"
                 );
             }
         }
-        assert_eq!(Rough::default().get(), 0.0);
-        assert_eq!(Rough::of(-1.0, 0.5), Rough::default());
-        assert_eq!(Rough::of(f32::NAN, 0.5), Rough::default());
-        assert_eq!(Rough::of(f32::INFINITY, 0.5), Rough(u8::MAX));
+        assert_eq!(MorrisCounter::default().get(), 0.0);
+        assert_eq!(MorrisCounter::of(-1.0, 0.5), MorrisCounter::default());
+        assert_eq!(MorrisCounter::of(f32::NAN, 0.5), MorrisCounter::default());
+        assert_eq!(
+            MorrisCounter::of(f32::INFINITY, 0.5),
+            MorrisCounter(u8::MAX)
+        );
     }
 
     #[test]
@@ -57,10 +60,10 @@ mod tests {
         let mut random = 1u32;
         let mut sum = 0.0;
         for _ in 0..200 {
-            let mut count = Rough::default();
+            let mut count = MorrisCounter::default();
             for _ in 0..100 {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                count = Rough::of(count.get() + 1.0, (random >> 8) as f32 / 16_777_216.0);
+                count = MorrisCounter::of(count.get() + 1.0, (random >> 8) as f32 / 16_777_216.0);
             }
             sum += count.get();
         }

@@ -1,0 +1,103 @@
+//! Time of a cache, and how counts of past use fade with it.
+//!
+//! Time is counted in accesses to the cache, in *ticks*: four ticks halve every count of past use, so
+//! that counts follow recent use (the *window*). Thread-safe: relaxed atomics, being hints.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Ticks in which counts halve.
+pub(crate) const TICKS_PER_HALF_LIFE: u32 = 4;
+
+/// Accesses in which counts halve, at least and at most; between these, in proportion to the number of
+/// resident blocks.
+const HALF_LIFE: (u64, u64) = (1 << 10, 512 << 10);
+
+/// A half-life is so many accesses per resident block.
+const ACCESSES_PER_BLOCK: u64 = 32;
+
+/// The time of one cache.
+#[derive(Debug)]
+pub(super) struct Decay {
+    accesses: AtomicU64,
+    next_tick: AtomicU64,
+    ticks: AtomicU32,
+    blocks: AtomicU64,
+}
+
+impl Decay {
+    pub(super) fn new() -> Self {
+        Decay {
+            accesses: AtomicU64::new(0),
+            next_tick: AtomicU64::new(HALF_LIFE.0 / u64::from(TICKS_PER_HALF_LIFE)),
+            ticks: AtomicU32::new(0),
+            blocks: AtomicU64::new(0),
+        }
+    }
+
+    /// Ticks so far.
+    #[inline]
+    pub(super) fn ticks(&self) -> u32 {
+        self.ticks.load(Relaxed)
+    }
+
+    /// Accesses so far.
+    #[inline]
+    pub(super) fn accesses(&self) -> u64 {
+        self.accesses.load(Relaxed)
+    }
+
+    /// The share of a window that has been observed.
+    pub(super) fn observed_fraction(&self) -> f32 {
+        let half_lives = (self.ticks() + 1) as f32 / TICKS_PER_HALF_LIFE as f32;
+        1.0 - (-half_lives).exp2()
+    }
+
+    /// Counts accesses; says whether a tick has ended with them.
+    #[inline]
+    pub(super) fn advance(&self, accesses: u64) -> bool {
+        let now = self.accesses.fetch_add(accesses, Relaxed) + accesses;
+        now >= self.next_tick.load(Relaxed) && self.tick(now)
+    }
+
+    #[cold]
+    fn tick(&self, now: u64) -> bool {
+        // Few blocks at first: the first windows are short.
+        let length = self.half_life() / u64::from(TICKS_PER_HALF_LIFE);
+        let due = self.next_tick.load(Relaxed);
+        let turn = self
+            .next_tick
+            .compare_exchange(due, now + length, Relaxed, Relaxed);
+        let ended = now >= due && turn.is_ok();
+        if ended {
+            self.ticks.fetch_add(1, Relaxed);
+        }
+        ended
+    }
+
+    /// A half-life as long as suits the blocks that are resident now, in accesses.
+    fn half_life(&self) -> u64 {
+        (self.blocks.load(Relaxed) * ACCESSES_PER_BLOCK).clamp(HALF_LIFE.0, HALF_LIFE.1)
+    }
+
+    /// The accesses in a window: the sum of what is left of each.
+    pub(super) fn window(&self) -> f64 {
+        self.half_life() as f64 * std::f64::consts::LOG2_E
+    }
+
+    /// Notes that so many blocks came, or went.
+    pub(super) fn count_blocks(&self, more: i64) {
+        self.blocks.fetch_add(more as u64, Relaxed);
+    }
+}
+
+/// What is left of a count after so many ticks.
+pub(crate) fn left_after(ticks: f32) -> f32 {
+    (-ticks / TICKS_PER_HALF_LIFE as f32).exp2()
+}
+
+/// A count of which the share `left` is left. It is rounded up or down by chance (of the tick and the
+/// count): small counts that were always rounded down would fade sooner than large ones.
+pub(super) fn faded(count: u16, left: f32, tick: u16) -> u16 {
+    let chance = (tick ^ count.rotate_left(8)).wrapping_mul(0x9e37) >> 8;
+    (f32::from(count) * left + f32::from(chance) / 256.0) as u16
+}

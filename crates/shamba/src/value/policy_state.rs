@@ -1,0 +1,144 @@
+//! What the default policy knows of one cache as a whole: its time, the price of its memory, and whether
+//! lookups pass the filters they read.
+//!
+//! Thread-safe: relaxed atomics, being hints.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use super::decay::Decay;
+use super::page_frequency::Calibration;
+use super::price::Price;
+use crate::fs::BlockKind;
+
+/// Accesses at first of which all count, whether memory is short or not.
+const LEARNING: u64 = 1 << 20;
+
+/// The weight of one reader of a filter block in the share of those who pass.
+const PASSING_STEP: f32 = 1.0 / 8.0;
+
+/// What the policy knows of one cache.
+#[derive(Debug)]
+pub(crate) struct PolicyState {
+    decay: Decay,
+    price: Price,
+    /// Whether value decides what is resident and what is read.
+    active: AtomicBool,
+    /// Bits of an `f32`: of those who lately read filter blocks from storage, the share that passed.
+    passing: AtomicU32,
+    /// What counts of accesses to data pages mean.
+    pub(crate) calibration: Calibration,
+}
+
+impl PolicyState {
+    /// Of a cache of so many shards.
+    pub(crate) fn new(shards: usize) -> Self {
+        PolicyState {
+            decay: Decay::new(),
+            price: Price::default(),
+            active: AtomicBool::new(true),
+            passing: AtomicU32::new(0.5f32.to_bits()),
+            calibration: Calibration::new(shards),
+        }
+    }
+
+    /// Whether value decides what is resident and what is read.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.load(Relaxed)
+    }
+
+    /// Has value decide, or something else.
+    pub(crate) fn set_active(&self, active: bool) {
+        self.active.store(active, Relaxed);
+    }
+
+    /// Whether memory is short, so that statistics of lookups matter: whether something was evicted or
+    /// refused in the last two half-lives.
+    #[inline]
+    pub(crate) fn under_pressure(&self) -> bool {
+        self.price.under_pressure()
+    }
+
+    /// Whether blocks may be pinned: while memory is plenty, and what they are worth does not depend on
+    /// when they were used last.
+    #[inline]
+    pub(crate) fn may_pin(&self) -> bool {
+        !self.under_pressure() && self.is_active()
+    }
+
+    /// Whether every access counts, instead of a sample: while memory is short, and at first, when
+    /// there is nothing yet that a sample could keep up to date.
+    #[inline]
+    pub(crate) fn count_every_access(&self) -> bool {
+        self.under_pressure() || self.decay.accesses() < LEARNING
+    }
+
+    /// Ticks so far.
+    #[inline]
+    pub(crate) fn ticks(&self) -> u32 {
+        self.decay.ticks()
+    }
+
+    /// The share of a window that has been observed. Counts of visits to partitions are of what was
+    /// observed; what is expected of data pages is of a whole window, and must not count for more at first.
+    pub(crate) fn observed_fraction(&self) -> f32 {
+        self.decay.observed_fraction()
+    }
+
+    /// Counts accesses.
+    #[inline]
+    pub(crate) fn advance(&self, accesses: u64) {
+        if self.decay.advance(accesses) {
+            self.price.tick();
+        }
+    }
+
+    /// The accesses in a window: the sum of what is left of each.
+    pub(crate) fn window(&self) -> f64 {
+        self.decay.window()
+    }
+
+    /// Notes that so many blocks became resident, or went.
+    pub(crate) fn count_blocks(&self, more: i64) {
+        self.decay.count_blocks(more);
+    }
+
+    /// Of those who lately read filter blocks from storage, the share that passed.
+    pub(super) fn passing(&self) -> f32 {
+        f32::from_bits(self.passing.load(Relaxed))
+    }
+
+    /// Somebody read a filter block from storage, and passed it or not.
+    pub(super) fn note_filter_read(&self, passed: bool) {
+        let share = self.passing();
+        let next = share + (f32::from(u8::from(passed)) - share) * PASSING_STEP;
+        self.passing.store(next.to_bits(), Relaxed);
+    }
+
+    /// What a byte of the cache is worth at the margin, in page reads per window.
+    #[inline]
+    pub(crate) fn price(&self) -> f32 {
+        self.price.marginal()
+    }
+
+    /// What a byte of the blocks of a kind that lately were evicted or refused was worth, in page
+    /// reads per window; 0 when there were none.
+    pub(crate) fn price_of_evicted(&self, kind: BlockKind) -> f32 {
+        self.price.of_evicted(kind, self.ticks())
+    }
+
+    /// A byte worth so much was evicted, or found no room.
+    pub(crate) fn note_marginal(&self, density: f32) {
+        self.price.note_marginal(density);
+    }
+
+    /// A block of this kind, or a part of it, was evicted or found no room; a byte of it was worth so much.
+    pub(crate) fn note_evicted(&self, kind: BlockKind, density: f32) {
+        self.price.note_evicted(kind, density, self.ticks());
+    }
+
+    /// A byte was taken that nobody needed.
+    pub(crate) fn note_free(&self) {
+        self.price.note_free();
+    }
+}

@@ -1,0 +1,159 @@
+//! What a decision is made from: one partition at one moment, as plain data.
+
+use shamba_model::expected_reads::{Missing, Partition, Visits, unless_refuted};
+
+use crate::fs::BlockKind;
+
+/// Modules whose resident columns or blocks are known; of later ones nothing counts as resident.
+pub(crate) const TRACKED: usize = 4;
+
+/// What is the same of one module in all partitions of a table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ModuleGeometry {
+    /// The chance that one column lets an absent key pass.
+    pub(crate) fpr: f32,
+    /// The columns of a block that can be kept one by one, or 1.
+    pub(crate) columns: u8,
+    /// About how many blocks a partition has, each over a part of its keys.
+    pub(crate) blocks: u16,
+    /// About how many pages a block has.
+    pub(crate) pages: u16,
+}
+
+impl ModuleGeometry {
+    /// The chance that so many columns let an absent key pass.
+    pub(super) fn fpr_of(&self, columns: u8) -> f32 {
+        self.fpr.powi(i32::from(columns))
+    }
+
+    /// The chance that an absent key passes what is missing beside so many columns.
+    pub(super) fn fpr_without(&self, columns: u8) -> f32 {
+        self.fpr_of(self.columns.saturating_sub(columns))
+    }
+}
+
+/// A partition at one moment: its filter, who visits it, what of it is resident, and the price of memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartitionView<'a> {
+    pub(super) modules: &'a [ModuleGeometry],
+    /// Visits counted in the present window.
+    pub(super) visits: Visits,
+    /// Visits to expect in the next one.
+    pub(super) expected: Visits,
+    /// The number of empty visits for which those stand that passed all that is resident of the filter:
+    /// each for one over the chance that the model gives it.
+    pub(super) implied_empty: f32,
+    /// Columns resident of each module, or blocks of one without columns.
+    pub(super) resident: [u8; TRACKED],
+    pub(super) index_resident: bool,
+    /// Pages of the index block.
+    pub(super) index_pages: f32,
+    /// What a byte of memory is worth at the margin, in page reads per window.
+    pub(super) price: f32,
+    pub(super) under_pressure: bool,
+    /// Whether value decides what is resident and what is read.
+    pub(super) active: bool,
+    /// Of those who lately read filter blocks from storage, the share that passed.
+    pub(super) passing: f32,
+}
+
+impl PartitionView<'_> {
+    /// The chance that what is resident of module `number` lets an absent key pass, as the model has it.
+    pub(super) fn fpr_of(&self, number: usize, module: &ModuleGeometry) -> f32 {
+        resident_fpr(&self.resident, number, module)
+    }
+
+    /// The chance that an absent key passes all that is resident of the filter, as the model has it.
+    pub(super) fn fpr(&self) -> f32 {
+        fpr_of_resident(self.modules, &self.resident)
+    }
+
+    /// The part of the empty visits to expect that pass all that is resident of the filter: what the
+    /// model says, unless the visits counted refute it.
+    pub(super) fn observed_fpr(&self) -> f32 {
+        let (fpr, empty) = (self.fpr(), self.expected.empty);
+        if empty <= 0.0 {
+            return fpr;
+        }
+        let counted = unless_refuted(empty * fpr, self.implied_empty * fpr);
+        (counted / empty).min(1.0)
+    }
+
+    /// Pages to read for the index block; 0 if it is resident.
+    pub(super) fn missing_index_pages(&self) -> f32 {
+        match self.index_resident {
+            true => 0.0,
+            false => self.index_pages,
+        }
+    }
+
+    /// The module of a block, if it has columns and is tracked, with how many of them are resident.
+    pub(super) fn columns_of(&self, kind: BlockKind) -> Option<(&ModuleGeometry, u8)> {
+        let BlockKind::Filter(number) = kind else {
+            return None;
+        };
+        let module = self.modules.get(usize::from(number))?;
+        let resident = *self.resident.get(usize::from(number))?;
+        (module.columns > 1).then_some((module, resident))
+    }
+
+    /// The partition as the model sees it, without module `except`: the best of the other modules that
+    /// are missing is the one to read.
+    pub(super) fn modelled(&self, except: Option<usize>) -> Partition {
+        let mut partition = Partition {
+            visits: self.expected,
+            pass: 1.0,
+            missing: None,
+            index_pages: self.missing_index_pages(),
+        };
+        for (number, module) in self.modules.iter().enumerate() {
+            if Some(number) == except {
+                continue;
+            }
+            let fpr = self.fpr_of(number, module);
+            partition.pass *= fpr;
+            let rest = module.fpr_of(module.columns) / fpr.max(1e-9);
+            if rest < 0.9 && partition.missing.is_none_or(|best| rest < best.pass) {
+                partition.missing = Some(Missing {
+                    pass: rest,
+                    pages: f32::from(module.pages),
+                });
+            }
+        }
+        partition
+    }
+
+    /// The partition as one visitor met it, who has passed so many columns of each module (`probed`).
+    pub(super) fn met_by(&self, visits: Visits, probed: &[u8]) -> Partition {
+        let passed = self.modules.iter().zip(probed);
+        Partition {
+            visits,
+            pass: passed
+                .map(|(module, columns)| module.fpr_of(*columns))
+                .product(),
+            missing: None,
+            index_pages: self.missing_index_pages(),
+        }
+    }
+}
+
+/// The chance that what is resident of module `number` lets an absent key pass, as the model has it.
+fn resident_fpr(resident: &[u8; TRACKED], number: usize, module: &ModuleGeometry) -> f32 {
+    let Some(resident) = resident.get(number) else {
+        return 1.0;
+    };
+    match module.columns {
+        0 | 1 => {
+            let share = (f32::from(*resident) / f32::from(module.blocks.max(1))).min(1.0);
+            1.0 - share * (1.0 - module.fpr)
+        }
+        _ => module.fpr_of(*resident),
+    }
+}
+
+/// The chance that an absent key passes all that is resident of a filter, as the model has it.
+pub(super) fn fpr_of_resident(modules: &[ModuleGeometry], resident: &[u8; TRACKED]) -> f32 {
+    let modules = modules.iter().enumerate();
+    let fpr = modules.map(|(number, module)| resident_fpr(resident, number, module));
+    fpr.product::<f32>().max(1e-9)
+}
