@@ -14,7 +14,7 @@
 //! [`IoPool`] lends the aligned scratch buffers that pages are read into. They and the blocks lie in memory
 //! that a [`Store`] maps.
 
-mod admit;
+mod insert;
 mod io_pool;
 mod memory;
 mod replacement;
@@ -38,6 +38,7 @@ pub(crate) use io_pool::{IoBuf, IoPool};
 pub(crate) use memory::check_limit;
 pub use memory::{MemoryBudget, MemoryUsage};
 pub use replacement::Eviction;
+pub(crate) use replacement::Priority;
 pub use stats::{CacheStats, KindStats};
 pub(crate) use store::{Block, Store};
 
@@ -53,7 +54,7 @@ pub(crate) struct BlockKey {
 impl BlockKey {
     /// A hash whose bits are all well mixed: shards and tables use different ones.
     #[inline]
-    fn hash64(&self) -> u64 {
+    pub(super) fn hash64(&self) -> u64 {
         let mut z = self
             .file
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -62,15 +63,6 @@ impl BlockKey {
         z = (z ^ (z >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
         z ^ (z >> 32)
     }
-}
-
-/// How long a block stays under [`Eviction::TwoPriorityLru`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Priority {
-    /// Data, and filter modules that are rarely needed.
-    Low,
-    /// Blocks that nearly every lookup in their range needs (indexes, first filter modules).
-    High,
 }
 
 /// What a block that is offered to the cache is.
@@ -243,7 +235,7 @@ impl BlockCache {
 
     /// Decides how blocks are evicted from now on.
     pub(crate) fn set_eviction(&self, eviction: Eviction) {
-        self.policy.set_active(eviction == Eviction::ExpectedReads);
+        eviction.choose(&self.policy);
     }
 
     /// Gives back what the shards hold beside their blocks, after the blocks gave way.

@@ -15,11 +15,10 @@ use super::{Block, BlockKey, Owner, Priority};
 use crate::budget::Reservation;
 use crate::fs::BlockKind;
 use crate::value::{
-    MorrisCounter, PageFrequency, PartitionStats, PolicyState, TICKS_PER_HALF_LIFE, WINDOW,
-    counters_for, left_after,
+    MorrisCounter, PageFrequency, PartitionStats, PolicyState, counters_for, left_after,
 };
 
-pub(super) use evict::{LOW_PRIORITY, Room};
+pub(super) use evict::Room;
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
 const SAMPLED: u8 = 4;
@@ -29,26 +28,26 @@ const REPORT: u32 = 32;
 
 /// What is known of a resident block.
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     /// The key: the file and the page.
-    file: u64,
-    page: u32,
+    pub(super) file: u64,
+    pub(super) page: u32,
     /// The partition the block belongs to.
-    partition: u32,
-    block: Block,
+    pub(super) partition: u32,
+    pub(super) block: Block,
     /// Who knows what the block is worth; none for data.
-    partitions: Option<Arc<PartitionStats>>,
+    pub(super) partitions: Option<Arc<PartitionStats>>,
     /// The shard's policy at the last use.
-    used: u32,
-    kind: u8,
-    priority: Priority,
-    columns: u8,
+    pub(super) used: u32,
+    pub(super) kind: u8,
+    pub(super) priority: Priority,
+    pub(super) columns: u8,
     /// The visits for which those stand that the last column turned away sole_rejections; it fades.
-    sole_rejections: MorrisCounter,
+    pub(super) sole_rejections: MorrisCounter,
 }
 
 impl Entry {
-    fn key(&self) -> BlockKey {
+    pub(super) fn key(&self) -> BlockKey {
         BlockKey {
             file: self.file,
             page: self.page,
@@ -75,18 +74,12 @@ pub(super) struct Shard {
     table: HashTable<u32>,
     entries: Vec<Entry>,
     /// Accesses so far.
-    accesses: u32,
+    pub(super) accesses: u32,
     random: u64,
     kinds: [KindStats; KIND_COUNT],
     pub(super) page_frequency: PageFrequency,
-    /// The tick at which the page_frequency was last halved.
-    halved: u32,
     /// The tick up to which the counts of the filters' blocks have faded.
     faded: u32,
-    /// Accesses to this shard when that was, in a window (infinite at first), and [`PolicyState::known`].
-    began: u32,
-    window: f32,
-    known: f32,
     /// For the page_frequency.
     held: Option<Reservation>,
 }
@@ -102,11 +95,7 @@ impl Shard {
             kinds: [KindStats::default(); KIND_COUNT],
             page_frequency: PageFrequency::new(),
             held: None,
-            halved: 0,
             faded: 0,
-            began: 0,
-            window: f32::INFINITY,
-            known: 0.0,
         }
     }
 
@@ -300,13 +289,10 @@ impl Shard {
         self.accesses = self.accesses.wrapping_add(1);
         if self.accesses.is_multiple_of(REPORT) {
             policy.advance(u64::from(REPORT));
-            self.known = policy.observed_fraction();
+            self.page_frequency.advance(self.accesses, policy);
             // While memory is plenty nobody counts.
             if policy.ticks() != self.faded && policy.under_pressure() {
                 self.fade(policy);
-            }
-            if policy.ticks().wrapping_sub(self.halved) >= TICKS_PER_HALF_LIFE {
-                self.halve(policy);
             }
         }
         self.accesses
@@ -330,18 +316,6 @@ impl Shard {
                 }
             }
         }
-    }
-
-    /// Ends the half-lives that are over.
-    #[cold]
-    fn halve(&mut self, policy: &PolicyState) {
-        let half_lives = policy.ticks().wrapping_sub(self.halved) / TICKS_PER_HALF_LIFE;
-        let accesses = self.accesses.wrapping_sub(self.began) as f32 / half_lives.max(1) as f32;
-        (self.window, self.began) = (WINDOW * accesses, self.accesses);
-        for _ in 0..half_lives.min(8) {
-            self.page_frequency.end_half_life(&policy.calibration);
-        }
-        self.halved = self.halved.wrapping_add(half_lives * TICKS_PER_HALF_LIFE);
     }
 
     fn find(&self, hash: u64, key: &BlockKey) -> Option<usize> {

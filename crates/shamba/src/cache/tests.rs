@@ -311,7 +311,7 @@ fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
 fn data_pages_count_for_what_was_seen_of_a_window() {
     let policy = PolicyState::new(1);
     let mut shard = shard::Shard::new(1);
-    let worth = |shard: &shard::Shard| shard.density(7, None, BlockKind::Data, 1, LEN).0;
+    let worth = |shard: &shard::Shard| shard.page_frequency.value_of(7, 0);
     shard.count_miss(7, BlockKind::Data, &policy);
     while policy.ticks() < 3 {
         shard.count_miss(8, BlockKind::Index, &policy);
@@ -322,7 +322,7 @@ fn data_pages_count_for_what_was_seen_of_a_window() {
             _ => 0.5,
         };
         let whole = shamba_model::expected_reads::accesses_at_first(1.0, 1.0, None);
-        let seen = worth(&shard) * (LEN + BLOCK_OVERHEAD) as f32 / whole;
+        let seen = worth(&shard) / whole;
         assert!(seen == 0.0 || (seen - share).abs() < 0.001, "{seen}");
     }
     assert!(worth(&shard) > 0.0);

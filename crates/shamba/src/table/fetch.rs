@@ -159,7 +159,7 @@ impl Table {
         Owner {
             key: self.block_key(page),
             kind,
-            priority: priority(kind),
+            priority: Priority::of(kind),
             partitions: match kind {
                 BlockKind::Index | BlockKind::Filter(_) => Some(&self.partition_stats),
                 _ => None,
@@ -233,14 +233,6 @@ impl Table {
 
     pub(super) fn damage(&self, page: u32, damage: format::Damage) -> Error {
         self.source.damage(page, damage)
-    }
-}
-
-/// Indexes and first modules are what nearly every lookup in their range needs.
-pub(super) const fn priority(kind: BlockKind) -> Priority {
-    match kind {
-        BlockKind::Index | BlockKind::Filter(0) => Priority::High,
-        _ => Priority::Low,
     }
 }
 

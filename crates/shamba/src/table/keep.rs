@@ -15,12 +15,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use shamba_model::expected_reads::Visits;
 
-use super::fetch::priority;
 use super::reader::{Table, new_partition_stats, shapes};
 use super::table_cache::TableSlot;
 use super::top::Top;
 use crate::budget::{Budget, Reservation, Role};
-use crate::cache::{BlockCache, BlockKey, Owner};
+use crate::cache::{BlockCache, BlockKey, Owner, Priority};
 use crate::filter::{self, FilterPlan};
 use crate::fs::{BlockKind, PAGE};
 use crate::value::{FilterGeometry, ModuleGeometry, PartitionStats, PolicyState};
@@ -125,7 +124,7 @@ impl NewData {
         let owner = Owner {
             key,
             kind: BlockKind::Data,
-            priority: priority(BlockKind::Data),
+            priority: Priority::Low,
             partitions: None,
             partition,
             rejected_by: 0,
@@ -346,7 +345,7 @@ impl Prepared {
                     page: block.page,
                 },
                 kind: block.kind,
-                priority: priority(block.kind),
+                priority: Priority::of(block.kind),
                 partitions: Some(&partition_stats),
                 partition: block.partition,
                 rejected_by: 0,

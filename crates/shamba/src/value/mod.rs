@@ -23,10 +23,11 @@ mod read_plan;
 mod rejections;
 mod view;
 
-pub(crate) use decay::{TICKS_PER_HALF_LIFE, left_after};
+pub(crate) use block_value::PartValue;
+pub(crate) use decay::left_after;
 pub(crate) use fpr_forecast::AbsentValue;
 pub(crate) use morris::MorrisCounter;
-pub(crate) use page_frequency::{PageFrequency, WINDOW, counters_for};
+pub(crate) use page_frequency::{PageFrequency, counters_for};
 pub(crate) use partition_stats::{FilterGeometry, PartitionStats};
 pub(crate) use policy_state::PolicyState;
 pub(crate) use rejections::{ColumnEvidence, Outcome, last_of};

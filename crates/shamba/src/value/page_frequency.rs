@@ -7,7 +7,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use shamba_model::expected_reads::{accesses_at_first, further_accesses};
+use shamba_model::expected_reads::{accesses_at_first, after_rest, further_accesses};
+
+use super::decay::TICKS_PER_HALF_LIFE;
+use super::policy_state::PolicyState;
 
 /// Counters that each page has.
 const ROWS: usize = 3;
@@ -22,7 +25,7 @@ const COUNTERS_PER_PAGE: u64 = 16;
 const SELDOM: u64 = 32;
 
 /// Windows are so many half-lives long: the sum of what is left of each past half-life.
-pub(crate) const WINDOW: f32 = std::f32::consts::LOG2_E;
+const WINDOW: f32 = std::f32::consts::LOG2_E;
 
 /// Counts told apart in learning what a count means.
 const CLASSES: usize = 9;
@@ -94,6 +97,12 @@ pub(crate) struct PageFrequency {
     began: [f32; CLASSES],
     /// Accesses to expect of a page of each count in a window.
     rates: [f32; CLASSES],
+    /// The tick at which the last half-life ended, and the accesses to the shard then.
+    ended: (u32, u32),
+    /// Accesses to the shard in a window; infinite at first.
+    window: f32,
+    /// The share of a window that has been observed.
+    observed: f32,
 }
 
 impl PageFrequency {
@@ -107,7 +116,39 @@ impl PageFrequency {
             strangers: [0.0; CLASSES],
             began: [0.0; CLASSES],
             rates: Calibration::new(1).rates(1.0),
+            ended: (0, 0),
+            window: f32::INFINITY,
+            observed: 0.0,
         }
+    }
+
+    /// The shard had so many accesses so far: ends the half-lives that are over.
+    pub(crate) fn advance(&mut self, accesses: u32, policy: &PolicyState) {
+        self.observed = policy.observed_fraction();
+        if policy.ticks().wrapping_sub(self.ended.0) >= TICKS_PER_HALF_LIFE {
+            self.end_half_lives(accesses, policy);
+        }
+    }
+
+    #[cold]
+    fn end_half_lives(&mut self, accesses: u32, policy: &PolicyState) {
+        let (tick, before) = self.ended;
+        let half_lives = policy.ticks().wrapping_sub(tick) / TICKS_PER_HALF_LIFE;
+        let each = accesses.wrapping_sub(before) as f32 / half_lives.max(1) as f32;
+        self.window = WINDOW * each;
+        for _ in 0..half_lives.min(8) {
+            self.end_half_life(&policy.calibration);
+        }
+        self.ended = (
+            tick.wrapping_add(half_lives * TICKS_PER_HALF_LIFE),
+            accesses,
+        );
+    }
+
+    /// What a page is worth in memory that was last accessed so many accesses to the shard ago (`rest`), in
+    /// page reads per window.
+    pub(crate) fn value_of(&self, hash: u64, rest: u32) -> f32 {
+        self.observed * after_rest(self.expected(hash), rest as f32 / self.window)
     }
 
     /// The number of counters.
@@ -187,7 +228,7 @@ impl PageFrequency {
     }
 
     /// The accesses to expect in the next window.
-    pub(crate) fn expected(&self, hash: u64) -> f32 {
+    fn expected(&self, hash: u64) -> f32 {
         self.rate(usize::from(self.count(hash)))
     }
 
@@ -211,7 +252,7 @@ impl PageFrequency {
     /// Ends a half-life of the cache's clock: learns what counts meant in it, and forgets half of
     /// everything where it is long ago that it did, or most counters are taken: a page never met
     /// would seem to have been.
-    pub(crate) fn end_half_life(&mut self, calibration: &Calibration) {
+    fn end_half_life(&mut self, calibration: &Calibration) {
         let ended = self.pages();
         self.span += 1.0;
         // Of the accesses by pages never met before, which alone meet no count at all, as large a part

@@ -127,14 +127,19 @@ impl PolicyState {
         self.price.of_evicted(kind, self.ticks())
     }
 
-    /// A byte worth so much was evicted, or found no room.
+    /// A byte worth so much was evicted, or found no room. Without meaning unless value decides.
     pub(crate) fn note_marginal(&self, density: f32) {
-        self.price.note_marginal(density);
+        if self.is_active() {
+            self.price.note_marginal(density);
+        }
     }
 
     /// A block of this kind, or a part of it, was evicted or found no room; a byte of it was worth so much.
+    /// Without meaning unless value decides.
     pub(crate) fn note_evicted(&self, kind: BlockKind, density: f32) {
-        self.price.note_evicted(kind, density, self.ticks());
+        if self.is_active() {
+            self.price.note_evicted(kind, density, self.ticks());
+        }
     }
 
     /// A byte was taken that nobody needed.

@@ -1,4 +1,21 @@
-//! Which blocks leave a cache that is full.
+//! Which blocks leave a cache that is full, and which may come in: the only place where evictions are
+//! told apart.
+//!
+//! A [`Replacement`] ranks residents and makes room for a block that comes in. Stateless and thread-safe;
+//! no more than one shard is locked at a time.
+
+mod expected_reads;
+mod two_priority_lru;
+
+use parking_lot::MutexGuard;
+
+use super::BlockCache;
+use super::insert::Incoming;
+use super::shard::{Entry, Shard};
+use crate::fs::BlockKind;
+use crate::value::PolicyState;
+use expected_reads::ByExpectedReads;
+use two_priority_lru::ByRecency;
 
 /// Which blocks leave a cache that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -13,12 +30,80 @@ pub enum Eviction {
     TwoPriorityLru,
 }
 
-impl Eviction {
-    /// The one in use.
-    pub(super) fn of(policy: &crate::value::PolicyState) -> Eviction {
-        match policy.is_active() {
-            true => Eviction::ExpectedReads,
-            false => Eviction::TwoPriorityLru,
+/// How long a block stays under [`Eviction::TwoPriorityLru`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Priority {
+    /// Data, and filter modules that are rarely needed.
+    Low,
+    /// Blocks that nearly every lookup in their range needs (indexes, first filter modules).
+    High,
+}
+
+impl Priority {
+    /// That of a kind of block.
+    pub(crate) const fn of(kind: BlockKind) -> Priority {
+        match kind {
+            BlockKind::Index | BlockKind::Filter(0) => Priority::High,
+            _ => Priority::Low,
         }
+    }
+}
+
+/// The place of a block among others: of two, the lower one goes first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rank {
+    /// By expected reads, what a byte of the part is worth that would be evicted first.
+    pub(super) value: f32,
+    /// Columns left without that part; 0: the part is the whole block.
+    pub(super) columns_left: u8,
+}
+
+/// There is no room for a block.
+#[derive(Debug)]
+pub(super) struct Refused;
+
+/// A shard, still locked, in which to go on; or none, to begin anew.
+pub(super) type Locked<'a> = Option<MutexGuard<'a, Shard>>;
+
+/// A way to choose which blocks go.
+pub(super) trait Replacement: Sync {
+    /// How many residents an eviction compares.
+    fn sample(&self) -> usize;
+
+    /// The rank of a resident block.
+    fn rank(&self, shard: &Shard, resident: &Entry) -> Rank;
+
+    /// Whether a block may come in where memory is free, in spite of what others are worth that had to
+    /// go; it may be cut down for it.
+    fn admit<'a>(
+        &self,
+        cache: &'a BlockCache,
+        shard: MutexGuard<'a, Shard>,
+        incoming: &mut Incoming<'_>,
+    ) -> Result<Locked<'a>, Refused>;
+
+    /// Makes room for a block of `wanted` bytes more, or cuts it down to what is worth its room. Its own
+    /// shard is given.
+    fn make_room<'a>(
+        &self,
+        cache: &'a BlockCache,
+        shard: MutexGuard<'a, Shard>,
+        incoming: &mut Incoming<'_>,
+        wanted: u64,
+    ) -> Result<Locked<'a>, Refused>;
+}
+
+/// The one in use.
+pub(super) fn replacement(policy: &PolicyState) -> &'static dyn Replacement {
+    match policy.is_active() {
+        true => &ByExpectedReads,
+        false => &ByRecency,
+    }
+}
+
+impl Eviction {
+    /// Uses this one from now on.
+    pub(super) fn choose(self, policy: &PolicyState) {
+        policy.set_active(self == Eviction::ExpectedReads);
     }
 }

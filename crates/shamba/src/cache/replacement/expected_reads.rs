@@ -1,0 +1,128 @@
+//! Evicts what saves the fewest expected storage reads per byte.
+
+use parking_lot::MutexGuard;
+
+use super::{Locked, Rank, Refused, Replacement};
+use crate::cache::insert::Incoming;
+use crate::cache::shard::{Entry, Room, Shard};
+use crate::cache::stats::kind_at;
+use crate::cache::{BLOCK_OVERHEAD, BlockCache};
+use crate::value::{ColumnEvidence, PartValue};
+
+/// How many residents an eviction compares.
+const SAMPLE: usize = 12;
+
+/// Memory is short while less than one in so many bytes of the budget is free.
+const SHORT_SHARE: u64 = 256;
+
+/// See [`Eviction::ExpectedReads`](super::Eviction::ExpectedReads).
+pub(super) struct ByExpectedReads;
+
+/// The rank of a part of a block of so many columns and bytes.
+fn rank_of(part: PartValue, columns: u8, len: usize) -> Rank {
+    let bytes = match part.columns_left {
+        0 => len + BLOCK_OVERHEAD,
+        _ => len / usize::from(columns.max(1)),
+    };
+    Rank {
+        value: part.value / bytes as f32,
+        columns_left: part.columns_left,
+    }
+}
+
+/// The rank of a data block, last used so many accesses to this shard ago.
+fn rank_of_data(shard: &Shard, hash: u64, len: usize, rest: u32) -> Rank {
+    let value = shard.page_frequency.value_of(hash, rest);
+    Rank {
+        value: value / (len + BLOCK_OVERHEAD) as f32,
+        columns_left: 0,
+    }
+}
+
+/// What a byte is worth of the part of a block that comes in which would go first.
+fn rank_of_incoming(shard: &Shard, incoming: &Incoming<'_>) -> Rank {
+    let (owner, columns, len) = (incoming.owner, incoming.columns, incoming.bytes.len());
+    let Some(partitions) = owner.partitions else {
+        return rank_of_data(shard, incoming.hash, len, 0);
+    };
+    let evidence = ColumnEvidence::Arriving {
+        rejected_reader: owner.rejected_by & !incoming.gone.unwrap_or(0) != 0,
+    };
+    let part = partitions.value_of(owner.partition, owner.kind, columns, evidence);
+    rank_of(part, columns, len)
+}
+
+impl Incoming<'_> {
+    /// Notes that a block ranked so is worth less than what is there, and leaves the columns of it that
+    /// may be worth more.
+    fn outranked(&mut self, cache: &BlockCache, rank: Rank) -> Result<(), Refused> {
+        cache.policy.note_evicted(self.owner.kind, rank.value);
+        self.cut_down(rank.columns_left)
+    }
+}
+
+impl Replacement for ByExpectedReads {
+    fn sample(&self) -> usize {
+        SAMPLE
+    }
+
+    fn rank(&self, shard: &Shard, resident: &Entry) -> Rank {
+        let (hash, len) = (resident.key().hash64(), resident.block.len());
+        let Some(partitions) = &resident.partitions else {
+            let rest = shard.accesses.wrapping_sub(resident.used);
+            return rank_of_data(shard, hash, len, rest);
+        };
+        let evidence = ColumnEvidence::Resident {
+            sole_rejections: resident.sole_rejections.get(),
+        };
+        let kind = kind_at(usize::from(resident.kind));
+        let part = partitions.value_of(resident.partition, kind, resident.columns, evidence);
+        rank_of(part, resident.columns, len)
+    }
+
+    /// Free slots were left by others that had to go: they are for what is worth more than what is still
+    /// there, or what is worth little would keep frames from being free again.
+    fn admit<'a>(
+        &self,
+        cache: &'a BlockCache,
+        mut shard: MutexGuard<'a, Shard>,
+        incoming: &mut Incoming<'_>,
+    ) -> Result<Locked<'a>, Refused> {
+        let short = || cache.shortage(cache.budget.limit() / SHORT_SHARE);
+        if incoming.admitted || short() <= cache.store.loose() {
+            return Ok(Some(shard));
+        }
+        let rank = rank_of_incoming(&shard, incoming);
+        let least = shard.least(&cache.policy);
+        if least.is_finite() {
+            cache.policy.note_marginal(least);
+        }
+        drop(shard);
+        // Where nothing can go the slot decides.
+        incoming.admitted =
+            least <= rank.value || least.is_infinite() || cache.is_cheaper_elsewhere(rank.value);
+        if !incoming.admitted {
+            incoming.outranked(cache, rank)?;
+        }
+        Ok(None)
+    }
+
+    fn make_room<'a>(
+        &self,
+        cache: &'a BlockCache,
+        mut shard: MutexGuard<'a, Shard>,
+        incoming: &mut Incoming<'_>,
+        wanted: u64,
+    ) -> Result<Locked<'a>, Refused> {
+        let rank = rank_of_incoming(&shard, incoming);
+        if matches!(shard.make_room(rank.value, &cache.policy), Room::Freed(_)) {
+            return Ok(Some(shard));
+        }
+        drop(shard);
+        let shortage = cache.shortage(wanted).max(1);
+        if !cache.take_elsewhere(rank.value, shortage) {
+            incoming.outranked(cache, rank)?;
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,92 @@
+//! Evicts what was least recently used, blocks of low priority first.
+
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+
+use super::{Locked, Priority, Rank, Refused, Replacement};
+use crate::budget::Reclaim;
+use crate::cache::BlockCache;
+use crate::cache::insert::Incoming;
+use crate::cache::shard::{Entry, Room, Shard};
+
+/// How many residents an eviction compares, which is cheap.
+const SAMPLE: usize = 16;
+
+/// Everything of low priority ranks lower than this, and nothing else.
+const LOW_PRIORITY: f32 = 1.0;
+
+/// See [`Eviction::TwoPriorityLru`](super::Eviction::TwoPriorityLru).
+pub(super) struct ByRecency;
+
+impl Replacement for ByRecency {
+    fn sample(&self) -> usize {
+        SAMPLE
+    }
+
+    fn rank(&self, shard: &Shard, resident: &Entry) -> Rank {
+        let rest = shard.accesses.wrapping_sub(resident.used);
+        let base = match resident.priority {
+            Priority::Low => 0.0,
+            Priority::High => LOW_PRIORITY,
+        };
+        Rank {
+            value: base + 1.0 / (rest as f32 + 2.0),
+            columns_left: 0,
+        }
+    }
+
+    /// What comes was just used.
+    fn admit<'a>(
+        &self,
+        _: &'a BlockCache,
+        shard: MutexGuard<'a, Shard>,
+        _: &mut Incoming<'_>,
+    ) -> Result<Locked<'a>, Refused> {
+        Ok(Some(shard))
+    }
+
+    fn make_room<'a>(
+        &self,
+        cache: &'a BlockCache,
+        shard: MutexGuard<'a, Shard>,
+        incoming: &mut Incoming<'_>,
+        wanted: u64,
+    ) -> Result<Locked<'a>, Refused> {
+        drop(shard);
+        // High priority goes once no shard that was looked at has anything of low priority.
+        let most = match incoming.admitted {
+            true => f32::INFINITY,
+            false => LOW_PRIORITY,
+        };
+        let room = evict_older(cache, incoming.hash, most);
+        let shortage = cache.shortage(wanted).max(1);
+        if matches!(room, Room::Freed(_)) || cache.take_elsewhere(most, shortage) {
+            return Ok(None);
+        }
+        match room {
+            Room::Outranked => incoming.admitted = true,
+            _ if cache.reclaim(shortage) == 0 => return Err(Refused),
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+/// Evicts a block of this shard or of another one, the longer unused of two, unless it ranks higher than
+/// `most`. Sizes differ: a shard that took room from itself alone would lose a large block to a small one,
+/// leave the rest to shards that grow, and soon have nothing but what was used last.
+fn evict_older(cache: &BlockCache, hash: u64, most: f32) -> Room {
+    let own = cache.shard(hash);
+    let at = cache.next_victim.fetch_add(1, Ordering::Relaxed);
+    let other = (cache.shards.get(at & (cache.shards.len() - 1)))
+        .filter(|other| !std::ptr::eq(*other, own));
+    let elsewhere = other.map_or(f32::INFINITY, |other| other.lock().least(&cache.policy));
+    let room = own.lock().make_room(most.min(elsewhere), &cache.policy);
+    match (room, other) {
+        (Room::Outranked | Room::Held, Some(other)) if elsewhere <= most => {
+            other.lock().make_room(most, &cache.policy)
+        }
+        _ => room,
+    }
+}
