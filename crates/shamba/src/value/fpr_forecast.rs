@@ -1,7 +1,8 @@
 //! How likely absent keys are to pass a partition's filter as it is resident now, for statistics only:
 //! nothing here decides anything. Pure functions over a [`PartitionView`].
 
-use super::view::{ModuleGeometry, PartitionView};
+use super::geometry::ModuleGeometry;
+use super::view::PartitionView;
 use crate::fs::{BlockKind, PAGE};
 
 /// No filter has more modules.

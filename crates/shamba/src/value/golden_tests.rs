@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use shamba_model::expected_reads::Visits;
 
+use super::geometry::ModuleGeometry;
 use super::rejections::ColumnEvidence;
-use super::view::ModuleGeometry;
 use super::*;
 use crate::budget::Budget;
 use crate::fs::BlockKind;

@@ -12,6 +12,7 @@
 mod block_value;
 mod decay;
 mod fpr_forecast;
+mod geometry;
 #[cfg(test)]
 mod golden_tests;
 mod morris;
@@ -26,9 +27,9 @@ mod view;
 pub(crate) use block_value::PartValue;
 pub(crate) use decay::left_after;
 pub(crate) use fpr_forecast::AbsentValue;
+pub(crate) use geometry::{FilterGeometry, ModuleGeometry};
 pub(crate) use morris::MorrisCounter;
 pub(crate) use page_frequency::{PageFrequency, counters_for};
-pub(crate) use partition_stats::{FilterGeometry, PartitionStats};
+pub(crate) use partition_stats::PartitionStats;
 pub(crate) use policy_state::PolicyState;
 pub(crate) use rejections::{ColumnEvidence, Outcome, last_of};
-pub(crate) use view::ModuleGeometry;

@@ -13,10 +13,11 @@ use shamba_model::expected_reads::{Prior, Visits};
 use super::block_value::PartValue;
 use super::decay::{faded, left_after};
 use super::fpr_forecast::AbsentValue;
+use super::geometry::FilterGeometry;
 use super::morris::MorrisCounter;
 use super::policy_state::PolicyState;
 use super::rejections::{ColumnEvidence, Outcome, Rejections, best_columns};
-use super::view::{ModuleGeometry, PartitionView, TRACKED, fpr_of_resident};
+use super::view::{PartitionView, TRACKED, fpr_of_resident};
 use crate::base::interner::unpaid_bytes;
 use crate::base::pin_holder::{PinHolder, PinHolderSlot};
 use crate::budget::{Budget, Reservation, Role, allocated, shared};
@@ -101,30 +102,6 @@ impl SharedPrior {
             mean: number(&self.mean),
             spread: number(&self.spread),
         }
-    }
-}
-
-/// What is the same of the filter in all partitions of a table, and of most tables.
-#[derive(Debug)]
-pub(crate) struct FilterGeometry {
-    pub(crate) modules: Box<[ModuleGeometry]>,
-    /// The columns in a block of columns, a bit for each.
-    pub(crate) columns: fn(&[u8]) -> u8,
-    /// Cuts a block down to some of its columns.
-    pub(crate) keep: fn(&[u8], u8) -> Vec<u8>,
-}
-
-impl PartialEq for FilterGeometry {
-    /// Blocks of columns are cut alike wherever modules are alike.
-    fn eq(&self, other: &Self) -> bool {
-        self.modules == other.modules
-    }
-}
-
-impl FilterGeometry {
-    /// The memory it takes behind an `Arc`, in bytes.
-    fn memory(&self) -> usize {
-        shared(size_of::<Self>()) + allocated(size_of_val(&*self.modules))
     }
 }
 

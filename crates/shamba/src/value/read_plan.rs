@@ -2,8 +2,9 @@
 
 use shamba_model::expected_reads::{Missing, Neighbours, Partition, Visits};
 
+use super::geometry::ModuleGeometry;
 use super::rejections::ColumnEvidence;
-use super::view::{ModuleGeometry, PartitionView};
+use super::view::PartitionView;
 use crate::fs::PAGE;
 
 /// An index block that was read with a filter is expected to be of use within so many windows, if at all:

@@ -2,35 +2,11 @@
 
 use shamba_model::expected_reads::{Missing, Partition, Visits, unless_refuted};
 
+use super::geometry::ModuleGeometry;
 use crate::fs::BlockKind;
 
 /// Modules whose resident columns or blocks are known; of later ones nothing counts as resident.
 pub(crate) const TRACKED: usize = 4;
-
-/// What is the same of one module in all partitions of a table.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ModuleGeometry {
-    /// The chance that one column lets an absent key pass.
-    pub(crate) fpr: f32,
-    /// The columns of a block that can be kept one by one, or 1.
-    pub(crate) columns: u8,
-    /// About how many blocks a partition has, each over a part of its keys.
-    pub(crate) blocks: u16,
-    /// About how many pages a block has.
-    pub(crate) pages: u16,
-}
-
-impl ModuleGeometry {
-    /// The chance that so many columns let an absent key pass.
-    pub(super) fn fpr_of(&self, columns: u8) -> f32 {
-        self.fpr.powi(i32::from(columns))
-    }
-
-    /// The chance that an absent key passes what is missing beside so many columns.
-    pub(super) fn fpr_without(&self, columns: u8) -> f32 {
-        self.fpr_of(self.columns.saturating_sub(columns))
-    }
-}
 
 /// A partition at one moment: its filter, who visits it, what of it is resident, and the price of memory.
 #[derive(Debug, Clone, Copy)]

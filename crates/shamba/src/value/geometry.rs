@@ -1,0 +1,52 @@
+//! How the filter of a table is laid out, as far as its value depends on it. Plain values.
+
+use crate::budget::{allocated, shared};
+
+/// What is the same of one module in all partitions of a table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ModuleGeometry {
+    /// The chance that one column lets an absent key pass.
+    pub(crate) fpr: f32,
+    /// The columns of a block that can be kept one by one, or 1.
+    pub(crate) columns: u8,
+    /// About how many blocks a partition has, each over a part of its keys.
+    pub(crate) blocks: u16,
+    /// About how many pages a block has.
+    pub(crate) pages: u16,
+}
+
+impl ModuleGeometry {
+    /// The chance that so many columns let an absent key pass.
+    pub(super) fn fpr_of(&self, columns: u8) -> f32 {
+        self.fpr.powi(i32::from(columns))
+    }
+
+    /// The chance that an absent key passes what is missing beside so many columns.
+    pub(super) fn fpr_without(&self, columns: u8) -> f32 {
+        self.fpr_of(self.columns.saturating_sub(columns))
+    }
+}
+
+/// What is the same of the filter in all partitions of a table, and of most tables.
+#[derive(Debug)]
+pub(crate) struct FilterGeometry {
+    pub(crate) modules: Box<[ModuleGeometry]>,
+    /// The columns in a block of columns, a bit for each.
+    pub(crate) columns: fn(&[u8]) -> u8,
+    /// Cuts a block down to some of its columns.
+    pub(crate) keep: fn(&[u8], u8) -> Vec<u8>,
+}
+
+impl PartialEq for FilterGeometry {
+    /// Blocks of columns are cut alike wherever modules are alike.
+    fn eq(&self, other: &Self) -> bool {
+        self.modules == other.modules
+    }
+}
+
+impl FilterGeometry {
+    /// The memory it takes behind an `Arc`, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        shared(size_of::<Self>()) + allocated(size_of_val(&*self.modules))
+    }
+}
