@@ -61,9 +61,7 @@ impl PartitionView<'_> {
     /// is resident or not, by chance.
     pub(super) fn forecast_fpr(&self, limit: usize, by_value: bool) -> f32 {
         if by_value && !self.under_pressure {
-            // All of it is read where it is absent.
-            let whole = |module: &ModuleGeometry| module.fpr_of(module.columns);
-            return self.modules.iter().map(whole).product::<f32>().min(1.0);
+            return fpr_of_whole(self.modules);
         }
         let mut probed = [0; MODULES];
         let mut pass = 1.0;
@@ -92,4 +90,11 @@ impl PartitionView<'_> {
         }
         pass.min(1.0)
     }
+}
+
+/// The chance that an absent key passes a whole filter: while memory is plenty, all of it is read where it
+/// is absent.
+pub(super) fn fpr_of_whole(modules: &[ModuleGeometry]) -> f32 {
+    let whole = modules.iter().map(|module| module.fpr_of(module.columns));
+    whole.product::<f32>().min(1.0)
 }

@@ -12,7 +12,7 @@ use shamba_model::expected_reads::{Prior, Visits};
 
 use super::block_value::PartValue;
 use super::decay::{faded, left_after};
-use super::fpr_forecast::AbsentValue;
+use super::fpr_forecast::{AbsentValue, fpr_of_whole};
 use super::geometry::FilterGeometry;
 use super::morris::MorrisCounter;
 use super::policy_state::PolicyState;
@@ -337,6 +337,13 @@ impl PartitionStats {
     /// The chance that a key which a partition does not hold passes all that a lookup will probe
     /// ([`PartitionView::forecast_fpr`]); 0 outside all partitions.
     pub(crate) fn forecast_fpr(&self, partition: u32, limit: usize, by_value: bool) -> f32 {
+        if partition as usize >= self.cells.len() {
+            return 0.0;
+        }
+        // A sample of lookups asks while memory is plenty: no view is taken for what is the same of all.
+        if by_value && !self.policy.under_pressure() {
+            return fpr_of_whole(&self.geometry.modules);
+        }
         let view = self.view(partition);
         view.map_or(0.0, |view| view.forecast_fpr(limit, by_value))
     }
