@@ -6,19 +6,20 @@
 //! A failed append or sync leaves the log's tail unknown, so it stops writes for good; but not an append
 //! for which there was no room, which is taken back, nor what was not even begun for want of files.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::flush::remove_quietly;
 use super::keyspace::ReadState;
 use super::write::Writer;
 use super::{DbInner, Tree};
-use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
 use crate::version::VersionEdit;
-use crate::wal::{LOG_HEADER, LogInfo, LogStart, LogWriter, WholeLog};
+use crate::wal::{LOG_HEADER, LogStart, LogWriter, WholeLog};
 
 /// Closed logs past this many are too many, however short they are: each is a file to keep, to look
 /// at when the database is opened, and, until it is synced, to hold open. A keyspace that is hardly
@@ -137,6 +138,14 @@ pub(crate) fn log_buffer(limit: u64) -> usize {
         .min(64 << 10)
 }
 
+/// A number that no other log has: a copy of the database, or an earlier one in the folder, gives its logs the
+/// same numbers.
+fn fresh_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_nanos());
+    RandomState::new().hash_one((now, std::process::id()))
+}
+
 /// The path of a log file.
 pub(crate) fn log_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.wal"))
@@ -147,13 +156,12 @@ impl DbInner {
         if writer.log.is_none() {
             let number = self.next_file.fetch_add(1, Ordering::Relaxed);
             let path = log_path(&self.dir, number);
-            let seed = checksum(0, self.dir.as_os_str().as_encoded_bytes()).into();
             let start = LogStart {
                 buffer: log_buffer(self.options.memory.limit()),
                 number,
                 base: writer.position,
                 synced: writer.synced,
-                seed,
+                seed: fresh_seed(),
             };
             let create = || LogWriter::create(&*self.options.fs, &path, start);
             let log = self.with_files(create).inspect_err(|error| {
@@ -163,11 +171,7 @@ impl DbInner {
                 }
             })?;
             // From here on the log is missed when it is gone. Nothing is in it before that is durable.
-            let created = LogInfo {
-                number,
-                base: writer.position,
-            };
-            let edit = VersionEdit::of_new_log(created, writer.synced);
+            let edit = VersionEdit::of_new_log(log.info(), writer.synced);
             {
                 let mut tree = self.tree.lock();
                 self.log_edit(&mut tree, edit).inspect_err(|_| {

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::wal::LogInfo;
 
 /// The newest manifest format this build reads, and the one it writes.
-pub(crate) const FORMAT: u32 = 3;
+pub(crate) const FORMAT: u32 = 4;
 
 /// Levels are numbered below this.
 pub(crate) const MAX_LEVELS: u32 = 64;
@@ -279,7 +279,9 @@ impl VersionEdit {
             }
         }
         for log in &self.logs {
-            field(TAG_LOG, &|out| put_all(out, &[log.number, log.base]))?;
+            field(TAG_LOG, &|out| {
+                put_all(out, &[log.number, log.base, log.salt.into()])
+            })?;
         }
         for keyspace in &self.keyspaces {
             let id = u64::from(keyspace.id);
@@ -390,6 +392,7 @@ impl VersionEdit {
             TAG_LOG => self.logs.push(LogInfo {
                 number: take_varint(input)?,
                 base: take_varint(input)?,
+                salt: take_u32_varint(input)?,
             }),
             TAG_CREATE => {
                 let id = take_u32_varint(input)?;
@@ -700,14 +703,14 @@ mod tests {
             (
                 any::<Option<u32>>(),
                 any::<Option<u64>>(),
-                prop::collection::vec(any::<(u64, u64)>(), 0..4),
+                prop::collection::vec(any::<(u64, u64, u32)>(), 0..4),
             ),
             prop::collection::vec(keyspace(), 0..4),
         )
             .prop_map(
                 |(format, log_number, next_file, last_seq, others, mut keyspaces)| {
                     let (next_keyspace, logs_durable, logs) = others;
-                    let log = |(number, base)| LogInfo { number, base };
+                    let log = |(number, base, salt)| LogInfo { number, base, salt };
                     let next_run = next_file.map(|next| next / 2);
                     for (id, keyspace) in keyspaces.iter_mut().enumerate() {
                         keyspace.id = id as u32 * 1000;

@@ -183,6 +183,7 @@ fn edits() -> Vec<VersionEdit> {
             LogInfo {
                 number: 10,
                 base: 500,
+                salt: 77,
             },
             400,
         ),

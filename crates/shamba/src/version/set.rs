@@ -47,9 +47,9 @@ pub(crate) struct TreeState {
     pub(crate) last_seq: SeqNo,
     /// Logs with smaller numbers are needed no more.
     pub(crate) log_number: u64,
-    /// Where each of the others begins, by number. What is not in tables is in these, and they go on
+    /// The others, by number. What is not in tables is in these, and they go on
     /// from one another.
-    pub(crate) logs: BTreeMap<u64, u64>,
+    pub(crate) logs: BTreeMap<u64, LogInfo>,
     /// They are durable up to this position.
     pub(crate) logs_durable: u64,
     /// The next value of the install counter that files' `created` comes from: one more than the
@@ -141,7 +141,7 @@ impl TreeState {
         self.next_keyspace = change.next_keyspace;
         self.last_seq = change.last_seq;
         self.logs
-            .extend(change.logs.iter().map(|log| (log.number, log.base)));
+            .extend(change.logs.iter().map(|log| (log.number, *log)));
         if self.log_number != change.log_number {
             self.log_number = change.log_number;
             self.logs = self.logs.split_off(&change.log_number);
@@ -278,11 +278,7 @@ impl TreeState {
             next_run: Some(self.next_run),
             last_seq: Some(self.last_seq),
             next_keyspace: Some(self.next_keyspace),
-            logs: self
-                .logs
-                .iter()
-                .map(|(&number, &base)| LogInfo { number, base })
-                .collect(),
+            logs: self.logs.values().copied().collect(),
             logs_durable: Some(self.logs_durable),
             keyspaces,
         }
@@ -550,13 +546,18 @@ mod tests {
 
     #[test]
     fn logs_are_known_from_their_creation_until_they_are_given_up() {
-        let log = |number, base| LogInfo { number, base };
+        let log = |number, base| LogInfo {
+            number,
+            base,
+            salt: number as u32,
+        };
         let mut state = base();
         for (number, base) in [(7, 100), (9, 300), (12, 450)] {
             let edit = VersionEdit::of_new_log(log(number, base), base - 50);
             state.apply(&edit).unwrap();
         }
-        assert!(state.logs.iter().eq([(&7, &100), (&9, &300), (&12, &450)]));
+        let logs = [log(7, 100), log(9, 300), log(12, 450)];
+        assert!(state.logs.values().eq(&logs));
         for number in [5, 9, 12] {
             let edit = VersionEdit::of_new_log(log(number, 500), 0);
             state.after(&edit).unwrap_err();

@@ -1,5 +1,6 @@
 //! Headers of logs and records as bytes. Pure; the layout is in the parent module's words.
 
+use super::reader::LogInfo;
 use crate::base::checksum::checksum;
 use crate::base::coding::{take_u32, take_u64};
 
@@ -38,6 +39,15 @@ pub(super) fn salt(seed: u64, number: u64) -> u32 {
 }
 
 impl LogHeader {
+    /// What it says of the log.
+    pub(super) fn info(&self) -> LogInfo {
+        LogInfo {
+            number: self.number,
+            base: self.base,
+            salt: self.salt,
+        }
+    }
+
     pub(super) fn encode_into(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());

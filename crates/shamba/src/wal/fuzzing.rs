@@ -72,10 +72,7 @@ pub(crate) fn log(data: &[u8]) {
             Decoded::Header(header) if listed & 1 == 1 => Some(header),
             _ => None,
         };
-        let info = header.map(|header| LogInfo {
-            number: header.number,
-            base: header.base,
-        });
+        let info = header.map(|header| header.info());
         logs.push(NeededLog { path, info });
     }
     let read = |mode| {

@@ -38,6 +38,9 @@ pub(crate) struct LogInfo {
     pub(crate) number: u64,
     /// The position of its first byte.
     pub(crate) base: u64,
+    /// What its checksums start from, which no other log has: it tells a log of this history from one of
+    /// a copy that went another way.
+    pub(crate) salt: u32,
 }
 
 /// The first bytes of a log that are not what was written.
@@ -156,10 +159,7 @@ pub(super) fn walk(
             return judged(state, mode);
         }
     };
-    state.info = Some(LogInfo {
-        number: header.number,
-        base: header.base,
-    });
+    state.info = Some(header.info());
     state.max_synced = header.synced;
     let mut offset = LOG_HEADER as u64;
     let position = |offset: u64| header.base.saturating_add(offset);

@@ -485,7 +485,8 @@ fn a_log_read_alone_says_how_it_ends() {
         log.info,
         Some(LogInfo {
             number: 9,
-            base: 500
+            base: 500,
+            salt: log.info.map_or(0, |info| info.salt),
         })
     );
     assert_eq!((log.valid_end, log.last_end), (end, end));
@@ -690,7 +691,11 @@ fn headers_round_trip_and_any_flip_is_noticed() {
 fn end(number: u64, base: u64, valid_end: u64) -> LogEnd {
     LogEnd {
         path: PathBuf::from(format!("{number}.log")),
-        info: Some(LogInfo { number, base }),
+        info: Some(LogInfo {
+            number,
+            base,
+            salt: 7,
+        }),
         valid_end,
         damage: None,
         later_synced: None,

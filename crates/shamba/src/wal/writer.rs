@@ -9,6 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use super::format::{LOG_HEADER, LogHeader, MAX_PAYLOAD, RECORD_HEADER, RecordHeader, salt};
+use super::reader::LogInfo;
 use crate::base::checksum::checksum;
 use crate::error::is_shortage;
 use crate::fs::{Access, Fs, WriteFile};
@@ -28,7 +29,7 @@ pub(crate) struct LogStart {
     pub(crate) synced: u64,
     /// Bytes of small records gathered before they are handed to the file, at most 64 KiB.
     pub(crate) buffer: usize,
-    /// Anything that differs between databases.
+    /// Anything that no other log has.
     pub(crate) seed: u64,
 }
 
@@ -80,6 +81,11 @@ impl LogWriter {
             sealed: false,
             failure: None,
         })
+    }
+
+    /// What the log says of itself.
+    pub(crate) fn info(&self) -> LogInfo {
+        self.header.info()
     }
 
     /// Appends a record made of `parts`, and gives its position. It may stay in the buffer until

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
 use crate::options::Options;
 use crate::version::{CURRENT, FileMeta, TreeState, was_in_use};
-use crate::wal::{LogInfo, NeededLog, RecoveryMode, Survey};
+use crate::wal::{NeededLog, RecoveryMode, Survey};
 
 /// Whether the folder holds a database; an error if the options refuse it.
 pub(in crate::db) fn is_database(dir: &Path, options: &Options) -> Result<bool> {
@@ -143,15 +143,10 @@ impl Logs {
         };
         let found: BTreeMap<u64, u64> = entries.iter().filter_map(log).collect();
         let path = |number: &u64| log_path(dir, *number);
-        let named = state.logs.iter().map(|(&number, &base)| {
-            let info = Some(LogInfo { number, base });
-            (
-                number,
-                NeededLog {
-                    path: path(&number),
-                    info,
-                },
-            )
+        let named = state.logs.iter().map(|(&number, &info)| {
+            let path = path(&number);
+            let info = Some(info);
+            (number, NeededLog { path, info })
         });
         let mut needed: BTreeMap<u64, NeededLog> = named.collect();
         for (&number, &len) in found.range(state.log_number..) {
