@@ -103,19 +103,22 @@ pub enum Error {
         /// The longest value accepted now, in bytes.
         max: usize,
     },
-    /// A batch is larger than one log record may be.
-    #[error("a batch of {len} bytes is too large: at most {max} bytes are allowed; split it")]
+    /// A batch would take more memory than one may, until it is in tables.
+    #[error(
+        "a batch that takes {len} bytes in memory is too large: at most {max} bytes are allowed (256 MiB, and a quarter of the memory budget); split it or raise the budget"
+    )]
     BatchTooLarge {
-        /// The batch's size in the log, in bytes.
+        /// What the batch takes in memory, in bytes: its keys and values, and some bytes for each entry.
         len: usize,
-        /// The largest batch accepted, in bytes.
+        /// The most that a batch may take now, in bytes.
         max: usize,
     },
-    /// The memory budget is too small for what the tables of the database take in it: what must be known
-    /// of each, which grows with their number and the length of their keys. At open, nothing was changed;
-    /// later, a write needs a flush that would add one.
+    /// The memory budget is too small for what the database holds: for what must be known of each of its
+    /// tables, which grows with their number and the length of their keys, or for a value or a batch that
+    /// was written under a larger budget. Nothing is lost: with the larger budget that is named, or made so
+    /// large while the database is open, everything is there.
     #[error(
-        "the memory budget of {limit} bytes is too small for so many tables: it must be {needed} bytes at least; raise it, or the options' `target_file`"
+        "the memory budget of {limit} bytes is too small for what this database holds: it must be {needed} bytes at least; raise it (where it is many tables that take so much, a larger `target_file` makes them fewer)"
     )]
     BudgetTooSmall {
         /// The budget's limit, in bytes.

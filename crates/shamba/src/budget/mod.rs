@@ -30,7 +30,10 @@ pub(crate) use container::container_memory;
 use heap::Holes;
 pub(crate) use heap::{LARGE, MANY, allocated, shared};
 pub(crate) use reservation::{Account, Permit, Pin, Reservation};
-pub(crate) use shares::{least_limit_for_files, most_of_files, most_of_seen};
+pub(crate) use shares::{
+    least_limit_for_batch, least_limit_for_block, least_limit_for_files, most_of_batch,
+    most_of_block, most_of_files, most_of_seen,
+};
 
 /// The smallest memory budget accepted, in bytes: 1 MiB.
 ///

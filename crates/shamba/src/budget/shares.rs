@@ -29,6 +29,34 @@ pub(crate) fn most_of_iterators(limit: u64) -> u64 {
     limit.max(MIN_MEMORY) / 4
 }
 
+/// The most bytes that a batch may take in memtables, and its record in the log that is read at recovery. With
+/// half of it batches must be smaller; twice of it, beside a batch that is being flushed, is more than
+/// memtables may have, so that a batch could be logged for which there is no room.
+pub(crate) fn most_of_batch(limit: u64) -> u64 {
+    limit / 4
+}
+
+/// The least limit under which a batch may take so many bytes.
+pub(crate) fn least_limit_for_batch(bytes: u64) -> u64 {
+    bytes.saturating_mul(4).max(MIN_MEMORY)
+}
+
+/// What a block may take beside an entry as large as a batch: the block's header, and the rest of its pages.
+const BLOCK_EXTRA: u64 = 16 << 10;
+
+/// The most bytes of a data block. An entry with a key and a value of the largest size is well below it: a
+/// longer one was written under a larger budget. With half of it the least budget would not hold the
+/// longest key beside the longest value; twice of it is not there twice, compressed and not.
+pub(crate) fn most_of_block(limit: u64) -> u64 {
+    limit / 4 + BLOCK_EXTRA
+}
+
+/// The least limit under which a block of so many bytes can be read.
+pub(crate) fn least_limit_for_block(bytes: u64) -> u64 {
+    let bytes = bytes.saturating_sub(BLOCK_EXTRA);
+    bytes.saturating_mul(4).max(MIN_MEMORY)
+}
+
 /// The most bytes of cached blocks that may be pinned: of the least limit 42 pages, so that a scan holds the
 /// blocks it is in of as many runs as level 0 may have. With half of it they are read again for each entry;
 /// twice of it would leave too little beside memtables and merges.
@@ -46,6 +74,23 @@ pub(crate) fn least_limit_for_files(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_limits_are_just_enough() {
+        for bytes in [1, MIN_MEMORY / 4, MIN_MEMORY / 4 + 1, 5 << 20] {
+            assert!(most_of_batch(least_limit_for_batch(bytes)) >= bytes);
+            assert!(most_of_block(least_limit_for_block(bytes)) >= bytes);
+            for (least, most) in [
+                (
+                    least_limit_for_batch(bytes),
+                    most_of_batch as fn(u64) -> u64,
+                ),
+                (least_limit_for_block(bytes), most_of_block),
+            ] {
+                assert!(least == MIN_MEMORY || most(least - 4) < bytes, "{bytes}");
+            }
+        }
+    }
 
     #[test]
     fn the_least_limit_for_files_is_just_enough() {

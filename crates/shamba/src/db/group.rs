@@ -17,7 +17,7 @@ use parking_lot::MutexGuard;
 use super::DbInner;
 use super::batch::WriteBatch;
 use super::queue::{Place, Queue};
-use super::write::Writer;
+use super::write::{Writer, room_for};
 use crate::error::{Error, Result};
 use crate::options::Durability;
 
@@ -100,7 +100,9 @@ impl<'a> Turn<'a> {
             waiters: self
                 .db
                 .queue
-                .take_group(GROUP_BYTES, |(batch, _)| batch.size()),
+                .take_group(GROUP_BYTES.min(self.db.max_batch()), |(batch, _)| {
+                    room_for(batch)
+                }),
         };
         let batches: Vec<_> = group
             .waiters

@@ -84,8 +84,8 @@ impl Db {
     /// Applies a batch whole: readers and recovery see all of it or nothing.
     ///
     /// # Errors
-    /// [`Error::KeyTooLarge`], [`Error::ValueTooLarge`], [`Error::WrongDatabase`] or
-    /// [`Error::KeyspaceDropped`] when nothing was written; [`Error::Io`] when the log failed: for want of
+    /// [`Error::KeyTooLarge`], [`Error::ValueTooLarge`], [`Error::BatchTooLarge`],
+    /// [`Error::WrongDatabase`] or [`Error::KeyspaceDropped`] when nothing was written; [`Error::Io`] when the log failed: for want of
     /// space or files nothing was written either, and it can be tried again, else every later write gets
     /// [`Error::Poisoned`]; [`Error::Stalled`] while there is no room for flushes; [`Error::Closed`].
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
@@ -96,6 +96,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Corruption`] when a block it needs cannot be read;
+    /// [`Error::BudgetTooSmall`] when the value was written under a budget many times as large;
     /// [`Error::Closed`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.inner()

@@ -216,6 +216,26 @@ impl DbInner {
         Ok(())
     }
 
+    /// Waits until memtables have room for a group that takes so many bytes, so that what is logged has a
+    /// place. Refuses it where flushes fail that would make room; nothing of it is logged yet.
+    pub(super) fn wait_for_memtables(&self, writer: &mut Writer, bytes: u64) -> Result<()> {
+        let room = || self.memtables_taken().saturating_add(bytes) <= self.memtable_share();
+        while !room() {
+            // Nobody may fill what is frozen: the group before this one is applied first.
+            drop(self.applying.lock());
+            if self.frozen.is_empty() && !room() && !self.freeze_largest(writer, 0)? {
+                // Others have the memory: to wait for them might be for ever.
+                return Ok(());
+            }
+            let flushed = || room() || self.frozen.is_empty();
+            self.wait_for_room(|| flushed() || self.stuck_flush().is_some())?;
+            if let Some(cause) = self.stuck_flush().filter(|_| !room()) {
+                return Err(Error::Stalled { cause });
+            }
+        }
+        Ok(())
+    }
+
     /// Makes a write take as long as its bytes do at [`SLOWED_RATE`].
     fn slow_down(&self, writer: &mut Writer, bytes: u64) {
         writer.slowed += Duration::from_secs_f64(bytes as f64 / SLOWED_RATE);

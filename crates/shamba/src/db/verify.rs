@@ -139,7 +139,7 @@ impl VerifySummary {
         keyspaces: &[(&str, Arc<Version>)],
         before: impl Fn(&FileMeta) -> Result<()>,
         progress: &mut dyn FnMut(usize, usize),
-    ) {
+    ) -> Result<()> {
         let files = keyspaces.iter().map(|(_, version)| version.files().count());
         let (total, mut checked) = (files.sum(), 0);
         for (keyspace, version) in keyspaces {
@@ -161,6 +161,8 @@ impl VerifySummary {
                     Ok((listed, count)) => {
                         self.note(Some(keyspace), table_name(file.number()), &listed, count);
                     }
+                    // That says nothing of the file.
+                    Err(error @ Error::BudgetTooSmall { .. }) => return Err(error),
                     // One file that cannot be read says nothing of the others.
                     Err(error) => self.note(Some(keyspace), table_name(file.number()), &[error], 1),
                 }
@@ -168,6 +170,7 @@ impl VerifySummary {
                 progress(checked, total);
             }
         }
+        Ok(())
     }
 
     /// Counts what the logs of a folder hold, and notes what is wrong with them.
@@ -232,7 +235,7 @@ impl DbInner {
         let listed = (files.unwrap_or(0) * size_of::<u64>()) as u64;
         let _listed = self.options.memory.budget().reserve(Role::Tables, listed);
         let mut summary = VerifySummary::default();
-        summary.tables(&self.tables, &versions, |_| Ok(()), progress);
+        summary.tables(&self.tables, &versions, |_| Ok(()), progress)?;
         Ok(summary)
     }
 }
@@ -320,7 +323,8 @@ impl Options {
     /// # Errors
     /// [`Error::Corruption`] or [`Error::UnsupportedFormat`] of `CURRENT` or the manifest, without which
     /// nobody knows what the tables are; [`Error::NotFound`], [`Error::NotADatabase`],
-    /// [`Error::Locked`], [`Error::Io`], [`Error::InvalidOption`].
+    /// [`Error::Locked`], [`Error::Io`], [`Error::InvalidOption`]; [`Error::BudgetTooSmall`] where a value
+    /// or a batch is there that was written under a much larger budget.
     pub fn verify(
         &self,
         path: impl AsRef<Path>,
@@ -365,7 +369,10 @@ fn verify_closed(
         true => Ok(()),
         false => check_length(dir, file, &lengths),
     };
-    summary.tables(&found.tables, &versions, length, progress);
+    summary.tables(&found.tables, &versions, length, progress)?;
+    if let Err(error @ Error::BudgetTooSmall { .. }) = &found.logs {
+        return Err(error.clone());
+    }
     summary.logs(dir, &found, options);
     Ok(summary)
 }

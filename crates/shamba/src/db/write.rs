@@ -18,14 +18,14 @@ use super::DbInner;
 use super::batch::{Ops, WriteBatch};
 use super::keyspace::KeyspaceInner;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
-use crate::budget::Reservation;
+use crate::budget::{Reservation, most_of_batch};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::{Durability, WriteOptions};
 use crate::wal::LogWriter;
 
-/// The largest batch, in bytes of its log record.
+/// The largest batch, in bytes: that of a log record.
 const MAX_BATCH: usize = 256 << 20;
 
 /// How often one who wants the second stage looks before it sleeps.
@@ -89,6 +89,13 @@ impl DbInner {
             .min(MAX_VALUE_LEN)
     }
 
+    /// The most memory that a batch may take under the present budget.
+    pub(super) fn max_batch(&self) -> usize {
+        usize::try_from(most_of_batch(self.options.memory.limit()))
+            .unwrap_or(usize::MAX)
+            .min(MAX_BATCH)
+    }
+
     pub(crate) fn write_one(
         &self,
         keyspace: u32,
@@ -118,11 +125,9 @@ impl DbInner {
                 max,
             });
         }
-        if batch.size() > MAX_BATCH {
-            return Err(Error::BatchTooLarge {
-                len: batch.size(),
-                max: MAX_BATCH,
-            });
+        let (len, max) = (room_for(&batch), self.max_batch());
+        if len > max {
+            return Err(Error::BatchTooLarge { len, max });
         }
         self.check_writable()?;
         if batch.is_empty() {
@@ -188,6 +193,8 @@ impl DbInner {
         self.check_writable()?;
         let bytes = group.iter().map(|(batch, _)| batch.rep().len() as u64);
         self.throttle(writer, group, bytes.sum())?;
+        let room = group.iter().map(|(batch, _)| room_for(batch) as u64);
+        self.wait_for_memtables(writer, room.sum())?;
         let first = writer.last_seq + 1;
         let whole = writer.log.as_ref().map(LogWriter::len);
         let next = self
@@ -347,6 +354,11 @@ impl DbInner {
         }
         Ok(bytes)
     }
+}
+
+/// The most memory that a batch takes in memtables, in bytes.
+pub(super) fn room_for(batch: &WriteBatch) -> usize {
+    Memtable::room_for(batch.len(), batch.size())
 }
 
 /// Locks a mutex that is held for little longer than waking a thread takes.

@@ -10,7 +10,7 @@ use std::ops::{Deref, Range};
 use super::format::{self, Codec};
 use super::lookup::Reads;
 use super::reader::Table;
-use crate::budget::{Reservation, Role};
+use crate::budget::{Reservation, Role, least_limit_for_block, most_of_block};
 use crate::cache::{Block, BlockKey, IoBuf, Owner, Priority};
 use crate::error::{Error, Result};
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
@@ -174,12 +174,28 @@ impl Table {
         self.cache().offer(self.owner(page, partition, kind), bytes);
     }
 
+    /// Refuses a data block that was written under a budget many times as large.
+    pub(super) fn check_fits(&self, pages: &Range<u32>, kind: BlockKind) -> Result<()> {
+        let (bytes, limit) = (
+            pages.len() as u64 * PAGE as u64,
+            self.cache().budget().limit(),
+        );
+        match kind == BlockKind::Data && bytes > most_of_block(limit) {
+            true => Err(Error::BudgetTooSmall {
+                limit,
+                needed: least_limit_for_block(bytes),
+            }),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn read_raw(
         &self,
         pages: Range<u32>,
         tag: ReadTag,
         reads: &mut Reads,
     ) -> Result<Raw> {
+        self.check_fits(&pages, tag.kind)?;
         reads.reads += 1;
         reads.pages += u64::from(pages.end - pages.start);
         let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
@@ -215,6 +231,7 @@ impl Table {
 
     /// Reads and checks a block, past the cache. It is copied, so that who has it may read others.
     pub(super) fn read_block(&self, pages: Range<u32>, tag: ReadTag) -> Result<BlockRef> {
+        self.check_fits(&pages, tag.kind)?;
         let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
         let mut buf = self.source.home.io.acquire(count as usize * PAGE);
         self.read_pages(&mut buf, start, tag)?;

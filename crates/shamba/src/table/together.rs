@@ -61,8 +61,11 @@ impl TableCache {
             let mut groups: Vec<Group> = Vec::new();
             let mut taken = 0;
             for same in rest.chunk_by(|a, b| a.as_ref().block() == b.as_ref().block()) {
-                let Some(first) = same.first() else { break };
-                let len = first.as_ref().need.bytes();
+                let Some(first) = same.first().map(AsRef::as_ref) else {
+                    break;
+                };
+                first.table.check_fits(&first.need.pages, first.need.kind)?;
+                let len = first.need.bytes();
                 let buf = if groups.is_empty() {
                     self.io().acquire(len)
                 } else if let Some(buf) = self.io().try_acquire(len) {

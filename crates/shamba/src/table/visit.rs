@@ -126,6 +126,7 @@ impl Table {
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) -> Result<Option<TableGet>> {
+        self.check_fits(&need.pages, need.kind)?;
         need.count(stats, &mut visit.tally);
         let mut buf = self.source.home.io.acquire(need.bytes());
         let read = self.read_pages(&mut buf, need.around.start, need.tag());

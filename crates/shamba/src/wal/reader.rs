@@ -83,6 +83,8 @@ pub(crate) struct LogEnd {
     pub(crate) max_synced: u64,
     /// The position after the last valid record anywhere in the file.
     pub(crate) last_end: u64,
+    /// The payload of the longest valid record, in bytes.
+    pub(crate) longest: u32,
 }
 
 impl LogEnd {
@@ -96,6 +98,7 @@ impl LogEnd {
             later_synced: None,
             max_synced: 0,
             last_end: 0,
+            longest: 0,
         }
     }
 
@@ -206,6 +209,7 @@ pub(super) fn walk(
             break;
         }
         state.last_end = position(next);
+        state.longest = state.longest.max(record.payload_len);
         if sound {
             state.valid_end = position(next);
         }

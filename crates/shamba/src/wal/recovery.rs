@@ -107,9 +107,16 @@ pub(crate) struct Survey {
     mode: RecoveryMode,
     plan: Plan,
     whole: Option<Vec<WholeLog>>,
+    longest: u32,
 }
 
 impl Survey {
+    /// The payload of the longest record that is handed out, or longer, in bytes: [`Self::replay`] has one
+    /// record in memory at a time.
+    pub(crate) fn longest(&self) -> u64 {
+        self.longest.into()
+    }
+
     /// Judges logs given in the order they were written; changes nothing.
     ///
     /// # Errors
@@ -171,6 +178,7 @@ impl Survey {
             mode,
             plan,
             whole,
+            longest: ends.iter().map(|log| log.longest).max().unwrap_or(0),
         })
     }
 

@@ -701,6 +701,7 @@ fn end(number: u64, base: u64, valid_end: u64) -> LogEnd {
         later_synced: None,
         max_synced: base,
         last_end: valid_end,
+        longest: 0,
     }
 }
 

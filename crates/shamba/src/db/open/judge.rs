@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::budget::{least_limit_for_batch, most_of_batch};
 use crate::db::folder::{FileKind, classify};
 use crate::db::logs::log_path;
 use crate::error::{Error, Result};
@@ -119,6 +120,17 @@ pub(super) fn sync_logs(fs: &dyn Fs, dir: &Path, entries: &[DirEntry]) -> Result
     })
 }
 
+/// A record is in memory as a whole when it is applied.
+fn check_longest(survey: &Survey, limit: u64) -> Result<()> {
+    match survey.longest() <= most_of_batch(limit) {
+        true => Ok(()),
+        false => Err(Error::BudgetTooSmall {
+            limit,
+            needed: least_limit_for_batch(survey.longest()),
+        }),
+    }
+}
+
 /// The logs of an earlier run, looked at and not yet applied.
 #[derive(Debug, Default)]
 pub(in crate::db) struct Logs {
@@ -172,7 +184,9 @@ impl Logs {
                     true => Survey::beside_a_writer,
                     false => Survey::of,
                 };
-                Some(look(&*options.fs, logs, reached, options.recovery)?)
+                let survey = look(&*options.fs, logs, reached, options.recovery)?;
+                check_longest(&survey, options.memory.limit())?;
+                Some(survey)
             }
         };
         Ok(Logs {

@@ -1,0 +1,202 @@
+//! Batches and values against the budget: what is accepted can be read again, after a crash too, under the
+//! budget it was written under, which is not passed. What was written under a larger one is refused with the
+//! budget that it needs, and lost nothing.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::files_ending;
+use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
+use shamba::{
+    Db, Error, IterOptions, MIN_MEMORY, MemoryBudget, Options, Result, WriteBatch, WriteOptions,
+};
+
+const DIR: &str = "/db";
+
+fn options(fs: impl Fs, memory: u64, threads: usize) -> Options {
+    Options::new()
+        .fs(Arc::new(fs))
+        .memory(MemoryBudget::bytes(memory))
+        .background_threads(threads)
+}
+
+/// A batch of entries of `len` bytes that takes about `bytes` bytes.
+fn batch(number: u64, len: usize, bytes: usize) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    for part in 0.. {
+        if part > 0 && batch.size() + batch.len() * 64 >= bytes {
+            break;
+        }
+        batch.put(format!("{number:08}-{part:08}"), vec![number as u8; len]);
+    }
+    batch
+}
+
+/// The most that the budget lets a batch take.
+fn most(db: &Db) -> usize {
+    let huge = batch(0, 1000, 300 << 20 >> 3);
+    match db.write(huge, WriteOptions::default()) {
+        Err(Error::BatchTooLarge { len, max }) => {
+            assert!(len > max);
+            max
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// How many entries there are, in order.
+fn entries(db: &Db) -> Result<usize> {
+    let mut iter = db.iter(IterOptions::default())?;
+    let mut count = 0;
+    iter.seek_to_first()?;
+    while iter.valid() {
+        count += 1;
+        iter.next()?;
+    }
+    Ok(count)
+}
+
+fn count(db: &Db) -> usize {
+    entries(db).unwrap()
+}
+
+fn assert_within(db: &Db) {
+    let usage = db.stats().memory.budget;
+    assert_eq!(usage.overdraft, 0, "{usage:?}");
+    assert!(usage.peak <= usage.limit, "{usage:?}");
+}
+
+#[test]
+fn the_largest_batches_are_read_again_under_the_same_budget() {
+    for (memory, len, threads) in [
+        (MIN_MEMORY, 4, 0),
+        (MIN_MEMORY, 100, 2),
+        (MIN_MEMORY, 30_000, 0),
+        (8 << 20, 1000, 2),
+    ] {
+        let fs = MemFs::new();
+        let db = options(fs.clone(), memory, threads).open(DIR).unwrap();
+        let most = most(&db);
+        assert_eq!(most as u64, memory / 4);
+        let mut written = 0;
+        for number in 0..12 {
+            let batch = batch(number, len, most * 9 / 10);
+            written += batch.len();
+            db.write(batch, WriteOptions::default()).unwrap();
+            assert_within(&db);
+            // Killed now, all of it is in the logs or in tables.
+            let killed = fs.kill_clone();
+            let db = options(killed, memory, 0).open(DIR).unwrap();
+            assert_eq!(count(&db), written);
+            assert_within(&db);
+        }
+        db.close().unwrap();
+    }
+}
+
+/// What was logged has a place: nothing is logged for which memtables have no room and no table can be made.
+#[test]
+fn a_full_disk_refuses_batches_before_memory_is_short() {
+    for (threads, len, bytes) in [
+        (0, 500, 200 << 10),
+        (2, 500, 200 << 10),
+        (0, 100, 0),
+        (2, 100, 0),
+        (2, 4, 100 << 10),
+        (2, 30_000, 100 << 10),
+    ] {
+        let (fs, faults) = (MemFs::new(), Faults::new());
+        let faulty = FaultFs::new(Arc::new(fs.clone()), faults.clone());
+        let db = options(faulty, MIN_MEMORY, threads).open(DIR).unwrap();
+        let full = Fault::new(Effect::Fail(FaultError::ENOSPC)).on(Op::Create);
+        faults.add(full.path_ending(".sst").forever());
+        let mut written = 0;
+        let mut refused = 0;
+        for number in 0.. {
+            if refused == 30 {
+                break;
+            }
+            let batch = batch(number, len, bytes);
+            let entries = batch.len();
+            match db.write(batch, WriteOptions::default()) {
+                Ok(()) => written += entries,
+                Err(Error::Stalled { .. }) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+            assert_within(&db);
+        }
+        assert!(written > 0);
+        // Read as it is, on the full disk, by another process under the same budget.
+        let killed = fs.kill_clone();
+        let reading = options(killed, MIN_MEMORY, 0).read_only(true);
+        let reader = reading.open(DIR);
+        let reader = reader.unwrap_or_else(|e| panic!("{threads} {len} {bytes}: {e}"));
+        assert_eq!(count(&reader), written);
+        assert_within(&reader);
+        faults.clear();
+        let again = batch(99_999_999, len, bytes);
+        let entries = again.len();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        while let Err(error) = db.write(again.clone(), WriteOptions::default()) {
+            assert!(matches!(error, Error::Stalled { .. }), "{error}");
+            assert!(std::time::Instant::now() < deadline, "{error}");
+        }
+        assert_eq!(count(&db), written + entries);
+        assert_within(&db);
+    }
+}
+
+/// The budget that an error names.
+fn needed<T>(result: Result<T>) -> u64 {
+    match result {
+        Err(Error::BudgetTooSmall { limit, needed }) => {
+            assert_eq!(limit, MIN_MEMORY);
+            needed
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was accepted"),
+    }
+}
+
+#[test]
+fn values_of_a_larger_budget_name_the_budget_they_need() {
+    let value = vec![7; 2 << 20];
+    for compressed in [false, true] {
+        let fs = MemFs::new();
+        let db = options(fs.clone(), 64 << 20, 0).open(DIR).unwrap();
+        let value = match compressed {
+            true => value.clone(),
+            // Nothing to compress.
+            false => common::Rng::new(1).bytes(value.len()),
+        };
+        db.put("large", &value).unwrap();
+        db.put("small", b"here").unwrap();
+        // In the log.
+        let killed = fs.kill_clone();
+        let least = needed(options(killed.clone(), MIN_MEMORY, 0).open(DIR));
+        let verified = options(killed.clone(), MIN_MEMORY, 0).verify(DIR, |_, _| {});
+        assert_eq!(needed(verified), least);
+        assert!(least <= 10 << 20, "{least}");
+        let reopened = options(killed, least, 0).open(DIR).unwrap();
+        assert_eq!(reopened.get("large").unwrap().as_deref(), Some(&*value));
+        // In a table.
+        db.close().unwrap();
+        assert!(files_ending(&fs, DIR, ".wal").is_empty());
+        let memory = MemoryBudget::bytes(MIN_MEMORY);
+        let small = options(fs.clone(), MIN_MEMORY, 0).memory(memory.clone());
+        let db = small.open(DIR).unwrap();
+        assert_eq!(db.get("small").unwrap().as_deref(), Some(&b"here"[..]));
+        let least = needed(db.get("large"));
+        assert_eq!(needed(db.multi_get(&["large"])), least);
+        assert!(entries(&db).is_err());
+        needed(db.verify());
+        assert_within(&db);
+        memory.set_limit(least).unwrap();
+        assert_eq!(db.get("large").unwrap().as_deref(), Some(&*value));
+        db.verify().unwrap().check().unwrap();
+        memory.set_limit(4 * least).unwrap();
+        assert_eq!(count(&db), 2);
+        assert_within(&db);
+    }
+}
