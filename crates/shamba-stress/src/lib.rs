@@ -27,6 +27,17 @@ pub trait Kind: Sync {
         true
     }
 
+    /// What else the command line says to do the same cases: arguments with a space before each.
+    fn arguments(&self) -> String {
+        String::new()
+    }
+
+    /// The command that does the case of a seed again.
+    fn again(&self, seed: u64) -> String {
+        let arguments = self.arguments();
+        format!("stress {}{arguments} --seed {seed} --cases 1", self.name())
+    }
+
     /// Does the case of a seed.
     ///
     /// # Panics

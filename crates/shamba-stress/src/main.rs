@@ -296,10 +296,7 @@ fn stress_kind(kind: &dyn Kind, limits: Limits, file: Option<&Path>) -> std::io:
     );
     for failure in &all.failures {
         println!("FAILED {name} seed {}: {}", failure.seed, failure.what);
-        println!(
-            "the failing case again: stress {name} --seed {} --cases 1",
-            failure.seed
-        );
+        println!("the failing case again: {}", kind.again(failure.seed));
     }
     Ok(all.failures.is_empty())
 }

@@ -24,8 +24,8 @@ fn a_minute(kind: &dyn Kind) {
     };
     let outcome = run(kind, limits, &Progress::hidden());
     if let Some(failure) = outcome.failures.first() {
-        let (name, seed, what) = (kind.name(), failure.seed, &failure.what);
-        panic!("{what}; the failing case again: stress {name} --seed {seed} --cases 1");
+        let (what, again) = (&failure.what, kind.again(failure.seed));
+        panic!("{what}; the failing case again: {again}");
     }
     assert!(outcome.cases > 0 || seconds == 0, "no case was done");
     println!(
@@ -67,7 +67,27 @@ fn a_minute_of_memory() {
 }
 
 /// Seeds that failed once, of a case that needed luck beside: what other threads did at that moment.
-const ONCE_FAILED: [u64; 4] = [4, 15, 5010, 9_000_083];
+const ONCE_FAILED: [u64; 5] = [4, 15, 5010, 6241, 9_000_083];
+
+#[test]
+fn a_failing_case_is_named_whole() {
+    let memory = Memory {
+        stress: PathBuf::new(),
+        budget: 8 << 20,
+        scale: Scale::Small,
+    };
+    let again = "stress memory --budget 8 --small --seed 5 --cases 1";
+    assert_eq!(memory.again(5), again);
+    assert_eq!(Threads.again(5), "stress threads --seed 5 --cases 1");
+    let power = Power {
+        dropped: Dropped::ALL.first().copied(),
+    };
+    assert!(
+        power.again(5).contains("--drop-syncs"),
+        "{}",
+        power.again(5)
+    );
+}
 
 #[test]
 fn threads_that_once_failed_go_well() {

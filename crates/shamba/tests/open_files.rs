@@ -9,9 +9,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{contents, small_options};
+use common::{contents, files_ending, small_options};
 use shamba::fs::{Access, DirEntry, FileLock, Fs, MemFs, OsFs, ReadFile, ReadTag, WriteFile};
-use shamba::{IterOptions, Options};
+use shamba::{IterOptions, KeyspaceOptions, Options};
 
 /// What `open` answers when the process has too many files open.
 const EMFILE: i32 = 24;
@@ -30,8 +30,12 @@ struct FewFiles {
 
 impl FewFiles {
     fn new(most: usize, says: Option<u64>) -> Arc<Self> {
+        FewFiles::of(MemFs::new(), most, says)
+    }
+
+    fn of(inner: MemFs, most: usize, says: Option<u64>) -> Arc<Self> {
         Arc::new(FewFiles {
-            inner: MemFs::new(),
+            inner,
             most,
             says,
             open: Arc::default(),
@@ -194,6 +198,37 @@ fn tables_that_nobody_uses_make_room_when_files_run_out() {
         fs.refused.load(Ordering::SeqCst) > 20,
         "hardly ever short of files: {fs:?}"
     );
+}
+
+/// Logs that an idle keyspace needs, and tables of the other.
+#[test]
+fn logs_are_read_where_fewer_files_may_be_open_than_there_are() {
+    const LOGS: usize = 50;
+    let fs = MemFs::new();
+    let db = small_options(Arc::new(fs.clone())).open("/db").unwrap();
+    let idle = db.create_keyspace("idle", KeyspaceOptions::default());
+    idle.unwrap().put("key", b"value").unwrap();
+    let mut written = 0u32;
+    while files_ending(&fs, "/db", ".wal").len() < LOGS {
+        db.put(written.to_be_bytes(), [1; 100]).unwrap();
+        written += 1;
+    }
+    let fs = fs.kill_clone();
+    for most in [4, 8, 24, 40] {
+        for read_only in [true, false] {
+            let few = FewFiles::of(fs.deep_clone(), most, None);
+            let options = small_options(few.clone()).read_only(read_only);
+            let db = options.open("/db").unwrap();
+            let idle = db.keyspace("idle").unwrap();
+            assert_eq!(idle.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+            assert_eq!(
+                contents(&db.default_keyspace()).unwrap().len(),
+                written as usize
+            );
+            let refused = few.refused.load(Ordering::SeqCst);
+            assert!(refused > 0 || !read_only, "never short of files");
+        }
+    }
 }
 
 /// Positions iterators all over the keys, more than files may be open, and moves each in turn, while

@@ -215,6 +215,14 @@ impl Kind for Memory {
         "memory"
     }
 
+    fn arguments(&self) -> String {
+        let small = match self.scale {
+            Scale::Small => " --small",
+            Scale::Full => "",
+        };
+        format!(" --budget {}{small}", self.budget >> 20)
+    }
+
     /// Each row has the memory of the machine for itself.
     fn in_parallel(&self) -> bool {
         false

@@ -13,6 +13,7 @@ mod lying;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use shamba::fs::{Effect, Fault, FaultError, Fs, MemFs, Op};
 use shamba::{Db, Durability, Options, WriteOptions};
 
@@ -36,6 +37,13 @@ pub struct Power {
 impl Kind for Power {
     fn name(&self) -> &'static str {
         "power"
+    }
+
+    fn arguments(&self) -> String {
+        let syncs = self.dropped.and_then(|syncs| syncs.to_possible_value());
+        syncs.map_or_else(String::new, |syncs| {
+            format!(" --drop-syncs {}", syncs.get_name())
+        })
     }
 
     fn case(&self, seed: u64, tally: &Tally) {

@@ -48,7 +48,7 @@ const BLOCK_EXTRA: u64 = 16 << 10;
 /// longer one was written under a larger budget. With half of it the least budget would not hold the
 /// longest key beside the longest value; twice of it is not there twice, compressed and not.
 pub(crate) fn most_of_block(limit: u64) -> u64 {
-    limit / 4 + BLOCK_EXTRA
+    limit.max(MIN_MEMORY) / 4 + BLOCK_EXTRA
 }
 
 /// The least limit under which a block of so many bytes can be read.

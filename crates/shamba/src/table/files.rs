@@ -275,6 +275,16 @@ impl OpenFiles {
         false
     }
 
+    /// Closes the files that [`Self::hold`] keeps open; false if there are none.
+    pub(super) fn release_held(&self) -> bool {
+        let mut held = self.held.lock();
+        let none = held.as_ref().is_none_or(|held| held.files.is_empty());
+        if !none {
+            *held = Some(Held::default());
+        }
+        !none
+    }
+
     /// For a database that is only read, of whose tables a writer may remove some: keeps the files of all
     /// open, if so many may be and there is memory for it; gives them with their lengths then. From now on
     /// a file that is missing is [`Error::Outdated`].

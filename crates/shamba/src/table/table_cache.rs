@@ -327,6 +327,11 @@ impl TableCache {
         self.home.files.hold(numbers)
     }
 
+    /// Closes the files that [`Self::hold`] keeps open; false if there are none.
+    pub(crate) fn release_held(&self) -> bool {
+        self.home.files.release_held()
+    }
+
     /// Closes the file of a table, which is opened again when it is read; false if none is open.
     pub(crate) fn close_file(&self) -> bool {
         self.home.files.close_one()

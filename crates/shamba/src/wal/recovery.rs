@@ -102,7 +102,7 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Survey {
     paths: Vec<PathBuf>,
-    /// Their files, where they are kept open.
+    /// The files of the first of them, which are kept open.
     held: Vec<LogFile>,
     mode: RecoveryMode,
     plan: Plan,
@@ -131,8 +131,8 @@ impl Survey {
         Survey::judge(fs, logs, reached, mode, Vec::new())
     }
 
-    /// The same, beside a process that may go on writing and removing logs: all are opened before any is
-    /// read, and stay as long as they were then.
+    /// The same, beside a process that may go on writing and removing logs: as many as there are files for
+    /// are opened before any is read. Of the others one that is removed meanwhile is missing.
     ///
     /// # Errors
     /// As [`Survey::of`].
@@ -142,8 +142,18 @@ impl Survey {
         reached: Reached,
         mode: RecoveryMode,
     ) -> Result<Survey> {
-        let held = logs.iter().map(|log| open_log(fs, &log.path));
-        let held = held.collect::<Result<_>>()?;
+        let mut held = Vec::new();
+        for log in &logs {
+            match open_log(fs, &log.path) {
+                Ok(file) => held.push(file),
+                // The others, and tables, need some too.
+                Err(error) if error.is_out_of_files() => {
+                    held.truncate(held.len() / 2);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
         Survey::judge(fs, logs, reached, mode, held)
     }
 

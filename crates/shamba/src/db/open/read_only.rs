@@ -137,7 +137,13 @@ fn look(dir: &Path, options: &Options) -> Result<Db> {
     let entries = hold_many(dir, options, &tables, &state, &files)?;
     let count = files.len();
     drop(files);
-    let logs = Logs::look(dir, &state, &entries, options)?;
+    // Better the logs' files than those of tables, which are opened when they are read.
+    let logs = match Logs::look(dir, &state, &entries, options) {
+        Err(error) if error.is_out_of_files() && tables.release_held() => {
+            Logs::look(dir, &state, &entries, options)?
+        }
+        found => found?,
+    };
     let next_file = AtomicU64::new(state.next_file);
     if !state.keyspaces.contains_key(&DEFAULT_KEYSPACE) {
         // Its creation was cut off; an open for writing goes on with it.
