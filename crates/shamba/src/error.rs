@@ -105,7 +105,7 @@ pub enum Error {
     },
     /// A batch would take more memory than one may, until it is in tables.
     #[error(
-        "a batch that takes {len} bytes in memory is too large: at most {max} bytes are allowed (256 MiB, and a quarter of the memory budget); split it or raise the budget"
+        "a batch that takes {len} bytes in memory is too large: at most {max} bytes are allowed (256 MiB, and three eighths of the memory budget); split it or raise the budget"
     )]
     BatchTooLarge {
         /// What the batch takes in memory, in bytes: its keys and values, and some bytes for each entry.

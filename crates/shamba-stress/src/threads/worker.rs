@@ -153,11 +153,21 @@ impl<'a> Worker<'a> {
     }
 
     fn write(&mut self, count: usize) {
-        let keys: Vec<KeyId> = (0..count).map(|_| self.own_key()).collect();
-        let values: Vec<_> = keys
+        let mut keys: Vec<KeyId> = (0..count).map(|_| self.own_key()).collect();
+        let mut values: Vec<_> = keys
             .iter()
             .map(|_| (!self.rng.one_in(4)).then(|| self.value()))
             .collect();
+        // As many as the least of the case's budgets lets be in a batch.
+        let most = self.shared.budgets.iter().min().unwrap() / 5;
+        let mut taken = 0;
+        let fits = values.iter().take_while(|value| {
+            taken += 128 + value.as_ref().map_or(0, Vec::len) as u64;
+            taken <= most
+        });
+        let fits = fits.count().max(1);
+        keys.truncate(fits);
+        values.truncate(fits);
         let writes = keys.iter().zip(&values);
         let writes: Vec<_> = writes
             .map(|(key, value)| (*key, value.as_deref().map(sum)))

@@ -41,10 +41,10 @@ pub(crate) use shares::{
 /// 8 KiB for each keyspace and 1 KiB of its own (4 KiB once it is read), about 16 KiB to write a table, and for
 /// each run that is merged or iterated about 1.5 KiB, its present block, and its present entry, which may be a
 /// sixteenth of the budget long. Of merges as many work at once as such memory holds, of flushes too; several
-/// threads that read wait for each other, half a second, or five while others go on. Where one thread alone
-/// needs more (runs by the dozen with values of the largest length, compressed blocks or filters over whole
-/// tables written under a budget many times as large) the engine works all the same, and
-/// [`MemoryStats::overdraft`] says by how much it went over.
+/// threads that read wait for each other, half a second, or five while others go on. A batch may take three
+/// eighths of the budget until it is in tables. A value or a batch that was written under a budget many times as large
+/// is refused with [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall), which names the least that will do.
+/// [`MemoryStats::overdraft`] says by how much the budget was passed, if it ever was.
 ///
 /// Cached blocks, buffers and memtables lie in memory that the engine maps itself, so that what is counted is
 /// what is resident: the process takes this budget, and a few MiB that do not grow with data or budget (code,

@@ -29,32 +29,28 @@ pub(crate) fn most_of_iterators(limit: u64) -> u64 {
     limit.max(MIN_MEMORY) / 4
 }
 
-/// The most bytes that a batch may take in memtables, and its record in the log that is read at recovery. With
-/// half of it batches must be smaller; twice of it, beside a batch that is being flushed, is more than
-/// memtables may have, so that a batch could be logged for which there is no room.
+/// The most bytes that a batch may take in memtables, and its record in the log that is read at recovery: what all
+/// memtables may have under the least budget. With half of it batches must be smaller; twice of it is more
+/// than memtables may have, so that a batch could be logged for which there is no room.
 pub(crate) fn most_of_batch(limit: u64) -> u64 {
-    limit / 4
+    limit / 8 * 3
 }
 
 /// The least limit under which a batch may take so many bytes.
 pub(crate) fn least_limit_for_batch(bytes: u64) -> u64 {
-    bytes.saturating_mul(4).max(MIN_MEMORY)
+    (bytes.div_ceil(3).saturating_mul(8)).max(MIN_MEMORY)
 }
 
-/// What a block may take beside an entry as large as a batch: the block's header, and the rest of its pages.
-const BLOCK_EXTRA: u64 = 16 << 10;
-
-/// The most bytes of a data block. An entry with a key and a value of the largest size is well below it: a
-/// longer one was written under a larger budget. With half of it the least budget would not hold the
-/// longest key beside the longest value; twice of it is not there twice, compressed and not.
+/// The most bytes that a data block may take as it is stored and decompressed. One that is larger was written
+/// under a larger budget. With half of it, what was written is refused sooner where the budget was made
+/// smaller; with all of the limit the least that is beside it would go over.
 pub(crate) fn most_of_block(limit: u64) -> u64 {
-    limit.max(MIN_MEMORY) / 4 + BLOCK_EXTRA
+    limit.max(MIN_MEMORY) / 8 * 7
 }
 
-/// The least limit under which a block of so many bytes can be read.
+/// The least limit under which a block may take so many bytes.
 pub(crate) fn least_limit_for_block(bytes: u64) -> u64 {
-    let bytes = bytes.saturating_sub(BLOCK_EXTRA);
-    bytes.saturating_mul(4).max(MIN_MEMORY)
+    (bytes.div_ceil(7).saturating_mul(8)).max(MIN_MEMORY)
 }
 
 /// The most bytes of cached blocks that may be pinned: of the least limit 42 pages, so that a scan holds the
@@ -87,7 +83,7 @@ mod tests {
                 ),
                 (least_limit_for_block(bytes), most_of_block),
             ] {
-                assert!(least == MIN_MEMORY || most(least - 4) < bytes, "{bytes}");
+                assert!(least == MIN_MEMORY || most(least - 8) < bytes, "{bytes}");
             }
         }
     }

@@ -128,6 +128,25 @@ impl DbInner {
         Ok(true)
     }
 
+    /// Freezes the largest memtables, or all where they are small; false when there are none.
+    fn freeze_all(&self, writer: &mut Writer) -> Result<bool> {
+        if self.freeze_largest(writer, 0)? {
+            return Ok(true);
+        }
+        let keyspaces = writer.keyspaces.values();
+        let full = keyspaces.filter(|keyspace| !keyspace.state.load().active.is_empty());
+        let full: Vec<_> = full.cloned().collect();
+        if full.is_empty() {
+            return Ok(false);
+        }
+        self.close_log(writer)?;
+        for keyspace in &full {
+            self.freeze_active(keyspace, 0);
+        }
+        self.signal.notify();
+        Ok(true)
+    }
+
     /// Replaces a keyspace's active memtable by an empty one that takes an entry of `size` bytes; the
     /// old one waits to be flushed if there is anything in it.
     pub(super) fn freeze_active(&self, keyspace: &Arc<KeyspaceInner>, size: usize) {
@@ -223,7 +242,7 @@ impl DbInner {
         while !room() {
             // Nobody may fill what is frozen: the group before this one is applied first.
             drop(self.applying.lock());
-            if self.frozen.is_empty() && !room() && !self.freeze_largest(writer, 0)? {
+            if self.frozen.is_empty() && !room() && !self.freeze_all(writer)? {
                 // Others have the memory: to wait for them might be for ever.
                 return Ok(());
             }

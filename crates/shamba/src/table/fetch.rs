@@ -129,6 +129,8 @@ impl Table {
         if scratch && !fill {
             return Ok(read.into_scratch());
         }
+        let decoded = format::decoded_len(read.codec, stored);
+        self.check_bytes(read.buf.len() + decoded, kind)?;
         let bytes = read.decode(self, stored)?;
         if fill && let Some(block) = self.offer(start, partition, kind, &bytes) {
             return Ok(BlockRef::Cached(block));
@@ -174,12 +176,14 @@ impl Table {
         self.cache().offer(self.owner(page, partition, kind), bytes);
     }
 
-    /// Refuses a data block that was written under a budget many times as large.
+    /// Refuses a data block that was written under a larger budget, if this one does not hold it.
     pub(super) fn check_fits(&self, pages: &Range<u32>, kind: BlockKind) -> Result<()> {
-        let (bytes, limit) = (
-            pages.len() as u64 * PAGE as u64,
-            self.cache().budget().limit(),
-        );
+        self.check_bytes(pages.len() * PAGE, kind)
+    }
+
+    /// Refuses a data block that takes so many bytes while it is decompressed.
+    fn check_bytes(&self, bytes: usize, kind: BlockKind) -> Result<()> {
+        let (bytes, limit) = (bytes as u64, self.cache().budget().limit());
         match kind == BlockKind::Data && bytes > most_of_block(limit) {
             true => Err(Error::BudgetTooSmall {
                 limit,
@@ -231,13 +235,16 @@ impl Table {
 
     /// Reads and checks a block, past the cache. It is copied, so that who has it may read others.
     pub(super) fn read_block(&self, pages: Range<u32>, tag: ReadTag) -> Result<BlockRef> {
-        self.check_fits(&pages, tag.kind)?;
+        self.check_bytes(2 * pages.len() * PAGE, tag.kind)?;
         let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
         let mut buf = self.source.home.io.acquire(count as usize * PAGE);
         self.read_pages(&mut buf, start, tag)?;
-        let bytes = format::read_block(&buf, self.salt, start);
+        let damage = |d| self.damage(start, d);
+        let (codec, stored) = format::open_block(&buf, self.salt, start).map_err(damage)?;
+        let decoded = stored.len().max(format::decoded_len(codec, stored));
+        self.check_bytes(buf.len() + decoded, tag.kind)?;
+        let bytes = format::decode(codec, stored).map_err(damage)?;
         drop(buf);
-        let bytes = bytes.map_err(|d| self.damage(start, d))?;
         let budget = self.cache().budget();
         let held = budget.reserve(Role::IoBuffers, bytes.len() as u64);
         Ok(BlockRef::Loose { bytes, _held: held })

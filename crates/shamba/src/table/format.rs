@@ -121,6 +121,15 @@ pub(super) fn open_block(pages: &[u8], salt: u32, page: u32) -> Result<(Codec, &
     Ok((codec, body.get(..len).ok_or(malformed)?))
 }
 
+/// The bytes that a stored payload takes in other memory once it is decompressed, as it says itself; 0 of one
+/// that is not compressed.
+pub(super) fn decoded_len(codec: Codec, mut stored: &[u8]) -> usize {
+    match codec {
+        Codec::Raw => 0,
+        _ => take_u32(&mut stored).map_or(0, |len| len as usize),
+    }
+}
+
 /// Appends a stored payload, decompressed, to `out`.
 fn decode_into(codec: Codec, stored: &[u8], out: &mut Vec<u8>) -> Result<(), Damage> {
     if codec == Codec::Raw {
