@@ -406,13 +406,22 @@ fn damage_to_the_last_log_before_what_tables_hold_is_noticed() {
     }
 }
 
+fn files_beginning(fs: &MemFs, with: &str) -> Vec<PathBuf> {
+    let mut files = fs.files();
+    files.retain(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(with)));
+    files
+}
+
 #[test]
 fn a_lost_current_makes_no_new_database() {
     let fs = MemFs::new();
     let current = Path::new(DIR).join("CURRENT");
-    let lost = |what: &str| {
+    let lost_with = |also: Option<&str>, what: &str| {
         let fs = fs.kill_clone();
         fs.remove(&current).unwrap();
+        for file in also.map_or(vec![], |also| files_beginning(&fs, also)) {
+            fs.remove(&file).unwrap();
+        }
         // Of tables and logs there is none.
         let count = |ext: &str| {
             let files = fs.files().into_iter();
@@ -428,6 +437,11 @@ fn a_lost_current_makes_no_new_database() {
         }
         let error = options(&fs).verify(DIR, |_, _| {}).expect_err(what);
         assert_eq!(file_of(&error), current, "{what}: {error}");
+    };
+    let lost = |what: &str| {
+        for also in [None, Some("MANIFEST-"), Some("MARKS-")] {
+            lost_with(also, what);
+        }
     };
     let db = options(&fs).open(DIR).unwrap();
     lost("open");

@@ -36,12 +36,21 @@ pub(super) fn manifest_name(number: u64) -> String {
     format!("MANIFEST-{number:06}")
 }
 
-/// Whether a file, in a folder without `CURRENT`, is of a manifest that was in use: longer than an open
-/// leaves it that was cut off before it made the folder a database.
+/// The payload of a mark, in bytes.
+const MARK: usize = 8;
+
+/// Whether a file, in a folder without `CURRENT`, is a manifest that was in use or its marks: longer than an
+/// open leaves it that was cut off before it made the folder a database.
 pub(crate) fn was_in_use(name: &str, len: u64) -> bool {
-    let Some(number) = number_in(name).filter(|number| name == manifest_name(*number)) else {
+    let Some(number) = number_in(name) else {
         return false;
     };
+    if name == marks_name(number) {
+        return len > (LOG_HEADER + RECORD_HEADER + MARK) as u64;
+    }
+    if name != manifest_name(number) {
+        return false;
+    }
     let begun = TreeState {
         next_file: number.saturating_add(1),
         ..TreeState::default()
