@@ -408,7 +408,10 @@ fn damage_to_the_last_log_before_what_tables_hold_is_noticed() {
 
 fn files_beginning(fs: &MemFs, with: &str) -> Vec<PathBuf> {
     let mut files = fs.files();
-    files.retain(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(with)));
+    files.retain(|file| {
+        file.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(with))
+    });
     files
 }
 

@@ -33,11 +33,11 @@ pub(crate) trait InternalIterator: Send {
     /// told to, or at an entry whose value it does not hold, as those of merges do where memory is short.
     /// It is valid then, `key` and `tag` bound what comes (going forward, no entry comes before them,
     /// backward none after), there is no value, and before any other step it has to be settled.
-    fn waits(&self) -> bool {
+    fn is_deferred(&self) -> bool {
         false
     }
     /// Reads what the cursor waits for, and goes to the entry there, if there is one; or gets the value.
-    fn settle(&mut self) -> Result<()> {
+    fn materialize(&mut self) -> Result<()> {
         Ok(())
     }
 }

@@ -155,7 +155,7 @@ impl<C: Counter> Ledger<C> {
     pub(super) fn release(&self, role: Role, bytes: u64) {
         self.role(role).sub(bytes);
         self.used.sub(bytes);
-        self.come_down();
+        self.shrink_to_budget();
     }
 
     /// Pins bytes that are taken, where all that are pinned stay within their share of the limit.
@@ -182,10 +182,10 @@ impl<C: Counter> Ledger<C> {
     /// Gives up pins of so many bytes.
     pub(super) fn unpin(&self, bytes: u64) {
         self.pinned.sub(bytes);
-        self.come_down();
+        self.shrink_to_budget();
     }
 
-    fn come_down(&self) {
+    fn shrink_to_budget(&self) {
         let ceiling = self.ceiling.load();
         let limit = self.limit.load();
         if ceiling > limit && self.came_down(limit) {

@@ -54,7 +54,7 @@ pub(super) fn pick(
             })
         })
         .or_else(|| reshape::shrink(version, options))
-        .or_else(|| reshape::refilter(version, options))
+        .or_else(|| reshape::rewrite_filters(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 

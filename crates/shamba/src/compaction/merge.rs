@@ -33,7 +33,7 @@ impl Head {
         Some(Head {
             prefix: key::prefix(child.key()),
             tag: child.tag(),
-            waits: child.waits(),
+            waits: child.is_deferred(),
             child: number,
         })
     }
@@ -158,8 +158,8 @@ impl<I: InternalIterator> MergeIter<I> {
 
     /// Until the first child is at an entry.
     fn settle_all(&mut self) -> Result<()> {
-        while self.waits() {
-            self.settle()?;
+        while self.is_deferred() {
+            self.materialize()?;
         }
         Ok(())
     }
@@ -246,13 +246,13 @@ impl<I: InternalIterator> InternalIterator for MergeIter<I> {
     }
 
     #[inline]
-    fn waits(&self) -> bool {
+    fn is_deferred(&self) -> bool {
         self.heap.first().is_some_and(|head| head.waits)
     }
 
     /// Settles the first child alone.
-    fn settle(&mut self) -> Result<()> {
-        self.advance(I::settle)
+    fn materialize(&mut self) -> Result<()> {
+        self.advance(I::materialize)
     }
 }
 

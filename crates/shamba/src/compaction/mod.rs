@@ -5,6 +5,7 @@
 //! Claiming a task's files and installing the result is the `db` module's work.
 
 mod ancestry;
+mod bounded_iter;
 mod forecast;
 mod inherit;
 pub(crate) mod job;
@@ -12,12 +13,11 @@ mod lazy_leveling;
 mod leveling;
 mod manual;
 mod merge;
-mod part;
 mod picker;
 mod reclaim;
 mod reshape;
-mod retain;
 mod run_iter;
+mod snapshot_stripes;
 mod tiering;
 
 #[cfg(test)]
@@ -26,13 +26,13 @@ mod picker_tests;
 mod simulation;
 
 pub(crate) use ancestry::Ancestry;
+pub(crate) use bounded_iter::{Forward, Part};
 pub(crate) use forecast::bytes_to_merge;
 pub(crate) use inherit::Origin;
 pub(crate) use manual::{Manual, ManualRange, manual};
 pub(crate) use merge::MergeIter;
-pub(crate) use part::{Forward, Part};
 pub use picker::{Granularity, MergePolicy};
 pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskInput, TaskKind, pick};
 pub(crate) use reshape::Moving;
-pub(crate) use retain::{Retain, Verdict};
 pub(crate) use run_iter::{Files, RunIter};
+pub(crate) use snapshot_stripes::{Retain, Verdict};

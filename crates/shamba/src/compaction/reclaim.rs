@@ -31,7 +31,7 @@ fn is_to_sink(version: &Version, level: usize, run: u64, file: &FileMeta) -> boo
 }
 
 /// Whether [`tombstones`] brings a file of the level down.
-pub(super) fn sinks(version: &Version, level: usize) -> bool {
+pub(super) fn moves_tombstones_down(version: &Version, level: usize) -> bool {
     let runs = version.runs_of(level).iter();
     let mut files = runs.flat_map(|run| run.files().iter().map(|file| (run.id(), file)));
     files.any(|(run, file)| is_to_sink(version, level, run, file))

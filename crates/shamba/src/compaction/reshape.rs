@@ -9,10 +9,10 @@
 //! * [`place`]: what is too large for its level goes down as it is where the level below is empty.
 //! * [`shrink`]: two neighbouring levels that would fit into the upper one become one level, and what
 //!   lies below an empty level moves up as it is. So a tree of fewer, larger levels has few runs.
-//! * [`refilter`]: files of before whose filters have other bits are rewritten.
+//! * [`rewrite_filters`]: files of before whose filters have other bits are rewritten.
 //!
 //! Ends: `one_run` leaves fewer files that meet; `place` and `shrink` leave fewer levels in use, or
-//! the same ones at their place; `refilter` rewrites a file once. Data that come meanwhile only make
+//! the same ones at their place; `rewrite_filters` rewrites a file once. Data that come meanwhile only make
 //! levels fuller, so that less of them fits together.
 
 use std::cmp::Reverse;
@@ -206,7 +206,7 @@ fn move_up(
         return None;
     }
     // What is on its way down would only come back.
-    if reclaim::sinks(version, level) {
+    if reclaim::moves_tombstones_down(version, level) {
         return None;
     }
     let mut draft = Draft::default();
@@ -249,7 +249,7 @@ fn join(version: &Version, options: &PickerOptions, upper: usize, last: bool) ->
 const FILTER_SLACK: f64 = 4096.0;
 
 /// Rewrites a file of before whose filters have clearly more or fewer bits than wanted.
-pub(super) fn refilter(version: &Version, options: &PickerOptions) -> Option<Task> {
+pub(super) fn rewrite_filters(version: &Version, options: &PickerOptions) -> Option<Task> {
     let moving = options.moving.as_ref()?;
     let last = moving.bits.last()?;
     let mut deep = version.runs().filter(|(level, _)| *level > 0);

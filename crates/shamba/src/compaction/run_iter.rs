@@ -226,7 +226,7 @@ impl InternalIterator for RunIter {
         {
             return Ok(());
         }
-        self.settle()?;
+        self.materialize()?;
         match self.current.as_mut().filter(|iter| iter.valid()) {
             Some(iter) => iter.next()?,
             None => return Ok(()),
@@ -235,7 +235,7 @@ impl InternalIterator for RunIter {
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.settle()?;
+        self.materialize()?;
         match self.current.as_mut().filter(|iter| iter.valid()) {
             Some(iter) => iter.prev()?,
             None => return Ok(()),
@@ -244,17 +244,17 @@ impl InternalIterator for RunIter {
     }
 
     #[inline]
-    fn waits(&self) -> bool {
-        self.waits.is_some() || self.current.as_ref().is_some_and(TableIter::waits)
+    fn is_deferred(&self) -> bool {
+        self.waits.is_some() || self.current.as_ref().is_some_and(TableIter::is_deferred)
     }
 
-    fn settle(&mut self) -> Result<()> {
+    fn materialize(&mut self) -> Result<()> {
         let Some(direction) = self.waits else {
-            let Some(iter) = self.current.as_mut().filter(|iter| iter.waits()) else {
+            let Some(iter) = self.current.as_mut().filter(|iter| iter.is_deferred()) else {
                 return Ok(());
             };
             let direction = iter.going();
-            iter.settle()?;
+            iter.materialize()?;
             return self.settle_on(direction);
         };
         if let Some(iter) = self.open(self.at)? {

@@ -187,7 +187,7 @@ impl Sim {
         }
     }
 
-    fn settle(&mut self) {
+    fn materialize(&mut self) {
         let mut steps = 0;
         loop {
             steps += 1;
@@ -285,7 +285,7 @@ fn every_policy_converges_near_the_write_amplification_of_theory() {
                 sim.write_random(&mut rng, u64::MAX, 0);
                 sim.settle_quietly();
             }
-            sim.settle();
+            sim.materialize();
             // Dostoevsky, table 1, with the first level unmerged: an entry is written once per
             // tiered level, and (T + 1) / 2 times on average per leveled one.
             let below = sim.version.levels().len() as f64 - 1.0;
@@ -363,7 +363,7 @@ fn sequential_loads_rewrite_nothing() {
                 sim.write((0..64).map(|j| (i * 64 + j, false)));
                 sim.settle_quietly();
             }
-            sim.settle();
+            sim.materialize();
             assert_eq!(sim.rewritten, 0, "{policy:?} T={ratio}");
         }
     }
@@ -379,7 +379,7 @@ fn deleting_everything_leaves_nothing() {
                 sim.settle_quietly();
             }
         }
-        sim.settle();
+        sim.materialize();
         let deep: u64 = sim
             .version
             .levels()
@@ -501,7 +501,7 @@ fn every_move_ends_in_shape_and_has_no_merge_larger_than_usual() {
                         sim.write_random(&mut rng, KEYS, 0);
                     }
                 }
-                sim.settle();
+                sim.materialize();
                 let runs = sim.version.runs().filter(|(level, _)| *level > 0).count();
                 let most = sim.most_runs();
                 assert!(runs <= most, "{name}: {runs} runs, {most} at most");
@@ -579,7 +579,7 @@ proptest! {
             }
             sim.check_answers();
             if max_levels == 12 {
-                sim.settle();
+                sim.materialize();
             }
         }
         // Compacting everything gives one run without tombstones.

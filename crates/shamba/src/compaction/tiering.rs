@@ -27,7 +27,7 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
             })
         })
         .or_else(|| reshape::shrink(version, options))
-        .or_else(|| reshape::refilter(version, options))
+        .or_else(|| reshape::rewrite_filters(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 

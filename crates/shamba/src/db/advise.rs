@@ -16,7 +16,7 @@ use shamba_model::{ModelError, tree};
 use super::DbInner;
 use super::device::DeviceCosts;
 use super::keyspace::KeyspaceInner;
-use super::room::memtable_most;
+use super::stall::max_memtable_bytes;
 use super::workload::WorkloadEstimate;
 use crate::compaction::{MergePolicy, Moving, bytes_to_merge};
 use crate::error::{Error, Result};
@@ -222,7 +222,7 @@ impl DbInner {
         let options = KeyspaceOptions::clone(&keyspace.options());
         let design = options.design();
         let limit = self.options.memory.limit();
-        let most_buffer = memtable_most(limit) as f64;
+        let most_buffer = max_memtable_bytes(limit) as f64;
         let buffer = (design.write_buffer as f64).min(most_buffer);
         let Some(workload) = known.model() else {
             return Ok(None);
@@ -277,14 +277,14 @@ impl DbInner {
         let version = keyspace.state.load().version.clone();
         let before = KeyspaceOptions::clone(&keyspace.options());
         let options = before.clone().with_design(design);
-        let refilter = before.filter.bits_per_key != options.filter.bits_per_key;
+        let rewrite_filters = before.filter.bits_per_key != options.filter.bits_per_key;
         let mut picker = self.picker_options(keyspace);
         picker.policy = options.merge_policy;
         picker.size_ratio = options.size_ratio;
         picker.buffer_bytes = options.write_buffer;
         picker.moving = Some(Moving {
             since: u64::MAX,
-            bits: match refilter {
+            bits: match rewrite_filters {
                 true => self.wanted_bits(&version, &options),
                 false => Vec::new(),
             },

@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 
 use super::DbInner;
-use super::folder::{FileKind, LOCK, classify};
+use super::filenames::{FileKind, LOCK, classify};
 use super::open::lock_folder;
 use crate::budget::{Reservation, Role};
 use crate::compaction::job::table_path;

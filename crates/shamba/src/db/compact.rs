@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::due::Found;
-use super::filters::refit;
 use super::keyspace::KeyspaceInner;
+use super::table_options::rebuild_if_misfit;
 use super::{DbInner, Tree};
 use crate::base::key::SeqNo;
 use crate::budget::{Role, TableWork};
@@ -93,7 +93,7 @@ impl DbInner {
             // What it has beside this task, or instead, is seen at the next look.
             self.due.changed(&keyspace);
             if let Some(task) = task {
-                let task = refit(&keyspace, &version, task);
+                let task = rebuild_if_misfit(&keyspace, &version, task);
                 return self.begin_task(&task).then_some((keyspace, task));
             }
         }
@@ -238,7 +238,7 @@ impl DbInner {
                 let task = match manual(&version, range, &self.picker_options(keyspace)) {
                     Manual::Done => return Ok(()),
                     Manual::Task(task) => {
-                        let task = refit(keyspace, &version, task);
+                        let task = rebuild_if_misfit(keyspace, &version, task);
                         self.begin_task(&task).then_some(task)
                     }
                     Manual::Busy => None,

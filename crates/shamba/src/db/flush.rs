@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::filters::table_buffer;
 use super::keyspace::{KeyspaceInner, ReadState};
 use super::lineage::Lineage;
+use super::table_options::table_buffer;
 use super::{DbInner, Tree};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;

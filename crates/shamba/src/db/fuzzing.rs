@@ -3,7 +3,7 @@
 use shamba_model::expected_reads::Visits;
 
 use super::batch::{Ops, WriteBatch};
-use super::folder::{FileKind, classify};
+use super::filenames::{FileKind, classify};
 use super::hints;
 use crate::base::checksum::checksum;
 use crate::base::key::EntryKind;

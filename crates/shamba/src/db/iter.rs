@@ -13,23 +13,23 @@
 //! Closing the database changes every read state, so that an iterator that outlives it finds out at
 //! its next move, and a move in use pays nothing for it.
 
-mod cover;
-mod settle;
+mod iter_options;
+mod visible;
 
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::DbShared;
+use super::iter_sources::{Source, Sources, sources};
 use super::keyspace::KeyspaceInner;
-use super::source::{Source, Sources, sources};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, Tag};
 use crate::budget::{Reservation, Role};
 use crate::compaction::MergeIter;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
-pub use cover::{IterOptions, KeyRange};
+pub use iter_options::{IterOptions, KeyRange};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {

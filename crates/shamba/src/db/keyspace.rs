@@ -8,11 +8,11 @@ use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
 use super::advise::{Advice, AutoState};
-use super::failing::Failing;
+use super::filter_limits::Limits;
 use super::iter::{Iter, IterOptions};
 use super::level_counters::LevelCounters;
-use super::limits::Limits;
 use super::operations::Operations;
+use super::retry::Failing;
 use super::value::Value;
 use super::{DbInner, DbShared};
 use crate::budget::{Budget, Reservation, Role, shared};

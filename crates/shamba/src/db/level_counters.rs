@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::budget::{Budget, Reservation, Role};
 use crate::metrics::Place;
-use crate::table::{Modules, Tally};
+use crate::table::{LookupTrace, Modules};
 
 /// As many levels as compactions make; visits of deeper ones count in the last.
 const LEVELS: usize = 12;
@@ -165,7 +165,7 @@ impl LevelCounters {
         &self,
         level: usize,
         found: Option<bool>,
-        tally: &Tally,
+        trace: &LookupTrace,
         skipped: Modules,
         weight: u64,
     ) {
@@ -185,28 +185,28 @@ impl LevelCounters {
         else {
             return;
         };
-        for (counters, tally) in [
-            (&shard.data, tally.data),
-            (&shard.index, tally.index),
-            (&shard.filter, tally.filter),
+        for (counters, trace) in [
+            (&shard.data, trace.data),
+            (&shard.index, trace.index),
+            (&shard.filter, trace.filter),
         ] {
             let [reads, pages] = counters;
-            add(reads, u64::from(tally.reads));
-            add(pages, u64::from(tally.pages));
+            add(reads, u64::from(trace.reads));
+            add(pages, u64::from(trace.pages));
         }
-        add_modules(&shard.fetched, tally.fetched, 1);
-        add(&shard.false_positives, u64::from(tally.in_vain));
+        add_modules(&shard.fetched, trace.fetched, 1);
+        add(&shard.false_positives, u64::from(trace.false_positive));
         let Some(found) = found.filter(|_| weight > 0) else {
             return;
         };
-        add_modules(&shard.probed, tally.probed, weight);
+        add_modules(&shard.probed, trace.probed, weight);
         if found {
             add(&shard.found, weight);
         } else {
             add(&shard.absent, weight);
-            add(&shard.chance, (tally.chance * CHANCE) as u64 * weight);
+            add(&shard.chance, (trace.chance * CHANCE) as u64 * weight);
         }
-        if found || tally.in_vain {
+        if found || trace.false_positive {
             add_modules(&shard.skipped, skipped, weight);
         }
     }
@@ -261,27 +261,27 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let counters = LevelCounters::new(&budget);
         assert_eq!((counters.levels(), budget.used()), (0, 0));
-        let mut tally = Tally {
+        let mut trace = LookupTrace {
             fetched: 0b1000_0010,
             probed: 0b1,
-            in_vain: true,
+            false_positive: true,
             chance: 0.25,
-            ..Tally::default()
+            ..LookupTrace::default()
         };
-        (tally.filter.reads, tally.filter.pages) = (2, 3);
-        (tally.data.reads, tally.data.pages) = (1, 1);
+        (trace.filter.reads, trace.filter.pages) = (2, 3);
+        (trace.data.reads, trace.data.pages) = (1, 1);
         for weight in [0, 8] {
-            counters.record(1, Some(false), &tally, 0b100, weight);
+            counters.record(1, Some(false), &trace, 0b100, weight);
         }
         let bytes = size_of::<Level>() + SHARDS * size_of::<Shard>();
         assert_eq!(budget.used_by(Role::Tables), bytes as u64);
         assert!(bytes <= 1200, "{bytes}");
         // A visit that failed did read, and came to no answer.
-        tally.in_vain = false;
-        counters.record(1, None, &tally, 0, 8);
+        trace.false_positive = false;
+        counters.record(1, None, &trace, 0, 8);
         // One that a filter ended did without nothing.
-        counters.record(1, Some(false), &Tally::default(), 0b100, 8);
-        counters.record(1, Some(true), &Tally::default(), 0b100, 8);
+        counters.record(1, Some(false), &LookupTrace::default(), 0b100, 8);
+        counters.record(1, Some(true), &LookupTrace::default(), 0b100, 8);
         let level = counters.snapshot(1);
         assert_eq!(
             (level.found, level.absent, level.false_positives),
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(of(|module| module.skipped), [0, 0, 16, 0, 0, 0]);
         assert_eq!(counters.snapshot(0), LevelLookups::default());
         assert_eq!(counters.snapshot(0).false_positive_rate(), None);
-        counters.record(99, Some(true), &Tally::default(), 0, 8);
+        counters.record(99, Some(true), &LookupTrace::default(), 0, 8);
         assert_eq!(
             (counters.levels(), counters.snapshot(LEVELS - 1).found),
             (LEVELS, 8)
@@ -310,7 +310,7 @@ mod tests {
         let counters = LevelCounters::new(&Budget::new(1 << 20));
         std::thread::scope(|scope| {
             for _ in 0..20 {
-                scope.spawn(|| counters.record(0, Some(true), &Tally::default(), 0, 8));
+                scope.spawn(|| counters.record(0, Some(true), &LookupTrace::default(), 0, 8));
             }
         });
         assert_eq!(counters.snapshot(0).found, 160);

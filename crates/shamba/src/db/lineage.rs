@@ -12,7 +12,7 @@ use crate::budget::{Reservation, Role};
 use crate::cache::BlockCache;
 use crate::compaction::Ancestry;
 use crate::compaction::job::NewTable;
-use crate::table::{Keep, Prepared, TableSlot};
+use crate::table::{Prepared, Prepopulation, TableSlot};
 use crate::version::FileMeta;
 
 /// Filter and index blocks kept for the cache take at most this part of the budget, for each flush or
@@ -23,13 +23,13 @@ const KEEP_SHARE: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct Lineage {
     ancestry: Arc<Ancestry>,
-    keep: Keep,
+    keep: Prepopulation,
     _held: Reservation,
 }
 
 impl Lineage {
     /// What tables may keep while they are written.
-    pub(crate) fn keep(&self) -> Keep {
+    pub(crate) fn keep(&self) -> Prepopulation {
         self.keep.clone()
     }
 
@@ -68,7 +68,7 @@ impl DbInner {
         let held = budget.reserve(Role::Compaction, ancestry.memory());
         let ancestry = Arc::new(ancestry);
         Some(Lineage {
-            keep: Keep::new(ancestry.clone(), cache, most),
+            keep: Prepopulation::new(ancestry.clone(), cache, most),
             ancestry,
             _held: held,
         })

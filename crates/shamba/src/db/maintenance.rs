@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use super::failing::Failing;
 use super::flush::remove_quietly;
 use super::keyspace::KeyspaceInner;
+use super::retry::Failing;
 use super::write::Writer;
 use super::{DbInner, Tree};
 use crate::compaction::job::table_path;
@@ -114,7 +114,7 @@ impl DbInner {
         if self.poison.load().is_some() {
             return Ok(Work::Nothing);
         }
-        self.come_down()?;
+        self.shrink_to_budget()?;
         self.ask_designs();
         if self.flush_some()? {
             return Ok(Work::Done);
@@ -275,7 +275,7 @@ impl DbInner {
         let _job = self.begin_job()?;
         self.remove_obsolete();
         if self.poison.load().is_none() {
-            self.come_down()?;
+            self.shrink_to_budget()?;
             self.ask_designs();
         }
         Ok(())

@@ -14,7 +14,7 @@ use crate::base::sample;
 use crate::budget::{Reservation, Role};
 use crate::error::Result;
 use crate::fs::PAGE;
-use crate::table::{Lookup, LookupStats, Step, Waiter};
+use crate::table::{Lookup, LookupStats, PendingGet, Poll};
 use crate::version::Run;
 
 /// Keys that are looked up together at most; more are done in key order, so many at a time. Bounds what
@@ -39,17 +39,17 @@ struct Pending<'a, R> {
     /// The runs not asked yet, with their levels.
     runs: R,
     asking: Asking<'a>,
-    waiter: Waiter<'a>,
+    waiter: PendingGet<'a>,
 }
 
-impl<'a, R> AsRef<Waiter<'a>> for Pending<'a, R> {
-    fn as_ref(&self) -> &Waiter<'a> {
+impl<'a, R> AsRef<PendingGet<'a>> for Pending<'a, R> {
+    fn as_ref(&self) -> &PendingGet<'a> {
         &self.waiter
     }
 }
 
-impl<'a, R> AsMut<Waiter<'a>> for Pending<'a, R> {
-    fn as_mut(&mut self) -> &mut Waiter<'a> {
+impl<'a, R> AsMut<PendingGet<'a>> for Pending<'a, R> {
+    fn as_mut(&mut self) -> &mut PendingGet<'a> {
         &mut self.waiter
     }
 }
@@ -183,26 +183,26 @@ impl DbInner {
                 weight,
             };
             let (found, waits) = self.with_table(file, |table| {
-                let mut visit = asking.enter(table, &lookup, stats);
-                let answer = match table.poll(&mut visit, &lookup, stats) {
-                    Ok(Step::Read(need)) => return Ok((None, Some((table.clone(), visit, need)))),
-                    Ok(Step::Answer(answer)) => Ok(answer),
+                let mut state = asking.enter(table, &lookup, stats);
+                let answer = match table.poll(&mut state, &lookup, stats) {
+                    Ok(Poll::Read(need)) => return Ok((None, Some((table.clone(), state, need)))),
+                    Ok(Poll::Answer(answer)) => Ok(answer),
                     Err(error) => Err(error),
                 };
-                let found = self.conclude(&asking, table, &lookup, &visit, answer)?;
+                let found = self.conclude(&asking, table, &lookup, &state, answer)?;
                 Ok((found, None))
             })?;
             if found.is_some() {
                 return Ok(Progress::Done(found));
             }
-            if let Some((table, visit, need)) = waits {
+            if let Some((table, state, need)) = waits {
                 return Ok(Progress::Waits(Pending {
                     at,
                     runs,
                     asking,
-                    waiter: Waiter {
+                    waiter: PendingGet {
                         table,
-                        visit,
+                        state,
                         lookup,
                         need,
                         answer: None,
@@ -221,9 +221,9 @@ impl DbInner {
         let waiter = &mut pending.waiter;
         let answer = match waiter.answer.take() {
             Some(answer) => Ok(answer),
-            None => match waiter.table.poll(&mut waiter.visit, &waiter.lookup, stats) {
-                Ok(Step::Answer(answer)) => Ok(answer),
-                Ok(Step::Read(need)) => {
+            None => match waiter.table.poll(&mut waiter.state, &waiter.lookup, stats) {
+                Ok(Poll::Answer(answer)) => Ok(answer),
+                Ok(Poll::Read(need)) => {
                     waiter.need = need;
                     return Ok(Progress::Waits(pending));
                 }
@@ -236,13 +236,13 @@ impl DbInner {
             asking,
             waiter,
         } = pending;
-        let Waiter {
+        let PendingGet {
             table,
-            visit,
+            state,
             lookup,
             ..
         } = waiter;
-        match self.conclude(&asking, &table, &lookup, &visit, answer)? {
+        match self.conclude(&asking, &table, &lookup, &state, answer)? {
             Some(found) => Ok(Progress::Done(Some(found))),
             None => self.visit_runs(at, asking.keyspace, lookup, runs, asking.weight, stats),
         }

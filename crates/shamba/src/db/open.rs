@@ -21,10 +21,10 @@ use parking_lot::Mutex;
 
 use super::batch::DEFAULT_KEYSPACE;
 use super::due::DueList;
-use super::folder::{FileKind, LOCK, classify, look_at_files};
+use super::filenames::{FileKind, LOCK, classify, look_at_files};
 use super::keyspace::KeyspaceInner;
-use super::logs::ClosedLogs;
 use super::snapshot::SnapshotList;
+use super::wal_files::ClosedLogs;
 use super::write::{Writer, next_database_id};
 use super::{Db, DbInner, DbShared, Signal, Tree, maintenance};
 use crate::budget::Role;

@@ -18,7 +18,7 @@ use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::sample;
 use crate::error::Result;
 use crate::metrics::Counter;
-use crate::table::{Lookup, LookupStats, Opened, RuledOut, Table, TableGet, TableValue, Visit};
+use crate::table::{GetState, Lookup, LookupStats, Opened, RuledOut, Table, TableGet, TableValue};
 use crate::value::Outcome;
 use crate::version::FileMeta;
 
@@ -46,7 +46,7 @@ impl Asking<'_> {
         table: &Table,
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
-    ) -> Visit {
+    ) -> GetState {
         let mut visit = table.enter(lookup, self.file.module_limit(), stats);
         if self.weight > 0 {
             table.predict(&mut visit, lookup);
@@ -56,11 +56,11 @@ impl Asking<'_> {
 
     /// Counts what was done in the table: whether the key was found, `None` where that failed.
     #[inline]
-    pub(super) fn count(&self, table: &Table, visit: &Visit, found: Option<bool>) {
-        let (tally, weight) = (visit.tally(), self.weight);
-        if weight > 0 || tally.is_rare() {
+    pub(super) fn count(&self, table: &Table, visit: &GetState, found: Option<bool>) {
+        let (trace, weight) = (visit.trace(), self.weight);
+        if weight > 0 || trace.is_rare() {
             let counters = &self.keyspace.level_counters;
-            counters.record(self.level, found, tally, table.skipped(visit), weight);
+            counters.record(self.level, found, trace, table.skipped(visit), weight);
         }
     }
 }
@@ -247,7 +247,7 @@ impl DbInner {
         &self,
         asking: &Asking<'_>,
         opened: &Opened,
-        entered: std::result::Result<Visit, RuledOut>,
+        entered: std::result::Result<GetState, RuledOut>,
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) -> Result<Option<Found>> {
@@ -298,7 +298,7 @@ impl DbInner {
         asking: &Asking<'_>,
         table: &Table,
         lookup: &Lookup<'_>,
-        visit: &Visit,
+        visit: &GetState,
         answer: Result<TableGet>,
     ) -> Result<Option<Found>> {
         let weight = asking.weight;

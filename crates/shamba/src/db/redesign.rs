@@ -38,7 +38,8 @@ impl DbInner {
         let mut stored = design.stored(tree.manifest.state().next_created);
         let other_bits = keyspace.options().filter.bits_per_key != design.bits_per_key;
         let before = keyspace.moving.load();
-        stored.refilter = other_bits || before.as_ref().is_some_and(|before| before.refilter);
+        stored.rewrite_filters =
+            other_bits || before.as_ref().is_some_and(|before| before.rewrite_filters);
         self.log_design(&mut tree, keyspace, stored)?;
         // As it is after a restart, to the last digit.
         let kept = Design::of_stored(&stored).unwrap_or(*design);
@@ -87,7 +88,7 @@ impl DbInner {
             since: stored.since,
             bits: Vec::new(),
         };
-        if stored.refilter {
+        if stored.rewrite_filters {
             moving.bits = self.wanted_bits(&keyspace.state.load().version, &keyspace.options());
         }
         Some(moving)

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::DbInner;
 use super::batch::Ops;
-use super::folder::{FileKind, classify};
-use super::logs::log_path;
+use super::filenames::{FileKind, classify};
 use super::open::{
     Logs, check_length, hold_tables, lengths, lock_folder, refuse_what_is_no_database, settled,
     tables_of,
 };
+use super::wal_files::log_path;
 use crate::budget::{Reservation, Role};
 use crate::error::{Error, Result};
 use crate::fs::DirEntry;

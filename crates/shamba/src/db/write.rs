@@ -265,7 +265,7 @@ impl DbInner {
         let state = keyspace.state.load();
         let room = Memtable::room_for(all.entries, all.bytes);
         let fits = state.active.fits(all.entries, all.bytes)
-            && !self.outgrown(keyspace, &state.active, room)
+            && !self.exceeds_capacity(keyspace, &state.active, room)
             && !self.crowded(writer)
             && state
                 .active
@@ -334,7 +334,7 @@ impl DbInner {
             // A keyspace that was dropped after the batch was checked: nobody can read it.
             if let Some(current) = &target
                 && (self.crowded(writer)
-                    || self.outgrown(&current.keyspace, &current.memtable, size)
+                    || self.exceeds_capacity(&current.keyspace, &current.memtable, size)
                     || !current.memtable.fits(1, size)
                     || !current.memtable.charge(1, size, self.memtable_share())
                     || !current.memtable.insert(op.key, tag, op.value))

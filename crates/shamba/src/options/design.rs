@@ -61,7 +61,7 @@ impl Design {
             millibits: (self.bits_per_key * 1000.0).round() as u64,
             since,
             reached: false,
-            refilter: false,
+            rewrite_filters: false,
         }
     }
 

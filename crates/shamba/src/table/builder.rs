@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use super::block::{BlockBuilder, Cursor, DataBlock, MAX_SHARED_BLOCK};
 use super::format::{self, Codec, Compression, Compressor, Footer, PAGE_PAYLOAD};
 use super::index::{self, IndexBuilder};
-use super::keep::{Keep, Keeper, Prepared};
+use super::prepopulate::{Prepared, Prepopulation, Prepopulator};
 use super::properties::Properties;
-use super::top::TopBuilder;
+use super::top_index::TopIndexBuilder;
 use super::writer::PageWriter;
 use crate::base::coding::put_bytes;
 use crate::base::digest::KeyDigest;
@@ -46,7 +46,7 @@ pub(crate) struct TableBuildOptions {
     /// Bytes gathered before a write, 4 to 128 KiB.
     pub(crate) write_buffer: usize,
     /// What may be kept for the cache; none where nobody is expected to read.
-    pub(crate) keep: Option<Keep>,
+    pub(crate) keep: Option<Prepopulation>,
 }
 
 impl Default for TableBuildOptions {
@@ -93,11 +93,11 @@ pub(crate) struct TableBuilder {
     partition: Partition,
     /// Keys after which a partition closes.
     partition_target: usize,
-    top: TopBuilder,
+    top: TopIndexBuilder,
     properties: Properties,
     /// Payload bytes of each filter module so far.
     module_bytes: Vec<u64>,
-    keeper: Option<Keeper>,
+    keeper: Option<Prepopulator>,
 }
 
 /// The partition being gathered.
@@ -138,10 +138,10 @@ impl TableBuilder {
             last_tag: Tag::NEWEST,
             partition: Partition::default(),
             partition_target: partition_target(&options),
-            top: TopBuilder::default(),
+            top: TopIndexBuilder::default(),
             properties,
             module_bytes: vec![0; options.filter.modules.len()],
-            keeper: options.keep.clone().map(Keeper::new),
+            keeper: options.keep.clone().map(Prepopulator::new),
             options,
         }
     }

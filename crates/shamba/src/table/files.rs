@@ -80,12 +80,12 @@ pub(crate) struct OpenFiles {
     /// Whether nothing is opened any more.
     shut: AtomicBool,
     /// Files that stay open whether their tables are or not. There for a database that is only read.
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<HeldFiles>>,
 }
 
 /// Files by their tables' numbers.
 #[derive(Default)]
-struct Held {
+struct HeldFiles {
     files: HashMap<u64, Arc<dyn ReadFile>>,
     _memory: Option<Reservation>,
 }
@@ -233,7 +233,7 @@ impl OpenFiles {
     }
 
     fn open_file(&self, number: u64) -> Result<Arc<dyn ReadFile>> {
-        let held = |held: &Held| held.files.get(&number).cloned();
+        let held = |held: &HeldFiles| held.files.get(&number).cloned();
         if let Some(file) = self.held.lock().as_ref().and_then(held) {
             return Ok(file);
         }
@@ -280,7 +280,7 @@ impl OpenFiles {
         let mut held = self.held.lock();
         let none = held.as_ref().is_none_or(|held| held.files.is_empty());
         if !none {
-            *held = Some(Held::default());
+            *held = Some(HeldFiles::default());
         }
         !none
     }
@@ -292,13 +292,13 @@ impl OpenFiles {
     /// # Errors
     /// `Outdated` when one is missing already; `Io`.
     pub(super) fn hold(&self, numbers: &[u64]) -> Result<Option<Vec<DirEntry>>> {
-        *self.held.lock() = Some(Held::default());
+        *self.held.lock() = Some(HeldFiles::default());
         let bytes = (numbers.len() * HELD_BYTES) as u64;
         if numbers.len() > self.most_files() || bytes > self.budget.limit() / HELD_SHARE {
             return Ok(None);
         }
         let mut entries = Vec::with_capacity(numbers.len());
-        let mut held = Held {
+        let mut held = HeldFiles {
             files: HashMap::with_capacity(numbers.len()),
             _memory: Some(self.budget.reserve(Role::Tables, bytes)),
         };

@@ -8,7 +8,7 @@ use super::block::{BlockBuilder, Cursor, DataBlock, Search};
 use super::format::{self, Codec, Compression, Compressor, Footer, FooterError};
 use super::index::{IndexBlock, IndexBuilder};
 use super::properties::Properties;
-use super::top::{Top, TopBuilder};
+use super::top_index::{TopIndex, TopIndexBuilder};
 use crate::base::checksum::checksum;
 use crate::base::key::{EntryKind, Tag, compare};
 use crate::filter::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan};
@@ -228,7 +228,7 @@ fn top(mut input: Input<'_>) {
     let modules = usize::from(input.byte()) % (MAX_MODULES + 1);
     let pages = u32::from(input.u16());
     let key = input.chunk();
-    let Ok(top) = Top::decode(input.0, modules, pages) else {
+    let Ok(top) = TopIndex::decode(input.0, modules, pages) else {
         return;
     };
     let found = top.find(key);
@@ -309,7 +309,7 @@ pub(crate) fn table_meta_seeds() -> Vec<Vec<u8>> {
         seeds.push([&[0], bytes.as_slice()].concat());
         sealed = bytes;
 
-        let mut top = TopBuilder::default();
+        let mut top = TopIndexBuilder::default();
         let mut pages = 0;
         for (number, separator) in ["b", "bee", "beetle", "c", "dd"].iter().enumerate() {
             let data = 10 + number as u32 % 2;

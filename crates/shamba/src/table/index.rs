@@ -168,7 +168,7 @@ pub(super) struct IndexBlock<'a> {
 
 #[derive(Debug, Clone, Copy)]
 enum Ends<'a> {
-    Narrow(&'a [[u8; 2]]),
+    PackedInts(&'a [[u8; 2]]),
     Wide(&'a [[u8; 4]]),
 }
 
@@ -176,7 +176,7 @@ impl Ends<'_> {
     #[inline]
     fn get(&self, index: usize) -> usize {
         match self {
-            Ends::Narrow(ends) => ends
+            Ends::PackedInts(ends) => ends
                 .get(index)
                 .map_or(0, |end| usize::from(u16::from_le_bytes(*end))),
             Ends::Wide(ends) => ends
@@ -212,7 +212,7 @@ impl<'a> IndexBlock<'a> {
         let ends = if flags & WIDE != 0 {
             Ends::Wide(take(&mut input, count.checked_mul(4)?)?.as_chunks::<4>().0)
         } else {
-            Ends::Narrow(take(&mut input, count.checked_mul(2)?)?.as_chunks::<2>().0)
+            Ends::PackedInts(take(&mut input, count.checked_mul(2)?)?.as_chunks::<2>().0)
         };
         Some(IndexBlock {
             blocks,

@@ -13,8 +13,8 @@
 //! separator between them, which is known without a read, bounds what comes: who stops before it, or
 //! finds enough elsewhere, does without that block.
 
-mod held;
-mod lazy;
+mod block_holder;
+mod deferred;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::Reads;
 use super::reader::Table;
-use super::top::Partition;
+use super::top_index::Partition;
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{self, Tag};
 use crate::base::sample;
 use crate::budget::{Budget, Reservation, Role};
 use crate::error::{Error, Result};
 use crate::fs::{BlockKind, Purpose};
-use held::{Ahead, Held, HeldIndex, Own};
+use block_holder::{Ahead, HeldBlock, HeldIndex, Own};
 
 /// How a table is walked.
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ pub(crate) struct ScanOptions {
     /// Blocks read ahead do not go to the cache.
     pub(crate) readahead_pages: u32,
     /// Whether the cursor waits in front of blocks and tables that it has not read
-    /// ([`InternalIterator::waits`]).
+    /// ([`InternalIterator::is_deferred`]).
     pub(crate) lazy: bool,
     /// Where memory is reserved.
     pub(crate) budget: Arc<Budget>,
@@ -59,7 +59,7 @@ pub(crate) struct TableIter {
     /// The partition and the block in it.
     partition: usize,
     block: u32,
-    held: Held,
+    held: HeldBlock,
     own: Own,
     ahead: Ahead,
     value: Vec<u8>,
@@ -92,7 +92,7 @@ impl Table {
             cursor: Cursor::default(),
             partition: 0,
             block: 0,
-            held: Held::Entry,
+            held: HeldBlock::Entry,
             own: Own::default(),
             ahead: Ahead::default(),
             value: Vec::new(),
@@ -111,7 +111,7 @@ impl TableIter {
     /// Forgets the entry and the block.
     fn reset(&mut self) {
         self.cursor.clear();
-        self.held = Held::Entry;
+        self.held = HeldBlock::Entry;
         self.edges = (false, false);
         self.value_waits = false;
         self.value.clear();
@@ -187,7 +187,7 @@ impl TableIter {
         go: impl FnOnce(&mut Cursor, &DataBlock<'_>) -> Result<bool, Damage>,
     ) -> Result<bool> {
         self.value_waits = false;
-        if matches!(self.held, Held::Entry)
+        if matches!(self.held, HeldBlock::Entry)
             && let Some((block, start)) = self.load()?
         {
             return self.within_loose(block, start, may_wait, go);
@@ -305,7 +305,7 @@ impl TableIter {
         };
         if goes_on {
             self.seek_inner(key, tag)?;
-            self.settle()?;
+            self.materialize()?;
             if !self.valid() {
                 return self.seek_to_last();
             }
@@ -336,8 +336,8 @@ impl TableIter {
 
     /// To the neighbour of the present entry.
     fn step(&mut self, direction: Direction) -> Result<()> {
-        if self.waits() {
-            self.settle()?;
+        if self.is_deferred() {
+            self.materialize()?;
         }
         if !self.valid() {
             return Ok(());
@@ -346,7 +346,7 @@ impl TableIter {
             Direction::Forward => self.edges.1,
             Direction::Backward => self.edges.0,
         };
-        if matches!(self.held, Held::Entry) && at_edge {
+        if matches!(self.held, HeldBlock::Entry) && at_edge {
             return self.leave(direction);
         }
         let lazy = self.options.lazy;
@@ -381,11 +381,11 @@ impl TableIter {
 
 /// The payload of the present block, if it is held.
 #[inline]
-fn payload<'a>(held: &'a Held, own: &'a Own) -> Option<&'a [u8]> {
+fn payload<'a>(held: &'a HeldBlock, own: &'a Own) -> Option<&'a [u8]> {
     match held {
-        Held::Entry => None,
-        Held::Cached(block, _) => Some(block),
-        Held::Own => Some(&own.bytes),
+        HeldBlock::Entry => None,
+        HeldBlock::Cached(block, _) => Some(block),
+        HeldBlock::Own => Some(&own.bytes),
     }
 }
 
@@ -477,11 +477,11 @@ impl InternalIterator for TableIter {
     }
 
     #[inline]
-    fn waits(&self) -> bool {
+    fn is_deferred(&self) -> bool {
         self.waits.is_some() || self.value_waits
     }
 
-    fn settle(&mut self) -> Result<()> {
+    fn materialize(&mut self) -> Result<()> {
         let result = match self.value_waits {
             true => self.within_or(false, |_, _| Ok(true)).map(drop),
             false => self.settle_inner(),

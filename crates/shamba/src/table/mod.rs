@@ -8,50 +8,50 @@
 //! demand and closes those not used lately. Tables are `Sync` and immutable; builders and
 //! iterators have one owner.
 
-mod arrive;
+mod batch_read;
 mod block;
+mod block_read;
 mod builder;
 mod fetch;
 mod files;
+mod fill;
 mod format;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod get;
 mod index;
 mod inspect;
 mod iter;
-mod keep;
 mod lookup;
-mod narrow;
-mod need;
 mod outcome;
+mod packed_ints;
 mod pinned;
+mod prepopulate;
 mod properties;
 mod reader;
 mod source;
 mod stated;
 mod table_cache;
-mod tally;
-mod together;
-mod top;
+mod top_index;
+mod trace;
 mod verify;
-mod visit;
 mod writer;
 mod zstd_contexts;
 
+pub(crate) use batch_read::PendingGet;
 pub(crate) use builder::{TableBuildOptions, TableBuilder};
 pub use format::Compression;
 pub(crate) use format::compressor_bytes;
+pub(crate) use get::{GetState, Poll};
 pub use inspect::{FilterPartition, PartitionData, PartitionModule};
 pub(crate) use iter::{ScanOptions, TableIter};
-pub(crate) use keep::{Expect, Keep, Prepared, Span};
 pub(crate) use lookup::{Lookup, LookupStats, TableGet, TableValue};
 pub(crate) use pinned::{Opened, RuledOut};
+pub(crate) use prepopulate::{Expect, Prepared, Prepopulation, Span};
 pub(crate) use reader::Table;
 pub(crate) use stated::{Stated, TableFile};
 pub(crate) use table_cache::{Hint, TableCache, TableSlot, table_name};
-pub(crate) use tally::{Modules, Tally};
-pub(crate) use together::Waiter;
-pub(crate) use visit::{Step, Visit};
+pub(crate) use trace::{LookupTrace, Modules};
 
 #[cfg(test)]
 mod tests;

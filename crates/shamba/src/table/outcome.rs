@@ -3,9 +3,9 @@
 //!
 //! Thread-safe; reads the cache, and no storage.
 
+use super::get::GetState;
 use super::lookup::{Lookup, LookupStats};
 use super::reader::Table;
-use super::visit::Visit;
 use crate::cache::BlockKey;
 use crate::filter;
 use crate::value::Outcome;
@@ -23,11 +23,11 @@ pub(super) struct Rejection {
 impl Table {
     /// What became of a visit that is over.
     #[inline]
-    pub(crate) fn outcome(&self, visit: &Visit, lookup: &Lookup<'_>, found: bool) -> Outcome {
+    pub(crate) fn outcome(&self, state: &GetState, lookup: &Lookup<'_>, found: bool) -> Outcome {
         match found {
             true => Outcome::Found,
             false if !lookup.by_worth() => Outcome::Absent,
-            false if visit.past && self.read_in_vain(visit) => Outcome::FalsePositive,
+            false if state.past && self.is_false_positive(state) => Outcome::FalsePositive,
             false => Outcome::Rejected,
         }
     }
@@ -35,11 +35,11 @@ impl Table {
     /// Whether a visit that got by all that was in memory of the filter, of an absent key, would have
     /// been spared nothing by what is in memory now.
     #[cold]
-    fn read_in_vain(&self, visit: &Visit) -> bool {
-        let tally = visit.tally();
-        let Some(by) = &visit.rejected_by else {
+    fn is_false_positive(&self, state: &GetState) -> bool {
+        let trace = state.trace();
+        let Some(by) = &state.rejected_by else {
             // One read of a block serves all lookups of a batch that wait for it, and is one's in vain.
-            return tally.data.pages + tally.index.pages > 0;
+            return trace.data.pages + trace.index.pages > 0;
         };
         // What was read from storage turned it away, and may have stayed.
         let plan = self.plan.modules.get(by.module);
@@ -59,9 +59,9 @@ impl Table {
     /// Counts a visit that the last column of a module's block turned away and no other of the block, if
     /// no other module in memory would have.
     #[cold]
-    pub(super) fn count_alone(
+    pub(super) fn count_if_sole_rejection(
         &self,
-        visit: &Visit,
+        state: &GetState,
         module: usize,
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
@@ -72,14 +72,14 @@ impl Table {
         // Those before it let the visit pass.
         for (number, plan) in self.plan.modules.iter().enumerate().skip(module + 1) {
             let hash = filter::hash_of(plan, number, lookup.digest(stats));
-            let place = self.top.module(visit.partition, number);
+            let place = self.top.module(state.partition, number);
             let pages = place.map(|pages| filter::block_of(plan, self.plan.layout, hash, pages));
             let block = pages.and_then(|pages| self.peek(pages.start));
             if block.is_some_and(|block| !filter::may_contain(plan, &block, hash)) {
                 return;
             }
         }
-        if let Some(pages) = self.top.module(visit.partition, module) {
+        if let Some(pages) = self.top.module(state.partition, module) {
             self.cache().count_sole_rejection(&BlockKey {
                 file: self.cache_id,
                 page: pages.start,

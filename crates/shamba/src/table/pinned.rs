@@ -10,15 +10,15 @@
 //! Thread-safe.
 //!
 //! Protocol: [`Table::enter_pinned`] instead of `enter`; what that does not answer goes on as any
-//! [`Visit`].
+//! [`GetState`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use super::get::GetState;
 use super::lookup::{Lookup, LookupStats};
 use super::reader::Table;
 use super::table_cache::{Inner, TableCache, TableSlot};
-use super::visit::Visit;
 use crate::base::pin_holder::PinHolder;
 use crate::budget::{Reservation, Role, allocated};
 use crate::cache::Block;
@@ -155,7 +155,7 @@ impl Table {
         lookup: &Lookup<'_>,
         limit: u8,
         stats: &mut LookupStats,
-    ) -> Result<Visit, RuledOut> {
+    ) -> Result<GetState, RuledOut> {
         stats.tables += 1;
         let partition = self.top.find(lookup.key());
         if partition >= self.top.len() {
@@ -166,23 +166,23 @@ impl Table {
         let modules = &*self.plan.modules;
         stats.modules = stats.modules.max(modules.len());
         let mut memo = Memo::default();
-        let mut asked = 0;
+        let mut probed = 0;
         let parsed = pinned.modules(partition, modules.len());
         for (plan, parsed) in modules.iter().zip(parsed) {
             let Some(parsed) = parsed else { break };
-            stats.reads_of(BlockKind::Filter(asked as u8)).hits += 1;
+            stats.reads_of(BlockKind::Filter(probed as u8)).hits += 1;
             let maybe = parsed.may_contain(plan, lookup.digest(stats), &mut memo);
-            asked += 1;
+            probed += 1;
             if !maybe {
-                stats.rule_out(asked - 1);
-                return Err(RuledOut(asked));
+                stats.rule_out(probed - 1);
+                return Err(RuledOut(probed));
             }
         }
-        let mut visit = self.visit(partition, lookup, limit);
+        let mut state = self.begin_at(partition, lookup, limit);
         let index = pinned.indexes.get(partition).and_then(Option::as_deref);
-        let index = index.filter(|_| asked == modules.len());
-        self.pass(&mut visit, asked, index, lookup, stats);
-        Ok(visit)
+        let index = index.filter(|_| probed == modules.len());
+        self.pass(&mut state, probed, index, lookup, stats);
+        Ok(state)
     }
 
     /// The visit that ended so.
@@ -193,11 +193,11 @@ impl Table {
         lookup: &Lookup<'_>,
         limit: u8,
         stats: &mut LookupStats,
-    ) -> Visit {
+    ) -> GetState {
         let partition = lookup.partition().map_or(self.top.len(), |at| at as usize);
-        let mut visit = self.visit(partition, lookup, limit);
-        self.pass(&mut visit, ended.0, None, lookup, stats);
-        visit
+        let mut state = self.begin_at(partition, lookup, limit);
+        self.pass(&mut state, ended.0, None, lookup, stats);
+        state
     }
 }
 

@@ -13,7 +13,7 @@ use super::pinned::Opened;
 use super::properties::Properties;
 use super::source::{Home, Source};
 use super::stated::Stated;
-use super::top::Top;
+use super::top_index::TopIndex;
 use crate::base::coding::take_bytes;
 use crate::base::interner::unpaid_bytes;
 use crate::budget::{Reservation, Role, allocated, shared};
@@ -43,7 +43,7 @@ pub(crate) struct Table {
     pub(super) salt: u32,
     /// The same for most tables.
     pub(super) plan: Arc<FilterPlan>,
-    pub(super) top: Top,
+    pub(super) top: TopIndex,
     pub(super) partition_stats: Arc<PartitionStats>,
     _held: Reservation,
 }
@@ -86,7 +86,7 @@ impl Table {
             .home
             .plans
             .share(Arc::new(properties.filter.for_readers()));
-        let top = Top::decode(top, plan.modules.len(), pages).map_err(damage)?;
+        let top = TopIndex::decode(top, plan.modules.len(), pages).map_err(damage)?;
         // One thread at a time opens a file.
         let cache = Arc::clone(&source.home.cache);
         let partition_stats = partition_stats.load_full().unwrap_or_else(|| {
@@ -167,7 +167,7 @@ impl Table {
 pub(super) fn new_partition_stats(
     cache: &BlockCache,
     plan: &FilterPlan,
-    top: &Top,
+    top: &TopIndex,
 ) -> PartitionStats {
     let pages = |number| top.module(0, number).map_or(1, |pages| pages.len() as u32);
     let shape = |(number, module)| {

@@ -300,13 +300,13 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
 
 fn assert_at(iter: &mut TableIter, want: Option<&Entry>) -> Result<(), TestCaseError> {
     prop_assert_eq!(iter.valid(), want.is_some());
-    while let (true, Some((key, tag, _))) = (iter.waits(), want) {
+    while let (true, Some((key, tag, _))) = (iter.is_deferred(), want) {
         let bound = compare(iter.key(), iter.tag(), key, *tag);
         match iter.going() {
             Direction::Forward => prop_assert!(bound.is_le(), "{:?} after {:?}", iter.key(), key),
             Direction::Backward => prop_assert!(bound.is_ge(), "{:?} before {:?}", iter.key(), key),
         }
-        iter.settle().unwrap();
+        iter.materialize().unwrap();
     }
     if let Some((key, tag, value)) = want {
         prop_assert_eq!((iter.key(), iter.tag()), (key.as_slice(), *tag));

@@ -12,7 +12,7 @@ use super::format::Damage;
 use super::index::IndexBlock;
 use super::properties::Properties;
 use super::reader::Table;
-use super::top::Partition;
+use super::top_index::Partition;
 use crate::base::digest::KeyDigest;
 use crate::base::key::{self, EntryKind, Tag};
 use crate::budget::Role;

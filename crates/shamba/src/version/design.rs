@@ -19,7 +19,7 @@ pub(crate) struct StoredDesign {
     /// Whether the tree has reached it.
     pub(crate) reached: bool,
     /// Whether files of before are to get other filters.
-    pub(crate) refilter: bool,
+    pub(crate) rewrite_filters: bool,
 }
 
 impl StoredDesign {
@@ -30,7 +30,7 @@ impl StoredDesign {
             self.write_buffer,
             self.millibits,
             self.since,
-            u64::from(self.reached) | u64::from(self.refilter) << 1,
+            u64::from(self.reached) | u64::from(self.rewrite_filters) << 1,
         ] {
             put_varint(out, value);
         }
@@ -48,7 +48,7 @@ impl StoredDesign {
         };
         let flags = take_varint(input)?;
         design.reached = flags & 1 != 0;
-        design.refilter = flags & 2 != 0;
+        design.rewrite_filters = flags & 2 != 0;
         *input = &[];
         Some(design)
     }

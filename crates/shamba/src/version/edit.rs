@@ -661,7 +661,7 @@ mod tests {
                 millibits,
                 since,
                 reached: flags[0],
-                refilter: flags[1],
+                rewrite_filters: flags[1],
             }
         });
         (

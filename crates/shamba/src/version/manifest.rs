@@ -3,7 +3,7 @@
 //! Protocol: [`Manifest::read`], which looks without writing, and [`Manifest::begin`], then
 //! [`Manifest::log_edit`] for each change, before anyone acts on it, and [`Manifest::seal`] at
 //! closing. One thread at a time. The manifest holds the tree's state, so it can begin a new log
-//! with a snapshot: at every open, and when the log has outgrown the state. Bytes: docs/format.md,
+//! with a snapshot: at every open, and when the log has exceeds_capacity the state. Bytes: docs/format.md,
 //! "Manifest".
 //!
 //! An edit counts once it is synced. A *mark* in a second log says so then: how far the first is

@@ -20,7 +20,7 @@ use super::judge::{Logs, check_tables_exist, is_database};
 use super::{DEFAULT_NAME, assemble, tables_of};
 use crate::budget::Role;
 use crate::db::batch::DEFAULT_KEYSPACE;
-use crate::db::folder::look_at_files;
+use crate::db::filenames::look_at_files;
 use crate::db::{Db, DbShared};
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};

@@ -12,7 +12,7 @@ use crate::db::DbInner;
 use crate::db::batch::Ops;
 use crate::db::flush::remove_quietly;
 use crate::db::keyspace::KeyspaceInner;
-use crate::db::logs::{ClosedLogs, log_path};
+use crate::db::wal_files::{ClosedLogs, log_path};
 use crate::error::{Error, Result};
 use crate::version::VersionEdit;
 use crate::wal::{Record, Survey};

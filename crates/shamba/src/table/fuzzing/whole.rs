@@ -186,7 +186,7 @@ fn read(env: &Env, ask: u8, fill_cache: bool) {
         lazy: ask & 16 != 0,
         budget: Arc::clone(&env.budget),
     });
-    let settled = |scan: &mut crate::table::TableIter| scan.settle().is_ok() && scan.valid();
+    let settled = |scan: &mut crate::table::TableIter| scan.materialize().is_ok() && scan.valid();
     let mut steps = 0;
     if scan.seek_to_first().is_ok() {
         while settled(&mut scan) && steps < MOST_STEPS {
@@ -207,9 +207,9 @@ fn read(env: &Env, ask: u8, fill_cache: bool) {
     assert!(steps < MOST_STEPS, "walks end");
     for number in (u16::from(ask)..160).step_by(37) {
         let _ = scan.seek(&key(number), Tag::seek(200));
-        let _ = scan.settle();
+        let _ = scan.materialize();
         let _ = scan.seek_for_prev(&key(number), Tag::seek(200));
-        let _ = scan.settle();
+        let _ = scan.materialize();
     }
     let _ = table.verify();
     let _ = table.properties();

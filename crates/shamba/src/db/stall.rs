@@ -33,12 +33,12 @@ impl KeyspaceOptions {
     /// The memtable's size under a budget: an eighth of it at most, so that the one filling and
     /// those being flushed leave more than half for everything else.
     pub(crate) fn memtable_capacity(&self, limit: u64) -> usize {
-        usize::try_from(self.write_buffer.min(memtable_most(limit))).unwrap_or(usize::MAX)
+        usize::try_from(self.write_buffer.min(max_memtable_bytes(limit))).unwrap_or(usize::MAX)
     }
 }
 
 /// The size of the largest memtable under a budget.
-pub(super) fn memtable_most(limit: u64) -> u64 {
+pub(super) fn max_memtable_bytes(limit: u64) -> u64 {
     limit / 8
 }
 
@@ -163,7 +163,7 @@ impl DbInner {
     }
 
     /// Whether `more` bytes would make a memtable larger than one made now would be.
-    pub(super) fn outgrown(
+    pub(super) fn exceeds_capacity(
         &self,
         keyspace: &KeyspaceInner,
         memtable: &Memtable,
@@ -175,7 +175,7 @@ impl DbInner {
 
     /// Freezes the largest memtables if the budget was made so much smaller that memtables take more
     /// than their share, and nobody writes who would do it.
-    pub(super) fn come_down(&self) -> Result<()> {
+    pub(super) fn shrink_to_budget(&self) -> Result<()> {
         if !self.memtables_over_share() || !self.frozen.is_empty() {
             return Ok(());
         }
@@ -280,7 +280,7 @@ impl DbInner {
     ) -> Result<()> {
         let active = || keyspace.state.load().active.clone();
         let charged = || active().charge(1, size, self.memtable_share());
-        if !active().fits(1, size) || self.outgrown(keyspace, &active(), size) {
+        if !active().fits(1, size) || self.exceeds_capacity(keyspace, &active(), size) {
             self.freeze(writer, keyspace, size)?;
         } else if self.crowded(writer) {
             self.freeze_largest(writer, size)?;

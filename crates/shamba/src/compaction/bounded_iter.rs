@@ -20,12 +20,12 @@ pub(crate) trait Forward {
 impl<I: InternalIterator> Forward for I {
     fn start(&mut self) -> Result<()> {
         self.seek_to_first()?;
-        settle(self)
+        materialize(self)
     }
 
     fn advance(&mut self) -> Result<()> {
         self.next()?;
-        settle(self)
+        materialize(self)
     }
 
     fn entry(&self) -> Option<(&[u8], Tag, &[u8])> {
@@ -35,9 +35,9 @@ impl<I: InternalIterator> Forward for I {
 
 /// Until the cursor is at an entry and holds its value.
 #[inline]
-fn settle(cursor: &mut impl InternalIterator) -> Result<()> {
-    while cursor.waits() {
-        cursor.settle()?;
+fn materialize(cursor: &mut impl InternalIterator) -> Result<()> {
+    while cursor.is_deferred() {
+        cursor.materialize()?;
     }
     Ok(())
 }
@@ -78,7 +78,7 @@ impl<I: InternalIterator> Forward for Part<'_, I> {
         while self.inner.valid() && self.inner.key() <= after {
             self.inner.next()?;
         }
-        settle(&mut self.inner)
+        materialize(&mut self.inner)
     }
 
     fn advance(&mut self) -> Result<()> {

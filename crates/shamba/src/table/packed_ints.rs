@@ -3,20 +3,20 @@
 
 /// How wide each of some numbers is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Narrow {
+pub(super) enum PackedInts {
     #[default]
     Bytes,
     Shorts,
     Words,
 }
 
-impl Narrow {
+impl PackedInts {
     /// The least width that suffices.
-    pub(super) fn of(numbers: &[u32]) -> Narrow {
+    pub(super) fn of(numbers: &[u32]) -> PackedInts {
         match numbers.iter().max() {
-            Some(most) if *most > u32::from(u16::MAX) => Narrow::Words,
-            Some(most) if *most > u32::from(u8::MAX) => Narrow::Shorts,
-            _ => Narrow::Bytes,
+            Some(most) if *most > u32::from(u16::MAX) => PackedInts::Words,
+            Some(most) if *most > u32::from(u8::MAX) => PackedInts::Shorts,
+            _ => PackedInts::Bytes,
         }
     }
 
@@ -24,9 +24,9 @@ impl Narrow {
     #[inline]
     pub(super) const fn bytes(self, count: usize) -> usize {
         match self {
-            Narrow::Bytes => count,
-            Narrow::Shorts => 2 * count,
-            Narrow::Words => 4 * count,
+            PackedInts::Bytes => count,
+            PackedInts::Shorts => 2 * count,
+            PackedInts::Words => 4 * count,
         }
     }
 
@@ -43,11 +43,11 @@ impl Narrow {
     pub(super) fn get(self, bytes: &[u8], from: usize, at: usize) -> Option<u32> {
         let bytes = bytes.get(from + self.bytes(at)..)?;
         match self {
-            Narrow::Bytes => bytes.first().copied().map(u32::from),
-            Narrow::Shorts => bytes
+            PackedInts::Bytes => bytes.first().copied().map(u32::from),
+            PackedInts::Shorts => bytes
                 .first_chunk()
                 .map(|short| u16::from_le_bytes(*short).into()),
-            Narrow::Words => bytes.first_chunk().map(|word| u32::from_le_bytes(*word)),
+            PackedInts::Words => bytes.first_chunk().map(|word| u32::from_le_bytes(*word)),
         }
     }
 }
@@ -58,13 +58,13 @@ mod tests {
 
     #[test]
     fn numbers_take_what_the_largest_needs() {
-        let width = |most| Narrow::of(&[0, most]).bytes(1);
+        let width = |most| PackedInts::of(&[0, most]).bytes(1);
         assert_eq!([0, 255].map(width), [1, 1]);
         assert_eq!([256, 65_535].map(width), [2, 2]);
         assert_eq!([65_536, u32::MAX].map(width), [4, 4]);
         for most in [0, 255, 256, 65_535, 65_536, u32::MAX] {
             let numbers = [1, most, 0];
-            let narrow = Narrow::of(&numbers);
+            let narrow = PackedInts::of(&numbers);
             let mut bytes = vec![7; 3];
             narrow.put(&mut bytes, &numbers);
             assert_eq!(bytes.len(), 3 + narrow.bytes(3));

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use super::DbInner;
-use super::filters::filter_bits;
 use super::keyspace::KeyspaceInner;
+use super::table_options::filter_bits;
 use crate::base::sample;
 use crate::budget::{Budget, Reservation, Role};
 use crate::filter::{FileContext, FilterOptions, FilterPlan, choose};

@@ -11,8 +11,8 @@ impl Iter {
     pub(super) fn seek_after(&mut self, key: &[u8]) -> Result<()> {
         self.merge.seek(key, Tag::OLDEST)?;
         while self.merge.valid() && self.merge.key() == key && !self.is_lost() {
-            match self.merge.waits() {
-                true => self.merge.settle()?,
+            match self.merge.is_deferred() {
+                true => self.merge.materialize()?,
                 false => self.merge.next()?,
             }
         }
@@ -23,8 +23,8 @@ impl Iter {
     pub(super) fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.merge.seek_for_prev(key, Tag::NEWEST)?;
         while self.merge.valid() && self.merge.key() == key && !self.is_lost() {
-            match self.merge.waits() {
-                true => self.merge.settle()?,
+            match self.merge.is_deferred() {
+                true => self.merge.materialize()?,
                 false => self.merge.prev()?,
             }
         }
@@ -50,8 +50,8 @@ impl Iter {
             if self.options.past_upper(key) {
                 return Ok(());
             }
-            if self.merge.waits() {
-                self.merge.settle()?;
+            if self.merge.is_deferred() {
+                self.merge.materialize()?;
                 continue;
             }
             if hidden && key == self.key.as_slice() {
@@ -79,8 +79,8 @@ impl Iter {
             if self.options.before_lower(self.merge.key()) {
                 return Ok(());
             }
-            if self.merge.waits() {
-                self.merge.settle()?;
+            if self.merge.is_deferred() {
+                self.merge.materialize()?;
                 continue;
             }
             self.key.clear();
@@ -88,8 +88,8 @@ impl Iter {
             let mut visible = false;
             // Entries of a key come oldest first here; the last one at or below our number counts.
             while self.merge.valid() && self.merge.key() == self.key.as_slice() && !self.is_lost() {
-                if self.merge.waits() {
-                    self.merge.settle()?;
+                if self.merge.is_deferred() {
+                    self.merge.materialize()?;
                     continue;
                 }
                 let tag = self.merge.tag();

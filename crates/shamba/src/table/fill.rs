@@ -3,9 +3,9 @@
 //!
 //! Thread-safe; the buffer read into belongs to the caller's thread.
 
-use super::need::Need;
+use super::block_read::BlockRead;
+use super::get::Fetched;
 use super::reader::Table;
-use super::visit::Given;
 use crate::cache::{IoBuf, Owner};
 use crate::error::Result;
 use crate::filter;
@@ -13,7 +13,7 @@ use crate::fs::BlockKind;
 
 /// What those say who were handed what they need.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Heard {
+pub(super) struct Delivery {
     /// Whether any of them has no answer yet.
     pub(super) waiting: bool,
     /// The columns of a filter block that turned any of them away.
@@ -23,24 +23,24 @@ pub(super) struct Heard {
 impl Table {
     /// Hands what was read, or the failure, to those who need it, who say what came of it, and offers it to
     /// the cache. A damaged filter is ignored.
-    pub(super) fn arrive(
+    pub(super) fn fill(
         &self,
-        need: &Need,
+        need: &BlockRead,
         read: Result<IoBuf>,
-        mut hand: impl FnMut(Given<'_>) -> Result<Heard>,
+        mut deliver: impl FnMut(Fetched<'_>) -> Result<Delivery>,
     ) -> Result<()> {
         let start = need.pages.start;
         if !matches!(need.kind, BlockKind::Filter(_)) {
             let read = self.open_raw(read?, start)?;
             let block = self.admit(read, need.partition, need.kind, true)?;
-            return hand(Given::Block(&block)).map(drop);
+            return deliver(Fetched::Block(&block)).map(drop);
         }
         let mut waiting = true;
         let filter = |buf: &IoBuf| {
             let bytes = self.payload_in(need.part(buf, &need.pages), start)?;
-            // Asked before it is offered: the cache may keep only a part of it. Refused, the bytes
+            // ProbedColumns before it is offered: the cache may keep only a part of it. Refused, the bytes
             // have served all the same.
-            let heard = hand(Given::Filter(&bytes))?;
+            let heard = deliver(Fetched::Filter(&bytes))?;
             waiting = heard.waiting;
             self.partition_stats.note_filter_read(waiting);
             let owner = Owner {
@@ -54,21 +54,21 @@ impl Table {
             Ok(()) => {}
             Err(error) if error.is_corruption() => {
                 log::warn!("a filter is ignored: {error}");
-                waiting = hand(Given::NoFilter)?.waiting;
+                waiting = deliver(Fetched::NoFilter)?.waiting;
             }
             Err(error) => return Err(error),
         }
         let Ok(buf) = read else { return Ok(()) };
         self.offer_others(need, &buf);
         match need.with_index {
-            true => self.arrive_index(need, &buf, waiting, hand),
+            true => self.fill_index(need, &buf, waiting, deliver),
             false => Ok(()),
         }
     }
 
     /// Offers the filter blocks that came along, if they are sound: else damage is for those who
     /// need them.
-    fn offer_others(&self, need: &Need, buf: &IoBuf) {
+    fn offer_others(&self, need: &BlockRead, buf: &IoBuf) {
         for (number, plan) in self.plan.modules.iter().enumerate() {
             let pages = self.top.module(need.partition, number).unwrap_or(0..0);
             let (_, each) = filter::division(plan, self.plan.layout, pages.end - pages.start);
@@ -87,12 +87,12 @@ impl Table {
     }
 
     /// Goes on with the index block that was read with a filter block.
-    fn arrive_index(
+    fn fill_index(
         &self,
-        need: &Need,
+        need: &BlockRead,
         buf: &IoBuf,
         waiting: bool,
-        mut hand: impl FnMut(Given<'_>) -> Result<Heard>,
+        mut deliver: impl FnMut(Fetched<'_>) -> Result<Delivery>,
     ) -> Result<()> {
         let page = need.around.end - 1;
         let index = self.payload_in(need.part(buf, &(page..page + 1)), page);
@@ -104,7 +104,7 @@ impl Table {
             return Ok(());
         }
         let bytes = index?;
-        hand(Given::Index(&bytes))?;
+        deliver(Fetched::Index(&bytes))?;
         self.offer(page, need.partition, BlockKind::Index, &bytes);
         Ok(())
     }

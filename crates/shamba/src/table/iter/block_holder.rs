@@ -32,7 +32,7 @@ const LARGE_SHARE: u64 = 256;
 const INDEX_SHARE: u64 = 128;
 
 /// The block the cursor is in, as far as it is held.
-pub(super) enum Held {
+pub(super) enum HeldBlock {
     /// Nothing but the entry: its value is in `TableIter::value`.
     Entry,
     /// In the cache, which cannot drop it meanwhile.
@@ -89,7 +89,7 @@ impl TableIter {
                 return Ok(self.hold(block, start));
             }
             if self.load_own(&pages)? {
-                self.held = Held::Own;
+                self.held = HeldBlock::Own;
                 return Ok(None);
             }
         }
@@ -108,14 +108,14 @@ impl TableIter {
             if !self.copy(&block) {
                 return Some((block, start));
             }
-            self.held = Held::Own;
+            self.held = HeldBlock::Own;
             return None;
         };
         self.own = Own::default();
         let Some(pin) = self.options.budget.try_pin(cached.keeps()) else {
             return Some((block, start));
         };
-        self.held = Held::Cached(block, pin);
+        self.held = HeldBlock::Cached(block, pin);
         None
     }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::fetch::label;
 use super::lookup::LookupStats;
 use super::reader::Table;
-use super::tally::Tally;
+use super::trace::LookupTrace;
 use crate::cache::IoBuf;
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
 
@@ -20,7 +20,7 @@ const BUFFER_SHARE: u64 = 64;
 
 /// A block that a lookup cannot go on without.
 #[derive(Debug, Clone)]
-pub(crate) struct Need {
+pub(crate) struct BlockRead {
     pub(super) pages: Range<u32>,
     pub(super) kind: BlockKind,
     pub(super) partition: usize,
@@ -31,9 +31,9 @@ pub(crate) struct Need {
     pub(super) with_index: bool,
 }
 
-impl Need {
+impl BlockRead {
     pub(super) fn new(pages: Range<u32>, kind: BlockKind, partition: usize) -> Self {
-        Need {
+        BlockRead {
             around: pages.clone(),
             pages,
             kind,
@@ -55,14 +55,14 @@ impl Need {
     }
 
     /// Counts the read: as one of the block that was needed, the pages by what they are.
-    pub(super) fn count(&self, stats: &mut LookupStats, tally: &mut Tally) {
+    pub(super) fn count(&self, stats: &mut LookupStats, trace: &mut LookupTrace) {
         let own = self.around.len() - usize::from(self.with_index);
         let reads = stats.reads_of(self.kind);
         reads.reads += 1;
         reads.pages += own as u64;
         stats.index.pages += u64::from(self.with_index);
-        tally.read(self.kind, own);
-        tally.index.pages += u32::from(self.with_index);
+        trace.read(self.kind, own);
+        trace.index.pages += u32::from(self.with_index);
     }
 
     /// The bytes of some of the pages that were read.
@@ -75,11 +75,11 @@ impl Need {
 impl Table {
     /// Has blocks beside one that is to be read come along: of a partition's filter, whose last
     /// module comes first, and the index block behind it.
-    pub(super) fn bring_along(
+    pub(super) fn coalesce_neighbours(
         &self,
-        need: &mut Need,
+        need: &mut BlockRead,
         module: usize,
-        asked: &[u8],
+        probed: &[u8],
         past_index: bool,
     ) {
         let place = need.partition as u32;
@@ -105,7 +105,7 @@ impl Table {
             && !past_index
             && self.top.index_page(need.partition) == Some(need.around.end)
             && need.around.len() < most
-            && self.partition_stats.coalesces_index(place, asked, module)
+            && self.partition_stats.coalesces_index(place, probed, module)
         {
             need.around.end += 1;
             need.with_index = true;

@@ -3,7 +3,7 @@
 //! Where filter memory is divided by the place in the tree (`FilterOptions::allocation`), a table's bits come
 //! from the present version, by `shamba_model::growing`: pure functions of the levels' entries, what
 //! they usually hold, and the visits that were measured. Asked once for each flush and merge, and for
-//! files that are to be moved ([`refit`]). Tables under way elsewhere count as what they are made of.
+//! files that are to be moved ([`rebuild_if_misfit`]). Tables under way elsewhere count as what they are made of.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -272,7 +272,7 @@ fn buffer_entries(keyspace: &KeyspaceInner, version: &Version) -> Option<f64> {
 
 /// Makes a move a merge where a file's filter would be wrong at its new place: else the filters of data
 /// that is written in the order of its keys would be those of a small level for ever.
-pub(super) fn refit(keyspace: &KeyspaceInner, version: &Version, task: Task) -> Task {
+pub(super) fn rebuild_if_misfit(keyspace: &KeyspaceInner, version: &Version, task: Task) -> Task {
     // Runs that keep their ids move as they are, all at once.
     if task.kind != TaskKind::TrivialMove
         || task.output == TargetRun::Keep

@@ -1,6 +1,6 @@
 //! Point lookups in one table: the one general read loop, which stops wherever it needs a read.
 //!
-//! A [`Visit`] is where a lookup stands: filter modules, then the index, then the data. Protocol:
+//! A [`GetState`] is where a lookup stands: filter modules, then the index, then the data. Protocol:
 //! `enter (poll give)* poll`. [`Table::poll`] goes on as far as resident blocks reach and answers, or
 //! says which block it needs; [`Table::give`] takes that block, from whoever read it, and may
 //! answer as well. [`Table::finish`] reads one block at a time; `together` reads those of many lookups
@@ -8,16 +8,16 @@
 
 use std::ops::Range;
 
-use super::arrive::Heard;
 use super::block::{DataBlock, Search};
+use super::block_read::BlockRead;
 use super::fetch::BlockRef;
+use super::fill::Delivery;
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::{Lookup, LookupStats, TableGet, TableValue};
-use super::need::Need;
 use super::outcome::Rejection;
 use super::reader::Table;
-use super::tally::Tally;
+use super::trace::LookupTrace;
 use crate::base::key::Tag;
 use crate::error::Result;
 use crate::filter::{self, MAX_MODULES, ModulePlan};
@@ -26,7 +26,7 @@ use crate::value::last_of;
 
 /// Where a lookup stands in a table.
 #[derive(Debug)]
-pub(crate) struct Visit {
+pub(crate) struct GetState {
     pub(super) partition: usize,
     /// Modules below this are read where they are not resident.
     pub(super) limit: usize,
@@ -38,17 +38,17 @@ pub(crate) struct Visit {
     pub(super) past: bool,
     /// What was read from storage and turned it away, if anything did.
     pub(super) rejected_by: Option<Rejection>,
-    pub(super) asked: Asked,
+    pub(super) probed: ProbedColumns,
     /// The data block wanted; its place is not known yet, or it is the one that may hold the key.
     number: Option<u32>,
     /// Where the data block lies, once the index has told.
-    pub(super) place: Option<Place>,
-    pub(super) tally: Tally,
+    pub(super) location: Option<BlockLocation>,
+    pub(super) trace: LookupTrace,
 }
 
 /// What of a filter a lookup asked.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct ProbedColumns {
     /// Columns asked of each module; 1 for a module that has none.
     pub(super) columns: [u8; MAX_MODULES],
     /// Whether something was not asked.
@@ -57,7 +57,7 @@ pub(super) struct Asked {
 
 /// A data block's place.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct BlockLocation {
     /// Its number in its partition.
     number: u32,
     /// Whether it is the partition's last.
@@ -68,16 +68,16 @@ pub(super) struct Place {
 
 /// What a lookup in a table comes to.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum Poll {
     /// The table's answer.
     Answer(TableGet),
     /// A read.
-    Read(Need),
+    Read(BlockRead),
 }
 
 /// What was read for a lookup.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Given<'a> {
+pub(super) enum Fetched<'a> {
     /// A whole filter block.
     Filter(&'a [u8]),
     /// A filter block is damaged, so it is as if there were none.
@@ -89,7 +89,7 @@ pub(super) enum Given<'a> {
 }
 
 /// What a data block says.
-enum Says {
+enum BlockAnswer {
     Found { tag: Tag, value: Range<usize> },
     Absent,
     Next,
@@ -102,16 +102,16 @@ impl Table {
     /// Takes a visit to its end, reading one block after another.
     pub(crate) fn finish(
         &self,
-        visit: &mut Visit,
+        state: &mut GetState,
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) -> Result<TableGet> {
         loop {
-            let need = match self.poll(visit, lookup, stats)? {
-                Step::Answer(answer) => return Ok(answer),
-                Step::Read(need) => need,
+            let need = match self.poll(state, lookup, stats)? {
+                Poll::Answer(answer) => return Ok(answer),
+                Poll::Read(need) => need,
             };
-            if let Some(answer) = self.get_on(visit, &need, lookup, stats)? {
+            if let Some(answer) = self.read_and_deliver(state, &need, lookup, stats)? {
                 return Ok(answer);
             }
         }
@@ -119,25 +119,25 @@ impl Table {
 
     /// Reads what a lookup needs.
     #[cold]
-    fn get_on(
+    fn read_and_deliver(
         &self,
-        visit: &mut Visit,
-        need: &Need,
+        state: &mut GetState,
+        need: &BlockRead,
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) -> Result<Option<TableGet>> {
         self.check_fits(&need.pages, need.kind)?;
-        need.count(stats, &mut visit.tally);
+        need.count(stats, &mut state.trace);
         let mut buf = self.source.home.io.acquire(need.bytes());
         let read = self.read_pages(&mut buf, need.around.start, need.tag());
         let mut answer = None;
-        self.arrive(need, read.map(|()| buf), |given| {
+        self.fill(need, read.map(|()| buf), |given| {
             if answer.is_none() {
-                answer = self.give(visit, lookup, given, stats)?;
+                answer = self.deliver(state, lookup, given, stats)?;
             }
-            Ok(Heard {
+            Ok(Delivery {
                 waiting: answer.is_none(),
-                rejected_by: visit.rejected_by.map_or(0, |by| by.columns),
+                rejected_by: state.rejected_by.map_or(0, |by| by.columns),
             })
         })?;
         Ok(answer)
@@ -147,7 +147,12 @@ impl Table {
     /// are asked only if they are. A lookup by worth asks all that is resident and then reads what
     /// is worth it.
     #[inline]
-    pub(crate) fn enter(&self, lookup: &Lookup<'_>, limit: u8, stats: &mut LookupStats) -> Visit {
+    pub(crate) fn enter(
+        &self,
+        lookup: &Lookup<'_>,
+        limit: u8,
+        stats: &mut LookupStats,
+    ) -> GetState {
         stats.tables += 1;
         let partition = self.top.find(lookup.key());
         let inside = partition < self.top.len();
@@ -155,53 +160,53 @@ impl Table {
         if inside {
             stats.modules = stats.modules.max(self.plan.modules.len());
         }
-        self.visit(partition, lookup, limit)
+        self.begin_at(partition, lookup, limit)
     }
 
     /// A lookup that begins in a partition, if there is one of that number.
     #[inline]
-    pub(super) fn visit(&self, partition: usize, lookup: &Lookup<'_>, limit: u8) -> Visit {
-        Visit {
+    pub(super) fn begin_at(&self, partition: usize, lookup: &Lookup<'_>, limit: u8) -> GetState {
+        GetState {
             partition,
             limit: if lookup.by_worth() { 0 } else { limit.into() },
             module: 0,
             more: 0,
             past: false,
             rejected_by: None,
-            asked: Asked::default(),
+            probed: ProbedColumns::default(),
             number: None,
-            place: None,
-            tally: Tally::default(),
+            location: None,
+            trace: LookupTrace::default(),
         }
     }
 
-    /// Goes on as far as resident blocks reach. Asked again without what it needs, it looks for it
+    /// Goes on as far as resident blocks reach. ProbedColumns again without what it needs, it looks for it
     /// again.
     #[inline]
     pub(crate) fn poll(
         &self,
-        visit: &mut Visit,
+        state: &mut GetState,
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
-    ) -> Result<Step> {
+    ) -> Result<Poll> {
         let Some((partition, index_page)) = self
             .top
-            .get(visit.partition)
-            .zip(self.top.index_page(visit.partition))
+            .get(state.partition)
+            .zip(self.top.index_page(state.partition))
         else {
-            return Ok(Step::Answer(TableGet::Absent));
+            return Ok(Poll::Answer(TableGet::Absent));
         };
-        while visit.module < self.plan.modules.len() {
-            match self.probe(visit, lookup, stats) {
-                Probe::Maybe => visit.module += 1,
-                Probe::Absent => return Ok(Step::Answer(TableGet::Absent)),
-                Probe::Read(need) => return Ok(Step::Read(need)),
+        while state.module < self.plan.modules.len() {
+            match self.probe(state, lookup, stats) {
+                Probe::Maybe => state.module += 1,
+                Probe::Absent => return Ok(Poll::Answer(TableGet::Absent)),
+                Probe::Read(need) => return Ok(Poll::Read(need)),
             }
         }
-        visit.past = true;
-        while visit.asked.incomplete
+        state.past = true;
+        while state.probed.incomplete
             && lookup.by_worth()
-            && let Some((module, need)) = self.worth(visit, lookup, stats)
+            && let Some((module, need)) = self.best_read(state, lookup, stats)
         {
             // It may have come along with another by now.
             let came = self.resident(need.pages.start).filter(|block| {
@@ -209,88 +214,91 @@ impl Table {
                 columns >= u32::from(module.columns)
             });
             let Some(block) = came else {
-                return Ok(Step::Read(need));
+                return Ok(Poll::Read(need));
             };
-            if let Some(answer) = self.filtered(visit, lookup, Some(&block), stats) {
-                return Ok(Step::Answer(answer));
+            if let Some(answer) = self.probe_read(state, lookup, Some(&block), stats) {
+                return Ok(Poll::Answer(answer));
             }
         }
         loop {
-            let place = match &visit.place {
+            let place = match &state.location {
                 Some(place) => place,
                 None => {
                     let Some(block) = self.resident(index_page) else {
                         let pages = index_page..index_page + partition.index_pages;
-                        let need = Need::new(pages, BlockKind::Index, visit.partition);
-                        return Ok(Step::Read(need));
+                        let need = BlockRead::new(pages, BlockKind::Index, state.partition);
+                        return Ok(Poll::Read(need));
                     };
                     stats.index.hits += 1;
-                    visit
-                        .place
-                        .insert(self.place(visit.partition, visit.number, lookup, &block)?)
+                    state.location.insert(self.locate(
+                        state.partition,
+                        state.number,
+                        lookup,
+                        &block,
+                    )?)
                 }
             };
             let Some(block) = self.resident(place.pages.start) else {
                 let pages = place.pages.clone();
-                let need = Need::new(pages, BlockKind::Data, visit.partition);
-                return Ok(Step::Read(need));
+                let need = BlockRead::new(pages, BlockKind::Data, state.partition);
+                return Ok(Poll::Read(need));
             };
             stats.data.hits += 1;
-            match self.search(visit, lookup, &block, stats)? {
-                Says::Found { tag, value } => {
+            match self.search(state, lookup, &block, stats)? {
+                BlockAnswer::Found { tag, value } => {
                     let value = found_in(block, value);
-                    return Ok(Step::Answer(TableGet::Found { tag, value }));
+                    return Ok(Poll::Answer(TableGet::Found { tag, value }));
                 }
-                Says::Absent => return Ok(Step::Answer(TableGet::Absent)),
-                Says::Next => {}
+                BlockAnswer::Absent => return Ok(Poll::Answer(TableGet::Absent)),
+                BlockAnswer::Next => {}
             }
         }
     }
 
     /// Takes the block needed; answers if that is enough to.
-    pub(super) fn give(
+    pub(super) fn deliver(
         &self,
-        visit: &mut Visit,
+        state: &mut GetState,
         lookup: &Lookup<'_>,
-        given: Given<'_>,
+        given: Fetched<'_>,
         stats: &mut LookupStats,
     ) -> Result<Option<TableGet>> {
         let block = match given {
-            Given::Block(block) => block,
-            Given::Filter(bytes) => {
-                return Ok(self.filtered(visit, lookup, Some(bytes), stats));
+            Fetched::Block(block) => block,
+            Fetched::Filter(bytes) => {
+                return Ok(self.probe_read(state, lookup, Some(bytes), stats));
             }
-            Given::NoFilter => {
+            Fetched::NoFilter => {
                 stats.corrupt_filters += 1;
-                return Ok(self.filtered(visit, lookup, None, stats));
+                return Ok(self.probe_read(state, lookup, None, stats));
             }
-            Given::Index(bytes) => {
-                visit.place = Some(self.place(visit.partition, visit.number, lookup, bytes)?);
+            Fetched::Index(bytes) => {
+                state.location = Some(self.locate(state.partition, state.number, lookup, bytes)?);
                 return Ok(None);
             }
         };
-        if visit.place.is_none() {
-            visit.place = Some(self.place(visit.partition, visit.number, lookup, block)?);
+        if state.location.is_none() {
+            state.location = Some(self.locate(state.partition, state.number, lookup, block)?);
             return Ok(None);
         }
-        Ok(match self.search(visit, lookup, block, stats)? {
-            Says::Found { tag, value } => Some(TableGet::Found {
+        Ok(match self.search(state, lookup, block, stats)? {
+            BlockAnswer::Found { tag, value } => Some(TableGet::Found {
                 tag,
                 value: match block {
                     BlockRef::Cached(block) => found_in(BlockRef::Cached(block.clone()), value),
                     passing => TableValue::Owned(passing.get(value).unwrap_or_default().into()),
                 },
             }),
-            Says::Absent => Some(TableGet::Absent),
-            Says::Next => None,
+            BlockAnswer::Absent => Some(TableGet::Absent),
+            BlockAnswer::Next => None,
         })
     }
 
     /// Asks the next filter module if it is resident, or to be read.
     #[inline]
-    fn probe(&self, visit: &mut Visit, lookup: &Lookup<'_>, stats: &mut LookupStats) -> Probe {
-        let module = visit.module;
-        let place = self.top.module(visit.partition, module);
+    fn probe(&self, state: &mut GetState, lookup: &Lookup<'_>, stats: &mut LookupStats) -> Probe {
+        let module = state.module;
+        let place = self.top.module(state.partition, module);
         let (Some(plan), Some(pages)) = (self.plan.modules.get(module), place) else {
             return Probe::Maybe;
         };
@@ -299,24 +307,24 @@ impl Table {
         let kind = BlockKind::Filter(module as u8);
         if let Some(block) = self.resident(pages.start) {
             stats.reads_of(kind).hits += 1;
-            visit.tally.hit(kind);
+            state.trace.hit(kind);
             let columns = filter::columns(plan, &block);
             let rejected_by = filter::rejecting_columns(plan, &block, hash);
-            visit
-                .asked
+            state
+                .probed
                 .note(module, columns.count_ones() as u8, plan.columns);
             if rejected_by == 0 {
                 return Probe::Maybe;
             }
             stats.rule_out(module);
             if plan.columns > 1 && lookup.by_worth() && rejected_by == last_of(columns) {
-                self.count_alone(visit, module, lookup, stats);
+                self.count_if_sole_rejection(state, module, lookup, stats);
             }
             Probe::Absent
-        } else if module < visit.limit {
-            Probe::Read(Need::new(pages, kind, visit.partition))
+        } else if module < state.limit {
+            Probe::Read(BlockRead::new(pages, kind, state.partition))
         } else {
-            visit.asked.note(module, 0, plan.columns);
+            state.probed.note(module, 0, plan.columns);
             Probe::Maybe
         }
     }
@@ -324,61 +332,61 @@ impl Table {
     /// The module that is most worth a read, of those not wholly resident. Everything resident was
     /// asked.
     #[cold]
-    fn worth(
+    fn best_read(
         &self,
-        visit: &mut Visit,
+        state: &mut GetState,
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
-    ) -> Option<(&ModulePlan, Need)> {
-        let place = visit.partition as u32;
-        let asked = &visit.asked.columns;
-        let past_index = visit.place.is_some();
+    ) -> Option<(&ModulePlan, BlockRead)> {
+        let place = state.partition as u32;
+        let probed = &state.probed.columns;
+        let past_index = state.location.is_some();
         let module = self
             .partition_stats
-            .best_to_read(place, asked, past_index)?;
+            .best_to_read(place, probed, past_index)?;
         let plan = self.plan.modules.get(module)?;
-        visit.more = module;
-        let pages = self.top.module(visit.partition, module).unwrap_or(0..0);
+        state.more = module;
+        let pages = self.top.module(state.partition, module).unwrap_or(0..0);
         let hash = filter::hash_of(plan, module, lookup.digest(stats));
         let pages = filter::block_of(plan, self.plan.layout, hash, pages);
         let kind = BlockKind::Filter(module as u8);
-        let mut need = Need::new(pages, kind, visit.partition);
-        self.bring_along(&mut need, module, asked, past_index);
+        let mut need = BlockRead::new(pages, kind, state.partition);
+        self.coalesce_neighbours(&mut need, module, probed, past_index);
         Some((plan, need))
     }
 
     /// Asks the filter block needed, if it is sound, and goes past it; answers if it says that the
     /// key is absent.
-    fn filtered(
+    fn probe_read(
         &self,
-        visit: &mut Visit,
+        state: &mut GetState,
         lookup: &Lookup<'_>,
         bytes: Option<&[u8]>,
         stats: &mut LookupStats,
     ) -> Option<TableGet> {
-        let first = visit.module < self.plan.modules.len();
-        let module = if first { visit.module } else { visit.more };
-        visit.module += usize::from(first);
+        let first = state.module < self.plan.modules.len();
+        let module = if first { state.module } else { state.more };
+        state.module += usize::from(first);
         let plan = self.plan.modules.get(module)?;
         let Some(bytes) = bytes else {
             // Of those read by worth, a damaged one is not to be tried again.
-            let asked = if first { 0 } else { plan.columns };
-            visit.asked.note(module, asked, plan.columns);
+            let probed = if first { 0 } else { plan.columns };
+            state.probed.note(module, probed, plan.columns);
             return None;
         };
         let hash = filter::hash_of(plan, module, lookup.digest(stats));
         let rejected_by = filter::rejecting_columns(plan, bytes, hash);
         if rejected_by != 0 {
             stats.rule_out(module);
-            let pages = self.top.module(visit.partition, module).unwrap_or(0..0);
-            visit.rejected_by = Some(Rejection {
+            let pages = self.top.module(state.partition, module).unwrap_or(0..0);
+            state.rejected_by = Some(Rejection {
                 module,
                 page: filter::block_of(plan, self.plan.layout, hash, pages).start,
                 columns: rejected_by,
             });
             return Some(TableGet::Absent);
         }
-        visit.asked.note(module, plan.columns, plan.columns);
+        state.probed.note(module, plan.columns, plan.columns);
         None
     }
 
@@ -387,33 +395,33 @@ impl Table {
     #[inline]
     pub(super) fn pass(
         &self,
-        visit: &mut Visit,
+        state: &mut GetState,
         modules: usize,
         index: Option<&[u8]>,
         lookup: &Lookup<'_>,
         stats: &mut LookupStats,
     ) {
         for (number, plan) in self.plan.modules.iter().enumerate().take(modules) {
-            visit.tally.hit(BlockKind::Filter(number as u8));
-            visit.asked.note(number, plan.columns, plan.columns);
+            state.trace.hit(BlockKind::Filter(number as u8));
+            state.probed.note(number, plan.columns, plan.columns);
         }
-        visit.module = modules;
+        state.module = modules;
         if let Some(index) = index {
             // What is wrong with the block, if anything, is found again, and told.
-            visit.place = self.place(visit.partition, None, lookup, index).ok();
-            stats.index.hits += u64::from(visit.place.is_some());
+            state.location = self.locate(state.partition, None, lookup, index).ok();
+            stats.index.hits += u64::from(state.location.is_some());
         }
     }
 
     /// Where data block `number` of a partition lies, or else the one that may hold the key.
     #[inline]
-    fn place(
+    fn locate(
         &self,
         partition: usize,
         number: Option<u32>,
         lookup: &Lookup<'_>,
         index: &[u8],
-    ) -> Result<Place> {
+    ) -> Result<BlockLocation> {
         let place = self.top.get(partition).zip(self.top.index_page(partition));
         let Some((place, page)) = place else {
             return Err(self.damage(0, Damage("a partition is missing")));
@@ -424,7 +432,7 @@ impl Table {
         if pages.end > place.data_pages {
             return Err(self.damage(page, Damage("an index points past its data")));
         }
-        Ok(Place {
+        Ok(BlockLocation {
             number,
             last: number + 1 == view.blocks(),
             pages: place.first_page + pages.start..place.first_page + pages.end,
@@ -435,13 +443,13 @@ impl Table {
     #[inline]
     fn search(
         &self,
-        visit: &mut Visit,
+        state: &mut GetState,
         lookup: &Lookup<'_>,
         block: &BlockRef,
         stats: &mut LookupStats,
-    ) -> Result<Says> {
-        let Some(place) = visit.place.take() else {
-            return Ok(Says::Absent);
+    ) -> Result<BlockAnswer> {
+        let Some(place) = state.location.take() else {
+            return Ok(BlockAnswer::Absent);
         };
         let start = place.pages.start;
         let found = DataBlock::parse(block)
@@ -451,19 +459,21 @@ impl Table {
             Search::Found { tag, .. } if tag.kind().is_none() => {
                 Err(self.damage(start, UNKNOWN_KIND))
             }
-            Search::Found { tag, .. } if lookup.key_only() => Ok(Says::Found { tag, value: 0..0 }),
-            Search::Found { tag, value } => Ok(Says::Found { tag, value }),
+            Search::Found { tag, .. } if lookup.key_only() => {
+                Ok(BlockAnswer::Found { tag, value: 0..0 })
+            }
+            Search::Found { tag, value } => Ok(BlockAnswer::Found { tag, value }),
             Search::Continues if !place.last => {
-                visit.number = Some(place.number + 1);
-                Ok(Says::Next)
+                state.number = Some(place.number + 1);
+                Ok(BlockAnswer::Next)
             }
             Search::Absent | Search::Continues => {
-                visit.tally.in_vain = true;
-                let counts = stats.false_positives.iter_mut().zip(visit.asked.columns);
+                state.trace.false_positive = true;
+                let counts = stats.false_positives.iter_mut().zip(state.probed.columns);
                 for (count, columns) in counts.take(self.plan.modules.len()) {
                     *count += u64::from(columns > 0);
                 }
-                Ok(Says::Absent)
+                Ok(BlockAnswer::Absent)
             }
         }
     }
@@ -473,10 +483,10 @@ impl Table {
 enum Probe {
     Maybe,
     Absent,
-    Read(Need),
+    Read(BlockRead),
 }
 
-impl Asked {
+impl ProbedColumns {
     /// So many columns of a module were asked, out of all it has.
     #[inline]
     fn note(&mut self, module: usize, columns: u8, all: u8) {

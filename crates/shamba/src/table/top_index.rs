@@ -1,4 +1,4 @@
-//! The top-level index: where each partition of a table lies (docs/format.md, "Top-level index").
+//! The top-level index: where each partition of a table lies (docs/format.md, "TopIndex-level index").
 //! Resident while the table is open; immutable.
 
 use std::cmp::Ordering;
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::block::common_prefix;
 use super::format::Damage;
-use super::narrow::Narrow;
+use super::packed_ints::PackedInts;
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_len, take_varint};
 use crate::base::key::prefix;
 use crate::filter::MAX_MODULES;
@@ -38,15 +38,15 @@ pub(super) struct Partition {
 /// - of each partition those of these numbers that are not the same in all: mostly only the first;
 /// - separators.
 #[derive(Debug, Default)]
-pub(super) struct Top {
+pub(super) struct TopIndex {
     bytes: Box<[u8]>,
     partitions: u32,
     /// So many bytes all separators have in common.
     shared: u32,
     modules: u16,
-    starts: Narrow,
-    ends: Narrow,
-    rows: Narrow,
+    starts: PackedInts,
+    ends: PackedInts,
+    rows: PackedInts,
     /// The columns of rows that are not the same in all, a bit each.
     varying: u32,
 }
@@ -67,12 +67,12 @@ fn head_of(bytes: &[u8]) -> u32 {
 
 /// Collects the top-level index while a table is written.
 #[derive(Debug, Default)]
-pub(super) struct TopBuilder {
+pub(super) struct TopIndexBuilder {
     bytes: Vec<u8>,
     count: u64,
 }
 
-impl TopBuilder {
+impl TopIndexBuilder {
     /// Adds a partition: its last separator, and the pages of its parts in the order in which they
     /// follow the previous partition.
     pub(super) fn push(
@@ -103,7 +103,7 @@ impl TopBuilder {
     }
 }
 
-impl Top {
+impl TopIndex {
     /// Reads the index of a table with `modules` filter modules whose partitions take exactly
     /// `pages` pages.
     pub(super) fn decode(mut input: &[u8], modules: usize, pages: u32) -> Result<Self, Damage> {
@@ -158,14 +158,14 @@ impl Top {
         let numbers = rows.chunks(columns);
         let numbers = numbers.flat_map(|row| varying.iter().filter_map(|&at| row.get(at).copied()));
         let rows: Vec<u32> = first.iter().copied().chain(numbers).collect();
-        let mut top = Top {
+        let mut top = TopIndex {
             bytes: Box::default(),
             partitions: count as u32,
             shared: shared as u32,
             modules: modules as u16,
-            starts: Narrow::of(&starts),
-            ends: Narrow::of(&ends),
-            rows: Narrow::of(&rows),
+            starts: PackedInts::of(&starts),
+            ends: PackedInts::of(&ends),
+            rows: PackedInts::of(&rows),
             varying: varying.iter().fold(0, |set, &column| set | 1 << column),
         };
         let mut bytes = Vec::with_capacity(top.places().3 + separators.len());
@@ -339,12 +339,12 @@ mod tests {
 
     #[test]
     fn places_follow_from_page_counts() {
-        let mut builder = TopBuilder::default();
+        let mut builder = TopIndexBuilder::default();
         builder.push(b"f", 10, 9, &[2, 3], 1);
         builder.push(b"m", 5, 5, &[1, 1], 2);
         let mut bytes = Vec::new();
         builder.encode(&mut bytes);
-        let top = Top::decode(&bytes, 2, 25).unwrap();
+        let top = TopIndex::decode(&bytes, 2, 25).unwrap();
         assert_eq!(top.len(), 2);
         assert_eq!(top.module(0, 1), Some(10..13));
         assert_eq!(top.module(0, 0), Some(13..15));
@@ -357,15 +357,15 @@ mod tests {
         for (key, want) in [("", 0), ("f", 0), ("g", 1), ("m", 1), ("n", 2)] {
             assert_eq!(top.find(key.as_bytes()), want, "{key}");
         }
-        assert!(Top::decode(&bytes, 2, 24).is_err());
-        assert!(Top::decode(&bytes, 1, 25).is_err());
-        assert!(Top::decode(&bytes[..bytes.len() - 1], 2, 25).is_err());
+        assert!(TopIndex::decode(&bytes, 2, 24).is_err());
+        assert!(TopIndex::decode(&bytes, 1, 25).is_err());
+        assert!(TopIndex::decode(&bytes[..bytes.len() - 1], 2, 25).is_err());
     }
 
     #[test]
     fn a_partition_takes_eight_bytes_its_separator_and_what_others_have_not() {
         let memory = |data_pages: fn(u32) -> u32, blocks: fn(u32) -> u32| {
-            let mut builder = TopBuilder::default();
+            let mut builder = TopIndexBuilder::default();
             let mut pages = 0;
             for number in 0..200u32 {
                 let data_pages = data_pages(number);
@@ -380,7 +380,7 @@ mod tests {
             }
             let mut bytes = Vec::new();
             builder.encode(&mut bytes);
-            let top = Top::decode(&bytes, 3, pages).unwrap();
+            let top = TopIndex::decode(&bytes, 3, pages).unwrap();
             let mut first_page = 0;
             for number in 0..200u32 {
                 let partition = Partition {
@@ -425,14 +425,14 @@ mod tests {
             tails.extend(["b\0", "bbbbbbbbbbbb", "bbbbbbbbbbbbb", "c"]);
             let keys: Vec<String> = tails.iter().map(|tail| format!("{shared}{tail}")).collect();
             for some in 1..=keys.len() {
-                let mut builder = TopBuilder::default();
+                let mut builder = TopIndexBuilder::default();
                 let separators = &keys[keys.len() - some..];
                 for separator in separators {
                     builder.push(separator.as_bytes(), 1, 1, &[], 1);
                 }
                 let mut bytes = Vec::new();
                 builder.encode(&mut bytes);
-                let top = Top::decode(&bytes, 0, 2 * some as u32).unwrap();
+                let top = TopIndex::decode(&bytes, 0, 2 * some as u32).unwrap();
                 let others = ["", "0", "a-long-prefix", "a-long-prefiy", "zz"].map(String::from);
                 for key in keys.iter().chain(&others) {
                     let want = separators.partition_point(|separator| separator < key);

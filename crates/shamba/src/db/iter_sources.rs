@@ -69,11 +69,11 @@ impl InternalIterator for Source {
         each!(self, iter => iter.prev())
     }
     #[inline]
-    fn waits(&self) -> bool {
-        each!(self, iter => iter.waits())
+    fn is_deferred(&self) -> bool {
+        each!(self, iter => iter.is_deferred())
     }
-    fn settle(&mut self) -> Result<()> {
-        each!(self, iter => iter.settle())
+    fn materialize(&mut self) -> Result<()> {
+        each!(self, iter => iter.materialize())
     }
 }
 

@@ -1,12 +1,12 @@
 //! What a table that is being written hands on to its readers: how hot its partitions will be, and
 //! those of its blocks that will be worth their room in memory, so that nobody has to read them back.
 //!
-//! Protocol: the builder gets a [`Keep`] with its options and gives a [`Prepared`] with its summary.
+//! Protocol: the builder gets a [`Prepopulation`] with its options and gives a [`Prepared`] with its summary.
 //! [`Prepared::slot`] makes the file's slot, before the file is shown to readers;
 //! [`Prepared::warm`] offers the blocks to the cache, after it. Blocks are held within the room of
-//! their [`Keep`]; where memory is short they are left out. Data is not held: it is more, and goes to
+//! their [`Prepopulation`]; where memory is short they are left out. Data is not held: it is more, and goes to
 //! the cache at once, which can drop it, under the number that the file will have there; a table
-//! that is not shown to readers takes it along. All of it is hints: without a `Keep` a
+//! that is not shown to readers takes it along. All of it is hints: without a `Prepopulation` a
 //! table is the same to the byte.
 
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ use shamba_model::expected_reads::Visits;
 
 use super::reader::{Table, new_partition_stats, shapes};
 use super::table_cache::TableSlot;
-use super::top::Top;
+use super::top_index::TopIndex;
 use crate::budget::{Budget, Reservation, Role};
 use crate::cache::{BlockCache, BlockKey, Owner, Priority};
 use crate::filter::{self, FilterPlan};
@@ -59,7 +59,7 @@ pub(crate) trait Expect: Debug + Send + Sync {
 
 /// What tables of one flush or compaction may keep for the cache. Clones share the room.
 #[derive(Debug, Clone)]
-pub(crate) struct Keep {
+pub(crate) struct Prepopulation {
     expect: Arc<dyn Expect>,
     clock: Arc<PolicyState>,
     budget: Arc<Budget>,
@@ -86,12 +86,12 @@ impl Room {
     }
 }
 
-impl Keep {
+impl Prepopulation {
     /// Keeps at most `most` bytes of filters and indexes, and data; with none, only the partition_stats is
     /// prepared.
     pub(crate) fn new(expect: Arc<dyn Expect>, cache: &Arc<BlockCache>, most: u64) -> Self {
         let budget = Arc::clone(cache.budget());
-        Keep {
+        Prepopulation {
             expect,
             clock: Arc::clone(cache.policy()),
             room: Arc::new(Room {
@@ -154,7 +154,7 @@ struct KeptBlock {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     plan: FilterPlan,
-    top: Top,
+    top: TopIndex,
     smallest: Box<[u8]>,
     blocks: Vec<KeptBlock>,
     room: Arc<Room>,
@@ -170,9 +170,9 @@ impl Drop for Prepared {
 }
 
 /// Chooses blocks while a table is written. Protocol: for each partition `begin`, `offer`
-/// for each block, `end`; then [`Keeper::finish`].
-pub(super) struct Keeper {
-    keep: Keep,
+/// for each block, `end`; then [`Prepopulator::finish`].
+pub(super) struct Prepopulator {
+    keep: Prepopulation,
     /// One partition as hot as the one being written will be, with what was kept of it; none where
     /// nobody is expected.
     now: Option<PartitionStats>,
@@ -185,9 +185,9 @@ pub(super) struct Keeper {
     charge: usize,
 }
 
-impl Keeper {
-    pub(super) fn new(keep: Keep) -> Self {
-        Keeper {
+impl Prepopulator {
+    pub(super) fn new(keep: Prepopulation) -> Self {
+        Prepopulator {
             data: keep.data.as_ref().map(|cache| NewData {
                 cache: Arc::clone(cache),
                 file: cache.new_file_id(),
@@ -273,7 +273,7 @@ impl Keeper {
         pages: u32,
         smallest: &[u8],
     ) -> Option<Prepared> {
-        let top = Top::decode(top, plan.modules.len(), pages).ok()?;
+        let top = TopIndex::decode(top, plan.modules.len(), pages).ok()?;
         let charge =
             top.memory() + smallest.len() + size_of::<Prepared>() + size_of_val(&*plan.modules);
         if !self.keep.room.take_essential(charge) {
@@ -293,7 +293,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Prepopulator {
     fn drop(&mut self) {
         self.keep.room.give_back(self.charge);
     }
@@ -362,7 +362,7 @@ impl Table {
     }
 }
 
-fn spans<'a>(top: &'a Top, smallest: &'a [u8]) -> impl Iterator<Item = Span<'a>> {
+fn spans<'a>(top: &'a TopIndex, smallest: &'a [u8]) -> impl Iterator<Item = Span<'a>> {
     (0..top.len()).map(move |number| Span {
         first: match number.checked_sub(1) {
             Some(before) => top.separator(before),

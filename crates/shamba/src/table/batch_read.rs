@@ -9,28 +9,28 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::arrive::Heard;
+use super::block_read::BlockRead;
+use super::fill::Delivery;
+use super::get::GetState;
 use super::lookup::{Lookup, LookupStats, TableGet};
-use super::need::Need;
 use super::reader::Table;
 use super::table_cache::TableCache;
-use super::visit::Visit;
 use crate::cache::IoBuf;
 use crate::error::Result;
 use crate::fs::{PAGE, ReadRequest};
 
 /// A lookup that waits for a block of a table.
-pub(crate) struct Waiter<'a> {
+pub(crate) struct PendingGet<'a> {
     pub(crate) table: Arc<Table>,
-    pub(crate) visit: Visit,
+    pub(crate) state: GetState,
     pub(crate) lookup: Lookup<'a>,
     /// What it waits for.
-    pub(crate) need: Need,
+    pub(crate) need: BlockRead,
     /// The table's answer, where the block brought it.
     pub(crate) answer: Option<TableGet>,
 }
 
-impl Waiter<'_> {
+impl PendingGet<'_> {
     /// The name of the block.
     fn block(&self) -> (u64, u32) {
         (self.table.cache_id, self.need.pages.start)
@@ -38,7 +38,7 @@ impl Waiter<'_> {
 }
 
 /// A block being read, and how many wait for it.
-struct Group {
+struct SharedRead {
     buf: IoBuf,
     waiters: usize,
 }
@@ -46,7 +46,7 @@ struct Group {
 impl TableCache {
     /// Reads what lookups wait for and gives it to them; changes their order. They go on with
     /// [`Table::poll`] where there is no answer yet. Any failure but a damaged filter ends all.
-    pub(crate) fn read_for<'a, W: AsMut<Waiter<'a>> + AsRef<Waiter<'a>>>(
+    pub(crate) fn read_for<'a, W: AsMut<PendingGet<'a>> + AsRef<PendingGet<'a>>>(
         &self,
         waiters: &mut [W],
         stats: &mut LookupStats,
@@ -58,7 +58,7 @@ impl TableCache {
         });
         let mut rest = waiters;
         while !rest.is_empty() {
-            let mut groups: Vec<Group> = Vec::new();
+            let mut groups: Vec<SharedRead> = Vec::new();
             let mut taken = 0;
             for same in rest.chunk_by(|a, b| a.as_ref().block() == b.as_ref().block()) {
                 let Some(first) = same.first().map(AsRef::as_ref) else {
@@ -75,7 +75,7 @@ impl TableCache {
                 };
                 let waiters = same.len();
                 taken += waiters;
-                groups.push(Group { buf, waiters });
+                groups.push(SharedRead { buf, waiters });
             }
             let all = std::mem::take(&mut rest);
             let (now, later) = all.split_at_mut_checked(taken).unwrap_or_default();
@@ -85,10 +85,10 @@ impl TableCache {
         Ok(())
     }
 
-    fn read_groups<'a, W: AsMut<Waiter<'a>> + AsRef<Waiter<'a>>>(
+    fn read_groups<'a, W: AsMut<PendingGet<'a>> + AsRef<PendingGet<'a>>>(
         &self,
         waiters: &mut [W],
-        mut groups: Vec<Group>,
+        mut groups: Vec<SharedRead>,
         stats: &mut LookupStats,
     ) -> Result<()> {
         let mut at = 0;
@@ -98,7 +98,7 @@ impl TableCache {
             first
         });
         // Open until all is read.
-        let files = firsts.map(|Waiter { table, need, .. }| Ok((table.source.file()?, need)));
+        let files = firsts.map(|PendingGet { table, need, .. }| Ok((table.source.file()?, need)));
         let files = files.collect::<Result<Vec<_>>>()?;
         let mut requests = Vec::with_capacity(groups.len());
         for (group, (file, need)) in groups.iter_mut().zip(&files) {
@@ -127,25 +127,25 @@ impl TableCache {
             };
             let table = Arc::clone(&first.as_ref().table);
             let need = first.as_ref().need.clone();
-            need.count(stats, &mut first.as_mut().visit.tally);
+            need.count(stats, &mut first.as_mut().state.trace);
             for other in others {
-                other.as_mut().visit.tally.hit(need.kind);
+                other.as_mut().state.trace.hit(need.kind);
             }
             // Alone, the others would have found it in the cache.
             stats.reads_of(need.kind).hits += same.len() as u64 - 1;
             let read = result.map_err(|e| table.source.read_error(need.around.start, e));
-            table.arrive(&need, read.map(|()| group.buf), |given| {
-                let mut heard = Heard {
+            table.fill(&need, read.map(|()| group.buf), |given| {
+                let mut heard = Delivery {
                     waiting: false,
                     rejected_by: 0,
                 };
                 for waiter in same.iter_mut().map(AsMut::as_mut) {
                     if waiter.answer.is_none() {
                         waiter.answer =
-                            table.give(&mut waiter.visit, &waiter.lookup, given, stats)?;
+                            table.deliver(&mut waiter.state, &waiter.lookup, given, stats)?;
                     }
                     heard.waiting |= waiter.answer.is_none();
-                    let rejected_by = waiter.visit.rejected_by;
+                    let rejected_by = waiter.state.rejected_by;
                     heard.rejected_by |= rejected_by.map_or(0, |by| by.columns);
                 }
                 Ok(heard)
