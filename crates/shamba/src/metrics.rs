@@ -1,6 +1,6 @@
 //! Counters of the whole database.
 //!
-//! Counters are relaxed atomics, spread over cache-line-padded shards by thread ([`Place`]), so that
+//! Counters are relaxed atomics, spread over cache-line-padded shards by thread ([`CounterShard`]), so that
 //! threads on different cores do not share a line. The first threads that count have a shard each to
 //! themselves, and add without a locked instruction; further ones share a few. Reading them sums the
 //! shards: exact when nothing runs, otherwise a moment's picture. They are hints and change no answer.
@@ -114,24 +114,24 @@ counters! {
 
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shard([AtomicU64; COUNTERS]);
+struct Cells([AtomicU64; COUNTERS]);
 
 /// The counters of one database.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    shards: [Shard; SHARDS],
+    shards: [Cells; SHARDS],
 }
 
 /// Where a thread counts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct CounterShard {
     /// The shard, out of [`SHARDS`].
     pub(crate) shard: usize,
     /// Whether no other thread counts there as long as this one lives.
     own: bool,
 }
 
-impl Place {
+impl CounterShard {
     /// That of this thread.
     #[inline]
     pub(crate) fn of_thread() -> Self {
@@ -139,7 +139,7 @@ impl Place {
             usize::MAX => take_number(),
             number => number,
         };
-        Place {
+        CounterShard {
             shard,
             own: shard < OWN,
         }
@@ -199,7 +199,7 @@ fn take_number() -> usize {
 impl Metrics {
     pub(crate) fn new() -> Self {
         Metrics {
-            shards: std::array::from_fn(|_| Shard(std::array::from_fn(|_| AtomicU64::new(0)))),
+            shards: std::array::from_fn(|_| Cells(std::array::from_fn(|_| AtomicU64::new(0)))),
         }
     }
 
@@ -212,7 +212,7 @@ impl Metrics {
     /// Adds to several counters; zeros cost nothing.
     #[inline]
     pub(crate) fn add_all(&self, adds: &[(Counter, u64)]) {
-        let place = Place::of_thread();
+        let place = CounterShard::of_thread();
         let Some(shard) = self.shards.get(place.shard) else {
             return;
         };
@@ -261,7 +261,7 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..2 * OWN {
                     scope.spawn(|| {
-                        places.lock().unwrap().push(Place::of_thread());
+                        places.lock().unwrap().push(CounterShard::of_thread());
                         all.wait();
                         for _ in 0..1000 {
                             metrics.add(Counter::lookups, 1);

@@ -24,8 +24,7 @@ use crate::compaction::MergePolicy;
 use crate::db::{Db, DeviceCosts};
 use crate::error::{Error, Result};
 use crate::filter::{
-    Families, Family, FilterAllocation, FilterOptions as FilterWish, Layout, MAX_MODULES,
-    ModuleSizes,
+    Families, Family, FilterAllocation, Layout, MAX_MODULES, ModuleSizes, PlanOptions,
 };
 use crate::fs::{Fs, OsFs};
 use crate::policy::FilterPolicy;
@@ -244,8 +243,8 @@ impl KeyspaceOptions {
     }
 
     /// The filter options as the planner takes them.
-    pub(crate) fn filter_wish(&self) -> FilterWish {
-        FilterWish {
+    pub(crate) fn filter_wish(&self) -> PlanOptions {
+        PlanOptions {
             families: match self.filter.family {
                 FilterFamily::Bloom => Families::Same(Family::Bloom),
                 FilterFamily::BlockedBloom => Families::Same(Family::Blocked),

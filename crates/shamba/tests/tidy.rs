@@ -381,6 +381,36 @@ fn every_file_says_what_it_is_for() {
 }
 
 #[test]
+fn no_two_types_of_the_engine_have_one_name() {
+    let mut homes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in sources() {
+        if source.module().is_none() || source.is_test() {
+            continue;
+        }
+        for (_, line) in source.lines() {
+            let mut words = line
+                .split_whitespace()
+                .skip_while(|word| word.starts_with("pub"));
+            let defines = matches!(words.next(), Some("struct" | "enum" | "trait" | "union"));
+            let Some(rest) = words.next().filter(|_| defines) else {
+                continue;
+            };
+            let end = rest
+                .find(|c: char| !c.is_alphanumeric())
+                .unwrap_or(rest.len());
+            let name = rest[..end].to_owned();
+            homes.entry(name).or_default().push(source.name());
+        }
+    }
+    assert!(homes.len() > 200, "only {} types were found", homes.len());
+    let twice = homes.iter().filter(|(_, homes)| homes.len() > 1);
+    let complaints: Vec<_> = twice
+        .map(|(name, homes)| format!("{name}: {}", homes.join(", ")))
+        .collect();
+    report("types of one name", &complaints);
+}
+
+#[test]
 fn storage_is_reached_only_through_the_fs_module() {
     let mut complaints = Vec::new();
     for source in sources() {

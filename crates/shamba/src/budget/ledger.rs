@@ -11,7 +11,7 @@ use super::Role;
 use super::shares::most_of_pins;
 
 /// A shared 64-bit counter.
-pub(super) trait Counter: Send + Sync {
+pub(super) trait AtomicCounter: Send + Sync {
     /// A counter at `value`.
     fn at(value: u64) -> Self;
     /// The present value.
@@ -30,7 +30,7 @@ pub(super) trait Counter: Send + Sync {
 
 /// In one order for all threads: a pin and a limit that comes down see each other. No memory is handed over
 /// through them.
-impl Counter for AtomicU64 {
+impl AtomicCounter for AtomicU64 {
     fn at(value: u64) -> Self {
         AtomicU64::new(value)
     }
@@ -79,7 +79,7 @@ pub(super) struct Ledger<C> {
     pinned: C,
 }
 
-impl<C: Counter> Ledger<C> {
+impl<C: AtomicCounter> Ledger<C> {
     /// Empty counters under a limit in bytes.
     pub(super) fn new(limit: u64) -> Self {
         Ledger {
@@ -277,7 +277,7 @@ mod tests {
     use shuttle::sync::atomic::AtomicU64 as CheckedU64;
     use shuttle::thread;
 
-    impl Counter for CheckedU64 {
+    impl AtomicCounter for CheckedU64 {
         fn at(value: u64) -> Self {
             CheckedU64::new(value)
         }
@@ -379,7 +379,7 @@ mod tests {
             .collect();
         ledger.set_limit(48);
         let held: u64 = threads.into_iter().map(|one| one.join().unwrap()).sum();
-        let read = |counter| Counter::load(counter);
+        let read = |counter| AtomicCounter::load(counter);
         assert_eq!(read(&ledger.pinned), held);
         assert!(held <= 20, "{held}");
         let in_force = read(&ledger.ceiling) == 48;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 
 use super::replacement::{Refused, replacement};
-use super::shard::{ENTRY_OVERHEAD, Room, Shard};
+use super::shard::{ENTRY_OVERHEAD, Evicted, Shard};
 use super::{BLOCK_OVERHEAD, Block, BlockCache, Owner, role_of};
 use crate::budget::Role;
 
@@ -145,8 +145,8 @@ impl BlockCache {
                 let mut shard = shard.lock();
                 while freed < bytes {
                     match shard.make_room(most, &self.policy) {
-                        Room::Freed(more) => freed += more,
-                        Room::Outranked | Room::Held => break,
+                        Evicted::Freed(more) => freed += more,
+                        Evicted::Outranked | Evicted::Held => break,
                     }
                 }
             }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::store::{Run, Store};
+use super::store::{FrameRun, Store};
 use crate::budget::{Budget, Reclaim, Role};
 use crate::fs::PAGE;
 
@@ -33,7 +33,7 @@ const RECHECK: Duration = Duration::from_millis(5);
 
 struct Buffer {
     /// At least one page.
-    bytes: Run,
+    bytes: FrameRun,
     /// The buffer reserved at creation, which is never freed.
     permanent: bool,
     /// Bytes that count as lent without waiting.
@@ -41,7 +41,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    fn new(bytes: Run) -> Self {
+    fn new(bytes: FrameRun) -> Self {
         Buffer {
             bytes,
             permanent: false,
@@ -56,7 +56,7 @@ impl Buffer {
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     idle: Vec<Buffer>,
     /// Bytes of idle buffers that are not permanent.
     idle_bytes: u64,
@@ -71,7 +71,7 @@ struct State {
     served: u64,
 }
 
-impl State {
+impl PoolState {
     fn take_idle(&mut self, len: usize) -> Option<Buffer> {
         let (at, _) = self
             .idle
@@ -119,7 +119,7 @@ fn buffer(store: &Arc<Store>, len: usize, essential: bool) -> Option<Buffer> {
 pub(crate) struct IoPool {
     budget: Arc<Budget>,
     store: Arc<Store>,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     returned: Condvar,
 }
 
@@ -137,9 +137,9 @@ impl IoPool {
             IoPool {
                 budget,
                 store,
-                state: Mutex::new(State {
+                state: Mutex::new(PoolState {
                     idle: buffer.into_iter().collect(),
-                    ..State::default()
+                    ..PoolState::default()
                 }),
                 returned: Condvar::new(),
             }

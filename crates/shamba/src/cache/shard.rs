@@ -18,7 +18,7 @@ use crate::value::{
     MorrisCounter, PageFrequency, PartitionStats, PolicyState, counters_for, left_after,
 };
 
-pub(super) use evict::Room;
+pub(super) use evict::Evicted;
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
 const SAMPLED: u8 = 4;
@@ -28,7 +28,7 @@ const REPORT: u32 = 32;
 
 /// What is known of a resident block.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct Resident {
     /// The key: the file and the page.
     pub(super) file: u64,
     pub(super) page: u32,
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     pub(super) sole_rejections: MorrisCounter,
 }
 
-impl Entry {
+impl Resident {
     pub(super) fn key(&self) -> BlockKey {
         BlockKey {
             file: self.file,
@@ -56,7 +56,7 @@ impl Entry {
 }
 
 /// The hash of an entry's key.
-fn hash_at(entries: &[Entry], at: usize) -> u64 {
+fn hash_at(entries: &[Resident], at: usize) -> u64 {
     entries.get(at).map_or(0, |entry| entry.key().hash64())
 }
 
@@ -66,13 +66,13 @@ const SPARE: usize = 16;
 /// Bytes of a shard's own memory for each resident block: its entry with the array's spare room,
 /// and its slot in a table between 7/16 and 7/8 full.
 pub(super) const ENTRY_OVERHEAD: usize =
-    size_of::<Entry>() + size_of::<Entry>() / SPARE + (size_of::<u32>() + 1) * 2;
+    size_of::<Resident>() + size_of::<Resident>() / SPARE + (size_of::<u32>() + 1) * 2;
 
 /// A part of the cache.
 #[derive(Debug)]
 pub(super) struct Shard {
     table: HashTable<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<Resident>,
     /// Accesses so far.
     pub(super) accesses: u32,
     random: u64,
@@ -210,7 +210,7 @@ impl Shard {
             partitions.set_resident(partition, kind, columns, true);
         }
         policy.count_blocks(1);
-        self.entries.push(Entry {
+        self.entries.push(Resident {
             file: owner.key.file,
             page: owner.key.page,
             block,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use shamba_model::expected_reads::{Visits, merged_visits, page_reads, visits_above};
 
 use super::Task;
-use crate::table::{Expect, Span, TableCache};
+use crate::table::{Expect, KeySpan, TableCache};
 use crate::value::PartitionStats;
 use crate::version::{FileMeta, Version};
 
@@ -54,8 +54,8 @@ struct Ancestor {
 
 /// A piece of an ancestor and its visits.
 #[derive(Debug, Clone, Copy)]
-struct Piece<'a> {
-    span: Span<'a>,
+struct KeyPiece<'a> {
+    span: KeySpan<'a>,
     visits: Visits,
 }
 
@@ -81,7 +81,7 @@ impl Ancestor {
             tables.get(file).ok()
         });
         if let Some(table) = table {
-            let spans: Vec<Span<'_>> = table.spans(file.smallest()).collect();
+            let spans: Vec<KeySpan<'_>> = table.spans(file.smallest()).collect();
             let before_last = spans.len().saturating_sub(1);
             let inner = spans.iter().take(before_last);
             ancestor.separators = inner.map(|span| span.last.into()).collect();
@@ -112,7 +112,7 @@ impl Ancestor {
         ))
     }
 
-    fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+    fn pieces(&self) -> impl Iterator<Item = KeyPiece<'_>> {
         let one = self.separators.is_empty();
         (0..=self.separators.len()).map(move |number| {
             let before = number.checked_sub(1);
@@ -122,8 +122,8 @@ impl Ancestor {
                 Some(partition_stats) => partition_stats.visits(number as u32),
                 None => Visits::default(),
             };
-            Piece {
-                span: Span {
+            KeyPiece {
+                span: KeySpan {
                     first: before.unwrap_or(&self.smallest),
                     open: before.is_some(),
                     last: self.separators.get(number).unwrap_or(&self.largest),
@@ -150,7 +150,7 @@ impl AncestorRun {
     }
 
     /// The files that meet a span.
-    fn meeting(&self, span: Span<'_>) -> impl Iterator<Item = &Ancestor> {
+    fn meeting(&self, span: KeySpan<'_>) -> impl Iterator<Item = &Ancestor> {
         let ends_before = |file: &Ancestor| !span.starts_by(&file.largest);
         let start = self.files.partition_point(ends_before);
         let rest = self.files.get(start..).unwrap_or_default();
@@ -216,7 +216,7 @@ impl Ancestry {
     }
 
     /// The visits of all new partitions, which are ascending and apart.
-    pub(crate) fn inherited(&self, new: &[Span<'_>]) -> Vec<Visits> {
+    pub(crate) fn inherited(&self, new: &[KeySpan<'_>]) -> Vec<Visits> {
         let mut runs = Vec::with_capacity(self.runs.len());
         for run in &self.runs {
             let mut parts = vec![None; new.len()];
@@ -252,7 +252,7 @@ impl Ancestry {
 
 impl Expect for Ancestry {
     /// As if there were one more new partition to each side.
-    fn visits(&self, span: Span<'_>) -> Visits {
+    fn visits(&self, span: KeySpan<'_>) -> Visits {
         let part = |run: &AncestorRun| {
             let mut sum = None;
             for piece in run.meeting(span).flat_map(Ancestor::pieces) {

@@ -43,16 +43,16 @@ fn materialize(cursor: &mut impl InternalIterator) -> Result<()> {
 }
 
 /// The keys of `inner` after `after` and up to `up_to`, all versions of each.
-pub(crate) struct Part<'a, I> {
+pub(crate) struct BoundedIter<'a, I> {
     inner: I,
     after: Option<&'a [u8]>,
     up_to: Option<&'a [u8]>,
 }
 
-impl<'a, I: InternalIterator> Part<'a, I> {
+impl<'a, I: InternalIterator> BoundedIter<'a, I> {
     /// Keys up to this one, or all.
     pub(crate) fn up_to(inner: I, key: Option<&'a [u8]>) -> Self {
-        Part {
+        BoundedIter {
             inner,
             after: None,
             up_to: key,
@@ -61,7 +61,7 @@ impl<'a, I: InternalIterator> Part<'a, I> {
 
     /// Keys after this one.
     pub(crate) fn after(inner: I, key: &'a [u8]) -> Self {
-        Part {
+        BoundedIter {
             inner,
             after: Some(key),
             up_to: None,
@@ -69,7 +69,7 @@ impl<'a, I: InternalIterator> Part<'a, I> {
     }
 }
 
-impl<I: InternalIterator> Forward for Part<'_, I> {
+impl<I: InternalIterator> Forward for BoundedIter<'_, I> {
     fn start(&mut self) -> Result<()> {
         let Some(after) = self.after else {
             return self.inner.start();

@@ -19,7 +19,7 @@ use crate::table::{Prepared, TableBuildOptions, TableBuilder, table_name};
 use crate::version::FileInfo;
 
 /// Where and how output tables are written.
-pub(crate) struct Output<'a> {
+pub(crate) struct MergeOutput<'a> {
     pub(crate) fs: &'a Arc<dyn Fs>,
     pub(crate) dir: &'a Path,
     pub(crate) budget: &'a Arc<Budget>,
@@ -35,7 +35,7 @@ pub(crate) struct Output<'a> {
     pub(crate) on_the_way: Box<dyn Fn() -> Result<()> + 'a>,
 }
 
-/// A table that was written, and synced if its [`Output`] says so.
+/// A table that was written, and synced if its [`MergeOutput`] says so.
 #[derive(Debug)]
 pub(crate) struct NewTable {
     /// What the tree is told of it; when it enters the tree is not known yet.
@@ -97,7 +97,7 @@ pub(crate) fn table_path(dir: &Path, number: u64) -> PathBuf {
 pub(crate) fn write_tables<I: Forward>(
     entries: &mut I,
     mut retain: Retain,
-    output: &Output<'_>,
+    output: &MergeOutput<'_>,
 ) -> Result<NewTables> {
     let mut done = NewTables {
         tables: Vec::new(),
@@ -123,7 +123,7 @@ struct Current {
 fn run<I: Forward>(
     entries: &mut I,
     retain: &mut Retain,
-    output: &Output<'_>,
+    output: &MergeOutput<'_>,
     done: &mut NewTables,
 ) -> Result<()> {
     let mut current: Option<Current> = None;
@@ -191,7 +191,7 @@ fn options_of(number: u64, all: &TableBuildOptions) -> TableBuildOptions {
     options
 }
 
-fn begin(output: &Output<'_>, shadowed_before: u64) -> Result<Current> {
+fn begin(output: &MergeOutput<'_>, shadowed_before: u64) -> Result<Current> {
     let number = output.next_file.fetch_add(1, Ordering::Relaxed);
     let path = table_path(output.dir, number);
     let file = output
@@ -210,7 +210,7 @@ fn begin(output: &Output<'_>, shadowed_before: u64) -> Result<Current> {
 fn finish(
     current: Option<Current>,
     shadowed: u64,
-    output: &Output<'_>,
+    output: &MergeOutput<'_>,
     done: &mut NewTables,
 ) -> Result<()> {
     let Some(current) = current else {
@@ -249,7 +249,7 @@ fn finish(
     }
 }
 
-fn abandon(current: Option<Current>, output: &Output<'_>, error: Error) -> Result<()> {
+fn abandon(current: Option<Current>, output: &MergeOutput<'_>, error: Error) -> Result<()> {
     if let Some(current) = current {
         let _ = output.fs.remove(&table_path(output.dir, current.number));
     }

@@ -15,7 +15,7 @@ use crate::error::Result;
 
 /// Where a valid child stands.
 #[derive(Debug, Clone, Copy)]
-struct Head {
+struct MergeHead {
     /// The first bytes of its key ([`key::prefix`]).
     prefix: u64,
     tag: Tag,
@@ -24,13 +24,13 @@ struct Head {
     child: usize,
 }
 
-impl Head {
+impl MergeHead {
     #[inline]
-    fn of(number: usize, child: &impl InternalIterator) -> Option<Head> {
+    fn of(number: usize, child: &impl InternalIterator) -> Option<MergeHead> {
         if !child.valid() {
             return None;
         }
-        Some(Head {
+        Some(MergeHead {
             prefix: key::prefix(child.key()),
             tag: child.tag(),
             waits: child.is_deferred(),
@@ -43,13 +43,13 @@ impl Head {
 pub(crate) struct MergeIter<I> {
     children: Vec<I>,
     /// The valid children; the first is the present one, the rest a heap below it.
-    heap: Vec<Head>,
+    heap: Vec<MergeHead>,
     direction: Direction,
 }
 
 impl<I: InternalIterator> MergeIter<I> {
     /// What it takes for each child beside the child, in bytes.
-    pub(crate) const CHILD_BYTES: usize = size_of::<Head>();
+    pub(crate) const CHILD_BYTES: usize = size_of::<MergeHead>();
 
     pub(crate) fn new(children: Vec<I>) -> Self {
         let heap = Vec::with_capacity(children.len());
@@ -72,7 +72,7 @@ impl<I: InternalIterator> MergeIter<I> {
 
     /// Whether child `a` comes before child `b` in the present direction.
     #[inline]
-    fn before(&self, a: &Head, b: &Head) -> bool {
+    fn before(&self, a: &MergeHead, b: &MergeHead) -> bool {
         let order = match a.prefix.cmp(&b.prefix) {
             Ordering::Equal => self.compare(a, b),
             order => order,
@@ -85,8 +85,8 @@ impl<I: InternalIterator> MergeIter<I> {
     }
 
     /// The order of two entries whose keys begin alike.
-    fn compare(&self, a: &Head, b: &Head) -> Ordering {
-        let key = |head: &Head| self.children.get(head.child).map_or(&[][..], I::key);
+    fn compare(&self, a: &MergeHead, b: &MergeHead) -> Ordering {
+        let key = |head: &MergeHead| self.children.get(head.child).map_or(&[][..], I::key);
         key::compare(key(a), a.tag, key(b), b.tag)
     }
 
@@ -114,7 +114,7 @@ impl<I: InternalIterator> MergeIter<I> {
         self.heap.clear();
         let children = self.children.iter().enumerate();
         self.heap
-            .extend(children.filter_map(|(number, child)| Head::of(number, child)));
+            .extend(children.filter_map(|(number, child)| MergeHead::of(number, child)));
         for at in (0..self.heap.len() / 2).rev() {
             self.sift_down(at);
         }
@@ -148,7 +148,7 @@ impl<I: InternalIterator> MergeIter<I> {
             self.heap.clear();
             return Err(error);
         }
-        match Head::of(top.child, child) {
+        match MergeHead::of(top.child, child) {
             Some(head) => *top = head,
             None => drop(self.heap.swap_remove(0)),
         }

@@ -26,7 +26,7 @@ mod picker_tests;
 mod simulation;
 
 pub(crate) use ancestry::Ancestry;
-pub(crate) use bounded_iter::{Forward, Part};
+pub(crate) use bounded_iter::{BoundedIter, Forward};
 pub(crate) use forecast::bytes_to_merge;
 pub(crate) use inherit::Origin;
 pub(crate) use manual::{Manual, ManualRange, manual};
@@ -34,5 +34,5 @@ pub(crate) use merge::MergeIter;
 pub use picker::{Granularity, MergePolicy};
 pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskInput, TaskKind, pick};
 pub(crate) use reshape::Moving;
-pub(crate) use run_iter::{Files, RunIter};
+pub(crate) use run_iter::{RunFiles, RunIter};
 pub(crate) use snapshot_stripes::{Retain, Verdict};

@@ -13,39 +13,39 @@ use crate::table::{ScanOptions, TableCache, TableIter};
 use crate::version::{FileMeta, Run};
 
 /// Disjoint files, ascending: a whole run, which is shared, or some of one.
-pub(crate) enum Files {
+pub(crate) enum RunFiles {
     Run(Arc<Run>),
     Some(Vec<FileMeta>),
 }
 
-impl Files {
+impl RunFiles {
     fn len(&self) -> usize {
         match self {
-            Files::Run(run) => run.files().len(),
-            Files::Some(files) => files.len(),
+            RunFiles::Run(run) => run.files().len(),
+            RunFiles::Some(files) => files.len(),
         }
     }
 
     fn get(&self, at: usize) -> Option<&FileMeta> {
         match self {
-            Files::Run(run) => run.file_at(at),
-            Files::Some(files) => files.get(at),
+            RunFiles::Run(run) => run.file_at(at),
+            RunFiles::Some(files) => files.get(at),
         }
     }
 
     /// The position of the first file whose largest key is at or after `key`.
     fn lower_bound(&self, key: &[u8]) -> usize {
         match self {
-            Files::Run(run) => run.lower_bound(key),
-            Files::Some(files) => files.partition_point(|file| *file.largest() < *key),
+            RunFiles::Run(run) => run.lower_bound(key),
+            RunFiles::Some(files) => files.partition_point(|file| *file.largest() < *key),
         }
     }
 
     /// How many files have their smallest key at or before `key`.
     fn starting_by(&self, key: &[u8]) -> usize {
         match self {
-            Files::Run(run) => run.starting_by(key),
-            Files::Some(files) => files.partition_point(|file| *file.smallest() <= *key),
+            RunFiles::Run(run) => run.starting_by(key),
+            RunFiles::Some(files) => files.partition_point(|file| *file.smallest() <= *key),
         }
     }
 }
@@ -53,7 +53,7 @@ impl Files {
 /// A cursor over a run's files.
 pub(crate) struct RunIter {
     tables: Arc<TableCache>,
-    files: Files,
+    files: RunFiles,
     scan: ScanOptions,
     at: usize,
     current: Option<TableIter>,
@@ -62,7 +62,7 @@ pub(crate) struct RunIter {
 }
 
 impl RunIter {
-    pub(crate) fn new(tables: Arc<TableCache>, files: Files, scan: ScanOptions) -> Self {
+    pub(crate) fn new(tables: Arc<TableCache>, files: RunFiles, scan: ScanOptions) -> Self {
         RunIter {
             tables,
             files,

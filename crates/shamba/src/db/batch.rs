@@ -138,7 +138,7 @@ impl WriteBatch {
     /// The keyspaces written to, those of several perhaps more than once.
     pub(crate) fn keyspaces_written(&self) -> impl Iterator<Item = u32> {
         let only = self.only_keyspace();
-        let ops = Ops(if only.is_some() { &[] } else { &self.rep });
+        let ops = BatchOps(if only.is_some() { &[] } else { &self.rep });
         only.into_iter().chain(ops.flatten().map(|op| op.keyspace))
     }
 
@@ -173,7 +173,7 @@ impl WriteBatch {
 
 /// One operation of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Op<'a> {
+pub(crate) struct BatchOp<'a> {
     pub(crate) keyspace: u32,
     pub(crate) kind: EntryKind,
     pub(crate) key: &'a [u8],
@@ -181,10 +181,10 @@ pub(crate) struct Op<'a> {
 }
 
 /// The operations in a batch's bytes; an item of `None` says that the bytes are malformed.
-pub(crate) struct Ops<'a>(pub(crate) &'a [u8]);
+pub(crate) struct BatchOps<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Iterator for Ops<'a> {
-    type Item = Option<Op<'a>>;
+impl<'a> Iterator for BatchOps<'a> {
+    type Item = Option<BatchOp<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -198,13 +198,13 @@ impl<'a> Iterator for Ops<'a> {
     }
 }
 
-fn decode<'a>(input: &mut &'a [u8]) -> Option<Op<'a>> {
+fn decode<'a>(input: &mut &'a [u8]) -> Option<BatchOp<'a>> {
     let (&kind, rest) = input.split_first()?;
     *input = rest;
     let keyspace = u32::try_from(coding::take_varint(input)?).ok()?;
     let key = coding::take_bytes(input).filter(|key| key.len() <= MAX_KEY_LEN)?;
     if kind == EntryKind::Delete as u8 {
-        return Some(Op {
+        return Some(BatchOp {
             keyspace,
             kind: EntryKind::Delete,
             key,
@@ -215,7 +215,7 @@ fn decode<'a>(input: &mut &'a [u8]) -> Option<Op<'a>> {
         return None;
     }
     let value = coding::take_bytes(input).filter(|value| value.len() <= MAX_VALUE_LEN)?;
-    Some(Op {
+    Some(BatchOp {
         keyspace,
         kind: EntryKind::Put,
         key,
@@ -237,7 +237,7 @@ mod tests {
             for (keyspace, key, value) in &ops {
                 batch.push(*keyspace, key, value.as_deref());
             }
-            let back: Vec<_> = Ops(batch.rep())
+            let back: Vec<_> = BatchOps(batch.rep())
                 .map(|op| op.map(|op| (op.keyspace, op.key.to_vec(), (op.kind == EntryKind::Put).then(|| op.value.to_vec()))))
                 .collect::<Option<_>>()
                 .expect("well-formed");
@@ -246,7 +246,7 @@ mod tests {
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes in any::<Vec<u8>>()) {
-            prop_assert!(Ops(&bytes).count() <= bytes.len());
+            prop_assert!(BatchOps(&bytes).count() <= bytes.len());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::due::Found;
+use super::due::DueWork;
 use super::keyspace::KeyspaceInner;
 use super::table_options::rebuild_if_misfit;
 use super::{DbInner, Tree};
@@ -107,22 +107,22 @@ impl DbInner {
     }
 
     /// Whether a keyspace has a compaction due.
-    pub(super) fn find_due(&self, keyspace: &Arc<KeyspaceInner>) -> Found {
+    pub(super) fn find_due(&self, keyspace: &Arc<KeyspaceInner>) -> DueWork {
         if keyspace.check_alive().is_err() {
-            return Found::Nothing;
+            return DueWork::Nothing;
         }
         let options = self.picker_options(keyspace);
         let version = keyspace.state.load().version.clone();
         let rests = keyspace.compactions.rests();
         match pick(&version, &options) {
-            Some(task) if !rests => Found::Due(task.score),
-            task if task.is_some() || options.moving.is_some() => Found::Later {
+            Some(task) if !rests => DueWork::Due(task.score),
+            task if task.is_some() || options.moving.is_some() => DueWork::Later {
                 due: task.is_some(),
             },
             _ if may_reclaim_later(keyspace, &version, options.oldest_snapshot) => {
-                Found::Later { due: false }
+                DueWork::Later { due: false }
             }
-            _ => Found::Nothing,
+            _ => DueWork::Nothing,
         }
     }
 

@@ -15,7 +15,7 @@ use super::keyspace::KeyspaceInner;
 
 /// What a look at a keyspace found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Found {
+pub(super) enum DueWork {
     /// Nothing is due before something changes.
     Nothing,
     /// A task of this urgency, which is above 0.
@@ -58,15 +58,15 @@ impl Lists {
         self.later.remove(&keyspace.id);
     }
 
-    fn found(&mut self, keyspace: Arc<KeyspaceInner>, found: Found) {
+    fn found(&mut self, keyspace: Arc<KeyspaceInner>, found: DueWork) {
         self.forget(&keyspace);
         match found {
-            Found::Nothing => {}
-            Found::Due(score) => {
+            DueWork::Nothing => {}
+            DueWork::Due(score) => {
                 self.scores.insert(keyspace.id, score.to_bits());
                 self.scored.insert((score.to_bits(), keyspace.id), keyspace);
             }
-            Found::Later { due } => {
+            DueWork::Later { due } => {
                 self.later.insert(keyspace.id, (keyspace, due));
             }
         }
@@ -119,7 +119,7 @@ impl DueList {
         &self,
         all: &BTreeMap<u32, Arc<KeyspaceInner>>,
         limit: u64,
-        look: impl Fn(&Arc<KeyspaceInner>) -> Found,
+        look: impl Fn(&Arc<KeyspaceInner>) -> DueWork,
     ) {
         let mut to_see = {
             let mut lists = self.0.lock();
@@ -237,7 +237,7 @@ mod tests {
         // What is not known to be due is not: everything is in shape.
         for keyspace in &keyspaces {
             let found = db.inner().find_due(keyspace.inner());
-            assert_eq!(found, Found::Nothing);
+            assert_eq!(found, DueWork::Nothing);
         }
     }
 

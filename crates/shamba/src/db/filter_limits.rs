@@ -20,7 +20,7 @@ use super::keyspace::KeyspaceInner;
 use super::table_options::filter_bits;
 use crate::base::sample;
 use crate::budget::{Budget, Reservation, Role};
-use crate::filter::{FileContext, FilterOptions, FilterPlan, choose};
+use crate::filter::{FileContext, FilterPlan, PlanOptions, choose};
 use crate::options::KeyspaceOptions;
 use crate::policy::{EVERY_MODULE, FileView, FilterPolicy, ModuleController, Rates};
 use crate::version::{FileMeta, Version};
@@ -48,7 +48,7 @@ struct Decider {
     remembered: Reservation,
     epoch: u64,
     /// The filters of new tables.
-    wish: FilterOptions,
+    wish: PlanOptions,
     /// Whether their bits depend on their place in the tree.
     by_place: bool,
     rates: Rates,
@@ -113,7 +113,7 @@ impl Limits {
     }
 
     /// Supposes from now on that files which nobody opened have the filters of these options.
-    pub(super) fn set_wish(&self, wish: FilterOptions) {
+    pub(super) fn set_wish(&self, wish: PlanOptions) {
         let mut decider = self.decider.lock();
         decider.wish = wish;
         decider.guessed.clear();

@@ -14,7 +14,7 @@ use super::{DbInner, Tree};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
 use crate::budget::{Role, TableWork, least_limit_for_files, most_of_files};
-use crate::compaction::job::{NewTable, NewTables, Output, table_path, write_tables};
+use crate::compaction::job::{MergeOutput, NewTable, NewTables, table_path, write_tables};
 use crate::compaction::{Ancestry, Origin, Retain};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -58,8 +58,8 @@ impl DbInner {
         entries: u64,
         target_file: u64,
         origin: Origin<'_>,
-    ) -> Output<'a> {
-        Output {
+    ) -> MergeOutput<'a> {
+        MergeOutput {
             // A filter over a whole table is built of all its keys at once.
             target_keys: match keyspace.options().filter.partitioned {
                 true => u64::MAX,

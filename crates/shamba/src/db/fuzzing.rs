@@ -2,7 +2,7 @@
 
 use shamba_model::expected_reads::Visits;
 
-use super::batch::{Ops, WriteBatch};
+use super::batch::{BatchOps, WriteBatch};
 use super::filenames::{FileKind, classify};
 use super::hints;
 use crate::base::checksum::checksum;
@@ -14,7 +14,7 @@ use crate::table::table_name;
 pub(crate) fn batch(data: &[u8]) {
     let mut batch = WriteBatch::new();
     let mut sound = true;
-    for op in Ops(data) {
+    for op in BatchOps(data) {
         let Some(op) = op else {
             sound = false;
             break;
@@ -23,11 +23,11 @@ pub(crate) fn batch(data: &[u8]) {
         assert!(value.is_some() || op.value.is_empty());
         batch.push(op.keyspace, op.key, value);
     }
-    let again: Vec<_> = Ops(batch.rep()).collect();
+    let again: Vec<_> = BatchOps(batch.rep()).collect();
     assert_eq!(again.len() as u64, batch.count());
-    let read: Vec<_> = Ops(data).take(again.len()).collect();
+    let read: Vec<_> = BatchOps(data).take(again.len()).collect();
     assert_eq!(again, read, "operations come back as they went in");
-    assert_eq!(Ops(data).all(|op| op.is_some()), sound);
+    assert_eq!(BatchOps(data).all(|op| op.is_some()), sound);
 }
 
 pub(crate) fn batch_seeds() -> Vec<Vec<u8>> {

@@ -16,7 +16,7 @@ use parking_lot::MutexGuard;
 
 use super::DbInner;
 use super::batch::WriteBatch;
-use super::queue::{Place, Queue};
+use super::queue::{Queue, QueuedJob};
 use super::write::{Writer, room_for};
 use crate::error::{Error, Result};
 use crate::options::Durability;
@@ -31,12 +31,12 @@ const SERVED_ROUNDS: usize = 8;
 const LOOKS: u32 = 100;
 
 /// A batch and how durable it is to be.
-pub(crate) type Job = (WriteBatch, Durability);
+pub(crate) type WriteJob = (WriteBatch, Durability);
 
 /// The writers that wait.
-pub(crate) type WriteQueue = Queue<Job, Result<()>>;
+pub(crate) type WriteQueue = Queue<WriteJob, Result<()>>;
 
-type Waiter = Place<Job, Result<()>>;
+type Waiter = QueuedJob<WriteJob, Result<()>>;
 
 /// The queue of a database that opens.
 pub(super) fn queue() -> WriteQueue {
@@ -87,7 +87,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Writes a batch that was never queued.
-    fn write_own(&mut self, (batch, durability): &Job) -> Result<()> {
+    fn write_own(&mut self, (batch, durability): &WriteJob) -> Result<()> {
         self.write(self.db.writer.lock(), &[(batch, *durability)])
     }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::DbShared;
-use super::iter_sources::{Source, Sources, sources};
+use super::iter_sources::{IterSource, IterSources, sources};
 use super::keyspace::KeyspaceInner;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, Tag};
@@ -32,7 +32,7 @@ use crate::metrics::Counter;
 pub use iter_options::{IterOptions, KeyRange};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// Not at an entry.
     Nowhere,
     /// The merge is at the present entry.
@@ -66,12 +66,12 @@ pub struct Iter {
     options: IterOptions,
     seq: SeqNo,
     generation: u64,
-    merge: MergeIter<Source>,
+    merge: MergeIter<IterSource>,
     /// How many sources `merge` has.
     sources: usize,
     /// Whether one of them found its memtable gone, whose entries are in a table by now.
     lost: Option<Arc<AtomicBool>>,
-    place: Place,
+    place: Position,
     positioned: bool,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -92,7 +92,7 @@ impl std::fmt::Debug for Iter {
 }
 
 /// What one source takes, in bytes, without what it holds of a table.
-const SOURCE_BYTES: u64 = (size_of::<Source>() + MergeIter::<Source>::CHILD_BYTES) as u64;
+const SOURCE_BYTES: u64 = (size_of::<IterSource>() + MergeIter::<IterSource>::CHILD_BYTES) as u64;
 
 impl Iter {
     pub(crate) fn new(
@@ -114,7 +114,7 @@ impl Iter {
         // Before the state is loaded, which a dropping of the keyspace would empty.
         keyspace.add_iterator();
         let generation = keyspace.generation.load(Ordering::Acquire);
-        let Sources { merge, count, lost } =
+        let IterSources { merge, count, lost } =
             sources(db, &keyspace.state.load(), seq, options.fill_cache);
         let memory = inner.options.memory.budget().open_account(Role::Iterators);
         let mut iter = Iter {
@@ -126,7 +126,7 @@ impl Iter {
             merge,
             sources: count,
             lost,
-            place: Place::Nowhere,
+            place: Position::Nowhere,
             positioned: false,
             key: Vec::new(),
             value: Vec::new(),
@@ -144,16 +144,16 @@ impl Iter {
     #[inline]
     #[must_use]
     pub fn valid(&self) -> bool {
-        self.place != Place::Nowhere
+        self.place != Position::Nowhere
     }
 
     /// The present key; empty when not valid.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         match self.place {
-            Place::Nowhere => &[],
-            Place::Forward => self.merge.key(),
-            Place::Backward => &self.key,
+            Position::Nowhere => &[],
+            Position::Forward => self.merge.key(),
+            Position::Backward => &self.key,
         }
     }
 
@@ -161,9 +161,9 @@ impl Iter {
     #[must_use]
     pub fn value(&self) -> &[u8] {
         match self.place {
-            Place::Nowhere => &[],
-            Place::Forward => self.merge.value(),
-            Place::Backward => &self.value,
+            Position::Nowhere => &[],
+            Position::Forward => self.merge.value(),
+            Position::Backward => &self.value,
         }
     }
 
@@ -244,22 +244,22 @@ impl Iter {
     pub fn next(&mut self) -> Result<()> {
         self.uncounted.1 += u64::from(self.valid());
         match self.place {
-            Place::Nowhere => return Ok(()),
-            Place::Forward if !self.stale() => {
+            Position::Nowhere => return Ok(()),
+            Position::Forward if !self.stale() => {
                 self.key.clear();
                 self.key.extend_from_slice(self.merge.key());
-                self.place = Place::Nowhere;
+                self.place = Position::Nowhere;
                 self.merge.next()?;
                 self.settle_forward_past_key()?;
                 if !self.is_lost() {
                     return Ok(());
                 }
             }
-            Place::Forward => {
+            Position::Forward => {
                 self.key.clear();
                 self.key.extend_from_slice(self.merge.key());
             }
-            Place::Backward => {}
+            Position::Backward => {}
         }
         // Where it is lost on the way, all up to the key has been passed.
         self.until_found(|iter| {
@@ -278,7 +278,7 @@ impl Iter {
     pub fn prev(&mut self) -> Result<()> {
         self.uncounted.1 += u64::from(self.valid());
         let from = self.place;
-        if from == Place::Nowhere {
+        if from == Position::Nowhere {
             return Ok(());
         }
         let mut before = std::mem::take(&mut self.before);
@@ -289,9 +289,9 @@ impl Iter {
         moved
     }
 
-    fn step_backward(&mut self, from: Place, before: &[u8]) -> Result<()> {
-        if from == Place::Backward && !self.stale() {
-            self.place = Place::Nowhere;
+    fn step_backward(&mut self, from: Position, before: &[u8]) -> Result<()> {
+        if from == Position::Backward && !self.stale() {
+            self.place = Position::Nowhere;
             self.settle_backward()?;
             if !self.is_lost() {
                 return Ok(());
@@ -338,7 +338,7 @@ impl Iter {
 
     /// Before a new position: lets go of the old place, and of a read state that was replaced.
     fn prepare(&mut self) -> Result<()> {
-        self.place = Place::Nowhere;
+        self.place = Position::Nowhere;
         self.positioned = true;
         if self.stale() || self.is_lost() {
             // Which changes every read state; the old one's files may be gone.
@@ -374,7 +374,7 @@ impl Iter {
         }
         let budget = self.db.inner.options.memory.budget();
         if !self.memory.try_grow_iterator(held - now) {
-            self.place = Place::Nowhere;
+            self.place = Position::Nowhere;
             (self.key, self.value, self.before) = Default::default();
             return Err(Error::IteratorsExhausted {
                 limit: budget.limit(),

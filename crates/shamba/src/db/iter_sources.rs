@@ -7,7 +7,7 @@ use super::DbShared;
 use super::keyspace::ReadState;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, Tag};
-use crate::compaction::{Files, MergeIter, RunIter};
+use crate::compaction::{MergeIter, RunFiles, RunIter};
 use crate::error::Result;
 use crate::fs::Purpose;
 use crate::memtable::MemtableView;
@@ -18,7 +18,7 @@ use crate::table::ScanOptions;
     clippy::large_enum_variant,
     reason = "most are runs; all are made at once, in one list"
 )]
-pub(super) enum Source {
+pub(super) enum IterSource {
     Memtable(MemtableView),
     Run(RunIter),
 }
@@ -26,13 +26,13 @@ pub(super) enum Source {
 macro_rules! each {
     ($self:ident, $iter:ident => $call:expr) => {
         match $self {
-            Source::Memtable($iter) => $call,
-            Source::Run($iter) => $call,
+            IterSource::Memtable($iter) => $call,
+            IterSource::Run($iter) => $call,
         }
     };
 }
 
-impl InternalIterator for Source {
+impl InternalIterator for IterSource {
     #[inline]
     fn valid(&self) -> bool {
         each!(self, iter => iter.valid())
@@ -78,8 +78,8 @@ impl InternalIterator for Source {
 }
 
 /// What an iterator merges.
-pub(super) struct Sources {
-    pub(super) merge: MergeIter<Source>,
+pub(super) struct IterSources {
+    pub(super) merge: MergeIter<IterSource>,
     /// How many there are.
     pub(super) count: usize,
     /// Where one of them says so when its memtable is gone; none without memtables.
@@ -87,7 +87,12 @@ pub(super) struct Sources {
 }
 
 /// A merge over everything that readers of `seq` see of a read state, newest first.
-pub(super) fn sources(db: &DbShared, state: &ReadState, seq: SeqNo, fill_cache: bool) -> Sources {
+pub(super) fn sources(
+    db: &DbShared,
+    state: &ReadState,
+    seq: SeqNo,
+    fill_cache: bool,
+) -> IterSources {
     let budget = db.inner.options.memory.budget();
     let scan = ScanOptions {
         purpose: Purpose::Scan,
@@ -101,12 +106,12 @@ pub(super) fn sources(db: &DbShared, state: &ReadState, seq: SeqNo, fill_cache: 
     let mut sources = Vec::with_capacity(1 + state.frozen.len() + runs().count());
     let mut lost = None;
     let views = memtables.filter_map(|memtable| memtable.view(seq, budget, &mut lost));
-    sources.extend(views.map(Source::Memtable));
+    sources.extend(views.map(IterSource::Memtable));
     sources.extend(runs().map(|run| {
-        let files = Files::Run(run.clone());
-        Source::Run(RunIter::new(db.inner.tables.clone(), files, scan.clone()))
+        let files = RunFiles::Run(run.clone());
+        IterSource::Run(RunIter::new(db.inner.tables.clone(), files, scan.clone()))
     }));
-    Sources {
+    IterSources {
         count: sources.capacity(),
         merge: MergeIter::new(sources),
         lost,

@@ -38,9 +38,9 @@ impl<'a> Watch<'a> {
 }
 
 /// Work on tables under way; closing waits for it.
-pub(crate) struct Job<'a>(Watch<'a>);
+pub(crate) struct JobGuard<'a>(Watch<'a>);
 
-impl Drop for Job<'_> {
+impl Drop for JobGuard<'_> {
     fn drop(&mut self) {
         self.0.look();
         let db = self.0.db;
@@ -52,12 +52,12 @@ impl Drop for Job<'_> {
 }
 
 /// Something a piece of work has taken. Dropped, it is given back, and those who wait look again.
-pub(crate) struct Held<'a, F: FnMut()> {
+pub(crate) struct PausedJobs<'a, F: FnMut()> {
     watch: Watch<'a>,
     give_back: F,
 }
 
-impl<F: FnMut()> Drop for Held<'_, F> {
+impl<F: FnMut()> Drop for PausedJobs<'_, F> {
     fn drop(&mut self) {
         // First, so that nobody takes it only to go on from an unknown state.
         self.watch.look();
@@ -68,9 +68,9 @@ impl<F: FnMut()> Drop for Held<'_, F> {
 
 impl DbInner {
     /// Says that work on tables begins; refused once the database closes.
-    pub(super) fn begin_job(&self) -> Result<Job<'_>> {
+    pub(super) fn begin_job(&self) -> Result<JobGuard<'_>> {
         self.jobs.fetch_add(1, Ordering::SeqCst);
-        let job = Job(Watch::new(self, "working on tables"));
+        let job = JobGuard(Watch::new(self, "working on tables"));
         // After the count: either closing sees the job, or the job sees the closing.
         if self.closed.load(Ordering::SeqCst) {
             return Err(Error::Closed);
@@ -79,8 +79,8 @@ impl DbInner {
     }
 
     /// Takes note of something taken for the time of the work, and of how to give it back.
-    pub(super) fn hold<F: FnMut()>(&self, op: &'static str, give_back: F) -> Held<'_, F> {
-        Held {
+    pub(super) fn hold<F: FnMut()>(&self, op: &'static str, give_back: F) -> PausedJobs<'_, F> {
+        PausedJobs {
             watch: Watch::new(self, op),
             give_back,
         }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 
 use crate::budget::{Budget, Reservation, Role};
-use crate::metrics::Place;
+use crate::metrics::CounterShard;
 use crate::table::{LookupTrace, Modules};
 
 /// As many levels as compactions make; visits of deeper ones count in the last.
@@ -106,7 +106,7 @@ impl LevelLookups {
 /// The counters of one level and shard.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard {
+struct LevelShard {
     found: AtomicU64,
     absent: AtomicU64,
     false_positives: AtomicU64,
@@ -120,16 +120,16 @@ struct Shard {
 }
 
 #[derive(Debug)]
-struct Level {
+struct LevelCells {
     /// A power of two.
-    shards: Box<[Shard]>,
+    shards: Box<[LevelShard]>,
     _held: Reservation,
 }
 
 /// The counters of a keyspace.
 #[derive(Debug)]
 pub(crate) struct LevelCounters {
-    levels: [OnceLock<Box<Level>>; LEVELS],
+    levels: [OnceLock<Box<LevelCells>>; LEVELS],
     budget: Arc<Budget>,
 }
 
@@ -173,15 +173,15 @@ impl LevelCounters {
             return;
         };
         let level = level.get_or_init(|| {
-            let bytes = size_of::<Level>() + SHARDS * size_of::<Shard>();
-            Box::new(Level {
-                shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
+            Box::new(LevelCells {
+                shards: (0..SHARDS).map(|_| LevelShard::default()).collect(),
                 _held: self.budget.reserve_at_once(Role::Tables, bytes as u64),
             })
         });
         let Some(shard) = level
             .shards
-            .get(Place::of_thread().shard & (level.shards.len() - 1))
+            .get(CounterShard::of_thread().shard & (level.shards.len() - 1))
         else {
             return;
         };
@@ -273,7 +273,7 @@ mod tests {
         for weight in [0, 8] {
             counters.record(1, Some(false), &trace, 0b100, weight);
         }
-        let bytes = size_of::<Level>() + SHARDS * size_of::<Shard>();
+        let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
         assert_eq!(budget.used_by(Role::Tables), bytes as u64);
         assert!(bytes <= 1200, "{bytes}");
         // A visit that failed did read, and came to no answer.

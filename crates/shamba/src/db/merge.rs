@@ -14,7 +14,7 @@ use super::lineage::Lineage;
 use crate::base::key::SeqNo;
 use crate::compaction::job::{NewTable, NewTables, write_tables};
 use crate::compaction::{
-    Ancestry, Files, MergeIter, Origin, Part, Retain, RunIter, TargetRun, Task, TaskInput,
+    Ancestry, BoundedIter, MergeIter, Origin, Retain, RunFiles, RunIter, TargetRun, Task, TaskInput,
 };
 use crate::error::Result;
 use crate::fs::{PAGE, Purpose};
@@ -23,7 +23,7 @@ use crate::table::ScanOptions;
 use crate::version::{FileMeta, KeyspaceEdit, VersionEdit};
 
 /// The tables that a cut merge leaves in the run of one of its inputs.
-type Rest<'a> = (&'a TaskInput, NewTables);
+type RemainingParts<'a> = (&'a TaskInput, NewTables);
 
 /// The most pages a merge reads at a time from an input.
 const MAX_READAHEAD: u64 = 64;
@@ -93,12 +93,12 @@ impl DbInner {
                     readahead_pages,
                     ..scan.clone()
                 };
-                let files = Files::Some(input.files.clone());
+                let files = RunFiles::Some(input.files.clone());
                 RunIter::new(self.tables.clone(), files, scan)
             })
             .collect();
         let cut = task.cut.as_deref();
-        let mut merged = Part::up_to(MergeIter::new(children), cut);
+        let mut merged = BoundedIter::up_to(MergeIter::new(children), cut);
         let mut output = self.output(
             keyspace,
             task.output_level,
@@ -147,14 +147,14 @@ impl DbInner {
         cut: &[u8],
         scan: &ScanOptions,
         boundaries: &[SeqNo],
-    ) -> Result<Vec<Rest<'a>>> {
-        let mut rests: Vec<Rest<'a>> = Vec::new();
+    ) -> Result<Vec<RemainingParts<'a>>> {
+        let mut rests: Vec<RemainingParts<'a>> = Vec::new();
         for input in &task.inputs {
-            // Files of a run do not meet: one of them at most goes on after the key.
+            // RunFiles of a run do not meet: one of them at most goes on after the key.
             let Some(file) = input.files.last().filter(|file| file.largest() > cut) else {
                 continue;
             };
-            let files = Files::Some(vec![file.clone()]);
+            let files = RunFiles::Some(vec![file.clone()]);
             let ahead = readahead_pages(self.options.memory.limit(), &[file.size()]);
             let scan = ScanOptions {
                 readahead_pages: ahead.first().copied().unwrap_or(1),
@@ -170,7 +170,7 @@ impl DbInner {
                 Origin::Merge(task),
             );
             let retain = Retain::new(boundaries.to_vec(), false);
-            match write_tables(&mut Part::after(rest, cut), retain, &output) {
+            match write_tables(&mut BoundedIter::after(rest, cut), retain, &output) {
                 Ok(tables) => rests.push((input, tables)),
                 Err(error) => {
                     self.remove_new(rests.iter().flat_map(|(_, tables)| tables.iter()));
@@ -186,7 +186,7 @@ impl DbInner {
         keyspace: &Arc<KeyspaceInner>,
         task: &Task,
         tables: &[NewTable],
-        rests: &[Rest<'_>],
+        rests: &[RemainingParts<'_>],
         lineage: Option<&Lineage>,
     ) -> Result<Vec<FileMeta>> {
         let of_rests = || rests.iter().flat_map(|(_, tables)| tables.iter());

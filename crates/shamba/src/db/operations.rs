@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::budget::{Budget, Reservation, Role, allocated};
-use crate::metrics::{Place, SHARDS};
+use crate::metrics::{CounterShard, SHARDS};
 
 /// Positionings of iterators after which something may be looked at.
 const RANGES: u64 = 256;
@@ -54,7 +54,7 @@ impl Counts {
 
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard {
+struct OperationShard {
     lookups: AtomicU64,
     found: AtomicU64,
     ranges: AtomicU64,
@@ -70,7 +70,7 @@ struct Fading {
 /// What threads count, and its memory.
 #[derive(Debug)]
 struct Shards {
-    shards: [Shard; SHARDS],
+    shards: [OperationShard; SHARDS],
     _held: Reservation,
 }
 
@@ -97,8 +97,8 @@ impl Operations {
     }
 
     #[inline]
-    fn shard(&self) -> Option<(&Shard, Place)> {
-        let place = Place::of_thread();
+    fn shard(&self) -> Option<(&OperationShard, CounterShard)> {
+        let place = CounterShard::of_thread();
         let shards = self.shards.get_or_init(|| {
             let bytes = allocated(size_of::<Shards>()) as u64;
             Box::new(Shards {

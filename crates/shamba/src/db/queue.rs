@@ -1,7 +1,7 @@
 //! Who writes next: a queue of jobs of which one thread at a time, the leader, does everybody's.
 //!
-//! Protocol: [`Queue::enter`] makes a thread the leader or gives it a place to [`Place::wait`]. A
-//! leader takes jobs by [`Queue::take_group`], does them and tells each [`Place::finish`]. When the
+//! Protocol: [`Queue::enter`] makes a thread the leader or gives it a place to [`QueuedJob::wait`]. A
+//! leader takes jobs by [`Queue::take_group`], does them and tells each [`QueuedJob::finish`]. When the
 //! next may begin it calls [`Queue::pass_on`]; as long as that says that it still leads, it goes on
 //! taking groups. A thread that waits and is told to lead finds its own job first in the group.
 //!
@@ -25,25 +25,25 @@ const DONE: u8 = 3;
 
 /// Jobs that wait for a leader.
 pub(crate) struct Queue<J, R> {
-    state: Mutex<State<J, R>>,
+    state: Mutex<QueueState<J, R>>,
     looks: u32,
 }
 
-struct State<J, R> {
+struct QueueState<J, R> {
     /// Whether someone leads; whoever waits will be told what to do.
     led: bool,
-    waiting: VecDeque<Arc<Place<J, R>>>,
+    waiting: VecDeque<Arc<QueuedJob<J, R>>>,
 }
 
 /// A job in the queue.
-pub(crate) struct Place<J, R> {
+pub(crate) struct QueuedJob<J, R> {
     pub(crate) job: J,
     turn: AtomicU8,
     result: Mutex<Option<R>>,
     told: Condvar,
 }
 
-impl<J, R> Place<J, R> {
+impl<J, R> QueuedJob<J, R> {
     /// Waits for the job's result; `None` says to lead.
     pub(crate) fn wait(&self, queue: &Queue<J, R>) -> Option<R> {
         for _ in 0..queue.looks {
@@ -91,7 +91,7 @@ impl<J, R> Queue<J, R> {
     /// An empty queue. One who waits looks `looks` times before it sleeps.
     pub(crate) fn new(looks: u32) -> Self {
         Queue {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 led: false,
                 waiting: VecDeque::new(),
             }),
@@ -100,13 +100,13 @@ impl<J, R> Queue<J, R> {
     }
 
     /// Leads if nobody does, else queues the job. Gives the job back to a leader.
-    pub(crate) fn enter(&self, job: J) -> Result<J, Arc<Place<J, R>>> {
+    pub(crate) fn enter(&self, job: J) -> Result<J, Arc<QueuedJob<J, R>>> {
         let mut state = self.state.lock();
         if !state.led {
             state.led = true;
             return Ok(job);
         }
-        let place = Arc::new(Place {
+        let place = Arc::new(QueuedJob {
             job,
             turn: AtomicU8::new(WATCH),
             result: Mutex::new(None),
@@ -121,7 +121,7 @@ impl<J, R> Queue<J, R> {
         &self,
         limit: usize,
         size: impl Fn(&J) -> usize,
-    ) -> Vec<Arc<Place<J, R>>> {
+    ) -> Vec<Arc<QueuedJob<J, R>>> {
         let mut state = self.state.lock();
         let mut total = 0;
         let mut group = Vec::with_capacity(state.waiting.len());

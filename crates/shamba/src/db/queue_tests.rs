@@ -41,7 +41,7 @@ mod sync {
 #[path = "queue.rs"]
 mod queue;
 
-use queue::{Place, Queue};
+use queue::{Queue, QueuedJob};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
@@ -49,7 +49,7 @@ use shuttle::thread;
 /// Does `number`, and others' jobs while it leads, as the database does. Returns the result given
 /// to it: the number's double.
 fn submit(queue: &Queue<u32, u32>, leaders: &AtomicUsize, rounds: usize, number: u32) -> u32 {
-    let finish = |group: Vec<Arc<Place<u32, u32>>>| {
+    let finish = |group: Vec<Arc<QueuedJob<u32, u32>>>| {
         assert!(group.len() <= 2, "a group past its limit");
         group.iter().for_each(|place| place.finish(place.job * 2));
     };

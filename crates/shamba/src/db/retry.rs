@@ -25,13 +25,13 @@ const REST_OF_DAMAGE: Duration = Duration::from_secs(600);
 /// The failures of one kind of work on one keyspace.
 #[derive(Debug, Default)]
 pub(crate) struct Failing {
-    rest: Mutex<Rest>,
+    rest: Mutex<Backoff>,
     /// The last failure, once those who wait are to be told.
     stuck: ArcSwapOption<Error>,
 }
 
 #[derive(Debug, Default)]
-struct Rest {
+struct Backoff {
     failures: u32,
     until: Option<Instant>,
 }
@@ -57,7 +57,7 @@ impl Failing {
     pub(super) fn forget(&self) {
         let mut rest = self.rest.lock();
         if rest.failures > 0 {
-            *rest = Rest::default();
+            *rest = Backoff::default();
             self.stuck.store(None);
         }
     }

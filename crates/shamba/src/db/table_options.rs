@@ -16,7 +16,7 @@ use super::DbInner;
 use super::keyspace::KeyspaceInner;
 use crate::budget::Role;
 use crate::compaction::{Granularity, MergePolicy, Origin, TargetRun, Task, TaskKind};
-use crate::filter::{FileContext, Room, choose, curve};
+use crate::filter::{BlockRoom, FileContext, choose, curve};
 use crate::fs::PAGE;
 use crate::table::TableBuildOptions;
 use crate::version::{FileMeta, Run, Version};
@@ -52,7 +52,7 @@ impl DbInner {
             level: level as u32,
             expected_entries: entries,
             bits_per_key: bits_by_place(keyspace, &version, |measured| {
-                Place::of(level, entries, origin, measured)
+                TableSite::of(level, entries, origin, measured)
             }),
         };
         let mut wish = keyspace.options().filter_wish();
@@ -77,7 +77,7 @@ impl DbInner {
 
     /// The memory for filters, and how many entries are to share it once so many are written: what
     /// the budget leaves beside indexes and write buffers.
-    fn filter_room(&self, keyspace: &KeyspaceInner, entries: u64) -> Room {
+    fn filter_room(&self, keyspace: &KeyspaceInner, entries: u64) -> BlockRoom {
         let sums = keyspace.state.load().version.sums();
         let (present, bytes) = (sums.entries, sums.size);
         let limit = self.options.memory.limit();
@@ -87,7 +87,7 @@ impl DbInner {
         // Of a merge the entries are among those present already.
         let entry_bytes = bytes as f64 / present.max(1) as f64;
         let in_file = keyspace.options().target_file as f64 / entry_bytes.max(1.0);
-        Room {
+        BlockRoom {
             memory: free.max(PAGE as u64) as f64,
             entries: present.max(entries).max(1) as f64,
             file_entries: (entries.max(1) as f64).min(in_file),
@@ -97,7 +97,7 @@ impl DbInner {
 }
 
 /// Where a table is to be, and of what.
-struct Place {
+struct TableSite {
     level: usize,
     entries: u64,
     /// The run it joins; `None` for one of its own.
@@ -108,7 +108,7 @@ struct Place {
     visits: f64,
 }
 
-impl Place {
+impl TableSite {
     fn of(level: usize, entries: u64, origin: Origin<'_>, measured: bool) -> Self {
         let (run, visits, replaced) = match origin {
             Origin::Flush(version, _) => {
@@ -127,7 +127,7 @@ impl Place {
                 (run, visits, replaced)
             }
         };
-        Place {
+        TableSite {
             level,
             entries,
             run,
@@ -175,7 +175,7 @@ pub(super) fn filter_bits(file: &FileMeta) -> f64 {
 fn bits_by_place(
     keyspace: &KeyspaceInner,
     version: &Version,
-    place: impl FnOnce(bool) -> Place,
+    place: impl FnOnce(bool) -> TableSite,
 ) -> Option<f64> {
     let options = keyspace.options();
     let filter = &options.filter;
@@ -189,7 +189,12 @@ fn bits_by_place(
 }
 
 /// The tree once a table is written, the table last of its level.
-fn shape(keyspace: &KeyspaceInner, version: &Version, place: &Place, measured: bool) -> Vec<Level> {
+fn shape(
+    keyspace: &KeyspaceInner,
+    version: &Version,
+    place: &TableSite,
+    measured: bool,
+) -> Vec<Level> {
     // Lookups, in the unit of visits; none where nothing was measured.
     let lookups = match measured {
         true => {
@@ -282,7 +287,7 @@ pub(super) fn rebuild_if_misfit(keyspace: &KeyspaceInner, version: &Version, tas
     }
     let (level, output) = (task.output_level, task.output);
     task.rewriting(|file| {
-        let place = |measured| Place {
+        let place = |measured| TableSite {
             level,
             entries: file.entries(),
             run: match output {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::DbInner;
-use super::batch::Ops;
+use super::batch::BatchOps;
 use super::filenames::{FileKind, classify};
 use super::open::{
     Logs, check_length, hold_tables, lengths, lock_folder, refuse_what_is_no_database, settled,
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::fs::DirEntry;
 use crate::options::Options;
 use crate::table::{TableCache, table_name};
-use crate::version::{CURRENT, FileMeta, Found, Manifest, Obsolete, TreeState, Version};
+use crate::version::{CURRENT, FileMeta, FoundManifest, Manifest, Obsolete, TreeState, Version};
 use crate::wal::{Record, RecoveryMode};
 
 /// Damaged files past this many are only counted.
@@ -259,7 +259,7 @@ const LISTED_BYTES: u64 = 128;
 fn look(dir: &Path, options: &Options, strictly: bool) -> Result<Looked> {
     let fs = &options.fs;
     let account = Obsolete::new(options.memory.budget());
-    let Found { state, files, .. } = Manifest::read(&**fs, dir, &account)?;
+    let FoundManifest { state, files, .. } = Manifest::read(&**fs, dir, &account)?;
     let listed = LISTED_BYTES * files.len() as u64;
     let listed = options.memory.budget().reserve(Role::Tables, listed);
     drop(files);
@@ -299,7 +299,7 @@ fn count_operations(
     record: Record<'_>,
     (all, unflushed): &mut (u64, u64),
 ) -> Result<()> {
-    for (seq, op) in (record.first_seq..).zip(Ops(record.payload)) {
+    for (seq, op) in (record.first_seq..).zip(BatchOps(record.payload)) {
         let op = op.ok_or_else(|| {
             let what = "a record's operations are malformed";
             Error::corruption(log_path(dir, record.log), record.position, what)

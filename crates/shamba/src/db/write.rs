@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::DbInner;
-use super::batch::{Ops, WriteBatch};
+use super::batch::{BatchOps, WriteBatch};
 use super::keyspace::KeyspaceInner;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
 use crate::budget::{LARGE, Reservation, Role, most_of_batch};
@@ -59,7 +59,7 @@ pub(crate) struct Amount {
 }
 
 /// A group that is in the log.
-struct Logged {
+struct LoggedGroup {
     first: SeqNo,
     last: SeqNo,
     /// Where everything goes and certainly fits, if there is such a memtable.
@@ -67,14 +67,14 @@ struct Logged {
 }
 
 /// Where operations go: a keyspace and its active memtable.
-struct Target {
+struct WriteTarget {
     keyspace: Arc<KeyspaceInner>,
     memtable: Arc<Memtable>,
 }
 
-impl Target {
+impl WriteTarget {
     fn of(keyspace: &Arc<KeyspaceInner>) -> Self {
-        Target {
+        WriteTarget {
             keyspace: keyspace.clone(),
             memtable: keyspace.state.load().active.clone(),
         }
@@ -194,7 +194,7 @@ impl DbInner {
         &self,
         writer: &mut Writer,
         group: &[(&WriteBatch, Durability)],
-    ) -> Result<Logged> {
+    ) -> Result<LoggedGroup> {
         self.check_writable()?;
         let bytes = group.iter().map(|(batch, _)| batch.rep().len() as u64);
         self.throttle(writer, group, bytes.sum())?;
@@ -206,7 +206,7 @@ impl DbInner {
             .append_group(writer, group, first)
             .inspect_err(|error| self.take_back(writer, whole, error))?;
         writer.last_seq = next - 1;
-        Ok(Logged {
+        Ok(LoggedGroup {
             first,
             last: writer.last_seq,
             memtable: self.memtable_for(writer, group),
@@ -288,7 +288,7 @@ impl DbInner {
         let mut inserter = memtable.writer();
         let ops = group
             .iter()
-            .flat_map(|(batch, _)| Ops(batch.rep()).flatten());
+            .flat_map(|(batch, _)| BatchOps(batch.rep()).flatten());
         for (seq, op) in (first..).zip(ops) {
             if !inserter.insert(op.key, Tag::new(seq, op.kind), op.value) {
                 return Err(self.never_fits(op.value.len()));
@@ -316,10 +316,10 @@ impl DbInner {
         first: SeqNo,
     ) -> Result<u64> {
         let mut bytes = 0;
-        let mut target: Option<Target> = None;
+        let mut target: Option<WriteTarget> = None;
         // Each operation with whether a part of its record is in a memtable already.
         let ops = group.iter().flat_map(|(batch, durability)| {
-            let of_record = Ops(batch.rep()).flatten().enumerate();
+            let of_record = BatchOps(batch.rep()).flatten().enumerate();
             of_record.map(|(i, op)| (op, i > 0 && *durability == Durability::Buffered))
         });
         for (seq, (op, within_record)) in (first..).zip(ops) {
@@ -329,7 +329,7 @@ impl DbInner {
                 .as_ref()
                 .is_none_or(|target| target.keyspace.id != op.keyspace)
             {
-                target = writer.keyspaces.get(&op.keyspace).map(Target::of);
+                target = writer.keyspaces.get(&op.keyspace).map(WriteTarget::of);
             }
             // A keyspace that was dropped after the batch was checked: nobody can read it.
             if let Some(current) = &target
@@ -349,7 +349,7 @@ impl DbInner {
                 }
                 self.make_room(writer, &keyspace, size)
                     .inspect_err(|error| self.poison(error))?;
-                let fresh = Target::of(&keyspace);
+                let fresh = WriteTarget::of(&keyspace);
                 if !fresh.memtable.insert(op.key, tag, op.value) {
                     return Err(self.never_fits(op.value.len()));
                 }

@@ -87,7 +87,7 @@ impl FilterAllocation {
 
 /// What is known when modules are sized by memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Room {
+pub(crate) struct BlockRoom {
     /// Bytes that filters may take.
     pub(crate) memory: f64,
     /// Entries of all files.
@@ -101,7 +101,7 @@ pub(crate) struct Room {
 impl ModuleSizes {
     /// The sizes of a filter of `bits` bits per key in `modules` modules, decided: those that depend
     /// on memory by SHaMBa's Eqs. 10 and 11 and section 5.1.1.
-    pub(crate) fn decided(self, bits: f64, modules: u8, room: Room) -> ModuleSizes {
+    pub(crate) fn decided(self, bits: f64, modules: u8, room: BlockRoom) -> ModuleSizes {
         if self != ModuleSizes::FirstInMemory {
             return self;
         }
@@ -125,7 +125,7 @@ impl ModuleSizes {
 
 /// What filters the user wants.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct FilterOptions {
+pub(crate) struct PlanOptions {
     /// The families of the modules.
     pub(crate) families: Families,
     /// Bits per key over all modules; 0 for no filter. Beyond that without effect by level.
@@ -198,7 +198,7 @@ pub(crate) fn curve(families: Families) -> &'static Curve {
 }
 
 /// Decides the modules of a file with bits by its place in the tree, or as [`plan`] does.
-pub(crate) fn choose(options: &FilterOptions, file: &FileContext) -> Choice {
+pub(crate) fn choose(options: &PlanOptions, file: &FileContext) -> Choice {
     let one = |plan| Choice { plan, other: None };
     let Some(bits) = file.bits_per_key else {
         return one(plan(options, file));
@@ -235,7 +235,7 @@ pub(crate) fn choose(options: &FilterOptions, file: &FileContext) -> Choice {
 }
 
 /// Modules of so many bits per key, as many as options say if each can have a hash of its own.
-fn allocated(options: &FilterOptions, family: Family, bits: f64) -> Vec<ModulePlan> {
+fn allocated(options: &PlanOptions, family: Family, bits: f64) -> Vec<ModulePlan> {
     let (wanted, sizes) = match (options.families, family) {
         (Families::Same(_), _) => (usize::from(options.modules), options.sizes),
         (Families::ByLevel, Family::Ribbon) => {
@@ -254,7 +254,7 @@ fn allocated(options: &FilterOptions, family: Family, bits: f64) -> Vec<ModulePl
 
 /// Decides a file's modules. Bits that make no sense, or too few for a module to say anything,
 /// give no filter.
-pub(crate) fn plan(options: &FilterOptions, file: &FileContext) -> FilterPlan {
+pub(crate) fn plan(options: &PlanOptions, file: &FileContext) -> FilterPlan {
     let modules = match options.families {
         Families::Same(family) => spread(
             family,

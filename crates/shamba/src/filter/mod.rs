@@ -29,7 +29,7 @@ use crate::base::digest::KeyDigest;
 
 #[cfg(test)]
 pub(crate) use choose::plan;
-pub(crate) use choose::{Families, FileContext, FilterOptions, Room, choose, curve};
+pub(crate) use choose::{BlockRoom, Families, FileContext, PlanOptions, choose, curve};
 pub use choose::{FilterAllocation, ModuleSizes};
 pub(crate) use parsed::{Memo, Parsed};
 pub(crate) use plan::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError};

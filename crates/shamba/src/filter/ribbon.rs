@@ -16,7 +16,7 @@ pub(crate) const MODULE_COLUMNS: usize = 8;
 
 /// What the header of a block says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Header {
+struct RibbonHeader {
     /// Bit j: the module's column j is in this block.
     mask: u8,
     seed: u8,
@@ -26,13 +26,13 @@ struct Header {
     column_len: u32,
 }
 
-impl Header {
+impl RibbonHeader {
     /// The header of a sound block and its columns.
     #[inline]
-    fn parse(block: &[u8]) -> Option<(Header, &[u8])> {
+    fn parse(block: &[u8]) -> Option<(RibbonHeader, &[u8])> {
         let (bytes, columns) = block.split_first_chunk::<HEADER>()?;
         let [mask, seed, first, a, b, c, d] = *bytes;
-        let header = Header {
+        let header = RibbonHeader {
             mask,
             seed,
             first,
@@ -65,7 +65,7 @@ const WINDOW: usize = shamba_model::ribbon::LEAST_COLUMN;
 pub(super) fn block(solution: &Solution, first: usize, columns: usize) -> Box<[u8]> {
     let from = first * solution.column_len;
     let bytes = (solution.columns).get(from..from + columns * solution.column_len);
-    let header = Header {
+    let header = RibbonHeader {
         mask: match bytes {
             Some(_) => (1u16 << columns).wrapping_sub(1) as u8,
             None => 0,
@@ -83,7 +83,7 @@ pub(super) fn block(solution: &Solution, first: usize, columns: usize) -> Box<[u
 /// is not sound turns nobody away.
 #[inline]
 pub(super) fn rejecting_columns(block: &[u8], hash: u64) -> u8 {
-    let Some((header, columns)) = Header::parse(block) else {
+    let Some((header, columns)) = RibbonHeader::parse(block) else {
         return 0;
     };
     let len = header.column_len as usize;
@@ -116,7 +116,7 @@ pub(super) struct Columns {
 impl Columns {
     /// What the header of this block says; none if there are gaps or nothing.
     pub(super) fn of(block: &[u8]) -> Option<Self> {
-        let (header, _) = Header::parse(block)?;
+        let (header, _) = RibbonHeader::parse(block)?;
         let count = header.mask.trailing_ones();
         (count > 0 && header.mask.count_ones() == count).then_some(Columns {
             seed: header.seed,
@@ -213,16 +213,16 @@ impl Window {
 
 /// Which columns of its module a block has; none if it is not sound.
 pub(crate) fn columns(block: &[u8]) -> u8 {
-    Header::parse(block).map_or(0, |(header, _)| header.mask)
+    RibbonHeader::parse(block).map_or(0, |(header, _)| header.mask)
 }
 
 /// The block with only those of its columns that are in `keep`. A block that is not sound stays
 /// without columns.
 pub(crate) fn shrink(block: &[u8], keep: u8) -> Vec<u8> {
-    let Some((header, bytes)) = Header::parse(block) else {
+    let Some((header, bytes)) = RibbonHeader::parse(block) else {
         return EMPTY.into();
     };
-    let kept = Header {
+    let kept = RibbonHeader {
         mask: header.mask & keep,
         ..header
     };
@@ -232,7 +232,7 @@ pub(crate) fn shrink(block: &[u8], keep: u8) -> Vec<u8> {
 }
 
 /// Appends the columns in `wanted` of a block's bytes.
-fn append(header: Header, bytes: &[u8], wanted: u8, out: &mut Vec<u8>) {
+fn append(header: RibbonHeader, bytes: &[u8], wanted: u8, out: &mut Vec<u8>) {
     let present = (0..MODULE_COLUMNS).filter(|column| header.mask >> column & 1 == 1);
     for (column, bytes) in present.zip(bytes.chunks_exact(header.column_len as usize)) {
         if wanted >> column & 1 == 1 {

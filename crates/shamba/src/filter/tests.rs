@@ -62,8 +62,8 @@ const FILE: FileContext = FileContext {
     bits_per_key: None,
 };
 
-fn same(family: Family, layout: Layout, bits: f64, modules: u8) -> FilterOptions {
-    FilterOptions {
+fn same(family: Family, layout: Layout, bits: f64, modules: u8) -> PlanOptions {
+    PlanOptions {
         families: Families::Same(family),
         bits_per_key: bits,
         modules,
@@ -204,7 +204,7 @@ fn hashes_are_those_of_the_whole_filter() {
 fn the_first_module_may_have_its_own_size() {
     let sized = |family, first_bits_per_key, modules| {
         let sizes = ModuleSizes::Proportional { first_bits_per_key };
-        let options = FilterOptions {
+        let options = PlanOptions {
             sizes,
             ..same(family, Layout::Whole, 10.0, modules)
         };
@@ -257,7 +257,7 @@ fn ribbon_modules_share_out_the_columns() {
 #[test]
 fn families_follow_the_level() {
     let at = |level, bits_per_key| {
-        let options = FilterOptions {
+        let options = PlanOptions {
             families: Families::ByLevel,
             ..same(Family::Bloom, Layout::Partitioned, bits_per_key, 1)
         };
@@ -285,7 +285,7 @@ fn families_follow_the_level() {
 #[test]
 fn bits_by_place_make_modules_of_the_family() {
     let choose = |families, bits, level, modules| {
-        let options = FilterOptions {
+        let options = PlanOptions {
             families,
             ..same(Family::Bloom, Layout::Partitioned, 77.0, modules)
         };
@@ -457,7 +457,7 @@ fn unknown_families_are_told_from_nonsense() {
 
 #[test]
 fn the_first_module_is_as_large_as_memory_holds() {
-    let room = |memory: f64, file_entries: f64| choose::Room {
+    let room = |memory: f64, file_entries: f64| choose::BlockRoom {
         memory: memory * 16e6 * 10.0 / 8.0,
         entries: 16e6,
         file_entries,

@@ -192,18 +192,18 @@ pub type Hook = Arc<dyn Fn(Op, &Path) + Send + Sync>;
 /// The control of a [`FaultFs`]; clones act on the same one.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    shared: Arc<Shared>,
+    shared: Arc<FaultState>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct FaultState {
     counts: [AtomicU64; Op::ALL.len()],
     fired: AtomicU64,
     planned: Mutex<Vec<Fault>>,
     hook: Mutex<Option<Hook>>,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for FaultState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Faults")
             .field("planned", &self.planned.lock())

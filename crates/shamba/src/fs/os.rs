@@ -107,7 +107,7 @@ impl OsFs {
         path: &Path,
         access: Access,
         options: &mut OpenOptions,
-    ) -> io::Result<Handle> {
+    ) -> io::Result<OsHandle> {
         let mut direct = false;
         let file = match access {
             Access::Direct if self.buffered => options.open(path)?,
@@ -128,7 +128,7 @@ impl OsFs {
             }
             Access::Buffered => options.open(path)?,
         };
-        Ok(Handle {
+        Ok(OsHandle {
             file,
             direct: AtomicBool::new(direct),
             refusal: Arc::clone(&self.refusal),
@@ -138,13 +138,13 @@ impl OsFs {
 
 /// An open file that may lose its direct flag on the way. Many stay open: it does not keep its path.
 #[derive(Debug)]
-struct Handle {
+struct OsHandle {
     file: File,
     direct: AtomicBool,
     refusal: Arc<Refusal>,
 }
 
-impl Handle {
+impl OsHandle {
     fn is_direct(&self) -> bool {
         self.direct.load(Ordering::Relaxed)
     }
@@ -222,7 +222,7 @@ impl Handle {
 
 #[derive(Debug)]
 struct OsRead {
-    handle: Handle,
+    handle: OsHandle,
     len: u64,
 }
 

@@ -21,7 +21,7 @@ const MOST_STEPS: usize = 400;
 /// Snapshots, iterators and states kept.
 const MOST_HELD: usize = 4;
 
-struct Run<'a> {
+struct OperationsRun<'a> {
     input: Input<'a>,
     fs: MemFs,
     memory: MemoryBudget,
@@ -34,7 +34,7 @@ struct Run<'a> {
 }
 
 pub(crate) fn run(data: &[u8]) {
-    let mut run = Run {
+    let mut run = OperationsRun {
         input: Input(data),
         fs: MemFs::new(),
         memory: MemoryBudget::bytes(MIN_MEMORY),
@@ -58,7 +58,7 @@ pub(crate) fn run(data: &[u8]) {
     assert!(summary.problems == 0, "{summary:?}");
 }
 
-impl Run<'_> {
+impl OperationsRun<'_> {
     fn open(&mut self) {
         let (tree, filter, how) = (self.input.byte(), self.input.byte(), self.input.byte());
         let mut keyspace = KeyspaceOptions {

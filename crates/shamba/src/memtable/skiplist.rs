@@ -49,7 +49,7 @@ impl Splice {
 }
 
 /// A place in the order of entries.
-struct Target<'a> {
+struct SeekTarget<'a> {
     prefix: u64,
     key: &'a [u8],
     tag: Tag,
@@ -95,7 +95,7 @@ impl<L: Links> SkipList<L> {
         tag: Tag,
         value: &[u8],
     ) -> Inserted {
-        let target = Target::new(key, tag);
+        let target = SeekTarget::new(key, tag);
         if !self.fits_between(splice, &target) {
             let bounds = self.search(&target, |level, before, after| {
                 if let Some(neighbours) = splice.neighbours.get_mut(level) {
@@ -145,7 +145,7 @@ impl<L: Links> SkipList<L> {
 
     /// The entry before one of this list.
     pub(super) fn prev(&self, node: Node) -> Option<Node> {
-        let target = Target {
+        let target = SeekTarget {
             prefix: self.arena.prefix(node),
             key: self.arena.key(node),
             tag: self.arena.tag(node),
@@ -156,13 +156,13 @@ impl<L: Links> SkipList<L> {
 
     /// The first entry at or after a place.
     pub(super) fn at_or_after(&self, key: &[u8], tag: Tag) -> Option<Node> {
-        self.search(&Target::new(key, tag), |_, _, _| {})
+        self.search(&SeekTarget::new(key, tag), |_, _, _| {})
             .at_or_after
     }
 
     /// The last entry at or before a place.
     pub(super) fn at_or_before(&self, key: &[u8], tag: Tag) -> Option<Node> {
-        let bounds = self.search(&Target::new(key, tag), |_, _, _| {});
+        let bounds = self.search(&SeekTarget::new(key, tag), |_, _, _| {});
         if bounds.exact {
             bounds.at_or_after
         } else {
@@ -174,7 +174,7 @@ impl<L: Links> SkipList<L> {
     #[inline]
     fn search(
         &self,
-        target: &Target<'_>,
+        target: &SeekTarget<'_>,
         mut neighbours: impl FnMut(usize, Node, Option<Node>),
     ) -> Bounds {
         let mut bounds = Bounds {
@@ -201,14 +201,14 @@ impl<L: Links> SkipList<L> {
         bounds
     }
 
-    fn fits_between(&self, splice: &Splice, target: &Target<'_>) -> bool {
+    fn fits_between(&self, splice: &Splice, target: &SeekTarget<'_>) -> bool {
         let [(before, after), ..] = splice.neighbours;
         (before == Node::HEAD || self.compare(before, target) == Ordering::Less)
             && after.is_none_or(|after| self.compare(after, target) == Ordering::Greater)
     }
 
     #[inline]
-    fn compare(&self, node: Node, target: &Target<'_>) -> Ordering {
+    fn compare(&self, node: Node, target: &SeekTarget<'_>) -> Ordering {
         match self.arena.prefix(node).cmp(&target.prefix) {
             Ordering::Equal => compare(
                 self.arena.key(node),
@@ -221,9 +221,9 @@ impl<L: Links> SkipList<L> {
     }
 }
 
-impl<'a> Target<'a> {
+impl<'a> SeekTarget<'a> {
     fn new(key: &'a [u8], tag: Tag) -> Self {
-        Target {
+        SeekTarget {
             prefix: prefix(key),
             key,
             tag,

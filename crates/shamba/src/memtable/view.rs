@@ -54,7 +54,7 @@ pub(crate) struct MemtableView {
 #[derive(Debug)]
 struct Copies {
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<CopiedEntry>,
     memory: Reservation,
     budget: Arc<Budget>,
     /// How many may be added, and how many bytes if there is one already.
@@ -63,14 +63,14 @@ struct Copies {
 
 /// Where an entry's key and value lie: one behind the other.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct CopiedEntry {
     start: usize,
     key: usize,
     value: usize,
     tag: Tag,
 }
 
-impl Entry {
+impl CopiedEntry {
     fn key(&self) -> Range<usize> {
         self.start..self.start + self.key
     }
@@ -102,7 +102,7 @@ impl Copies {
     }
 
     fn memory(&self) -> u64 {
-        (self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()) as u64
+        (self.bytes.capacity() + self.entries.capacity() * size_of::<CopiedEntry>()) as u64
     }
 
     /// Adds an entry if there is room for it; an error where there is no memory for a single one.
@@ -120,7 +120,7 @@ impl Copies {
                 false => Ok(false),
             };
         }
-        self.entries.push(Entry {
+        self.entries.push(CopiedEntry {
             start: self.bytes.len(),
             key: key.len(),
             value: value.len(),
@@ -139,7 +139,7 @@ impl Copies {
         };
         let bytes = grown(self.bytes.len(), more, self.bytes.capacity(), 256);
         let entries = grown(self.entries.len(), 1, self.entries.capacity(), FIRST);
-        let total = (bytes + entries * size_of::<Entry>()) as u64;
+        let total = (bytes + entries * size_of::<CopiedEntry>()) as u64;
         let held = self.memory.bytes();
         if total > held && !self.memory.try_grow_iterator(total - held) {
             return false;
@@ -234,7 +234,7 @@ impl MemtableView {
 
     /// The entry the cursor is at.
     #[inline]
-    fn entry(&self) -> Option<&Entry> {
+    fn entry(&self) -> Option<&CopiedEntry> {
         self.copies.entries.get(self.at?)
     }
 }

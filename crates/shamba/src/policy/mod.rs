@@ -235,7 +235,7 @@ impl Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::{Families, FileContext, FilterOptions, Layout, ModuleSizes, plan};
+    use crate::filter::{Families, FileContext, Layout, ModuleSizes, PlanOptions, plan};
 
     pub(super) fn file(number: u64, access: f64, positive: f64, modules: usize) -> FileView {
         FileView {
@@ -262,7 +262,7 @@ mod tests {
             expected_entries: 1000,
             bits_per_key: None,
         };
-        let two = FilterOptions {
+        let two = PlanOptions {
             families: Families::Same(Family::Bloom),
             bits_per_key: 10.0,
             modules: 2,
@@ -272,7 +272,7 @@ mod tests {
         let rates = |plan: &FilterPlan| Rates::default().of(plan);
         let found = rates(&plan(&two, &context));
         assert!(found.len() == 2 && found.iter().all(|rate| (rate - 0.092).abs() < 0.001));
-        let blocked = FilterOptions {
+        let blocked = PlanOptions {
             families: Families::Same(Family::Blocked),
             ..two
         };

@@ -158,7 +158,7 @@ impl BlockBuilder {
 
 /// An entry as it lies in a block.
 #[derive(Debug, Clone)]
-struct Entry {
+struct BlockEntry {
     shared: usize,
     suffix: Range<usize>,
     value: Range<usize>,
@@ -179,9 +179,9 @@ pub(super) enum Search {
 /// The first entry of a block at or after a place.
 enum Landing {
     /// It is of the key itself.
-    Key { at: usize, entry: Entry },
+    Key { at: usize, entry: BlockEntry },
     /// It is of a later key.
-    Later { at: usize, entry: Entry },
+    Later { at: usize, entry: BlockEntry },
     /// There is none; whether the block's last entries are newer ones of the key.
     End { same_key: bool },
 }
@@ -214,7 +214,7 @@ impl<'a> DataBlock<'a> {
     }
 
     #[inline]
-    fn entry(&self, at: usize) -> Result<Entry, Damage> {
+    fn entry(&self, at: usize) -> Result<BlockEntry, Damage> {
         let head = self.entries.get(at..).and_then(<[u8]>::first_chunk::<11>);
         let Some([shared, unshared, value, tag @ ..]) = head else {
             return self.long_entry(at);
@@ -232,7 +232,7 @@ impl<'a> DataBlock<'a> {
         if end > self.entries.len() {
             return Err(MALFORMED);
         }
-        Ok(Entry {
+        Ok(BlockEntry {
             shared: usize::from(*shared),
             suffix: start..middle,
             value: middle..end,
@@ -242,7 +242,7 @@ impl<'a> DataBlock<'a> {
 
     /// Any entry.
     #[inline(never)]
-    fn long_entry(&self, at: usize) -> Result<Entry, Damage> {
+    fn long_entry(&self, at: usize) -> Result<BlockEntry, Damage> {
         let mut input = self.entries.get(at..).ok_or(MALFORMED)?;
         let mut varint = || take_varint(&mut input).ok_or(MALFORMED);
         let shared = varint()?;
@@ -256,7 +256,7 @@ impl<'a> DataBlock<'a> {
         }
         let start = self.entries.len() - left as usize;
         let middle = start + unshared as usize;
-        Ok(Entry {
+        Ok(BlockEntry {
             shared: shared as usize,
             suffix: start..middle,
             value: middle..middle + value as usize,

@@ -90,7 +90,7 @@ pub(crate) struct TableBuilder {
     payload: Vec<u8>,
     last_key: Vec<u8>,
     last_tag: Tag,
-    partition: Partition,
+    partition: OpenPartition,
     /// Keys after which a partition closes.
     partition_target: usize,
     top: TopIndexBuilder,
@@ -102,7 +102,7 @@ pub(crate) struct TableBuilder {
 
 /// The partition being gathered.
 #[derive(Default)]
-struct Partition {
+struct OpenPartition {
     digests: Vec<KeyDigest>,
     keys: usize,
     index: IndexBuilder,
@@ -136,7 +136,7 @@ impl TableBuilder {
             payload: Vec::new(),
             last_key: Vec::new(),
             last_tag: Tag::NEWEST,
-            partition: Partition::default(),
+            partition: OpenPartition::default(),
             partition_target: partition_target(&options),
             top: TopIndexBuilder::default(),
             properties,

@@ -1,7 +1,7 @@
 //! The files of open tables: no more than so many at a time, whoever holds the tables.
 //!
 //! A table in use cannot be closed: iterators and merges hold one for each run. Its file can, between two
-//! reads, and is opened again at the next. So a [`Handle`] knows its file's length and whether it is open;
+//! reads, and is opened again at the next. So a [`FileHandle`] knows its file's length and whether it is open;
 //! [`OpenFiles::open`] makes one, and a [`Source`](super::source::Source) reads through it. A file that is
 //! being read stays open until that is done. Which file is closed when there are too many is chosen by
 //! CLOCK. Thread-safe; a read costs an atomic load and no lock while its file is open.
@@ -23,14 +23,14 @@ use crate::fs::{Access, DirEntry, Fs, OPEN_FILE, ReadFile};
 
 /// A table's file, open or not.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(super) struct FileHandle {
     number: u64,
     len: u64,
     open: ArcSwapOption<OpenFile>,
     used: AtomicBool,
 }
 
-impl Handle {
+impl FileHandle {
     /// The file's length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
@@ -53,7 +53,7 @@ impl Drop for OpenFile {
 /// What an open file takes, in bytes: the system's file, its handle, and two places in the ring, which
 /// grows by doubling.
 pub(super) const FILE_BYTES: usize = shared(OPEN_FILE)
-    + shared(size_of::<Handle>())
+    + shared(size_of::<FileHandle>())
     + shared(size_of::<OpenFile>())
     + 2 * size_of::<usize>();
 
@@ -76,7 +76,7 @@ pub(crate) struct OpenFiles {
     /// How many are open, those that are being opened included.
     count: Arc<AtomicUsize>,
     /// Those that may be closed, and some that were.
-    ring: Mutex<VecDeque<Weak<Handle>>>,
+    ring: Mutex<VecDeque<Weak<FileHandle>>>,
     /// Whether nothing is opened any more.
     shut: AtomicBool,
     /// Files that stay open whether their tables are or not. There for a database that is only read.
@@ -147,9 +147,9 @@ impl OpenFiles {
     }
 
     /// Opens the file of a table.
-    pub(super) fn open(&self, number: u64) -> Result<Arc<Handle>> {
+    pub(super) fn open(&self, number: u64) -> Result<Arc<FileHandle>> {
         let open = self.open_counted(number)?;
-        let handle = Arc::new(Handle {
+        let handle = Arc::new(FileHandle {
             number,
             len: open.file.len(),
             open: ArcSwapOption::new(Some(Arc::new(open))),
@@ -161,10 +161,10 @@ impl OpenFiles {
 
     /// A table's handle of a file that was opened elsewhere.
     #[cfg(any(test, fuzzing))]
-    pub(super) fn adopt(&self, number: u64, file: Arc<dyn ReadFile>) -> Arc<Handle> {
+    pub(super) fn adopt(&self, number: u64, file: Arc<dyn ReadFile>) -> Arc<FileHandle> {
         self.count.fetch_add(1, Ordering::AcqRel);
         let count = Arc::clone(&self.count);
-        Arc::new(Handle {
+        Arc::new(FileHandle {
             number,
             len: file.len(),
             open: ArcSwapOption::from_pointee(OpenFile { file, count }),
@@ -174,7 +174,7 @@ impl OpenFiles {
 
     /// The file, opened if it is not, and open for the time of the guard at least.
     #[inline]
-    pub(super) fn get(&self, handle: &Arc<Handle>) -> Result<Guard<Option<Arc<OpenFile>>>> {
+    pub(super) fn get(&self, handle: &Arc<FileHandle>) -> Result<Guard<Option<Arc<OpenFile>>>> {
         // A plain load first: a store by every reader would make the line travel.
         if !handle.used.load(Ordering::Relaxed) {
             handle.used.store(true, Ordering::Relaxed);
@@ -187,7 +187,7 @@ impl OpenFiles {
     }
 
     #[cold]
-    fn open_again(&self, handle: &Arc<Handle>) -> Result<Guard<Option<Arc<OpenFile>>>> {
+    fn open_again(&self, handle: &Arc<FileHandle>) -> Result<Guard<Option<Arc<OpenFile>>>> {
         if self.is_shut() {
             return Err(Error::Closed);
         }
@@ -203,7 +203,7 @@ impl OpenFiles {
     }
 
     /// Makes a handle one of those whose file may be closed.
-    fn list(&self, handle: &Arc<Handle>) {
+    fn list(&self, handle: &Arc<FileHandle>) {
         let mut ring = self.ring.lock();
         // Those of tables that were closed are not taken out one by one.
         if ring.len() > 2 * self.count.load(Ordering::Acquire) + 16 {

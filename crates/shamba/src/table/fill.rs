@@ -38,7 +38,7 @@ impl Table {
         let mut waiting = true;
         let filter = |buf: &IoBuf| {
             let bytes = self.payload_in(need.part(buf, &need.pages), start)?;
-            // ProbedColumns before it is offered: the cache may keep only a part of it. Refused, the bytes
+            // Probed before it is offered: the cache may keep only a part of it. Refused, the bytes
             // have served all the same.
             let heard = deliver(Fetched::Filter(&bytes))?;
             waiting = heard.waiting;

@@ -16,11 +16,12 @@ use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::{Lookup, LookupStats, TableGet, TableValue};
 use super::outcome::Rejection;
+use super::probed_columns::ProbedColumns;
 use super::reader::Table;
 use super::trace::LookupTrace;
 use crate::base::key::Tag;
 use crate::error::Result;
-use crate::filter::{self, MAX_MODULES, ModulePlan};
+use crate::filter::{self, ModulePlan};
 use crate::fs::BlockKind;
 use crate::value::last_of;
 
@@ -44,15 +45,6 @@ pub(crate) struct GetState {
     /// Where the data block lies, once the index has told.
     pub(super) location: Option<BlockLocation>,
     pub(super) trace: LookupTrace,
-}
-
-/// What of a filter a lookup asked.
-#[derive(Debug, Default)]
-pub(super) struct ProbedColumns {
-    /// Columns asked of each module; 1 for a module that has none.
-    pub(super) columns: [u8; MAX_MODULES],
-    /// Whether something was not asked.
-    incomplete: bool,
 }
 
 /// A data block's place.
@@ -180,7 +172,7 @@ impl Table {
         }
     }
 
-    /// Goes on as far as resident blocks reach. ProbedColumns again without what it needs, it looks for it
+    /// Goes on as far as resident blocks reach. Polled again without what it needs, it looks for it
     /// again.
     #[inline]
     pub(crate) fn poll(
@@ -484,17 +476,6 @@ enum Probe {
     Maybe,
     Absent,
     Read(BlockRead),
-}
-
-impl ProbedColumns {
-    /// So many columns of a module were asked, out of all it has.
-    #[inline]
-    fn note(&mut self, module: usize, columns: u8, all: u8) {
-        if let Some(slot) = self.columns.get_mut(module) {
-            *slot = columns;
-        }
-        self.incomplete |= columns < all;
-    }
 }
 
 /// A value in a block that is resident; a copy of it otherwise.

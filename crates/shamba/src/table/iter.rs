@@ -25,7 +25,7 @@ use super::format::Damage;
 use super::index::IndexBlock;
 use super::lookup::Reads;
 use super::reader::Table;
-use super::top_index::Partition;
+use super::top_index::PartitionEntry;
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{self, Tag};
 use crate::base::sample;
@@ -119,7 +119,7 @@ impl TableIter {
         self.fence = None;
     }
 
-    fn place(&self) -> Option<Partition> {
+    fn place(&self) -> Option<PartitionEntry> {
         self.table.top.get(self.partition)
     }
 

@@ -29,7 +29,7 @@ const OVERHEAD: usize = size_of::<KeptBlock>() + 16;
 
 /// A range of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span<'a> {
+pub(crate) struct KeySpan<'a> {
     /// Where it starts.
     pub(crate) first: &'a [u8],
     /// Whether `first` itself is outside.
@@ -38,7 +38,7 @@ pub(crate) struct Span<'a> {
     pub(crate) last: &'a [u8],
 }
 
-impl Span<'_> {
+impl KeySpan<'_> {
     /// Whether it starts at or before a key.
     pub(crate) fn starts_by(&self, key: &[u8]) -> bool {
         if self.open {
@@ -52,7 +52,7 @@ impl Span<'_> {
 /// Who knows what visits are to be expected.
 pub(crate) trait Expect: Debug + Send + Sync {
     /// About the visits that will come to a partition of this range.
-    fn visits(&self, span: Span<'_>) -> Visits;
+    fn visits(&self, span: KeySpan<'_>) -> Visits;
     /// About how often a page of so many entries, of which one is `key`, will be read.
     fn page_reads(&self, key: &[u8], entries: usize) -> f32;
 }
@@ -63,19 +63,19 @@ pub(crate) struct Prepopulation {
     expect: Arc<dyn Expect>,
     clock: Arc<PolicyState>,
     budget: Arc<Budget>,
-    room: Arc<Room>,
+    room: Arc<PrepopulationRoom>,
     /// None where data is not kept.
     data: Option<Arc<BlockCache>>,
 }
 
 /// The memory of kept blocks.
 #[derive(Debug)]
-struct Room {
+struct PrepopulationRoom {
     held: Mutex<Reservation>,
     most: u64,
 }
 
-impl Room {
+impl PrepopulationRoom {
     fn take(&self, bytes: usize) -> bool {
         let mut held = self.held.lock();
         held.bytes() + bytes as u64 <= self.most && held.try_grow(bytes as u64)
@@ -94,7 +94,7 @@ impl Prepopulation {
         Prepopulation {
             expect,
             clock: Arc::clone(cache.policy()),
-            room: Arc::new(Room {
+            room: Arc::new(PrepopulationRoom {
                 held: Mutex::new(budget.reserve(Role::Compaction, 0)),
                 most,
             }),
@@ -157,7 +157,7 @@ pub(crate) struct Prepared {
     top: TopIndex,
     smallest: Box<[u8]>,
     blocks: Vec<KeptBlock>,
-    room: Arc<Room>,
+    room: Arc<PrepopulationRoom>,
     data: Option<NewData>,
     /// What of the room is held for all of this.
     charge: usize,
@@ -207,7 +207,7 @@ impl Prepopulator {
     /// `smallest`; its keys end at `last`.
     pub(super) fn begin(&mut self, smallest: &[u8], last: &[u8], plan: &FilterPlan, keys: usize) {
         let open = self.partition > 0;
-        let span = Span {
+        let span = KeySpan {
             first: if open { &self.from } else { smallest },
             open,
             last,
@@ -299,7 +299,7 @@ impl Drop for Prepopulator {
     }
 }
 
-impl Room {
+impl PrepopulationRoom {
     /// Room for what is small and needed for the rest to be of use.
     fn take_essential(&self, bytes: usize) -> bool {
         self.held.lock().try_grow(bytes as u64)
@@ -308,7 +308,7 @@ impl Room {
 
 impl Prepared {
     /// The ranges of the partitions, ascending.
-    pub(crate) fn spans(&self) -> impl Iterator<Item = Span<'_>> {
+    pub(crate) fn spans(&self) -> impl Iterator<Item = KeySpan<'_>> {
         spans(&self.top, &self.smallest)
     }
 
@@ -357,13 +357,13 @@ impl Prepared {
 
 impl Table {
     /// The ranges of its partitions, ascending. `smallest` is its smallest key.
-    pub(crate) fn spans<'a>(&'a self, smallest: &'a [u8]) -> impl Iterator<Item = Span<'a>> {
+    pub(crate) fn spans<'a>(&'a self, smallest: &'a [u8]) -> impl Iterator<Item = KeySpan<'a>> {
         spans(&self.top, smallest)
     }
 }
 
-fn spans<'a>(top: &'a TopIndex, smallest: &'a [u8]) -> impl Iterator<Item = Span<'a>> {
-    (0..top.len()).map(move |number| Span {
+fn spans<'a>(top: &'a TopIndex, smallest: &'a [u8]) -> impl Iterator<Item = KeySpan<'a>> {
+    (0..top.len()).map(move |number| KeySpan {
         first: match number.checked_sub(1) {
             Some(before) => top.separator(before),
             None => smallest,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 
-use super::files::{FILE_BYTES, Handle};
+use super::files::{FILE_BYTES, FileHandle};
 use super::format::Damage;
 use super::pinned::Opened;
 use super::properties::Properties;
-use super::source::{Home, Source};
+use super::source::{Home, TableSource};
 use super::stated::Stated;
 use super::top_index::TopIndex;
 use crate::base::coding::take_bytes;
@@ -38,7 +38,7 @@ pub(super) fn shapes(modules: impl Iterator<Item = ModuleGeometry>) -> Arc<Filte
 
 /// An open table.
 pub(crate) struct Table {
-    pub(super) source: Source,
+    pub(super) source: TableSource,
     pub(super) cache_id: u64,
     pub(super) salt: u32,
     /// The same for most tables.
@@ -63,14 +63,14 @@ impl Table {
     /// `partition_stats` is what is known of its partitions from the time when it was open before. `stated` is what
     /// the tree says of the table, if it is of a tree.
     pub(super) fn open(
-        handle: Arc<Handle>,
+        handle: Arc<FileHandle>,
         number: u64,
         cache_id: u64,
         home: Arc<Home>,
         partition_stats: &ArcSwapOption<PartitionStats>,
         stated: Option<&Stated<'_>>,
     ) -> Result<Table> {
-        let source = Source {
+        let source = TableSource {
             handle,
             number,
             home,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::Guard;
 
 use super::fetch::label;
-use super::files::{Handle, OpenFile, OpenFiles};
+use super::files::{FileHandle, OpenFile, OpenFiles};
 use super::format::{self, Damage, FORMAT_VERSION, Footer, FooterError};
 use crate::base::interner::Interner;
 use crate::cache::{BlockCache, IoPool};
@@ -32,13 +32,13 @@ impl Home {
 }
 
 /// A table's file.
-pub(super) struct Source {
-    pub(super) handle: Arc<Handle>,
+pub(super) struct TableSource {
+    pub(super) handle: Arc<FileHandle>,
     pub(super) number: u64,
     pub(super) home: Arc<Home>,
 }
 
-impl Source {
+impl TableSource {
     pub(super) fn path(&self) -> PathBuf {
         self.home.path(self.number)
     }

@@ -16,7 +16,7 @@ pub(crate) trait TableFile {
     fn number(&self) -> u64;
     /// Where its open table is kept.
     fn slot(&self) -> &TableSlot;
-    /// What the manifest says of it. ProbedColumns for when the table is opened, not when it is used.
+    /// What the manifest says of it. Asked for when the table is opened, not when it is used.
     fn stated(&self) -> Stated<'_>;
 }
 

@@ -17,8 +17,8 @@ use crate::base::key::{EntryKind, MAX_SEQNO, Tag, compare};
 use crate::budget::{Budget, MIN_MEMORY, Role};
 use crate::cache::{BlockCache, IoPool, Store};
 use crate::filter::{
-    Families, Family, FileContext, FilterOptions, FilterPlan, Layout, MAX_MODULES, ModulePlan,
-    ModuleSizes, plan,
+    Families, Family, FileContext, FilterPlan, Layout, MAX_MODULES, ModulePlan, ModuleSizes,
+    PlanOptions, plan,
 };
 use crate::fs::{Access, BlockKind, Fs, MemFs, MeteredFs, PAGE, Purpose};
 
@@ -155,7 +155,7 @@ fn a_lookup_of_the_key_only_copies_no_value() {
 }
 
 fn bloom(bits: f64, modules: u8, layout: Layout) -> FilterPlan {
-    let options = FilterOptions {
+    let options = PlanOptions {
         families: Families::Same(Family::Bloom),
         bits_per_key: bits,
         modules,

@@ -1,4 +1,4 @@
-//! The top-level index: where each partition of a table lies (docs/format.md, "TopIndex-level index").
+//! The top-level index: where each partition of a table lies (docs/format.md, "Top-level index").
 //! Resident while the table is open; immutable.
 
 use std::cmp::Ordering;
@@ -16,7 +16,7 @@ const BAD: Damage = Damage("the top-level index is malformed");
 /// A partition's place. Its pages are: data blocks, filter modules from the last to the first,
 /// index block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Partition {
+pub(super) struct PartitionEntry {
     /// The first page of its data.
     pub(super) first_page: u32,
     /// Pages of data blocks.
@@ -245,9 +245,9 @@ impl TopIndex {
 
     /// A partition.
     #[inline]
-    pub(super) fn get(&self, index: usize) -> Option<Partition> {
+    pub(super) fn get(&self, index: usize) -> Option<PartitionEntry> {
         let data_pages = self.in_row(index, 0)?;
-        Some(Partition {
+        Some(PartitionEntry {
             first_page: self.start(index)?,
             data_pages,
             blocks: data_pages.checked_sub(self.in_row(index, 1)?)?,
@@ -383,7 +383,7 @@ mod tests {
             let top = TopIndex::decode(&bytes, 3, pages).unwrap();
             let mut first_page = 0;
             for number in 0..200u32 {
-                let partition = Partition {
+                let partition = PartitionEntry {
                     first_page,
                     data_pages: data_pages(number),
                     blocks: blocks(data_pages(number)),

@@ -12,7 +12,7 @@ use super::format::Damage;
 use super::index::IndexBlock;
 use super::properties::Properties;
 use super::reader::Table;
-use super::top_index::Partition;
+use super::top_index::PartitionEntry;
 use crate::base::digest::KeyDigest;
 use crate::base::key::{self, EntryKind, Tag};
 use crate::budget::Role;
@@ -144,7 +144,7 @@ impl Verifier<'_> {
     fn block(
         &mut self,
         partition: usize,
-        place: &Partition,
+        place: &PartitionEntry,
         index: &IndexBlock<'_>,
         block: u32,
         pages: Range<u32>,

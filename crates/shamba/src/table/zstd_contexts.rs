@@ -14,14 +14,14 @@ use zstd::bulk::Decompressor;
 const MOST: usize = 16;
 
 #[derive(Default)]
-struct State {
+struct ContextState {
     idle: Vec<Decompressor<'static>>,
     /// Idle and lent.
     made: usize,
 }
 
 struct Contexts {
-    state: Mutex<State>,
+    state: Mutex<ContextState>,
     returned: Condvar,
     most: usize,
 }

@@ -17,6 +17,7 @@ mod geometry;
 mod golden_tests;
 mod morris;
 mod page_frequency;
+mod partition_cell;
 mod partition_stats;
 mod policy_state;
 mod price;

@@ -5,7 +5,7 @@
 //! methods named after decisions take one and ask it. Everything is a hint in relaxed atomics: a lost
 //! update changes no answer. Thread-safe. The formulas are in `shamba_model::expected_reads`.
 
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use shamba_model::expected_reads::{Prior, Visits};
@@ -14,10 +14,10 @@ use super::block_value::PartValue;
 use super::decay::{faded, left_after};
 use super::fpr_forecast::{AbsentValue, fpr_of_whole};
 use super::geometry::FilterGeometry;
-use super::morris::MorrisCounter;
+use super::partition_cell::{Cell, SCALE, SharedPrior, add};
 use super::policy_state::PolicyState;
 use super::rejections::{ColumnEvidence, Outcome, Rejections, best_columns};
-use super::view::{PartitionView, TRACKED, fpr_of_resident};
+use super::view::{PartitionView, fpr_of_resident};
 use crate::base::interner::unpaid_bytes;
 use crate::base::pin_holder::{PinHolder, PinHolderSlot};
 use crate::budget::{Budget, Reservation, Role, allocated, shared};
@@ -26,84 +26,6 @@ use crate::fs::BlockKind;
 /// What all partitions of a table say of each is computed anew every tick, or less often where there are
 /// many: once in a tick for so many partitions.
 const PARTITIONS_PER_TICK: usize = 256;
-
-/// Counts are kept in units of 1 / SCALE visits.
-const SCALE: f32 = 8.0;
-
-/// Who visited one partition, and what of it is resident.
-#[derive(Debug, Default)]
-struct Cell {
-    empty: AtomicU16,
-    positive: AtomicU16,
-    scans: AtomicU16,
-    /// The tick at which the counts were true.
-    tick: AtomicU16,
-    /// Whether the index block is resident.
-    index: AtomicU8,
-    /// The empty visits that false positives imply, as a [`MorrisCounter`].
-    implied_empty: AtomicU8,
-    /// Blocks or columns resident of each module that is tracked.
-    resident: [AtomicU8; TRACKED],
-}
-
-impl Cell {
-    /// A number from 0 to 1 that differs from visit to visit.
-    fn chance(&self) -> f32 {
-        let counts = [&self.empty, &self.positive, &self.tick].map(|count| count.load(Relaxed));
-        let mixed = counts.iter().fold(0u32, |mixed, count| {
-            (mixed ^ u32::from(*count)).wrapping_mul(0x9e37_79b1)
-        });
-        (mixed >> 8) as f32 / (1u32 << 24) as f32
-    }
-
-    fn implied_empty(&self) -> f32 {
-        MorrisCounter(self.implied_empty.load(Relaxed)).get()
-    }
-
-    fn set_implied_empty(&self, visits: f32) {
-        let counter = MorrisCounter::of(visits, self.chance());
-        self.implied_empty.store(counter.0, Relaxed);
-    }
-
-    fn resident(&self) -> [u8; TRACKED] {
-        std::array::from_fn(|number| {
-            let resident = self.resident.get(number);
-            resident.map_or(0, |resident| resident.load(Relaxed))
-        })
-    }
-
-    fn visits(&self) -> Visits {
-        let visits = |count: &AtomicU16| f32::from(count.load(Relaxed)) / SCALE;
-        Visits {
-            empty: visits(&self.empty),
-            positive: visits(&self.positive),
-            scans: visits(&self.scans),
-        }
-    }
-}
-
-/// A [`Prior`] as the upper bits of its `f32`s: to within a two-hundredth.
-#[derive(Debug, Default)]
-struct SharedPrior {
-    mean: AtomicU16,
-    spread: AtomicU16,
-}
-
-impl SharedPrior {
-    fn set(&self, prior: Prior) {
-        let upper = |number: f32| (number.to_bits() >> 16) as u16;
-        self.mean.store(upper(prior.mean), Relaxed);
-        self.spread.store(upper(prior.spread), Relaxed);
-    }
-
-    fn get(&self) -> Prior {
-        let number = |upper: &AtomicU16| f32::from_bits(u32::from(upper.load(Relaxed)) << 16);
-        Prior {
-            mean: number(&self.mean),
-            spread: number(&self.spread),
-        }
-    }
-}
 
 /// What is known of the partitions of one table.
 #[derive(Debug)]
@@ -134,10 +56,7 @@ impl PartitionStats {
         let own = shared(size_of::<PartitionStats>());
         let bytes = own + cells + unpaid_bytes(&geometry, geometry.memory());
         let tick = policy.ticks() as u16;
-        let cell = || Cell {
-            tick: AtomicU16::new(tick),
-            ..Cell::default()
-        };
+        let cell = || Cell::at(tick);
         PartitionStats {
             _held: budget.reserve_at_once(Role::Tables, bytes as u64),
             policy,
@@ -496,9 +415,4 @@ impl PartitionStats {
             slot.unpin_all();
         }
     }
-}
-
-fn add(count: &AtomicU16, weight: u16) {
-    let more = weight.saturating_mul(SCALE as u16);
-    count.store(count.load(Relaxed).saturating_add(more), Relaxed);
 }

@@ -189,7 +189,7 @@ impl EditError {
 
 /// Whether a record ends its edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum EditPart {
     /// The edit goes on in the next record.
     More,
     /// The edit is whole.
@@ -247,7 +247,7 @@ impl VersionEdit {
     pub(crate) fn encode_parts<E>(
         &self,
         most: usize,
-        last: Part,
+        last: EditPart,
         emit: &mut dyn FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut out = Vec::new();
@@ -324,7 +324,7 @@ impl VersionEdit {
                 })?;
             }
         }
-        if last == Part::More {
+        if last == EditPart::More {
             put_varint(&mut out, TAG_MORE);
             put_bytes(&mut out, &[]);
         }
@@ -339,9 +339,9 @@ impl VersionEdit {
         bytes: &[u8],
         find: impl Fn(u64) -> Option<FileMeta>,
         budget: &Arc<Budget>,
-    ) -> Result<Part, EditError> {
+    ) -> Result<EditPart, EditError> {
         let mut rest = bytes;
-        let mut part = Part::Last;
+        let mut part = EditPart::Last;
         while !rest.is_empty() {
             let at = bytes.len() - rest.len();
             let corrupt = |what| EditError::Corrupt { at, what };
@@ -351,7 +351,7 @@ impl VersionEdit {
                 if !rest.is_empty() {
                     return Err(corrupt("the end of a part"));
                 }
-                part = Part::More;
+                part = EditPart::More;
             }
             let known = self
                 .decode_field(tag, &mut payload, &find, budget)
@@ -740,7 +740,7 @@ mod tests {
 
         fn parts(&self, most: usize) -> Vec<Vec<u8>> {
             let mut parts = Vec::new();
-            let emitted = self.encode_parts(most, Part::Last, &mut |part| {
+            let emitted = self.encode_parts(most, EditPart::Last, &mut |part| {
                 parts.push(part.to_vec());
                 Ok::<_, ()>(())
             });
@@ -767,7 +767,7 @@ mod tests {
             for (i, part) in parts.iter().enumerate() {
                 let find = |number| Some(numbered(number));
                 let more = back.decode_part(part, find, &Budget::new(u64::MAX)).unwrap();
-                prop_assert_eq!(more == Part::Last, i + 1 == parts.len());
+                prop_assert_eq!(more == EditPart::Last, i + 1 == parts.len());
             }
             prop_assert_eq!(format!("{back:?}"), format!("{edit:?}"));
         }

@@ -52,12 +52,12 @@ pub(crate) struct FileInfo {
 
 /// A file of the tree, shared: a clone is another holder.
 #[derive(Clone)]
-pub(crate) struct FileMeta(Thin<Head>);
+pub(crate) struct FileMeta(Thin<FileHead>);
 
 /// What has no fixed value, and where the keys end. Behind it lie the smallest key, the largest and the
 /// numbers ([`pack`]).
 #[derive(Debug)]
-struct Head {
+struct FileHead {
     /// The open table, while it is open.
     slot: TableSlot,
     seen: OnceArc<Seen>,
@@ -70,7 +70,7 @@ struct Head {
     largest: u16,
 }
 
-const _: () = assert!(size_of::<Thin<Head>>() == 8 && size_of::<Head>() == 24);
+const _: () = assert!(size_of::<Thin<FileHead>>() == 8 && size_of::<FileHead>() == 24);
 
 /// What only some files have: those that were looked into, and those that leave the tree.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl FileMeta {
     /// The same, where something is known of its partitions.
     pub(crate) fn with_slot(info: &FileInfo, slot: TableSlot) -> Self {
         let len = |key: &[u8]| u16::try_from(key.len()).unwrap_or(u16::MAX);
-        let head = Head {
+        let head = FileHead {
             slot,
             seen: OnceArc::new(),
             busy: AtomicBool::new(false),
@@ -453,7 +453,7 @@ impl Seen {
     }
 }
 
-impl Drop for Head {
+impl Drop for FileHead {
     fn drop(&mut self) {
         if let Some(doom) = self.seen.get().and_then(|seen| seen.doom.get()) {
             doom.list.push(doom.number, self.slot.cache_id());

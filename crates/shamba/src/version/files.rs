@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::edit::{Part, VersionEdit};
+use super::edit::{EditPart, VersionEdit};
 use super::set::TreeState;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -18,7 +18,7 @@ pub(super) const RECORD_BYTES: usize = 64 << 10;
 
 /// A manifest's own two logs.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct ManifestFiles {
     pub(super) number: u64,
     pub(super) name: String,
     pub(super) log: LogWriter,
@@ -73,7 +73,7 @@ pub(super) fn number_in(name: &str) -> Option<u64> {
     stem.parse().ok()
 }
 
-impl Files {
+impl ManifestFiles {
     /// Notes how far the log is durable. Where there is no room for it the next one says it as well.
     pub(super) fn mark(&mut self) -> Result<()> {
         let before = self.marks.len();
@@ -127,17 +127,22 @@ pub(super) fn last_mark(fs: &dyn Fs, dir: &Path, number: u64) -> Result<u64> {
 
 /// Appends an edit, in as many records as it takes.
 pub(super) fn append(log: &mut LogWriter, edit: &VersionEdit) -> Result<()> {
-    edit.encode_parts(RECORD_BYTES, Part::Last, &mut |part| {
+    edit.encode_parts(RECORD_BYTES, EditPart::Last, &mut |part| {
         log.append(0, &[part]).map(drop)
     })
 }
 
 /// Writes a log that starts with a snapshot, durably with its mark; leaves nothing when that fails.
-pub(super) fn begin(fs: &dyn Fs, dir: &Path, number: u64, state: &TreeState) -> Result<Files> {
+pub(super) fn begin(
+    fs: &dyn Fs,
+    dir: &Path,
+    number: u64,
+    state: &TreeState,
+) -> Result<ManifestFiles> {
     begin_files(fs, dir, number, state).inspect_err(|_| remove_files(fs, dir, number))
 }
 
-fn begin_files(fs: &dyn Fs, dir: &Path, number: u64, state: &TreeState) -> Result<Files> {
+fn begin_files(fs: &dyn Fs, dir: &Path, number: u64, state: &TreeState) -> Result<ManifestFiles> {
     let name = manifest_name(number);
     let start = LogStart {
         buffer: 4 << 10,
@@ -149,7 +154,7 @@ fn begin_files(fs: &dyn Fs, dir: &Path, number: u64, state: &TreeState) -> Resul
     let mut log = LogWriter::create(fs, &dir.join(&name), start)?;
     state.encode_parts(RECORD_BYTES, &mut |part| log.append(0, &[part]).map(drop))?;
     log.sync()?;
-    let mut files = Files {
+    let mut files = ManifestFiles {
         number,
         name,
         log,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::current::{CURRENT, current_line, read_current};
-use super::edit::{Part, VersionEdit};
+use super::edit::{EditPart, VersionEdit};
 use super::files::{RECORD_BYTES, manifest_name, marks_name, number_in};
 use super::replay::Replay;
 use super::*;
@@ -21,7 +21,7 @@ const BUDGET: u64 = 64 << 20;
 
 fn encoded(edit: &VersionEdit) -> Vec<u8> {
     let mut out = Vec::new();
-    let Ok(()) = edit.encode_parts(usize::MAX, Part::Last, &mut |part| {
+    let Ok(()) = edit.encode_parts(usize::MAX, EditPart::Last, &mut |part| {
         out.extend_from_slice(part);
         Ok::<_, std::convert::Infallible>(())
     });

@@ -3,7 +3,7 @@
 //! Protocol: [`Manifest::read`], which looks without writing, and [`Manifest::begin`], then
 //! [`Manifest::log_edit`] for each change, before anyone acts on it, and [`Manifest::seal`] at
 //! closing. One thread at a time. The manifest holds the tree's state, so it can begin a new log
-//! with a snapshot: at every open, and when the log has exceeds_capacity the state. Bytes: docs/format.md,
+//! with a snapshot: at every open, and when the log has outgrown the state. Bytes: docs/format.md,
 //! "Manifest".
 //!
 //! An edit counts once it is synced. A *mark* in a second log says so then: how far the first is
@@ -20,9 +20,10 @@ use std::sync::Arc;
 
 use super::by_number::ByNumber;
 use super::current::{NotSwitched, read_current, switch};
-use super::edit::{Part, VersionEdit};
+use super::edit::{EditPart, VersionEdit};
 use super::files::{
-    Files, RECORD_BYTES, append, begin, last_mark, marks_name, number_in, remove, remove_files,
+    ManifestFiles, RECORD_BYTES, append, begin, last_mark, marks_name, number_in, remove,
+    remove_files,
 };
 use super::obsolete::Obsolete;
 use super::replay::{Replay, Wrong};
@@ -37,7 +38,7 @@ const ROLL_BYTES: u64 = 1 << 20;
 
 /// What a manifest says.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundManifest {
     /// The tree.
     pub(crate) state: TreeState,
     /// Its files.
@@ -52,7 +53,7 @@ pub(crate) struct Manifest {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     /// None of one that is only looked at.
-    files: Option<Files>,
+    files: Option<ManifestFiles>,
     state: TreeState,
     roll_at: u64,
     /// How often in a row, and why at last, a new log could not be begun.
@@ -65,7 +66,7 @@ pub(crate) struct Manifest {
 }
 
 /// What became of an edit.
-enum Logged {
+enum AppendResult {
     Yes,
     /// It is not there, and can be tried again.
     No(Error),
@@ -73,7 +74,7 @@ enum Logged {
 
 impl Manifest {
     /// Begins a manifest in a folder: with the state and in the place of the one that
-    /// [`Manifest::read`] found, or the folder's first. Files that edits drop from now on go to
+    /// [`Manifest::read`] found, or the folder's first. ManifestFiles that edits drop from now on go to
     /// `obsolete`. Every name in the folder is durable afterwards.
     ///
     /// # Errors
@@ -165,7 +166,7 @@ impl Manifest {
     /// `Corruption` when `CURRENT` is missing or damaged, when the log it names is missing, has a
     /// hole, ends before its marks say, or describes an impossible tree; `UnsupportedFormat`; `Io`;
     /// `BudgetTooSmall`.
-    pub(crate) fn read(fs: &dyn Fs, dir: &Path, account: &Arc<Obsolete>) -> Result<Found> {
+    pub(crate) fn read(fs: &dyn Fs, dir: &Path, account: &Arc<Obsolete>) -> Result<FoundManifest> {
         let name = read_current(fs, dir)?;
         let path = dir.join(&name);
         let exists = fs
@@ -178,7 +179,7 @@ impl Manifest {
         // First: a writer beside us may go on while the log is read.
         let durable = number_in(&name).map_or(Ok(0), |number| last_mark(fs, dir, number))?;
         let mut replay = Replay::new(RECORD_BYTES, account);
-        let mut part = Part::Last;
+        let mut part = EditPart::Last;
         let mut records = 0u64;
         let mode = RecoveryMode::TolerateTornTail;
         let read = recover_logs(fs, std::slice::from_ref(&path), mode, &mut |record| {
@@ -209,7 +210,7 @@ impl Manifest {
             ));
         }
         // A crash leaves that, but not where the end was durable.
-        if part == Part::More && read.end == durable {
+        if part == EditPart::More && read.end == durable {
             return ends("the manifest ends within an edit".to_owned());
         }
         let (state, files) = replay.finish()?;
@@ -218,7 +219,7 @@ impl Manifest {
             let checked = keyspace.version.check_places();
             checked.map_err(|e| inconsistent(&path, 0, e))?;
         }
-        Ok(Found { state, files, name })
+        Ok(FoundManifest { state, files, name })
     }
 
     /// Writes the manifest of a new folder that has the tables of a state and no logs, for a checkpoint.
@@ -261,12 +262,12 @@ impl Manifest {
         let logged = self.write(edit, next_file);
         // The edit is durable whatever becomes of its mark; that one fails the next edit.
         let marked = match (&logged, &mut self.files) {
-            (Ok(Logged::Yes), Some(files)) => files.mark(),
+            (Ok(AppendResult::Yes), Some(files)) => files.mark(),
             (Ok(_), _) => Ok(()),
             (Err(error), _) => Err(error.clone()),
         };
         self.failure = marked.err();
-        if let Logged::No(error) = logged? {
+        if let AppendResult::No(error) = logged? {
             self.obsolete.release(bytes);
             return Err(error);
         }
@@ -277,7 +278,11 @@ impl Manifest {
         Ok(())
     }
 
-    fn write(&mut self, edit: &VersionEdit, next_file: impl FnOnce() -> u64) -> Result<Logged> {
+    fn write(
+        &mut self,
+        edit: &VersionEdit,
+        next_file: impl FnOnce() -> u64,
+    ) -> Result<AppendResult> {
         if self.len() > self.roll_at {
             self.roll(next_file())?;
         }
@@ -285,22 +290,22 @@ impl Manifest {
             match self.fs.sync_dir(&self.dir) {
                 Ok(()) => remove_files(&*self.fs, &self.dir, old),
                 Err(e) if is_out_of_files(&e) => {
-                    return Ok(Logged::No(Error::io("sync", &self.dir, e)));
+                    return Ok(AppendResult::No(Error::io("sync", &self.dir, e)));
                 }
                 Err(e) => return Err(Error::io("sync", &self.dir, e)),
             }
             self.replaced = None;
         }
-        let Some(Files { log, .. }) = &mut self.files else {
-            return Ok(Logged::No(Error::ReadOnly));
+        let Some(ManifestFiles { log, .. }) = &mut self.files else {
+            return Ok(AppendResult::No(Error::ReadOnly));
         };
         let before = log.len();
         if let Err(error) = append(log, edit).and_then(|()| log.flush()) {
             // An error too where the log is stopped.
             log.cut_back(before)?;
-            return Ok(Logged::No(error));
+            return Ok(AppendResult::No(error));
         }
-        log.sync().map(|()| Logged::Yes)
+        log.sync().map(|()| AppendResult::Yes)
     }
 
     /// Whether no edit is taken any more, because nobody knows what became of one.
@@ -347,7 +352,7 @@ impl Manifest {
 
     /// Ends the log, at closing: damage anywhere in it is noticed from now on.
     pub(crate) fn seal(&mut self) -> Result<()> {
-        self.files.as_mut().map_or(Ok(()), Files::seal)
+        self.files.as_mut().map_or(Ok(()), ManifestFiles::seal)
     }
 
     /// Bytes of the log in use.
@@ -374,7 +379,7 @@ impl Manifest {
 
     /// Whether a file is of the manifest in use; every other manifest in the folder is an orphan.
     pub(crate) fn owns(&self, name: &str) -> bool {
-        let ours = |files: &Files| name == files.name || name == marks_name(files.number);
+        let ours = |files: &ManifestFiles| name == files.name || name == marks_name(files.number);
         self.files.as_ref().is_some_and(ours)
     }
 

@@ -35,7 +35,7 @@ pub(crate) use file_meta::{FileInfo, FileMeta};
 pub(crate) use file_stats::Hotness;
 pub(crate) use files::was_in_use;
 pub(crate) use level::Level;
-pub(crate) use manifest::{Found, Manifest};
+pub(crate) use manifest::{FoundManifest, Manifest};
 pub(crate) use obsolete::Obsolete;
 pub(crate) use run::{Run, Sums};
 pub(crate) use set::TreeState;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Inconsistent;
 use super::by_number::ByNumber;
-use super::edit::{EditError, Part, VersionEdit};
+use super::edit::{EditError, EditPart, VersionEdit};
 use super::file_meta::{FileInfo, FileMeta};
 use super::obsolete::Obsolete;
 use super::set::TreeState;
@@ -65,7 +65,7 @@ impl Replay {
     }
 
     /// Takes a record, and tells whether its edit goes on.
-    pub(super) fn take(&mut self, payload: &[u8]) -> Result<Part, Wrong> {
+    pub(super) fn take(&mut self, payload: &[u8]) -> Result<EditPart, Wrong> {
         let counting = self.too_many.is_some();
         let find = |number| match counting {
             true => Some(FileMeta::new(&FileInfo {
@@ -77,10 +77,10 @@ impl Replay {
         let part = self.edit.decode_part(payload, find, self.account.budget());
         let part = part.map_err(Wrong::Edit)?;
         self.formatted |= self.edit.format.is_some();
-        if part == Part::Last || self.edits == 0 {
+        if part == EditPart::Last || self.edits == 0 {
             let edit = std::mem::take(&mut self.edit);
             self.apply(&edit).map_err(Wrong::State)?;
-            self.edits += u64::from(part == Part::Last);
+            self.edits += u64::from(part == EditPart::Last);
         }
         Ok(part)
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::edit::{FORMAT, Part};
+use super::edit::{EditPart, FORMAT};
 use super::{FileMeta, Inconsistent, KeyspaceEdit, StoredDesign, Version, VersionEdit};
 use crate::base::key::SeqNo;
 use crate::wal::{LogInfo, Reached};
@@ -76,7 +76,7 @@ impl Default for TreeState {
 
 /// What an edit makes of a state: checked, and not yet in its place.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct StateChange {
     next_file: u64,
     next_run: u64,
     next_keyspace: u32,
@@ -101,8 +101,8 @@ impl TreeState {
     }
 
     /// What an edit changes. Touches the keyspaces that the edit names and no others.
-    pub(crate) fn after(&self, edit: &VersionEdit) -> Result<Change, Inconsistent> {
-        let mut after = Change {
+    pub(crate) fn after(&self, edit: &VersionEdit) -> Result<StateChange, Inconsistent> {
+        let mut after = StateChange {
             next_file: self.next_file.max(edit.next_file.unwrap_or(0)),
             next_run: self.next_run.max(edit.next_run.unwrap_or(0)),
             next_keyspace: self.next_keyspace.max(edit.next_keyspace.unwrap_or(0)),
@@ -135,7 +135,7 @@ impl TreeState {
     }
 
     /// Puts a change of this state in its place.
-    pub(crate) fn set(&mut self, change: Change) {
+    pub(crate) fn set(&mut self, change: StateChange) {
         self.next_file = change.next_file;
         self.next_run = change.next_run;
         self.next_keyspace = change.next_keyspace;
@@ -183,7 +183,7 @@ impl TreeState {
     }
 }
 
-impl Change {
+impl StateChange {
     fn apply_keyspace(
         &mut self,
         before: &TreeState,
@@ -301,9 +301,9 @@ impl TreeState {
             .values()
             .all(|keyspace| keyspace.version.is_empty())
         {
-            return head.encode_parts(most, Part::Last, emit);
+            return head.encode_parts(most, EditPart::Last, emit);
         }
-        head.encode_parts(most, Part::More, emit)?;
+        head.encode_parts(most, EditPart::More, emit)?;
         for (&id, keyspace) in &self.keyspaces {
             for (level, run) in keyspace.version.runs() {
                 let mut files = run.files().iter().peekable();
@@ -312,14 +312,14 @@ impl TreeState {
                     for file in files.by_ref().take(FILES_OF_PART) {
                         part.add(level, run.id(), file.clone());
                     }
-                    VersionEdit::of_keyspace(part).encode_parts(most, Part::More, emit)?;
+                    VersionEdit::of_keyspace(part).encode_parts(most, EditPart::More, emit)?;
                 }
             }
         }
         // What ends it says nothing new.
         head.keyspaces.clear();
         head.logs.clear();
-        head.encode_parts(most, Part::Last, emit)
+        head.encode_parts(most, EditPart::Last, emit)
     }
 
     /// The edit that rebuilds this state from an empty one.

@@ -14,7 +14,7 @@ use super::{FileMeta, Inconsistent, KeyspaceEdit, Run, Sums};
 
 /// What an edit does to a run.
 #[derive(Debug, Default)]
-struct Change {
+struct VersionChange {
     /// The positions of files that leave it.
     gone: Vec<usize>,
     /// Files that join it.
@@ -77,7 +77,7 @@ impl Version {
     /// is a few KiB, whatever the number of files. An error leaves everything as it was. Removals and moves take
     /// effect before additions, so one edit may put new files where it removes old ones.
     pub(crate) fn apply(&self, edit: &KeyspaceEdit) -> Result<Version, Inconsistent> {
-        let mut changes: BTreeMap<(usize, u64), Change> = BTreeMap::new();
+        let mut changes: BTreeMap<(usize, u64), VersionChange> = BTreeMap::new();
         let moved = edit.moves.iter().map(|moved| (moved.from, &moved.file));
         let removed = edit.removes.iter().map(|gone| (gone.level, &gone.file));
         for (level, file) in removed.chain(moved) {

@@ -45,7 +45,7 @@ pub(crate) struct LogInfo {
 
 /// The first bytes of a log that are not what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Damage {
+pub(crate) struct LogDamage {
     /// Where, in bytes from the start of the file.
     pub(crate) offset: u64,
     /// What was expected.
@@ -54,10 +54,10 @@ pub(crate) struct Damage {
     pub(crate) certain: bool,
 }
 
-impl Damage {
+impl LogDamage {
     /// What makes nothing of a log usable, and no crash does.
     pub(super) fn of_whole_log(what: &'static str) -> Self {
-        Damage {
+        LogDamage {
             offset: 0,
             what,
             certain: true,
@@ -75,7 +75,7 @@ pub(crate) struct LogEnd {
     /// The position after the last record before any damage; 0 without a header.
     pub(crate) valid_end: u64,
     /// The first damage; `None` when the file ends with a record.
-    pub(crate) damage: Option<Damage>,
+    pub(crate) damage: Option<LogDamage>,
     /// What the valid records after the damage say was durable, at most. Not looked for in
     /// [`RecoveryMode::PointInTime`].
     pub(crate) later_synced: Option<u64>,
@@ -89,7 +89,7 @@ pub(crate) struct LogEnd {
 
 impl LogEnd {
     /// A log without a header that counts.
-    pub(super) fn headless(path: &Path, damage: Option<Damage>) -> Self {
+    pub(super) fn headless(path: &Path, damage: Option<LogDamage>) -> Self {
         LogEnd {
             path: path.to_path_buf(),
             info: None,
@@ -145,7 +145,7 @@ pub(super) fn walk(
 ) -> Result<LogEnd> {
     let mut state = LogEnd::headless(path, None);
     let Some(file) = file else {
-        state.damage = Some(Damage::of_whole_log("the log is missing"));
+        state.damage = Some(LogDamage::of_whole_log("the log is missing"));
         return judged(state, mode);
     };
     let mut log = Bytes {
@@ -175,7 +175,7 @@ pub(super) fn walk(
             Ok(record) => record,
             Err(what) => {
                 if state.damage.is_none() {
-                    state.damage = Some(Damage {
+                    state.damage = Some(LogDamage {
                         offset,
                         what,
                         certain: false,
@@ -200,7 +200,7 @@ pub(super) fn walk(
         }
         if record.payload_len == 0 {
             if sound && next < log.len {
-                state.damage = Some(Damage {
+                state.damage = Some(LogDamage {
                     offset: next,
                     what: "there are bytes behind the end of a sealed log",
                     certain: false,
@@ -275,7 +275,7 @@ impl Bytes<'_> {
     }
 
     /// The log's header, or how it is damaged.
-    fn header(&mut self) -> Result<Result<LogHeader, Damage>> {
+    fn header(&mut self) -> Result<Result<LogHeader, LogDamage>> {
         let head = self.at(0, SECTOR)?;
         match LogHeader::decode(head) {
             Decoded::Header(header) => Ok(Ok(header)),
@@ -288,7 +288,7 @@ impl Bytes<'_> {
                 // A crash can tear the header off, but then nothing stands behind it either.
                 let sector = head.get(..SECTOR).unwrap_or(head);
                 let behind = sector.get(LOG_HEADER..).unwrap_or_default();
-                Ok(Err(Damage {
+                Ok(Err(LogDamage {
                     offset: 0,
                     what: "the log's header is not valid",
                     certain: behind.iter().any(|&byte| byte != 0),

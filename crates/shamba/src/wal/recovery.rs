@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::reader::{Damage, LogEnd, LogFile, LogInfo, Record, open_log, walk};
+use super::reader::{LogDamage, LogEnd, LogFile, LogInfo, Record, open_log, walk};
 use crate::fs::Fs;
 use crate::{Error, Result};
 
@@ -170,7 +170,7 @@ impl Survey {
             let end = walk(file, &log.path, mode, u64::MAX, None)?;
             let other = (end.info.zip(log.info)).is_some_and(|(found, known)| found != known);
             Ok(match other {
-                true => LogEnd::headless(&log.path, Some(Damage::of_whole_log(ANOTHER_LOG))),
+                true => LogEnd::headless(&log.path, Some(LogDamage::of_whole_log(ANOTHER_LOG))),
                 false => end,
             })
         };
@@ -353,7 +353,7 @@ fn stop(ends: &[LogEnd], last: Option<usize>) -> Option<Stop> {
     let in_last = last_log.and_then(|log| Some((log, log.damage.as_ref()?)));
     let in_next = next.and_then(|log| Some((log, log.damage.as_ref()?)));
     let headless = in_next.filter(|(log, _)| log.info.is_none());
-    let at = |(log, damage): (&LogEnd, &Damage)| Stop {
+    let at = |(log, damage): (&LogEnd, &LogDamage)| Stop {
         path: log.path.clone(),
         offset: damage.offset,
         what: damage.what,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::format::{LOG_HEADER, LogHeader, RECORD_HEADER, VERSION};
-use super::reader::{Damage, LogEnd, LogInfo, read_log};
+use super::reader::{LogDamage, LogEnd, LogInfo, read_log};
 use super::recovery::{RecoveryOutcome, decide};
 use super::*;
 use crate::base::checksum::checksum;
@@ -708,7 +708,7 @@ fn end(number: u64, base: u64, valid_end: u64) -> LogEnd {
 #[test]
 fn the_chain_passes_over_logs_an_earlier_recovery_gave_up() {
     let torn = LogEnd {
-        damage: Some(Damage {
+        damage: Some(LogDamage {
             offset: 100,
             what: "torn",
             certain: false,

@@ -4,7 +4,7 @@ use parking_lot::MutexGuard;
 
 use super::{Locked, Rank, Refused, Replacement};
 use crate::cache::insert::Incoming;
-use crate::cache::shard::{Entry, Room, Shard};
+use crate::cache::shard::{Evicted, Resident, Shard};
 use crate::cache::stats::kind_at;
 use crate::cache::{BLOCK_OVERHEAD, BlockCache};
 use crate::value::{ColumnEvidence, PartValue};
@@ -66,7 +66,7 @@ impl Replacement for ByExpectedReads {
         SAMPLE
     }
 
-    fn rank(&self, shard: &Shard, resident: &Entry) -> Rank {
+    fn rank(&self, shard: &Shard, resident: &Resident) -> Rank {
         let (hash, len) = (resident.key().hash64(), resident.block.len());
         let Some(partitions) = &resident.partitions else {
             let rest = shard.accesses.wrapping_sub(resident.used);
@@ -115,7 +115,10 @@ impl Replacement for ByExpectedReads {
         wanted: u64,
     ) -> Result<Locked<'a>, Refused> {
         let rank = rank_of_incoming(&shard, incoming);
-        if matches!(shard.make_room(rank.value, &cache.policy), Room::Freed(_)) {
+        if matches!(
+            shard.make_room(rank.value, &cache.policy),
+            Evicted::Freed(_)
+        ) {
             return Ok(Some(shard));
         }
         drop(shard);

@@ -11,7 +11,7 @@ use parking_lot::MutexGuard;
 
 use super::BlockCache;
 use super::insert::Incoming;
-use super::shard::{Entry, Shard};
+use super::shard::{Resident, Shard};
 use crate::fs::BlockKind;
 use crate::value::PolicyState;
 use expected_reads::ByExpectedReads;
@@ -71,7 +71,7 @@ pub(super) trait Replacement: Sync {
     fn sample(&self) -> usize;
 
     /// The rank of a resident block.
-    fn rank(&self, shard: &Shard, resident: &Entry) -> Rank;
+    fn rank(&self, shard: &Shard, resident: &Resident) -> Rank;
 
     /// Whether a block may come in where memory is free, in spite of what others are worth that had to
     /// go; it may be cut down for it.

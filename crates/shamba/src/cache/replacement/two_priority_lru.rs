@@ -8,7 +8,7 @@ use super::{Locked, Priority, Rank, Refused, Replacement};
 use crate::budget::Reclaim;
 use crate::cache::BlockCache;
 use crate::cache::insert::Incoming;
-use crate::cache::shard::{Entry, Room, Shard};
+use crate::cache::shard::{Evicted, Resident, Shard};
 
 /// How many residents an eviction compares, which is cheap.
 const SAMPLE: usize = 16;
@@ -24,7 +24,7 @@ impl Replacement for ByRecency {
         SAMPLE
     }
 
-    fn rank(&self, shard: &Shard, resident: &Entry) -> Rank {
+    fn rank(&self, shard: &Shard, resident: &Resident) -> Rank {
         let rest = shard.accesses.wrapping_sub(resident.used);
         let base = match resident.priority {
             Priority::Low => 0.0,
@@ -61,11 +61,11 @@ impl Replacement for ByRecency {
         };
         let room = evict_older(cache, incoming.hash, most);
         let shortage = cache.shortage(wanted).max(1);
-        if matches!(room, Room::Freed(_)) || cache.take_elsewhere(most, shortage) {
+        if matches!(room, Evicted::Freed(_)) || cache.take_elsewhere(most, shortage) {
             return Ok(None);
         }
         match room {
-            Room::Outranked => incoming.admitted = true,
+            Evicted::Outranked => incoming.admitted = true,
             _ if cache.reclaim(shortage) == 0 => return Err(Refused),
             _ => {}
         }
@@ -76,7 +76,7 @@ impl Replacement for ByRecency {
 /// Evicts a block of this shard or of another one, the longer unused of two, unless it ranks higher than
 /// `most`. Sizes differ: a shard that took room from itself alone would lose a large block to a small one,
 /// leave the rest to shards that grow, and soon have nothing but what was used last.
-fn evict_older(cache: &BlockCache, hash: u64, most: f32) -> Room {
+fn evict_older(cache: &BlockCache, hash: u64, most: f32) -> Evicted {
     let own = cache.shard(hash);
     let at = cache.next_victim.fetch_add(1, Ordering::Relaxed);
     let other = (cache.shards.get(at & (cache.shards.len() - 1)))
@@ -84,7 +84,7 @@ fn evict_older(cache: &BlockCache, hash: u64, most: f32) -> Room {
     let elsewhere = other.map_or(f32::INFINITY, |other| other.lock().least(&cache.policy));
     let room = own.lock().make_room(most.min(elsewhere), &cache.policy);
     match (room, other) {
-        (Room::Outranked | Room::Held, Some(other)) if elsewhere <= most => {
+        (Evicted::Outranked | Evicted::Held, Some(other)) if elsewhere <= most => {
             other.lock().make_room(most, &cache.policy)
         }
         _ => room,

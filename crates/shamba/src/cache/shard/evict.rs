@@ -1,6 +1,6 @@
 //! What goes when room is needed: of a few random residents the part that is worth least.
 
-use super::{ENTRY_OVERHEAD, Entry, Shard};
+use super::{ENTRY_OVERHEAD, Resident, Shard};
 use crate::cache::Block;
 use crate::cache::replacement::{Rank, Replacement, replacement};
 use crate::cache::stats::kind_at;
@@ -11,7 +11,7 @@ const REPACKED: usize = 4;
 
 /// What became of making room.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::cache) enum Room {
+pub(in crate::cache) enum Evicted {
     /// So many bytes were freed.
     Freed(u64),
     /// What would have to go ranks higher.
@@ -36,8 +36,8 @@ impl Shard {
         let mut freed = 0;
         while freed < bytes {
             match self.make_room(f32::INFINITY, policy) {
-                Room::Freed(more) => freed += more,
-                Room::Outranked | Room::Held => break,
+                Evicted::Freed(more) => freed += more,
+                Evicted::Outranked | Evicted::Held => break,
             }
         }
         freed
@@ -50,17 +50,17 @@ impl Shard {
     }
 
     /// Evicts the part of a block that ranks lowest in a sample, unless it ranks higher than `most`.
-    pub(in crate::cache) fn make_room(&mut self, most: f32, policy: &PolicyState) -> Room {
+    pub(in crate::cache) fn make_room(&mut self, most: f32, policy: &PolicyState) -> Evicted {
         self.repack();
         let Some((at, rank)) = self.choose_victim(policy) else {
-            return Room::Held;
+            return Evicted::Held;
         };
         policy.note_marginal(rank.value);
         if rank.value > most {
-            return Room::Outranked;
+            return Evicted::Outranked;
         }
         let Some(entry) = self.entries.get_mut(at) else {
-            return Room::Held;
+            return Evicted::Held;
         };
         if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
             stats.evictions += 1;
@@ -86,11 +86,11 @@ impl Shard {
                 stats.bytes -= freed;
             }
             if freed > 0 {
-                return Room::Freed(freed);
+                return Evicted::Freed(freed);
             }
         }
         self.remove_at(at, policy);
-        Room::Freed(before)
+        Evicted::Freed(before)
     }
 
     /// Moves some blocks to where fewer free slots lie beside them, so that what goes leaves whole frames;
@@ -133,7 +133,7 @@ impl Shard {
     fn consider(&self, at: usize, by: &dyn Replacement, best: &mut Option<(usize, Rank)>) {
         // The lock on the shard keeps a count of one from rising: the only reference is the entry's.
         let entry = self.entries.get(at);
-        let free = |entry: &&Entry| is_free(&entry.block, entry.partitions.as_deref());
+        let free = |entry: &&Resident| is_free(&entry.block, entry.partitions.as_deref());
         let Some(entry) = entry.filter(free) else {
             return;
         };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Store;
-use super::frames::{Location, Piece};
+use super::frames::{Location, SpanPiece};
 use super::size::Size;
 use crate::budget::{Account, Reservation, Role};
 use crate::fs::PAGE;
@@ -22,7 +22,7 @@ use crate::fs::PAGE;
 /// What stands before a block's bytes, or in its chunk's first frame. Small: a block may be a few hundred
 /// bytes.
 #[repr(C, align(32))]
-struct Header {
+struct BlockHeader {
     owners: AtomicU32,
     len: u32,
     store: Arc<Store>,
@@ -39,7 +39,7 @@ struct Header {
 const SLOT_BITS: u32 = 5;
 
 /// The bytes of a header.
-pub(in crate::cache) const HEADER: usize = size_of::<Header>();
+pub(in crate::cache) const HEADER: usize = size_of::<BlockHeader>();
 
 const _: () = assert!(HEADER == 32);
 
@@ -47,12 +47,12 @@ fn packed(slot: u8, slots: u8) -> u8 {
     slot | slots.saturating_sub(1) << SLOT_BITS
 }
 
-impl Header {
+impl BlockHeader {
     /// One that lies where the piece says, of a block with one owner.
-    fn new(piece: &Piece, len: u32, store: Arc<Store>, account: Account) -> Header {
+    fn new(piece: &SpanPiece, len: u32, store: Arc<Store>, account: Account) -> BlockHeader {
         // Within a chunk: 256 KiB.
         let away = piece.bytes.addr().get() - piece.header.addr().get();
-        Header {
+        BlockHeader {
             owners: AtomicU32::new(1),
             len,
             store,
@@ -66,7 +66,7 @@ impl Header {
 
     /// The size of whole frames.
     fn size(&self) -> Size {
-        Size::Run((self.len as usize).div_ceil(PAGE).max(1) as u32)
+        Size::FrameRun((self.len as usize).div_ceil(PAGE).max(1) as u32)
     }
 
     fn place(&self) -> Location {
@@ -85,7 +85,7 @@ impl Header {
 const MOST_OWNERS: u32 = u32::MAX / 2;
 
 /// The bytes of a block, charged to the budget as long as anyone holds them. A clone is the same block.
-pub(crate) struct Block(NonNull<Header>);
+pub(crate) struct Block(NonNull<BlockHeader>);
 
 // SAFETY: all that is shared is the count, which is atomic, and bytes that nobody writes; the last owner
 // takes the rest.
@@ -114,13 +114,13 @@ impl Block {
     /// Writes a block into a piece that was taken for it.
     fn written(
         store: &Arc<Store>,
-        piece: Piece,
+        piece: SpanPiece,
         len: u32,
         bytes: &[u8],
         account: Account,
     ) -> Block {
-        let header = Header::new(&piece, len, Arc::clone(store), account);
-        let at = piece.header.cast::<Header>();
+        let header = BlockHeader::new(&piece, len, Arc::clone(store), account);
+        let at = piece.header.cast::<BlockHeader>();
         // SAFETY: the piece was taken, so nobody else has its address: room for as many bytes as its size
         // says, and for a header, which is aligned as the pieces are.
         unsafe {
@@ -133,7 +133,7 @@ impl Block {
     }
 
     #[inline]
-    fn header(&self) -> &Header {
+    fn header(&self) -> &BlockHeader {
         // SAFETY: the header stays until the last owner lets go.
         unsafe { self.0.as_ref() }
     }
@@ -279,7 +279,7 @@ impl fmt::Debug for Block {
 }
 
 /// Whole pages with one owner, with any contents at first.
-pub(crate) struct Run {
+pub(crate) struct FrameRun {
     bytes: NonNull<u8>,
     size: Size,
     store: Arc<Store>,
@@ -288,9 +288,9 @@ pub(crate) struct Run {
 }
 
 // SAFETY: it owns its bytes as a boxed slice does.
-unsafe impl Send for Run {}
+unsafe impl Send for FrameRun {}
 // SAFETY: as above; it is shared by handing out `&[u8]` only.
-unsafe impl Sync for Run {}
+unsafe impl Sync for FrameRun {}
 
 impl Store {
     /// So many pages; says how many bytes of the budget they take where they are not there. `purse` has
@@ -300,11 +300,11 @@ impl Store {
         role: Role,
         pages: usize,
         purse: Option<Reservation>,
-    ) -> Result<Run, u64> {
+    ) -> Result<FrameRun, u64> {
         let count = u32::try_from(pages.max(1)).map_err(|_| u64::MAX)?;
-        let size = Size::Run(count);
+        let size = Size::FrameRun(count);
         let (piece, held) = self.take(role, size, false, 0, purse)?;
-        Ok(Run {
+        Ok(FrameRun {
             bytes: piece.bytes,
             size,
             store: Arc::clone(self),
@@ -314,7 +314,7 @@ impl Store {
     }
 }
 
-impl Deref for Run {
+impl Deref for FrameRun {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -324,22 +324,24 @@ impl Deref for Run {
     }
 }
 
-impl DerefMut for Run {
+impl DerefMut for FrameRun {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as for `deref`, and the borrow of `self` is the only one.
         unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.size.bytes() as usize) }
     }
 }
 
-impl Drop for Run {
+impl Drop for FrameRun {
     fn drop(&mut self) {
         self.store
             .give_back(self.place, self.size, false, &mut self.held);
     }
 }
 
-impl fmt::Debug for Run {
+impl fmt::Debug for FrameRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("len", &self.len()).finish()
+        f.debug_struct("FrameRun")
+            .field("len", &self.len())
+            .finish()
     }
 }

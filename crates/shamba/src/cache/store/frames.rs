@@ -71,7 +71,7 @@ pub(super) struct Location {
 }
 
 /// Where it is in memory: its header and its bytes.
-pub(super) struct Piece {
+pub(super) struct SpanPiece {
     pub(super) place: Location,
     pub(super) header: NonNull<u8>,
     pub(super) bytes: NonNull<u8>,
@@ -120,7 +120,7 @@ impl Frames {
                 Some(span) => return (Vacancy::Slot(span), 0),
                 None => (u32::from(self.next_cut(units, count).0.frames), false),
             },
-            Size::Run(count) => (count, is_block),
+            Size::FrameRun(count) => (count, is_block),
         };
         let found = match count <= MOST_RUN {
             true => self.find_frames(count, header),
@@ -222,7 +222,7 @@ impl Frames {
     }
 
     /// Takes a piece where [`Self::find`] found room for it.
-    pub(super) fn take(&mut self, room: Vacancy, size: Size, is_block: bool) -> Option<Piece> {
+    pub(super) fn take(&mut self, room: Vacancy, size: Size, is_block: bool) -> Option<SpanPiece> {
         let (number, frame) = match room {
             Vacancy::Slot(place) | Vacancy::Frames(place) => place,
             Vacancy::NewChunk => self.grow(size),
@@ -238,7 +238,7 @@ impl Frames {
                 self.begin_span((number, frame), units, many);
             }
             Size::Slots { .. } => {}
-            Size::Run(count) => {
+            Size::FrameRun(count) => {
                 if count <= MOST_RUN {
                     chunk.take(frame.into(), count);
                 }
@@ -252,7 +252,7 @@ impl Frames {
                     slot: 0,
                     slots: 0,
                 };
-                return Some(Piece {
+                return Some(SpanPiece {
                     place,
                     header: chunk.header(frame),
                     bytes: chunk.at(frame, 0),
@@ -261,7 +261,7 @@ impl Frames {
         }
         match size {
             Size::Slots { count, .. } => self.take_slots((number, frame), count),
-            Size::Run(_) => None,
+            Size::FrameRun(_) => None,
         }
     }
 
@@ -292,7 +292,7 @@ impl Frames {
     }
 
     /// Takes slots of a span that has so many free ones in a row.
-    pub(super) fn take_slots(&mut self, (number, frame): SpanId, count: u8) -> Option<Piece> {
+    pub(super) fn take_slots(&mut self, (number, frame): SpanId, count: u8) -> Option<SpanPiece> {
         let chunk = self.chunks.get_mut(number as usize)?;
         let span = chunk.spans.get_mut(usize::from(frame))?;
         let slot = in_a_row(span.free, count).trailing_zeros() as u8;
@@ -310,7 +310,7 @@ impl Frames {
             slot,
             slots: count,
         };
-        Some(Piece {
+        Some(SpanPiece {
             place,
             header,
             bytes,
@@ -334,7 +334,7 @@ impl Frames {
     /// Adds a chunk for a piece, which it will have at its first frame.
     fn grow(&mut self, size: Size) -> SpanId {
         let chunk = match size {
-            Size::Run(count) if count > MOST_RUN => Chunk::large(count),
+            Size::FrameRun(count) if count > MOST_RUN => Chunk::large(count),
             _ => Chunk::new(),
         };
         let vacant = self.vacant.pop();
@@ -356,8 +356,8 @@ impl Frames {
                 None => return,
             },
             Size::Slots { .. } => return,
-            Size::Run(count) if count <= MOST_RUN => count,
-            Size::Run(count) => {
+            Size::FrameRun(count) if count <= MOST_RUN => count,
+            Size::FrameRun(count) => {
                 *chunk = Chunk::none();
                 self.vacant.push(place.chunk);
                 let frames = u64::from(count) + 1;

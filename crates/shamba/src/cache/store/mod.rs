@@ -29,8 +29,8 @@ use parking_lot::Mutex;
 use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::fs::PAGE;
 pub(crate) use block::Block;
-pub(in crate::cache) use block::{HEADER, Run};
-use frames::{Frames, Location, Piece};
+pub(in crate::cache) use block::{FrameRun, HEADER};
+use frames::{Frames, Location, SpanPiece};
 use size::Size;
 pub(in crate::cache) use size::memory_of;
 #[cfg(test)]
@@ -74,7 +74,7 @@ impl Store {
         is_block: bool,
         extra: u64,
         purse: Option<Reservation>,
-    ) -> Result<(Piece, Reservation), u64> {
+    ) -> Result<(SpanPiece, Reservation), u64> {
         let mut purse = purse.unwrap_or_else(|| self.budget.open_account(Role::Spare));
         let mut frames = self.frames.lock();
         let (room, new) = frames.find(size, is_block, extra, &mut purse);
@@ -126,7 +126,7 @@ impl Store {
 
     /// While free slots take much memory: slots in a fuller span than that of a place. None where a block
     /// is as well off where it is.
-    fn take_better(&self, place: Location) -> Option<Piece> {
+    fn take_better(&self, place: Location) -> Option<SpanPiece> {
         let mut frames = self.frames.lock();
         if place.slots == 0 || frames.loose <= self.budget.limit() / LOOSE_SHARE {
             return None;

@@ -110,7 +110,7 @@ pub(super) enum Size {
     /// So many slots in a row of so many units, or of a little more, with the header at the beginning.
     Slots { units: u16, count: u8 },
     /// Whole frames, with the header elsewhere.
-    Run(u32),
+    FrameRun(u32),
 }
 
 /// The most slots of a piece.
@@ -127,7 +127,7 @@ impl Size {
                 count: 1,
             };
         }
-        Size::Run(frames as u32)
+        Size::FrameRun(frames as u32)
     }
 
     /// What suits bytes that consist of about equal parts, of which the last ones may go: a slot for
@@ -164,7 +164,7 @@ impl Size {
     pub(super) const fn bytes(self) -> u64 {
         match self {
             Size::Slots { units, count } => units as u64 * UNIT as u64 * count as u64,
-            Size::Run(frames) => frames as u64 * PAGE as u64,
+            Size::FrameRun(frames) => frames as u64 * PAGE as u64,
         }
     }
 }

@@ -20,8 +20,8 @@ fn fill(len: usize, mark: u64) -> Vec<u8> {
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn sizes_waste_little_and_a_page_takes_a_page() {
-    assert_eq!(Size::of(PAGE), Size::Run(1));
-    assert_eq!(Size::of(PAGE - 9), Size::Run(1));
+    assert_eq!(Size::of(PAGE), Size::FrameRun(1));
+    assert_eq!(Size::of(PAGE - 9), Size::FrameRun(1));
     for (len, parts) in [(3_051, 3), (2_037, 2), (1_022, 1)] {
         let size = Size::of_parts(len, parts);
         assert_eq!(
@@ -32,7 +32,7 @@ fn sizes_waste_little_and_a_page_takes_a_page() {
             }
         );
     }
-    assert_eq!(Size::of(2 * PAGE), Size::Run(2));
+    assert_eq!(Size::of(2 * PAGE), Size::FrameRun(2));
     let mut before = 0;
     for len in 0..100_000 {
         let bytes = memory_of(len);
@@ -90,7 +90,7 @@ proptest! {
         let budget = Budget::new(limit);
         let store = Store::new(Arc::clone(&budget));
         let mut blocks: Vec<(Block, usize, u64)> = Vec::new();
-        let mut runs: Vec<(Run, u8)> = Vec::new();
+        let mut runs: Vec<(FrameRun, u8)> = Vec::new();
         for (op, len, mark) in ops {
             match op % 10 {
                 0..3 => {

@@ -38,11 +38,11 @@ fn file(cache: &BlockCache, smallest: &str, partitions: &[(&str, Visits)]) -> An
     }
 }
 
-fn spans<'a>(smallest: &'a str, ends: &[&'a str]) -> Vec<Span<'a>> {
+fn spans<'a>(smallest: &'a str, ends: &[&'a str]) -> Vec<KeySpan<'a>> {
     let mut spans = Vec::new();
     let mut first = smallest.as_bytes();
     for (number, end) in ends.iter().enumerate() {
-        spans.push(Span {
+        spans.push(KeySpan {
             first,
             open: number > 0,
             last: end.as_bytes(),

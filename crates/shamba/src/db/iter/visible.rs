@@ -1,7 +1,7 @@
 //! How an iterator comes from a place of its merge to an entry that its reader sees: past what is newer, older
 //! or deleted. One thread at a time.
 
-use super::{Iter, Place};
+use super::{Iter, Position};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{EntryKind, Tag};
 use crate::error::Result;
@@ -60,7 +60,7 @@ impl Iter {
             }
             if tag.seq() <= self.seq {
                 if tag.kind() == Some(EntryKind::Put) {
-                    self.place = Place::Forward;
+                    self.place = Position::Forward;
                     return Ok(());
                 }
                 self.key.clear();
@@ -103,7 +103,7 @@ impl Iter {
                 self.merge.prev()?;
             }
             if visible && !self.is_lost() {
-                self.place = Place::Backward;
+                self.place = Position::Backward;
                 return self.account();
             }
         }

@@ -26,7 +26,9 @@ use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
 use crate::options::Options;
 use crate::table::TableCache;
-use crate::version::{ByNumber, CURRENT, Found, Manifest, Obsolete, TreeState, VersionEdit};
+use crate::version::{
+    ByNumber, CURRENT, FoundManifest, Manifest, Obsolete, TreeState, VersionEdit,
+};
 
 /// How often a folder is looked at again that goes on changing. A writer changes the manifest with each
 /// flush, and to look takes little: with half of it, one that flushes all the time is told to be damaged
@@ -130,7 +132,7 @@ fn look(dir: &Path, options: &Options) -> Result<Db> {
     let fs = &options.fs;
     is_database(dir, options)?;
     let account = Obsolete::new(options.memory.budget());
-    let Found {
+    let FoundManifest {
         mut state, files, ..
     } = Manifest::read(&**fs, dir, &account)?;
     let tables = tables_of(dir, options);

@@ -9,7 +9,7 @@ use super::judge::Logs;
 use crate::base::key::{SeqNo, Tag};
 use crate::budget::Role;
 use crate::db::DbInner;
-use crate::db::batch::Ops;
+use crate::db::batch::BatchOps;
 use crate::db::flush::remove_quietly;
 use crate::db::keyspace::KeyspaceInner;
 use crate::db::wal_files::{ClosedLogs, log_path};
@@ -112,7 +112,7 @@ impl DbInner {
         record: Record<'_>,
     ) -> Result<SeqNo> {
         let mut last = record.first_seq;
-        for (seq, op) in (record.first_seq..).zip(Ops(record.payload)) {
+        for (seq, op) in (record.first_seq..).zip(BatchOps(record.payload)) {
             let malformed = || {
                 Error::corruption(
                     log_path(&self.dir, record.log),

@@ -26,12 +26,12 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::{Access, DirEntry, FileLock, Fs, ReadFile, ReadTag, WriteFile};
-use state::{Change, Content, Inode, Names, State, parent};
+use state::{Content, Inode, MemState, NameChange, Names, parent};
 
 /// Files in memory; clones share them.
 #[derive(Debug, Clone)]
 pub struct MemFs {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemState>>,
 }
 
 impl Default for MemFs {
@@ -52,7 +52,7 @@ impl MemFs {
 
     fn with(live: Names, durable: Names) -> Self {
         MemFs {
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(MemState {
                 live,
                 durable,
                 pending: Vec::new(),
@@ -115,13 +115,13 @@ impl MemFs {
         }
         let mut pending = state.pending.clone();
         for change in &mut pending {
-            if let Change::Put(_, inode) | Change::Rename(_, _, inode) = change {
+            if let NameChange::Put(_, inode) | NameChange::Rename(_, _, inode) = change {
                 *inode = copy(inode);
             }
         }
         let [live, durable] = names;
         MemFs {
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(MemState {
                 live,
                 durable,
                 pending,
@@ -177,7 +177,7 @@ impl MemFs {
             return Ok(());
         }
         state.check_parent(path)?;
-        let put = Change::Put(path.into(), Arc::new(Inode::durable(bytes.to_vec())));
+        let put = NameChange::Put(path.into(), Arc::new(Inode::durable(bytes.to_vec())));
         put.apply(&mut state.live);
         put.apply(&mut state.durable);
         Ok(())
@@ -266,7 +266,7 @@ impl Fs for MemFs {
             }
             Err(_) => {
                 let inode = Arc::new(Inode::default());
-                state.change(Change::Put(path.into(), Arc::clone(&inode)));
+                state.change(NameChange::Put(path.into(), Arc::clone(&inode)));
                 inode
             }
         };
@@ -320,7 +320,7 @@ impl Fs for MemFs {
                 return Err(ErrorKind::AlreadyExists.into());
             }
             if !state.live.dirs.contains(dir) {
-                state.change(Change::MakeDir(dir.into()));
+                state.change(NameChange::MakeDir(dir.into()));
             }
         }
         Ok(())
@@ -331,7 +331,7 @@ impl Fs for MemFs {
         let inode = Arc::clone(state.file(from)?);
         state.check_parent(to)?;
         if from != to {
-            state.change(Change::Rename(from.into(), to.into(), inode));
+            state.change(NameChange::Rename(from.into(), to.into(), inode));
         }
         Ok(())
     }
@@ -339,7 +339,7 @@ impl Fs for MemFs {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
         state.file(path)?;
-        state.change(Change::Remove(path.into()));
+        state.change(NameChange::Remove(path.into()));
         Ok(())
     }
 
@@ -350,7 +350,7 @@ impl Fs for MemFs {
         if state.live.files.contains_key(to) {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        state.change(Change::Put(to.into(), inode));
+        state.change(NameChange::Put(to.into(), inode));
         Ok(())
     }
 
@@ -383,7 +383,7 @@ impl Fs for MemFs {
         }
         state.check_parent(path)?;
         if state.file(path).is_err() {
-            state.change(Change::Put(path.into(), Arc::default()));
+            state.change(NameChange::Put(path.into(), Arc::default()));
         }
         state.locks.insert(path.into());
         Ok(Box::new(MemLock {

@@ -15,11 +15,11 @@ use rand_xoshiro::rand_core::Rng;
 use crate::fs::PAGE;
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct MemState {
     pub(super) live: Names,
     pub(super) durable: Names,
     /// Changes of `live` that no sync covers yet, in order.
-    pub(super) pending: Vec<Change>,
+    pub(super) pending: Vec<NameChange>,
     pub(super) locks: BTreeSet<PathBuf>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Names {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Change {
+pub(super) enum NameChange {
     MakeDir(PathBuf),
     Put(PathBuf, Arc<Inode>),
     Remove(PathBuf),
@@ -51,28 +51,28 @@ pub(super) struct Content {
     pub(super) before: Option<Vec<u8>>,
 }
 
-impl Change {
+impl NameChange {
     pub(super) fn concerns(&self, dir: &Path) -> bool {
         match self {
-            Change::MakeDir(path) | Change::Put(path, _) | Change::Remove(path) => {
+            NameChange::MakeDir(path) | NameChange::Put(path, _) | NameChange::Remove(path) => {
                 parent(path) == dir
             }
-            Change::Rename(from, to, _) => parent(from) == dir || parent(to) == dir,
+            NameChange::Rename(from, to, _) => parent(from) == dir || parent(to) == dir,
         }
     }
 
     pub(super) fn apply(&self, names: &mut Names) {
         match self {
-            Change::MakeDir(path) => {
+            NameChange::MakeDir(path) => {
                 names.dirs.insert(path.clone());
             }
-            Change::Put(path, inode) => {
+            NameChange::Put(path, inode) => {
                 names.files.insert(path.clone(), Arc::clone(inode));
             }
-            Change::Remove(path) => {
+            NameChange::Remove(path) => {
                 names.files.remove(path);
             }
-            Change::Rename(from, to, inode) => {
+            NameChange::Rename(from, to, inode) => {
                 // A new file may have taken the old name since; it is not this one.
                 if names
                     .files
@@ -87,8 +87,8 @@ impl Change {
     }
 }
 
-impl State {
-    pub(super) fn change(&mut self, change: Change) {
+impl MemState {
+    pub(super) fn change(&mut self, change: NameChange) {
         change.apply(&mut self.live);
         self.pending.push(change);
     }

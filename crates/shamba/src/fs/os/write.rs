@@ -6,13 +6,13 @@
 
 use std::io;
 
-use super::{BOUNCE, Handle};
+use super::{BOUNCE, OsHandle};
 use crate::fs::buf::{AlignedBuf, is_aligned};
 use crate::fs::{PAGE, WriteFile};
 
 #[derive(Debug)]
 pub(super) struct OsWrite {
-    handle: Handle,
+    handle: OsHandle,
     /// Whether the file was created for direct I/O; `tail` is used even after a refusal.
     direct: bool,
     /// Appended bytes past the last whole page written.
@@ -28,7 +28,7 @@ pub(super) struct OsWrite {
 
 impl OsWrite {
     /// A file that was just created; `direct` for whole pages.
-    pub(super) fn new(handle: Handle) -> Self {
+    pub(super) fn new(handle: OsHandle) -> Self {
         OsWrite {
             direct: handle.is_direct(),
             handle,

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::{DataBlock, Entry, Landing, MALFORMED};
+use super::{BlockEntry, DataBlock, Landing, MALFORMED};
 use crate::base::key::{self, Tag};
 use crate::table::format::Damage;
 
-fn check_kind(entry: &Entry) -> Result<(), Damage> {
+fn check_kind(entry: &BlockEntry) -> Result<(), Damage> {
     match entry.tag.kind() {
         Some(_) => Ok(()),
         None => Err(Damage(
@@ -82,7 +82,7 @@ impl Cursor {
 
     /// To an entry; what it shares with the one before it is in `self.key`.
     #[inline]
-    fn come_to(&mut self, block: &DataBlock<'_>, at: usize, entry: Entry) {
+    fn come_to(&mut self, block: &DataBlock<'_>, at: usize, entry: BlockEntry) {
         self.key.extend_from_slice(block.bytes(&entry.suffix));
         self.at = at;
         self.value = entry.value;
