@@ -91,10 +91,13 @@ impl Replay {
             return Ok(());
         }
         let memory = |files: &mut dyn Iterator<Item = &FileMeta>| files.map(FileMeta::memory).sum();
-        let added = edit.keyspaces.iter().flat_map(|change| &change.adds);
-        let more: u64 = memory(&mut added.map(|added| &added.file));
+        let kept = edit.keyspaces.iter().filter(|change| !change.drop);
+        let added = || kept.clone().flat_map(|change| &change.adds);
+        let more: u64 = memory(&mut added().map(|added| &added.file));
         let dropped = self.state.files_dropped_by(edit);
-        let gone: u64 = memory(&mut dropped.iter());
+        // Of one that is taken out and put in again there is what was added last.
+        let replaced = added().filter_map(|added| self.files.get(added.file.number()));
+        let gone: u64 = memory(&mut dropped.iter().chain(replaced));
         // First, so that a tree which fits is read whatever it was before. For the moment the files of one
         // edit are there beside what is charged.
         self.account.release(gone);
