@@ -1,6 +1,7 @@
 //! What allocations take of the heap, for those that are many and small, and giving back the holes that they
 //! leave. `tests/charged_memory.rs` compares what is charged with every allocation that is really made.
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Allocations of this size and more leave holes in the heap that the C library keeps for long.
@@ -38,6 +39,25 @@ pub(crate) const fn allocated(bytes: usize) -> usize {
 /// The same for so many bytes behind an `Arc`.
 pub(crate) const fn shared(bytes: usize) -> usize {
     allocated(2 * size_of::<AtomicUsize>() + bytes)
+}
+
+/// Has the C library map allocations of [`LARGE`] and more one by one for good, and unmap them when they are freed.
+/// It does so at first, but raises the size to the largest that was freed, and keeps that much and more in each
+/// thread's heap: after a value of 2 MiB three threads keep 6 MiB or more that nobody uses. Called when the first
+/// entry of that size is written or read; to the whole process such allocations cost page faults from then on.
+#[cfg_attr(
+    all(target_os = "linux", target_env = "gnu"),
+    expect(unsafe_code, reason = "a call of the C library's")
+)]
+pub(crate) fn map_large_allocations() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        // SAFETY: it takes no pointer, may be called by any thread, and changes nothing that is in use.
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE as libc::c_int);
+        }
+    });
 }
 
 /// Gives free pages of the heap back to the system, for work that took much of it. The C library keeps them

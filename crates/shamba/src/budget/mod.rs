@@ -28,7 +28,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
 use heap::Holes;
-pub(crate) use heap::{LARGE, MANY, allocated, shared};
+pub(crate) use heap::{LARGE, MANY, allocated, map_large_allocations, shared};
 pub(crate) use reservation::{Account, Permit, Pin, Reservation};
 pub(crate) use shares::{
     least_limit_for_batch, least_limit_for_block, least_limit_for_files, most_of_batch,

@@ -18,7 +18,7 @@ use super::DbInner;
 use super::batch::{BatchOps, WriteBatch};
 use super::keyspace::KeyspaceInner;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
-use crate::budget::{LARGE, Reservation, Role, most_of_batch};
+use crate::budget::{LARGE, Reservation, Role, map_large_allocations, most_of_batch};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
@@ -104,6 +104,9 @@ impl DbInner {
         options: WriteOptions,
     ) -> Result<()> {
         let len = value.map_or(0, <[u8]>::len) as u64;
+        if len >= LARGE {
+            map_large_allocations();
+        }
         // A copy of a large value is charged where the cache can give way for it.
         let budget = self.options.memory.budget();
         let large = LARGE..=self.max_value() as u64;
@@ -133,6 +136,9 @@ impl DbInner {
         let (len, max) = (room_for(&batch), self.max_batch());
         if len > max {
             return Err(Error::BatchTooLarge { len, max });
+        }
+        if batch.max_value() as u64 >= LARGE {
+            map_large_allocations();
         }
         self.check_writable()?;
         if batch.is_empty() {

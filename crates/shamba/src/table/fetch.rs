@@ -10,7 +10,9 @@ use std::ops::{Deref, Range};
 use super::format::{self, Codec};
 use super::lookup::Reads;
 use super::reader::Table;
-use crate::budget::{Reservation, Role, least_limit_for_block, most_of_block};
+use crate::budget::{
+    LARGE, Reservation, Role, least_limit_for_block, map_large_allocations, most_of_block,
+};
 use crate::cache::{Block, BlockKey, IoBuf, Owner, Priority};
 use crate::error::{Error, Result};
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
@@ -184,6 +186,9 @@ impl Table {
     /// Refuses a data block that takes so many bytes while it is decompressed.
     fn check_bytes(&self, bytes: usize, kind: BlockKind) -> Result<()> {
         let (bytes, limit) = (bytes as u64, self.cache().budget().limit());
+        if bytes >= LARGE {
+            map_large_allocations();
+        }
         match kind == BlockKind::Data && bytes > most_of_block(limit) {
             true => Err(Error::BudgetTooSmall {
                 limit,
