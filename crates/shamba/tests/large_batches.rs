@@ -205,3 +205,59 @@ fn values_of_a_larger_budget_name_the_budget_they_need() {
         assert_within(&db);
     }
 }
+
+/// A budget that is too small for the values that are there stops merges, and writes with them; with a larger
+/// one all goes on.
+#[test]
+fn writes_go_on_once_the_budget_holds_the_values_again() {
+    for threads in [0, 2] {
+        let fs = MemFs::new();
+        let db = options(fs.clone(), 16 << 20, threads).open(DIR).unwrap();
+        for number in 0..40u32 {
+            let value = common::Rng::new(number.into()).bytes(1 << 20);
+            db.put(format!("{:02}", number * 7 % 20), value).unwrap();
+        }
+        db.close().unwrap();
+        let memory = MemoryBudget::bytes(MIN_MEMORY);
+        let small = options(fs.clone(), MIN_MEMORY, threads).memory(memory.clone());
+        let db = small.open(DIR).unwrap();
+        let refused = (0..30_000u32).find_map(|number| {
+            let key = format!("{:02}-{number:08}", number % 20);
+            db.put(key, [1; 400]).err()
+        });
+        if let Some(error) = &refused {
+            assert!(matches!(error, Error::Stalled { .. }), "{error}");
+        }
+        assert!(refused.is_some() || threads > 0, "never refused");
+        assert_within(&db);
+        memory.set_limit(16 << 20).unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        while let Err(error) = db.put("again", b"value") {
+            assert!(matches!(error, Error::Stalled { .. }), "{error}");
+            assert!(std::time::Instant::now() < deadline, "{error}");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        db.wait_for_compaction().unwrap();
+        db.verify().unwrap().check().unwrap();
+    }
+}
+
+/// Where another database's memtables have the memory, small writes make no table each.
+#[test]
+fn memtables_of_others_make_no_small_tables_of_ours() {
+    let memory = MemoryBudget::bytes(64 << 20);
+    let open = |dir: &str| {
+        let options = options(MemFs::new(), MIN_MEMORY, 0).memory(memory.clone());
+        options.open(dir).unwrap()
+    };
+    let (idle, db) = (open("/idle"), open(DIR));
+    for number in 0..25_000u32 {
+        idle.put(number.to_be_bytes(), [1; 1000]).unwrap();
+    }
+    memory.set_limit(16 << 20).unwrap();
+    for number in 0..2000u32 {
+        db.put(number.to_be_bytes(), [1; 100]).unwrap();
+    }
+    let flushes = db.stats().counters.flushes;
+    assert!(flushes <= 4, "{flushes} flushes");
+}

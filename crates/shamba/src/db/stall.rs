@@ -128,15 +128,23 @@ impl DbInner {
         Ok(true)
     }
 
-    /// Freezes the largest memtables, or all where they are small; false when there are none.
-    fn freeze_all(&self, writer: &mut Writer) -> Result<bool> {
-        if self.freeze_largest(writer, 0)? {
+    /// Freezes the largest memtables, or all, however small, where that makes room for a group that takes so
+    /// many bytes, and these are many; false when it would not help.
+    fn freeze_for(&self, writer: &mut Writer, bytes: u64) -> Result<bool> {
+        let (share, taken) = (self.memtable_share(), self.memtables_taken());
+        let grown = taken > writer.not_ours.saturating_add(share / BATCH_SHARE);
+        if grown && self.freeze_largest(writer, 0)? {
             return Ok(true);
+        }
+        if bytes <= share / BATCH_SHARE {
+            return Ok(false);
         }
         let keyspaces = writer.keyspaces.values();
         let full = keyspaces.filter(|keyspace| !keyspace.state.load().active.is_empty());
         let full: Vec<_> = full.cloned().collect();
-        if full.is_empty() {
+        let ours = |keyspace: &Arc<KeyspaceInner>| keyspace.state.load().active.charged() as u64;
+        let ours: u64 = full.iter().map(ours).sum();
+        if full.is_empty() || taken.saturating_sub(ours).saturating_add(bytes) > share {
             return Ok(false);
         }
         self.close_log(writer)?;
@@ -219,6 +227,10 @@ impl DbInner {
             let limits = || keyspace.options().level0_limits();
             let (slowdown, stall) = limits();
             if runs() >= stall {
+                if keyspace.compactions.stuck().is_some() && self.options.background_threads == 0 {
+                    // Nobody else tries it again.
+                    let _ = self.step();
+                }
                 // More runs than that may be what the merge policy wants.
                 let room = || runs() < limits().1 || self.nothing_due();
                 let stuck = || keyspace.compactions.stuck();
@@ -242,7 +254,7 @@ impl DbInner {
         while !room() {
             // Nobody may fill what is frozen: the group before this one is applied first.
             drop(self.applying.lock());
-            if self.frozen.is_empty() && !room() && !self.freeze_all(writer)? {
+            if self.frozen.is_empty() && !room() && !self.freeze_for(writer, bytes)? {
                 // Others have the memory: to wait for them might be for ever.
                 return Ok(());
             }

@@ -18,7 +18,7 @@ use super::DbInner;
 use super::batch::{BatchOps, WriteBatch};
 use super::keyspace::KeyspaceInner;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
-use crate::budget::{LARGE, Reservation, Role, map_large_allocations, most_of_batch};
+use crate::budget::{LARGE, Reservation, map_large_allocations, most_of_batch};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
@@ -107,10 +107,6 @@ impl DbInner {
         if len >= LARGE {
             map_large_allocations();
         }
-        // A copy of a large value is charged where the cache can give way for it.
-        let budget = self.options.memory.budget();
-        let large = LARGE..=self.max_value() as u64;
-        let _copy = (large.contains(&len)).then(|| budget.try_reserve(Role::Wal, len));
         let mut batch = WriteBatch::new();
         batch.push(keyspace, key, value);
         self.write(batch, options)
