@@ -107,23 +107,25 @@ mod wal;
 pub use budget::{MIN_MEMORY, MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
-#[doc(hidden)]
-pub use db::FileLookups;
 pub use db::{
-    Advice, DamagedFile, Db, DeviceCosts, Iter, IterOptions, KeyRange, Keyspace,
-    KeyspaceStatistics, LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign,
-    Problem, ReadCounts, ResidentBytes, Snapshot, Statistics, Value, VerifySummary,
-    WorkloadEstimate, WriteBatch,
+    Advice, DamagedFile, Db, Iter, IterOptions, KeyRange, Keyspace, KeyspaceStatistics,
+    LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign, Problem, ReadCounts,
+    ResidentBytes, Snapshot, Statistics, Value, VerifySummary, WorkloadEstimate, WriteBatch,
 };
 pub use error::{Error, Result};
 pub use filter::{FilterAllocation, ModuleSizes};
 pub use metrics::Counters;
 pub use options::{
-    AutoDesign, Compression, Design, Durability, FilterFamily, FilterOptions, KeyspaceOptions,
-    Options, Preset, WriteOptions,
+    AutoDesign, Compression, Design, DeviceCosts, Durability, FilterFamily, FilterOptions,
+    KeyspaceOptions, Options, Preset, WriteOptions,
 };
 pub use policy::{FilterPolicy, Skipping, Thresholds};
 pub use shamba_model::cost::Costs;
-#[doc(hidden)]
-pub use table::{FilterPartition, PartitionData, PartitionModule};
 pub use wal::RecoveryMode;
+
+/// What the tree consists of, file by file and partition by partition: for tools that measure, such
+/// as a comparison with the offline optimum. Callers of a database need none of it.
+pub mod inspect {
+    pub use crate::db::inspect::{FileLookups, file_lookups, filter_partitions};
+    pub use crate::table::{FilterPartition, PartitionData, PartitionModule};
+}

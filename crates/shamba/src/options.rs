@@ -10,18 +10,18 @@
 
 mod auto;
 mod design;
+mod device;
 mod files;
 mod preset;
 mod read_only;
 mod write;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
+use crate::budget::max_memtable_bytes;
 use crate::cache::{Eviction, MemoryBudget, check_limit};
 use crate::compaction::MergePolicy;
-use crate::db::{Db, DeviceCosts};
 use crate::error::{Error, Result};
 use crate::filter::{
     Families, Family, FilterAllocation, Layout, MAX_MODULES, ModuleSizes, PlanOptions,
@@ -33,6 +33,7 @@ use crate::wal::RecoveryMode;
 pub use crate::table::Compression;
 pub use auto::AutoDesign;
 pub use design::Design;
+pub use device::DeviceCosts;
 pub use preset::Preset;
 pub use write::WriteOptions;
 
@@ -175,6 +176,11 @@ impl Default for KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
+    /// The memtable's size under a budget.
+    pub(crate) fn memtable_capacity(&self, limit: u64) -> usize {
+        usize::try_from(self.write_buffer.min(max_memtable_bytes(limit))).unwrap_or(usize::MAX)
+    }
+
     /// Checks every option.
     ///
     /// # Errors
@@ -481,15 +487,5 @@ impl Options {
             .values()
             .try_for_each(KeyspaceOptions::validate)?;
         self.default_keyspace.validate()
-    }
-
-    /// Opens the database in a folder.
-    ///
-    /// # Errors
-    /// [`Error::InvalidOption`], [`Error::NotFound`], [`Error::NotADatabase`], [`Error::AlreadyExists`],
-    /// [`Error::Locked`], [`Error::UnsupportedFormat`], [`Error::Corruption`], [`Error::LogsExceedMemory`]
-    /// or [`Error::Io`].
-    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
-        Db::open(path, self)
     }
 }

@@ -4,10 +4,11 @@ use crate::device::Device;
 use crate::oracle::{PageFacts, PartitionFacts};
 use crate::{Error, Result};
 use ::shamba::fs::{Charge, MeteredFs};
+use ::shamba::inspect::{self, FilterPartition};
 use ::shamba::{
-    Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPartition,
-    FilterPolicy, Granularity, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy,
-    ModuleSizes, Options, Preset, Thresholds, WriteBatch, WriteOptions,
+    Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
+    Granularity, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
+    Preset, Thresholds, WriteBatch, WriteOptions,
 };
 use shamba_model::oracle::Column;
 use std::collections::BTreeMap;
@@ -429,7 +430,7 @@ impl Engine for Shamba {
     }
 
     fn files(&self) -> Vec<FileFacts> {
-        let files = self.db.file_lookups().into_iter();
+        let files = inspect::file_lookups(&self.db).into_iter();
         let facts = files.map(|file| FileFacts {
             level: file.level,
             entries: file.entries,
@@ -461,8 +462,9 @@ impl Engine for Shamba {
     }
 
     fn tree(&self, visit: &mut dyn FnMut(PartitionFacts) -> Result<()>) -> Result<Option<u64>> {
-        let fixed =
-            (self.db).filter_partitions(|partition| visit(facts(partition)).map_err(Stop::Visit));
+        let fixed = inspect::filter_partitions(&self.db, |partition| {
+            visit(facts(partition)).map_err(Stop::Visit)
+        });
         match fixed {
             Ok(fixed) => Ok(Some(fixed)),
             Err(Stop::Visit(error)) => Err(error),

@@ -31,8 +31,11 @@ use heap::Holes;
 pub(crate) use heap::{LARGE, MANY, allocated, map_large_allocations, shared};
 pub(crate) use reservation::{Account, Permit, Pin, Reservation};
 pub(crate) use shares::{
-    least_limit_for_batch, least_limit_for_block, least_limit_for_files, most_of_batch,
-    most_of_block, most_of_files, most_of_seen,
+    copy_buffer, flushed_together, keys_looked_up_together, keys_of_whole_filter,
+    least_limit_for_batch, least_limit_for_block, least_limit_for_files, log_buffer,
+    max_memtable_bytes, measuring_buffer, memtable_share, merge_inputs, merge_readahead,
+    most_of_batch, most_of_block, most_of_files, most_of_seen, most_of_value, partition_keys,
+    pinned_by_values, prepopulation, table_buffer,
 };
 
 /// The smallest memory budget accepted, in bytes: 1 MiB.

@@ -29,6 +29,97 @@ pub(crate) fn most_of_iterators(limit: u64) -> u64 {
     limit.max(MIN_MEMORY) / 4
 }
 
+/// The most bytes that one memtable takes: the one filling and those being flushed leave more than half for
+/// everything else.
+pub(crate) fn max_memtable_bytes(limit: u64) -> u64 {
+    limit / 8
+}
+
+/// What is left to those who read and merge entries of the largest size, where the budget is small: two of
+/// the least budget's.
+const LEFT_BY_MEMTABLES: u64 = 128 << 10;
+
+/// The bytes that all memtables may take before writers wait for flushes: half of the budget, but for a
+/// constant that only small budgets feel.
+pub(crate) fn memtable_share(limit: u64) -> u64 {
+    limit / 2 - LEFT_BY_MEMTABLES.min(limit / 8)
+}
+
+/// The longest value accepted, in bytes. With half of it users split what they need not; with twice of it
+/// what a merge must hold at once, which is two of them, would not fit beside memtables.
+pub(crate) fn most_of_value(limit: u64) -> u64 {
+    limit / 16
+}
+
+/// Bytes of memtables that are flushed together, which are given back late. A table is synced in a fraction
+/// of a millisecond, in which hundreds of KiB are written: of larger memtables more would gain nothing.
+pub(crate) fn flushed_together(limit: u64) -> u64 {
+    (limit / 256).min(1 << 20)
+}
+
+/// Bytes of a log's buffer.
+pub(crate) fn log_buffer(limit: u64) -> usize {
+    usize::try_from(limit / 64)
+        .unwrap_or(usize::MAX)
+        .min(64 << 10)
+}
+
+/// Bytes of a table that are written at once: under a small budget a larger part of it, for a short write
+/// takes a device nearly as long.
+pub(crate) fn table_buffer(limit: u64) -> u64 {
+    (limit / 128).max((32 << 10).min(limit / 32)).min(128 << 10)
+}
+
+/// The most keys of a table whose filter is over all of them: a digest and the filter's bits then take less
+/// than a tenth of the budget.
+pub(crate) fn keys_of_whole_filter(limit: u64) -> u64 {
+    limit / 256
+}
+
+/// The most keys of a partition, as far as the budget says: less is gathered before it is written.
+pub(crate) fn partition_keys(limit: u64) -> u32 {
+    u32::try_from(limit / 1024).unwrap_or(u32::MAX)
+}
+
+/// The most bytes of blocks that the inputs of a merge hold together. Several merges may run. With half of
+/// it merges have fewer inputs and go over the data more often.
+pub(crate) fn merge_inputs(limit: u64) -> u64 {
+    limit / 16
+}
+
+/// The bytes that a merge reads ahead, of all inputs together, so that what cannot do without memory finds
+/// some.
+pub(crate) fn merge_readahead(limit: u64) -> u64 {
+    limit / 16
+}
+
+/// The most bytes of blocks that a flush or merge keeps to offer them to the cache.
+pub(crate) fn prepopulation(limit: u64) -> u64 {
+    limit / 8
+}
+
+/// The bytes of a buffer to copy a file with.
+pub(crate) fn copy_buffer(limit: u64) -> u64 {
+    (limit / 16).min(256 << 10)
+}
+
+/// The bytes of each of two buffers with which a device is measured.
+pub(crate) fn measuring_buffer(limit: u64) -> u64 {
+    (limit / 64).min(256 << 10)
+}
+
+/// The bytes of the budget for each key of those that are looked up together: as many as buffers may read
+/// pages.
+pub(crate) fn keys_looked_up_together(limit: u64) -> u64 {
+    limit / (16 << 10)
+}
+
+/// The most bytes of blocks that the values of one call hold; further values are copied. A caller of
+/// single lookups can let go of some, a caller of this cannot.
+pub(crate) fn pinned_by_values(limit: u64) -> u64 {
+    limit / 16
+}
+
 /// The most bytes that a batch may take in memtables, and its record in the log that is read at recovery: what all
 /// memtables may have under the least budget. With half of it batches must be smaller; twice of it is more
 /// than memtables may have, so that a batch could be logged for which there is no room.

@@ -3,13 +3,13 @@
 //!
 //! Thread-safe; no more than one shard is locked at a time.
 
-use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
-use super::replacement::{Refused, replacement};
-use super::shard::{ENTRY_OVERHEAD, Evicted, Shard};
+use super::incoming::{Incoming, Refused};
+use super::replacement::replacement;
+use super::shard::{ENTRY_OVERHEAD, Evicted, Ranking, Shard};
 use super::{BLOCK_OVERHEAD, Block, BlockCache, Owner, role_of};
 use crate::budget::Role;
 
@@ -21,48 +21,6 @@ const PLENTY_SHARE: u64 = 32;
 
 /// How often blocks are moved together before anything goes for one that comes in.
 const PACKED: u32 = 2;
-
-/// A block that comes in, or what is left of it.
-pub(super) struct Incoming<'a> {
-    pub(super) hash: u64,
-    pub(super) owner: &'a Owner<'a>,
-    whole: &'a [u8],
-    pub(super) bytes: Cow<'a, [u8]>,
-    /// Columns in `bytes`; 1 of a block without.
-    pub(super) columns: u8,
-    /// The columns that gave way, of a block of fewer columns that was there.
-    pub(super) gone: Option<u8>,
-    /// Whether it may take what ranks lower, as [`Replacement`](super::replacement::Replacement) has it.
-    pub(super) admitted: bool,
-    packed: u32,
-}
-
-impl<'a> Incoming<'a> {
-    fn new(hash: u64, owner: &'a Owner<'a>, whole: &'a [u8]) -> Self {
-        let partitions = owner.partitions;
-        Incoming {
-            hash,
-            owner,
-            whole,
-            bytes: Cow::Borrowed(whole),
-            columns: partitions.map_or(1, |partitions| partitions.columns(owner.kind)),
-            gone: None,
-            admitted: false,
-            packed: 0,
-        }
-    }
-
-    /// Leaves so many columns of it, the best ones, if it has columns.
-    pub(super) fn cut_down(&mut self, columns: u8) -> Result<(), Refused> {
-        let partitions = self.owner.partitions.filter(|_| columns > 0);
-        let partitions = partitions.ok_or(Refused)?;
-        let (had, rejected_by) = (self.gone.unwrap_or(0), self.owner.rejected_by);
-        let best = partitions.best_columns(self.owner.kind, columns, had, rejected_by);
-        self.bytes = Cow::Owned(partitions.keep_columns(self.whole, best));
-        self.columns = columns;
-        Ok(())
-    }
-}
 
 impl BlockCache {
     pub(super) fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
@@ -134,7 +92,7 @@ impl BlockCache {
 
     /// Frees up to `bytes` bytes in other shards than one that has nothing ranked lower than `most`:
     /// blocks are few where they are large, and shards differ. Says whether any came free.
-    pub(super) fn take_elsewhere(&self, most: f32, bytes: u64) -> bool {
+    pub(super) fn take_elsewhere(&self, by: &dyn Ranking, most: f32, bytes: u64) -> bool {
         let mut freed = 0;
         if most > self.policy.price() {
             let first = self.next_victim.fetch_add(SHARDS_TRIED, Ordering::Relaxed);
@@ -144,7 +102,7 @@ impl BlockCache {
                 };
                 let mut shard = shard.lock();
                 while freed < bytes {
-                    match shard.make_room(most, &self.policy) {
+                    match shard.make_room(by, most, &self.policy) {
                         Evicted::Freed(more) => freed += more,
                         Evicted::Outranked | Evicted::Held => break,
                     }
@@ -155,11 +113,11 @@ impl BlockCache {
     }
 
     /// Whether some other shard has something that ranks no higher.
-    pub(super) fn is_cheaper_elsewhere(&self, rank: f32) -> bool {
+    pub(super) fn is_cheaper_elsewhere(&self, by: &dyn Ranking, rank: f32) -> bool {
         let tried = SHARDS_TRIED.min(self.shards.len());
         let first = self.next_victim.fetch_add(tried, Ordering::Relaxed);
         let shard = |at: usize| self.shards.get(at & (self.shards.len() - 1));
-        let cheaper = |shard: &Mutex<Shard>| shard.lock().least(&self.policy) <= rank;
+        let cheaper = |shard: &Mutex<Shard>| shard.lock().least(by) <= rank;
         rank > self.policy.price()
             && (first..first + tried).any(|at| shard(at).is_some_and(cheaper))
     }

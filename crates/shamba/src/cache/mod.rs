@@ -14,9 +14,11 @@
 //! [`IoPool`] lends the aligned scratch buffers that pages are read into. They and the blocks lie in memory
 //! that a [`Store`] maps.
 
+mod incoming;
 mod insert;
 mod io_pool;
 mod memory;
+mod priority;
 mod replacement;
 mod shard;
 mod stats;
@@ -37,8 +39,9 @@ use shard::Shard;
 pub(crate) use io_pool::{IoBuf, IoPool};
 pub(crate) use memory::check_limit;
 pub use memory::{MemoryBudget, MemoryUsage};
+pub(crate) use priority::Priority;
 pub use replacement::Eviction;
-pub(crate) use replacement::Priority;
+use replacement::replacement;
 pub use stats::{CacheStats, KindStats};
 pub(crate) use store::{Block, Store};
 
@@ -266,6 +269,7 @@ impl Reclaim for BlockCache {
     fn reclaim(&self, bytes: u64) -> u64 {
         let count = self.shards.len();
         let part = bytes.div_ceil(count as u64).max(1);
+        let by = replacement(&self.policy);
         let mut freed = 0;
         loop {
             let before = freed;
@@ -275,7 +279,9 @@ impl Reclaim for BlockCache {
                 }
                 let at = self.next_victim.fetch_add(1, Ordering::Relaxed) & (count - 1);
                 if let Some(shard) = self.shards.get(at) {
-                    freed += shard.lock().evict(part.min(bytes - freed), &self.policy);
+                    freed += shard
+                        .lock()
+                        .evict(by, part.min(bytes - freed), &self.policy);
                 }
             }
             if freed == before {

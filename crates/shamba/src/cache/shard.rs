@@ -5,13 +5,15 @@
 //! else holds; of a block of columns it drops one column.
 
 mod evict;
+mod ranking;
 
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
+use super::priority::Priority;
 use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index, pages_held};
-use super::{Block, BlockKey, Owner, Priority};
+use super::{Block, BlockKey, Owner};
 use crate::budget::Reservation;
 use crate::fs::BlockKind;
 use crate::value::{
@@ -19,6 +21,7 @@ use crate::value::{
 };
 
 pub(super) use evict::Evicted;
+pub(super) use ranking::{Rank, Ranking};
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many.
 const SAMPLED: u8 = 4;

@@ -3,7 +3,9 @@
 //! Pure: the pickers are asked for task after task, each of which is carried out on descriptions of
 //! files. Sizes are upper bounds, since nobody knows what merges will drop.
 
-use super::picker::{PickerOptions, TargetRun, Task, TaskKind, pick};
+use super::picker::pick;
+use super::policy::PickerOptions;
+use super::task::{TargetRun, Task, TaskKind};
 use crate::version::{FileInfo, FileMeta, KeyspaceEdit, Version};
 
 /// Tasks after which the rest is not looked at.

@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
     use crate::budget::Budget;
-    use crate::compaction::picker::{TargetRun, TaskInput, TaskKind};
+    use crate::compaction::{TargetRun, TaskInput, TaskKind};
     use crate::version::{FileInfo, KeyspaceEdit};
 
     fn file(number: u64, range: (&str, &str), entries: u64, hotness: (f64, f64)) -> FileMeta {

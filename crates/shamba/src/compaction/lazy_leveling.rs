@@ -1,8 +1,9 @@
 //! Lazy leveling (Dostoevsky): tiering on all levels but the last, which is one run.
 
-use super::picker::{Draft, PickerOptions, TargetRun, Task, TaskKind, is_level_busy};
+use super::policy::PickerOptions;
+use super::task::{Draft, TargetRun, Task, TaskKind, is_level_busy};
 use super::tiering::{self, FULL};
-use super::{reclaim, reshape};
+use super::{reclaim, redesign_picker};
 use crate::version::Version;
 
 /// The next task under lazy leveling.
@@ -22,7 +23,7 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
         })
         .or_else(|| {
             let runs = version.runs_of(last).len() as f64;
-            reshape::one_run(version, last, runs, "the last level has more than one run")
+            redesign_picker::one_run(version, last, runs, "the last level has more than one run")
         })
         .or_else(|| {
             reclaim::tombstones(version, |level, run, _| {
@@ -35,8 +36,8 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
                 }
             })
         })
-        .or_else(|| reshape::shrink(version, options))
-        .or_else(|| reshape::rewrite_filters(version, options))
+        .or_else(|| redesign_picker::shrink(version, options))
+        .or_else(|| redesign_picker::rewrite_filters(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 

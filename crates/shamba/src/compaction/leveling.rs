@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::picker::{Draft, Granularity, PickerOptions, TargetRun, Task, TaskKind, is_level_busy};
-use super::{reclaim, reshape};
+use super::policy::{Granularity, PickerOptions};
+use super::task::{Draft, TargetRun, Task, TaskKind, is_level_busy, push_file, run_below};
+use super::{reclaim, redesign_picker};
 use crate::version::{FileMeta, Run, Version};
 
 /// The next task under leveling.
@@ -12,7 +13,7 @@ pub(super) fn pick(
     options: &PickerOptions,
     granularity: Granularity,
 ) -> Option<Task> {
-    if let Some(task) = reshape::place(version, options) {
+    if let Some(task) = redesign_picker::place(version, options) {
         return Some(task);
     }
     let mut scores: Vec<(f64, usize)> = (0..version.levels().len())
@@ -38,7 +39,7 @@ pub(super) fn pick(
             // and into it only new runs from level 0.
             (1..version.levels().len()).find_map(|level| {
                 let runs = version.runs_of(level).len() as f64;
-                reshape::one_run(version, level, runs, "level has more than one run")
+                redesign_picker::one_run(version, level, runs, "level has more than one run")
             })
         })
         .or_else(|| {
@@ -53,8 +54,8 @@ pub(super) fn pick(
                 )
             })
         })
-        .or_else(|| reshape::shrink(version, options))
-        .or_else(|| reshape::rewrite_filters(version, options))
+        .or_else(|| redesign_picker::shrink(version, options))
+        .or_else(|| redesign_picker::rewrite_filters(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 
@@ -76,16 +77,6 @@ fn score(version: &Version, options: &PickerOptions, level: usize) -> f64 {
     }
 }
 
-/// The run that takes what leaves `level` for `below`, or `None` when nothing may leave now.
-fn target(version: &Version, level: usize, below: usize) -> Option<(TargetRun, Option<&Arc<Run>>)> {
-    match version.runs_of(below) {
-        [] if is_level_busy(version, level) => None,
-        [] => Some((TargetRun::New, None)),
-        [run] => Some((TargetRun::Join(run.id()), Some(run))),
-        _ => None,
-    }
-}
-
 /// Level 0 to level 1: one task at a time, since its runs overlap.
 fn from_level0(
     version: &Version,
@@ -99,7 +90,7 @@ fn from_level0(
     }
     let below = options.below(0)?;
     let several = version.runs_of(below).len() > 1;
-    let (output, target) = match target(version, 0, below) {
+    let (output, target) = match run_below(version, 0, below) {
         Some(found) => found,
         // Level 1 is being made one run. Rather than let writes wait for that, it gets one more.
         None if several && score >= 2.0 => (TargetRun::New, None),
@@ -205,7 +196,7 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
         return None;
     };
     let below = options.below(level)?;
-    let (output, target) = target(version, level, below)?;
+    let (output, target) = run_below(version, level, below)?;
 
     // No list of all: there may be a quarter of a million.
     let idle = || run.files().iter().filter(|file| !file.is_busy());
@@ -256,28 +247,6 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
     )
 }
 
-/// One file of a one-run level, down one level.
-pub(super) fn push_file(
-    version: &Version,
-    options: &PickerOptions,
-    level: usize,
-    file: &FileMeta,
-    score: f64,
-    reason: &'static str,
-) -> Option<Task> {
-    let [run] = version.runs_of(level) else {
-        return None;
-    };
-    let below = options.below(level)?;
-    let (output, target) = target(version, level, below)?;
-    let mut draft = Draft::default();
-    draft.add(level, run, std::slice::from_ref(file));
-    if let Some(target) = target {
-        draft.add_overlapping(below, target);
-    }
-    draft.finish(version, below, output, score, reason)
-}
-
 /// A whole level with the whole next level.
 fn whole_level(
     version: &Version,
@@ -289,7 +258,7 @@ fn whole_level(
         return None;
     };
     let below = options.below(level)?;
-    let (output, _) = target(version, level, below)?;
+    let (output, _) = run_below(version, level, below)?;
     let mut draft = Draft::default();
     draft.add(level, run, run.files());
     const REASON: &str = "level is over capacity";
@@ -319,7 +288,7 @@ fn down_whole(
         let Some(next) = options.below(to).filter(|_| !fits) else {
             break;
         };
-        let Some((next_output, _)) = target(version, to, next) else {
+        let Some((next_output, _)) = run_below(version, to, next) else {
             break;
         };
         if is_level_busy(version, next) {

@@ -1,8 +1,9 @@
 //! Compacting a range because the caller asks: everything in it goes down to the deepest level, in
 //! one run, without dead entries that no snapshot needs.
 
-use super::picker::{Draft, PickerOptions, TargetRun, Task, is_level_busy};
-use super::{leveling, reclaim};
+use super::policy::PickerOptions;
+use super::reclaim;
+use super::task::{Draft, TargetRun, Task, is_level_busy, push_file};
 use crate::base::key::SeqNo;
 use crate::version::{FileMeta, Run, Version};
 
@@ -105,8 +106,7 @@ fn down(
         let files = run.overlapping_range(range.from, range.to);
         let mut files = files.iter().filter(|file| wanted(file, range)).peekable();
         files.peek()?;
-        let step =
-            files.find_map(|file| leveling::push_file(version, options, level, file, 1.0, REASON));
+        let step = files.find_map(|file| push_file(version, options, level, file, 1.0, REASON));
         return Some(step);
     }
     if is_level_busy(version, level) {

@@ -14,10 +14,12 @@ mod leveling;
 mod manual;
 mod merge;
 mod picker;
+mod policy;
 mod reclaim;
-mod reshape;
+mod redesign_picker;
 mod run_iter;
 mod snapshot_stripes;
+mod task;
 mod tiering;
 
 #[cfg(test)]
@@ -31,8 +33,9 @@ pub(crate) use forecast::bytes_to_merge;
 pub(crate) use inherit::Origin;
 pub(crate) use manual::{Manual, ManualRange, manual};
 pub(crate) use merge::MergeIter;
-pub use picker::{Granularity, MergePolicy};
-pub(crate) use picker::{PickerOptions, TargetRun, Task, TaskInput, TaskKind, pick};
-pub(crate) use reshape::Moving;
+pub(crate) use picker::pick;
+pub use policy::{Granularity, MergePolicy};
+pub(crate) use policy::{Moving, PickerOptions};
 pub(crate) use run_iter::{RunFiles, RunIter};
 pub(crate) use snapshot_stripes::{Retain, Verdict};
+pub(crate) use task::{TargetRun, Task, TaskInput, TaskKind};

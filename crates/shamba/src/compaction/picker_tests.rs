@@ -11,8 +11,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::manual::{Manual, ManualRange, manual};
-use super::picker::{Granularity, MergePolicy, PickerOptions, TargetRun, Task, TaskKind, pick};
-use super::reshape::Moving;
+use super::picker::pick;
+use super::policy::{Granularity, MergePolicy, Moving, PickerOptions};
+use super::task::{TargetRun, Task, TaskKind};
 use crate::version::{FileInfo, FileMeta};
 use crate::version::{KeyspaceEdit, Version};
 

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::picker::{Draft, PickerOptions, TargetRun, Task, TaskKind, older_than};
+use super::policy::PickerOptions;
+use super::task::{Draft, TargetRun, Task, TaskKind, older_than};
 use crate::version::{FileMeta, Version};
 
 /// The first task `push` gives for a file that is mostly tombstones with older data below it.

@@ -9,8 +9,9 @@ use shamba_model::{merging, tree};
 use super::lazy_leveling::last_capacity;
 use super::leveling::STAGED_RUNS;
 use super::manual::{Manual, ManualRange, manual};
-use super::picker::{Granularity, MergePolicy, PickerOptions, TargetRun, Task, TaskKind, pick};
-use super::reshape::Moving;
+use super::picker::pick;
+use super::policy::{Granularity, MergePolicy, Moving, PickerOptions};
+use super::task::{TargetRun, Task, TaskKind};
 use crate::version::{FileInfo, FileMeta};
 use crate::version::{KeyspaceEdit, Version};
 

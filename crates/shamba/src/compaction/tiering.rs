@@ -1,14 +1,15 @@
 //! Tiering: a level collects runs; when it has as many as the size ratio, they become one run of
 //! the next level.
 
-use super::picker::{Draft, PickerOptions, TargetRun, Task, is_level_busy, merge_level_in_place};
-use super::{reclaim, reshape};
+use super::policy::PickerOptions;
+use super::task::{Draft, TargetRun, Task, is_level_busy, merge_level_in_place};
+use super::{reclaim, redesign_picker};
 use crate::version::Version;
 
 /// The next task under tiering.
 pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
     let last = version.levels().len().saturating_sub(1);
-    if let Some(task) = reshape::place(version, options) {
+    if let Some(task) = redesign_picker::place(version, options) {
         return Some(task);
     }
     full_levels(version, options, version.levels().len())
@@ -16,7 +17,7 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
         .find_map(|(score, level)| match options.below(level) {
             // A last level of another design's may be all there is: not at once, then.
             Some(_) if options.moving.is_some() && level > 0 && level == last => {
-                reshape::one_run(version, level, score, FULL)
+                redesign_picker::one_run(version, level, score, FULL)
             }
             Some(below) => merge_down(version, level, below, u64::MAX, score, FULL),
             None => merge_level_in_place(version, level, score, FULL),
@@ -26,8 +27,8 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
                 push_runs(version, options, level, run)
             })
         })
-        .or_else(|| reshape::shrink(version, options))
-        .or_else(|| reshape::rewrite_filters(version, options))
+        .or_else(|| redesign_picker::shrink(version, options))
+        .or_else(|| redesign_picker::rewrite_filters(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
 

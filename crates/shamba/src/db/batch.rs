@@ -10,7 +10,7 @@ use crate::base::coding;
 use crate::base::key::{EntryKind, MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::error::Result;
 
-use super::keyspace::{Keyspace, KeyspaceInner};
+use super::keyspaces::KeyspaceInner;
 
 /// The number of the default keyspace.
 pub(crate) const DEFAULT_KEYSPACE: u32 = 0;
@@ -57,18 +57,6 @@ impl WriteBatch {
         self.push(DEFAULT_KEYSPACE, key.as_ref(), None);
     }
 
-    /// Sets a key of a keyspace.
-    pub fn put_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        self.bind(keyspace);
-        self.push(keyspace.id(), key.as_ref(), Some(value.as_ref()));
-    }
-
-    /// Removes a key of a keyspace; one that does not exist is no error.
-    pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) {
-        self.bind(keyspace);
-        self.push(keyspace.id(), key.as_ref(), None);
-    }
-
     /// How many operations the batch holds.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -99,12 +87,13 @@ impl WriteBatch {
         self.max_value = 0;
     }
 
-    fn bind(&mut self, keyspace: &Keyspace) {
-        let database = keyspace.database_id();
+    /// The next operation is of this keyspace of a database.
+    pub(super) fn bind(&mut self, keyspace: &Arc<KeyspaceInner>, database: u64) {
         self.mixed |= self.database != 0 && self.database != database;
         self.database = database;
-        if self.keyspaces.iter().all(|known| known.id != keyspace.id()) {
-            self.keyspaces.push(keyspace.inner().clone());
+        let mut known = self.keyspaces.iter();
+        if known.all(|known| known.id() != keyspace.id()) {
+            self.keyspaces.push(keyspace.clone());
         }
     }
 

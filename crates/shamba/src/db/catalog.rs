@@ -4,13 +4,11 @@
 //! look at, under both locks.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::DbInner;
 use super::batch::DEFAULT_KEYSPACE;
-use super::keyspace::{KeyspaceInner, ReadState};
+use super::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
-use crate::memtable::Memtable;
 use crate::options::KeyspaceOptions;
 use crate::version::VersionEdit;
 
@@ -21,15 +19,15 @@ impl DbInner {
         options: KeyspaceOptions,
     ) -> Result<Arc<KeyspaceInner>> {
         options.validate()?;
-        self.check_writable()?;
+        self.shared().check_writable()?;
         if name.is_empty() || name.len() > 255 {
             return Err(Error::option(
                 "name",
                 "a keyspace's name has 1 to 255 bytes",
             ));
         }
-        let mut writer = self.lock_writer();
-        let mut tree = self.tree.lock();
+        let mut writer = self.memtables().lock();
+        let mut tree = self.files().tree();
         if tree.manifest.state().keyspace_named(name).is_some() {
             return Err(Error::KeyspaceExists {
                 name: name.to_owned(),
@@ -37,11 +35,12 @@ impl DbInner {
         }
         let id = tree.manifest.state().next_keyspace;
         // Nothing logged before this moment is the new keyspace's.
-        self.log_edit(&mut tree, VersionEdit::create_keyspace(id, name))?;
+        self.files()
+            .log_edit(&mut tree, VersionEdit::create_keyspace(id, name))?;
         if options.auto_design.is_some() {
-            self.asks_designs.store(true, Ordering::Relaxed);
+            self.advisor().begin_to_ask();
         }
-        let budget = self.options.memory.budget();
+        let budget = self.shared().budget();
         let inner = Arc::new(KeyspaceInner::new(
             id,
             name.to_owned(),
@@ -50,38 +49,32 @@ impl DbInner {
             0,
             budget,
         ));
-        tree.keyspaces.insert(id, inner.clone());
+        tree.add_keyspace(&inner);
         writer.keyspaces.insert(id, inner.clone());
         Ok(inner)
     }
 
     pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
-        self.check_writable()?;
-        let mut writer = self.lock_writer();
-        let mut tree = self.tree.lock();
+        self.shared().check_writable()?;
+        let mut writer = self.memtables().lock();
+        let mut tree = self.files().tree();
         let keyspace = tree.keyspace_named(name).cloned();
         let keyspace = keyspace.ok_or_else(|| Error::KeyspaceNotFound {
             name: name.to_owned(),
         })?;
-        if keyspace.id == DEFAULT_KEYSPACE {
+        if keyspace.id() == DEFAULT_KEYSPACE {
             return Err(Error::option(
                 "name",
                 "the default keyspace cannot be dropped",
             ));
         }
-        self.log_edit(&mut tree, VersionEdit::drop_keyspace(keyspace.id))?;
-        keyspace.dropped.store(true, Ordering::Release);
-        tree.keyspaces.remove(&keyspace.id);
-        writer.keyspaces.remove(&keyspace.id);
-        let budget = self.options.memory.budget();
-        let fresh = Arc::new(Memtable::new(budget, 4 << 10));
-        keyspace.empty(ReadState {
-            active: fresh,
-            frozen: Vec::new(),
-            version: Arc::default(),
-        });
-        self.due.changed(&keyspace);
-        self.signal.notify();
+        self.files()
+            .log_edit(&mut tree, VersionEdit::drop_keyspace(keyspace.id()))?;
+        tree.remove_keyspace(&keyspace);
+        writer.keyspaces.remove(&keyspace.id());
+        keyspace.drop_contents(self.shared().budget());
+        self.files().due().changed(&keyspace);
+        self.shared().signal().notify();
         Ok(())
     }
 }

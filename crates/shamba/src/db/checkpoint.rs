@@ -11,20 +11,18 @@ use std::io;
 use std::path::Path;
 
 use super::DbInner;
-use super::filenames::{FileKind, LOCK, classify};
+use super::files::filenames::{FileKind, LOCK, classify};
 use super::open::lock_folder;
-use crate::budget::{Reservation, Role};
+use crate::budget::{Reservation, Role, copy_buffer};
 use crate::compaction::job::table_path;
 use crate::error::{Error, Result};
 use crate::fs::{Access, AlignedBuf, BlockKind, Fs, PAGE, Purpose, ReadTag, create_dir_durably};
 use crate::version::{CURRENT, FileMeta, Manifest};
 
-/// Bytes copied at a time where a hard link is not possible; fewer under a small budget.
-const COPY: usize = 256 << 10;
-
-/// What a checkpoint that is under way has made.
-#[derive(Default)]
-struct Made {
+/// A checkpoint that is under way, and what it has made.
+struct Checkpoint<'a> {
+    db: &'a DbInner,
+    destination: &'a Path,
     tables: Vec<u64>,
     /// What that list takes.
     listed: Option<Reservation>,
@@ -43,55 +41,64 @@ fn check_empty(fs: &dyn Fs, dir: &Path) -> Result<()> {
     }
 }
 
-impl DbInner {
-    pub(crate) fn checkpoint(&self, destination: &Path) -> Result<()> {
-        self.check_writable()?;
-        let fs = &*self.options.fs;
-        let on = |op: &'static str| move |e: io::Error| Error::io(op, destination, e);
-        if fs.exists(destination).map_err(on("look for"))? {
-            // Before the lock, which leaves a file.
-            check_empty(fs, destination)?;
-        }
-        create_dir_durably(fs, destination).map_err(on("create"))?;
-        let _lock = lock_folder(fs, destination)?;
-        // Again: another may have filled it before the lock was had.
+/// Makes a checkpoint of a database in a folder. See [`Db::checkpoint`](crate::Db::checkpoint).
+pub(super) fn checkpoint(db: &DbInner, destination: &Path) -> Result<()> {
+    db.shared().check_writable()?;
+    let fs = &**db.shared().fs();
+    let on = |op: &'static str| move |e: io::Error| Error::io(op, destination, e);
+    if fs.exists(destination).map_err(on("look for"))? {
+        // Before the lock, which leaves a file.
         check_empty(fs, destination)?;
-        let mut made = Made::default();
-        let copied = self.copy_to(destination, &mut made);
-        if copied.is_err() {
-            self.remove_partial(destination, made);
-        }
-        copied
     }
+    create_dir_durably(fs, destination).map_err(on("create"))?;
+    let _lock = lock_folder(fs, destination)?;
+    // Again: another may have filled it before the lock was had.
+    check_empty(fs, destination)?;
+    let mut checkpoint = Checkpoint {
+        db,
+        destination,
+        tables: Vec::new(),
+        listed: None,
+        manifest: false,
+    };
+    let made = checkpoint.make();
+    if made.is_err() {
+        checkpoint.remove_partial();
+    }
+    made
+}
 
-    fn copy_to(&self, destination: &Path, made: &mut Made) -> Result<()> {
-        let fs = &self.options.fs;
+impl Checkpoint<'_> {
+    fn make(&mut self) -> Result<()> {
+        let destination = self.destination;
+        let fs = self.db.shared().fs();
         // With writes held off, what is flushed is one moment of all keyspaces.
-        let writes = self.flush_all()?;
+        let writes = self.db.background().flush_all()?;
         // Holding the state keeps its files on storage.
-        let state = self.tree.lock().manifest.state().clone();
+        let state = self.db.files().tree().manifest.state().clone();
         drop(writes);
         let versions = || state.keyspaces.values().map(|keyspace| &keyspace.version);
         let files = versions().map(|version| version.sums().files).sum();
-        let budget = self.options.memory.budget();
+        let budget = self.db.shared().budget();
         let listed = (files * size_of::<u64>()) as u64;
-        made.listed = Some(budget.reserve(Role::Tables, listed));
-        made.tables.reserve_exact(files);
+        self.listed = Some(budget.reserve(Role::Tables, listed));
+        self.tables.reserve_exact(files);
         for number in versions().flat_map(|version| version.files().map(FileMeta::number)) {
-            self.link_or_copy(number, destination, &mut made.tables)?;
+            self.link_or_copy(number)?;
         }
         fs.sync_dir(destination)
             .map_err(|e| Error::io("sync", destination, e))?;
-        made.manifest = true;
+        self.manifest = true;
         Manifest::write_new(&**fs, destination, state)
     }
 
     /// Removes what a checkpoint that failed has made, as far as that can be done: first what makes the
     /// folder a database.
-    fn remove_partial(&self, destination: &Path, made: Made) {
-        let fs = &self.options.fs;
+    fn remove_partial(self) {
+        let destination = self.destination;
+        let fs = self.db.shared().fs();
         let mut paths = Vec::new();
-        if made.manifest {
+        if self.manifest {
             // Only who holds the lock makes such files, and there were none before.
             let entries = fs.list(destination).unwrap_or_default();
             let mut names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
@@ -102,7 +109,7 @@ impl DbInner {
             names.sort_by_key(|name| name != CURRENT);
             paths.extend(names.into_iter().map(|name| destination.join(name)));
         }
-        let tables = made.tables.iter();
+        let tables = self.tables.iter();
         let tables = tables.map(|number| table_path(destination, *number));
         for path in paths.into_iter().chain(tables) {
             if let Err(error) = fs.remove(&path) {
@@ -111,43 +118,43 @@ impl DbInner {
         }
     }
 
-    fn link_or_copy(&self, number: u64, destination: &Path, made: &mut Vec<u64>) -> Result<()> {
+    fn link_or_copy(&mut self, number: u64) -> Result<()> {
         use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
-        let from = &table_path(&self.dir, number);
-        let to = &table_path(destination, number);
-        match self.options.fs.hard_link(from, to) {
+        let from = &table_path(self.db.shared().dir(), number);
+        let to = &table_path(self.destination, number);
+        match self.db.shared().fs().hard_link(from, to) {
             Ok(()) => {
-                made.push(number);
+                self.tables.push(number);
                 Ok(())
             }
             Err(e) => match e.kind() {
                 // A file has room for so many names only (65,000 on ext4), and to a file system without
                 // links they are not permitted.
                 CrossesDevices | TooManyLinks | Unsupported | PermissionDenied => {
-                    self.copy(from, to, || made.push(number))
+                    self.copy(number, from, to)
                 }
                 _ => Err(Error::io("link", to, e)),
             },
         }
     }
 
-    fn copy(&self, from: &Path, to: &Path, made: impl FnOnce()) -> Result<()> {
-        let fs = &self.options.fs;
+    fn copy(&mut self, number: u64, from: &Path, to: &Path) -> Result<()> {
+        let fs = self.db.shared().fs();
         let source = fs
             .open(from, Access::Direct)
             .map_err(|e| Error::io("open", from, e))?;
         let mut target = fs
             .create(to, Access::Direct)
             .map_err(|e| Error::io("create", to, e))?;
-        made();
+        self.tables.push(number);
         let tag = ReadTag {
             kind: BlockKind::Footer,
             last: None,
             purpose: Purpose::Background,
         };
-        let budget = self.options.memory.budget();
-        let most = (budget.limit() / 16) as usize / PAGE * PAGE;
-        let most = most.clamp(PAGE, COPY);
+        let budget = self.db.shared().budget();
+        let most = copy_buffer(budget.limit()) as usize / PAGE * PAGE;
+        let most = most.max(PAGE);
         let _held = budget.reserve(Role::IoBuffers, most as u64);
         let mut buffer = AlignedBuf::zeroed(most);
         let mut offset = 0;

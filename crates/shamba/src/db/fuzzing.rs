@@ -3,8 +3,8 @@
 use shamba_model::expected_reads::Visits;
 
 use super::batch::{BatchOps, WriteBatch};
-use super::filenames::{FileKind, classify};
-use super::hints;
+use super::files::filenames::{FileKind, classify};
+use super::files::hints;
 use crate::base::checksum::checksum;
 use crate::base::key::EntryKind;
 use crate::budget::container_memory;

@@ -1,5 +1,5 @@
-//! What the tree consists of, partition by partition: for measurements against the offline
-//! optimum only. Reads every block of every table past the cache.
+//! What the tree consists of, file by file and partition by partition: for tools that measure, such
+//! as a comparison with the offline optimum. Callers of a database need none of it.
 
 use super::Db;
 use crate::budget::Role;
@@ -25,54 +25,50 @@ pub struct FileLookups {
 /// whatever the budget: a memtable's arena grows with the budget even while it is empty.
 const FIXED: [Role; 3] = [Role::Iterators, Role::Wal, Role::IoBuffers];
 
-impl Db {
-    /// The files of the default keyspace: newer runs first, those of a run by their keys. For
-    /// measurements.
-    #[doc(hidden)]
-    pub fn file_lookups(&self) -> Vec<FileLookups> {
-        let version = self.inner().default_keyspace.state.load().version.clone();
-        let mut files = Vec::new();
-        for (run, (level, of_run)) in version.runs().enumerate() {
-            files.extend(of_run.files().iter().map(|file| FileLookups {
-                level,
-                run,
-                entries: file.entries(),
-                probes: file.probes(),
-                positives: file.positives(),
-            }));
-        }
-        files
+/// The files of the default keyspace: newer runs first, those of a run by their keys.
+#[must_use]
+pub fn file_lookups(db: &Db) -> Vec<FileLookups> {
+    let version = db.inner().default_keyspace().version();
+    let mut files = Vec::new();
+    for (run, (level, of_run)) in version.runs().enumerate() {
+        files.extend(of_run.files().iter().map(|file| FileLookups {
+            level,
+            run,
+            entries: file.entries(),
+            probes: file.probes(),
+            positives: file.positives(),
+        }));
     }
+    files
+}
 
-    /// Shows every filter partition of the default keyspace's tables to `visit`, newer runs first,
-    /// and gives the bytes of the budget that are taken whatever is cached: the handles and
-    /// top-level indexes of all tables, and buffers. Not the memtables, whose size depends on the
-    /// budget, nor what the cache keeps in order to decide. Nothing may be written meanwhile. Reads
-    /// everything: for measurements.
-    ///
-    /// # Errors
-    /// Those of `visit`, which end it; [`Error::Io`], [`Error::Corruption`], [`Error::Closed`].
-    #[doc(hidden)]
-    pub fn filter_partitions<E: From<Error>>(
-        &self,
-        mut visit: impl FnMut(FilterPartition) -> Result<(), E>,
-    ) -> Result<u64, E> {
-        let inner = self.inner();
-        inner.check_open()?;
-        let version = inner.default_keyspace.state.load().version.clone();
-        let budget = inner.options.memory.budget();
-        let mut fixed = FIXED.iter().map(|role| budget.used_by(*role)).sum();
-        for (run, (_, files)) in version.runs().enumerate() {
-            for file in files.files() {
-                let table = inner.tables.get(file)?;
-                fixed += table.resident_bytes();
-                for partition in 0..table.partitions() {
-                    visit(table.inspect(partition, run, file.number())?)?;
-                }
+/// Shows every filter partition of the default keyspace's tables to `visit`, newer runs first,
+/// and gives the bytes of the budget that are taken whatever is cached: the handles and
+/// top-level indexes of all tables, and buffers. Not the memtables, whose size depends on the
+/// budget, nor what the cache keeps in order to decide. Nothing may be written meanwhile. Reads
+/// everything: for measurements.
+///
+/// # Errors
+/// Those of `visit`, which end it; [`Error::Io`], [`Error::Corruption`], [`Error::Closed`].
+pub fn filter_partitions<E: From<Error>>(
+    db: &Db,
+    mut visit: impl FnMut(FilterPartition) -> Result<(), E>,
+) -> Result<u64, E> {
+    let inner = db.inner();
+    inner.shared().check_open()?;
+    let version = inner.default_keyspace().version();
+    let budget = inner.shared().budget();
+    let mut fixed = FIXED.iter().map(|role| budget.used_by(*role)).sum();
+    for (run, (_, files)) in version.runs().enumerate() {
+        for file in files.files() {
+            let table = inner.files().tables().get(file)?;
+            fixed += table.resident_bytes();
+            for partition in 0..table.partitions() {
+                visit(table.inspect(partition, run, file.number())?)?;
             }
         }
-        Ok(fixed)
     }
+    Ok(fixed)
 }
 
 #[cfg(test)]
@@ -120,27 +116,26 @@ mod tests {
             let mut runs: Vec<BTreeSet<Vec<u8>>> = Vec::new();
             let mut charged = 0;
             let mut partitions = 0;
-            let fixed = db
-                .filter_partitions(|partition| {
-                    runs.resize(runs.len().max(partition.run + 1), BTreeSet::new());
-                    partitions += 1;
-                    charged += partition.index_bytes;
-                    assert_eq!(partition.index_pages, 1);
-                    for module in &partition.modules {
-                        assert!(module.columns > 0 && module.pages > 0);
-                        assert!(module.false_positive <= 0.5);
-                        charged += module.column_bytes * u64::from(module.columns);
-                        charged += module.block_bytes;
+            let fixed = filter_partitions(&db, |partition| {
+                runs.resize(runs.len().max(partition.run + 1), BTreeSet::new());
+                partitions += 1;
+                charged += partition.index_bytes;
+                assert_eq!(partition.index_pages, 1);
+                for module in &partition.modules {
+                    assert!(module.columns > 0 && module.pages > 0);
+                    assert!(module.false_positive <= 0.5);
+                    charged += module.column_bytes * u64::from(module.columns);
+                    charged += module.block_bytes;
+                }
+                for page in &partition.data {
+                    charged += page.bytes;
+                    for key in &page.keys {
+                        assert!(runs[partition.run].insert(key.clone()), "twice");
                     }
-                    for page in &partition.data {
-                        charged += page.bytes;
-                        for key in &page.keys {
-                            assert!(runs[partition.run].insert(key.clone()), "twice");
-                        }
-                    }
-                    Ok::<_, Error>(())
-                })
-                .unwrap();
+                }
+                Ok::<_, Error>(())
+            })
+            .unwrap();
             let sizes: Vec<usize> = runs.iter().map(BTreeSet::len).collect();
             assert_eq!(sizes, [100, 20_000], "newer runs first");
             assert!(partitions > 2);
@@ -167,7 +162,7 @@ mod tests {
             let rest = used.used - cached;
             assert!(fixed <= rest && fixed > 0, "{family:?}: {fixed} of {rest}");
 
-            let stop = db.filter_partitions(|_| Err(Error::Closed));
+            let stop = filter_partitions(&db, |_| Err(Error::Closed));
             assert!(matches!(stop, Err(Error::Closed)));
         }
     }

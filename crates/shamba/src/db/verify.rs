@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::DbInner;
 use super::batch::BatchOps;
-use super::filenames::{FileKind, classify};
+use super::buffers::log_path;
+use super::files::filenames::{FileKind, classify};
 use super::open::{
     Logs, check_length, hold_tables, lengths, lock_folder, refuse_what_is_no_database, settled,
     tables_of,
 };
-use super::wal_files::log_path;
 use crate::budget::{Reservation, Role};
 use crate::error::{Error, Result};
 use crate::fs::DirEntry;
@@ -220,24 +220,26 @@ impl VerifySummary {
     }
 }
 
-impl DbInner {
-    pub(crate) fn verify(&self, progress: &mut dyn FnMut(usize, usize)) -> Result<VerifySummary> {
-        self.check_open()?;
-        let keyspaces = self.all_keyspaces();
-        let versions: Vec<_> = (keyspaces.iter())
-            .map(|keyspace| (&*keyspace.name, keyspace.state.load().version.clone()))
-            .collect();
-        let files = versions
-            .iter()
-            .map(|(_, version)| version.sums().files)
-            .max();
-        // A version's tables by number.
-        let listed = (files.unwrap_or(0) * size_of::<u64>()) as u64;
-        let _listed = self.options.memory.budget().reserve(Role::Tables, listed);
-        let mut summary = VerifySummary::default();
-        summary.tables(&self.tables, &versions, |_| Ok(()), progress)?;
-        Ok(summary)
-    }
+/// Checks the tables of an open database. See [`Db::verify`](crate::Db::verify).
+pub(super) fn verify(
+    db: &DbInner,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<VerifySummary> {
+    db.shared().check_open()?;
+    let keyspaces = db.files().keyspaces();
+    let versions: Vec<_> = (keyspaces.iter())
+        .map(|keyspace| (keyspace.name(), keyspace.version()))
+        .collect();
+    let files = versions
+        .iter()
+        .map(|(_, version)| version.sums().files)
+        .max();
+    // A version's tables by number.
+    let listed = (files.unwrap_or(0) * size_of::<u64>()) as u64;
+    let _listed = db.shared().budget().reserve(Role::Tables, listed);
+    let mut summary = VerifySummary::default();
+    summary.tables(db.files().tables(), &versions, |_| Ok(()), progress)?;
+    Ok(summary)
 }
 
 /// What a verification finds in a folder.

@@ -5,23 +5,13 @@
 //! one, and puts it back. A read that a ring could not finish (a short one, a refused one) is left
 //! to the caller, who reads it in the ordinary way and so meets the ordinary errors.
 
-use std::fs::File;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::raw_read::RawRead;
 #[cfg(target_os = "linux")]
 use super::uring::Ring;
-
-/// One read of a batch.
-pub(super) struct RawRead<'a> {
-    pub(super) file: &'a File,
-    pub(super) offset: u64,
-    pub(super) buf: &'a mut [u8],
-    /// How many bytes it brought, once it was tried.
-    pub(super) done: Option<io::Result<usize>>,
-}
 
 /// The most threads that read one batch, the caller's own among them. A thread costs about as much
 /// to start as a read of a fast device takes.

@@ -27,6 +27,7 @@ mod fault;
 mod mem;
 mod metered;
 mod os;
+mod raw_read;
 #[cfg(target_os = "linux")]
 mod uring;
 

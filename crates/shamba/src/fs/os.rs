@@ -22,8 +22,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use self::write::OsWrite;
-use super::batch::{self, RawRead, Readers};
+use super::batch::{self, Readers};
 use super::buf::{AlignedBuf, is_aligned};
+use super::raw_read::RawRead;
 use super::{Access, DirEntry, FileLock, Fs, PAGE, ReadFile, ReadRequest, ReadTag, WriteFile};
 
 /// The most a file's bounce buffer holds, in bytes.

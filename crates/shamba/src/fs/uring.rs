@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
-use super::batch::RawRead;
+use super::raw_read::RawRead;
 
 /// Reads in flight in one ring. Devices gain little from more.
 pub(super) const DEPTH: u32 = 64;

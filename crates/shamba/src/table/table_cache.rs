@@ -208,11 +208,6 @@ impl TableCache {
         self.home.cache.policy()
     }
 
-    /// The memory budget, in bytes.
-    pub(crate) fn memory(&self) -> u64 {
-        self.budget.limit()
-    }
-
     pub(super) fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }

@@ -10,6 +10,7 @@
 //! whatever it says, answers stay the same.
 
 mod block_value;
+mod calibration;
 mod decay;
 mod fpr_forecast;
 mod geometry;

@@ -5,10 +5,9 @@
 //! with uniform lookups a page that was met once is hardly ever met again, with skewed ones it is. What
 //! all shards of a cache saw of it is in one [`Calibration`].
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use shamba_model::expected_reads::after_rest;
 
-use shamba_model::expected_reads::{accesses_at_first, after_rest, further_accesses};
-
+use super::calibration::{CLASSES, Calibration};
 use super::decay::TICKS_PER_HALF_LIFE;
 use super::policy_state::PolicyState;
 
@@ -27,58 +26,8 @@ const SELDOM: u64 = 32;
 /// Windows are so many half-lives long: the sum of what is left of each past half-life.
 const WINDOW: f32 = std::f32::consts::LOG2_E;
 
-/// Counts told apart in learning what a count means.
-const CLASSES: usize = 9;
-
 /// The longest that counts gather before they are halved, in half-lives of the cache's clock.
 const LONGEST: f32 = 4.0;
-
-/// What counts turned out to mean lately, of all shards of a cache together: a page is in one of them
-/// by chance. Relaxed atomics, being hints.
-#[derive(Debug)]
-pub(crate) struct Calibration {
-    /// Bits of `f32`s: pages of each count in a shard, on average.
-    pages: [AtomicU32; CLASSES],
-    /// The accesses in a window that they met.
-    met: [AtomicU32; CLASSES],
-    /// The weight of a half-life of one shard in the averages.
-    step: f32,
-}
-
-impl Calibration {
-    /// Nothing seen; of so many shards each counts for about two half-lives.
-    pub(crate) fn new(shards: usize) -> Self {
-        Calibration {
-            pages: Default::default(),
-            met: Default::default(),
-            step: 0.5 / shards.max(1) as f32,
-        }
-    }
-
-    /// Adds what a shard saw in a half-life.
-    fn learn(&self, pages: [f32; CLASSES], met: [f32; CLASSES]) {
-        let means = self.pages.iter().chain(&self.met);
-        for (mean, seen) in means.zip(pages.into_iter().chain(met)) {
-            let before = f32::from_bits(mean.load(Relaxed));
-            let now = before + (seen - before) * self.step;
-            mean.store(now.to_bits(), Relaxed);
-        }
-    }
-
-    /// The accesses to expect in a window of a page of each count, which gathered for so many windows.
-    fn rates(&self, windows: f32) -> [f32; CLASSES] {
-        let mut rates = [0.0; CLASSES];
-        let mut fewer = None;
-        let seen = self.pages.iter().zip(&self.met).enumerate().skip(1);
-        for (rate, (count, (pages, met))) in rates.iter_mut().skip(1).zip(seen) {
-            let [pages, met] = [pages, met].map(|mean| f32::from_bits(mean.load(Relaxed)));
-            let expected = accesses_at_first(count as f32, windows, fewer);
-            *rate = further_accesses(expected, pages, met.max(0.0));
-            fewer = Some(*rate);
-        }
-        rates
-    }
-}
 
 /// Counts of accesses.
 #[derive(Debug)]

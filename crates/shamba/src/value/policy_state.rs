@@ -5,8 +5,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
+use super::calibration::Calibration;
 use super::decay::Decay;
-use super::page_frequency::Calibration;
 use super::price::Price;
 use crate::fs::BlockKind;
 

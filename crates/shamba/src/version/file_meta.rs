@@ -209,6 +209,11 @@ impl FileMeta {
         self.0.bytes().get(start..end).unwrap_or_default()
     }
 
+    /// Filter bits that it has for each entry.
+    pub(crate) fn filter_bits(&self) -> f64 {
+        self.filter_bytes() as f64 * 8.0 / self.entries().max(1) as f64
+    }
+
     fn packed_numbers(&self) -> &[u8] {
         let start = usize::from(self.0.smallest) + usize::from(self.0.largest);
         self.0.bytes().get(start..).unwrap_or_default()

@@ -1,8 +1,19 @@
 //! Headers of logs and records as bytes. Pure; the layout is in the parent module's words.
 
-use super::reader::LogInfo;
 use crate::base::checksum::checksum;
 use crate::base::coding::{take_u32, take_u64};
+
+/// What a log says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogInfo {
+    /// The log's number.
+    pub(crate) number: u64,
+    /// The position of its first byte.
+    pub(crate) base: u64,
+    /// What its checksums start from, which no other log has: it tells a log of this history from one of
+    /// a copy that went another way.
+    pub(crate) salt: u32,
+}
 
 /// The first bytes of every log.
 pub(super) const MAGIC: [u8; 8] = *b"SHaMBaLg";

@@ -54,13 +54,14 @@
 mod format;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod mode;
 mod reader;
 mod recovery;
 mod writer;
 
-pub(crate) use format::{LOG_HEADER, RECORD_HEADER};
-pub(crate) use reader::{LogInfo, Record};
-pub use recovery::RecoveryMode;
+pub(crate) use format::{LOG_HEADER, LogInfo, RECORD_HEADER};
+pub use mode::RecoveryMode;
+pub(crate) use reader::Record;
 pub(crate) use recovery::{NeededLog, Reached, Survey, WholeLog, recover_logs};
 pub(crate) use writer::{LogStart, LogWriter};
 

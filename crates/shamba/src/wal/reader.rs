@@ -7,8 +7,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::format::{Decoded, LOG_HEADER, LogHeader, RECORD_HEADER, RecordHeader, VERSION};
-use super::recovery::RecoveryMode;
+use super::format::{
+    Decoded, LOG_HEADER, LogHeader, LogInfo, RECORD_HEADER, RecordHeader, VERSION,
+};
+use super::mode::RecoveryMode;
 use crate::base::checksum::checksum;
 use crate::fs::{Access, BlockKind, Fs, Purpose, ReadFile, ReadTag};
 use crate::{Error, Result};
@@ -29,18 +31,6 @@ pub(crate) struct Record<'a> {
     pub(crate) first_seq: u64,
     /// The bytes, at least one.
     pub(crate) payload: &'a [u8],
-}
-
-/// What a log says of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LogInfo {
-    /// The log's number.
-    pub(crate) number: u64,
-    /// The position of its first byte.
-    pub(crate) base: u64,
-    /// What its checksums start from, which no other log has: it tells a log of this history from one of
-    /// a copy that went another way.
-    pub(crate) salt: u32,
 }
 
 /// The first bytes of a log that are not what was written.

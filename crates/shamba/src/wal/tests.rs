@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::format::LogInfo;
 use super::format::{LOG_HEADER, LogHeader, RECORD_HEADER, VERSION};
-use super::reader::{LogDamage, LogEnd, LogInfo, read_log};
+use super::reader::{LogDamage, LogEnd, read_log};
 use super::recovery::{RecoveryOutcome, decide};
 use super::*;
 use crate::base::checksum::checksum;

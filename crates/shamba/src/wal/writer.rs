@@ -8,8 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::format::LogInfo;
 use super::format::{LOG_HEADER, LogHeader, MAX_PAYLOAD, RECORD_HEADER, RecordHeader, salt};
-use super::reader::LogInfo;
 use crate::base::checksum::checksum;
 use crate::error::is_shortage;
 use crate::fs::{Access, Fs, WriteFile};

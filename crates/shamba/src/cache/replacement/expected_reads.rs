@@ -2,9 +2,9 @@
 
 use parking_lot::MutexGuard;
 
-use super::{Locked, Rank, Refused, Replacement};
-use crate::cache::insert::Incoming;
-use crate::cache::shard::{Evicted, Resident, Shard};
+use super::{Locked, Replacement};
+use crate::cache::incoming::{Incoming, Refused};
+use crate::cache::shard::{Evicted, Rank, Ranking, Resident, Shard};
 use crate::cache::stats::kind_at;
 use crate::cache::{BLOCK_OVERHEAD, BlockCache};
 use crate::value::{ColumnEvidence, PartValue};
@@ -61,7 +61,7 @@ impl Incoming<'_> {
     }
 }
 
-impl Replacement for ByExpectedReads {
+impl Ranking for ByExpectedReads {
     fn sample(&self) -> usize {
         SAMPLE
     }
@@ -79,7 +79,9 @@ impl Replacement for ByExpectedReads {
         let part = partitions.value_of(resident.partition, kind, resident.columns, evidence);
         rank_of(part, resident.columns, len)
     }
+}
 
+impl Replacement for ByExpectedReads {
     /// Free slots were left by others that had to go: they are for what is worth more than what is still
     /// there, or what is worth little would keep frames from being free again.
     fn admit<'a>(
@@ -93,14 +95,15 @@ impl Replacement for ByExpectedReads {
             return Ok(Some(shard));
         }
         let rank = rank_of_incoming(&shard, incoming);
-        let least = shard.least(&cache.policy);
+        let least = shard.least(self);
         if least.is_finite() {
             cache.policy.note_marginal(least);
         }
         drop(shard);
         // Where nothing can go the slot decides.
-        incoming.admitted =
-            least <= rank.value || least.is_infinite() || cache.is_cheaper_elsewhere(rank.value);
+        incoming.admitted = least <= rank.value
+            || least.is_infinite()
+            || cache.is_cheaper_elsewhere(self, rank.value);
         if !incoming.admitted {
             incoming.outranked(cache, rank)?;
         }
@@ -116,14 +119,14 @@ impl Replacement for ByExpectedReads {
     ) -> Result<Locked<'a>, Refused> {
         let rank = rank_of_incoming(&shard, incoming);
         if matches!(
-            shard.make_room(rank.value, &cache.policy),
+            shard.make_room(self, rank.value, &cache.policy),
             Evicted::Freed(_)
         ) {
             return Ok(Some(shard));
         }
         drop(shard);
         let shortage = cache.shortage(wanted).max(1);
-        if !cache.take_elsewhere(rank.value, shortage) {
+        if !cache.take_elsewhere(self, rank.value, shortage) {
             incoming.outranked(cache, rank)?;
         }
         Ok(None)

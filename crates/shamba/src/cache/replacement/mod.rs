@@ -1,7 +1,7 @@
 //! Which blocks leave a cache that is full, and which may come in: the only place where evictions are
 //! told apart.
 //!
-//! A [`Replacement`] ranks residents and makes room for a block that comes in. Stateless and thread-safe;
+//! A [`Replacement`] ranks residents ([`Ranking`]) and makes room for a block that comes in. Stateless and thread-safe;
 //! no more than one shard is locked at a time.
 
 mod expected_reads;
@@ -10,9 +10,8 @@ mod two_priority_lru;
 use parking_lot::MutexGuard;
 
 use super::BlockCache;
-use super::insert::Incoming;
-use super::shard::{Resident, Shard};
-use crate::fs::BlockKind;
+use super::incoming::{Incoming, Refused};
+use super::shard::{Ranking, Shard};
 use crate::value::PolicyState;
 use expected_reads::ByExpectedReads;
 use two_priority_lru::ByRecency;
@@ -30,49 +29,11 @@ pub enum Eviction {
     TwoPriorityLru,
 }
 
-/// How long a block stays under [`Eviction::TwoPriorityLru`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Priority {
-    /// Data, and filter modules that are rarely needed.
-    Low,
-    /// Blocks that nearly every lookup in their range needs (indexes, first filter modules).
-    High,
-}
-
-impl Priority {
-    /// That of a kind of block.
-    pub(crate) const fn of(kind: BlockKind) -> Priority {
-        match kind {
-            BlockKind::Index | BlockKind::Filter(0) => Priority::High,
-            _ => Priority::Low,
-        }
-    }
-}
-
-/// The place of a block among others: of two, the lower one goes first.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rank {
-    /// By expected reads, what a byte of the part is worth that would be evicted first.
-    pub(super) value: f32,
-    /// Columns left without that part; 0: the part is the whole block.
-    pub(super) columns_left: u8,
-}
-
-/// There is no room for a block.
-#[derive(Debug)]
-pub(super) struct Refused;
-
 /// A shard, still locked, in which to go on; or none, to begin anew.
 pub(super) type Locked<'a> = Option<MutexGuard<'a, Shard>>;
 
 /// A way to choose which blocks go.
-pub(super) trait Replacement: Sync {
-    /// How many residents an eviction compares.
-    fn sample(&self) -> usize;
-
-    /// The rank of a resident block.
-    fn rank(&self, shard: &Shard, resident: &Resident) -> Rank;
-
+pub(super) trait Replacement: Ranking {
     /// Whether a block may come in where memory is free, in spite of what others are worth that had to
     /// go; it may be cut down for it.
     fn admit<'a>(

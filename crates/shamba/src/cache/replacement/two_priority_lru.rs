@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
-use super::{Locked, Priority, Rank, Refused, Replacement};
+use super::{Locked, Replacement};
 use crate::budget::Reclaim;
 use crate::cache::BlockCache;
-use crate::cache::insert::Incoming;
-use crate::cache::shard::{Evicted, Resident, Shard};
+use crate::cache::incoming::{Incoming, Refused};
+use crate::cache::priority::Priority;
+use crate::cache::shard::{Evicted, Rank, Ranking, Resident, Shard};
 
 /// How many residents an eviction compares, which is cheap.
 const SAMPLE: usize = 16;
@@ -19,7 +20,7 @@ const LOW_PRIORITY: f32 = 1.0;
 /// See [`Eviction::TwoPriorityLru`](super::Eviction::TwoPriorityLru).
 pub(super) struct ByRecency;
 
-impl Replacement for ByRecency {
+impl Ranking for ByRecency {
     fn sample(&self) -> usize {
         SAMPLE
     }
@@ -35,7 +36,9 @@ impl Replacement for ByRecency {
             columns_left: 0,
         }
     }
+}
 
+impl Replacement for ByRecency {
     /// What comes was just used.
     fn admit<'a>(
         &self,
@@ -61,7 +64,7 @@ impl Replacement for ByRecency {
         };
         let room = evict_older(cache, incoming.hash, most);
         let shortage = cache.shortage(wanted).max(1);
-        if matches!(room, Evicted::Freed(_)) || cache.take_elsewhere(most, shortage) {
+        if matches!(room, Evicted::Freed(_)) || cache.take_elsewhere(self, most, shortage) {
             return Ok(None);
         }
         match room {
@@ -81,11 +84,13 @@ fn evict_older(cache: &BlockCache, hash: u64, most: f32) -> Evicted {
     let at = cache.next_victim.fetch_add(1, Ordering::Relaxed);
     let other = (cache.shards.get(at & (cache.shards.len() - 1)))
         .filter(|other| !std::ptr::eq(*other, own));
-    let elsewhere = other.map_or(f32::INFINITY, |other| other.lock().least(&cache.policy));
-    let room = own.lock().make_room(most.min(elsewhere), &cache.policy);
+    let elsewhere = other.map_or(f32::INFINITY, |other| other.lock().least(&ByRecency));
+    let room = own
+        .lock()
+        .make_room(&ByRecency, most.min(elsewhere), &cache.policy);
     match (room, other) {
         (Evicted::Outranked | Evicted::Held, Some(other)) if elsewhere <= most => {
-            other.lock().make_room(most, &cache.policy)
+            other.lock().make_room(&ByRecency, most, &cache.policy)
         }
         _ => room,
     }

@@ -1,8 +1,8 @@
 //! What goes when room is needed: of a few random residents the part that is worth least.
 
+use super::ranking::{Rank, Ranking};
 use super::{ENTRY_OVERHEAD, Resident, Shard};
 use crate::cache::Block;
-use crate::cache::replacement::{Rank, Replacement, replacement};
 use crate::cache::stats::kind_at;
 use crate::value::{MorrisCounter, PartitionStats, PolicyState, last_of};
 
@@ -32,10 +32,15 @@ fn is_free(block: &Block, partitions: Option<&PartitionStats>) -> bool {
 impl Shard {
     /// Drops parts of blocks until `bytes` bytes are free or none is left that nobody else holds;
     /// gives the bytes freed.
-    pub(in crate::cache) fn evict(&mut self, bytes: u64, policy: &PolicyState) -> u64 {
+    pub(in crate::cache) fn evict(
+        &mut self,
+        by: &dyn Ranking,
+        bytes: u64,
+        policy: &PolicyState,
+    ) -> u64 {
         let mut freed = 0;
         while freed < bytes {
-            match self.make_room(f32::INFINITY, policy) {
+            match self.make_room(by, f32::INFINITY, policy) {
                 Evicted::Freed(more) => freed += more,
                 Evicted::Outranked | Evicted::Held => break,
             }
@@ -44,15 +49,20 @@ impl Shard {
     }
 
     /// The rank of what would go first; infinite where nothing can go.
-    pub(in crate::cache) fn least(&mut self, policy: &PolicyState) -> f32 {
-        let victim = self.choose_victim(policy);
+    pub(in crate::cache) fn least(&mut self, by: &dyn Ranking) -> f32 {
+        let victim = self.choose_victim(by);
         victim.map_or(f32::INFINITY, |(_, rank)| rank.value)
     }
 
     /// Evicts the part of a block that ranks lowest in a sample, unless it ranks higher than `most`.
-    pub(in crate::cache) fn make_room(&mut self, most: f32, policy: &PolicyState) -> Evicted {
+    pub(in crate::cache) fn make_room(
+        &mut self,
+        by: &dyn Ranking,
+        most: f32,
+        policy: &PolicyState,
+    ) -> Evicted {
         self.repack();
-        let Some((at, rank)) = self.choose_victim(policy) else {
+        let Some((at, rank)) = self.choose_victim(by) else {
             return Evicted::Held;
         };
         policy.note_marginal(rank.value);
@@ -110,27 +120,26 @@ impl Shard {
     }
 
     /// The place and rank of what had best go.
-    fn choose_victim(&mut self, policy: &PolicyState) -> Option<(usize, Rank)> {
-        let (replacement, len) = (replacement(policy), self.entries.len());
-        let sample = replacement.sample();
+    fn choose_victim(&mut self, by: &dyn Ranking) -> Option<(usize, Rank)> {
+        let (sample, len) = (by.sample(), self.entries.len());
         let mut best = None;
         if len > sample {
             for _ in 0..sample {
                 let at = self.draw() as usize % len;
-                self.consider(at, replacement, &mut best);
+                self.consider(at, by, &mut best);
             }
         }
         // A small shard is looked at as a whole, and so is one whose sample is all held: only then
         // is it known that nothing can go.
         if best.is_none() {
             for at in 0..len {
-                self.consider(at, replacement, &mut best);
+                self.consider(at, by, &mut best);
             }
         }
         best
     }
 
-    fn consider(&self, at: usize, by: &dyn Replacement, best: &mut Option<(usize, Rank)>) {
+    fn consider(&self, at: usize, by: &dyn Ranking, best: &mut Option<(usize, Rank)>) {
         // The lock on the shard keeps a count of one from rising: the only reference is the entry's.
         let entry = self.entries.get(at);
         let free = |entry: &&Resident| is_free(&entry.block, entry.partitions.as_deref());

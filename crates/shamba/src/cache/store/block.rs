@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Store;
 use super::frames::{Location, SpanPiece};
+use super::layout::HEADER;
 use super::size::Size;
 use crate::budget::{Account, Reservation, Role};
 use crate::fs::PAGE;
@@ -38,10 +39,7 @@ struct BlockHeader {
 /// Bits of the number of a slot, of which a span has 32.
 const SLOT_BITS: u32 = 5;
 
-/// The bytes of a header.
-pub(in crate::cache) const HEADER: usize = size_of::<BlockHeader>();
-
-const _: () = assert!(HEADER == 32);
+const _: () = assert!(size_of::<BlockHeader>() == HEADER);
 
 fn packed(slot: u8, slots: u8) -> u8 {
     slot | slots.saturating_sub(1) << SLOT_BITS

@@ -8,6 +8,7 @@
 
 use std::ptr::NonNull;
 
+use super::layout::{SpanId, UNIT};
 use crate::base::pages::Pages;
 use crate::fs::PAGE;
 
@@ -39,12 +40,9 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The most slots of a span: a bit each of a word.
-    pub(super) const MOST_SLOTS: usize = u32::BITS as usize;
-
     /// Bytes of a slot.
     pub(super) fn bytes(self) -> u64 {
-        u64::from(self.units) * super::size::UNIT as u64
+        u64::from(self.units) * UNIT as u64
     }
 }
 
@@ -70,7 +68,7 @@ impl Chunk {
     /// What a chunk takes beside its frames: what is known of its spans, and its places in lists, which have
     /// room for twice as many.
     pub(super) const OVERHEAD: u64 = (FRAMES as usize
-        * (size_of::<Span>() + 2 * size_of::<super::frames::SpanId>())
+        * (size_of::<Span>() + 2 * size_of::<SpanId>())
         + 2 * size_of::<Chunk>()) as u64;
 
     pub(super) fn new() -> Self {

@@ -2,8 +2,8 @@
 
 use std::ptr::NonNull;
 
-use super::block::HEADER;
 use super::chunk::{Chunk, MOST_RUN, Span};
+use super::layout::{HEADER, SpanId};
 use super::size::{Cut, FEW_SPANS, MOST_UNITS, Size, cut};
 use crate::budget::Reservation;
 use crate::fs::PAGE;
@@ -34,9 +34,6 @@ fn slots(slot: u8, count: u8) -> u32 {
         .unwrap_or(0);
     ones.checked_shl(slot.into()).unwrap_or(0)
 }
-
-/// A span: its chunk and its first frame.
-pub(super) type SpanId = (u32, u8);
 
 /// The chunks, and what is free in them.
 pub(super) struct Frames {

@@ -19,6 +19,7 @@
 mod block;
 mod chunk;
 mod frames;
+mod layout;
 mod size;
 
 use std::fmt;
@@ -29,12 +30,23 @@ use parking_lot::Mutex;
 use crate::budget::{Budget, Reclaim, Reservation, Role};
 use crate::fs::PAGE;
 pub(crate) use block::Block;
-pub(in crate::cache) use block::{FrameRun, HEADER};
+pub(in crate::cache) use block::FrameRun;
 use frames::{Frames, Location, SpanPiece};
+pub(in crate::cache) use layout::HEADER;
 use size::Size;
 pub(in crate::cache) use size::memory_of;
+
+/// The memory that so many pages of buffers take with the chunks they lie in.
 #[cfg(test)]
-pub(in crate::cache) use size::{room_for, room_for_blocks};
+pub(in crate::cache) const fn room_for(pages: u64) -> u64 {
+    pages * PAGE as u64 + pages.div_ceil(u64::BITS as u64 - 1) * chunk::Chunk::OVERHEAD
+}
+
+/// The same of blocks of a page, which have headers.
+#[cfg(test)]
+pub(in crate::cache) const fn room_for_blocks(pages: u64) -> u64 {
+    room_for(pages + pages.div_ceil(u64::BITS as u64 - 1))
+}
 
 /// The share of the limit that free frames may keep: enough for what comes in while blocks are on their
 /// way out. Ten times as many would be missed by blocks; without any, each block that takes another's place

@@ -1,19 +1,13 @@
 //! The sizes of pieces: slots, cut from spans of frames, and whole frames.
 
-use super::block::HEADER;
-#[cfg(test)]
-use super::chunk::Chunk;
-use super::chunk::Span;
+use super::layout::{HEADER, MOST_SLOTS, UNIT};
 use crate::fs::PAGE;
-
-/// Slots are so many bytes long, or a multiple of it: a header.
-pub(super) const UNIT: usize = HEADER;
 
 /// The most units of a slot: two pages and a half. Of what is longer the last page wastes a sixth at most.
 pub(super) const MOST_UNITS: usize = 320;
 
 /// The least units of a slot: of shorter ones a frame would have more than a span can count.
-pub(super) const LEAST_UNITS: usize = PAGE / UNIT / Span::MOST_SLOTS;
+pub(super) const LEAST_UNITS: usize = PAGE / UNIT / MOST_SLOTS;
 
 /// How slots of a size are cut: from so many frames, so many slots.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +54,7 @@ const fn cuts(left_over: usize) -> [Cut; MOST_UNITS + 1] {
         while frames <= 8 && least > left_over {
             let slots = frames * PAGE / (units * UNIT);
             let left = (frames * PAGE - slots * units * UNIT) * 1000 / (frames * PAGE);
-            if slots > 0 && slots <= Span::MOST_SLOTS && left < least {
+            if slots > 0 && slots <= MOST_SLOTS && left < least {
                 least = left;
                 cuts[units] = Cut {
                     frames: frames as u8,
@@ -90,18 +84,6 @@ pub(super) const fn cut(units: u16, many: bool) -> Cut {
 /// The memory that so many bytes take.
 pub(in crate::cache) const fn memory_of(len: usize) -> u64 {
     Size::of(len).bytes()
-}
-
-/// The memory that so many pages of buffers take with the chunks they lie in.
-#[cfg(test)]
-pub(in crate::cache) const fn room_for(pages: u64) -> u64 {
-    pages * PAGE as u64 + pages.div_ceil(u64::BITS as u64 - 1) * Chunk::OVERHEAD
-}
-
-/// The same of blocks of a page, which have headers.
-#[cfg(test)]
-pub(in crate::cache) const fn room_for_blocks(pages: u64) -> u64 {
-    room_for(pages + pages.div_ceil(u64::BITS as u64 - 1))
 }
 
 /// The size of a piece.

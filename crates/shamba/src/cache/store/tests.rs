@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::chunk::{Chunk, Span};
-use super::size::{LEAST_UNITS, MOST_UNITS, UNIT, cut};
+use super::chunk::Chunk;
+use super::layout::{MOST_SLOTS, UNIT};
+use super::size::{LEAST_UNITS, MOST_UNITS, cut};
 use super::*;
 
 /// What is resident of a store, by its own books.
@@ -49,7 +50,7 @@ fn sizes_waste_little_and_a_page_takes_a_page() {
             let (slots, frames) = (usize::from(cut.slots), usize::from(cut.frames) * PAGE);
             assert!(slots * units * UNIT <= frames, "{units}: {cut:?}");
             // A slot more would not fit, unless nobody could count it.
-            assert!((slots + 1) * units * UNIT > frames || slots == Span::MOST_SLOTS);
+            assert!((slots + 1) * units * UNIT > frames || slots == MOST_SLOTS);
             let left = frames - slots * units * UNIT;
             assert!(left * part <= frames, "{units}: {cut:?}");
         }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::budget::{least_limit_for_batch, most_of_batch};
-use crate::db::filenames::{FileKind, classify};
-use crate::db::wal_files::log_path;
+use crate::db::buffers::log_path;
+use crate::db::files::filenames::{FileKind, classify};
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
 use crate::options::Options;

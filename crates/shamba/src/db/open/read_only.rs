@@ -13,15 +13,12 @@ use std::sync::atomic::AtomicU64;
 use std::thread::sleep;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
-
 use super::judge::{Logs, check_tables_exist, is_database};
-use super::{DEFAULT_NAME, assemble, tables_of};
+use super::{DEFAULT_NAME, assemble, replay, tables_of};
 use crate::budget::Role;
+use crate::db::DbShared;
 use crate::db::batch::DEFAULT_KEYSPACE;
-use crate::db::filenames::look_at_files;
-use crate::db::{Db, DbShared};
+use crate::db::files::filenames::look_at_files;
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
 use crate::options::Options;
@@ -39,7 +36,7 @@ const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Opens the database in a folder.
-pub(super) fn open(dir: &Path, options: &Options) -> Result<Db> {
+pub(super) fn open(dir: &Path, options: &Options) -> Result<Arc<DbShared>> {
     let mut options = options.clone().create_if_missing(false);
     options.background_threads = 0;
     let fs = &*options.fs;
@@ -128,7 +125,7 @@ fn hold_many(
     held.map(|_| folder.others)
 }
 
-fn look(dir: &Path, options: &Options) -> Result<Db> {
+fn look(dir: &Path, options: &Options) -> Result<Arc<DbShared>> {
     let fs = &options.fs;
     is_database(dir, options)?;
     let account = Obsolete::new(options.memory.budget());
@@ -154,15 +151,8 @@ fn look(dir: &Path, options: &Options) -> Result<Db> {
         created.map_err(|e| Error::corruption(dir.join(CURRENT), 0, e.to_string()))?;
     }
     let manifest = Manifest::of_state(fs, dir, state, &account);
-    let mut inner = assemble(dir, options.clone(), manifest, next_file, tables)?;
-    inner.poison = ArcSwapOption::from_pointee(Error::ReadOnly);
-    inner.asks_designs = false.into();
-    inner.keep_logs(logs)?;
-    inner.options.memory.budget().left_holes(count);
-    Ok(Db {
-        shared: Arc::new(DbShared {
-            inner: Arc::new(inner),
-            threads: Mutex::default(),
-        }),
-    })
+    let inner = assemble(dir, options.clone(), manifest, next_file, tables)?;
+    replay::keep_logs(&inner, logs)?;
+    inner.shared().budget().left_holes(count);
+    DbShared::start(inner)
 }

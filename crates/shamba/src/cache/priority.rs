@@ -1,0 +1,22 @@
+//! What kinds of blocks the papers' baseline keeps longer.
+
+use crate::fs::BlockKind;
+
+/// How long a block stays under [`Eviction::TwoPriorityLru`](super::Eviction::TwoPriorityLru).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Priority {
+    /// Data, and filter modules that are rarely needed.
+    Low,
+    /// Blocks that nearly every lookup in their range needs (indexes, first filter modules).
+    High,
+}
+
+impl Priority {
+    /// That of a kind of block.
+    pub(crate) const fn of(kind: BlockKind) -> Priority {
+        match kind {
+            BlockKind::Index | BlockKind::Filter(0) => Priority::High,
+            _ => Priority::Low,
+        }
+    }
+}

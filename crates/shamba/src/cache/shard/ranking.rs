@@ -1,0 +1,21 @@
+//! How residents of a shard are compared.
+
+use super::{Resident, Shard};
+
+/// The place of a block among others: of two, the lower one goes first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::cache) struct Rank {
+    /// By expected reads, what a byte of the part is worth that would be evicted first.
+    pub(in crate::cache) value: f32,
+    /// Columns left without that part; 0: the part is the whole block.
+    pub(in crate::cache) columns_left: u8,
+}
+
+/// Ranks residents. Stateless and thread-safe.
+pub(in crate::cache) trait Ranking: Sync {
+    /// How many residents an eviction compares.
+    fn sample(&self) -> usize;
+
+    /// The rank of a resident block.
+    fn rank(&self, shard: &Shard, resident: &Resident) -> Rank;
+}

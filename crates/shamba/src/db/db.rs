@@ -1,0 +1,339 @@
+//! The handle that callers hold. It keeps the database open and does nothing of its own: each call
+//! goes to the module that does the work. What it offers for the default keyspace, [`Keyspace`] offers
+//! for any, and a [`Snapshot`] for both as far as it reads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::batch::DEFAULT_KEYSPACE;
+use super::checkpoint::checkpoint;
+use super::iter::{Iter, IterOptions};
+use super::stats::{approximate_size, statistics};
+use super::verify::verify;
+use super::{
+    Advice, DbInner, DbShared, Keyspace, Snapshot, Statistics, Value, VerifySummary, WriteBatch,
+    open,
+};
+use crate::error::{Error, Result};
+use crate::options::{Design, KeyspaceOptions, Options, WriteOptions};
+
+impl Options {
+    /// Opens the database in a folder.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`], [`Error::NotFound`], [`Error::NotADatabase`], [`Error::AlreadyExists`],
+    /// [`Error::Locked`], [`Error::UnsupportedFormat`], [`Error::Corruption`], [`Error::LogsExceedMemory`]
+    /// or [`Error::Io`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
+        Db::open(path, self)
+    }
+}
+
+/// An open database. Clones are handles to the same one; it closes when the last handle, keyspace,
+/// snapshot and iterator is gone, or by [`Db::close`].
+#[derive(Debug, Clone)]
+pub struct Db {
+    pub(crate) shared: Arc<DbShared>,
+}
+
+impl Db {
+    /// Opens the database in a folder.
+    ///
+    /// # Errors
+    /// See [`Options::open`].
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+        let shared = open::open(path.as_ref(), options)?;
+        Ok(Db { shared })
+    }
+
+    pub(super) fn inner(&self) -> &DbInner {
+        self.shared.inner()
+    }
+
+    /// The folder, as it was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.inner().shared().dir()
+    }
+
+    /// Sets a key of the default keyspace, with the database's durability.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, WriteOptions::default())
+    }
+
+    /// [`Db::put`] with a durability of its own: `WriteOptions::synced()` returns once the write is
+    /// on storage.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref(), Some(value.as_ref()));
+        self.inner()
+            .writes()
+            .write_one(DEFAULT_KEYSPACE, key, value, options)
+    }
+
+    /// Removes a key of the default keyspace; one that does not exist is no error.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, WriteOptions::default())
+    }
+
+    /// [`Db::delete`] with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        self.inner()
+            .writes()
+            .write_one(DEFAULT_KEYSPACE, key.as_ref(), None, options)
+    }
+
+    /// Applies a batch whole: readers and recovery see all of it or nothing.
+    ///
+    /// # Errors
+    /// [`Error::KeyTooLarge`], [`Error::ValueTooLarge`], [`Error::BatchTooLarge`],
+    /// [`Error::WrongDatabase`] or [`Error::KeyspaceDropped`] when nothing was written; [`Error::Io`] when the log failed: for want of
+    /// space or files nothing was written either, and it can be tried again, else every later write gets
+    /// [`Error::Poisoned`]; [`Error::Stalled`] while there is no room for flushes; [`Error::Closed`].
+    pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        self.inner().writes().write(batch, options)
+    }
+
+    /// The value of a key of the default keyspace, if it has one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::Corruption`] when a block it needs cannot be read;
+    /// [`Error::BudgetTooSmall`] when the value was written under a budget many times as large;
+    /// [`Error::Closed`].
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.inner()
+            .reads()
+            .get(self.inner().default_keyspace(), key.as_ref(), None)
+    }
+
+    /// Whether a key of the default keyspace has a value. Reads what [`Db::get`] reads, and copies no
+    /// value.
+    ///
+    /// # Errors
+    /// As [`Db::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.inner()
+            .reads()
+            .contains_key(self.inner().default_keyspace(), key.as_ref(), None)
+    }
+
+    /// The values of several keys of the default keyspace at one moment, in the order of the keys.
+    ///
+    /// # Errors
+    /// As [`Db::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.inner()
+            .reads()
+            .multi_get(self.inner().default_keyspace(), keys, None)
+    }
+
+    /// [`Keyspace::advise`] for the default keyspace.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn advise(&self) -> Result<Option<Advice>> {
+        self.inner()
+            .advisor()
+            .advise(self.inner().default_keyspace())
+    }
+
+    /// [`Keyspace::redesign`] of the default keyspace.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn redesign(&self, design: Design) -> Result<()> {
+        self.inner()
+            .redesigner()
+            .redesign(self.inner().default_keyspace(), &design)
+    }
+
+    /// An iterator over the default keyspace as it is now. It sees no later write.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; [`Error::IteratorsExhausted`]; its positioning calls report what cannot be read.
+    pub fn iter(&self, options: IterOptions) -> Result<Iter> {
+        Iter::new(&self.shared, self.inner().default_keyspace(), options, None)
+    }
+
+    /// The database as it is now, readable for as long as the snapshot is held.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(&self.shared)
+    }
+
+    /// A handle to the default keyspace.
+    #[must_use]
+    pub fn default_keyspace(&self) -> Keyspace {
+        Keyspace::new(self.shared.clone(), self.inner().default_keyspace().clone())
+    }
+
+    /// Opens a keyspace that exists.
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceNotFound`].
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        let tree = self.inner().files().tree();
+        let inner = tree
+            .keyspace_named(name)
+            .ok_or_else(|| Error::KeyspaceNotFound {
+                name: name.to_owned(),
+            })?;
+        Ok(Keyspace::new(self.shared.clone(), inner.clone()))
+    }
+
+    /// Creates a keyspace. Its options are given again at the next open with
+    /// [`Options::keyspace_options`], or else are those of the default keyspace.
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceExists`], [`Error::InvalidOption`], and those of [`Db::write`].
+    pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let inner = self.inner().create_keyspace(name, options)?;
+        Ok(Keyspace::new(self.shared.clone(), inner))
+    }
+
+    /// Removes a keyspace with everything in it. Handles to it give [`Error::KeyspaceDropped`]
+    /// from then on; iterators already open go on.
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceNotFound`]; [`Error::InvalidOption`] for the default keyspace; those of
+    /// [`Db::write`].
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.inner().drop_keyspace(name)
+    }
+
+    /// The names of all keyspaces.
+    #[must_use]
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.inner()
+            .files()
+            .keyspaces()
+            .iter()
+            .map(|keyspace| keyspace.name().to_owned())
+            .collect()
+    }
+
+    /// Writes every memtable to tables, and waits for it.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn flush(&self) -> Result<()> {
+        self.inner().background().flush_all().map(drop)
+    }
+
+    /// Makes every write acknowledged so far durable, whatever durability it was written with
+    /// except [`Durability::None`](crate::Durability::None).
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn sync(&self) -> Result<()> {
+        self.inner().writes().sync()
+    }
+
+    /// Waits until no flush or compaction is due or running.
+    ///
+    /// # Errors
+    /// The failure that keeps work from being done.
+    pub fn wait_for_compaction(&self) -> Result<()> {
+        self.inner().background().wait_idle()
+    }
+
+    /// Merges everything between two keys (inclusive; `None` is unbounded) of the default keyspace
+    /// down to one run, dropping what no reader can see.
+    ///
+    /// # Errors
+    /// As [`Db::write`], and the failure of the compaction.
+    pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        self.inner()
+            .background()
+            .compact_range(self.inner().default_keyspace(), from, to)
+    }
+
+    /// [`Keyspace::compact_range`].
+    ///
+    /// # Errors
+    /// As [`Db::compact_range`].
+    pub fn compact_range_in(
+        &self,
+        keyspace: &Keyspace,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<()> {
+        keyspace.check_database(self.inner())?;
+        keyspace.compact_range(from, to)
+    }
+
+    /// A copy of the database as it is now, in a folder that must be new or empty: tables are hard
+    /// links where the file system allows, copies elsewhere. Memtables are flushed first, and writes
+    /// wait for that; they go on while tables are linked or copied. The copy is durable on return.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::NotEmpty`] for a folder with files in it; [`Error::Locked`] while another checkpoint is
+    /// made there; those of [`Db::flush`]; [`Error::Io`].
+    /// After an error, the files that were made are removed again; the folder stays, with a `LOCK` file
+    /// at most, and can be given again. What a crash leaves half-way has no `CURRENT` file and does not
+    /// open as a database.
+    pub fn checkpoint(&self, destination: impl AsRef<Path>) -> Result<()> {
+        checkpoint(self.inner(), destination.as_ref())
+    }
+
+    /// About how many bytes of tables (not of memtables) the keys between two bounds (`from` inclusive,
+    /// `to` exclusive) of the default keyspace take.
+    #[must_use]
+    pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> u64 {
+        approximate_size(self.inner(), self.inner().default_keyspace(), from, to)
+    }
+
+    /// Levels, files, memory by role and what more of it would be worth, counters. Reads nothing from
+    /// storage; takes time in the number of blocks and of filter partitions in memory, and holds one
+    /// cache shard's lock at a time.
+    #[must_use]
+    pub fn stats(&self) -> Statistics {
+        statistics(self.inner())
+    }
+
+    /// Reads every table through and checks every checksum and invariant. Goes on after damage: what
+    /// is damaged, and where, is in the summary; [`VerifySummary::check`] makes an error of it.
+    /// [`Options::verify`] checks a database that is closed, its logs too.
+    ///
+    /// # Errors
+    /// What kept it from looking at all: [`Error::Closed`].
+    pub fn verify(&self) -> Result<VerifySummary> {
+        verify(self.inner(), &mut |_, _| {})
+    }
+
+    /// [`Db::verify`], telling tables checked and tables in all after each.
+    ///
+    /// # Errors
+    /// As [`Db::verify`].
+    pub fn verify_with_progress(
+        &self,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<VerifySummary> {
+        verify(self.inner(), &mut progress)
+    }
+
+    /// Flushes, stops background work and lets go of the folder. Other handles get
+    /// [`Error::Closed`] from then on.
+    ///
+    /// # Errors
+    /// What kept the last flush from succeeding; what was logged is still there at the next open.
+    pub fn close(self) -> Result<()> {
+        self.shared.close()
+    }
+}

@@ -1,0 +1,414 @@
+//! Iterators of callers: user keys and their newest visible values, forward and backward.
+//!
+//! An iterator reads at a registered sequence number, so nothing it may need is dropped. When the
+//! keyspace's read state has changed, the next move first takes the new one and finds its place again.
+//! One thread at a time.
+//!
+//! An iterator that is left alone keeps the files of the runs it saw last on storage, and in memory a block
+//! of each at most and copies of a few entries of memtables ([`MemtableView`]); no memtable. What it holds
+//! is charged, and all iterators have a share of the budget: past it they are refused.
+//!
+//! [`MemtableView`]: crate::memtable::MemtableView
+//!
+//! Closing the database changes every read state, so that an iterator that outlives it finds out at
+//! its next move, and a move in use pays nothing for it.
+
+mod iter_options;
+mod sources;
+mod visible;
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::DbShared;
+use super::keyspaces::KeyspaceInner;
+use crate::base::iter::InternalIterator;
+use crate::base::key::{SeqNo, Tag};
+use crate::budget::{Reservation, Role};
+use crate::compaction::MergeIter;
+use crate::error::{Error, Result};
+use crate::metrics::Counter;
+pub use iter_options::{IterOptions, KeyRange};
+use sources::{IterSource, IterSources, sources};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Position {
+    /// Not at an entry.
+    Nowhere,
+    /// The merge is at the present entry.
+    Forward,
+    /// The merge is before all entries of the present key; key and value are held.
+    Backward,
+}
+
+/// A cursor over the keys of a keyspace at one moment. Position it with a `seek` call, then read
+/// `key` and `value` while it is [`valid`](Iter::valid). As a Rust [`Iterator`] it yields owned
+/// pairs, from the first key if it was not positioned.
+///
+/// ```
+/// # fn main() -> shamba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = shamba::Options::new().open(dir.path())?;
+/// use shamba::IterOptions;
+/// for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+///     db.put(key, value)?;
+/// }
+/// let mut iter = db.iter(IterOptions::default())?;
+/// iter.seek(b"b")?;
+/// assert_eq!((iter.key(), iter.value()), (b"b".as_slice(), b"2".as_slice()));
+/// iter.prev()?;
+/// assert_eq!(iter.key(), b"a");
+/// # Ok(()) }
+/// ```
+pub struct Iter {
+    db: Arc<DbShared>,
+    keyspace: Arc<KeyspaceInner>,
+    options: IterOptions,
+    seq: SeqNo,
+    generation: u64,
+    merge: MergeIter<IterSource>,
+    /// How many sources `merge` has.
+    sources: usize,
+    /// Whether one of them found its memtable gone, whose entries are in a table by now.
+    lost: Option<Arc<AtomicBool>>,
+    place: Position,
+    positioned: bool,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    /// Where a step backward began.
+    before: Vec<u8>,
+    memory: Reservation,
+    /// Positionings and further moves not counted yet.
+    uncounted: (u64, u64),
+}
+
+impl std::fmt::Debug for Iter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Iter")
+            .field("place", &self.place)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What one source takes, in bytes, without what it holds of a table.
+const SOURCE_BYTES: u64 = (size_of::<IterSource>() + MergeIter::<IterSource>::CHILD_BYTES) as u64;
+
+impl Iter {
+    pub(crate) fn new(
+        db: &Arc<DbShared>,
+        keyspace: &Arc<KeyspaceInner>,
+        options: IterOptions,
+        snapshot: Option<SeqNo>,
+    ) -> Result<Iter> {
+        let inner = db.inner();
+        inner.shared().check_open()?;
+        let seq = match snapshot {
+            Some(seq) => {
+                inner.visibility().acquire_again(seq);
+                seq
+            }
+            None => inner.visibility().acquire(),
+        };
+        inner.shared().metrics().add(Counter::iterators, 1);
+        // Before the state is loaded, which a dropping of the keyspace would empty.
+        keyspace.add_iterator();
+        let generation = keyspace.generation();
+        let IterSources { merge, count, lost } =
+            sources(db, &keyspace.state(), seq, options.fill_cache);
+        let memory = inner.shared().budget().open_account(Role::Iterators);
+        let mut iter = Iter {
+            db: db.clone(),
+            keyspace: keyspace.clone(),
+            options,
+            seq,
+            generation,
+            merge,
+            sources: count,
+            lost,
+            place: Position::Nowhere,
+            positioned: false,
+            key: Vec::new(),
+            value: Vec::new(),
+            before: Vec::new(),
+            memory,
+            uncounted: (0, 0),
+        };
+        // Once the state is loaded: that of a keyspace being dropped is emptied after it says so.
+        keyspace.check_alive()?;
+        iter.account()?;
+        Ok(iter)
+    }
+
+    /// Whether the iterator is at an entry.
+    #[inline]
+    #[must_use]
+    pub fn valid(&self) -> bool {
+        self.place != Position::Nowhere
+    }
+
+    /// The present key; empty when not valid.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        match self.place {
+            Position::Nowhere => &[],
+            Position::Forward => self.merge.key(),
+            Position::Backward => &self.key,
+        }
+    }
+
+    /// The present value; empty when not valid.
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        match self.place {
+            Position::Nowhere => &[],
+            Position::Forward => self.merge.value(),
+            Position::Backward => &self.value,
+        }
+    }
+
+    /// To the first key.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`] or [`Error::Closed`]; [`Error::IteratorsExhausted`] where there
+    /// is no memory for the entry. The iterator is then not valid and may be positioned again.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.begin_range();
+        self.until_found(|iter| {
+            match iter.options.lower.clone() {
+                Bound::Unbounded => iter.merge.seek_to_first()?,
+                Bound::Included(lower) => iter.merge.seek(&lower, Tag::NEWEST)?,
+                Bound::Excluded(lower) => iter.seek_after(&lower)?,
+            }
+            iter.settle_forward()
+        })
+    }
+
+    /// To the last key.
+    ///
+    /// # Errors
+    /// As [`Iter::seek_to_first`].
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.begin_range();
+        self.until_found(|iter| {
+            match iter.options.upper.clone() {
+                Bound::Unbounded => iter.merge.seek_to_last()?,
+                Bound::Included(upper) => iter.merge.seek_for_prev(&upper, Tag::OLDEST)?,
+                Bound::Excluded(upper) => iter.seek_before(&upper)?,
+            }
+            iter.settle_backward()
+        })
+    }
+
+    /// To the first key at or after `key`.
+    ///
+    /// # Errors
+    /// As [`Iter::seek_to_first`].
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        if self.options.before_lower(key) {
+            return self.seek_to_first();
+        }
+        self.begin_range();
+        self.until_found(|iter| {
+            iter.merge.seek(key, Tag::seek(iter.seq))?;
+            iter.settle_forward()
+        })
+    }
+
+    /// To the last key at or before `key`.
+    ///
+    /// # Errors
+    /// As [`Iter::seek_to_first`].
+    pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        if self.options.past_upper(key) {
+            return self.seek_to_last();
+        }
+        self.begin_range();
+        self.until_found(|iter| {
+            iter.merge.seek_for_prev(key, Tag::OLDEST)?;
+            iter.settle_backward()
+        })
+    }
+
+    /// To the following key. Does nothing when not valid. (Named as cursors are; the
+    /// [`Iterator`] of the same name yields owned pairs.)
+    ///
+    /// # Errors
+    /// As [`Iter::seek_to_first`].
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "the field's name for moving a cursor"
+    )]
+    pub fn next(&mut self) -> Result<()> {
+        self.uncounted.1 += u64::from(self.valid());
+        match self.place {
+            Position::Nowhere => return Ok(()),
+            Position::Forward if !self.stale() => {
+                self.key.clear();
+                self.key.extend_from_slice(self.merge.key());
+                self.place = Position::Nowhere;
+                self.merge.next()?;
+                self.settle_forward_past_key()?;
+                if !self.is_lost() {
+                    return Ok(());
+                }
+            }
+            Position::Forward => {
+                self.key.clear();
+                self.key.extend_from_slice(self.merge.key());
+            }
+            Position::Backward => {}
+        }
+        // Where it is lost on the way, all up to the key has been passed.
+        self.until_found(|iter| {
+            let key = std::mem::take(&mut iter.key);
+            let moved = iter.merge.seek(&key, Tag::OLDEST);
+            iter.key = key;
+            moved?;
+            iter.settle_forward_past_key()
+        })
+    }
+
+    /// To the preceding key. Does nothing when not valid.
+    ///
+    /// # Errors
+    /// As [`Iter::seek_to_first`].
+    pub fn prev(&mut self) -> Result<()> {
+        self.uncounted.1 += u64::from(self.valid());
+        let from = self.place;
+        if from == Position::Nowhere {
+            return Ok(());
+        }
+        let mut before = std::mem::take(&mut self.before);
+        before.clear();
+        before.extend_from_slice(self.key());
+        let moved = self.step_backward(from, &before);
+        self.before = before;
+        moved
+    }
+
+    fn step_backward(&mut self, from: Position, before: &[u8]) -> Result<()> {
+        if from == Position::Backward && !self.stale() {
+            self.place = Position::Nowhere;
+            self.settle_backward()?;
+            if !self.is_lost() {
+                return Ok(());
+            }
+        }
+        self.until_found(|iter| {
+            iter.seek_before(before)?;
+            iter.settle_backward()
+        })
+    }
+
+    /// Moves to a new position by `go`, in the present read state; once more, where a memtable was gone
+    /// when its turn came.
+    fn until_found(&mut self, mut go: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        loop {
+            self.prepare()?;
+            go(self)?;
+            if !self.is_lost() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        let lost = self.lost.as_ref();
+        lost.is_some_and(|lost| lost.load(Ordering::Relaxed))
+    }
+
+    fn stale(&self) -> bool {
+        self.keyspace.generation() != self.generation
+    }
+
+    fn begin_range(&mut self) {
+        self.count();
+        self.uncounted.0 = 1;
+    }
+
+    fn count(&mut self) {
+        let (ranges, steps) = std::mem::take(&mut self.uncounted);
+        if ranges + steps > 0 && self.keyspace.operations().add_ranges(ranges, steps) {
+            self.db
+                .inner()
+                .background()
+                .work_after_reads(&self.keyspace);
+        }
+    }
+
+    /// Before a new position: lets go of the old place, and of a read state that was replaced.
+    fn prepare(&mut self) -> Result<()> {
+        self.place = Position::Nowhere;
+        self.positioned = true;
+        if self.stale() || self.is_lost() {
+            // Which changes every read state; the old one's files may be gone.
+            self.db.inner().shared().check_open()?;
+            let generation = self.keyspace.generation();
+            let state = self.keyspace.state();
+            // That of a keyspace that was dropped is empty; the old one goes on.
+            let state = match self.keyspace.is_dropped() {
+                false => Some(Arc::clone(&state)),
+                true if self.is_lost() => self.keyspace.last_state(),
+                true => None,
+            };
+            if let Some(state) = state {
+                self.generation = generation;
+                let fill = self.options.fill_cache;
+                let sources = sources(&self.db, &state, self.seq, fill);
+                (self.merge, self.sources) = (sources.merge, sources.count);
+                self.lost = sources.lost;
+            }
+        }
+        self.account()
+    }
+
+    /// Brings the reservation to what the iterator holds; where that is refused the iterator is nowhere.
+    fn account(&mut self) -> Result<()> {
+        let own = [&self.key, &self.value, &self.before].map(Vec::capacity);
+        let held = self.sources as u64 * SOURCE_BYTES
+            + (size_of::<Iter>() + own.iter().sum::<usize>()) as u64;
+        let now = self.memory.bytes();
+        if held <= now {
+            self.memory.shrink(now - held);
+            return Ok(());
+        }
+        let budget = self.db.inner().shared().budget();
+        if !self.memory.try_grow_iterator(held - now) {
+            self.place = Position::Nowhere;
+            (self.key, self.value, self.before) = Default::default();
+            return Err(Error::IteratorsExhausted {
+                limit: budget.limit(),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Iter {
+    fn drop(&mut self) {
+        self.count();
+        self.keyspace.remove_iterator();
+        self.db.inner().visibility().release(self.seq);
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let moved = if self.positioned {
+            Iter::next(self)
+        } else {
+            self.seek_to_first()
+        };
+        if let Err(error) = moved {
+            return Some(Err(error));
+        }
+        self.valid()
+            .then(|| Ok((self.key().to_vec(), self.value().to_vec())))
+    }
+}

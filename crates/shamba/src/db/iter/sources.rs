@@ -1,0 +1,124 @@
+//! What a caller's iterator merges: views of the memtables and the runs of a read state. Single-threaded.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::base::iter::InternalIterator;
+use crate::base::key::{SeqNo, Tag};
+use crate::compaction::{MergeIter, RunFiles, RunIter};
+use crate::db::DbShared;
+use crate::db::keyspaces::ReadState;
+use crate::error::Result;
+use crate::fs::Purpose;
+use crate::memtable::MemtableView;
+use crate::table::ScanOptions;
+
+/// A source an iterator merges.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are runs; all are made at once, in one list"
+)]
+pub(super) enum IterSource {
+    Memtable(MemtableView),
+    Run(RunIter),
+}
+
+macro_rules! each {
+    ($self:ident, $iter:ident => $call:expr) => {
+        match $self {
+            IterSource::Memtable($iter) => $call,
+            IterSource::Run($iter) => $call,
+        }
+    };
+}
+
+impl InternalIterator for IterSource {
+    #[inline]
+    fn valid(&self) -> bool {
+        each!(self, iter => iter.valid())
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        each!(self, iter => iter.key())
+    }
+    #[inline]
+    fn tag(&self) -> Tag {
+        each!(self, iter => iter.tag())
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        each!(self, iter => iter.value())
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        each!(self, iter => iter.seek_to_first())
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        each!(self, iter => iter.seek_to_last())
+    }
+    fn seek(&mut self, key: &[u8], tag: Tag) -> Result<()> {
+        each!(self, iter => iter.seek(key, tag))
+    }
+    fn seek_for_prev(&mut self, key: &[u8], tag: Tag) -> Result<()> {
+        each!(self, iter => iter.seek_for_prev(key, tag))
+    }
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        each!(self, iter => iter.next())
+    }
+    fn prev(&mut self) -> Result<()> {
+        each!(self, iter => iter.prev())
+    }
+    #[inline]
+    fn is_deferred(&self) -> bool {
+        each!(self, iter => iter.is_deferred())
+    }
+    fn materialize(&mut self) -> Result<()> {
+        each!(self, iter => iter.materialize())
+    }
+}
+
+/// What an iterator merges.
+pub(super) struct IterSources {
+    pub(super) merge: MergeIter<IterSource>,
+    /// How many there are.
+    pub(super) count: usize,
+    /// Where one of them says so when its memtable is gone; none without memtables.
+    pub(super) lost: Option<Arc<AtomicBool>>,
+}
+
+/// A merge over everything that readers of `seq` see of a read state, newest first.
+pub(super) fn sources(
+    db: &DbShared,
+    state: &ReadState,
+    seq: SeqNo,
+    fill_cache: bool,
+) -> IterSources {
+    let budget = db.inner().shared().budget();
+    let scan = ScanOptions {
+        purpose: Purpose::Scan,
+        fill_cache,
+        readahead_pages: 0,
+        lazy: true,
+        budget: budget.clone(),
+    };
+    let runs = || state.version.levels().iter().flat_map(|level| level.runs());
+    let mut sources = Vec::with_capacity(1 + state.frozen.len() + runs().count());
+    let mut lost = None;
+    let views = state
+        .memtables()
+        .filter_map(|memtable| memtable.view(seq, budget, &mut lost));
+    sources.extend(views.map(IterSource::Memtable));
+    sources.extend(runs().map(|run| {
+        let files = RunFiles::Run(run.clone());
+        IterSource::Run(RunIter::new(
+            db.inner().files().tables().clone(),
+            files,
+            scan.clone(),
+        ))
+    }));
+    IterSources {
+        count: sources.capacity(),
+        merge: MergeIter::new(sources),
+        lost,
+    }
+}

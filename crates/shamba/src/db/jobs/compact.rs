@@ -1,0 +1,383 @@
+//! Compactions on any thread: which is due, of all keyspaces the most urgent, and those of a key range
+//! that somebody asks for. What is done then is in [`super::merge`]. Thread-safe.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::flush::Flusher;
+use super::job_guard::{Held, Jobs};
+use super::merge::Merger;
+use super::table_maker::TableMaker;
+use super::table_options::rebuild_if_misfit;
+use crate::base::key::SeqNo;
+use crate::budget::{Role, TableWork, merge_inputs};
+use crate::compaction::{
+    Manual, ManualRange, Moving, PickerOptions, Task, TaskInput, TaskKind, manual, pick,
+};
+use crate::db::files::due::DueWork;
+use crate::db::files::{Files, Tree};
+use crate::db::keyspaces::KeyspaceInner;
+use crate::db::shared::Shared;
+use crate::db::visibility::Visibility;
+use crate::error::{Error, Result};
+use crate::filter::{FileContext, choose};
+use crate::options::KeyspaceOptions;
+use crate::table::Compression;
+use crate::version::{FileMeta, Version};
+
+/// Bytes that an input of a merge holds: a page, the block in it, the cursor and the open table.
+const INPUT_BYTES: u64 = 10 << 10;
+
+/// The same where blocks are compressed, and so larger.
+const COMPRESSED_INPUT_BYTES: u64 = 20 << 10;
+
+/// Bytes that an input of a merge holds where entries are not large.
+fn input_bytes(options: &KeyspaceOptions) -> u64 {
+    let compression = &options.compression;
+    match compression.iter().all(|of| *of == Compression::None) {
+        true => INPUT_BYTES,
+        false => COMPRESSED_INPUT_BYTES,
+    }
+}
+
+/// The most bytes that an input holds beside its key, whatever else takes memory: of a block that is larger
+/// than `table::iter` calls essential it holds the present entry only, or not even that.
+const MOST_HELD: u64 = 24 << 10;
+
+/// Bytes that the lists take which are made of a task's tables while it runs, for each.
+const TASK_BYTES: u64 = 64;
+
+/// Whether a keyspace has files that hold dead entries which a snapshot still sees, or writes that are not
+/// visible yet: they can go later, of which nobody tells.
+fn may_reclaim_later(keyspace: &KeyspaceInner, version: &Version, oldest_snapshot: SeqNo) -> bool {
+    let dead = |file: &FileMeta| {
+        file.max_seq() > oldest_snapshot && (file.tombstones() > 0 || file.garbage() > 0)
+    };
+    keyspace.flushed_seq() > oldest_snapshot && version.files().any(dead)
+}
+
+/// See the module.
+pub(in crate::db) struct Compactor {
+    shared: Arc<Shared>,
+    files: Arc<Files>,
+    visibility: Arc<Visibility>,
+    jobs: Arc<Jobs>,
+    maker: Arc<TableMaker>,
+    flusher: Arc<Flusher>,
+    merger: Merger,
+    /// Compactions under way.
+    running: AtomicU64,
+    /// How many keep new ones from beginning.
+    paused: AtomicU64,
+}
+
+impl Compactor {
+    pub(in crate::db) fn new(
+        (shared, visibility): (&Arc<Shared>, &Arc<Visibility>),
+        files: &Arc<Files>,
+        (jobs, maker): (&Arc<Jobs>, &Arc<TableMaker>),
+        flusher: &Arc<Flusher>,
+    ) -> Self {
+        Compactor {
+            shared: shared.clone(),
+            files: files.clone(),
+            visibility: visibility.clone(),
+            jobs: jobs.clone(),
+            maker: maker.clone(),
+            flusher: flusher.clone(),
+            merger: Merger::new((shared, visibility), files, maker),
+            running: AtomicU64::new(0),
+            paused: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a compaction is under way.
+    pub(in crate::db) fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire) > 0
+    }
+
+    /// Keeps new compactions from beginning, but for those of [`Self::next_of_range`], until what is
+    /// given is dropped.
+    pub(in crate::db) fn pause(&self) -> Held<'_, impl FnMut()> {
+        self.paused.fetch_add(1, Ordering::AcqRel);
+        self.jobs.hold("compacting a range", || {
+            self.paused.fetch_sub(1, Ordering::AcqRel);
+        })
+    }
+
+    /// Why compactions of some keyspace keep failing, if they do.
+    pub(in crate::db) fn stuck(&self) -> Option<Arc<Error>> {
+        self.files
+            .due()
+            .of_failing(|keyspace| keyspace.compactions().stuck())
+    }
+
+    /// The most urgent compaction, its files marked busy.
+    pub(in crate::db) fn pick(&self) -> Option<(Arc<KeyspaceInner>, Task)> {
+        if self.paused.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let tree = self.files.tree();
+        loop {
+            self.look_for_due(&tree);
+            let keyspace = self.files.due().most_urgent()?;
+            let version = keyspace.version();
+            let task = pick(&version, &self.picker_options(&keyspace));
+            // What it has beside this task, or instead, is seen at the next look.
+            self.files.due().changed(&keyspace);
+            if let Some(task) = task {
+                let task = rebuild_if_misfit(&keyspace, &version, task);
+                return self.begin_task(&task).then_some((keyspace, task));
+            }
+        }
+    }
+
+    /// Looks at the keyspaces of which something changed.
+    pub(in crate::db) fn look_for_due(&self, tree: &Tree) {
+        let limit = self.shared.limit();
+        self.files
+            .due()
+            .look(tree.keyspaces(), limit, |of| self.find_due(of));
+    }
+
+    /// Whether a keyspace has a compaction due.
+    pub(in crate::db) fn find_due(&self, keyspace: &Arc<KeyspaceInner>) -> DueWork {
+        if keyspace.check_alive().is_err() {
+            return DueWork::Nothing;
+        }
+        let options = self.picker_options(keyspace);
+        let version = keyspace.version();
+        let rests = keyspace.compactions().rests();
+        match pick(&version, &options) {
+            Some(task) if !rests => DueWork::Due(task.score),
+            task if task.is_some() || options.moving.is_some() => DueWork::Later {
+                due: task.is_some(),
+            },
+            _ if may_reclaim_later(keyspace, &version, options.oldest_snapshot) => {
+                DueWork::Later { due: false }
+            }
+            _ => DueWork::Nothing,
+        }
+    }
+
+    /// The next task that merges a key range down to the bottom, its files marked busy.
+    pub(in crate::db) fn next_of_range(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        range: ManualRange<'_>,
+    ) -> Manual {
+        let _tree = self.files.tree();
+        let version = keyspace.version();
+        match manual(&version, range, &self.picker_options(keyspace)) {
+            Manual::Task(task) => {
+                let task = rebuild_if_misfit(keyspace, &version, task);
+                match self.begin_task(&task) {
+                    true => Manual::Task(task),
+                    false => Manual::Busy,
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Claims a task's files; the caller holds the tree lock, so no other task has them.
+    fn begin_task(&self, task: &Task) -> bool {
+        let claimed = task.try_claim();
+        if claimed {
+            self.running.fetch_add(1, Ordering::SeqCst);
+        }
+        claimed
+    }
+
+    /// Gives back a task's files: the keyspace is looked at again before no task is said to run.
+    fn end_task(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) {
+        task.release();
+        self.files.due().changed(keyspace);
+        self.running.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Runs a task whose files are marked busy.
+    pub(in crate::db) fn run_task(&self, keyspace: &Arc<KeyspaceInner>, task: Task) -> Result<()> {
+        log::debug!(
+            "{}: {}: {task}",
+            self.shared.dir().display(),
+            keyspace.name()
+        );
+        let files = self.jobs.hold("compacting tables", || {
+            self.end_task(keyspace, &task);
+        });
+        let budget = self.shared.budget();
+        let listed = TASK_BYTES * task.files().count() as u64;
+        let listed = budget.reserve(Role::Compaction, listed);
+        let result = match task.kind {
+            TaskKind::TrivialMove => self.merger.move_files(keyspace, &task).map(|()| 0),
+            TaskKind::Merge => self.merge_in_turn(keyspace, &task),
+        };
+        drop((files, listed));
+        self.jobs.note(keyspace.compactions(), &result);
+        match result {
+            Ok(holes) => {
+                let holes = holes + task.files().count();
+                // Of files that are no more this was the last to hold what is known of them.
+                drop(task);
+                budget.left_holes(holes);
+                Ok(())
+            }
+            Err(error) => {
+                self.files.due().failed(keyspace);
+                Err(error)
+            }
+        }
+    }
+
+    /// Merges once there is memory for it beside other merges; gives what the new tables left of holes in
+    /// the heap.
+    fn merge_in_turn(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<usize> {
+        let options = keyspace.options();
+        let input = input_bytes(&options);
+        // Of each input a block of the usual size and a key; of large entries one at a time, with the block
+        // that it fills.
+        let entry = |file: &FileMeta| 2 * file.size() / file.entries().max(1);
+        let key = |file: &FileMeta| file.smallest().len().max(file.largest().len()) as u64;
+        let of_input = |of: &TaskInput| {
+            let entries = of.files.iter().map(entry);
+            let block = entries
+                .max()
+                .unwrap_or(0)
+                .clamp(input, MOST_HELD.max(input));
+            block + of.files.iter().map(key).max().unwrap_or(0)
+        };
+        let largest = task.files().map(entry).max().unwrap_or(0);
+        let entries = task.files().map(FileMeta::entries).sum();
+        let inputs = task.inputs.iter().map(of_input).sum::<u64>() + largest;
+        let needed = inputs + self.maker.memory(&options, task.output_level, entries);
+        let budget = self.shared.budget();
+        let _permit = budget.admit(TableWork::Merge, needed, || self.flush_on_the_way())?;
+        self.merger
+            .merge(keyspace, task, || self.flush_on_the_way())
+    }
+
+    /// Called within a merge: whether it may go on, once what waits to be flushed was, if no other thread
+    /// is there to do it. Writers wait for flushes, and a merge may take minutes.
+    fn flush_on_the_way(&self) -> Result<()> {
+        self.shared.check_not_stopping()?;
+        let threads = self.shared.options().background_threads as u64;
+        let all_merge = self.running.load(Ordering::Relaxed) >= threads;
+        if threads > 0 && all_merge {
+            // What fails is tried again, and is no failure of the merge.
+            while !self.shared.is_poisoned() && self.flusher.flush_some().unwrap_or(false) {}
+        }
+        Ok(())
+    }
+
+    /// The inputs that a merge has memory for: of each it holds a block and what is read with it, of
+    /// all together a sixteenth of the budget. Several merges may run.
+    fn most_inputs(&self, options: &KeyspaceOptions) -> usize {
+        let inputs = merge_inputs(self.shared.limit()) / input_bytes(options);
+        usize::try_from(inputs).unwrap_or(usize::MAX).max(2)
+    }
+
+    pub(in crate::db) fn picker_options(&self, keyspace: &KeyspaceInner) -> PickerOptions {
+        let options = keyspace.options();
+        let limit = self.shared.limit();
+        PickerOptions {
+            flush_bytes: options.memtable_capacity(limit) as u64,
+            most_inputs: self.most_inputs(&options),
+            policy: options.merge_policy,
+            size_ratio: options.size_ratio,
+            buffer_bytes: options.write_buffer,
+            level0_runs: options.level0_runs,
+            oldest_snapshot: self.visibility.oldest(),
+            moving: self.picker_move(keyspace),
+            ..PickerOptions::default()
+        }
+    }
+
+    /// What pickers need to know of a keyspace's move.
+    fn picker_move(&self, keyspace: &KeyspaceInner) -> Option<Moving> {
+        let stored = keyspace.moving()?;
+        let mut moving = Moving {
+            since: stored.since,
+            bits: Vec::new(),
+        };
+        if stored.rewrite_filters {
+            moving.bits = self.wanted_bits(&keyspace.state().version, &keyspace.options());
+        }
+        Some(moving)
+    }
+
+    /// The filter bits per key of new files by level; none where they go by more than the level: then
+    /// tables get theirs when they are next written.
+    pub(in crate::db) fn wanted_bits(
+        &self,
+        version: &Version,
+        options: &KeyspaceOptions,
+    ) -> Vec<f64> {
+        if options.filter.allocation.rule().is_some() {
+            return Vec::new();
+        }
+        let wish = options.filter_wish();
+        let levels = version.levels().len().max(1) as u32;
+        let bits = |level| {
+            let context = FileContext {
+                level,
+                expected_entries: 1 << 20,
+                bits_per_key: None,
+            };
+            f64::from(choose(&wish, &context).likeliest().millibits()) / 1000.0
+        };
+        (0..levels).map(bits).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use crate::budget::TableWork;
+    use crate::fs::MemFs;
+    use crate::{Db, MemoryBudget, Options};
+
+    fn open() -> Db {
+        let options = Options::new()
+            .fs(Arc::new(MemFs::new()))
+            .memory(MemoryBudget::bytes(1 << 20))
+            .background_threads(0);
+        options.open("/db").unwrap()
+    }
+
+    /// Does something that must wait while others have all the room there is for such work.
+    fn waits_for_room(db: &Db, work: TableWork, act: impl Fn() + Sync) {
+        let budget = Arc::clone(db.inner().shared().budget());
+        let all = budget.limit();
+        let others = budget.admit(work, all, || Ok::<_, ()>(())).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                act();
+                done.store(true, Ordering::SeqCst);
+            });
+            std::thread::sleep(Duration::from_millis(150));
+            assert!(!done.load(Ordering::SeqCst), "{work:?}: it did not wait");
+            drop(others);
+        });
+        assert!(done.load(Ordering::SeqCst));
+        // What it took of the room it gave back.
+        budget.admit(work, all, || Err(())).unwrap();
+    }
+
+    #[test]
+    fn flushes_and_merges_wait_for_room_beside_others() {
+        let db = open();
+        for round in 0..2u8 {
+            db.put("key", [round]).unwrap();
+            waits_for_room(&db, TableWork::Flush, || db.flush().unwrap());
+        }
+        assert_eq!(db.stats().counters.flushes, 2);
+        let merge = || db.default_keyspace().compact_range(None, None).unwrap();
+        waits_for_room(&db, TableWork::Merge, merge);
+        assert_eq!(db.stats().counters.compactions, 1);
+    }
+}

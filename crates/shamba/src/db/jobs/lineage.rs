@@ -1,0 +1,80 @@
+//! Handing on to new tables what is known of the tables they come from: the partition_stats of their
+//! partitions, and those of their blocks that will be worth their room.
+//!
+//! Protocol of a flush or compaction: [`Lineage::of`] before it writes, its [`Lineage::keep`] in the
+//! build options, [`Lineage::slots`] for the files of the edit, [`warm`] once it is installed. Where nobody reads there is no lineage, and writing costs what it did.
+
+use std::sync::Arc;
+
+use crate::budget::{Reservation, Role, prepopulation};
+use crate::cache::{BlockCache, MemoryBudget};
+use crate::compaction::Ancestry;
+use crate::compaction::job::NewTable;
+use crate::table::{Prepared, Prepopulation, TableSlot};
+use crate::version::FileMeta;
+
+/// Those from whom new tables inherit.
+#[derive(Debug)]
+pub(super) struct Lineage {
+    ancestry: Arc<Ancestry>,
+    keep: Prepopulation,
+    _held: Reservation,
+}
+
+impl Lineage {
+    /// Prepares to hand on what is known of those from whom new tables will inherit; `None` where
+    /// nobody reads.
+    pub(super) fn of(ancestry: Ancestry, memory: &MemoryBudget) -> Option<Lineage> {
+        if ancestry.is_cold() {
+            return None;
+        }
+        let cache = memory.cache();
+        let most = match cache.policy().is_active() {
+            true => prepopulation(memory.limit()),
+            // What is used is kept; what will be used has no say.
+            false => 0,
+        };
+        let held = memory.budget().reserve(Role::Compaction, ancestry.memory());
+        let ancestry = Arc::new(ancestry);
+        Some(Lineage {
+            keep: Prepopulation::new(ancestry.clone(), cache, most),
+            ancestry,
+            _held: held,
+        })
+    }
+
+    /// What tables may keep while they are written.
+    pub(super) fn keep(&self) -> Prepopulation {
+        self.keep.clone()
+    }
+
+    /// The slots of new tables, which are ascending and apart, in their order.
+    pub(super) fn slots(&self, tables: &[NewTable], cache: &BlockCache) -> Vec<TableSlot> {
+        let prepared = || {
+            let tables = tables.iter();
+            tables.map(|table| table.prepared.as_deref())
+        };
+        let spans: Vec<_> = prepared().flatten().flat_map(|p| p.spans()).collect();
+        let mut visits = self.ancestry.inherited(&spans).into_iter();
+        let slot = |prepared: Option<&Prepared>| {
+            let Some(prepared) = prepared else {
+                return TableSlot::default();
+            };
+            let count = prepared.spans().count();
+            prepared.slot(cache, visits.by_ref().take(count))
+        };
+        prepared().map(slot).collect()
+    }
+}
+
+/// Offers to the cache what was kept of tables that are installed now as these files.
+pub(super) fn warm(cache: &BlockCache, tables: &mut [NewTable], files: &[FileMeta]) {
+    for (table, file) in tables.iter_mut().zip(files) {
+        if let Some(prepared) = &mut table.prepared {
+            prepared.warm(cache, file.slot());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

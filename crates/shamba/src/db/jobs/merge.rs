@@ -1,0 +1,270 @@
+//! Carrying out compactions: files that move, files that are merged, and what a cut leaves.
+//!
+//! Runs on whatever thread took the task, whose files are marked busy; takes the tree only to
+//! install the result. Thread-safe.
+
+use std::sync::Arc;
+
+use shamba_model::merging::shares_of_read_ahead;
+
+use super::lineage::{Lineage, warm};
+use super::table_maker::TableMaker;
+use crate::base::key::SeqNo;
+use crate::budget::merge_readahead;
+use crate::compaction::job::{NewTable, NewTables, write_tables};
+use crate::compaction::{
+    Ancestry, BoundedIter, MergeIter, Origin, Retain, RunFiles, RunIter, TargetRun, Task, TaskInput,
+};
+use crate::db::files::Files;
+use crate::db::keyspaces::KeyspaceInner;
+use crate::db::shared::Shared;
+use crate::db::visibility::Visibility;
+use crate::error::Result;
+use crate::fs::{PAGE, Purpose};
+use crate::metrics::Counter;
+use crate::table::ScanOptions;
+use crate::version::{FileMeta, KeyspaceEdit, VersionEdit};
+
+/// The tables that a cut merge leaves in the run of one of its inputs.
+type RemainingParts<'a> = (&'a TaskInput, NewTables);
+
+/// The most pages a merge reads at a time from an input.
+const MAX_READAHEAD: u64 = 64;
+
+/// Pages a merge reads at a time from each of inputs of so many bytes.
+fn readahead_pages(limit: u64, inputs: &[u64]) -> Vec<u32> {
+    let pages = (merge_readahead(limit) / PAGE as u64) as f64;
+    let shares = shares_of_read_ahead(inputs).into_iter();
+    let pages = shares.map(|share| ((pages * share) as u64).clamp(1, MAX_READAHEAD));
+    pages.map(|pages| pages as u32).collect()
+}
+
+/// See the module.
+pub(super) struct Merger {
+    shared: Arc<Shared>,
+    files: Arc<Files>,
+    visibility: Arc<Visibility>,
+    maker: Arc<TableMaker>,
+}
+
+impl Merger {
+    pub(super) fn new(
+        (shared, visibility): (&Arc<Shared>, &Arc<Visibility>),
+        files: &Arc<Files>,
+        maker: &Arc<TableMaker>,
+    ) -> Self {
+        Merger {
+            shared: shared.clone(),
+            files: files.clone(),
+            visibility: visibility.clone(),
+            maker: maker.clone(),
+        }
+    }
+
+    pub(super) fn move_files(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
+        let mut tree = self.files.tree();
+        if keyspace.is_dropped() {
+            return Ok(());
+        }
+        let moves = task.moves(self.output_run(task));
+        let edit = KeyspaceEdit {
+            id: keyspace.id(),
+            moves,
+            ..KeyspaceEdit::default()
+        };
+        self.files
+            .install(&mut tree, keyspace, VersionEdit::of_keyspace(edit))?;
+        self.shared
+            .metrics()
+            .add(Counter::trivial_moves, task.files().count() as u64);
+        Ok(())
+    }
+
+    fn output_run(&self, task: &Task) -> u64 {
+        match task.output {
+            TargetRun::Join(run) => run,
+            TargetRun::New => self.files.new_run(),
+            // Not asked for.
+            TargetRun::Keep => 0,
+        }
+    }
+
+    /// Gives what the new tables left of holes in the heap ([`NewTables::holes`]).
+    pub(super) fn merge(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        task: &Task,
+        on_the_way: impl Fn() -> Result<()>,
+    ) -> Result<usize> {
+        let boundaries = self.visibility.boundaries();
+        let entries = task.files().map(|file| file.entries()).sum();
+        let bytes_read = task.input_bytes();
+        let sizes = task.inputs.iter().map(|input| {
+            let files = input.files.iter();
+            files.map(|file| file.size()).sum()
+        });
+        let ahead = readahead_pages(self.shared.limit(), &sizes.collect::<Vec<_>>());
+        let scan = ScanOptions {
+            purpose: Purpose::Background,
+            fill_cache: false,
+            readahead_pages: 1,
+            lazy: false,
+            budget: self.shared.budget().clone(),
+        };
+        let children = task
+            .inputs
+            .iter()
+            .zip(ahead)
+            .map(|(input, readahead_pages)| {
+                let scan = ScanOptions {
+                    readahead_pages,
+                    ..scan.clone()
+                };
+                let files = RunFiles::Some(input.files.clone());
+                RunIter::new(self.files.tables().clone(), files, scan)
+            })
+            .collect();
+        let cut = task.cut.as_deref();
+        let mut merged = BoundedIter::up_to(MergeIter::new(children), cut);
+        let mut output = self.maker.output(
+            keyspace,
+            task.output_level,
+            entries,
+            keyspace.options().target_file,
+            Origin::Merge(task),
+        );
+        output.on_the_way = Box::new(on_the_way);
+        let inherits = self.shared.options().inherit_heat;
+        let lineage = inherits.then(|| Ancestry::of_merge(task, &self.files.tables()));
+        let lineage =
+            lineage.and_then(|ancestry| Lineage::of(ancestry, &self.shared.options().memory));
+        output.options.keep = lineage.as_ref().map(Lineage::keep);
+        let retain = Retain::new(boundaries.clone(), task.bottom);
+        let mut tables = write_tables(&mut merged, retain, &output)?;
+        let rests = match cut {
+            Some(cut) => self.write_rests(keyspace, task, cut, &scan, &boundaries),
+            None => Ok(Vec::new()),
+        };
+        let rests = rests.inspect_err(|_| self.files.remove_new(tables.iter()))?;
+        let all = rests
+            .iter()
+            .flat_map(|(_, tables)| tables.iter())
+            .chain(tables.iter());
+        let written = all.map(|table| table.info.size).sum();
+        let files = self.install_merge(keyspace, task, &tables, &rests, lineage.as_ref())?;
+        if lineage.is_some() {
+            // What is in memory of the inputs makes room for what takes its place.
+            let gone = task.files().map(|file| file.slot().cache_id());
+            self.files.tables().forget_all(&gone.collect());
+            warm(self.shared.options().memory.cache(), &mut tables, &files);
+        }
+        self.shared.metrics().add_all(&[
+            (Counter::compactions, 1),
+            (Counter::compaction_bytes_read, bytes_read),
+            (Counter::compaction_bytes_written, written),
+        ]);
+        Ok(tables.holes())
+    }
+
+    /// Writes what the inputs of a cut merge hold of later keys into tables of their own, for the
+    /// runs they are of. What a file still holds alone, nobody can have deleted since.
+    fn write_rests<'a>(
+        &self,
+        keyspace: &KeyspaceInner,
+        task: &'a Task,
+        cut: &[u8],
+        scan: &ScanOptions,
+        boundaries: &[SeqNo],
+    ) -> Result<Vec<RemainingParts<'a>>> {
+        let mut rests: Vec<RemainingParts<'a>> = Vec::new();
+        for input in &task.inputs {
+            // RunFiles of a run do not meet: one of them at most goes on after the key.
+            let Some(file) = input.files.last().filter(|file| file.largest() > cut) else {
+                continue;
+            };
+            let files = RunFiles::Some(vec![file.clone()]);
+            let ahead = readahead_pages(self.shared.limit(), &[file.size()]);
+            let scan = ScanOptions {
+                readahead_pages: ahead.first().copied().unwrap_or(1),
+                ..scan.clone()
+            };
+            let rest = RunIter::new(self.files.tables().clone(), files, scan);
+            let target = keyspace.options().target_file;
+            let output = self.maker.output(
+                keyspace,
+                input.level,
+                file.entries(),
+                target,
+                Origin::Merge(task),
+            );
+            let retain = Retain::new(boundaries.to_vec(), false);
+            match write_tables(&mut BoundedIter::after(rest, cut), retain, &output) {
+                Ok(tables) => rests.push((input, tables)),
+                Err(error) => {
+                    self.files
+                        .remove_new(rests.iter().flat_map(|(_, tables)| tables.iter()));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(rests)
+    }
+
+    fn install_merge(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        task: &Task,
+        tables: &[NewTable],
+        rests: &[RemainingParts<'_>],
+        lineage: Option<&Lineage>,
+    ) -> Result<Vec<FileMeta>> {
+        let of_rests = || rests.iter().flat_map(|(_, tables)| tables.iter());
+        self.files.sync_new(tables.iter().chain(of_rests()))?;
+        let mut tree = self.files.tree();
+        if keyspace.is_dropped() {
+            self.files.remove_new(tables.iter().chain(of_rests()));
+            return Ok(Vec::new());
+        }
+        let run = self.output_run(task);
+        let origin = || Origin::Merge(task);
+        let mut adds = self
+            .maker
+            .adds(&tree, task.output_level, run, tables, (origin(), lineage));
+        let files = adds.iter().map(|added| added.file.clone()).collect();
+        for (input, tables) in rests {
+            adds.extend(
+                self.maker
+                    .adds(&tree, input.level, input.run, tables, (origin(), None)),
+            );
+        }
+        let edit = KeyspaceEdit {
+            id: keyspace.id(),
+            removes: task.removes(),
+            adds,
+            ..KeyspaceEdit::default()
+        };
+        self.files
+            .install(&mut tree, keyspace, VersionEdit::of_keyspace(edit))
+            .inspect_err(|_| {
+                self.files
+                    .remove_unlogged(&tree, tables.iter().chain(of_rests()))
+            })?;
+        Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn larger_inputs_are_read_further_ahead() {
+        let mib = 1 << 20;
+        let ahead = readahead_pages(6 * mib, &[mib, mib, mib, mib, 36 * mib]);
+        assert_eq!(ahead, [9, 9, 9, 9, 57]);
+        assert_eq!(readahead_pages(mib, &[mib, 0]), [16, 1]);
+        assert_eq!(readahead_pages(64 << 10, &[5, 5]), [1, 1]);
+        assert_eq!(readahead_pages(1 << 40, &[mib]), [MAX_READAHEAD as u32]);
+        assert!(readahead_pages(mib, &[]).is_empty());
+    }
+}

@@ -1,0 +1,168 @@
+//! How new tables are written for a keyspace: where to, with which options, in how much memory; and
+//! what the tree is told of them. Thread-safe; writes nothing itself.
+
+use std::sync::Arc;
+
+use super::lineage::Lineage;
+use super::table_options::{TableSite, bits_by_place};
+use crate::budget::{Role, keys_of_whole_filter, partition_keys, table_buffer};
+use crate::compaction::Origin;
+use crate::compaction::job::{MergeOutput, NewTable};
+use crate::db::files::{Files, Tree};
+use crate::db::keyspaces::KeyspaceInner;
+use crate::db::shared::Shared;
+use crate::filter::{BlockRoom, FileContext, choose};
+use crate::fs::PAGE;
+use crate::options::KeyspaceOptions;
+use crate::table::{TableBuildOptions, TableSlot, compressor_bytes};
+use crate::version::{AddedFile, FileInfo, FileMeta};
+
+/// About how many keys share a partition of index and filter.
+const PARTITION_KEYS: u32 = 8000;
+
+/// What the digest of a key takes, and its bits in the filter while they are written.
+const KEY_BYTES: u64 = 16;
+
+/// What writing tables takes beside filters over whole tables and the buffer of what is written.
+const OUTPUT_BYTES: u64 = 40 << 10;
+
+/// See the module.
+pub(in crate::db) struct TableMaker {
+    shared: Arc<Shared>,
+    files: Arc<Files>,
+}
+
+impl TableMaker {
+    pub(in crate::db) fn new(shared: &Arc<Shared>, files: &Arc<Files>) -> Self {
+        TableMaker {
+            shared: shared.clone(),
+            files: files.clone(),
+        }
+    }
+
+    /// Where and how tables of a level are written, of so many entries.
+    pub(super) fn output<'a>(
+        &'a self,
+        keyspace: &KeyspaceInner,
+        level: usize,
+        entries: u64,
+        target_file: u64,
+        origin: Origin<'_>,
+    ) -> MergeOutput<'a> {
+        MergeOutput {
+            // A filter over a whole table is built of all its keys at once.
+            target_keys: match keyspace.options().filter.partitioned {
+                true => u64::MAX,
+                false => keys_of_whole_filter(self.shared.limit()),
+            },
+            fs: self.shared.fs(),
+            dir: self.shared.dir(),
+            budget: self.shared.budget(),
+            next_file: self.files.next_file(),
+            options: self.build_options(keyspace, level, entries, origin),
+            target_file,
+            sync: true,
+            on_the_way: Box::new(|| self.shared.check_not_stopping()),
+        }
+    }
+
+    /// About the essential memory that writing so many entries to tables of a level takes: blocks
+    /// being filled and compressed, the keys and filters of a partition or of a whole table.
+    pub(super) fn memory(&self, options: &KeyspaceOptions, level: usize, entries: u64) -> u64 {
+        let limit = self.shared.limit();
+        let keys = match options.filter.partitioned {
+            true => 0,
+            false => entries.min(keys_of_whole_filter(limit)),
+        };
+        let compressor = compressor_bytes(options.compression_at(level), limit);
+        OUTPUT_BYTES + table_buffer(limit) + compressor + keys * KEY_BYTES
+    }
+
+    /// New tables as an edit adds them.
+    pub(super) fn adds(
+        &self,
+        tree: &Tree,
+        level: usize,
+        run: u64,
+        tables: &[NewTable],
+        (origin, lineage): (Origin<'_>, Option<&Lineage>),
+    ) -> Vec<AddedFile> {
+        let cache = self.shared.options().memory.cache();
+        let slots = lineage.map_or_else(Vec::new, |lineage| lineage.slots(tables, cache));
+        let created = tree.manifest.state().next_created;
+        let add = |(table, slot): (&NewTable, TableSlot)| {
+            let info = FileInfo {
+                created,
+                ..table.info.clone()
+            };
+            let hotness = origin.hotness(&info.smallest, &info.largest);
+            let file = FileMeta::with_slot(&info, slot);
+            file.restore((0, 0), hotness, self.shared.budget());
+            AddedFile {
+                level: level as u32,
+                run,
+                file,
+            }
+        };
+        let slots = slots
+            .into_iter()
+            .chain(std::iter::repeat_with(TableSlot::default));
+        tables.iter().zip(slots).map(add).collect()
+    }
+
+    /// How tables of a level are built.
+    fn build_options(
+        &self,
+        keyspace: &KeyspaceInner,
+        level: usize,
+        entries: u64,
+        origin: Origin<'_>,
+    ) -> TableBuildOptions {
+        let version = keyspace.version();
+        let limit = self.shared.limit();
+        let context = FileContext {
+            level: level as u32,
+            expected_entries: entries,
+            bits_per_key: bits_by_place(keyspace, &version, |measured| {
+                TableSite::of(level, entries, origin, measured)
+            }),
+        };
+        let mut wish = keyspace.options().filter_wish();
+        let room = self.filter_room(keyspace, entries);
+        let bits = context.bits_per_key.unwrap_or(wish.bits_per_key);
+        wish.sizes = wish.sizes.decided(bits, wish.modules, room);
+        let filters = choose(&wish, &context);
+        TableBuildOptions {
+            filter: filters.plan,
+            other_filter: filters.other,
+            compression: keyspace.options().compression_at(level),
+            restart_interval: keyspace.options().restart_interval,
+            partition_keys: partition_keys(limit).min(PARTITION_KEYS),
+            write_buffer: table_buffer(limit) as usize,
+            level: level as u32,
+            ..TableBuildOptions::default()
+        }
+    }
+
+    /// The memory for filters, and how many entries are to share it once so many are written: what
+    /// the budget leaves beside indexes and write buffers.
+    fn filter_room(&self, keyspace: &KeyspaceInner, entries: u64) -> BlockRoom {
+        let sums = keyspace.version().sums();
+        let (present, bytes) = (sums.entries, sums.size);
+        let buffers = self.shared.budget().used_by(Role::Memtable);
+        let index = sums.index_bytes;
+        let free = self
+            .shared
+            .limit()
+            .saturating_sub(index.saturating_add(buffers));
+        // Of a merge the entries are among those present already.
+        let entry_bytes = bytes as f64 / present.max(1) as f64;
+        let in_file = keyspace.options().target_file as f64 / entry_bytes.max(1.0);
+        BlockRoom {
+            memory: free.max(PAGE as u64) as f64,
+            entries: present.max(entries).max(1) as f64,
+            file_entries: (entries.max(1) as f64).min(in_file),
+            page: PAGE as f64,
+        }
+    }
+}

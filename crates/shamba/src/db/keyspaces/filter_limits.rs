@@ -1,0 +1,238 @@
+//! The part of maintenance that keeps module limits: it ends epochs of the files' statistics and
+//! asks the keyspace's controller, then and at each change of the tree.
+//!
+//! An epoch is a number of lookups of a keyspace. Lookups count themselves here, some at a time; who
+//! counts the last of an epoch wakes the threads, or, when there are none, ends it itself. One
+//! thread at a time decides limits, under a lock that readers never wait for and that is held while
+//! a new version is published, so that the controller sees versions in their order and readers see
+//! no file without its limit; but for what came while memory did not hold a list of all files, which is read
+//! in full until there is room again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use super::KeyspaceInner;
+use crate::budget::{Budget, Reservation, Role};
+use crate::filter::{FileContext, FilterPlan, PlanOptions, choose};
+use crate::options::KeyspaceOptions;
+use crate::policy::{EVERY_MODULE, FileView, FilterPolicy, ModuleController, Rates};
+use crate::version::{FileMeta, Version};
+
+/// An epoch is at least so many lookups for each file, so that ending it costs each lookup little.
+const LOOKUPS_PER_FILE: u64 = 4;
+
+/// A keyspace's limits.
+#[derive(Debug)]
+pub(in crate::db) struct Limits {
+    /// Lookups since the last epoch ended.
+    lookups: AtomicU64,
+    /// The lookups of an epoch of the present tree.
+    epoch_lookups: AtomicU64,
+    least_lookups: u64,
+    /// Whether lookups weigh by themselves what to read.
+    by_worth: AtomicBool,
+    decider: Mutex<Decider>,
+}
+
+#[derive(Debug)]
+struct Decider {
+    controller: Box<dyn ModuleController>,
+    /// What the controller remembers of files.
+    remembered: Reservation,
+    epoch: u64,
+    /// The filters of new tables.
+    wish: PlanOptions,
+    /// Whether their bits depend on their place in the tree.
+    by_place: bool,
+    rates: Rates,
+    /// Those of whole filters: of some of the tables that are open.
+    known: HashMap<FilterPlan, Arc<[f64]>>,
+    /// And of files that nobody opened, by level and, where those depend on the place, bits per key
+    /// in steps of 1 / [`GUESS_STEPS`].
+    guessed: HashMap<(u32, Option<u32>), Arc<[f64]>>,
+}
+
+/// A bit per key more or less doubles a rate or halves it, and what is told of a file that nobody opened
+/// is a guess: in quarters of a bit there are few to make, each once.
+const GUESS_STEPS: f64 = 4.0;
+
+/// The most filters that are known. Tables have as many as there were settings, and a few for each where
+/// a module's size follows the keys; past that the rates of each module still are.
+const MOST_KNOWN: usize = 1024;
+
+impl Limits {
+    /// Limits for the files of a keyspace that is opened, set.
+    pub(in crate::db) fn new(
+        options: &KeyspaceOptions,
+        version: &Version,
+        budget: &Arc<Budget>,
+    ) -> Self {
+        let limits = Limits {
+            lookups: AtomicU64::new(0),
+            epoch_lookups: AtomicU64::new(u64::MAX),
+            least_lookups: options.epoch_lookups,
+            by_worth: AtomicBool::new(options.filter_policy == FilterPolicy::ExpectedReads),
+            decider: Mutex::new(Decider {
+                controller: options.filter_policy.controller(),
+                remembered: budget.open_account(Role::Tables),
+                epoch: 0,
+                wish: options.filter_wish(),
+                by_place: options.filter.allocation.rule().is_some(),
+                rates: Rates::default(),
+                known: HashMap::new(),
+                guessed: HashMap::new(),
+            }),
+        };
+        limits.publish(version, || ());
+        limits
+    }
+
+    /// Whether lookups weigh by themselves what to read.
+    #[inline]
+    pub(in crate::db) fn by_worth(&self) -> bool {
+        self.by_worth.load(Relaxed)
+    }
+
+    /// Decides by another policy from now on, at first for the version that `present` gives. What
+    /// was counted of files stays; what the controller before remembered is gone.
+    pub(in crate::db) fn set_policy(
+        &self,
+        policy: FilterPolicy,
+        present: impl FnOnce() -> Arc<Version>,
+    ) {
+        let mut decider = self.decider.lock();
+        decider.controller = policy.controller();
+        let version = present();
+        if !decider.controller.looks_at_files() {
+            // As new files are, of which it will not be asked.
+            let files = version.files();
+            files.for_each(|file| file.set_module_limit(EVERY_MODULE));
+        }
+        self.decide(&mut decider, &version);
+        let by_worth = policy == FilterPolicy::ExpectedReads;
+        self.by_worth.store(by_worth, Relaxed);
+    }
+
+    /// Supposes from now on that files which nobody opened have the filters of these options.
+    pub(in crate::db) fn set_wish(&self, wish: PlanOptions) {
+        let mut decider = self.decider.lock();
+        decider.wish = wish;
+        decider.guessed.clear();
+    }
+
+    /// Sets the limits of a version, then lets `publish` show it to readers.
+    pub(in crate::db) fn publish(&self, version: &Version, publish: impl FnOnce()) {
+        let mut decider = self.decider.lock();
+        self.decide(&mut decider, version);
+        publish();
+    }
+
+    fn decide(&self, decider: &mut Decider, version: &Version) {
+        let files = version.sums().files;
+        let count = files as u64;
+        let epoch = self.least_lookups.max(count * LOOKUPS_PER_FILE);
+        self.epoch_lookups.store(epoch, Relaxed);
+        // What is seen of each, the limit that comes of it, and what the controller remembers of it: once for
+        // good, and again while it is brought up to date.
+        let remembered = decider.controller.bytes_per_file();
+        if !decider.remembered.try_resize(count * remembered)
+            || !decider.controller.looks_at_files()
+        {
+            return;
+        }
+        let all = version.runs().flat_map(|(level, run)| {
+            let files = run.files().iter();
+            files.map(move |file| (level as u32, file))
+        });
+        let each = size_of::<FileView>() as u64 + 1 + remembered;
+        let Some(_listed) = decider.remembered.try_beside(count * each) else {
+            return;
+        };
+        let mut views = Vec::with_capacity(files);
+        views.extend(all.map(|(level, file)| decider.view(file, level)));
+        let limits = decider.controller.limits(&views, decider.epoch);
+        for (file, limit) in version.files().zip(limits) {
+            file.set_module_limit(limit);
+        }
+    }
+
+    /// Counts lookups; whether an epoch is over with them.
+    pub(in crate::db) fn count(&self, lookups: u64) -> bool {
+        let before = self.lookups.fetch_add(lookups, Relaxed);
+        let epoch = self.epoch_lookups.load(Relaxed);
+        before < epoch && before.saturating_add(lookups) >= epoch
+    }
+}
+
+impl Decider {
+    fn rates_of(&mut self, plan: &FilterPlan) -> Arc<[f64]> {
+        if let Some(rates) = self.known.get(plan) {
+            return rates.clone();
+        }
+        let found = self.rates.of(plan);
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
+        }
+        self.known.insert(plan.clone(), found.clone());
+        found
+    }
+
+    /// The rates of a file that nobody opened: as if it were written now for the level.
+    fn guess(&mut self, file: &FileMeta, level: u32) -> Arc<[f64]> {
+        let steps = (self.by_place).then(|| (file.filter_bits() * GUESS_STEPS).round() as u32);
+        if let Some(rates) = self.guessed.get(&(level, steps)) {
+            return rates.clone();
+        }
+        let context = FileContext {
+            level,
+            expected_entries: file.entries(),
+            bits_per_key: steps.map(|steps| f64::from(steps) / GUESS_STEPS),
+        };
+        let plan = choose(&self.wish, &context).likeliest();
+        let rates = self.rates_of(&plan);
+        self.guessed.insert((level, steps), rates.clone());
+        rates
+    }
+
+    fn view(&mut self, file: &FileMeta, level: u32) -> FileView {
+        let rates = match file.slot().peek() {
+            None => self.guess(file, level),
+            Some(table) => self.rates_of(table.plan()),
+        };
+        let hotness = file.hotness();
+        FileView {
+            number: file.number(),
+            hotness: hotness.map(|hotness| (hotness.access, hotness.positive)),
+            last_access: file.last_access(),
+            rates,
+        }
+    }
+}
+
+/// Ends the keyspace's epoch if it is over; false when another thread is at it.
+pub(in crate::db) fn end_epoch(keyspace: &KeyspaceInner) -> bool {
+    let limits = keyspace.limits();
+    if limits.lookups.load(Relaxed) < limits.epoch_lookups.load(Relaxed) {
+        return true;
+    }
+    let Some(mut decider) = limits.decider.try_lock() else {
+        return false;
+    };
+    let lookups = limits.lookups.swap(0, Relaxed);
+    decider.epoch += 1;
+    keyspace
+        .operations()
+        .of_late(keyspace.state().active.len() as u64);
+    let version = keyspace.version();
+    for file in version.files() {
+        file.end_epoch(decider.epoch, lookups);
+    }
+    limits.decide(&mut decider, &version);
+    true
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,315 @@
+//! One keyspace: what readers see of it, its options, and what is counted of it.
+//!
+//! A [`KeyspaceInner`] is shared by all components of the database; each of its parts says who
+//! changes it. Thread-safe.
+
+pub(super) mod filter_limits;
+pub(super) mod level_counters;
+pub(super) mod operations;
+mod read_state;
+mod retry;
+pub(super) mod workload;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+use parking_lot::Mutex;
+
+use crate::base::key::SeqNo;
+use crate::budget::{Budget, Reservation, Role, shared};
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::options::{Design, KeyspaceOptions};
+use crate::version::{StoredDesign, Version};
+use filter_limits::Limits;
+use level_counters::LevelCounters;
+use operations::Operations;
+pub(super) use read_state::ReadState;
+use read_state::ReadStateCell;
+pub(super) use retry::Failing;
+
+/// A keyspace inside the database.
+#[derive(Debug)]
+pub(crate) struct KeyspaceInner {
+    id: u32,
+    name: String,
+    /// Replaced as a whole when the keyspace is redesigned.
+    options: ArcSwap<KeyspaceOptions>,
+    /// The design that the tree moves to, until it is reached.
+    moving: ArcSwapOption<StoredDesign>,
+    state: ReadStateCell,
+    dropped: AtomicBool,
+    /// How many iterators there are; and once it is dropped, for as long as there is one, what it
+    /// was: what its memtables held will not be in tables.
+    iterated: Mutex<(usize, Option<Arc<ReadState>>)>,
+    /// Whether a thread is flushing: flushes of one keyspace keep their order.
+    flushing: AtomicBool,
+    /// Whether it is in the list of those with frozen memtables.
+    listed_frozen: AtomicBool,
+    /// Everything up to this sequence number is in tables; recovery skips it.
+    flushed_seq: AtomicU64,
+    flushes: Failing,
+    compactions: Failing,
+    limits: Limits,
+    level_counters: LevelCounters,
+    operations: Operations,
+    asked_designs: Mutex<AskedDesigns>,
+    held: Reservation,
+}
+
+/// What the automatic choice of a keyspace's design remembers.
+#[derive(Debug, Default)]
+pub(super) struct AskedDesigns {
+    /// Operations at which it asks next.
+    pub(super) next: f64,
+    /// Answers in a row that were for a move.
+    pub(super) agreed: u32,
+}
+
+/// What a list that is made of all tables for a while takes for each: a few words.
+const LISTED_BYTES: u64 = 64;
+
+/// What a keyspace takes beside what its memtables, tables and counters are charged: itself, its
+/// options, its read state, and a version of few levels.
+const KEYSPACE_BYTES: usize =
+    shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 512;
+
+impl KeyspaceInner {
+    pub(super) fn new(
+        id: u32,
+        name: String,
+        options: KeyspaceOptions,
+        version: Arc<Version>,
+        flushed_seq: u64,
+        budget: &Arc<Budget>,
+    ) -> Self {
+        let active = Arc::new(Memtable::new(
+            budget,
+            options.memtable_capacity(budget.limit()),
+        ));
+        let limits = Limits::new(&options, &version, budget);
+        KeyspaceInner {
+            id,
+            name,
+            options: ArcSwap::from_pointee(options),
+            moving: ArcSwapOption::empty(),
+            state: ReadStateCell::new(ReadState {
+                active,
+                frozen: Vec::new(),
+                version,
+            }),
+            dropped: AtomicBool::new(false),
+            iterated: Mutex::default(),
+            flushing: AtomicBool::new(false),
+            listed_frozen: AtomicBool::new(false),
+            flushed_seq: AtomicU64::new(flushed_seq),
+            flushes: Failing::default(),
+            compactions: Failing::default(),
+            limits,
+            level_counters: LevelCounters::new(budget),
+            operations: Operations::new(budget),
+            asked_designs: Mutex::default(),
+            held: budget.reserve_at_once(Role::Tables, KEYSPACE_BYTES as u64),
+        }
+    }
+
+    #[inline]
+    pub(super) fn id(&self) -> u32 {
+        self.id
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The options of this moment.
+    #[inline]
+    pub(super) fn options(&self) -> Guard<Arc<KeyspaceOptions>> {
+        self.options.load()
+    }
+
+    /// What readers see at this moment.
+    #[inline]
+    pub(super) fn state(&self) -> Guard<Arc<ReadState>> {
+        self.state.load()
+    }
+
+    /// The version of this moment.
+    pub(super) fn version(&self) -> Arc<Version> {
+        self.state.load().version.clone()
+    }
+
+    /// How often the read state was changed.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        self.state.generation()
+    }
+
+    /// A read state and a visible sequence number that belong together.
+    #[inline]
+    pub(super) fn read_point(&self, visible: impl Fn() -> SeqNo) -> (Guard<Arc<ReadState>>, SeqNo) {
+        self.state.read_point(visible)
+    }
+
+    /// Replaces the read state by what `change` makes of it.
+    pub(super) fn update(&self, change: impl Fn(&ReadState) -> ReadState) {
+        self.state.update(change);
+    }
+
+    /// An empty memtable of the size that suits the budget, with room for an entry of `size` bytes.
+    fn fresh_memtable(&self, budget: &Arc<Budget>, size: usize) -> Memtable {
+        let capacity = self.options().memtable_capacity(budget.limit());
+        Memtable::new(budget, capacity.max(Memtable::room_for(1, size)))
+    }
+
+    /// Puts a fresh memtable, which takes an entry of `size` bytes, in the place of the active one,
+    /// which waits to be flushed if there is anything in it. For whoever keeps the list of those
+    /// with frozen memtables.
+    pub(super) fn freeze_active(&self, budget: &Arc<Budget>, size: usize) {
+        let fresh = Arc::new(self.fresh_memtable(budget, size));
+        let full = self.state.load().active.clone();
+        self.operations.add_frozen(full.len() as u64);
+        full.trim();
+        self.state.freeze_active(&fresh);
+    }
+
+    /// Notes whether it is in the list of those with frozen memtables; whether it was.
+    pub(super) fn list_frozen(&self, listed: bool) -> bool {
+        self.listed_frozen.swap(listed, Ordering::Relaxed)
+    }
+
+    /// Claims its flushes for this thread; false where another has them.
+    pub(super) fn claim_flushes(&self) -> bool {
+        !self.flushing.swap(true, Ordering::SeqCst)
+    }
+
+    /// Gives its flushes up.
+    pub(super) fn release_flushes(&self) {
+        self.flushing.store(false, Ordering::Release);
+    }
+
+    /// Whether a thread has claimed its flushes.
+    pub(super) fn is_flushing(&self) -> bool {
+        self.flushing.load(Ordering::SeqCst)
+    }
+
+    /// Everything up to this sequence number is in tables.
+    pub(super) fn flushed_seq(&self) -> SeqNo {
+        self.flushed_seq.load(Ordering::Acquire)
+    }
+
+    /// Everything up to a sequence number is in tables now.
+    pub(super) fn set_flushed_seq(&self, seq: SeqNo) {
+        self.flushed_seq.store(seq, Ordering::Release);
+    }
+
+    /// Flushes that fail.
+    pub(super) fn flushes(&self) -> &Failing {
+        &self.flushes
+    }
+
+    /// Compactions that fail.
+    pub(super) fn compactions(&self) -> &Failing {
+        &self.compactions
+    }
+
+    /// Which filter modules lookups may read.
+    #[inline]
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What lookups did in each level.
+    #[inline]
+    pub(super) fn level_counters(&self) -> &LevelCounters {
+        &self.level_counters
+    }
+
+    /// What is done with it.
+    #[inline]
+    pub(super) fn operations(&self) -> &Operations {
+        &self.operations
+    }
+
+    /// What the automatic choice of a design remembers.
+    pub(super) fn asked_designs(&self) -> &Mutex<AskedDesigns> {
+        &self.asked_designs
+    }
+
+    /// Memory for a list of the tables of a version, a few words for each, while it is gone through;
+    /// `None` where there is none left for it.
+    pub(super) fn list_of(&self, version: &Version) -> Option<Reservation> {
+        self.held
+            .try_beside(LISTED_BYTES * version.sums().files as u64)
+    }
+
+    /// The design that the tree moves to, until it is reached.
+    pub(super) fn moving(&self) -> Option<Arc<StoredDesign>> {
+        self.moving.load_full()
+    }
+
+    /// The tree has the design it moved to.
+    pub(super) fn end_move(&self) {
+        self.moving.store(None);
+    }
+
+    /// Takes on a design that the manifest has; it is moved to unless it was reached.
+    pub(super) fn take_on(&self, stored: &StoredDesign, design: &Design) {
+        let options = KeyspaceOptions::clone(&self.options()).with_design(design);
+        self.limits.set_wish(options.filter_wish());
+        self.options.store(Arc::new(options));
+        let moving = (!stored.reached).then(|| Arc::new(*stored));
+        self.moving.store(moving);
+    }
+
+    /// Counts an iterator.
+    pub(super) fn add_iterator(&self) {
+        self.iterated.lock().0 += 1;
+    }
+
+    /// An iterator is gone.
+    pub(super) fn remove_iterator(&self) {
+        let mut iterated = self.iterated.lock();
+        iterated.0 -= 1;
+        if iterated.0 == 0 {
+            iterated.1 = None;
+        }
+    }
+
+    /// What a keyspace that was dropped was before, for the iterators there are.
+    pub(super) fn last_state(&self) -> Option<Arc<ReadState>> {
+        self.iterated.lock().1.clone()
+    }
+
+    pub(super) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(super) fn check_alive(&self) -> Result<()> {
+        match self.is_dropped() {
+            false => Ok(()),
+            true => Err(Error::KeyspaceDropped {
+                name: self.name.clone(),
+            }),
+        }
+    }
+
+    /// Drops it, once the manifest has dropped it: its state becomes empty, but for the iterators
+    /// there are.
+    pub(super) fn drop_contents(&self, budget: &Arc<Budget>) {
+        self.dropped.store(true, Ordering::Release);
+        let mut iterated = self.iterated.lock();
+        if iterated.0 > 0 {
+            iterated.1 = Some(Guard::into_inner(self.state.load()));
+        }
+        drop(iterated);
+        let fresh = Arc::new(Memtable::new(budget, 4 << 10));
+        self.state.update(|_| ReadState {
+            active: fresh.clone(),
+            frozen: Vec::new(),
+            version: Arc::default(),
+        });
+    }
+}

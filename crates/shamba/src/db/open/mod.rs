@@ -1,0 +1,177 @@
+//! Opening: lock, manifest, logs, orphans, threads. To be read only: [`read_only`].
+//!
+//! First the logs are made durable, for the process that wrote them may have died before it synced
+//! them. Then everything is looked at and judged, so that an open that is refused leaves the folder as
+//! it was. What the logs hold beyond the tables is replayed into memtables, and the logs are kept until
+//! those are flushed, as those of a running database are (`replay`).
+
+mod judge;
+mod read_only;
+mod replay;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::batch::DEFAULT_KEYSPACE;
+use super::buffers::{ActiveLog, Writer};
+use super::files::filenames::{LOCK, look_at_files};
+use super::files::{Files, Tree, hints};
+use super::keyspaces::KeyspaceInner;
+use super::shared::Shared;
+use super::tuning::restore;
+use super::visibility::Visibility;
+use super::{DbInner, DbShared};
+use crate::error::{Error, Result};
+use crate::fs::{FileLock, Fs, create_dir_durably};
+use crate::options::Options;
+use crate::table::TableCache;
+use crate::version::{ByNumber, Manifest, Obsolete, VersionEdit};
+pub(super) use judge::{Logs, check_length, lengths, refuse_what_is_no_database};
+use judge::{is_database, sync_logs};
+pub(super) use read_only::{hold_tables, settled};
+
+/// The name of the default keyspace.
+const DEFAULT_NAME: &str = "default";
+
+pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
+    options.validate()?;
+    if options.read_only {
+        return read_only::open(dir, &options);
+    }
+    let fs = options.fs.clone();
+    let on = |op: &'static str| move |e: io::Error| Error::io(op, dir, e);
+    if !fs.exists(dir).map_err(on("look for"))? {
+        if !options.create_if_missing {
+            return Err(Error::NotFound {
+                path: dir.to_path_buf(),
+            });
+        }
+        create_dir_durably(&*fs, dir).map_err(on("create"))?;
+    }
+    // Before the lock, which leaves a file.
+    is_database(dir, &options)?;
+    let lock = lock_folder(&*fs, dir)?;
+
+    let obsolete = Obsolete::new(options.memory.budget());
+    let mut found = None;
+    // Again: another process may have opened and closed it before the lock was had.
+    if is_database(dir, &options)? {
+        found = Some(Manifest::read(&*fs, dir, &obsolete)?);
+    }
+    let logs = match &found {
+        Some(found) => {
+            let folder = look_at_files(&*fs, dir, &found.files)?;
+            folder.check(&*fs, dir, &found.files)?;
+            sync_logs(&*fs, dir, &folder.others)?;
+            Logs::look(dir, &found.state, &folder.others, &options)?
+        }
+        None => Logs::default(),
+    };
+    if found.is_none() {
+        // Again: an open before this one may have made it, and failed before its name was durable.
+        create_dir_durably(&*fs, dir).map_err(on("create"))?;
+    }
+    let (found, files) = match found {
+        Some(found) => (Some((found.state, found.name)), found.files),
+        None => (None, ByNumber::default()),
+    };
+    // From here on the folder changes.
+    let (mut manifest, recovered) = Manifest::begin(&fs, dir, found, &obsolete)?;
+    let next_file = AtomicU64::new(recovered.next_file);
+    if !manifest.state().keyspaces.contains_key(&DEFAULT_KEYSPACE) {
+        manifest.log_edit(
+            &VersionEdit::create_keyspace(DEFAULT_KEYSPACE, DEFAULT_NAME),
+            || next_file.fetch_add(1, Ordering::Relaxed),
+        )?;
+    }
+    let tables = tables_of(dir, &options);
+    let inner = assemble(dir, options, manifest, next_file, tables)?;
+    inner.files().hold(lock);
+    inner.files().remove_orphans(&files)?;
+    let count = files.len();
+    drop(files);
+    replay::replay_logs(&inner, logs)?;
+    inner.shared().budget().left_holes(count);
+    DbShared::start(inner)
+}
+
+/// What opens the tables of a folder.
+pub(super) fn tables_of(dir: &Path, options: &Options) -> Arc<TableCache> {
+    TableCache::new(
+        options.fs.clone(),
+        dir.to_path_buf(),
+        options.memory.cache().clone(),
+        options.memory.io_pool().clone(),
+        options.memory.budget().clone(),
+        options.open_files(),
+    )
+}
+
+/// A database with the tables of a manifest, without what is in its logs.
+fn assemble(
+    dir: &Path,
+    options: Options,
+    manifest: Manifest,
+    next_file: AtomicU64,
+    tables: Arc<TableCache>,
+) -> Result<DbInner> {
+    let recovered = manifest.state().clone();
+    let budget = options.memory.budget().clone();
+    if let Some(eviction) = options.eviction {
+        options.memory.set_eviction(eviction);
+    }
+    let (last_seq, next_run) = (recovered.last_seq, recovered.next_run);
+    let reached = recovered.logs_reached();
+    let position = reached.durable.max(reached.in_tables);
+    let mut hints = hints::read(&*options.fs, dir, options.inherit_heat, &budget);
+    let mut keyspaces = BTreeMap::new();
+    for (id, found) in recovered.keyspaces {
+        let own = options
+            .keyspace_options
+            .get(&*found.name)
+            .unwrap_or(&options.default_keyspace)
+            .clone();
+        own.validate()?;
+        hints::give(&mut hints, &found.version, &budget);
+        let (version, flushed) = (found.version, found.flushed_seq);
+        let keyspace =
+            KeyspaceInner::new(id, found.name.to_string(), own, version, flushed, &budget);
+        restore(&keyspace, found.design.as_ref());
+        keyspaces.insert(id, Arc::new(keyspace));
+    }
+    let Some(default_keyspace) = keyspaces.get(&DEFAULT_KEYSPACE).cloned() else {
+        return Err(Error::corruption(
+            dir.join("CURRENT"),
+            0,
+            "the manifest lacks the default keyspace",
+        ));
+    };
+    let mut all = keyspaces.values().map(|keyspace| keyspace.options());
+    let asks_designs = all.any(|options| options.auto_design.is_some());
+    let log = ActiveLog::beginning_at(last_seq, position, &budget);
+    let writer = Writer::new(log, keyspaces.clone());
+    let shared = Shared::new(dir, options);
+    let visibility = Arc::new(Visibility::new(last_seq, &budget));
+    let tree = Tree::new(manifest, keyspaces);
+    let numbers = (next_file, next_run);
+    let files = Files::new(&shared, &visibility, tables, numbers, tree);
+    let context = (shared, visibility);
+    let inner = DbInner::new(context, files, (position, writer), default_keyspace);
+    if asks_designs && !inner.shared().options().read_only {
+        inner.advisor().begin_to_ask();
+    }
+    Ok(inner)
+}
+
+/// Keeps everybody else out of a database's folder.
+pub(super) fn lock_folder(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn FileLock>> {
+    fs.lock(&dir.join(LOCK)).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => Error::Locked {
+            path: dir.to_path_buf(),
+        },
+        _ => Error::io("lock", dir, e),
+    })
+}

@@ -1,0 +1,394 @@
+//! The way of a write: give sequence numbers, append to the log, sync if one of the batches asks for
+//! it, apply to the memtables, publish the last number.
+//!
+//! [`group`] decides who leads, [`stall`] waits for room. Groups go through two stages, in order, one
+//! at a time in each: logging under the writer's lock, applying under the `applying` lock, which is
+//! taken before the writer's is let go. So one group is logged while the one before it is applied. A
+//! group that may not fit its memtable, or that goes to several keyspaces, keeps both locks to its
+//! end, since making room closes the log. Thread-safe.
+
+mod group;
+mod queue;
+#[cfg(test)]
+mod queue_tests;
+mod stall;
+mod sync;
+
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::background::Background;
+use super::batch::{BatchOps, WriteBatch};
+use super::buffers::{Entries, Memtables, WalFiles, Writer};
+use super::keyspaces::KeyspaceInner;
+use super::shared::Shared;
+use super::visibility::Visibility;
+use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
+use crate::budget::{LARGE, map_large_allocations, most_of_batch, most_of_value};
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::metrics::Counter;
+use crate::options::{Durability, WriteOptions};
+use group::WriteQueue;
+use stall::Stalls;
+
+/// The largest batch, in bytes: that of a log record.
+const MAX_BATCH: usize = 256 << 20;
+
+/// How often one who wants the second stage looks before it sleeps.
+const LOOKS: u32 = 100;
+
+/// A group that is in the log.
+struct LoggedGroup {
+    first: SeqNo,
+    last: SeqNo,
+    /// Where everything goes and certainly fits, if there is such a memtable.
+    memtable: Option<Arc<Memtable>>,
+}
+
+/// Where operations go: a keyspace and its active memtable.
+struct WriteTarget {
+    keyspace: Arc<KeyspaceInner>,
+    memtable: Arc<Memtable>,
+}
+
+impl WriteTarget {
+    fn of(keyspace: &Arc<KeyspaceInner>) -> Self {
+        WriteTarget {
+            keyspace: keyspace.clone(),
+            memtable: keyspace.state().active.clone(),
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct WritePath {
+    shared: Arc<Shared>,
+    visibility: Arc<Visibility>,
+    wal: Arc<WalFiles>,
+    memtables: Arc<Memtables>,
+    background: Arc<Background>,
+    stalls: Stalls,
+    queue: WriteQueue,
+}
+
+impl WritePath {
+    pub(super) fn new(
+        (shared, visibility): (&Arc<Shared>, &Arc<Visibility>),
+        (wal, memtables): (&Arc<WalFiles>, &Arc<Memtables>),
+        background: &Arc<Background>,
+    ) -> Self {
+        WritePath {
+            shared: shared.clone(),
+            visibility: visibility.clone(),
+            wal: wal.clone(),
+            memtables: memtables.clone(),
+            background: background.clone(),
+            stalls: Stalls::new(shared, memtables, background),
+            queue: group::queue(),
+        }
+    }
+
+    /// The longest value accepted under the present budget.
+    pub(in crate::db) fn max_value(&self) -> usize {
+        usize::try_from(most_of_value(self.shared.limit()))
+            .unwrap_or(usize::MAX)
+            .min(MAX_VALUE_LEN)
+    }
+
+    /// The most memory that a batch may take under the present budget.
+    pub(in crate::db) fn max_batch(&self) -> usize {
+        usize::try_from(most_of_batch(self.shared.limit()))
+            .unwrap_or(usize::MAX)
+            .min(MAX_BATCH)
+    }
+
+    pub(in crate::db) fn write_one(
+        &self,
+        keyspace: u32,
+        key: &[u8],
+        value: Option<&[u8]>,
+        options: WriteOptions,
+    ) -> Result<()> {
+        let len = value.map_or(0, <[u8]>::len) as u64;
+        if len >= LARGE {
+            map_large_allocations();
+        }
+        let mut batch = WriteBatch::new();
+        batch.push(keyspace, key, value);
+        self.write(batch, options)
+    }
+
+    pub(in crate::db) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        if !batch.belongs_to(self.shared.id()) {
+            return Err(Error::WrongDatabase { what: "keyspace" });
+        }
+        if batch.max_key() > MAX_KEY_LEN {
+            return Err(Error::KeyTooLarge {
+                len: batch.max_key(),
+                max: MAX_KEY_LEN,
+            });
+        }
+        let max = self.max_value();
+        if batch.max_value() > max {
+            return Err(Error::ValueTooLarge {
+                len: batch.max_value(),
+                max,
+            });
+        }
+        let (len, max) = (room_for(&batch), self.max_batch());
+        if len > max {
+            return Err(Error::BatchTooLarge { len, max });
+        }
+        if batch.max_value() as u64 >= LARGE {
+            map_large_allocations();
+        }
+        self.shared.check_writable()?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        batch.check_keyspaces()?;
+        let durability = options
+            .durability
+            .unwrap_or(self.shared.options().durability);
+        let outcome = self.enqueue(batch, durability);
+        if !self.shared.has_threads() && outcome.is_ok() {
+            self.background.work_inline();
+        }
+        outcome
+    }
+
+    /// Makes every write acknowledged so far durable.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.shared.check_writable()?;
+        self.wal.sync(&mut self.memtables.lock().log)
+    }
+
+    /// Writes a group of batches, in order. Calls `pass_on` when the next group may begin, if that
+    /// is before this one is done.
+    pub(super) fn write_group(
+        &self,
+        mut writer: MutexGuard<'_, Writer>,
+        group: &[(&WriteBatch, Durability)],
+        pass_on: impl FnOnce(),
+    ) -> Result<()> {
+        let logged = self.poisoning(|| self.log_group(&mut writer, group))?;
+        let applying = lock_soon(self.memtables.applying());
+        if let Some(cause) = &*self.shared.poisoned_by() {
+            // The group before this one is not whole.
+            return Err(Error::Poisoned {
+                cause: cause.clone(),
+            });
+        }
+        let bytes = if let Some(memtable) = &logged.memtable {
+            drop(writer);
+            pass_on();
+            self.poisoning(|| self.apply_to(memtable, group, logged.first))?
+        } else {
+            self.poisoning(|| self.apply(&mut writer, group, logged.first))?
+        };
+        self.visibility.publish(logged.last);
+        drop(applying);
+        self.shared.metrics().add_all(&[
+            (Counter::entries_written, logged.last + 1 - logged.first),
+            (Counter::user_bytes_written, bytes),
+            (Counter::batches, group.len() as u64),
+            (Counter::write_groups, 1),
+        ]);
+        Ok(())
+    }
+
+    /// The first stage: gives a group numbers and makes it as durable as its batches ask.
+    fn log_group(
+        &self,
+        writer: &mut Writer,
+        group: &[(&WriteBatch, Durability)],
+    ) -> Result<LoggedGroup> {
+        self.shared.check_writable()?;
+        let bytes = group.iter().map(|(batch, _)| batch.rep().len() as u64);
+        self.stalls.throttle(writer, group, bytes.sum())?;
+        let room = group.iter().map(|(batch, _)| room_for(batch) as u64);
+        self.stalls.wait_for_memtables(writer, room.sum())?;
+        let first = writer.log.last_seq() + 1;
+        let whole = writer.log.len();
+        let next = self
+            .append_group(writer, group, first)
+            .inspect_err(|error| self.wal.take_back(&mut writer.log, whole, error))?;
+        writer.log.give(next - 1);
+        Ok(LoggedGroup {
+            first,
+            last: next - 1,
+            memtable: self.memtable_for(writer, group),
+        })
+    }
+
+    /// Puts a group into the log, numbered from `next` on; gives the number after it. After an error its
+    /// numbers are not spent: the caller takes out of the log what is there of it.
+    fn append_group(
+        &self,
+        writer: &mut Writer,
+        group: &[(&WriteBatch, Durability)],
+        mut next: SeqNo,
+    ) -> Result<SeqNo> {
+        let mut durability = Durability::None;
+        for (batch, wanted) in group {
+            if *wanted != Durability::None {
+                self.wal.append(&mut writer.log, next, batch.rep())?;
+            }
+            durability = durability.max(*wanted);
+            next += batch.count();
+        }
+        match durability {
+            Durability::Synced => self.wal.sync(&mut writer.log)?,
+            Durability::Buffered => writer.log.flush()?,
+            Durability::None => {}
+        }
+        Ok(next)
+    }
+
+    /// The memtable that all of a group goes to, if there is one and it certainly has room, what is
+    /// on its way considered. The memory for it is charged.
+    fn memtable_for(
+        &self,
+        writer: &mut Writer,
+        group: &[(&WriteBatch, Durability)],
+    ) -> Option<Arc<Memtable>> {
+        let before = std::mem::take(&mut writer.on_its_way);
+        let (first, _) = group.first()?;
+        let id = first.only_keyspace()?;
+        let mut ours = Entries::default();
+        for (batch, _) in group {
+            if batch.only_keyspace() != Some(id) {
+                return None;
+            }
+            ours.add(batch.len(), batch.size());
+        }
+        let mut all = ours;
+        // What goes to another memtable was charged there.
+        if let Some((_, before)) = before.filter(|(keyspace, _)| *keyspace == id) {
+            all.add(before.count, before.bytes);
+        }
+        let keyspace = writer.keyspaces.get(&id)?;
+        let state = keyspace.state();
+        let room = Memtable::room_for(all.count, all.bytes);
+        let fits = state.active.fits(all.count, all.bytes)
+            && !self
+                .memtables
+                .exceeds_capacity(keyspace, &state.active, room)
+            && !self.memtables.crowded(writer)
+            && self.memtables.charge(&state.active, all);
+        fits.then(|| {
+            writer.on_its_way = Some((id, ours));
+            state.active.clone()
+        })
+    }
+
+    /// Puts a group's operations into a memtable where they fit; says how many bytes of keys and
+    /// values.
+    fn apply_to(
+        &self,
+        memtable: &Memtable,
+        group: &[(&WriteBatch, Durability)],
+        first: SeqNo,
+    ) -> Result<u64> {
+        let mut bytes = 0;
+        let mut inserter = memtable.writer();
+        let ops = group
+            .iter()
+            .flat_map(|(batch, _)| BatchOps(batch.rep()).flatten());
+        for (seq, op) in (first..).zip(ops) {
+            if !inserter.insert(op.key, Tag::new(seq, op.kind), op.value) {
+                return Err(self.never_fits(op.value.len()));
+            }
+            bytes += (op.key.len() + op.value.len()) as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Stops writes because an entry fits no memtable.
+    fn never_fits(&self, len: usize) -> Error {
+        let error = Error::ValueTooLarge {
+            len,
+            max: self.max_value(),
+        };
+        self.shared.poison(&error);
+        error
+    }
+
+    /// Puts a group's operations into the memtables; says how many bytes of keys and values.
+    fn apply(
+        &self,
+        writer: &mut Writer,
+        group: &[(&WriteBatch, Durability)],
+        first: SeqNo,
+    ) -> Result<u64> {
+        let mut bytes = 0;
+        let mut target: Option<WriteTarget> = None;
+        // Each operation with whether a part of its record is in a memtable already.
+        let ops = group.iter().flat_map(|(batch, durability)| {
+            let of_record = BatchOps(batch.rep()).flatten().enumerate();
+            of_record.map(|(i, op)| (op, i > 0 && *durability == Durability::Buffered))
+        });
+        for (seq, (op, within_record)) in (first..).zip(ops) {
+            let size = op.key.len() + op.value.len();
+            let entry = Entries {
+                count: 1,
+                bytes: size,
+            };
+            let tag = Tag::new(seq, op.kind);
+            if target
+                .as_ref()
+                .is_none_or(|target| target.keyspace.id() != op.keyspace)
+            {
+                target = writer.keyspaces.get(&op.keyspace).map(WriteTarget::of);
+            }
+            // A keyspace that was dropped after the batch was checked: nobody can read it.
+            if let Some(current) = &target
+                && (self.memtables.crowded(writer)
+                    || self
+                        .memtables
+                        .exceeds_capacity(&current.keyspace, &current.memtable, size)
+                    || !current.memtable.fits(1, size)
+                    || !self.memtables.charge(&current.memtable, entry)
+                    || !current.memtable.insert(op.key, tag, op.value))
+            {
+                // A batch half applied can only be completed by recovery: stop writes.
+                let keyspace = current.keyspace.clone();
+                if within_record {
+                    // The part in the full memtable may be in a table before the rest is: only
+                    // the log makes the batch whole after a crash.
+                    self.wal
+                        .sync(&mut writer.log)
+                        .inspect_err(|error| self.shared.poison(error))?;
+                }
+                self.stalls
+                    .make_room(writer, &keyspace, size)
+                    .inspect_err(|error| self.shared.poison(error))?;
+                let fresh = WriteTarget::of(&keyspace);
+                if !fresh.memtable.insert(op.key, tag, op.value) {
+                    return Err(self.never_fits(op.value.len()));
+                }
+                target = Some(fresh);
+            }
+            bytes += size as u64;
+        }
+        Ok(bytes)
+    }
+}
+
+/// The most memory that a batch takes in memtables, in bytes.
+pub(super) fn room_for(batch: &WriteBatch) -> usize {
+    Memtable::room_for(batch.len(), batch.size())
+}
+
+/// Locks a mutex that is held for little longer than waking a thread takes.
+fn lock_soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    for _ in 0..LOOKS {
+        if let Some(guard) = mutex.try_lock() {
+            return guard;
+        }
+        std::hint::spin_loop();
+    }
+    mutex.lock()
+}

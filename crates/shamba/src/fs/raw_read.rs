@@ -1,0 +1,13 @@
+//! A read as the system is asked for it.
+
+use std::fs::File;
+use std::io;
+
+/// One read of a batch.
+pub(super) struct RawRead<'a> {
+    pub(super) file: &'a File,
+    pub(super) offset: u64,
+    pub(super) buf: &'a mut [u8],
+    /// How many bytes it brought, once it was tried.
+    pub(super) done: Option<io::Result<usize>>,
+}

@@ -1,0 +1,55 @@
+//! What counts of the sketch of data pages mean, learnt from all shards of a cache. Thread-safe.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use shamba_model::expected_reads::{accesses_at_first, further_accesses};
+
+/// Counts told apart in learning what a count means.
+pub(super) const CLASSES: usize = 9;
+
+/// What counts turned out to mean lately, of all shards of a cache together: a page is in one of them
+/// by chance. Relaxed atomics, being hints.
+#[derive(Debug)]
+pub(crate) struct Calibration {
+    /// Bits of `f32`s: pages of each count in a shard, on average.
+    pages: [AtomicU32; CLASSES],
+    /// The accesses in a window that they met.
+    met: [AtomicU32; CLASSES],
+    /// The weight of a half-life of one shard in the averages.
+    step: f32,
+}
+
+impl Calibration {
+    /// Nothing seen; of so many shards each counts for about two half-lives.
+    pub(crate) fn new(shards: usize) -> Self {
+        Calibration {
+            pages: Default::default(),
+            met: Default::default(),
+            step: 0.5 / shards.max(1) as f32,
+        }
+    }
+
+    /// Adds what a shard saw in a half-life.
+    pub(super) fn learn(&self, pages: [f32; CLASSES], met: [f32; CLASSES]) {
+        let means = self.pages.iter().chain(&self.met);
+        for (mean, seen) in means.zip(pages.into_iter().chain(met)) {
+            let before = f32::from_bits(mean.load(Relaxed));
+            let now = before + (seen - before) * self.step;
+            mean.store(now.to_bits(), Relaxed);
+        }
+    }
+
+    /// The accesses to expect in a window of a page of each count, which gathered for so many windows.
+    pub(super) fn rates(&self, windows: f32) -> [f32; CLASSES] {
+        let mut rates = [0.0; CLASSES];
+        let mut fewer = None;
+        let seen = self.pages.iter().zip(&self.met).enumerate().skip(1);
+        for (rate, (count, (pages, met))) in rates.iter_mut().skip(1).zip(seen) {
+            let [pages, met] = [pages, met].map(|mean| f32::from_bits(mean.load(Relaxed)));
+            let expected = accesses_at_first(count as f32, windows, fewer);
+            *rate = further_accesses(expected, pages, met.max(0.0));
+            fewer = Some(*rate);
+        }
+        rates
+    }
+}
