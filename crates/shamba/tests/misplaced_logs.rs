@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{files_ending, small_options};
-use shamba::fs::MemFs;
+use shamba::fs::{Fs, MemFs};
 use shamba::{Db, Durability, RecoveryMode, WriteOptions};
 
 fn open(fs: &MemFs, dir: &str) -> Db {
@@ -109,4 +109,51 @@ fn a_log_of_an_earlier_database_in_the_folder_is_noticed() {
     new.write_file(&path, &old.read_file(&path).unwrap())
         .unwrap();
     assert_noticed(&new, "/db", &name);
+}
+
+/// The manifest of a copy that has the same number and is longer is no manifest of this database: nothing is
+/// removed because it does not name it.
+#[test]
+fn a_manifest_of_a_copy_or_of_another_database_is_noticed() {
+    for unrelated in [false, true] {
+        let fs = MemFs::new();
+        let db = open(&fs, "/db");
+        put(&db, 1);
+        let copy = match unrelated {
+            true => open(&fs, "/copy"),
+            false => {
+                db.flush().unwrap();
+                db.checkpoint("/copy").unwrap();
+                open(&fs, "/copy")
+            }
+        };
+        let design = |size_ratio| shamba::Design {
+            size_ratio,
+            ..copy.default_keyspace().design()
+        };
+        (2..40).for_each(|ratio| copy.redesign(design(ratio)).unwrap());
+        db.put("new", "value").unwrap();
+        db.close().unwrap();
+        copy.close().unwrap();
+        let manifest = |dir: &str| {
+            let mut names = fs.list(Path::new(dir)).unwrap().into_iter();
+            let found = names.find(|entry| entry.name.starts_with("MANIFEST"));
+            found.unwrap()
+        };
+        // Their numbers may differ; the name is what CURRENT says.
+        let (own, other) = (manifest("/db"), manifest("/copy"));
+        assert!(other.len > own.len, "its length would tell");
+        let bytes = fs.read_file(Path::new("/copy").join(other.name)).unwrap();
+        let path = Path::new("/db").join(&own.name);
+        fs.write_file(&path, &bytes).unwrap();
+        let tables = files_ending(&fs, "/db", ".sst");
+        let options = small_options(Arc::new(fs.clone()));
+        for options in [options.clone(), options.clone().read_only(true)] {
+            let error = options.open("/db").unwrap_err();
+            assert!(error.is_corruption(), "{error}");
+            assert!(error.to_string().contains(&own.name), "{error}");
+        }
+        assert!(options.verify("/db", |_, _| {}).is_err());
+        assert_eq!(files_ending(&fs, "/db", ".sst"), tables);
+    }
 }

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use common::{Map, Replay, contents, env_number, files_ending, on_every_core, small_options};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
-use shamba::{Db, Durability, Error, Options, RecoveryMode, WriteBatch, WriteOptions};
+use shamba::{
+    Db, Durability, Error, KeyspaceOptions, Options, RecoveryMode, WriteBatch, WriteOptions,
+};
 
 const DIR: &str = "/db";
 /// The process, or the system, has too many files open.
@@ -280,5 +282,46 @@ fn a_folder_that_a_failed_open_made_is_durable() {
             let db = db.unwrap();
             assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"v"[..]), "{nth}");
         }
+    }
+}
+
+/// Two keyspaces, of which one alone is tried: who waits for the other is told all the same.
+#[test]
+fn a_flush_that_fails_for_one_keyspace_ends_for_another() {
+    for (nth, effect) in [FaultError::ENOSPC, FaultError::EIO]
+        .into_iter()
+        .enumerate()
+    {
+        let (fs, faults) = (MemFs::new(), Faults::new());
+        let db = options(&fs, &faults, 0).open(DIR).unwrap();
+        let other = db
+            .create_keyspace("other", KeyspaceOptions::default())
+            .unwrap();
+        faults.add(
+            Fault::new(Effect::Fail(effect))
+                .on(Op::Create)
+                .path_ending(".sst")
+                .forever(),
+        );
+        let mut tried = 0;
+        for round in 0..8u8 {
+            if db.put("a", [round]).is_err() || other.put("a", [round]).is_err() {
+                break;
+            }
+            let before = faults.total();
+            assert!(db.flush().is_err(), "{nth} {round}");
+            tried = faults.total() - before;
+            assert!(tried < 1000, "{nth} {round}: {tried} operations");
+        }
+        assert!(tried > 0);
+        faults.clear();
+        db.flush().unwrap();
+        let last = other.get("a").unwrap().unwrap();
+        db.close().unwrap();
+        let db = small_options(Arc::new(fs)).open(DIR).unwrap();
+        assert_eq!(
+            db.keyspace("other").unwrap().get("a").unwrap().unwrap(),
+            last
+        );
     }
 }

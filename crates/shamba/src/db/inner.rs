@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use super::background::Background;
 use super::buffers::{Memtables, WalFiles, Writer};
+use super::context::DbContext;
 use super::files::Files;
 use super::jobs::{Compactor, Flusher, Jobs, TableMaker};
 use super::keyspaces::KeyspaceInner;
 use super::read::ReadPath;
-use super::shared::Shared;
 use super::tuning::{Advisor, Redesigner};
 use super::visibility::Visibility;
 use super::write::WritePath;
 
 /// The components of a database; threads and handles share them.
 pub(crate) struct DbInner {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     visibility: Arc<Visibility>,
     files: Arc<Files>,
     wal: Arc<WalFiles>,
@@ -55,7 +55,7 @@ macro_rules! components {
 impl DbInner {
     /// Puts a database together whose logs have come to a position.
     pub(super) fn new(
-        (shared, visibility): (Arc<Shared>, Arc<Visibility>),
+        (shared, visibility): (Arc<DbContext>, Arc<Visibility>),
         files: Files,
         (position, writer): (u64, Writer),
         default_keyspace: Arc<KeyspaceInner>,
@@ -96,7 +96,7 @@ impl DbInner {
     }
 
     components! {
-        shared: Shared,
+        shared: DbContext,
         visibility: Visibility,
         files: Files,
         wal: WalFiles,

@@ -6,7 +6,7 @@
 //!
 //! | component | what it owns |
 //! |---|---|
-//! | [`shared::Shared`] | options, folder, counters, whether the database is open and writes go on |
+//! | [`context::DbContext`] | options, folder, counters, whether the database is open and writes go on |
 //! | [`visibility::Visibility`] | the newest visible sequence number, and those that snapshots hold |
 //! | [`keyspaces::KeyspaceInner`] | one keyspace: read state, options, what is counted of it |
 //! | [`files::Files`] | manifest, open tables, what of the tree changed |
@@ -27,6 +27,7 @@ mod buffers;
 mod catalog;
 mod checkpoint;
 mod close;
+mod context;
 #[expect(
     clippy::module_inception,
     reason = "the file of the type that the folder is about"
@@ -43,7 +44,6 @@ mod keyspace;
 mod keyspaces;
 mod open;
 mod read;
-mod shared;
 mod snapshot;
 mod stats;
 mod tuning;

@@ -1,13 +1,15 @@
-//! `CURRENT`, the file of one line that names the manifest in use. It is replaced as a whole: the line is
-//! written to another file, durably, which is then renamed. Bytes: docs/format.md, "Manifest".
+//! `CURRENT`, the file of one line that names the manifest in use, and the salt of its logs, so that no
+//! other manifest is taken for it. It is replaced as a whole: the line is written to another file,
+//! durably, which is then renamed. Bytes: docs/format.md, "Manifest".
 
 use std::path::Path;
 
 use super::edit::FORMAT;
-use super::files::{manifest_name, number_in, remove};
+use super::files::{ManifestFiles, manifest_name, number_in, remove};
 use crate::base::checksum::checksum;
 use crate::error::{Error, Result, is_out_of_files, is_shortage};
 use crate::fs::{Access, BlockKind, Fs, Purpose, ReadTag};
+use crate::wal::LogInfo;
 
 /// The file that names the manifest in use.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -36,11 +38,20 @@ impl From<NotSwitched> for Error {
     }
 }
 
+/// What `CURRENT` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CurrentManifest {
+    /// The manifest's name.
+    pub(super) name: String,
+    /// What the headers of its two logs say.
+    pub(super) info: LogInfo,
+}
+
 /// Makes `CURRENT` name a manifest.
-pub(super) fn switch(fs: &dyn Fs, dir: &Path, name: &str) -> Result<(), NotSwitched> {
+pub(super) fn switch(fs: &dyn Fs, dir: &Path, files: &ManifestFiles) -> Result<(), NotSwitched> {
     let tmp = dir.join(CURRENT_TMP);
     let path = dir.join(CURRENT);
-    write_line(fs, &tmp, name).map_err(|error| {
+    write_line(fs, &tmp, &current_line(&files.name, files.log.info().salt)).map_err(|error| {
         remove(fs, &tmp);
         NotSwitched::Untouched(error)
     })?;
@@ -64,22 +75,22 @@ pub(super) fn switch(fs: &dyn Fs, dir: &Path, name: &str) -> Result<(), NotSwitc
 }
 
 /// Writes the line that names a manifest, durably.
-fn write_line(fs: &dyn Fs, path: &Path, name: &str) -> Result<()> {
+fn write_line(fs: &dyn Fs, path: &Path, line: &str) -> Result<()> {
     let mut file = fs
         .create(path, Access::Buffered)
         .map_err(|e| Error::io("create", path, e))?;
-    file.append(current_line(name).as_bytes())
+    file.append(line.as_bytes())
         .map_err(|e| Error::io("write", path, e))?;
     file.sync().map_err(|e| Error::io("sync", path, e))
 }
 
-pub(super) fn current_line(name: &str) -> String {
-    let text = format!("shamba {FORMAT} {name}");
+pub(super) fn current_line(name: &str, salt: u32) -> String {
+    let text = format!("shamba {FORMAT} {name} {salt:08x}");
     format!("{text} {:08x}\n", checksum(0, text.as_bytes()))
 }
 
-/// The manifest's name from `CURRENT`.
-pub(super) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<String> {
+/// The manifest that `CURRENT` names.
+pub(super) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<CurrentManifest> {
     let path = dir.join(CURRENT);
     let exists = fs
         .exists(&path)
@@ -110,7 +121,7 @@ pub(super) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<String> {
         .filter(|(text, sum)| *sum == format!("{:08x}", checksum(0, text.as_bytes())))
         .and_then(|(text, _)| text.strip_prefix("shamba "))
         .and_then(|text| text.split_once(' '));
-    let Some((format, name)) = fields else {
+    let Some((format, manifest)) = fields else {
         return corrupt("the line does not match its checksum");
     };
     match format.parse::<u32>() {
@@ -119,9 +130,27 @@ pub(super) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<String> {
             found,
             supported: FORMAT,
         }),
-        Ok(_) if number_in(name).is_some_and(|number| name == manifest_name(number)) => {
-            Ok(name.to_owned())
-        }
-        _ => corrupt("the line does not name a manifest"),
+        Ok(_) => match named(manifest) {
+            Some(current) => Ok(current),
+            None => corrupt("the line does not name a manifest"),
+        },
+        Err(_) => corrupt("the line does not name a format"),
     }
+}
+
+/// The manifest of a name and a salt, written as [`current_line`] does.
+fn named(manifest: &str) -> Option<CurrentManifest> {
+    let (name, salt) = manifest.split_once(' ')?;
+    let number = number_in(name).filter(|number| name == manifest_name(*number))?;
+    let salt = u32::from_str_radix(salt, 16)
+        .ok()
+        .filter(|value| salt == format!("{value:08x}"))?;
+    Some(CurrentManifest {
+        name: name.to_owned(),
+        info: LogInfo {
+            number,
+            base: 0,
+            salt,
+        },
+    })
 }

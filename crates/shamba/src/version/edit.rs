@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::wal::LogInfo;
 
 /// The newest manifest format this build reads, and the one it writes.
-pub(crate) const FORMAT: u32 = 4;
+pub(crate) const FORMAT: u32 = 5;
 
 /// Levels are numbered below this.
 pub(crate) const MAX_LEVELS: u32 = 64;

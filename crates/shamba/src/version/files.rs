@@ -2,6 +2,7 @@
 //! `MARKS-NNNNNN` how far the first is durable. Bytes: docs/format.md, "Manifest".
 
 use std::convert::Infallible;
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +10,9 @@ use super::edit::{EditPart, VersionEdit};
 use super::set::TreeState;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::wal::{LOG_HEADER, LogStart, LogWriter, RECORD_HEADER, RecoveryMode, recover_logs};
+use crate::wal::{
+    LOG_HEADER, LogInfo, LogStart, LogWriter, NeededLog, RECORD_HEADER, RecoveryMode, recover_logs,
+};
 
 /// About how long the records of a long edit are, in bytes: so much memory writing and reading one
 /// takes. With half of it a snapshot takes twice as many headers of 28 bytes, and with double of it
@@ -63,14 +66,30 @@ pub(crate) fn was_in_use(name: &str, len: u64) -> bool {
     len > left
 }
 
-/// The number in the name of a manifest, table or log.
-pub(super) fn number_in(name: &str) -> Option<u64> {
-    let prefixed = ["MANIFEST-", "MARKS-"];
-    let stem = match prefixed.iter().find_map(|prefix| name.strip_prefix(prefix)) {
-        Some(number) => number,
-        None => name.split_once('.')?.0,
+/// Numbers are below this. No database makes so many files; a file of another's making may have any
+/// number in its name.
+const MOST_FILES: u64 = 1 << 62;
+
+/// Whether the next file may have a number above this one, so that there is no end to them.
+pub(super) fn is_plausible(number: u64) -> bool {
+    number < MOST_FILES / 2
+}
+
+/// The number in the name of a manifest, its marks, a table or a log, written as such names are.
+pub(crate) fn number_in(name: &str) -> Option<u64> {
+    let (before, after) = match name.split_once('-') {
+        Some(("MANIFEST" | "MARKS", number)) => (number, None),
+        Some(_) => return None,
+        None => {
+            let (number, kind) = name.split_once('.')?;
+            (number, Some(kind))
+        }
     };
-    stem.parse().ok()
+    if !matches!(after, None | Some("sst" | "wal")) {
+        return None;
+    }
+    let number = before.parse().ok().filter(|number| *number < MOST_FILES)?;
+    (before == format!("{number:06}")).then_some(number)
 }
 
 impl ManifestFiles {
@@ -100,8 +119,8 @@ impl ManifestFiles {
 }
 
 /// Up to where a manifest was durable, as far as its marks are there and sound.
-pub(super) fn last_mark(fs: &dyn Fs, dir: &Path, number: u64) -> Result<u64> {
-    let path = dir.join(marks_name(number));
+pub(super) fn last_mark(fs: &dyn Fs, dir: &Path, info: LogInfo) -> Result<u64> {
+    let path = dir.join(marks_name(info.number));
     let exists = fs
         .exists(&path)
         .map_err(|e| Error::io("look for", &path, e))?;
@@ -113,11 +132,13 @@ pub(super) fn last_mark(fs: &dyn Fs, dir: &Path, number: u64) -> Result<u64> {
         return Ok(0);
     }
     let mut last = 0;
-    // Each mark holds whatever became of the others.
-    recover_logs(fs, &[path], RecoveryMode::SkipDamaged, &mut |record| {
-        if let Ok(synced) = record.payload.try_into()
-            && record.log == number
-        {
+    // Each mark holds whatever became of the others; those of another manifest say nothing of this one.
+    let marks = NeededLog {
+        path,
+        info: Some(info),
+    };
+    recover_logs(fs, vec![marks], RecoveryMode::SkipDamaged, &mut |record| {
+        if let Ok(synced) = record.payload.try_into() {
             last = last.max(u64::from_le_bytes(synced));
         }
         Ok(())
@@ -167,9 +188,9 @@ fn begin_files(fs: &dyn Fs, dir: &Path, number: u64, state: &TreeState) -> Resul
 
 /// Anything that differs between databases, also between one and its successor in its place.
 fn seed() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as u64)
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |since| since.as_nanos());
+    RandomState::new().hash_one((now, std::process::id()))
 }
 
 /// Removes the logs of a manifest that is not in use.

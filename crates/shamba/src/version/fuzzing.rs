@@ -125,13 +125,21 @@ pub(crate) fn manifest(data: &[u8]) {
     let text = String::from_utf8_lossy(&current);
     number_in(&text);
     // What CURRENT names is there, and where it names nothing, something is read all the same.
-    let name = read_current(&fs, dir).ok();
-    if let Some(name) = &name {
-        assert_eq!(current_line(name), text, "one line for one name");
+    let current = read_current(&fs, dir).ok();
+    if let Some(current) = &current {
+        let line = current_line(&current.name, current.info.salt);
+        assert_eq!(line, text, "one line for one manifest");
     }
-    let number = name.as_deref().and_then(number_in).unwrap_or(1);
-    write(CURRENT, current_line(&manifest_name(number)).as_bytes());
-    write(&manifest_name(number), &fixed(1, manifest));
+    let number = current.map_or(1, |current| current.info.number);
+    let manifest = fixed(1, manifest);
+    // The manifest's own salt, or nothing of it would be read.
+    let salt = manifest.get(12..).and_then(|rest| rest.first_chunk());
+    let salt = salt.map_or(0, |salt| u32::from_le_bytes(*salt));
+    write(
+        CURRENT,
+        current_line(&manifest_name(number), salt).as_bytes(),
+    );
+    write(&manifest_name(number), &manifest);
     write(&marks_name(number), &fixed(2, marks));
     let account = Obsolete::new(&Budget::new(BUDGET));
     let Ok(found) = Manifest::read(&fs, dir, &account) else {

@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::by_number::ByNumber;
-use super::current::{NotSwitched, read_current, switch};
+use super::current::{CurrentManifest, NotSwitched, read_current, switch};
 use super::edit::{EditPart, VersionEdit};
 use super::files::{
-    ManifestFiles, RECORD_BYTES, append, begin, last_mark, marks_name, number_in, remove,
-    remove_files,
+    ManifestFiles, RECORD_BYTES, append, begin, is_plausible, last_mark, marks_name, number_in,
+    remove, remove_files,
 };
 use super::obsolete::Obsolete;
 use super::replay::{Replay, Wrong};
@@ -31,7 +31,7 @@ use super::set::TreeState;
 use super::{Inconsistent, Version};
 use crate::error::{Error, Result, is_out_of_files};
 use crate::fs::{Access, Fs};
-use crate::wal::{LogWriter, RecoveryMode, recover_logs};
+use crate::wal::{LogWriter, NeededLog, RecoveryMode, recover_logs};
 
 /// A log is begun anew when it is longer than this and four times its first snapshot.
 const ROLL_BYTES: u64 = 1 << 20;
@@ -74,7 +74,7 @@ enum AppendResult {
 
 impl Manifest {
     /// Begins a manifest in a folder: with the state and in the place of the one that
-    /// [`Manifest::read`] found, or the folder's first. ManifestFiles that edits drop from now on go to
+    /// [`Manifest::read`] found, or the folder's first. Files that edits drop from now on go to
     /// `obsolete`. Every name in the folder is durable afterwards.
     ///
     /// # Errors
@@ -92,14 +92,15 @@ impl Manifest {
         // A file that was begun and never named by an edit keeps its number to itself.
         let mut next = state.next_file;
         let listed = fs.visit(dir, &mut |name, _| {
-            next = next.max(number_in(name).map_or(0, |number| number.saturating_add(1)));
+            let number = number_in(name).filter(|number| is_plausible(*number));
+            next = next.max(number.map_or(0, |number| number.saturating_add(1)));
         });
         listed.map_err(|e| Error::io("list", dir, e))?;
         state.next_file = next;
         let number = state.next_file;
         state.next_file = number.saturating_add(1);
         let files = begin(&**fs, dir, number, &state)?;
-        switch(&**fs, dir, &files.name).map_err(|why| {
+        switch(&**fs, dir, &files).map_err(|why| {
             if matches!(why, NotSwitched::Untouched(_)) {
                 remove_files(&**fs, dir, number);
             }
@@ -149,7 +150,7 @@ impl Manifest {
     /// What changes when a writer goes on: the manifest's name, and how long it is. `None` when that
     /// cannot be found out.
     pub(crate) fn mark_of_change(fs: &dyn Fs, dir: &Path) -> Option<(String, u64)> {
-        let name = read_current(fs, dir).ok()?;
+        let name = read_current(fs, dir).ok()?.name;
         let len = fs.open(&dir.join(&name), Access::Buffered).ok()?.len();
         Some((name, len))
     }
@@ -167,7 +168,7 @@ impl Manifest {
     /// hole, ends before its marks say, or describes an impossible tree; `UnsupportedFormat`; `Io`;
     /// `BudgetTooSmall`.
     pub(crate) fn read(fs: &dyn Fs, dir: &Path, account: &Arc<Obsolete>) -> Result<FoundManifest> {
-        let name = read_current(fs, dir)?;
+        let CurrentManifest { name, info } = read_current(fs, dir)?;
         let path = dir.join(&name);
         let exists = fs
             .exists(&path)
@@ -177,12 +178,16 @@ impl Manifest {
             return Err(Error::corruption(path, 0, what));
         }
         // First: a writer beside us may go on while the log is read.
-        let durable = number_in(&name).map_or(Ok(0), |number| last_mark(fs, dir, number))?;
+        let durable = last_mark(fs, dir, info)?;
         let mut replay = Replay::new(RECORD_BYTES, account);
         let mut part = EditPart::Last;
         let mut records = 0u64;
         let mode = RecoveryMode::TolerateTornTail;
-        let read = recover_logs(fs, std::slice::from_ref(&path), mode, &mut |record| {
+        let log = NeededLog {
+            path: path.clone(),
+            info: Some(info),
+        };
+        let read = recover_logs(fs, vec![log], mode, &mut |record| {
             // The log starts at position 0, so positions are offsets.
             let at = record.position;
             part = replay.take(record.payload).map_err(|wrong| match wrong {
@@ -230,7 +235,7 @@ impl Manifest {
         state.next_file = number.saturating_add(1);
         let mut files = begin(fs, dir, number, &state)?;
         files.seal()?;
-        switch(fs, dir, &files.name).map_err(Error::from)
+        switch(fs, dir, &files).map_err(Error::from)
     }
 
     /// Logs an edit and makes it durable; the state is then the one after it, and files it drops
@@ -319,7 +324,7 @@ impl Manifest {
         self.state.next_file = self.state.next_file.max(number.saturating_add(1));
         let begun =
             begin(&*self.fs, &self.dir, number, &self.state).and_then(|files| {
-                match switch(&*self.fs, &self.dir, &files.name) {
+                match switch(&*self.fs, &self.dir, &files) {
                     Ok(()) => Ok(Ok((files, false))),
                     Err(NotSwitched::Unsynced(_)) => Ok(Ok((files, true))),
                     Err(NotSwitched::Untouched(error)) => Err(error),
@@ -355,6 +360,11 @@ impl Manifest {
         self.files.as_mut().map_or(Ok(()), ManifestFiles::seal)
     }
 
+    /// Takes no more edits: the folder may be another's from now on.
+    pub(crate) fn end(&mut self) {
+        self.failure.get_or_insert(Error::Closed);
+    }
+
     /// Bytes of the log in use.
     pub(crate) fn len(&self) -> u64 {
         self.files.as_ref().map_or(0, |files| files.log.len())
@@ -375,12 +385,6 @@ impl Manifest {
     pub(crate) fn version(&self, keyspace: u32) -> Option<Arc<Version>> {
         let found = self.state.keyspaces.get(&keyspace)?;
         Some(Arc::clone(&found.version))
-    }
-
-    /// Whether a file is of the manifest in use; every other manifest in the folder is an orphan.
-    pub(crate) fn owns(&self, name: &str) -> bool {
-        let ours = |files: &ManifestFiles| name == files.name || name == marks_name(files.number);
-        self.files.as_ref().is_some_and(ours)
     }
 
     /// The number of the log in use.

@@ -580,6 +580,9 @@ fn bad_folders_give_clear_errors() {
     )
     .unwrap();
     assert!(what(&mem).contains("does not name a manifest"));
+    let no_salt = line(&format!("shamba {FORMAT} MANIFEST-000001"));
+    mem.write_file(&current, no_salt.as_bytes()).unwrap();
+    assert!(what(&mem).contains("does not name a manifest"));
     mem.write_file(&current, line("shamba 9 SOMETHING").as_bytes())
         .unwrap();
     assert!(matches!(
@@ -603,6 +606,57 @@ fn bad_folders_give_clear_errors() {
     empty.write_file(Path::new(DIR).join(&name), b"").unwrap();
     assert!(what(&empty).contains("no edit"));
     assert_eq!(read(&sound).unwrap(), None);
+}
+
+#[test]
+fn a_manifest_of_another_history_is_damage_and_its_marks_say_nothing() {
+    let begun = |steps: u64| {
+        let mem = fresh();
+        let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+        let mut db = open(&fs, true).unwrap();
+        for i in 0..steps {
+            db.log(&step(i)).unwrap();
+        }
+        let name = db.manifest.file_name().to_owned();
+        db.manifest.seal().unwrap();
+        (mem, name)
+    };
+    let ((ours, name), (other, other_name)) = (begun(3), begun(9));
+    assert_eq!(name, other_name, "numbers alone do not tell them apart");
+    let file = |name: &str| Path::new(DIR).join(name);
+    let of_other = |name: &str| other.read_file(file(name)).unwrap();
+
+    // Longer than ours, so that its length tells nothing.
+    let swapped = ours.deep_clone();
+    swapped.write_file(file(&name), &of_other(&name)).unwrap();
+    let error = read(&swapped).unwrap_err();
+    assert!(error.is_corruption(), "{error}");
+
+    let marks = name.replace("MANIFEST", "MARKS");
+    let with_marks = ours.deep_clone();
+    with_marks
+        .write_file(file(&marks), &of_other(&marks))
+        .unwrap();
+    assert_eq!(read(&with_marks).unwrap(), Some(2));
+}
+
+#[test]
+fn an_ended_manifest_writes_nothing_more() {
+    let mem = fresh();
+    let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+    let mut db = open(&fs, true).unwrap();
+    db.log(&step(0)).unwrap();
+    db.manifest.seal().unwrap();
+    db.manifest.end();
+    let before = mem.deep_clone();
+    assert!(matches!(db.log(&step(1)), Err(Error::Closed)));
+    for entry in mem.list(Path::new(DIR)).unwrap() {
+        let path = Path::new(DIR).join(entry.name);
+        assert_eq!(
+            mem.read_file(&path).unwrap(),
+            before.read_file(&path).unwrap()
+        );
+    }
 }
 
 #[test]

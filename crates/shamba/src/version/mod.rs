@@ -33,7 +33,7 @@ pub(crate) use design::StoredDesign;
 pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
 pub(crate) use file_meta::{FileInfo, FileMeta};
 pub(crate) use file_stats::Hotness;
-pub(crate) use files::was_in_use;
+pub(crate) use files::{number_in, was_in_use};
 pub(crate) use level::Level;
 pub(crate) use manifest::{FoundManifest, Manifest};
 pub(crate) use obsolete::Obsolete;

@@ -227,15 +227,11 @@ fn file_of(held: &[LogFile], index: usize, fs: &dyn Fs, path: &Path) -> Result<L
 /// [`Survey::of`] and [`Survey::replay`], where nothing durable is made of the records.
 pub(crate) fn recover_logs(
     fs: &dyn Fs,
-    paths: &[PathBuf],
+    logs: Vec<NeededLog>,
     mode: RecoveryMode,
     apply: &mut dyn FnMut(Record<'_>) -> Result<()>,
 ) -> Result<RecoveryOutcome> {
-    let logs = paths.iter().map(|path| NeededLog {
-        path: path.clone(),
-        info: None,
-    });
-    Survey::of(fs, logs.collect(), Reached::default(), mode)?.replay(fs, apply)
+    Survey::of(fs, logs, Reached::default(), mode)?.replay(fs, apply)
 }
 
 /// Judges what reading a sequence of logs found.

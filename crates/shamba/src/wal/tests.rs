@@ -41,10 +41,17 @@ fn create(fs: &MemFs, path: &str, start: LogStart) -> LogWriter {
     LogWriter::create(fs, path.as_ref(), start).unwrap()
 }
 
+fn needed(paths: &[&str]) -> Vec<NeededLog> {
+    let log = |path: &&str| NeededLog {
+        path: PathBuf::from(path),
+        info: None,
+    };
+    paths.iter().map(log).collect()
+}
+
 fn recover(fs: &MemFs, paths: &[&str], mode: RecoveryMode) -> Result<(RecoveryOutcome, Records)> {
-    let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
     let mut records = Records::new();
-    let outcome = recover_logs(fs, &paths, mode, &mut |record| {
+    let outcome = recover_logs(fs, needed(paths), mode, &mut |record| {
         records.push((record.first_seq, record.payload.to_vec()));
         Ok(())
     })?;
@@ -636,12 +643,9 @@ fn failed_reads_are_errors_and_not_the_end_of_the_log() {
     let faults = Faults::new();
     let fs = FaultFs::new(dyn_fs(&mem), faults.clone());
     let run = || {
-        recover_logs(
-            &fs,
-            &[PathBuf::from("/1")],
-            RecoveryMode::SkipDamaged,
-            &mut |_| Ok(()),
-        )
+        recover_logs(&fs, needed(&["/1"]), RecoveryMode::SkipDamaged, &mut |_| {
+            Ok(())
+        })
     };
     run().unwrap();
     let total = faults.total();

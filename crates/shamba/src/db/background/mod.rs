@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use parking_lot::MutexGuard;
 
 use super::buffers::{Memtables, Writer};
+use super::context::DbContext;
 use super::files::Files;
 use super::jobs::{Compactor, Flusher, Jobs};
 use super::keyspaces::KeyspaceInner;
 use super::keyspaces::filter_limits::end_epoch;
-use super::shared::Shared;
 use super::tuning::{Advisor, Redesigner};
 use super::visibility::Visibility;
 use crate::compaction::{Manual, ManualRange};
@@ -50,7 +50,7 @@ enum Stepped {
 
 /// See the module.
 pub(super) struct Background {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     visibility: Arc<Visibility>,
     files: Arc<Files>,
     memtables: Arc<Memtables>,
@@ -81,7 +81,7 @@ pub(super) fn start(background: &Arc<Background>) -> Result<Vec<JoinHandle<()>>>
 
 impl Background {
     pub(super) fn new(
-        (shared, visibility): (&Arc<Shared>, &Arc<Visibility>),
+        (shared, visibility): (&Arc<DbContext>, &Arc<Visibility>),
         (files, memtables): (&Arc<Files>, &Arc<Memtables>),
         (jobs, flusher, compactor): (&Arc<Jobs>, &Arc<Flusher>, &Arc<Compactor>),
         (redesigner, advisor): (&Arc<Redesigner>, &Arc<Advisor>),
@@ -342,10 +342,11 @@ impl Background {
         self.memtables.freeze(writer, keyspace, size)?;
         // Two memtables waiting is the most: a third would only hide that flushes lag.
         let few = || keyspace.state().frozen.len() <= 2;
-        match few() {
-            true => Ok(()),
-            false => self.wait_for_room(|| few() || keyspace.flushes().stuck().is_some()),
+        if few() {
+            return Ok(());
         }
+        // Of any keyspace: what keeps another's from being flushed may keep this one from being tried.
+        self.wait_for_room(|| few() || self.memtables.stuck_flush().is_some())
     }
 
     /// Freezes every memtable that holds anything and waits until all are flushed. Writes are held

@@ -13,8 +13,8 @@ use parking_lot::{Mutex, MutexGuard};
 use super::frozen::FrozenList;
 use super::wal_files::{ActiveLog, WalFiles};
 use crate::budget::{Role, memtable_share};
+use crate::db::context::DbContext;
 use crate::db::keyspaces::KeyspaceInner;
-use crate::db::shared::Shared;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 
@@ -67,7 +67,7 @@ impl Entries {
 
 /// See the module.
 pub(in crate::db) struct Memtables {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     wal: Arc<WalFiles>,
     /// Who logs a group of writes, and who applies one to memtables: taken in this order.
     writer: Mutex<Writer>,
@@ -76,7 +76,7 @@ pub(in crate::db) struct Memtables {
 }
 
 impl Memtables {
-    pub(in crate::db) fn new(shared: &Arc<Shared>, wal: &Arc<WalFiles>, writer: Writer) -> Self {
+    pub(in crate::db) fn new(shared: &Arc<DbContext>, wal: &Arc<WalFiles>, writer: Writer) -> Self {
         Memtables {
             shared: shared.clone(),
             wal: wal.clone(),

@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 
 use crate::base::key::SeqNo;
 use crate::budget::{Budget, Reservation, Role, log_buffer};
+use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
-use crate::db::shared::Shared;
 use crate::db::visibility::Visibility;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
@@ -214,7 +214,7 @@ pub(in crate::db) fn log_path(dir: &Path, number: u64) -> PathBuf {
 
 /// See the module.
 pub(in crate::db) struct WalFiles {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     files: Arc<Files>,
     visibility: Arc<Visibility>,
     closed: Mutex<ClosedLogs>,
@@ -223,7 +223,7 @@ pub(in crate::db) struct WalFiles {
 impl WalFiles {
     /// Of a history that has come to a position.
     pub(in crate::db) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<DbContext>,
         files: &Arc<Files>,
         visibility: &Arc<Visibility>,
         position: u64,

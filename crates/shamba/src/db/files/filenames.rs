@@ -8,7 +8,7 @@ use super::hints::HINTS;
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
 use crate::table::table_name;
-use crate::version::{ByNumber, FileMeta};
+use crate::version::{ByNumber, FileMeta, number_in};
 
 /// Locked by whoever has the database open.
 pub(in crate::db) const LOCK: &str = "LOCK";
@@ -23,21 +23,59 @@ pub(in crate::db) enum FileKind {
     Other,
 }
 
-/// What a file of a database's folder is.
+/// What a file of a database's folder is. What is not named exactly as the engine names its files is not
+/// the engine's.
 pub(in crate::db) fn classify(name: &str) -> FileKind {
-    let numbered = |suffix: &str| name.strip_suffix(suffix).and_then(|stem| stem.parse().ok());
-    if let Some(number) = numbered(".sst") {
-        FileKind::Table(number)
-    } else if let Some(number) = numbered(".wal") {
-        FileKind::Log(number)
-    } else if name.starts_with("MANIFEST-") || name.starts_with("MARKS-") {
-        FileKind::Manifest
-    } else if name == HINTS {
-        FileKind::Hints
-    } else if name.ends_with(".tmp") {
-        FileKind::Temporary
-    } else {
-        FileKind::Other
+    match number_in(name) {
+        Some(_) if name.starts_with('M') => FileKind::Manifest,
+        Some(number) if name.ends_with(".sst") => FileKind::Table(number),
+        Some(number) => FileKind::Log(number),
+        None if name == HINTS => FileKind::Hints,
+        None if TEMPORARY.contains(&name) => FileKind::Temporary,
+        None => FileKind::Other,
+    }
+}
+
+/// Files that are replaced, or measured with, and are of no use when they are found.
+const TEMPORARY: [&str; 3] = ["CURRENT.tmp", "HINTS.tmp", "DEVICE.tmp"];
+
+/// Files that are removed between two looks into the folder: with names of 32 bytes, 64 KiB.
+const ORPHANS_AT_ONCE: usize = 1024;
+
+/// Removes what an earlier run began and no version holds; `files` are those that one does, and
+/// `manifest` is in use.
+pub(in crate::db) fn remove_orphans(
+    fs: &dyn Fs,
+    dir: &Path,
+    files: &ByNumber,
+    manifest: Option<&str>,
+) -> Result<()> {
+    let in_use = manifest.and_then(number_in);
+    let is_orphan = |name: &str| match classify(name) {
+        FileKind::Table(number) => files.get(number).is_none(),
+        FileKind::Manifest => number_in(name) != in_use,
+        FileKind::Temporary => true,
+        FileKind::Log(_) | FileKind::Hints | FileKind::Other => false,
+    };
+    // Some at a time: nobody knows how many there are.
+    loop {
+        let mut orphans = Vec::new();
+        let listed = fs.visit(dir, &mut |name, _| {
+            if orphans.len() < ORPHANS_AT_ONCE && is_orphan(name) {
+                orphans.push(dir.join(name));
+            }
+        });
+        listed.map_err(|e| Error::io("list", dir, e))?;
+        let mut removed = 0;
+        for path in &orphans {
+            match fs.remove(path) {
+                Ok(()) => removed += 1,
+                Err(error) => log::warn!("{}: cannot remove: {error}", path.display()),
+            }
+        }
+        if orphans.len() < ORPHANS_AT_ONCE || removed == 0 {
+            return Ok(());
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use super::Tree;
 use crate::base::checksum::checksum;
 use crate::base::coding::{put_varint, take, take_len, take_varint};
 use crate::budget::{Budget, Reservation, Role};
-use crate::db::shared::Shared;
+use crate::db::context::DbContext;
 use crate::fs::{Access, BlockKind, Fs, Purpose, ReadTag};
 use crate::table::Hint;
 use crate::version::Version;
@@ -165,7 +165,7 @@ pub(in crate::db) fn give(
 }
 
 /// Writes the hints of all files. Not synced: a torn file is damaged, and so ignored.
-pub(super) fn write(shared: &Shared, tree: &Tree) {
+pub(super) fn write(shared: &DbContext, tree: &Tree) {
     if !shared.options().inherit_heat {
         return;
     }

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::context::DbContext;
 use super::keyspaces::KeyspaceInner;
-use super::shared::Shared;
 use super::visibility::Visibility;
 use crate::base::key::SeqNo;
 use crate::compaction::job::{NewTable, table_path};
@@ -27,13 +27,9 @@ use crate::error::{Error, Result};
 use crate::fs::FileLock;
 use crate::memtable::Memtable;
 use crate::table::TableCache;
-use crate::version::{ByNumber, Manifest, Obsolete, VersionEdit};
+use crate::version::{Manifest, Obsolete, VersionEdit};
 use due::DueList;
-use filenames::{FileKind, classify};
 use unflushed::Unflushed;
-
-/// Files that are removed between two looks into the folder: with names of 32 bytes, 64 KiB.
-const ORPHANS_AT_ONCE: usize = 1024;
 
 /// What the manifest says, and the keyspaces it says it of.
 pub(super) struct Tree {
@@ -88,7 +84,7 @@ impl Tree {
 
 /// See the module.
 pub(super) struct Files {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     visibility: Arc<Visibility>,
     tables: Arc<TableCache>,
     obsolete: Arc<Obsolete>,
@@ -102,7 +98,7 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<DbContext>,
         visibility: &Arc<Visibility>,
         tables: Arc<TableCache>,
         (next_file, next_run): (AtomicU64, u64),
@@ -289,35 +285,6 @@ impl Files {
         }
     }
 
-    /// Removes what an earlier run began and no version holds; `files` are those that one does.
-    pub(super) fn remove_orphans(&self, files: &ByNumber) -> Result<()> {
-        let tree = self.tree.lock();
-        let is_orphan = |name: &str| match classify(name) {
-            FileKind::Table(number) => files.get(number).is_none(),
-            FileKind::Manifest => !tree.manifest.owns(name),
-            FileKind::Temporary => true,
-            FileKind::Log(_) | FileKind::Hints | FileKind::Other => false,
-        };
-        let dir = self.shared.dir();
-        // Some at a time: nobody knows how many there are.
-        loop {
-            let mut orphans = Vec::new();
-            let listed = self.shared.fs().visit(dir, &mut |name, _| {
-                if orphans.len() < ORPHANS_AT_ONCE && is_orphan(name) {
-                    orphans.push(name.to_owned());
-                }
-            });
-            listed.map_err(|e| Error::io("list", dir, e))?;
-            let mut removed = 0;
-            for name in &orphans {
-                removed += usize::from(self.shared.remove_quietly(&dir.join(name)));
-            }
-            if orphans.len() < ORPHANS_AT_ONCE || removed == 0 {
-                return Ok(());
-            }
-        }
-    }
-
     /// Drops what the cache holds of the tables; others may share it. Where memory does not hold a
     /// list of them, their blocks go as others are read.
     pub(super) fn forget_tables(&self) {
@@ -349,6 +316,8 @@ impl Files {
             keyspace.update(Clone::clone);
         }
         self.tables.shut();
+        // Whoever waits for the tree with an edit must not write into what is another's by then.
+        self.tree.lock().manifest.end();
         *self.lock.lock() = None;
     }
 }

@@ -14,10 +14,10 @@ use crate::budget::{Role, TableWork, merge_inputs};
 use crate::compaction::{
     Manual, ManualRange, Moving, PickerOptions, Task, TaskInput, TaskKind, manual, pick,
 };
+use crate::db::context::DbContext;
 use crate::db::files::due::DueWork;
 use crate::db::files::{Files, Tree};
 use crate::db::keyspaces::KeyspaceInner;
-use crate::db::shared::Shared;
 use crate::db::visibility::Visibility;
 use crate::error::{Error, Result};
 use crate::filter::{FileContext, choose};
@@ -58,7 +58,7 @@ fn may_reclaim_later(keyspace: &KeyspaceInner, version: &Version, oldest_snapsho
 
 /// See the module.
 pub(in crate::db) struct Compactor {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     files: Arc<Files>,
     visibility: Arc<Visibility>,
     jobs: Arc<Jobs>,
@@ -73,7 +73,7 @@ pub(in crate::db) struct Compactor {
 
 impl Compactor {
     pub(in crate::db) fn new(
-        (shared, visibility): (&Arc<Shared>, &Arc<Visibility>),
+        (shared, visibility): (&Arc<DbContext>, &Arc<Visibility>),
         files: &Arc<Files>,
         (jobs, maker): (&Arc<Jobs>, &Arc<TableMaker>),
         flusher: &Arc<Flusher>,

@@ -14,9 +14,9 @@ use crate::budget::{Role, TableWork, flushed_together, least_limit_for_files, mo
 use crate::compaction::job::{NewTable, NewTables, table_path, write_tables};
 use crate::compaction::{Ancestry, Origin, Retain};
 use crate::db::buffers::{Memtables, WalFiles};
+use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
 use crate::db::keyspaces::KeyspaceInner;
-use crate::db::shared::Shared;
 use crate::db::visibility::Visibility;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -48,7 +48,7 @@ fn tables_of(all: &[Written]) -> impl Iterator<Item = &NewTable> + Clone {
 
 /// See the module.
 pub(in crate::db) struct Flusher {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     files: Arc<Files>,
     wal: Arc<WalFiles>,
     memtables: Arc<Memtables>,
@@ -59,7 +59,7 @@ pub(in crate::db) struct Flusher {
 
 impl Flusher {
     pub(in crate::db) fn new(
-        (shared, visibility): (&Arc<Shared>, &Arc<Visibility>),
+        (shared, visibility): (&Arc<DbContext>, &Arc<Visibility>),
         files: &Arc<Files>,
         (wal, memtables): (&Arc<WalFiles>, &Arc<Memtables>),
         (jobs, maker): (&Arc<Jobs>, &Arc<TableMaker>),
@@ -125,7 +125,8 @@ impl Flusher {
         Ok(found)
     }
 
-    /// Flushes the oldest memtable of each of some keyspaces, as far as that goes before one fails.
+    /// Flushes the oldest memtable of each of some keyspaces, as far as that goes before there is a
+    /// shortage. Gives the last failure.
     fn flush_together(&self, group: &[Arc<KeyspaceInner>]) -> Result<bool> {
         let mut written = Vec::with_capacity(group.len());
         let mut failed = Ok(());
@@ -135,9 +136,13 @@ impl Flusher {
             match self.write_oldest(keyspace, alone) {
                 Ok(of_one) => written.extend(of_one),
                 Err(error) => {
+                    // What one has no room for others have neither; else it is its own affair.
+                    let of_all = error.is_shortage();
                     failed = Err(error);
                     self.jobs.note(keyspace.flushes(), &failed);
-                    break;
+                    if of_all {
+                        break;
+                    }
                 }
             }
         }

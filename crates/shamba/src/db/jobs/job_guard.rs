@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::db::context::DbContext;
 use crate::db::files::Files;
 use crate::db::keyspaces::Failing;
-use crate::db::shared::Shared;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
 
 /// Stops writes when the thread begins to panic within its life.
 struct Watch<'a> {
-    shared: &'a Shared,
+    shared: &'a DbContext,
     /// What is being done, for the error.
     op: &'static str,
     /// Whether the thread was panicking before: the work is then part of somebody's clean-up.
@@ -27,7 +27,7 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(shared: &'a Shared, op: &'static str) -> Self {
+    fn new(shared: &'a DbContext, op: &'static str) -> Self {
         Watch {
             shared,
             op,
@@ -75,13 +75,13 @@ impl<F: FnMut()> Drop for Held<'_, F> {
 
 /// The work on tables under way.
 pub(in crate::db) struct Jobs {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     files: Arc<Files>,
     running: AtomicU64,
 }
 
 impl Jobs {
-    pub(in crate::db) fn new(shared: &Arc<Shared>, files: &Arc<Files>) -> Self {
+    pub(in crate::db) fn new(shared: &Arc<DbContext>, files: &Arc<Files>) -> Self {
         Jobs {
             shared: shared.clone(),
             files: files.clone(),

@@ -15,9 +15,9 @@ use crate::compaction::job::{NewTable, NewTables, write_tables};
 use crate::compaction::{
     Ancestry, BoundedIter, MergeIter, Origin, Retain, RunFiles, RunIter, TargetRun, Task, TaskInput,
 };
+use crate::db::context::DbContext;
 use crate::db::files::Files;
 use crate::db::keyspaces::KeyspaceInner;
-use crate::db::shared::Shared;
 use crate::db::visibility::Visibility;
 use crate::error::Result;
 use crate::fs::{PAGE, Purpose};
@@ -41,7 +41,7 @@ fn readahead_pages(limit: u64, inputs: &[u64]) -> Vec<u32> {
 
 /// See the module.
 pub(super) struct Merger {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     files: Arc<Files>,
     visibility: Arc<Visibility>,
     maker: Arc<TableMaker>,
@@ -49,7 +49,7 @@ pub(super) struct Merger {
 
 impl Merger {
     pub(super) fn new(
-        (shared, visibility): (&Arc<Shared>, &Arc<Visibility>),
+        (shared, visibility): (&Arc<DbContext>, &Arc<Visibility>),
         files: &Arc<Files>,
         maker: &Arc<TableMaker>,
     ) -> Self {
@@ -135,7 +135,7 @@ impl Merger {
         );
         output.on_the_way = Box::new(on_the_way);
         let inherits = self.shared.options().inherit_heat;
-        let lineage = inherits.then(|| Ancestry::of_merge(task, &self.files.tables()));
+        let lineage = inherits.then(|| Ancestry::of_merge(task, self.files.tables()));
         let lineage =
             lineage.and_then(|ancestry| Lineage::of(ancestry, &self.shared.options().memory));
         output.options.keep = lineage.as_ref().map(Lineage::keep);

@@ -8,9 +8,9 @@ use super::table_options::{TableSite, bits_by_place};
 use crate::budget::{Role, keys_of_whole_filter, partition_keys, table_buffer};
 use crate::compaction::Origin;
 use crate::compaction::job::{MergeOutput, NewTable};
+use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
 use crate::db::keyspaces::KeyspaceInner;
-use crate::db::shared::Shared;
 use crate::filter::{BlockRoom, FileContext, choose};
 use crate::fs::PAGE;
 use crate::options::KeyspaceOptions;
@@ -28,12 +28,12 @@ const OUTPUT_BYTES: u64 = 40 << 10;
 
 /// See the module.
 pub(in crate::db) struct TableMaker {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     files: Arc<Files>,
 }
 
 impl TableMaker {
-    pub(in crate::db) fn new(shared: &Arc<Shared>, files: &Arc<Files>) -> Self {
+    pub(in crate::db) fn new(shared: &Arc<DbContext>, files: &Arc<Files>) -> Self {
         TableMaker {
             shared: shared.clone(),
             files: files.clone(),

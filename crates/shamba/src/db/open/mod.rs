@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::batch::DEFAULT_KEYSPACE;
 use super::buffers::{ActiveLog, Writer};
-use super::files::filenames::{LOCK, look_at_files};
+use super::context::DbContext;
+use super::files::filenames::{LOCK, look_at_files, remove_orphans};
 use super::files::{Files, Tree, hints};
 use super::keyspaces::KeyspaceInner;
-use super::shared::Shared;
 use super::tuning::restore;
 use super::visibility::Visibility;
 use super::{DbInner, DbShared};
@@ -78,7 +78,10 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
         Some(found) => (Some((found.state, found.name)), found.files),
         None => (None, ByNumber::default()),
     };
-    // From here on the folder changes.
+    // From here on the folder changes. What nobody needs goes first: there may be no room for a manifest
+    // without.
+    let name = found.as_ref().map(|(_, name)| name.as_str());
+    remove_orphans(&*fs, dir, &files, name)?;
     let (mut manifest, recovered) = Manifest::begin(&fs, dir, found, &obsolete)?;
     let next_file = AtomicU64::new(recovered.next_file);
     if !manifest.state().keyspaces.contains_key(&DEFAULT_KEYSPACE) {
@@ -90,7 +93,6 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
     let tables = tables_of(dir, &options);
     let inner = assemble(dir, options, manifest, next_file, tables)?;
     inner.files().hold(lock);
-    inner.files().remove_orphans(&files)?;
     let count = files.len();
     drop(files);
     replay::replay_logs(&inner, logs)?;
@@ -153,7 +155,7 @@ fn assemble(
     let asks_designs = all.any(|options| options.auto_design.is_some());
     let log = ActiveLog::beginning_at(last_seq, position, &budget);
     let writer = Writer::new(log, keyspaces.clone());
-    let shared = Shared::new(dir, options);
+    let shared = DbContext::new(dir, options);
     let visibility = Arc::new(Visibility::new(last_seq, &budget));
     let tree = Tree::new(manifest, keyspaces);
     let numbers = (next_file, next_run);

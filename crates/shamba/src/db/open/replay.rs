@@ -28,7 +28,7 @@ pub(super) fn replay_logs(db: &DbInner, logs: Logs) -> Result<()> {
             None => wal.begin_at(needed.end()),
             Some(whole) => wal.begin_with(whole),
         }
-        let end = Replay::new(db).all(needed)?;
+        let end = LogReplay::new(db).all(needed)?;
         let mut writer = db.memtables().lock();
         writer.log.replayed(end, db.visibility().newest());
         if whole.is_none() || wal.oldest_to_give_up().is_some() {
@@ -65,7 +65,7 @@ pub(super) fn replay_logs(db: &DbInner, logs: Logs) -> Result<()> {
 /// Applies what the logs hold beyond the tables and keeps it in memory.
 pub(super) fn keep_logs(db: &DbInner, logs: Logs) -> Result<()> {
     if let Some(needed) = logs.needed {
-        Replay::new(db).all(&needed)?;
+        LogReplay::new(db).all(&needed)?;
         forget_updates(db.files().keyspaces().iter());
     }
     Ok(())
@@ -80,14 +80,14 @@ fn forget_updates<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceInner>>) {
 }
 
 /// A replay that is under way.
-struct Replay<'a> {
+struct LogReplay<'a> {
     db: &'a DbInner,
     keyspaces: BTreeMap<u32, Arc<KeyspaceInner>>,
 }
 
-impl<'a> Replay<'a> {
+impl<'a> LogReplay<'a> {
     fn new(db: &'a DbInner) -> Self {
-        Replay {
+        LogReplay {
             db,
             keyspaces: db.memtables().lock().keyspaces.clone(),
         }

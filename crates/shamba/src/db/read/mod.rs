@@ -13,9 +13,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::background::Background;
+use super::context::DbContext;
 use super::files::Files;
 use super::keyspaces::{KeyspaceInner, ReadState};
-use super::shared::Shared;
 use super::visibility::Visibility;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::sample;
@@ -73,7 +73,7 @@ impl Asking<'_> {
 
 /// The way of lookups. Thread-safe.
 pub(super) struct ReadPath {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     visibility: Arc<Visibility>,
     tables: Arc<TableCache>,
     background: Arc<Background>,
@@ -81,7 +81,7 @@ pub(super) struct ReadPath {
 
 impl ReadPath {
     pub(super) fn new(
-        (shared, visibility): (&Arc<Shared>, &Arc<Visibility>),
+        (shared, visibility): (&Arc<DbContext>, &Arc<Visibility>),
         files: &Files,
         background: &Arc<Background>,
     ) -> Self {

@@ -17,11 +17,11 @@ use super::device::DeviceMeter;
 use super::redesign::Redesigner;
 use crate::budget::max_memtable_bytes;
 use crate::compaction::{MergePolicy, Moving, bytes_to_merge};
+use crate::db::context::DbContext;
 use crate::db::files::Files;
 use crate::db::jobs::Compactor;
 use crate::db::keyspaces::KeyspaceInner;
 use crate::db::keyspaces::workload::WorkloadEstimate;
-use crate::db::shared::Shared;
 use crate::error::{Error, Result};
 use crate::fs::PAGE;
 use crate::options::{AutoDesign, Design, DeviceCosts, FilterFamily, KeyspaceOptions};
@@ -209,7 +209,7 @@ impl Question {
 
 /// Asks the model. Thread-safe.
 pub(in crate::db) struct Advisor {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     files: Arc<Files>,
     compactor: Arc<Compactor>,
     redesigner: Arc<Redesigner>,
@@ -220,7 +220,7 @@ pub(in crate::db) struct Advisor {
 
 impl Advisor {
     pub(in crate::db) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<DbContext>,
         files: &Arc<Files>,
         compactor: &Arc<Compactor>,
         redesigner: &Arc<Redesigner>,

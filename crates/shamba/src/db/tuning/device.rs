@@ -10,7 +10,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::budget::{Role, measuring_buffer};
-use crate::db::shared::Shared;
+use crate::db::context::DbContext;
 use crate::error::{Error, Result};
 use crate::fs::{Access, AlignedBuf, BlockKind, PAGE, Purpose, ReadTag};
 use crate::options::DeviceCosts;
@@ -26,12 +26,12 @@ const READS: usize = 64;
 
 /// Knows what the storage's operations cost, once somebody has asked. Thread-safe.
 pub(super) struct DeviceMeter {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     known: Mutex<Option<DeviceCosts>>,
 }
 
 impl DeviceMeter {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(shared: &Arc<DbContext>) -> Self {
         DeviceMeter {
             shared: shared.clone(),
             known: Mutex::new(None),

@@ -9,10 +9,10 @@
 use std::sync::Arc;
 
 use crate::compaction::pick;
+use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
 use crate::db::jobs::Compactor;
 use crate::db::keyspaces::KeyspaceInner;
-use crate::db::shared::Shared;
 use crate::error::Result;
 use crate::options::Design;
 use crate::version::{KeyspaceEdit, StoredDesign, VersionEdit};
@@ -31,14 +31,14 @@ pub(in crate::db) fn restore(keyspace: &KeyspaceInner, stored: Option<&StoredDes
 
 /// See the module.
 pub(in crate::db) struct Redesigner {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     files: Arc<Files>,
     compactor: Arc<Compactor>,
 }
 
 impl Redesigner {
     pub(in crate::db) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<DbContext>,
         files: &Arc<Files>,
         compactor: &Arc<Compactor>,
     ) -> Self {

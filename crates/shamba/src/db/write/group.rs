@@ -18,7 +18,7 @@ use super::queue::{Queue, QueuedJob};
 use super::{WritePath, room_for};
 use crate::db::batch::WriteBatch;
 use crate::db::buffers::Writer;
-use crate::db::shared::Shared;
+use crate::db::context::DbContext;
 use crate::error::{Error, Result};
 use crate::options::Durability;
 
@@ -187,7 +187,7 @@ impl WritePath {
     /// Runs a part of a write, and stops writes if it panics. What the part changes must be behind
     /// locks that are let go only after this returns, so that nobody goes on with half of it.
     pub(super) fn poisoning<T>(&self, part: impl FnOnce() -> T) -> T {
-        struct Guard<'a>(Option<&'a Shared>);
+        struct Guard<'a>(Option<&'a DbContext>);
         impl Drop for Guard<'_> {
             fn drop(&mut self) {
                 if let Some(shared) = self.0 {

@@ -21,8 +21,8 @@ use parking_lot::{Mutex, MutexGuard};
 use super::background::Background;
 use super::batch::{BatchOps, WriteBatch};
 use super::buffers::{Entries, Memtables, WalFiles, Writer};
+use super::context::DbContext;
 use super::keyspaces::KeyspaceInner;
-use super::shared::Shared;
 use super::visibility::Visibility;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
 use crate::budget::{LARGE, map_large_allocations, most_of_batch, most_of_value};
@@ -64,7 +64,7 @@ impl WriteTarget {
 
 /// See the module.
 pub(super) struct WritePath {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     visibility: Arc<Visibility>,
     wal: Arc<WalFiles>,
     memtables: Arc<Memtables>,
@@ -75,7 +75,7 @@ pub(super) struct WritePath {
 
 impl WritePath {
     pub(super) fn new(
-        (shared, visibility): (&Arc<Shared>, &Arc<Visibility>),
+        (shared, visibility): (&Arc<DbContext>, &Arc<Visibility>),
         (wal, memtables): (&Arc<WalFiles>, &Arc<Memtables>),
         background: &Arc<Background>,
     ) -> Self {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::db::background::Background;
 use crate::db::batch::WriteBatch;
 use crate::db::buffers::{Entries, Memtables, Writer};
+use crate::db::context::DbContext;
 use crate::db::keyspaces::KeyspaceInner;
-use crate::db::shared::Shared;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
 use crate::options::Durability;
@@ -23,14 +23,14 @@ const LEAST_SLEEP: Duration = Duration::from_millis(1);
 
 /// See the module.
 pub(super) struct Stalls {
-    shared: Arc<Shared>,
+    shared: Arc<DbContext>,
     memtables: Arc<Memtables>,
     background: Arc<Background>,
 }
 
 impl Stalls {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<DbContext>,
         memtables: &Arc<Memtables>,
         background: &Arc<Background>,
     ) -> Self {

@@ -44,7 +44,7 @@ impl Signal {
 }
 
 /// See the module.
-pub(super) struct Shared {
+pub(super) struct DbContext {
     /// Unique in this process.
     id: u64,
     dir: PathBuf,
@@ -58,20 +58,20 @@ pub(super) struct Shared {
     closed: AtomicBool,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for DbContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("DbContext")
             .field("dir", &self.dir)
             .finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl DbContext {
     /// Of a database that opens.
     pub(super) fn new(dir: &Path, options: Options) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let stopped = options.read_only.then(|| Arc::new(Error::ReadOnly));
-        Arc::new(Shared {
+        Arc::new(DbContext {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             dir: dir.to_path_buf(),
             options,
