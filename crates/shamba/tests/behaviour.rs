@@ -328,7 +328,7 @@ fn orphans_of_a_crash_are_removed_at_the_next_open() {
     (0..500u32).for_each(|i| db.put(i.to_be_bytes(), [1; 50]).unwrap());
     db.close().unwrap();
     let whole = files_ending(&fs, DIR, ".sst");
-    for orphan in ["/db/999999.sst", "/db/half.tmp", "/db/MANIFEST-999998"] {
+    for orphan in ["/db/999999.sst", "/db/HINTS.tmp", "/db/MANIFEST-999998"] {
         fs.write_file(orphan, b"half a file").unwrap();
     }
     let db = small_options(Arc::new(fs.clone())).open(DIR).unwrap();

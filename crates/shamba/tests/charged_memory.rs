@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use shamba::{Db, KeyspaceOptions, MemoryBudget, Options};
@@ -69,10 +70,14 @@ fn taken(db: &Db, work: impl FnOnce()) -> (u64, u64, u64) {
     (heap, mapped() - before.2, charged() - before.0)
 }
 
+/// What is allocated is counted for the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Fails where open tables keep more than they are charged: the budget would be passed unseen; and where
 /// they are charged more than they keep, which blocks could use.
 #[test]
 fn open_tables_and_cached_blocks_are_charged_what_they_take() {
+    let _alone = ALONE.lock();
     let dir = tempfile::tempdir().unwrap();
     let open = || {
         let options = Options::new()
@@ -118,4 +123,49 @@ fn open_tables_and_cached_blocks_are_charged_what_they_take() {
         );
     }
     assert!(db.stats().open_tables > 200);
+}
+
+/// Each keyspace with a table of its own, which was read: what is known of it, too.
+#[test]
+fn keyspaces_are_charged_what_they_take() {
+    let _alone = ALONE.lock();
+    const COUNT: u64 = 400;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new()
+        .memory(MemoryBudget::bytes(64 << 20))
+        .background_threads(0);
+    let db = options.open(dir.path()).unwrap();
+    let name = |number| format!("keyspace-{number:06}");
+    let create = || {
+        for number in 0..COUNT {
+            db.create_keyspace(&name(number), KeyspaceOptions::default())
+                .unwrap();
+        }
+    };
+    let fill = || {
+        for number in 0..COUNT {
+            db.keyspace(&name(number))
+                .unwrap()
+                .put("key", "value")
+                .unwrap();
+        }
+        db.flush().unwrap();
+    };
+    let read = || {
+        for number in 0..COUNT {
+            let keyspace = db.keyspace(&name(number)).unwrap();
+            for key in ["key", "other", "key"].repeat(8) {
+                keyspace.get(key).unwrap();
+            }
+        }
+    };
+    let works: [(&str, &dyn Fn()); 3] = [("create", &create), ("fill", &fill), ("read", &read)];
+    let mut sum = (0, 0);
+    for (what, work) in works {
+        let (heap, mapped, charged) = taken(&db, work);
+        sum = (sum.0 + (heap + mapped) / COUNT, sum.1 + charged / COUNT);
+        let (all, charged) = sum;
+        let case = format!("{what}: {all} bytes each, {charged} charged");
+        assert!(all <= charged && charged <= 2 * all, "{case}");
+    }
 }

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Role;
-use super::shares::most_of_pins;
+use super::shares::{left_by_files, most_of_pins};
 
 /// A shared 64-bit counter.
 pub(super) trait AtomicCounter: Send + Sync {
@@ -160,7 +160,7 @@ impl<C: AtomicCounter> Ledger<C> {
 
     /// Pins bytes that are taken, where all that are pinned stay within their share of the limit.
     pub(super) fn try_pin(&self, bytes: u64) -> bool {
-        let most = || most_of_pins(self.limit.load());
+        let most = || most_of_pins(self.working_limit());
         let mut pinned = self.pinned.load();
         loop {
             let wanted = pinned.saturating_add(bytes);
@@ -219,7 +219,7 @@ impl<C: AtomicCounter> Ledger<C> {
     /// memtable, a log's buffer, an iterator) is not done the moment that it fits.
     fn came_down(&self, limit: u64) -> bool {
         let used = self.used.load();
-        let pins = self.pinned.load() <= most_of_pins(limit);
+        let pins = self.pinned.load() <= most_of_pins(self.working_limit());
         pins && used <= limit && self.kept(used) <= limit / 2
     }
 
@@ -234,6 +234,11 @@ impl<C: AtomicCounter> Ledger<C> {
         ];
         let cached: u64 = cached.iter().map(|role| self.used_by(*role)).sum();
         used.saturating_sub(cached)
+    }
+
+    /// What the limit leaves beside what is known of files.
+    pub(super) fn working_limit(&self) -> u64 {
+        left_by_files(self.limit.load(), self.used_by(Role::Files))
     }
 
     /// The limit in bytes.

@@ -29,13 +29,14 @@ use parking_lot::{Mutex, RwLock};
 pub(crate) use container::container_memory;
 use heap::Holes;
 pub(crate) use heap::{LARGE, MANY, allocated, map_large_allocations, shared};
-pub(crate) use reservation::{Account, Permit, Pin, Reservation};
+pub(crate) use reservation::{Account, Permit, Pin, Reservation, Sharer};
 pub(crate) use shares::{
-    copy_buffer, flushed_together, keys_looked_up_together, keys_of_whole_filter,
-    least_limit_for_batch, least_limit_for_block, least_limit_for_files, log_buffer,
-    max_memtable_bytes, measuring_buffer, memtable_share, merge_inputs, merge_readahead,
-    most_of_batch, most_of_block, most_of_files, most_of_seen, most_of_value, partition_keys,
-    pinned_by_values, prepopulation, table_buffer,
+    copy_buffer, easily_known, flushed_together, frozen_together, keys_looked_up_together,
+    keys_of_whole_filter, least_limit_for_batch, least_limit_for_block, least_limit_for_databases,
+    least_limit_for_files, least_limit_for_keyspaces, log_buffer, max_memtable_bytes,
+    measuring_buffer, memtable_share, merge_inputs, merge_readahead, most_of_batch, most_of_block,
+    most_of_files, most_of_keyspaces, most_of_seen, most_of_value, new_tables, partition_keys,
+    pinned_by_values, prepopulation, snapshot_list, table_buffer,
 };
 
 /// The smallest memory budget accepted, in bytes: 1 MiB.
@@ -70,9 +71,9 @@ pub enum Role {
     FilterFirst,
     /// Cached blocks of filter modules 1 and up.
     FilterRest,
-    /// Open tables: handles, properties, top-level indexes; and keyspaces.
+    /// Open tables: handles, properties, top-level indexes.
     Tables,
-    /// What the manifest says of each table.
+    /// What the manifest says of each table, and keyspaces.
     Files,
     /// What is remembered of tables that were read: their names in the block cache, and how often they
     /// were asked.
@@ -191,6 +192,8 @@ pub(crate) struct Budget {
     flushes: Admission,
     merges: Admission,
     holes: Holes,
+    /// How many databases write under it.
+    databases: AtomicU64,
     /// Held while the limit changes.
     changing: Mutex<()>,
 }
@@ -205,6 +208,7 @@ impl Budget {
             flushes: Admission::default(),
             merges: Admission::default(),
             holes: Holes::default(),
+            databases: AtomicU64::new(0),
             changing: Mutex::new(()),
         })
     }
@@ -275,6 +279,12 @@ impl Budget {
         Reservation::new(self, role, 0)
     }
 
+    /// What the limit leaves beside what is known of files, in bytes: what memtables, iterators and merges have
+    /// shares of.
+    pub(crate) fn working_limit(&self) -> u64 {
+        self.ledger.working_limit()
+    }
+
     /// Changes the limit; reclaimers give way at once as far as they can. What was taken before under
     /// a larger limit is no overdraft, nor what is taken as essential memory within that limit while more
     /// than half of the new one is used for other things than cached blocks, or more of those is pinned than
@@ -309,7 +319,7 @@ impl Budget {
         bytes: u64,
         go_on: impl Fn() -> Result<(), E>,
     ) -> Result<Permit, E> {
-        let share = || self.limit() / work.share();
+        let share = || self.working_limit() / work.share();
         self.admission(work).enter(bytes, share, go_on)?;
         Ok(Permit {
             budget: Arc::clone(self),
@@ -323,6 +333,21 @@ impl Budget {
             TableWork::Flush => &self.flushes,
             TableWork::Merge => &self.merges,
         }
+    }
+
+    /// Counts a database that writes under this budget, until what is given is dropped.
+    pub(crate) fn add_database(self: &Arc<Self>) -> Sharer {
+        self.databases.fetch_add(1, Relaxed);
+        Sharer(Arc::clone(self))
+    }
+
+    fn remove_database(&self) {
+        self.databases.fetch_sub(1, Relaxed);
+    }
+
+    /// How many databases write under it.
+    pub(crate) fn databases(&self) -> u64 {
+        self.databases.load(Relaxed)
     }
 
     /// The limit in bytes.

@@ -91,7 +91,7 @@ impl Reservation {
     /// it, or where others have the memory. Little is taken then all the same, so that what is held by
     /// others for long refuses no entry of the usual size.
     pub(crate) fn try_grow_iterator(&mut self, bytes: u64) -> bool {
-        let most = most_of_iterators(self.budget.limit());
+        let most = most_of_iterators(self.budget.working_limit());
         if self.try_grow_within(bytes, most) {
             return true;
         }
@@ -105,12 +105,6 @@ impl Reservation {
     /// Takes more bytes as [`Budget::reserve`] does.
     pub(crate) fn grow(&mut self, bytes: u64) {
         self.budget.take(self.account.role(), bytes);
-        self.set(self.bytes() + bytes);
-    }
-
-    /// Takes more bytes as [`Budget::reserve_at_once`] does.
-    pub(crate) fn grow_at_once(&mut self, bytes: u64) {
-        self.budget.take_at_once(self.account.role(), bytes);
         self.set(self.bytes() + bytes);
     }
 
@@ -204,5 +198,13 @@ pub(crate) struct Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         self.budget.ledger.unpin(self.bytes);
+    }
+}
+/// A database among those that write under a budget.
+pub(crate) struct Sharer(pub(super) Arc<Budget>);
+
+impl Drop for Sharer {
+    fn drop(&mut self) {
+        self.0.remove_database();
     }
 }

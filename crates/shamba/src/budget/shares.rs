@@ -15,6 +15,25 @@ pub(crate) fn most_of_files(limit: u64) -> u64 {
     limit.saturating_sub(beside_files(limit))
 }
 
+/// The bytes that what is known of tables takes before new ones become larger than was asked for: as many times
+/// as it takes this. With half of it they do so sooner, and merges come in larger portions; with twice of it
+/// lists of all tables take as much again of a small budget.
+pub(crate) fn easily_known(limit: u64) -> u64 {
+    limit / 16
+}
+
+/// The most bytes that the list of tables which a merge or flush writes takes.
+pub(crate) fn new_tables(limit: u64) -> u64 {
+    limit / 16
+}
+
+/// What the limit leaves to everything else where what is known of files takes so many bytes.
+pub(super) fn left_by_files(limit: u64, files: u64) -> u64 {
+    limit
+        .saturating_sub(files)
+        .max(beside_files(limit).min(limit))
+}
+
 /// The most bytes that what is remembered of tables which were read may take. It is not forgotten while the
 /// files are there, so that a table that finds no room is opened for each lookup. With half of it tables
 /// are opened so when half as many were read; twice of it would take from what tables themselves leave.
@@ -57,11 +76,18 @@ pub(crate) fn flushed_together(limit: u64) -> u64 {
     (limit / 256).min(1 << 20)
 }
 
-/// Bytes of a log's buffer.
-pub(crate) fn log_buffer(limit: u64) -> usize {
-    usize::try_from(limit / 64)
-        .unwrap_or(usize::MAX)
-        .min(64 << 10)
+/// Bytes of a log's buffer, of as many databases as share the budget.
+pub(crate) fn log_buffer(limit: u64, databases: u64) -> usize {
+    let each = limit / 64 / databases.max(1);
+    usize::try_from(each.clamp(4 << 10, 64 << 10)).unwrap_or(64 << 10)
+}
+
+/// Memtables that take so many bytes together are flushed at once when memory is short: a part of their
+/// share, and of that each database's. All keyspaces are looked through once for each such part, and one log
+/// is closed. With half of it both happen twice as often; twice of it is memory that is not written to while
+/// it is flushed.
+pub(crate) fn frozen_together(share: u64, databases: u64) -> u64 {
+    share / 8 / databases.max(1)
 }
 
 /// Bytes of a table that are written at once: under a small budget a larger part of it, for a short write
@@ -91,6 +117,30 @@ pub(crate) fn merge_inputs(limit: u64) -> u64 {
 /// some.
 pub(crate) fn merge_readahead(limit: u64) -> u64 {
     limit / 16
+}
+
+/// The least limit for so many databases that write under one budget: of each a log, a memtable of some pages,
+/// tables that are open and what is flushed and merged. With half of it each database of many waits for
+/// others with nearly every write.
+pub(crate) fn least_limit_for_databases(databases: u64) -> u64 {
+    (databases.saturating_mul(32 << 10)).max(MIN_MEMORY)
+}
+
+/// The most bytes that keyspaces take, without their memtables, tables and counters: another is refused. With
+/// half of it half as many are allowed; twice of it leaves too little to read and write them with.
+pub(crate) fn most_of_keyspaces(limit: u64) -> u64 {
+    limit / 4
+}
+
+/// The least limit under which keyspaces may take so many bytes.
+pub(crate) fn least_limit_for_keyspaces(bytes: u64) -> u64 {
+    bytes.saturating_mul(4).max(MIN_MEMORY)
+}
+
+/// The most bytes that the list of snapshots takes. Of what has no place in it all entries are kept: with half
+/// of it that begins with half as many snapshots.
+pub(crate) fn snapshot_list(limit: u64) -> u64 {
+    limit / 64
 }
 
 /// The most bytes of blocks that a flush or merge keeps to offer them to the cache.

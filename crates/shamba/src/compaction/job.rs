@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Forward, Retain, Verdict};
 use crate::base::checksum::checksum;
 use crate::base::key::EntryKind;
-use crate::budget::{Budget, LARGE, MANY, Reservation, Role, allocated};
+use crate::budget::{Budget, LARGE, MANY, Reservation, Role, allocated, new_tables};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
 use crate::table::{Prepared, TableBuildOptions, TableBuilder, table_name};
@@ -44,6 +44,9 @@ pub(crate) struct NewTable {
     pub(crate) prepared: Option<Box<Prepared>>,
 }
 
+/// A list of so many tables is counted in what a job is let in with.
+const FEW_TABLES: usize = 16;
+
 /// Tables of one job, which may be thousands, and the memory that this list takes.
 #[derive(Debug)]
 pub(crate) struct NewTables {
@@ -52,14 +55,29 @@ pub(crate) struct NewTables {
 }
 
 impl NewTables {
-    fn push(&mut self, table: NewTable) {
+    /// Adds a table, for which there must be memory: an edit is made of the list, which takes as much again.
+    fn push(&mut self, table: NewTable) -> Result<()> {
         let keys = [&table.info.smallest, &table.info.largest];
         let keys: usize = keys.iter().map(|key| allocated(key.len())).sum();
-        let before = self.tables.capacity();
+        let full = self.tables.len() == self.tables.capacity();
+        let places = if full {
+            (self.tables.len() / 4).max(4)
+        } else {
+            0
+        };
+        let bytes = (keys + places * size_of::<NewTable>()) as u64;
+        let limit = self.memory.limit();
+        if self.tables.len() < FEW_TABLES {
+            self.memory.grow(bytes);
+        } else if self.memory.bytes() + bytes > new_tables(limit) || !self.memory.try_grow(bytes) {
+            return Err(Error::BudgetTooSmall {
+                limit,
+                needed: limit.saturating_mul(2),
+            });
+        }
+        self.tables.reserve_exact(places);
         self.tables.push(table);
-        let more = self.tables.capacity() - before;
-        self.memory
-            .grow((keys + more * size_of::<NewTable>()) as u64);
+        Ok(())
     }
 
     /// What writing them left of holes in the heap beside those that were counted table by table
@@ -235,12 +253,15 @@ fn finish(
                 index_bytes: properties.index_bytes,
                 salt: summary.salt,
             };
-            done.push(NewTable {
+            let pushed = done.push(NewTable {
                 info,
                 prepared: summary.prepared.map(Box::new),
             });
             output.budget.left_holes(1);
-            Ok(())
+            // Of a table that is in no list nobody else knows.
+            pushed.inspect_err(|_| {
+                let _ = output.fs.remove(&table_path(output.dir, number));
+            })
         }
         Err(error) => {
             let _ = output.fs.remove(&table_path(output.dir, number));

@@ -37,5 +37,5 @@ pub(crate) use picker::pick;
 pub use policy::{Granularity, MergePolicy};
 pub(crate) use policy::{Moving, PickerOptions};
 pub(crate) use run_iter::{RunFiles, RunIter};
-pub(crate) use snapshot_stripes::{Retain, Verdict};
+pub(crate) use snapshot_stripes::{Boundaries, Retain, Verdict};
 pub(crate) use task::{TargetRun, Task, TaskInput, TaskKind};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::DbInner;
 use super::batch::DEFAULT_KEYSPACE;
-use super::keyspaces::KeyspaceInner;
+use super::keyspaces::{KeyspaceInner, check_count};
 use crate::error::{Error, Result};
 use crate::options::KeyspaceOptions;
 use crate::version::VersionEdit;
@@ -33,6 +33,7 @@ impl DbInner {
                 name: name.to_owned(),
             });
         }
+        check_count(tree.keyspaces().len() + 1, self.shared().limit())?;
         let id = tree.manifest.state().next_keyspace;
         // Nothing logged before this moment is the new keyspace's.
         self.files()

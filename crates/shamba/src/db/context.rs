@@ -113,6 +113,11 @@ impl DbContext {
         self.options.memory.limit()
     }
 
+    /// What the limit leaves beside what is known of files, in bytes.
+    pub(super) fn working_limit(&self) -> u64 {
+        self.budget().working_limit()
+    }
+
     /// Whether background threads do the work; without them, writers do.
     #[inline]
     pub(super) fn has_threads(&self) -> bool {

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::base::key::SeqNo;
-use crate::budget::{Budget, Reservation, Role};
+use crate::budget::{Budget, Reservation, Role, snapshot_list};
+use crate::compaction::Boundaries;
 
 /// See the module.
 #[derive(Debug)]
@@ -24,12 +25,16 @@ pub(super) struct Visibility {
 struct Registered {
     list: Vec<(SeqNo, usize)>,
     memory: Reservation,
+    /// Holders of numbers that found no place in the list, and the oldest of these numbers: none of
+    /// them is in it, and none comes into it while there is such a holder.
+    unlisted: Option<(SeqNo, usize)>,
 }
 
 /// What a snapshot takes: its place in the list, and its number in the lists that two merges make.
 const HELD_BYTES: usize = size_of::<(SeqNo, usize)>() + 4 * size_of::<SeqNo>();
 
-/// Places that are kept when they are free: most scans then need no allocation for theirs.
+/// Places there are at least, once there was a snapshot, and that are kept when they are free: most
+/// scans then need no allocation for theirs.
 const KEPT: usize = 16;
 
 impl Visibility {
@@ -40,6 +45,7 @@ impl Visibility {
             registered: Mutex::new(Registered {
                 list: Vec::new(),
                 memory: budget.open_account(Role::Tables),
+                unlisted: None,
             }),
         }
     }
@@ -79,46 +85,77 @@ impl Visibility {
     }
 
     /// Every number a reader may use from now on is one of these or above the last.
-    pub(super) fn boundaries(&self) -> Vec<SeqNo> {
+    pub(super) fn boundaries(&self) -> Boundaries {
         let registered = self.registered.lock();
-        let mut all: Vec<SeqNo> = registered.list.iter().map(|held| held.0).collect();
-        all.push(self.newest());
-        all
+        let mut each: Vec<SeqNo> = registered.list.iter().map(|held| held.0).collect();
+        each.push(self.newest());
+        Boundaries {
+            each,
+            dense_from: registered.unlisted.map(|(oldest, _)| oldest),
+        }
     }
 
     /// The oldest number that a reader may use from now on.
     pub(super) fn oldest(&self) -> SeqNo {
         let registered = self.registered.lock();
-        let oldest = registered.list.first().map(|held| held.0);
+        let listed = registered.list.first().map(|held| held.0);
+        let unlisted = registered.unlisted.map(|(oldest, _)| oldest);
+        let oldest = listed.into_iter().chain(unlisted).min();
         oldest.unwrap_or_else(|| self.newest())
     }
 
     /// How many hold a number.
     pub(super) fn held(&self) -> usize {
         let registered = self.registered.lock();
-        registered.list.iter().map(|held| held.1).sum()
+        let listed: usize = registered.list.iter().map(|held| held.1).sum();
+        listed + registered.unlisted.map_or(0, |(_, count)| count)
     }
 }
 
 impl Registered {
     fn add(&mut self, seq: SeqNo) {
-        match self.list.binary_search_by_key(&seq, |held| held.0) {
+        let at = match self.list.binary_search_by_key(&seq, |held| held.0) {
             Ok(at) => {
                 if let Some((_, count)) = self.list.get_mut(at) {
                     *count += 1;
                 }
+                return;
             }
-            Err(at) => self.list.insert(at, (seq, 1)),
+            Err(at) => at,
+        };
+        if let Some((oldest, count)) = &mut self.unlisted {
+            *oldest = seq.min(*oldest);
+            *count += 1;
+        } else if self.has_place() {
+            self.list.insert(at, (seq, 1));
+        } else {
+            self.unlisted = Some((seq, 1));
         }
-        let wanted = (self.list.capacity() * HELD_BYTES) as u64;
-        let more = wanted.saturating_sub(self.memory.bytes());
-        if more > 0 {
-            self.memory.grow_at_once(more);
+    }
+
+    /// Whether the list has a place more, or memory for some.
+    fn has_place(&mut self) -> bool {
+        if self.list.len() < self.list.capacity() {
+            return true;
         }
+        let capacity = (self.list.capacity() * 2).max(KEPT);
+        let bytes = (capacity * HELD_BYTES) as u64;
+        let more = bytes.saturating_sub(self.memory.bytes());
+        let allowed = self.list.capacity() == 0 || bytes <= snapshot_list(self.memory.limit());
+        if !allowed || !self.memory.try_grow(more) {
+            return false;
+        }
+        self.list.reserve_exact(capacity - self.list.len());
+        true
     }
 
     fn remove(&mut self, seq: SeqNo) {
         let Ok(at) = self.list.binary_search_by_key(&seq, |held| held.0) else {
+            // The oldest of those that are left is not known: its number stays until the last is gone.
+            self.unlisted = self.unlisted.and_then(|(oldest, count)| {
+                let left = count.checked_sub(1).filter(|left| *left > 0)?;
+                Some((oldest, left))
+            });
             return;
         };
         if let Some((_, count)) = self.list.get_mut(at) {
@@ -129,8 +166,9 @@ impl Registered {
         }
         if self.list.capacity() > KEPT && self.list.len() < self.list.capacity() / 4 {
             self.list.shrink_to(KEPT.max(self.list.len() * 2));
-            let less = (self.list.capacity() * HELD_BYTES) as u64;
-            self.memory.shrink(self.memory.bytes() - less);
+            let bytes = (self.list.capacity() * HELD_BYTES) as u64;
+            self.memory
+                .shrink(self.memory.bytes().saturating_sub(bytes));
         }
     }
 }
@@ -141,7 +179,7 @@ mod tests {
 
     #[test]
     fn snapshots_are_charged_while_they_are_held() {
-        let budget = Budget::new(1 << 20);
+        let budget = Budget::new(16 << 20);
         let list = Visibility::new(0, &budget);
         for seq in 0..1000 {
             list.publish(seq);
@@ -158,5 +196,33 @@ mod tests {
         assert_eq!(list.held(), 0);
         let kept = (KEPT * HELD_BYTES) as u64;
         assert_eq!(budget.used(), kept);
+    }
+
+    /// Who holds more numbers than memory has a list for keeps more entries, not more memory.
+    #[test]
+    fn snapshots_without_number_take_no_more_than_their_share() {
+        let budget = Budget::new(1 << 20);
+        let visibility = Visibility::new(0, &budget);
+        let hold = |seq| {
+            visibility.publish(seq);
+            assert_eq!(visibility.acquire(), seq);
+        };
+        (1..=100_000).for_each(hold);
+        assert_eq!(visibility.held(), 100_000);
+        assert!(budget.used() <= snapshot_list(1 << 20));
+        assert_eq!(budget.stats().overdraft, 0);
+        let boundaries = visibility.boundaries();
+        let dense = boundaries.dense_from.unwrap();
+        assert!(boundaries.each.starts_with(&[1, 2, 3]));
+        assert_eq!(boundaries.each.len() as u64, dense);
+        visibility.acquire_again(dense + 7);
+        (1..dense).for_each(|seq| visibility.release(seq));
+        assert_eq!(visibility.oldest(), dense);
+        (dense..=100_000).for_each(|seq| visibility.release(seq));
+        assert_eq!((visibility.held(), visibility.oldest()), (1, dense));
+        visibility.release(dense + 7);
+        assert_eq!((visibility.held(), visibility.oldest()), (0, 100_000));
+        hold(100_001);
+        assert_eq!(visibility.boundaries().dense_from, None);
     }
 }

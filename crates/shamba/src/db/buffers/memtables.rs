@@ -12,17 +12,11 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::frozen::FrozenList;
 use super::wal_files::{ActiveLog, WalFiles};
-use crate::budget::{Role, memtable_share};
+use crate::budget::{Role, Sharer, frozen_together, memtable_share};
 use crate::db::context::DbContext;
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
-
-/// Memtables that take this part of the memtables' share together are flushed at once when memory is
-/// short. All keyspaces are looked through once for each such part, and one log is closed. With half
-/// of it both happen twice as often; twice of it is memory that is not written to while it is
-/// flushed.
-const BATCH_SHARE: u64 = 8;
 
 /// What the leader of the writers works on.
 pub(in crate::db) struct Writer {
@@ -73,6 +67,7 @@ pub(in crate::db) struct Memtables {
     writer: Mutex<Writer>,
     applying: Mutex<()>,
     frozen: FrozenList,
+    _sharer: Sharer,
 }
 
 impl Memtables {
@@ -83,6 +78,7 @@ impl Memtables {
             writer: Mutex::new(writer),
             applying: Mutex::new(()),
             frozen: FrozenList::default(),
+            _sharer: shared.budget().add_database(),
         }
     }
 
@@ -122,12 +118,17 @@ impl Memtables {
 
     /// The bytes that all memtables may take.
     pub(in crate::db) fn share(&self) -> u64 {
-        memtable_share(self.shared.limit())
+        memtable_share(self.shared.working_limit())
     }
 
     /// What memtables take, those of other databases under this budget too.
     pub(in crate::db) fn taken(&self) -> u64 {
         self.shared.budget().used_by(Role::Memtable)
+    }
+
+    /// The bytes of memtables that are frozen together when memory is short.
+    fn batch(&self) -> u64 {
+        frozen_together(self.share(), self.shared.budget().databases())
     }
 
     /// Whether memtables take more than their share: the budget was made smaller.
@@ -141,7 +142,7 @@ impl Memtables {
         let share = self.share();
         let taken = self.taken();
         taken > share / 4 * 3
-            && taken > writer.not_ours.saturating_add(share / BATCH_SHARE)
+            && taken > writer.not_ours.saturating_add(self.batch())
             && self.frozen.is_empty()
     }
 
@@ -158,7 +159,9 @@ impl Memtables {
         memtable: &Memtable,
         more: usize,
     ) -> bool {
-        let now = keyspace.options().memtable_capacity(self.shared.limit());
+        let now = keyspace
+            .options()
+            .memtable_capacity(self.shared.working_limit());
         let most = now.min(memtable.capacity());
         most < memtable.capacity() && !memtable.is_empty() && memtable.bytes_used() + more > most
     }
@@ -176,7 +179,7 @@ impl Memtables {
             sum += bytes;
             most = bytes.max(most);
         }
-        let batch = self.share() / BATCH_SHARE;
+        let batch = self.batch();
         let mut left = match sum < batch {
             true => 0,
             false => batch,
@@ -245,11 +248,11 @@ impl Memtables {
     /// takes so many bytes, and these are many; false when it would not help.
     pub(in crate::db) fn freeze_for(&self, writer: &mut Writer, bytes: u64) -> Result<bool> {
         let (share, taken) = (self.share(), self.taken());
-        let grown = taken > writer.not_ours.saturating_add(share / BATCH_SHARE);
+        let grown = taken > writer.not_ours.saturating_add(self.batch());
         if grown && self.freeze_largest(writer, 0)? {
             return Ok(true);
         }
-        if bytes <= share / BATCH_SHARE {
+        if bytes <= self.batch() {
             return Ok(false);
         }
         let keyspaces = writer.keyspaces.values();

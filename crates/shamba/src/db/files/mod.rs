@@ -22,6 +22,7 @@ use super::context::DbContext;
 use super::keyspaces::KeyspaceInner;
 use super::visibility::Visibility;
 use crate::base::key::SeqNo;
+use crate::budget::{Role, least_limit_for_files, most_of_files};
 use crate::compaction::job::{NewTable, table_path};
 use crate::error::{Error, Result};
 use crate::fs::FileLock;
@@ -194,6 +195,21 @@ impl Files {
                 self.remove_new(tables.clone());
             }
         })
+    }
+
+    /// An error if what is known of tables would take more memory than it may with so many bytes more, and
+    /// so many less: the work is then tried again like such as fails on a full disk.
+    pub(super) fn check_room(&self, added: u64, removed: u64) -> Result<()> {
+        let more = added.saturating_sub(removed);
+        let limit = self.shared.limit();
+        let needed = self.shared.budget().used_by(Role::Files) + more;
+        match more == 0 || needed <= most_of_files(limit) {
+            true => Ok(()),
+            false => Err(Error::BudgetTooSmall {
+                limit,
+                needed: least_limit_for_files(needed),
+            }),
+        }
     }
 
     /// Logs an edit. A failure stops writes where the manifest's end is not known then, and where

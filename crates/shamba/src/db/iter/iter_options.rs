@@ -122,6 +122,15 @@ impl IterOptions {
         self
     }
 
+    /// Bytes that the bounds take.
+    pub(super) fn bound_bytes(&self) -> usize {
+        let bytes = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key.capacity(),
+            Bound::Unbounded => 0,
+        };
+        bytes(&self.lower) + bytes(&self.upper)
+    }
+
     /// Whether a key, and all before it, lie below the range.
     pub(super) fn before_lower(&self, key: &[u8]) -> bool {
         match &self.lower {

@@ -369,8 +369,8 @@ impl Iter {
     /// Brings the reservation to what the iterator holds; where that is refused the iterator is nowhere.
     fn account(&mut self) -> Result<()> {
         let own = [&self.key, &self.value, &self.before].map(Vec::capacity);
-        let held = self.sources as u64 * SOURCE_BYTES
-            + (size_of::<Iter>() + own.iter().sum::<usize>()) as u64;
+        let own = own.iter().sum::<usize>() + self.options.bound_bytes();
+        let held = self.sources as u64 * SOURCE_BYTES + (size_of::<Iter>() + own) as u64;
         let now = self.memory.bytes();
         if held <= now {
             self.memory.shrink(now - held);

@@ -273,13 +273,13 @@ impl Compactor {
     /// The inputs that a merge has memory for: of each it holds a block and what is read with it, of
     /// all together a sixteenth of the budget. Several merges may run.
     fn most_inputs(&self, options: &KeyspaceOptions) -> usize {
-        let inputs = merge_inputs(self.shared.limit()) / input_bytes(options);
+        let inputs = merge_inputs(self.shared.working_limit()) / input_bytes(options);
         usize::try_from(inputs).unwrap_or(usize::MAX).max(2)
     }
 
     pub(in crate::db) fn picker_options(&self, keyspace: &KeyspaceInner) -> PickerOptions {
         let options = keyspace.options();
-        let limit = self.shared.limit();
+        let limit = self.shared.working_limit();
         PickerOptions {
             flush_bytes: options.memtable_capacity(limit) as u64,
             most_inputs: self.most_inputs(&options),

@@ -10,7 +10,7 @@ use super::lineage::{Lineage, warm};
 use super::table_maker::TableMaker;
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
-use crate::budget::{Role, TableWork, flushed_together, least_limit_for_files, most_of_files};
+use crate::budget::{TableWork, flushed_together};
 use crate::compaction::job::{NewTable, NewTables, table_path, write_tables};
 use crate::compaction::{Ancestry, Origin, Retain};
 use crate::db::buffers::{Memtables, WalFiles};
@@ -222,16 +222,7 @@ impl Flusher {
         keys += iter.key().len();
         iter.seek_to_last()?;
         keys += iter.key().len();
-        let limit = self.shared.limit();
-        let known = self.shared.budget().used_by(Role::Files);
-        let needed = known + keys as u64 + TABLE_BYTES;
-        match needed <= most_of_files(limit) {
-            true => Ok(()),
-            false => Err(Error::BudgetTooSmall {
-                limit,
-                needed: least_limit_for_files(needed),
-            }),
-        }
+        self.files.check_room(keys as u64 + TABLE_BYTES, 0)
     }
 
     /// Makes tables durable that were written without that. After an error none of them is left.

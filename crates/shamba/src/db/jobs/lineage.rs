@@ -30,7 +30,7 @@ impl Lineage {
         }
         let cache = memory.cache();
         let most = match cache.policy().is_active() {
-            true => prepopulation(memory.limit()),
+            true => prepopulation(memory.budget().working_limit()),
             // What is used is kept; what will be used has no say.
             false => 0,
         };

@@ -9,11 +9,11 @@ use shamba_model::merging::shares_of_read_ahead;
 
 use super::lineage::{Lineage, warm};
 use super::table_maker::TableMaker;
-use crate::base::key::SeqNo;
 use crate::budget::merge_readahead;
 use crate::compaction::job::{NewTable, NewTables, write_tables};
 use crate::compaction::{
-    Ancestry, BoundedIter, MergeIter, Origin, Retain, RunFiles, RunIter, TargetRun, Task, TaskInput,
+    Ancestry, Boundaries, BoundedIter, MergeIter, Origin, Retain, RunFiles, RunIter, TargetRun,
+    Task, TaskInput,
 };
 use crate::db::context::DbContext;
 use crate::db::files::Files;
@@ -103,7 +103,7 @@ impl Merger {
             let files = input.files.iter();
             files.map(|file| file.size()).sum()
         });
-        let ahead = readahead_pages(self.shared.limit(), &sizes.collect::<Vec<_>>());
+        let ahead = readahead_pages(self.shared.working_limit(), &sizes.collect::<Vec<_>>());
         let scan = ScanOptions {
             purpose: Purpose::Background,
             fill_cache: false,
@@ -126,13 +126,11 @@ impl Merger {
             .collect();
         let cut = task.cut.as_deref();
         let mut merged = BoundedIter::up_to(MergeIter::new(children), cut);
-        let mut output = self.maker.output(
-            keyspace,
-            task.output_level,
-            entries,
-            keyspace.options().target_file,
-            Origin::Merge(task),
-        );
+        let keys = task.files().map(|file| file.smallest().len());
+        let key = keys.max().unwrap_or(0);
+        let target = self.maker.target_file(&keyspace.options(), bytes_read, key);
+        let (level, origin) = (task.output_level, Origin::Merge(task));
+        let mut output = self.maker.output(keyspace, level, entries, target, origin);
         output.on_the_way = Box::new(on_the_way);
         let inherits = self.shared.options().inherit_heat;
         let lineage = inherits.then(|| Ancestry::of_merge(task, self.files.tables()));
@@ -174,7 +172,7 @@ impl Merger {
         task: &'a Task,
         cut: &[u8],
         scan: &ScanOptions,
-        boundaries: &[SeqNo],
+        boundaries: &Boundaries,
     ) -> Result<Vec<RemainingParts<'a>>> {
         let mut rests: Vec<RemainingParts<'a>> = Vec::new();
         for input in &task.inputs {
@@ -183,7 +181,7 @@ impl Merger {
                 continue;
             };
             let files = RunFiles::Some(vec![file.clone()]);
-            let ahead = readahead_pages(self.shared.limit(), &[file.size()]);
+            let ahead = readahead_pages(self.shared.working_limit(), &[file.size()]);
             let scan = ScanOptions {
                 readahead_pages: ahead.first().copied().unwrap_or(1),
                 ..scan.clone()
@@ -197,7 +195,7 @@ impl Merger {
                 target,
                 Origin::Merge(task),
             );
-            let retain = Retain::new(boundaries.to_vec(), false);
+            let retain = Retain::new(boundaries.clone(), false);
             match write_tables(&mut BoundedIter::after(rest, cut), retain, &output) {
                 Ok(tables) => rests.push((input, tables)),
                 Err(error) => {
@@ -237,6 +235,11 @@ impl Merger {
                     .adds(&tree, input.level, input.run, tables, (origin(), None)),
             );
         }
+        let known = |files: &mut dyn Iterator<Item = u64>| files.sum();
+        let added = known(&mut adds.iter().map(|added| added.file.memory()));
+        let removed = known(&mut task.files().map(|file| file.memory()));
+        let fits = self.files.check_room(added, removed);
+        fits.inspect_err(|_| self.files.remove_new(tables.iter().chain(of_rests())))?;
         let edit = KeyspaceEdit {
             id: keyspace.id(),
             removes: task.removes(),

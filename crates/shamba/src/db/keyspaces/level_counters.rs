@@ -158,6 +158,20 @@ impl LevelCounters {
         }
     }
 
+    /// Without memory for them nothing is counted.
+    #[cold]
+    fn make<'a>(&self, level: &'a OnceLock<Box<LevelCells>>) -> Option<&'a Box<LevelCells>> {
+        let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
+        let held = self.budget.try_reserve(Role::Tables, bytes as u64)?;
+        let made = || {
+            Box::new(LevelCells {
+                shards: (0..SHARDS).map(|_| LevelShard::default()).collect(),
+                _held: held,
+            })
+        };
+        Some(level.get_or_init(made))
+    }
+
     /// Counts a visit of a table of `level` that is over: whether it found the key, or `None` if it
     /// failed. It weighs `weight` where it is of the sample, else nothing. `skipped` are the modules
     /// of which it asked nothing.
@@ -172,16 +186,12 @@ impl LevelCounters {
         let Some(level) = self.levels.get(level.min(LEVELS - 1)) else {
             return;
         };
-        let level = level.get_or_init(|| {
-            let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
-            Box::new(LevelCells {
-                shards: (0..SHARDS).map(|_| LevelShard::default()).collect(),
-                _held: self.budget.reserve_at_once(Role::Tables, bytes as u64),
-            })
-        });
-        let Some(shard) = level
+        let Some(cells) = level.get().or_else(|| self.make(level)) else {
+            return;
+        };
+        let Some(shard) = cells
             .shards
-            .get(CounterShard::of_thread().shard & (level.shards.len() - 1))
+            .get(CounterShard::of_thread().shard & (cells.shards.len() - 1))
         else {
             return;
         };

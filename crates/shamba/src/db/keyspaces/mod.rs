@@ -17,7 +17,9 @@ use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
 use crate::base::key::SeqNo;
-use crate::budget::{Budget, Reservation, Role, shared};
+use crate::budget::{
+    Budget, Reservation, Role, least_limit_for_keyspaces, most_of_keyspaces, shared,
+};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::{Design, KeyspaceOptions};
@@ -67,13 +69,25 @@ pub(super) struct AskedDesigns {
     pub(super) agreed: u32,
 }
 
+/// An error if a budget has no room for so many keyspaces.
+pub(super) fn check_count(count: usize, limit: u64) -> Result<()> {
+    let bytes = (count * KEYSPACE_BYTES) as u64;
+    match bytes <= most_of_keyspaces(limit) {
+        true => Ok(()),
+        false => Err(Error::BudgetTooSmall {
+            limit,
+            needed: least_limit_for_keyspaces(bytes),
+        }),
+    }
+}
+
 /// What a list that is made of all tables for a while takes for each: a few words.
 const LISTED_BYTES: u64 = 64;
 
 /// What a keyspace takes beside what its memtables, tables and counters are charged: itself, its
 /// options, its read state, and a version of few levels.
 const KEYSPACE_BYTES: usize =
-    shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 512;
+    shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 1536;
 
 impl KeyspaceInner {
     pub(super) fn new(
@@ -86,7 +100,7 @@ impl KeyspaceInner {
     ) -> Self {
         let active = Arc::new(Memtable::new(
             budget,
-            options.memtable_capacity(budget.limit()),
+            options.memtable_capacity(budget.working_limit()),
         ));
         let limits = Limits::new(&options, &version, budget);
         KeyspaceInner {
@@ -110,7 +124,7 @@ impl KeyspaceInner {
             level_counters: LevelCounters::new(budget),
             operations: Operations::new(budget),
             asked_designs: Mutex::default(),
-            held: budget.reserve_at_once(Role::Tables, KEYSPACE_BYTES as u64),
+            held: budget.reserve_at_once(Role::Files, KEYSPACE_BYTES as u64),
         }
     }
 
@@ -159,7 +173,7 @@ impl KeyspaceInner {
 
     /// An empty memtable of the size that suits the budget, with room for an entry of `size` bytes.
     fn fresh_memtable(&self, budget: &Arc<Budget>, size: usize) -> Memtable {
-        let capacity = self.options().memtable_capacity(budget.limit());
+        let capacity = self.options().memtable_capacity(budget.working_limit());
         Memtable::new(budget, capacity.max(Memtable::room_for(1, size)))
     }
 

@@ -77,7 +77,7 @@ struct Shards {
 /// The operations of a keyspace since it was opened.
 #[derive(Debug)]
 pub(crate) struct Operations {
-    /// Made when it is first read.
+    /// Made when it is first read, once there is memory for them.
     shards: OnceLock<Box<Shards>>,
     budget: Arc<Budget>,
     /// Entries of memtables that are no longer active, less those that came out of a log.
@@ -99,14 +99,25 @@ impl Operations {
     #[inline]
     fn shard(&self) -> Option<(&OperationShard, CounterShard)> {
         let place = CounterShard::of_thread();
-        let shards = self.shards.get_or_init(|| {
-            let bytes = allocated(size_of::<Shards>()) as u64;
+        let shards = match self.shards.get() {
+            Some(shards) => shards,
+            None => self.make_shards()?,
+        };
+        Some((shards.shards.get(place.shard)?, place))
+    }
+
+    /// Without memory for them nothing is counted.
+    #[cold]
+    fn make_shards(&self) -> Option<&Shards> {
+        let bytes = allocated(size_of::<Shards>()) as u64;
+        let held = self.budget.try_reserve(Role::Tables, bytes)?;
+        let made = || {
             Box::new(Shards {
                 shards: Default::default(),
-                _held: self.budget.reserve_at_once(Role::Tables, bytes),
+                _held: held,
             })
-        });
-        Some((shards.shards.get(place.shard)?, place))
+        };
+        Some(self.shards.get_or_init(made))
     }
 
     /// Counts point lookups, and those of them that found a value.

@@ -20,10 +20,11 @@ use super::buffers::{ActiveLog, Writer};
 use super::context::DbContext;
 use super::files::filenames::{LOCK, look_at_files, remove_orphans};
 use super::files::{Files, Tree, hints};
-use super::keyspaces::KeyspaceInner;
+use super::keyspaces::{KeyspaceInner, check_count};
 use super::tuning::restore;
 use super::visibility::Visibility;
 use super::{DbInner, DbShared};
+use crate::budget::least_limit_for_databases;
 use crate::error::{Error, Result};
 use crate::fs::{FileLock, Fs, create_dir_durably};
 use crate::options::Options;
@@ -128,6 +129,12 @@ fn assemble(
     let (last_seq, next_run) = (recovered.last_seq, recovered.next_run);
     let reached = recovered.logs_reached();
     let position = reached.durable.max(reached.in_tables);
+    check_count(recovered.keyspaces.len(), budget.limit())?;
+    let needed = least_limit_for_databases(budget.databases() + 1);
+    if needed > budget.limit() {
+        let limit = budget.limit();
+        return Err(Error::BudgetTooSmall { limit, needed });
+    }
     let mut hints = hints::read(&*options.fs, dir, options.inherit_heat, &budget);
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {

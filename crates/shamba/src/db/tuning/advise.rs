@@ -15,7 +15,7 @@ use shamba_model::{ModelError, tree};
 
 use super::device::DeviceMeter;
 use super::redesign::Redesigner;
-use crate::budget::max_memtable_bytes;
+use crate::budget::{Role, max_memtable_bytes};
 use crate::compaction::{MergePolicy, Moving, bytes_to_merge};
 use crate::db::context::DbContext;
 use crate::db::files::Files;
@@ -47,6 +47,11 @@ const LEAST_GAIN: f64 = 0.1;
 
 /// Answers in a row that must agree before an automatic move.
 const AGREEING: u32 = 3;
+
+/// A move is forecast on copies of what is known of each table, of which an edit makes another, and on lists
+/// of so many bytes for each.
+const COPIES: u64 = 2;
+const LISTED_BYTES: u64 = 64;
 
 /// A design and what it costs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -298,7 +303,7 @@ impl Advisor {
         }))
     }
 
-    /// About how many bytes of tables a move would read.
+    /// About how many bytes of tables a move would read: all, where there is no memory to go through it.
     fn bytes_to_move(&self, keyspace: &KeyspaceInner, design: &Design) -> u64 {
         let version = keyspace.version();
         let before = KeyspaceOptions::clone(&keyspace.options());
@@ -315,7 +320,12 @@ impl Advisor {
                 false => Vec::new(),
             },
         });
-        bytes_to_merge(&version, &picker, options.target_file)
+        let copied = version.files().map(|file| file.memory() + LISTED_BYTES);
+        let copied = COPIES * copied.sum::<u64>();
+        match self.shared.budget().try_reserve(Role::Tables, copied) {
+            Some(_held) => bytes_to_merge(&version, &picker, options.target_file),
+            None => version.sums().size,
+        }
     }
 
     /// Asks for keyspaces whose time has come whether a move pays, and begins it.

@@ -4,6 +4,7 @@
 //! For the leader of a write group, under the writer's lock.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::db::background::Background;
@@ -21,11 +22,17 @@ const SLOWED_RATE: f64 = (16 << 20) as f64;
 /// Writes sleep so long at least: shorter sleeps are not kept.
 const LEAST_SLEEP: Duration = Duration::from_millis(1);
 
+/// A write waits for memory that other databases have in pauses of this length, three seconds at most.
+const PAUSE: Duration = Duration::from_millis(5);
+const MOST_PAUSES: u32 = 600;
+
 /// See the module.
 pub(super) struct Stalls {
     shared: Arc<DbContext>,
     memtables: Arc<Memtables>,
     background: Arc<Background>,
+    /// How many pauses a write waits for others.
+    patience: AtomicU32,
 }
 
 impl Stalls {
@@ -38,6 +45,7 @@ impl Stalls {
             shared: shared.clone(),
             memtables: memtables.clone(),
             background: background.clone(),
+            patience: AtomicU32::new(MOST_PAUSES),
         }
     }
 
@@ -123,8 +131,11 @@ impl Stalls {
         while !room() {
             // Nobody may fill what is frozen: the group before this one is applied first.
             drop(memtables.applying().lock());
-            if memtables.frozen().is_empty() && !room() && !memtables.freeze_for(writer, bytes)? {
-                // Others have the memory: to wait for them might be for ever.
+            if memtables.frozen().is_empty()
+                && !room()
+                && !memtables.freeze_for(writer, bytes)?
+                && !self.wait_for_others(room)
+            {
                 return Ok(());
             }
             let flushed = || room() || memtables.frozen().is_empty();
@@ -135,6 +146,26 @@ impl Stalls {
             }
         }
         Ok(())
+    }
+
+    /// Waits until other databases, or readers, who have the memory that this one needs give some back;
+    /// false where they do not, for to wait for them might be for ever. Where several databases share the
+    /// budget, the threads of each look once a second whether memtables take too much.
+    fn wait_for_others(&self, room: impl Fn() -> bool) -> bool {
+        if self.shared.budget().databases() < 2 {
+            return false;
+        }
+        let patience = self.patience.load(Ordering::Relaxed);
+        for _ in 0..patience {
+            std::thread::sleep(PAUSE);
+            if room() {
+                self.patience.store(MOST_PAUSES, Ordering::Relaxed);
+                return true;
+            }
+        }
+        // Half as long after each time that it was in vain.
+        self.patience.store(patience / 2, Ordering::Relaxed);
+        false
     }
 
     /// Gives `keyspace` an active memtable with room for an entry of `size` bytes, which is charged,
@@ -160,8 +191,11 @@ impl Stalls {
         while !charged() {
             let frozen = memtables.frozen();
             // What is flushed by now is looked at anew, for nothing else would wake us.
-            if frozen.is_empty() && !charged() && !memtables.freeze_largest(writer, size)? {
-                // Others have the memory, or readers; to wait for them might be for ever.
+            if frozen.is_empty()
+                && !charged()
+                && !memtables.freeze_largest(writer, size)?
+                && !self.wait_for_others(charged)
+            {
                 active().charge_anyway(1, size);
                 continue;
             }
