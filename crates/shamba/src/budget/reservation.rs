@@ -53,6 +53,11 @@ impl Reservation {
         account
     }
 
+    /// The budget that it is of.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     /// The limit of the budget it is of.
     pub(crate) fn limit(&self) -> u64 {
         self.budget.limit()

@@ -129,12 +129,12 @@ pub(crate) fn least_limit_for_databases(databases: u64) -> u64 {
 /// The most bytes that keyspaces take, without their memtables, tables and counters: another is refused. With
 /// half of it half as many are allowed; twice of it leaves too little to read and write them with.
 pub(crate) fn most_of_keyspaces(limit: u64) -> u64 {
-    limit / 4
+    limit / 8 * 3
 }
 
 /// The least limit under which keyspaces may take so many bytes.
 pub(crate) fn least_limit_for_keyspaces(bytes: u64) -> u64 {
-    bytes.saturating_mul(4).max(MIN_MEMORY)
+    bytes.div_ceil(3).saturating_mul(8).max(MIN_MEMORY)
 }
 
 /// The most bytes that the list of snapshots takes. Of what has no place in it all entries are kept: with half

@@ -26,6 +26,7 @@ impl DbInner {
                 "a keyspace's name has 1 to 255 bytes",
             ));
         }
+        let memory = KeyspaceInner::memory(self.shared().budget());
         let mut writer = self.memtables().lock();
         let mut tree = self.files().tree();
         if tree.manifest.state().keyspace_named(name).is_some() {
@@ -41,15 +42,8 @@ impl DbInner {
         if options.auto_design.is_some() {
             self.advisor().begin_to_ask();
         }
-        let budget = self.shared().budget();
-        let inner = Arc::new(KeyspaceInner::new(
-            id,
-            name.to_owned(),
-            options,
-            Arc::default(),
-            0,
-            budget,
-        ));
+        let (name, version) = (name.to_owned(), Arc::default());
+        let inner = Arc::new(KeyspaceInner::new(id, name, options, version, 0, memory));
         tree.add_keyspace(&inner);
         writer.keyspaces.insert(id, inner.clone());
         Ok(inner)

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 
-use crate::budget::{Budget, Reservation, Role};
+use crate::budget::{Budget, Reservation, Role, most_of_seen};
 use crate::metrics::CounterShard;
 use crate::table::{LookupTrace, Modules};
 
@@ -162,7 +162,10 @@ impl LevelCounters {
     #[cold]
     fn make<'a>(&self, level: &'a OnceLock<Box<LevelCells>>) -> Option<&'a Box<LevelCells>> {
         let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
-        let held = self.budget.try_reserve(Role::Tables, bytes as u64)?;
+        let most = most_of_seen(self.budget.limit());
+        let held = self
+            .budget
+            .try_reserve_within(Role::Seen, bytes as u64, most)?;
         let made = || {
             Box::new(LevelCells {
                 shards: (0..SHARDS).map(|_| LevelShard::default()).collect(),
@@ -284,7 +287,7 @@ mod tests {
             counters.record(1, Some(false), &trace, 0b100, weight);
         }
         let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
-        assert_eq!(budget.used_by(Role::Tables), bytes as u64);
+        assert_eq!(budget.used_by(Role::Seen), bytes as u64);
         assert!(bytes <= 1200, "{bytes}");
         // A visit that failed did read, and came to no answer.
         trace.false_positive = false;

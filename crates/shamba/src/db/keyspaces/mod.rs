@@ -90,19 +90,22 @@ const KEYSPACE_BYTES: usize =
     shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 1536;
 
 impl KeyspaceInner {
+    /// `memory` is that of [`Self::memory`].
     pub(super) fn new(
         id: u32,
         name: String,
         options: KeyspaceOptions,
         version: Arc<Version>,
         flushed_seq: u64,
-        budget: &Arc<Budget>,
+        memory: Reservation,
     ) -> Self {
+        let budget = memory.budget();
         let active = Arc::new(Memtable::new(
             budget,
             options.memtable_capacity(budget.working_limit()),
         ));
         let limits = Limits::new(&options, &version, budget);
+        let (level_counters, operations) = (LevelCounters::new(budget), Operations::new(budget));
         KeyspaceInner {
             id,
             name,
@@ -121,11 +124,16 @@ impl KeyspaceInner {
             flushes: Failing::default(),
             compactions: Failing::default(),
             limits,
-            level_counters: LevelCounters::new(budget),
-            operations: Operations::new(budget),
+            level_counters,
+            operations,
             asked_designs: Mutex::default(),
-            held: budget.reserve_at_once(Role::Files, KEYSPACE_BYTES as u64),
+            held: memory,
         }
+    }
+
+    /// The memory for one, which is waited for: not under locks that readers or flushes take.
+    pub(super) fn memory(budget: &Arc<Budget>) -> Reservation {
+        budget.reserve(Role::Files, KEYSPACE_BYTES as u64)
     }
 
     #[inline]

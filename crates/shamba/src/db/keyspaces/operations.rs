@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::budget::{Budget, Reservation, Role, allocated};
+use crate::budget::{Budget, Reservation, Role, allocated, most_of_seen};
 use crate::metrics::{CounterShard, SHARDS};
 
 /// Positionings of iterators after which something may be looked at.
@@ -110,7 +110,8 @@ impl Operations {
     #[cold]
     fn make_shards(&self) -> Option<&Shards> {
         let bytes = allocated(size_of::<Shards>()) as u64;
-        let held = self.budget.try_reserve(Role::Tables, bytes)?;
+        let most = most_of_seen(self.budget.limit());
+        let held = self.budget.try_reserve_within(Role::Seen, bytes, most)?;
         let made = || {
             Box::new(Shards {
                 shards: Default::default(),

@@ -146,8 +146,8 @@ fn assemble(
         own.validate()?;
         hints::give(&mut hints, &found.version, &budget);
         let (version, flushed) = (found.version, found.flushed_seq);
-        let keyspace =
-            KeyspaceInner::new(id, found.name.to_string(), own, version, flushed, &budget);
+        let (name, memory) = (found.name.to_string(), KeyspaceInner::memory(&budget));
+        let keyspace = KeyspaceInner::new(id, name, own, version, flushed, memory);
         restore(&keyspace, found.design.as_ref());
         keyspaces.insert(id, Arc::new(keyspace));
     }
