@@ -19,18 +19,20 @@ pub(crate) fn most_of_files(limit: u64) -> u64 {
 /// as it takes this. With half of it they do so sooner, and merges come in larger portions; with twice of it
 /// lists of all tables take as much again of a small budget.
 pub(crate) fn easily_known(limit: u64) -> u64 {
-    limit / 16
+    limit / 8
 }
 
 /// The most bytes that the list of tables which a merge or flush writes takes.
 pub(crate) fn new_tables(limit: u64) -> u64 {
-    limit / 16
+    limit / 6
 }
 
-/// What the limit leaves to everything else where what is known of files takes so many bytes.
+/// What memtables, iterators and merges have shares of where what is known of files takes so many bytes. Their
+/// shares leave an eighth of the limit, of which that is a part: so much of it takes nothing from them.
 pub(super) fn left_by_files(limit: u64, files: u64) -> u64 {
+    let more = files.saturating_sub(limit / 8);
     limit
-        .saturating_sub(files)
+        .saturating_sub(more)
         .max(beside_files(limit).min(limit))
 }
 

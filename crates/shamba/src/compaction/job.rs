@@ -80,6 +80,16 @@ impl NewTables {
         Ok(())
     }
 
+    /// The bytes at which the next table is to be begun where `asked` is asked for: more, once the list has
+    /// taken most of what it may.
+    fn target_file(&self, asked: u64) -> u64 {
+        let (most, taken) = (new_tables(self.memory.limit()), self.memory.bytes());
+        match taken > most / 4 * 3 {
+            true => asked.saturating_mul(most / most.saturating_sub(taken).max(most / 256 + 1)),
+            false => asked,
+        }
+    }
+
     /// What writing them left of holes in the heap beside those that were counted table by table
     /// ([`Budget::left_holes`]): [`MANY`] where entries are large.
     pub(crate) fn holes(&self) -> usize {
@@ -159,7 +169,7 @@ fn run<I: Forward>(
         let shadowed_before = retain.shadowed;
         if let Verdict::Keep(tag) = retain.judge(key, present) {
             let full = current.as_ref().is_some_and(|c| {
-                c.builder.estimated_len() >= output.target_file
+                c.builder.estimated_len() >= done.target_file(output.target_file)
                     || c.builder.keys() >= output.target_keys
             });
             if full && last_key != key {

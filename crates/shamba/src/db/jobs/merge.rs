@@ -126,9 +126,7 @@ impl Merger {
             .collect();
         let cut = task.cut.as_deref();
         let mut merged = BoundedIter::up_to(MergeIter::new(children), cut);
-        let keys = task.files().map(|file| file.smallest().len());
-        let key = keys.max().unwrap_or(0);
-        let target = self.maker.target_file(&keyspace.options(), bytes_read, key);
+        let target = self.maker.target_file(&keyspace.options());
         let (level, origin) = (task.output_level, Origin::Merge(task));
         let mut output = self.maker.output(keyspace, level, entries, target, origin);
         output.on_the_way = Box::new(on_the_way);
@@ -187,7 +185,7 @@ impl Merger {
                 ..scan.clone()
             };
             let rest = RunIter::new(self.files.tables().clone(), files, scan);
-            let target = keyspace.options().target_file;
+            let target = self.maker.target_file(&keyspace.options());
             let output = self.maker.output(
                 keyspace,
                 input.level,

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use super::lineage::Lineage;
 use super::table_options::{TableSite, bits_by_place};
-use crate::budget::{
-    Role, allocated, easily_known, keys_of_whole_filter, new_tables, partition_keys, table_buffer,
-};
+use crate::budget::{Role, easily_known, keys_of_whole_filter, partition_keys, table_buffer};
 use crate::compaction::Origin;
 use crate::compaction::job::{MergeOutput, NewTable};
 use crate::db::context::DbContext;
@@ -68,17 +66,12 @@ impl TableMaker {
         }
     }
 
-    /// The bytes at which a merge of so many bytes, with keys of about so many, begins a new table: as
-    /// the options say, or more where what is known of tables, which is all in memory, takes much of it
-    /// already, or the list of the new ones would.
-    pub(super) fn target_file(&self, options: &KeyspaceOptions, bytes: u64, key: usize) -> u64 {
-        let limit = self.shared.limit();
+    /// The bytes at which a merge begins a new table: as the options say, or more where what is known
+    /// of tables, which is all in memory, takes much of it already.
+    pub(super) fn target_file(&self, options: &KeyspaceOptions) -> u64 {
         let known = self.shared.budget().used_by(Role::Files);
-        let times = known / easily_known(limit).max(1);
-        let of_list = (size_of::<NewTable>() + 2 * allocated(key)) as u64;
-        let most_tables = (new_tables(limit) / 2 / of_list).max(1);
-        let asked = options.target_file;
-        asked.saturating_mul(times.max(1)).max(bytes / most_tables)
+        let times = known / easily_known(self.shared.limit()).max(1);
+        options.target_file.saturating_mul(times.max(1))
     }
 
     /// About the essential memory that writing so many entries to tables of a level takes: blocks
