@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::ops::{Deref, Range};
 
 use super::format::{self, Codec};
-use super::lookup::Reads;
 use super::reader::Table;
 use crate::budget::{
     LARGE, Reservation, Role, least_limit_for_block, map_large_allocations, most_of_block,
@@ -107,13 +106,11 @@ impl Table {
         partition: usize,
         tag: ReadTag,
         fill: bool,
-        reads: &mut Reads,
     ) -> Result<BlockRef> {
         if let Some(block) = self.resident(pages.start) {
-            reads.hits += 1;
             return Ok(block);
         }
-        let read = self.read_raw(pages, tag, reads)?;
+        let read = self.read_raw(pages, tag)?;
         self.admit(read, partition, tag.kind, fill)
     }
 
@@ -198,15 +195,9 @@ impl Table {
         }
     }
 
-    pub(super) fn read_raw(
-        &self,
-        pages: Range<u32>,
-        tag: ReadTag,
-        reads: &mut Reads,
-    ) -> Result<Raw> {
+    /// Reads and checks a block.
+    pub(super) fn read_raw(&self, pages: Range<u32>, tag: ReadTag) -> Result<Raw> {
         self.check_fits(&pages, tag.kind)?;
-        reads.reads += 1;
-        reads.pages += u64::from(pages.end - pages.start);
         let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
         let mut buf = self.source.home.io.acquire(count as usize * PAGE);
         self.read_pages(&mut buf, start, tag)?;

@@ -23,7 +23,6 @@ use super::block::{Cursor, DataBlock};
 use super::fetch::{BlockRef, label};
 use super::format::Damage;
 use super::index::IndexBlock;
-use super::lookup::Reads;
 use super::reader::Table;
 use super::top_index::PartitionEntry;
 use crate::base::iter::{Direction, InternalIterator};
@@ -77,7 +76,6 @@ pub(crate) struct TableIter {
     bound: Vec<u8>,
     fence: Option<Direction>,
     memory: Reservation,
-    reads: Reads,
 }
 
 impl Table {
@@ -102,7 +100,6 @@ impl Table {
             waits: None,
             bound: Vec::new(),
             fence: None,
-            reads: Reads::default(),
         }
     }
 }
@@ -146,7 +143,7 @@ impl TableIter {
             return index.and_then(|index| view(&index)).map_err(damage);
         }
         self.index = None;
-        let index = table.fetch(pages, self.partition, tag, fill, &mut self.reads)?;
+        let index = table.fetch(pages, self.partition, tag, fill)?;
         let seen = IndexBlock::parse(&index).and_then(|index| view(&index));
         self.hold_index(&index);
         seen.map_err(damage)

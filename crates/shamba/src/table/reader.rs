@@ -1,4 +1,4 @@
-//! An open table. Point lookups are in `visit`, walks in `iter`, checks in `verify`.
+//! An open table. Point lookups are in `get`, walks in `iter`, checks in `verify`.
 //!
 //! `Sync` and immutable; shared as `Arc<Table>`. Resident are the filter plan and the top-level
 //! index, charged to `Role::Tables`; everything else comes through the cache.

@@ -11,9 +11,9 @@ use crate::budget::{Budget, Role};
 use crate::cache::{BlockCache, IoPool, Store};
 use crate::fs::{Access, Fs, MemFs, Purpose};
 use crate::table::files::OpenFiles;
-use crate::table::lookup::{Lookup, LookupStats, TableGet};
 use crate::table::reader::Table;
 use crate::table::source::Home;
+use crate::table::{Get, GetState, Lookup, ModuleReads, TableGet};
 use crate::table::{ScanOptions, TableBuildOptions, TableBuilder};
 
 /// Tables that are changed.
@@ -168,9 +168,8 @@ fn read(env: &Env, ask: u8, fill_cache: bool) {
     };
     let get = |key: &[u8]| {
         let lookup = Lookup::new(key, 400, true);
-        let mut stats = LookupStats::default();
-        let mut visit = table.enter(&lookup, ask % 3, &mut stats);
-        table.finish(&mut visit, &lookup, &mut stats)
+        let mut state = GetState::new(&table, &lookup, ModuleReads::UpTo(ask % 3));
+        Get::new(&table, None, &lookup, &mut state).finish()
     };
     for number in (u16::from(ask)..160).step_by(11) {
         let wanted = key(number);

@@ -85,7 +85,6 @@ impl TableIter {
         let ahead = self.options.readahead_pages > 1;
         if ahead || !self.options.fill_cache {
             if let Some(block) = self.table.resident(start) {
-                self.reads.hits += 1;
                 return Ok(self.hold(block, start));
             }
             if self.load_own(&pages)? {
@@ -95,9 +94,7 @@ impl TableIter {
         }
         let fill = self.options.fill_cache;
         let partition = self.partition;
-        let block = self
-            .table
-            .fetch(pages, partition, tag, fill, &mut self.reads)?;
+        let block = self.table.fetch(pages, partition, tag, fill)?;
         Ok(self.hold(block, start))
     }
 
@@ -248,8 +245,6 @@ impl TableIter {
         self.ahead.first = pages.start;
         self.ahead.pages.set_len(count as usize * PAGE);
         let tag = label(BlockKind::Data, self.options.purpose);
-        self.reads.reads += 1;
-        self.reads.pages += u64::from(count);
         let read = self
             .table
             .read_pages(&mut self.ahead.pages, pages.start, tag);
