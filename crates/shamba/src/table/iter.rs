@@ -20,10 +20,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::{Cursor, DataBlock};
-use super::fetch::{BlockRef, label};
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::reader::Table;
+use super::table_blocks::{BlockRef, label};
 use super::top_index::PartitionEntry;
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{self, Tag};
@@ -128,7 +128,7 @@ impl TableIter {
         let table = Arc::clone(&self.table);
         let place = self.place().zip(table.top.index_page(self.partition));
         let Some((place, page)) = place else {
-            return Err(table.damage(0, Damage("a partition is missing")));
+            return Err(table.blocks.damage(0, Damage("a partition is missing")));
         };
         let tag = label(BlockKind::Index, self.options.purpose);
         let fill = self.options.fill_cache;
@@ -136,14 +136,14 @@ impl TableIter {
             count_scan(&table, self.partition);
         }
         let pages = page..page + place.index_pages;
-        let damage = |d| table.damage(page, d);
+        let damage = |d| table.blocks.damage(page, d);
         let held = (self.index.as_ref()).filter(|held| held.partition == self.partition);
         if let Some(held) = held {
             let index = IndexBlock::parse(&held.bytes);
             return index.and_then(|index| view(&index)).map_err(damage);
         }
         self.index = None;
-        let index = table.fetch(pages, self.partition, tag, fill)?;
+        let index = table.blocks.fetch(pages, self.partition, tag, fill)?;
         let seen = IndexBlock::parse(&index).and_then(|index| view(&index));
         self.hold_index(&index);
         seen.map_err(damage)
@@ -164,6 +164,7 @@ impl TableIter {
             let page = place.first_page;
             return Err(self
                 .table
+                .blocks
                 .damage(page, Damage("an index points past its data")));
         }
         Ok(place.first_page + pages.start..place.first_page + pages.end)
@@ -233,7 +234,7 @@ impl TableIter {
     #[cold]
     fn broken(&mut self, page: u32, damage: Damage) -> Error {
         self.reset();
-        self.table.damage(page, damage)
+        self.table.blocks.damage(page, damage)
     }
 
     /// To block `block` of partition `partition`, at no entry yet.

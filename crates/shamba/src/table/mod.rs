@@ -10,7 +10,6 @@
 
 mod block;
 mod builder;
-mod fetch;
 mod files;
 mod format;
 #[cfg(any(test, fuzzing))]
@@ -26,6 +25,7 @@ mod properties;
 mod reader;
 mod source;
 mod stated;
+mod table_blocks;
 mod table_cache;
 mod top_index;
 mod verify;

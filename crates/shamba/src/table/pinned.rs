@@ -110,6 +110,7 @@ impl Pinned {
                 .iter()
                 .sum::<usize>();
         let held = table
+            .blocks
             .cache()
             .budget()
             .try_reserve_now(Role::Tables, bytes as u64)?;
@@ -118,14 +119,14 @@ impl Pinned {
         let mut count = 0;
         for partition in 0..partitions {
             for (number, plan) in plans() {
-                let blocks = division(partition, number, plan).map(|page| table.peek(page));
+                let blocks = division(partition, number, plan).map(|page| table.blocks.peek(page));
                 let blocks: Option<Vec<Block>> = blocks.collect();
                 let parsed = blocks.and_then(|blocks| Parsed::new(plan, number, blocks));
                 count += usize::from(parsed.is_some());
                 filters.push(parsed);
             }
             let page = table.top.index_page(partition);
-            let index = page.and_then(|page| table.peek(page));
+            let index = page.and_then(|page| table.blocks.peek(page));
             count += usize::from(index.is_some());
             indexes.push(index);
         }
@@ -200,7 +201,7 @@ impl TableCache {
         // Only now: whoever lets go before finds nothing and must be told again.
         let holder: Arc<dyn PinHolder> = inner;
         table
-            .partition_stats
+            .partition_stats()
             .set_pin_holder(Arc::downgrade(&holder));
     }
 }

@@ -802,7 +802,7 @@ fn flip_all(options: TableBuildOptions, entries: &[Entry], step: usize) {
             "byte {at} is damaged and verify says nothing"
         );
         noticed += 1;
-        env.cache.remove_file(table.cache_id);
+        env.cache.remove_file(table.blocks.block_key(0).file);
     }
     assert!(opened > 0 && noticed == opened && ignored > 0);
 }
@@ -1010,14 +1010,14 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
     for round in 0..3 {
         for (number, file) in files.iter().enumerate() {
             let table = cache.get(file).unwrap();
-            let id = table.cache_id;
+            let id = table.blocks.block_key(0).file;
             assert!(
                 get(&table, format!("k{number}").as_bytes(), 1)
                     .unwrap()
                     .is_some()
             );
             assert!(cache.open_count() <= 5, "round {round}");
-            assert_eq!(cache.get(file).unwrap().cache_id, id);
+            assert_eq!(cache.get(file).unwrap().blocks.block_key(0).file, id);
         }
     }
     let data = env.cache.stats().kind(BlockKind::Data);

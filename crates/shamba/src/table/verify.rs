@@ -7,11 +7,11 @@
 use std::ops::Range;
 
 use super::block::{Cursor, DataBlock};
-use super::fetch::{BlockRef, label};
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::properties::Properties;
 use super::reader::Table;
+use super::table_blocks::{BlockRef, label};
 use super::top_index::PartitionEntry;
 use crate::base::digest::KeyDigest;
 use crate::base::key::{self, EntryKind, Tag};
@@ -67,7 +67,7 @@ impl Table {
             last_tag: None,
             digests: Vec::new(),
         };
-        let mut memory = self.cache().budget().reserve(Role::Compaction, 0);
+        let mut memory = self.blocks.cache().budget().reserve(Role::Compaction, 0);
         for partition in 0..self.top.len() {
             verifier.partition(partition)?;
             memory.resize(verifier.digests.capacity() as u64 * 8 + PAGE as u64);
@@ -81,7 +81,7 @@ impl Table {
 
 impl Verifier<'_> {
     fn problem(&mut self, page: u32, what: &'static str) {
-        let error = self.table.damage(page, Damage(what));
+        let error = self.table.blocks.damage(page, Damage(what));
         self.error(error);
     }
 
@@ -96,7 +96,7 @@ impl Verifier<'_> {
     fn read(&mut self, pages: Range<u32>, kind: BlockKind) -> Result<Option<BlockRef>> {
         self.report.blocks += 1;
         let tag = label(kind, Purpose::Background);
-        match self.table.read_block(pages, tag) {
+        match self.table.blocks.read_block(pages, tag) {
             Ok(block) => Ok(Some(block)),
             Err(error) if error.is_corruption() => {
                 self.error(error);

@@ -13,7 +13,7 @@ use super::block_read::BlockRead;
 use super::fill::{Delivery, Filling};
 use super::lookup::{Lookup, TableGet};
 use super::{Get, GetState, Poll};
-use crate::cache::IoBuf;
+use crate::cache::{BlockKey, IoBuf};
 use crate::error::Result;
 use crate::fs::{PAGE, ReadRequest};
 use crate::table::reader::Table;
@@ -73,8 +73,8 @@ impl<'a> PendingGet<'a> {
     }
 
     /// The name of the block.
-    fn block(&self) -> (u64, u32) {
-        (self.table.cache_id, self.need.pages.start)
+    fn block(&self) -> BlockKey {
+        self.table.blocks.block_key(self.need.pages.start)
     }
 }
 
@@ -106,7 +106,10 @@ impl TableCache {
                 let Some(first) = same.first().map(AsRef::as_ref) else {
                     break;
                 };
-                first.table.check_fits(&first.need.pages, first.need.kind)?;
+                first
+                    .table
+                    .blocks
+                    .check_fits(&first.need.pages, first.need.kind)?;
                 let len = first.need.bytes();
                 let buf = if groups.is_empty() {
                     self.io().acquire(len)
@@ -141,7 +144,8 @@ impl TableCache {
             first
         });
         // Open until all is read.
-        let files = firsts.map(|PendingGet { table, need, .. }| Ok((table.source.file()?, need)));
+        let files =
+            firsts.map(|PendingGet { table, need, .. }| Ok((table.blocks.source().file()?, need)));
         let files = files.collect::<Result<Vec<_>>>()?;
         let mut requests = Vec::with_capacity(groups.len());
         for (group, (file, need)) in groups.iter_mut().zip(&files) {
@@ -175,7 +179,7 @@ impl TableCache {
             for other in others {
                 other.as_mut().state.trace.hit(need.kind);
             }
-            let read = result.map_err(|e| table.source.read_error(need.around.start, e));
+            let read = result.map_err(|e| table.blocks.source().read_error(need.around.start, e));
             let filling = Filling {
                 table: &table,
                 need: &need,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::{Get, Trace};
 use crate::cache::IoBuf;
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
-use crate::table::fetch::label;
+use crate::table::table_blocks::label;
 
 /// The most pages that are read at once for one block of a filter.
 const MOST_PAGES: usize = 8;
@@ -71,11 +71,11 @@ impl Get<'_> {
     /// partition's filter, whose last module comes first, and the index block behind it.
     pub(super) fn coalesce_neighbours(&self, need: &mut BlockRead, module: usize) {
         let table = self.table;
-        let (stats, partition) = (&table.partition_stats, need.partition as u32);
+        let (stats, partition) = (table.partition_stats(), need.partition as u32);
         // Of short memory no more than the two pages for which there always is a buffer.
         let mut most = 2;
         if let Some(missing) = stats.missing_modules(partition) {
-            let share = table.cache().budget().limit() / (BUFFER_SHARE * PAGE as u64);
+            let share = table.blocks.cache().budget().limit() / (BUFFER_SHARE * PAGE as u64);
             most = usize::try_from(share).map_or(MOST_PAGES, |pages| pages.min(MOST_PAGES));
             let modules = 0..table.plan.modules.len();
             for number in modules.filter(|number| missing & (1 << number) > 0) {

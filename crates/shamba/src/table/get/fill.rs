@@ -10,8 +10,8 @@ use crate::cache::{IoBuf, Owner};
 use crate::error::Result;
 use crate::filter;
 use crate::fs::BlockKind;
-use crate::table::fetch::BlockRef;
 use crate::table::reader::Table;
+use crate::table::table_blocks::BlockRef;
 
 /// What was read for a lookup.
 #[derive(Debug, Clone, Copy)]
@@ -48,10 +48,12 @@ impl Get<'_> {
     #[cold]
     pub(super) fn read(&mut self, need: &BlockRead) -> Result<Option<TableGet>> {
         let table = self.table;
-        table.check_fits(&need.pages, need.kind)?;
+        table.blocks.check_fits(&need.pages, need.kind)?;
         need.count(&mut self.state.trace);
-        let mut buf = table.source.home.io.acquire(need.bytes());
-        let read = table.read_pages(&mut buf, need.around.start, need.tag());
+        let mut buf = table.blocks.buffer(need.bytes());
+        let read = table
+            .blocks
+            .read_pages(&mut buf, need.around.start, need.tag());
         let mut answer = None;
         Filling { table, need }.fill(read.map(|()| buf), |fetched| {
             if answer.is_none() {
@@ -95,23 +97,25 @@ impl Filling<'_> {
         let (table, need) = (self.table, self.need);
         let start = need.pages.start;
         if !matches!(need.kind, BlockKind::Filter(_)) {
-            let read = table.open_raw(read?, start)?;
-            let block = table.admit(read, need.partition, need.kind, true)?;
+            let read = table.blocks.open_raw(read?, start)?;
+            let block = table.blocks.admit(read, need.partition, need.kind, true)?;
             return deliver(Fetched::Block(&block)).map(drop);
         }
         let mut waiting = true;
         let filter = |buf: &IoBuf| {
-            let bytes = table.payload_in(need.part(buf, &need.pages), start)?;
+            let bytes = table
+                .blocks
+                .payload_in(need.part(buf, &need.pages), start)?;
             // Probed before it is offered: the cache may keep only a part of it. Refused, the bytes
             // have served all the same.
             let delivery = deliver(Fetched::Filter(&bytes))?;
             waiting = delivery.waiting;
-            table.partition_stats.note_filter_read(waiting);
+            table.partition_stats().note_filter_read(waiting);
             let owner = Owner {
                 rejected_by: delivery.rejected_by,
-                ..table.owner(start, need.partition, need.kind)
+                ..table.blocks.owner(start, need.partition, need.kind)
             };
-            table.cache().insert(owner, &bytes);
+            table.blocks.cache().insert(owner, &bytes);
             Ok(())
         };
         match read.as_ref().map_err(Clone::clone).and_then(filter) {
@@ -144,9 +148,11 @@ impl Filling<'_> {
                 if !inside || start == need.pages.start {
                     continue;
                 }
-                if let Ok(bytes) = table.payload_in(need.part(buf, &pages), start) {
+                if let Ok(bytes) = table.blocks.payload_in(need.part(buf, &pages), start) {
                     let kind = BlockKind::Filter(number as u8);
-                    table.offer_unasked(start, need.partition, kind, &bytes);
+                    table
+                        .blocks
+                        .offer_unasked(start, need.partition, kind, &bytes);
                 }
             }
         }
@@ -161,17 +167,23 @@ impl Filling<'_> {
     ) -> Result<()> {
         let (table, need) = (self.table, self.need);
         let page = need.around.end - 1;
-        let index = table.payload_in(need.part(buf, &(page..page + 1)), page);
+        let index = table
+            .blocks
+            .payload_in(need.part(buf, &(page..page + 1)), page);
         if !waiting {
             // Nobody asked for it: damage is for those who do.
             if let Ok(bytes) = index {
-                table.offer_unasked(page, need.partition, BlockKind::Index, &bytes);
+                table
+                    .blocks
+                    .offer_unasked(page, need.partition, BlockKind::Index, &bytes);
             }
             return Ok(());
         }
         let bytes = index?;
         deliver(Fetched::Index(&bytes))?;
-        table.offer(page, need.partition, BlockKind::Index, &bytes);
+        table
+            .blocks
+            .offer(page, need.partition, BlockKind::Index, &bytes);
         Ok(())
     }
 }

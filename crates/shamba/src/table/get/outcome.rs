@@ -4,7 +4,6 @@
 //! Reads the cache, and no storage.
 
 use super::Get;
-use crate::cache::BlockKey;
 use crate::filter;
 use crate::value::Outcome;
 
@@ -13,7 +12,7 @@ impl Get<'_> {
     /// will do, in which it has a weight.
     #[inline]
     pub(crate) fn count_visit(&self, found: bool, weight: u64) {
-        let stats = &self.table.partition_stats;
+        let stats = self.table.partition_stats();
         let visits = if stats.count_every_access() {
             1
         } else {
@@ -48,7 +47,7 @@ impl Get<'_> {
         };
         // What was read from storage rejected it, and may have stayed.
         let plan = self.table.plan.modules.get(by.module);
-        let here = plan.zip(self.table.peek(by.page));
+        let here = plan.zip(self.table.blocks.peek(by.page));
         here.is_none_or(|(plan, block)| filter::columns(plan, &block) & by.columns == 0)
     }
 
@@ -57,7 +56,7 @@ impl Get<'_> {
     #[cold]
     pub(super) fn count_if_sole_rejection(&mut self, module: usize) {
         let (table, partition) = (self.table, self.state.partition);
-        if !table.partition_stats.needs_rejections() {
+        if !table.partition_stats().needs_rejections() {
             return;
         }
         // Those before it let the visit pass.
@@ -65,16 +64,16 @@ impl Get<'_> {
             let hash = filter::hash_of(plan, number, self.digest());
             let place = table.top.module(partition, number);
             let pages = place.map(|pages| filter::block_of(plan, table.plan.layout, hash, pages));
-            let block = pages.and_then(|pages| table.peek(pages.start));
+            let block = pages.and_then(|pages| table.blocks.peek(pages.start));
             if block.is_some_and(|block| !filter::may_contain(plan, &block, hash)) {
                 return;
             }
         }
         if let Some(pages) = table.top.module(partition, module) {
-            table.cache().count_sole_rejection(&BlockKey {
-                file: table.cache_id,
-                page: pages.start,
-            });
+            table
+                .blocks
+                .cache()
+                .count_sole_rejection(&table.blocks.block_key(pages.start));
         }
     }
 }

@@ -110,7 +110,7 @@ impl<'a> Get<'a> {
         let hash = filter::hash_of(plan, module, self.digest());
         let pages = filter::block_of(plan, table.plan.layout, hash, pages);
         let kind = BlockKind::Filter(module as u8);
-        let Some(block) = table.resident(pages.start) else {
+        let Some(block) = table.blocks.resident(pages.start) else {
             if module < self.state.reads.limit() {
                 return Probe::Read(BlockRead::new(pages, kind, self.state.partition));
             }
@@ -139,10 +139,14 @@ impl<'a> Get<'a> {
             && let Some((plan, need)) = self.best_read()
         {
             // It may have come with another read by now.
-            let came = self.table.resident(need.pages.start).filter(|block| {
-                let columns = filter::columns(plan, block).count_ones();
-                columns >= u32::from(plan.columns)
-            });
+            let came = self
+                .table
+                .blocks
+                .resident(need.pages.start)
+                .filter(|block| {
+                    let columns = filter::columns(plan, block).count_ones();
+                    columns >= u32::from(plan.columns)
+                });
             let Some(block) = came else {
                 return Probe::Read(need);
             };
@@ -157,7 +161,7 @@ impl<'a> Get<'a> {
     /// Everything in memory was probed.
     fn best_read(&mut self) -> Option<(&'a ModulePlan, BlockRead)> {
         let (table, partition) = (self.table, self.state.partition);
-        let module = table.partition_stats.best_to_read(
+        let module = table.partition_stats().best_to_read(
             partition as u32,
             &self.state.probed.columns,
             self.state.location.is_some(),

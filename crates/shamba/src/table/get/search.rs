@@ -9,9 +9,9 @@ use crate::base::key::Tag;
 use crate::error::Result;
 use crate::fs::BlockKind;
 use crate::table::block::{DataBlock, Search};
-use crate::table::fetch::BlockRef;
 use crate::table::format::Damage;
 use crate::table::index::IndexBlock;
+use crate::table::table_blocks::BlockRef;
 
 /// A data block's place.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Get<'_> {
                     None => continue,
                 },
             };
-            let Some(block) = self.table.resident(pages.start) else {
+            let Some(block) = self.table.blocks.resident(pages.start) else {
                 let need = BlockRead::new(pages, BlockKind::Data, self.state.partition);
                 return Ok(Poll::Read(need));
             };
@@ -75,9 +75,9 @@ impl Get<'_> {
             .get(partition)
             .zip(table.top.index_page(partition));
         let Some((place, page)) = place else {
-            return Err(table.damage(0, MISSING_PARTITION));
+            return Err(table.blocks.damage(0, MISSING_PARTITION));
         };
-        let Some(index) = table.resident(page) else {
+        let Some(index) = table.blocks.resident(page) else {
             let pages = page..page + place.index_pages;
             return Ok(Some(BlockRead::new(pages, BlockKind::Index, partition)));
         };
@@ -94,14 +94,18 @@ impl Get<'_> {
             .get(partition)
             .zip(table.top.index_page(partition));
         let Some((place, page)) = place else {
-            return Err(table.damage(0, MISSING_PARTITION));
+            return Err(table.blocks.damage(0, MISSING_PARTITION));
         };
-        let view = IndexBlock::parse(index).map_err(|d| table.damage(page, d))?;
+        let view = IndexBlock::parse(index).map_err(|d| table.blocks.damage(page, d))?;
         let wanted = self.state.block;
         let block = wanted.unwrap_or_else(|| view.find(self.lookup.key()));
-        let pages = view.pages(block).map_err(|d| table.damage(page, d))?;
+        let pages = view
+            .pages(block)
+            .map_err(|d| table.blocks.damage(page, d))?;
         if pages.end > place.data_pages {
-            return Err(table.damage(page, Damage("an index points past its data")));
+            return Err(table
+                .blocks
+                .damage(page, Damage("an index points past its data")));
         }
         self.state.location = Some(BlockLocation {
             block,
@@ -140,10 +144,10 @@ impl Get<'_> {
         let start = place.pages.start;
         let found = DataBlock::parse(block)
             .and_then(|view| view.search(lookup.key(), lookup.tag()))
-            .map_err(|d| table.damage(start, d))?;
+            .map_err(|d| table.blocks.damage(start, d))?;
         match found {
             Search::Found { tag, .. } if tag.kind().is_none() => {
-                Err(table.damage(start, UNKNOWN_KIND))
+                Err(table.blocks.damage(start, UNKNOWN_KIND))
             }
             Search::Found { tag, .. } if lookup.key_only() => {
                 Ok(BlockAnswer::Found { tag, value: 0..0 })

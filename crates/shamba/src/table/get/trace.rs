@@ -165,7 +165,7 @@ impl Get<'_> {
     /// for, as the model has it.
     pub(crate) fn forecast(&mut self) {
         let (partition, reads) = (self.state.partition as u32, self.state.reads);
-        let stats = &self.table.partition_stats;
+        let stats = self.table.partition_stats();
         self.state.trace.forecast = stats.forecast_fpr(partition, reads.limit(), reads.as_valued());
     }
 

@@ -14,8 +14,7 @@ use super::TableIter;
 use crate::budget::{Budget, Pin, Reservation, Role};
 use crate::error::{Error, Result};
 use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
-use crate::table::fetch::{BlockRef, label};
-use crate::table::format;
+use crate::table::table_blocks::{BlockRef, label};
 
 /// The most bytes of a block that a merge holds of each input whatever else takes memory: on storage, and
 /// decompressed. `DbInner::most_inputs` counts with them.
@@ -84,7 +83,7 @@ impl TableIter {
         let tag = label(BlockKind::Data, self.options.purpose);
         let ahead = self.options.readahead_pages > 1;
         if ahead || !self.options.fill_cache {
-            if let Some(block) = self.table.resident(start) {
+            if let Some(block) = self.table.blocks.resident(start) {
                 return Ok(self.hold(block, start));
             }
             if self.load_own(&pages)? {
@@ -94,7 +93,7 @@ impl TableIter {
         }
         let fill = self.options.fill_cache;
         let partition = self.partition;
-        let block = self.table.fetch(pages, partition, tag, fill)?;
+        let block = self.table.blocks.fetch(pages, partition, tag, fill)?;
         Ok(self.hold(block, start))
     }
 
@@ -182,9 +181,8 @@ impl TableIter {
             self.own = Own::default();
         }
         self.own.bytes.clear();
-        let (salt, table) = (self.table.salt, &self.table);
-        format::read_block_into(bytes, salt, pages.start, &mut self.own.bytes)
-            .map_err(|d| table.damage(pages.start, d))?;
+        let blocks = &self.table.blocks;
+        blocks.decode_into(bytes, pages.start, &mut self.own.bytes)?;
         let wanted = self.own.bytes.capacity() as u64;
         let memory = self
             .own
@@ -247,6 +245,7 @@ impl TableIter {
         let tag = label(BlockKind::Data, self.options.purpose);
         let read = self
             .table
+            .blocks
             .read_pages(&mut self.ahead.pages, pages.start, tag);
         if let Err(error) = read {
             self.ahead.pages.clear();

@@ -68,7 +68,7 @@ impl TableIter {
         }
         let index = top
             .index_page(self.partition)
-            .and_then(|page| self.table.resident(page));
+            .and_then(|page| self.table.blocks.resident(page));
         let known = index.and_then(|index| {
             let index = IndexBlock::parse(&index).ok()?;
             self.bound.clear();
@@ -116,7 +116,7 @@ impl TableIter {
         let (block, goes_on, fence, blocks) = found?;
         if blocks != place.blocks {
             let damage = Damage("an index does not have the blocks it should");
-            return Err(self.table.damage(place.first_page, damage));
+            return Err(self.table.blocks.damage(place.first_page, damage));
         }
         self.block = block;
         self.fence = fence.then_some(direction);
