@@ -1,9 +1,9 @@
 //! Point lookups of many keys at once, whose reads overlap.
 //!
-//! All keys are looked up at one point, each as a single lookup would be: memtables, then run by run.
-//! A key goes on as far as memory answers; then all blocks that keys wait for are read together,
-//! each once, and so on in rounds. There are about as many rounds as the key with most reads has
-//! reads. Results do not depend on how keys are grouped.
+//! All keys are looked up at one point, each as a single lookup would be: memtables, then run by
+//! run. A key goes on as far as memory answers; then all blocks that keys wait for are read
+//! together, each once, and so on in rounds. There are about as many rounds as the key with most
+//! reads has reads. Results do not depend on how keys are grouped.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::fs::PAGE;
 use crate::table::{Lookup, PendingGet, Poll};
 use crate::version::Run;
 
-/// Keys that are looked up together at most; more are done in key order, so many at a time. Bounds what
-/// their lookups take, and the tables they keep open.
+/// Keys that are looked up together at most; more are done in key order, so many at a time. Bounds
+/// what their lookups take, and the tables they keep open.
 const WINDOW: usize = 256;
 
-/// What the lookup of a key takes until it is done, in bytes: its state, about half a kilobyte, in the list
-/// of a round and in that of the next.
+/// What the lookup of a key takes until it is done, in bytes: its state, about half a kilobyte, in
+/// the list of a round and in that of the next.
 const KEY_MEMORY: u64 = 1 << 10;
 
 /// One of so many bytes of the budget, if that is less: as many as buffers may read pages.
@@ -165,6 +165,7 @@ impl<'a> PointReader<'a> {
             if let Err(error) = self.db.tables.read_for(&mut waiting, batches) {
                 return self.abandon(waiting, error);
             }
+            self.refresh();
             let mut still = Vec::with_capacity(waiting.len());
             let mut round = waiting.into_iter();
             while let Some(pending) = round.next() {
@@ -215,6 +216,7 @@ impl<'a> PointReader<'a> {
             };
             let opened = self.db.tables.visit(file)?;
             let opened = opened.as_deref().ok_or(Error::Closed)?;
+            // As a single lookup would, but for reads: those are made with others'.
             let mut state = self.enter(&visit, opened, &lookup);
             let mut get = self.begin(&visit, opened, &lookup, &mut state);
             let answer = match get.poll() {

@@ -1,13 +1,13 @@
 //! Point lookups, one at a time; `multi_get` makes many, with the same functions.
 //!
-//! The way of a lookup: [`DbInner::read`] takes a read state and a sequence number, a [`PointReader`]
-//! asks the memtables, then the table of one file of each run, newest first; a
-//! [`Get`](crate::table::Get) takes it through a table, and [`PointReader::record`] counts what it did
-//! there and says what the answer means.
+//! The way of a lookup: [`DbInner::read`] takes a read state and a sequence number, a
+//! [`PointReader`] asks the memtables, then the table of one file of each run, newest first; a
+//! [`Get`](crate::table::Get) takes it through a table, and [`PointReader::record`] counts what it
+//! did there and says what the answer means.
 //!
 //! No lock: a lookup loads the keyspace's read state and the visible sequence number. It must not
-//! pair an old state with a number published after the state was replaced, nor a new state with
-//! an older number (a compaction may have dropped what that number could see), so it looks whether a
+//! pair an old state with a number published after the state was replaced, nor a new state with an
+//! older number (a compaction may have dropped what that number could see), so it looks whether a
 //! change of the state began meanwhile, and if so loads it until it stays the same. A caller's
 //! snapshot is registered and needs no such care.
 
@@ -81,6 +81,8 @@ pub(super) struct PointReader<'a> {
     keyspace: &'a KeyspaceInner,
     pub(super) state: &'a ReadState,
     seq: SeqNo,
+    /// Whether blocks that tables pin may be used instead of the cache's.
+    use_pinned: bool,
     pub(super) totals: LookupTotals,
 }
 
@@ -141,8 +143,8 @@ impl DbInner {
         })
     }
 
-    /// So many lookups at the snapshot, or now, counted: `find` makes them with a reader, and says how
-    /// many found a value.
+    /// So many lookups at the snapshot, or now, counted: `find` makes them with a reader, and says
+    /// how many found a value.
     #[inline]
     pub(super) fn read<T>(
         &self,
@@ -163,6 +165,7 @@ impl DbInner {
             keyspace,
             state: &state,
             seq,
+            use_pinned: self.tables.may_pin(),
             totals: LookupTotals::default(),
         };
         let (found, done) = find(&mut reader);
@@ -204,6 +207,11 @@ impl<'a> PointReader<'a> {
         let mut memtables = std::iter::once(&self.state.active).chain(&self.state.frozen);
         let (tag, value) = memtables.find_map(|memtable| memtable.get(key, self.seq))?;
         Some(Found::new(tag, value))
+    }
+
+    /// Looks again whether memory is plenty: many lookups take a while.
+    pub(super) fn refresh(&mut self) {
+        self.use_pinned = self.db.tables.may_pin();
     }
 
     /// A key to look for in tables.
@@ -249,8 +257,8 @@ impl<'a> PointReader<'a> {
         GetState::new(opened.table(), lookup, reads)
     }
 
-    /// Begins to ask the table, with what is pinned of it if that may be used. Of a sample it is also
-    /// noted what the model expects, and what is not pinned.
+    /// Begins to ask the table, with what is pinned of it if that may be used. Of a sample it is
+    /// also noted what the model expects, and what is not pinned.
     #[inline]
     pub(super) fn begin<'g>(
         &self,
@@ -259,12 +267,11 @@ impl<'a> PointReader<'a> {
         lookup: &'g Lookup<'g>,
         state: &'g mut GetState,
     ) -> Get<'g> {
-        let may_pin = self.db.tables.may_pin();
-        let pinned = opened.pinned().filter(|_| may_pin);
+        let pinned = opened.pinned().filter(|_| self.use_pinned);
         let mut get = Get::new(opened.table(), pinned, lookup, state);
         if visit.weight > 0 {
             get.forecast();
-            if may_pin {
+            if self.use_pinned {
                 let (tables, slot) = (&self.db.tables, visit.file.slot());
                 tables.missed(slot, opened, get.partition());
             }
@@ -320,7 +327,8 @@ impl<'a> PointReader<'a> {
         if let Some(found) = found {
             file.record(found, weight, self.db.options.memory.budget());
         }
-        // Others like it used as many pinned blocks, without which the cache's time would stand still.
+        // Others like it used as many pinned blocks, without which the cache's time would stand
+        // still.
         if trace.pinned > 0 {
             self.db.tables.advance(u64::from(trace.pinned) * weight);
         }

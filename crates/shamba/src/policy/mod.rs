@@ -163,8 +163,8 @@ pub(crate) struct FileView {
 
 /// Decides how many modules of each file lookups may read.
 pub(crate) trait ModuleController: Send + std::fmt::Debug {
-    /// Whether lookups weigh by themselves which modules to read, whatever the limits. Asked once, when
-    /// the controller takes office.
+    /// Whether lookups weigh by themselves which modules to read, whatever the limits. Asked once,
+    /// when the controller takes office.
     fn reads_as_valued(&self) -> bool {
         false
     }

@@ -362,10 +362,10 @@ impl TableIter {
                 Direction::Backward => cursor.prev(block),
             }
         })?;
-        match found && !ended {
-            true => Ok(()),
-            false => self.leave(direction),
+        if found && !ended {
+            return Ok(());
         }
+        self.leave(direction)
     }
 
     /// Leaves no half-made position behind an error.
@@ -389,9 +389,10 @@ fn payload<'a>(held: &'a HeldBlock, own: &'a Own) -> Option<&'a [u8]> {
 
 /// Counts that a scan needed a partition's index: every one, or a sample while memory is plenty.
 fn count_scan(table: &Table, partition: usize) {
-    let weight = match table.partition_stats().count_every_access() {
-        true => 1,
-        false => sample::weight_of_scan() as u16,
+    let weight = if table.partition_stats().count_every_access() {
+        1
+    } else {
+        sample::weight_of_scan() as u16
     };
     if weight > 0 {
         table
@@ -480,9 +481,10 @@ impl InternalIterator for TableIter {
     }
 
     fn materialize(&mut self) -> Result<()> {
-        let result = match self.value_waits {
-            true => self.within_or(false, |_, _| Ok(true)).map(drop),
-            false => self.settle_inner(),
+        let result = if self.value_waits {
+            self.within_or(false, |_, _| Ok(true)).map(drop)
+        } else {
+            self.settle_inner()
         };
         self.checked(result)
     }

@@ -91,12 +91,14 @@ impl Opened {
 impl Pinned {
     /// What is in the cache of a table's filters and indexes; `None` without memory for the list.
     fn of(table: &Table) -> Option<Box<Pinned>> {
+        // The pages at which the blocks of a module start.
         let (partitions, modules) = (table.top.len(), table.plan.modules.len());
         let division = |partition, number, plan| {
             let pages = table.top.module(partition, number).unwrap_or(0..0);
             let (blocks, each) = filter::division(plan, table.plan.layout, pages.len() as u32);
             pages.step_by(each.max(1).into()).take(blocks.into())
         };
+        // What the lists take.
         let plans = || table.plan.modules.iter().enumerate();
         let blocks = (0..partitions)
             .flat_map(|partition| plans().map(move |(number, plan)| (partition, number, plan)))
@@ -114,6 +116,7 @@ impl Pinned {
             .cache()
             .budget()
             .try_reserve_now(Role::Tables, bytes as u64)?;
+        // What is in memory of them.
         let mut filters = Vec::with_capacity(partitions * modules);
         let mut indexes = Vec::with_capacity(partitions);
         let mut count = 0;

@@ -193,10 +193,12 @@ impl Verifier<'_> {
             .last_tag
             .is_none_or(|last_tag| key::compare(&self.last_key, last_tag, entry, tag).is_lt());
         let new_key = self.last_tag.is_none() || self.last_key != entry;
+        // Is it behind the partition before?
         let below = match partition.checked_sub(1) {
             Some(before) => self.table.top.separator(before) < entry,
             None => true,
         };
+        // What the properties and the filter should say.
         self.report.entries += 1;
         let seen = &mut self.seen;
         if seen.entries == 0 {
@@ -212,6 +214,7 @@ impl Verifier<'_> {
         if new_key && !self.table.plan.modules.is_empty() {
             self.digests.push(KeyDigest::of(entry));
         }
+        // An entry of the key before may go on in this block.
         let straddles = !new_key && entry == low;
         let inside = below && entry <= high && (low < entry || low.is_empty() || straddles);
         self.last_key.clear();

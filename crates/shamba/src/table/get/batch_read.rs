@@ -100,6 +100,7 @@ impl TableCache {
         });
         let mut rest = waiters;
         while !rest.is_empty() {
+            // As many blocks as there are buffers for, and one always.
             let mut groups: Vec<SharedRead> = Vec::new();
             let mut taken = 0;
             for same in rest.chunk_by(|a, b| a.as_ref().block() == b.as_ref().block()) {
@@ -164,6 +165,7 @@ impl TableCache {
         *batches += 1;
         let results: Vec<_> = requests.into_iter().map(|read| read.result).collect();
         drop(files);
+        // Each group gets its block, or the failure.
         let mut rest = waiters;
         for (group, result) in groups.into_iter().zip(results) {
             let all = std::mem::take(&mut rest);

@@ -264,10 +264,10 @@ impl TableIter {
     #[inline]
     pub(super) fn account(&mut self) -> Result<()> {
         let bytes = self.memory();
-        match bytes == self.memory.bytes() {
-            true => Ok(()),
-            false => self.account_anew(bytes),
+        if bytes == self.memory.bytes() {
+            return Ok(());
         }
+        self.account_anew(bytes)
     }
 
     fn account_anew(&mut self, bytes: u64) -> Result<()> {
