@@ -1,17 +1,17 @@
 //! Walks a table's entries in both directions.
 //!
 //! A [`TableIter`] holds at most one block: a cached one, or a private copy of one that is not.
-//! When memory for that is refused, or cursors hold as many blocks as they may, it holds only the entry
-//! it is at (key, value) and fetches the block again for each step, but for the last: slower, and never
-//! over the budget by more than the entry. One owner.
+//! When memory for that is refused, or cursors hold as many blocks as they may, it holds only the
+//! entry it is at (key, value) and fetches the block again for each step, but for the last: slower,
+//! and never over the budget by more than the entry. One owner.
 //!
-//! Of an input of a merge not even a large value is held where memory is short: the cursor waits at its
-//! entry, of which key and tag are known, until the merge comes to it. So a merge holds one such value at a
-//! time.
+//! Of an input of a merge not even a large value is held where memory is short: the cursor waits at
+//! its entry, of which key and tag are known, until the merge comes to it. So a merge holds one
+//! such value at a time.
 //!
-//! A lazy cursor that leaves a block waits in front of the next one until it is settled. Meanwhile the
-//! separator between them, which is known without a read, bounds what comes: who stops before it, or
-//! finds enough elsewhere, does without that block.
+//! A lazy cursor that leaves a block waits in front of the next one until it is settled. Meanwhile
+//! the separator between them, which is known without a read, bounds what comes: who stops before
+//! it, or finds enough elsewhere, does without that block.
 
 mod block_holder;
 mod deferred;
@@ -66,13 +66,13 @@ pub(crate) struct TableIter {
     edges: (bool, bool),
     /// Set where not even the entry's value is held.
     value_waits: bool,
-    /// The index of a partition that the cache does not have, for a merge whose blocks are of several
-    /// pages: else it would be read again for each of them.
+    /// The index of a partition that the cache does not have, for a merge whose blocks are of
+    /// several pages: else it would be read again for each of them.
     index: Option<HeldIndex>,
     /// Set while the cursor waits in front of its block, which is not read: where it is going.
     waits: Option<Direction>,
-    /// While the cursor waits, what bounds that block. Else the separator after the present block, or
-    /// before it, as `fence` says.
+    /// While the cursor waits, what bounds that block. Else the separator after the present block,
+    /// or before it, as `fence` says.
     bound: Vec<u8>,
     fence: Option<Direction>,
     memory: Reservation,

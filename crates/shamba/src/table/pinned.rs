@@ -2,15 +2,15 @@
 //! partitions, found without the block cache's hash tables, locks and reference counts, and parsed.
 //!
 //! The blocks stay the cache's and charged as they are. [`Opened`] is an open table with what is
-//! pinned of it, immutable but for counters, and replaced as a whole: by [`TableCache::missed`] once
-//! enough of a sample of lookups found something not pinned, and by [`PartitionStats::unpin_all`] at once when
-//! the cache, making room, comes upon a block that is held for this. Nothing is pinned while memory is
-//! short or recency decides, and readers then do not look at what still is: what they do counts in the
-//! cache as ever. While it is plenty, the blocks' uses only serve to keep time, which a sample does too.
-//! Thread-safe.
+//! pinned of it, immutable but for counters, and replaced as a whole: by [`TableCache::missed`]
+//! once enough of a sample of lookups found something not pinned, and by
+//! [`PartitionStats::unpin_all`] at once when the cache, making room, comes upon a block that is
+//! held for this. Nothing is pinned while memory is short or recency decides, and readers then do
+//! not look at what still is: what they do counts in the cache as ever. While it is plenty, the
+//! blocks' uses only serve to keep time, which a sample does too. Thread-safe.
 //!
-//! Protocol: a [`Get`](super::get::Get) is given what is pinned, where it may be used, and takes what
-//! is not from the cache; lookups of a sample then say which partition they came to
+//! Protocol: a [`Get`](super::get::Get) is given what is pinned, where it may be used, and takes
+//! what is not from the cache; lookups of a sample then say which partition they came to
 //! ([`TableCache::missed`]).
 
 use std::sync::Arc;

@@ -56,10 +56,11 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// Opens the table `number`: one page read, or two reads where the table is large. `cache_id` names
-    /// the file in the cache: one of [`BlockCache::new_file_id`], and the same when it is opened again.
-    /// `partition_stats` is what is known of its partitions from the time when it was open before. `stated` is what
-    /// the tree says of the table, if it is of a tree.
+    /// Opens the table `number`: one page read, or two reads where the table is large. `cache_id`
+    /// names the file in the cache: one of [`BlockCache::new_file_id`], and the same when it is
+    /// opened again.
+    /// `partition_stats` is what is known of its partitions from the time when it was open before.
+    /// `stated` is what the tree says of the table, if it is of a tree.
     pub(super) fn open(
         handle: Arc<FileHandle>,
         number: u64,

@@ -1,8 +1,9 @@
 //! A table's blocks: brings them into memory, through the block cache, and checks what was read.
 //!
-//! A [`TableBlocks`] is shared by all who read the table, and is `Sync` and immutable. No lock is held across a read. A block that the cache has no room for is used where it was read,
-//! in the scratch buffer. A thread may hold one scratch buffer at a time, so whoever fetches a
-//! block drops the one before first.
+//! A [`TableBlocks`] is shared by all who read the table, and is `Sync` and immutable. No lock is
+//! held across a read. A block that the cache has no room for is used where it was read, in the
+//! scratch buffer. A thread may hold one scratch buffer at a time, so whoever fetches a block drops
+//! the one before first.
 
 use std::borrow::Cow;
 use std::ops::{Deref, Range};

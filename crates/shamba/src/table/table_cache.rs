@@ -5,8 +5,8 @@
 //! tables has its own lock, taken only to open and to close. Tables in use stay usable when they
 //! are closed here: their memory is given back when the last user lets go. When essential memory
 //! finds no room anywhere else, tables that nobody uses are closed for it, and then what is known
-//! of closed ones is forgotten. How many files are open, those of tables in use too, `files` bounds.
-//! Thread-safe.
+//! of closed ones is forgotten. How many files are open, those of tables in use too, `files`
+//! bounds. Thread-safe.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
@@ -50,8 +50,8 @@ pub(crate) struct Hint {
     pub(crate) _held: Reservation,
 }
 
-/// Where a file's open table is kept, if it is open. Takes a word, and memory of its own from the first
-/// time that the file is opened.
+/// Where a file's open table is kept, if it is open. Takes a word, and memory of its own from the
+/// first time that the file is opened.
 #[derive(Debug, Default)]
 pub(crate) struct TableSlot(OnceArc<Inner>);
 
@@ -110,8 +110,8 @@ impl TableSlot {
         self.inner().map_or(0, id)
     }
 
-    /// The slot of a file that was never opened and has partition_stats all the same; an empty one where memory is
-    /// short.
+    /// The slot of a file that was never opened and has partition_stats all the same; an empty one
+    /// where memory is short.
     pub(super) fn with_partition_stats(
         cache_id: u64,
         partition_stats: Arc<PartitionStats>,
@@ -125,8 +125,8 @@ impl TableSlot {
         TableSlot(OnceArc::from(Arc::new(inner)))
     }
 
-    /// Keeps what was known of the partitions of a file that is not open yet, until it is, while there is
-    /// memory.
+    /// Keeps what was known of the partitions of a file that is not open yet, until it is, while
+    /// there is memory.
     pub(crate) fn set_hint(&self, hint: Hint, budget: &Arc<Budget>) {
         if let Some(inner) = self.make(budget) {
             *inner.hint.lock() = Some(Box::new(hint));
@@ -244,8 +244,8 @@ impl TableCache {
         }
     }
 
-    /// The table of a file, opened if it isn't, for the time of the guard, which is never `None`; costs
-    /// no reference count while it is open.
+    /// The table of a file, opened if it isn't, for the time of the guard, which is never `None`;
+    /// costs no reference count while it is open.
     #[inline]
     pub(crate) fn visit(&self, file: &impl TableFile) -> Result<Guard<Option<Arc<Opened>>>> {
         let open = self.load(file.slot());
@@ -256,9 +256,9 @@ impl TableCache {
         Ok(Guard::from_inner(Some(opened)))
     }
 
-    /// The table of an input of a merge, which is read from end to end and then removed: if it isn't open,
-    /// nobody else gets it, and it is closed when it is dropped. So a merge of thousands of files takes the
-    /// memory of a few.
+    /// The table of an input of a merge, which is read from end to end and then removed: if it
+    /// isn't open, nobody else gets it, and it is closed when it is dropped. So a merge of
+    /// thousands of files takes the memory of a few.
     pub(crate) fn get_once(&self, file: &impl TableFile) -> Result<Arc<Table>> {
         if let Some(table) = file.slot().peek() {
             return Ok(table);
@@ -368,8 +368,8 @@ impl TableCache {
             || self.budget.used() > self.budget.limit()
     }
 
-    /// Closes tables that were not used since the last turn (CLOCK), while there are too many, with so
-    /// many more. The newest stays.
+    /// Closes tables that were not used since the last turn (CLOCK), while there are too many, with
+    /// so many more. The newest stays.
     fn close_surplus(&self, more: usize) {
         let mut open = self.open.lock();
         let mut turns = 2 * open.len();
@@ -426,7 +426,8 @@ impl TableCache {
             inner.listed.store(false, Ordering::Relaxed);
             if inner.table.load().is_none() && inner.partition_stats.load().is_some() {
                 drop(closed);
-                // Its blocks know the partition_stats: a table opened anew would not know that they are there.
+                // Its blocks know the partition_stats: a table opened anew would not know that they
+                // are there.
                 self.home
                     .cache
                     .remove_file(inner.cache_id.load(Ordering::Relaxed));

@@ -1,8 +1,8 @@
 //! Checks everything a table promises: every block's checksum, the order of entries, separators,
 //! filters that contain every key, properties that are true.
 //!
-//! Reads the whole file past the cache, block by block; holds an index block, a block that it looks at
-//! and one partition's digests, reserved from the cache's budget.
+//! Reads the whole file past the cache, block by block; holds an index block, a block that it looks
+//! at and one partition's digests, reserved from the cache's budget.
 
 use std::ops::Range;
 

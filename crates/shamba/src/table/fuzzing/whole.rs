@@ -1,5 +1,5 @@
-//! A table of which bytes were changed, and the checksums with them: what was not meant to be is read by every
-//! door, and gives an error or an answer.
+//! A table of which bytes were changed, and the checksums with them: what was not meant to be is
+//! read by every door, and gives an error or an answer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -101,7 +101,8 @@ fn build(env: &Env, shape: u8) -> Vec<u8> {
     env.fs.read_file("/1.sst").expect("the table")
 }
 
-/// Where the blocks of a sound table begin: those whose checksums are right, and between them nothing.
+/// Where the blocks of a sound table begin: those whose checksums are right, and between them
+/// nothing.
 fn blocks(table: &[u8]) -> Vec<std::ops::Range<usize>> {
     let pages = table.len() / PAGE - 1;
     let mut blocks = Vec::new();
@@ -119,8 +120,9 @@ fn blocks(table: &[u8]) -> Vec<std::ops::Range<usize>> {
     blocks
 }
 
-/// A byte that chooses the table, one of which bit 0 keeps the old checksums, one that says what to ask, and then
-/// changes: a block (255 is the footer), a place in it from its end, and bytes behind their number.
+/// A byte that chooses the table, one of which bit 0 keeps the old checksums, one that says what to
+/// ask, and then changes: a block (255 is the footer), a place in it from its end, and bytes behind
+/// their number.
 pub(crate) fn table(data: &[u8]) {
     let mut input = Input(data);
     let (shape, how, ask) = (input.byte() % SHAPES, input.byte(), input.byte());

@@ -53,7 +53,8 @@ impl<'a> PendingGet<'a> {
         Get::new(&self.table, None, &self.lookup, &mut self.state)
     }
 
-    /// Goes on after what it needed was read: the table's answer, or none if another block is needed.
+    /// Goes on after what it needed was read: the table's answer, or none if another block is
+    /// needed.
     pub(crate) fn poll(&mut self) -> Result<Option<TableGet>> {
         if let Some(answer) = self.answer.take() {
             return Ok(Some(answer));
@@ -86,8 +87,8 @@ struct SharedRead {
 
 impl TableCache {
     /// Reads what lookups wait for and delivers it; changes their order. They go on with
-    /// [`PendingGet::poll`]. Counts in `batches` how often blocks were read together. Any failure but
-    /// a damaged filter ends all.
+    /// [`PendingGet::poll`]. Counts in `batches` how often blocks were read together. Any failure
+    /// but a damaged filter ends all.
     pub(crate) fn read_for<'a, W: AsMut<PendingGet<'a>> + AsRef<PendingGet<'a>>>(
         &self,
         waiters: &mut [W],

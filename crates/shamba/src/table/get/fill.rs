@@ -1,5 +1,6 @@
-//! What becomes of a block that lookups needed and somebody read: it is checked, delivered to them and
-//! offered to the cache, and so are the blocks of its partition's filter and index that came along.
+//! What becomes of a block that lookups needed and somebody read: it is checked, delivered to them
+//! and offered to the cache, and so are the blocks of its partition's filter and index that came
+//! along.
 //!
 //! The buffer read into belongs to the caller's thread.
 

@@ -1,16 +1,18 @@
 //! A point lookup in one table.
 //!
-//! A [`Get`] takes a lookup through a table: the filter's modules in order, the index, the data. It has
-//! one loop, [`Get::poll`], which takes each block from what is pinned of the table, else from the
-//! cache, else says which read it needs; and one record of what it did, its [`Trace`].
+//! A [`Get`] takes a lookup through a table: the filter's modules in order, the index, the data. It
+//! has one loop, [`Get::poll`], which takes each block from what is pinned of the table, else from
+//! the cache, else says which read it needs; and one record of what it did, its [`Trace`].
 //!
 //! Protocol: `GetState::new Get::new (poll deliver)* poll`. [`Get::finish`] reads one block after
-//! another; `batch_read` reads the blocks that many lookups wait for, and drives each by the same two
-//! calls. Between two reads a lookup is a [`GetState`]: plain data, which holds no block and no table.
-//! Whoever began a visit reads its trace when it is over, whether it came to an answer or failed.
+//! another; `batch_read` reads the blocks that many lookups wait for, and drives each by the same
+//! two calls. Between two reads a lookup is a [`GetState`]: plain data, which holds no block and no
+//! table. Whoever began a visit reads its trace when it is over, whether it came to an answer or
+//! failed.
 //!
-//! A `Get` belongs to one thread. No lock is held across a read. Nobody here knows a policy: what may be
-//! read of a filter is said by [`ModuleReads`], what a read is worth by the partition's statistics.
+//! A `Get` belongs to one thread. No lock is held across a read. Nobody here knows a policy: what
+//! may be read of a filter is said by [`ModuleReads`], what a read is worth by the partition's
+//! statistics.
 
 mod batch_read;
 mod block_read;
@@ -35,8 +37,8 @@ pub(crate) use lookup::{Lookup, TableGet, TableValue};
 pub(crate) use trace::Reads;
 pub(crate) use trace::{LookupTotals, Modules, Trace};
 
-/// Which modules of a table's filter a lookup reads where they are not in memory. What is in memory is
-/// probed in any case.
+/// Which modules of a table's filter a lookup reads where they are not in memory. What is in memory
+/// is probed in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModuleReads {
     /// The first so many.

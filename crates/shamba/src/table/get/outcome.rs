@@ -1,5 +1,5 @@
-//! What a lookup's visit of a partition came to, as far as its filter goes. The partition's statistics
-//! are told, so that memory goes to the columns that reject those who come.
+//! What a lookup's visit of a partition came to, as far as its filter goes. The partition's
+//! statistics are told, so that memory goes to the columns that reject those who come.
 //!
 //! Reads the cache, and no storage.
 
@@ -8,8 +8,8 @@ use crate::filter;
 use crate::value::Outcome;
 
 impl Get<'_> {
-    /// Counts a visit that is over, for the partition: while memory is short each one, else a sample
-    /// will do, in which it has a weight.
+    /// Counts a visit that is over, for the partition: while memory is short each one, else a
+    /// sample will do, in which it has a weight.
     #[inline]
     pub(crate) fn count_visit(&self, found: bool, weight: u64) {
         let stats = self.table.partition_stats();
@@ -36,12 +36,13 @@ impl Get<'_> {
         }
     }
 
-    /// Whether a visit that passed all that was in memory of the filter, of an absent key, would have
-    /// been spared nothing by what is in memory now.
+    /// Whether a visit that passed all that was in memory of the filter, of an absent key, would
+    /// have been spared nothing by what is in memory now.
     #[cold]
     fn is_false_positive(&self) -> bool {
         let Some(by) = &self.state.rejected_by else {
-            // One read of a block serves all lookups of a batch that wait for it, and is one's in vain.
+            // One read of a block serves all lookups of a batch that wait for it, and is one's in
+            // vain.
             let trace = self.trace();
             return trace.data.pages + trace.index.pages > 0;
         };
@@ -51,8 +52,8 @@ impl Get<'_> {
         here.is_none_or(|(plan, block)| filter::columns(plan, &block) & by.columns == 0)
     }
 
-    /// Counts a visit that the last column of a module's block rejected and no other of the block, if
-    /// no other module in memory would have.
+    /// Counts a visit that the last column of a module's block rejected and no other of the block,
+    /// if no other module in memory would have.
     #[cold]
     pub(super) fn count_if_sole_rejection(&mut self, module: usize) {
         let (table, partition) = (self.table, self.state.partition);

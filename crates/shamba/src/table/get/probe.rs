@@ -1,4 +1,5 @@
-//! Probes a partition's filter: each module from what is pinned, from the cache, or from what was read.
+//! Probes a partition's filter: each module from what is pinned, from the cache, or from what was
+//! read.
 
 use super::block_read::BlockRead;
 use super::lookup::TableGet;
@@ -157,8 +158,8 @@ impl<'a> Get<'a> {
         Probe::Maybe
     }
 
-    /// The module that is most worth a read, of those not wholly in memory, and what to read with it.
-    /// Everything in memory was probed.
+    /// The module that is most worth a read, of those not wholly in memory, and what to read with
+    /// it. Everything in memory was probed.
     fn best_read(&mut self) -> Option<(&'a ModulePlan, BlockRead)> {
         let (table, partition) = (self.table, self.state.partition);
         let module = table.partition_stats().best_to_read(
@@ -176,8 +177,8 @@ impl<'a> Get<'a> {
         Some((plan, need))
     }
 
-    /// Probes the filter block needed, if it is sound, and goes past it; answers if it says that the
-    /// key is absent.
+    /// Probes the filter block needed, if it is sound, and goes past it; answers if it says that
+    /// the key is absent.
     pub(super) fn probe_fetched(&mut self, bytes: Option<&[u8]>) -> Option<TableGet> {
         let table = self.table;
         let state = &mut *self.state;

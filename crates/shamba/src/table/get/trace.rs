@@ -169,7 +169,8 @@ impl Get<'_> {
         self.state.trace.forecast = stats.forecast_fpr(partition, reads.limit(), reads.as_valued());
     }
 
-    /// The modules of which nothing was probed: of a visit that no filter ended, those it did without.
+    /// The modules of which nothing was probed: of a visit that no filter ended, those it did
+    /// without.
     pub(crate) fn skipped(&self) -> Modules {
         let modules = self.table.plan.modules.len();
         let probed = self.state.probed.columns.iter().take(modules).enumerate();

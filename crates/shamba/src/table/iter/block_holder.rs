@@ -1,12 +1,12 @@
 //! What a cursor over a table holds of it: the present block, and pages read ahead.
 //!
-//! A block that is in the cache is held there. One that the cache has no room for, or that is not to
-//! go there, is copied where memory allows. All that cursors hold against reclaiming is pinned, and
-//! merges have a share of their own for reading ahead. An input of a merge always holds its block, if
-//! that is of the usual size ([`ESSENTIAL_BLOCK`]): a merge has no more inputs than its memory holds
-//! blocks. Past these only the present entry is kept, and its block is read again for the next, unless
-//! the entry is the block's last; of a large entry not even its value, if memory is short, until the merge
-//! comes to it. One owner.
+//! A block that is in the cache is held there. One that the cache has no room for, or that is not
+//! to go there, is copied where memory allows. All that cursors hold against reclaiming is pinned,
+//! and merges have a share of their own for reading ahead. An input of a merge always holds its
+//! block, if that is of the usual size ([`ESSENTIAL_BLOCK`]): a merge has no more inputs than its
+//! memory holds blocks. Past these only the present entry is kept, and its block is read again for
+//! the next, unless the entry is the block's last; of a large entry not even its value, if memory
+//! is short, until the merge comes to it. One owner.
 
 use std::ops::Range;
 
@@ -16,12 +16,13 @@ use crate::error::{Error, Result};
 use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
 use crate::table::table_blocks::{BlockRef, label};
 
-/// The most bytes of a block that a merge holds of each input whatever else takes memory: on storage, and
-/// decompressed. `DbInner::most_inputs` counts with them.
+/// The most bytes of a block that a merge holds of each input whatever else takes memory: on
+/// storage, and decompressed. `DbInner::most_inputs` counts with them.
 const ESSENTIAL_BLOCK: u64 = 2 * PAGE as u64;
 const ESSENTIAL_PAYLOAD: u64 = 16 << 10;
 
-/// The part of the budget that must be left where merges hold large values that they do not need yet.
+/// The part of the budget that must be left where merges hold large values that they do not need
+/// yet.
 const ESSENTIAL_SHARE: u64 = 3;
 
 /// The part of the budget from which on a value is large; none is longer than a sixteenth.
@@ -129,9 +130,9 @@ impl TableIter {
         }
     }
 
-    /// Whether a value of so many bytes, of an input of a merge, is left until the merge comes to it: it is
-    /// large ([`LARGE_SHARE`]), and what cannot do without memory would not find a third of the budget
-    /// ([`ESSENTIAL_SHARE`]).
+    /// Whether a value of so many bytes, of an input of a merge, is left until the merge comes to
+    /// it: it is large ([`LARGE_SHARE`]), and what cannot do without memory would not find a third
+    /// of the budget ([`ESSENTIAL_SHARE`]).
     pub(super) fn lets_wait(&self, bytes: usize) -> bool {
         let (budget, bytes) = (&self.options.budget, bytes as u64);
         let limit = budget.limit();
@@ -259,8 +260,8 @@ impl TableIter {
         (size_of::<Self>() + own) as u64
     }
 
-    /// Brings the reservation to what the cursor holds. A caller's is refused what iterators may not have
-    /// all together, and is nowhere then.
+    /// Brings the reservation to what the cursor holds. A caller's is refused what iterators may
+    /// not have all together, and is nowhere then.
     #[inline]
     pub(super) fn account(&mut self) -> Result<()> {
         let bytes = self.memory();
