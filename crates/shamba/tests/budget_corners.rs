@@ -212,3 +212,35 @@ fn databases_without_number_are_refused() {
     }
     assert_eq!(overdraft(&budget), 0);
 }
+
+/// Many threads that each look many keys up at once wait for each other, not for memory.
+#[test]
+fn batches_of_lookups_from_many_threads_have_a_share() {
+    let budget = MemoryBudget::bytes(MIB);
+    let options = small_options(Arc::new(MemFs::new())).memory(budget.clone());
+    let db = options.open(DIR).unwrap();
+    for number in 0..20_000u32 {
+        db.put(number.to_be_bytes(), [7; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..32u32 {
+            let (db, budget) = (&db, &budget);
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let key = |i: u32| (i * 611 + thread * 97 + round * 13) % 40_000;
+                    let keys: Vec<_> = (0..300).map(|i| key(i).to_be_bytes()).collect();
+                    let found = db.multi_get(&keys).unwrap();
+                    for (i, value) in (0..300).zip(found) {
+                        assert_eq!(value.is_some(), key(i) < 20_000);
+                    }
+                    // A window is 32 KiB, and the list of all keys 7 KiB; two windows go on at once.
+                    let held = used_by(budget, Role::Iterators);
+                    assert!(held <= 2 * (32 << 10) + 32 * (8 << 10), "{held}");
+                }
+            });
+        }
+    });
+    assert_eq!(overdraft(&budget), 0);
+    assert_eq!(used_by(&budget, Role::Iterators), 0);
+}

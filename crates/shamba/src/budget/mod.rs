@@ -160,6 +160,8 @@ pub(crate) enum TableWork {
     Flush,
     /// Merges of tables.
     Merge,
+    /// Lookups of many keys together.
+    Lookups,
 }
 
 impl TableWork {
@@ -167,7 +169,7 @@ impl TableWork {
     /// it, beside iterators, pinned blocks and open tables, is more than the least budget has.
     const fn share(self) -> u64 {
         match self {
-            TableWork::Flush => 16,
+            TableWork::Flush | TableWork::Lookups => 16,
             TableWork::Merge => 8,
         }
     }
@@ -191,6 +193,7 @@ pub(crate) struct Budget {
     patience: AtomicU32,
     flushes: Admission,
     merges: Admission,
+    lookups: Admission,
     holes: Holes,
     /// How many databases write under it.
     databases: AtomicU64,
@@ -207,6 +210,7 @@ impl Budget {
             patience: AtomicU32::new(MOST_PAUSES),
             flushes: Admission::default(),
             merges: Admission::default(),
+            lookups: Admission::default(),
             holes: Holes::default(),
             databases: AtomicU64::new(0),
             changing: Mutex::new(()),
@@ -332,6 +336,7 @@ impl Budget {
         match work {
             TableWork::Flush => &self.flushes,
             TableWork::Merge => &self.merges,
+            TableWork::Lookups => &self.lookups,
         }
     }
 

@@ -160,10 +160,10 @@ pub(crate) fn measuring_buffer(limit: u64) -> u64 {
     (limit / 64).min(256 << 10)
 }
 
-/// The bytes of the budget for each key of those that are looked up together: as many as buffers may read
-/// pages.
-pub(crate) fn keys_looked_up_together(limit: u64) -> u64 {
-    limit / (16 << 10)
+/// How many keys, of so many bytes each, are looked up together: as many as half of the share of all such
+/// batches holds, so that two go on at once.
+pub(crate) fn keys_looked_up_together(limit: u64, each: u64) -> u64 {
+    limit / 32 / each.max(1)
 }
 
 /// The most bytes of blocks that the values of one call hold; further values are copied. A caller of

@@ -8,6 +8,7 @@
 //! `shamba-model`.
 
 mod elastic;
+mod expected_reads;
 mod utility;
 
 use std::collections::HashMap;
@@ -129,7 +130,8 @@ impl FilterPolicy {
     /// The decider of this policy, for one keyspace.
     pub(crate) fn controller(&self) -> Box<dyn ModuleController> {
         match *self {
-            FilterPolicy::All | FilterPolicy::ExpectedReads => Box::new(All),
+            FilterPolicy::All => Box::new(All),
+            FilterPolicy::ExpectedReads => Box::new(expected_reads::ExpectedReads),
             FilterPolicy::Utility {
                 skipping,
                 thresholds,
@@ -161,6 +163,12 @@ pub(crate) struct FileView {
 
 /// Decides how many modules of each file lookups may read.
 pub(crate) trait ModuleController: Send + std::fmt::Debug {
+    /// Whether lookups weigh by themselves which modules to read, whatever the limits. Asked once,
+    /// when the controller takes office.
+    fn reads_as_valued(&self) -> bool {
+        false
+    }
+
     /// Whether it is to be asked at all; else lookups may read every module of every file.
     fn looks_at_files(&self) -> bool {
         true

@@ -307,8 +307,8 @@ impl<'a> DataBlock<'a> {
         })
     }
 
-    /// The first entry at or after (`key`, `tag`). It shares with the one before it no more than that
-    /// one does with `key`.
+    /// The first entry at or after (`key`, `tag`). It shares with the one before it no more than
+    /// that one does with `key`.
     ///
     /// Keys are not put together: `matched`, the length of the prefix that the target has in
     /// common with the entry before, decides most comparisons by the entry's `shared` alone, since

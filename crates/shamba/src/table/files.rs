@@ -1,10 +1,11 @@
 //! The files of open tables: no more than so many at a time, whoever holds the tables.
 //!
-//! A table in use cannot be closed: iterators and merges hold one for each run. Its file can, between two
-//! reads, and is opened again at the next. So a [`FileHandle`] knows its file's length and whether it is open;
-//! [`OpenFiles::open`] makes one, and a [`Source`](super::source::Source) reads through it. A file that is
-//! being read stays open until that is done. Which file is closed when there are too many is chosen by
-//! CLOCK. Thread-safe; a read costs an atomic load and no lock while its file is open.
+//! A table in use cannot be closed: iterators and merges hold one for each run. Its file can,
+//! between two reads, and is opened again at the next. So a [`FileHandle`] knows its file's length
+//! and whether it is open; [`OpenFiles::open`] makes one, and a [`Source`](super::source::Source)
+//! reads through it. A file that is being read stays open until that is done. Which file is closed
+//! when there are too many is chosen by CLOCK. Thread-safe; a read costs an atomic load and no lock
+//! while its file is open.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
@@ -50,8 +51,8 @@ impl Drop for OpenFile {
     }
 }
 
-/// What an open file takes, in bytes: the system's file, its handle, and two places in the ring, which
-/// grows by doubling.
+/// What an open file takes, in bytes: the system's file, its handle, and two places in the ring,
+/// which grows by doubling.
 pub(super) const FILE_BYTES: usize = shared(OPEN_FILE)
     + shared(size_of::<FileHandle>())
     + shared(size_of::<OpenFile>())
@@ -79,7 +80,8 @@ pub(crate) struct OpenFiles {
     ring: Mutex<VecDeque<Weak<FileHandle>>>,
     /// Whether nothing is opened any more.
     shut: AtomicBool,
-    /// Files that stay open whether their tables are or not. There for a database that is only read.
+    /// Files that stay open whether their tables are or not. There for a database that is only
+    /// read.
     held: Mutex<Option<HeldFiles>>,
 }
 
@@ -100,7 +102,8 @@ impl std::fmt::Debug for OpenFiles {
 }
 
 impl OpenFiles {
-    /// The files of a folder's tables, of which so many may be open, and fewer under a small budget.
+    /// The files of a folder's tables, of which so many may be open, and fewer under a small
+    /// budget.
     pub(super) fn new(fs: Arc<dyn Fs>, dir: PathBuf, budget: Arc<Budget>, most: usize) -> Self {
         OpenFiles {
             fs,
@@ -124,8 +127,9 @@ impl OpenFiles {
         self.most
     }
 
-    /// How many files may be open. The system keeps 2 KiB and more for each, which count as the process's
-    /// where its memory is limited: so a 32nd of the budget. A table whose file is closed stays as it is.
+    /// How many files may be open. The system keeps 2 KiB and more for each, which count as the
+    /// process's where its memory is limited: so a 32nd of the budget. A table whose file is closed
+    /// stays as it is.
     fn most_files(&self) -> usize {
         let part = self.budget.limit() / BUDGET_PER_FILE;
         let part = usize::try_from(part).unwrap_or(usize::MAX);
@@ -285,9 +289,9 @@ impl OpenFiles {
         !none
     }
 
-    /// For a database that is only read, of whose tables a writer may remove some: keeps the files of all
-    /// open, if so many may be and there is memory for it; gives them with their lengths then. From now on
-    /// a file that is missing is [`Error::Outdated`].
+    /// For a database that is only read, of whose tables a writer may remove some: keeps the files
+    /// of all open, if so many may be and there is memory for it; gives them with their lengths
+    /// then. From now on a file that is missing is [`Error::Outdated`].
     ///
     /// # Errors
     /// `Outdated` when one is missing already; `Io`.

@@ -121,8 +121,8 @@ pub(super) fn open_block(pages: &[u8], salt: u32, page: u32) -> Result<(Codec, &
     Ok((codec, body.get(..len).ok_or(malformed)?))
 }
 
-/// The bytes that a stored payload takes in other memory once it is decompressed, as it says itself; 0 of one
-/// that is not compressed.
+/// The bytes that a stored payload takes in other memory once it is decompressed, as it says
+/// itself; 0 of one that is not compressed.
 pub(super) fn decoded_len(codec: Codec, mut stored: &[u8]) -> usize {
     match codec {
         Codec::Raw => 0,
@@ -188,17 +188,19 @@ pub(super) fn read_block(pages: &[u8], salt: u32, page: u32) -> Result<Box<[u8]>
     decode(codec, stored)
 }
 
-/// Zstandard's own choice takes a megabyte for blocks of the largest entries: of a budget below so many
-/// bytes that is too much.
+/// Zstandard's own choice takes a megabyte for blocks of the largest entries: of a budget below so
+/// many bytes that is too much.
 const ZSTD_FREE_FROM: u64 = 16 << 20;
 
-/// The highest level of Zstandard below: higher ones take memory for what small windows do not have.
+/// The highest level of Zstandard below: higher ones take memory for what small windows do not
+/// have.
 const ZSTD_LEVEL: i32 = 9;
 
 /// Compresses payloads.
 pub(super) struct Compressor {
     kind: Compression,
-    /// The logarithm of Zstandard's window, where the budget bounds it, and what compresses with it.
+    /// The logarithm of Zstandard's window, where the budget bounds it, and what compresses with
+    /// it.
     zstd: Option<(Option<u32>, zstd::bulk::Compressor<'static>)>,
     /// What that takes, in bytes.
     zstd_memory: usize,
@@ -215,8 +217,8 @@ impl Compressor {
         }
     }
 
-    /// The compressed payload behind its length before compression; `None` when it cannot be made. `limit` is
-    /// the budget's now: what was taken under a larger one is given back first.
+    /// The compressed payload behind its length before compression; `None` when it cannot be made.
+    /// `limit` is the budget's now: what was taken under a larger one is given back first.
     pub(super) fn compress(&mut self, raw: &[u8], limit: u64) -> Option<(Codec, &[u8])> {
         let codec = match self.kind {
             Compression::None => return None,
@@ -248,7 +250,8 @@ impl Compressor {
         Some((codec, self.out.get(..len + 4)?))
     }
 
-    /// Gives the buffer back if it is larger than so many bytes, and what was taken under another limit.
+    /// Gives the buffer back if it is larger than so many bytes, and what was taken under another
+    /// limit.
     pub(super) fn keep(&mut self, bytes: usize, limit: u64) {
         if self.out.capacity() > bytes {
             self.out = Vec::new();
@@ -270,8 +273,9 @@ impl Compressor {
     }
 }
 
-/// The logarithm of Zstandard's window under a small budget: a 256th of it, so that what Zstandard takes,
-/// about ten windows and 16 KiB, leaves room for a merge and a flush at once under the least one.
+/// The logarithm of Zstandard's window under a small budget: a 256th of it, so that what Zstandard
+/// takes, about ten windows and 16 KiB, leaves room for a merge and a flush at once under the least
+/// one.
 fn zstd_window(limit: u64) -> Option<u32> {
     (limit < ZSTD_FREE_FROM).then(|| (limit / 256).max(1 << 10).ilog2())
 }

@@ -204,8 +204,8 @@ pub(crate) fn index_block_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What a table says of itself. A byte says what the rest is: properties, a top-level index behind the numbers of
-/// modules and pages and a key, or a footer page behind what is said in it.
+/// What a table says of itself. A byte says what the rest is: properties, a top-level index behind
+/// the numbers of modules and pages and a key, or a footer page behind what is said in it.
 pub(crate) fn table_meta(data: &[u8]) {
     let mut input = Input(data);
     match input.byte() % 3 {
@@ -344,8 +344,8 @@ pub(crate) fn table_meta_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A block as it is stored: its codec, how many bytes of its last page are used, whether its checksum is right, and
-/// its bytes.
+/// A block as it is stored: its codec, how many bytes of its last page are used, whether its
+/// checksum is right, and its bytes.
 pub(crate) fn block_frame(data: &[u8]) {
     let mut input = Input(data);
     let (codec, repair) = (input.byte(), input.byte());

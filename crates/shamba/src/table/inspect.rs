@@ -4,10 +4,10 @@
 //! to nobody. Stateless.
 
 use super::block::{Cursor, DataBlock};
-use super::fetch::label;
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::reader::Table;
+use super::table_blocks::label;
 use crate::cache::charge;
 use crate::error::Result;
 use crate::filter;
@@ -76,32 +76,38 @@ impl Table {
     ) -> Result<FilterPartition> {
         let place = self.top.get(partition).zip(self.top.index_page(partition));
         let Some((place, page)) = place else {
-            return Err(self.damage(0, Damage("a partition is missing")));
+            return Err(self.blocks.damage(0, Damage("a partition is missing")));
         };
         let tag = label(BlockKind::Index, Purpose::Background);
-        let index = self.read_block(page..page + place.index_pages, tag)?;
-        let view = IndexBlock::parse(&index).map_err(|d| self.damage(page, d))?;
+        let index = self
+            .blocks
+            .read_block(page..page + place.index_pages, tag)?;
+        let view = IndexBlock::parse(&index).map_err(|d| self.blocks.damage(page, d))?;
         let mut data = Vec::with_capacity(view.blocks() as usize);
         for block in 0..view.blocks() {
-            let pages = view.pages(block).map_err(|d| self.damage(page, d))?;
-            data.push(self.inspect_data(place.first_page + pages.start, pages.end - pages.start)?);
+            let pages = view.pages(block).map_err(|d| self.blocks.damage(page, d))?;
+            let (start, count) = (place.first_page + pages.start, pages.end - pages.start);
+            data.push(PartitionData::of(self, start, count)?);
         }
         Ok(FilterPartition {
             run,
             file,
             modules: (0..self.plan.modules.len())
-                .map(|number| self.inspect_module(partition, number))
+                .map(|number| PartitionModule::of(self, partition, number))
                 .collect::<Result<_>>()?,
             index_bytes: charge(index.len()),
             index_pages: place.index_pages,
             data,
         })
     }
+}
 
-    fn inspect_data(&self, start: u32, pages: u32) -> Result<PartitionData> {
+impl PartitionData {
+    /// The block of so many pages from `start` on.
+    fn of(table: &Table, start: u32, pages: u32) -> Result<PartitionData> {
         let tag = label(BlockKind::Data, Purpose::Background);
-        let payload = self.read_block(start..start + pages, tag)?;
-        let damage = |d| self.damage(start, d);
+        let payload = table.blocks.read_block(start..start + pages, tag)?;
+        let damage = |d| table.blocks.damage(start, d);
         let view = DataBlock::parse(&payload).map_err(damage)?;
         let mut keys: Vec<Vec<u8>> = Vec::new();
         let mut cursor = Cursor::default();
@@ -118,20 +124,22 @@ impl Table {
             keys,
         })
     }
+}
 
+impl PartitionModule {
     /// A module of several blocks, of which a lookup asks one, is one column of them all: what a
     /// part of the blocks costs and saves is that part of all, if all are asked alike.
-    fn inspect_module(&self, partition: usize, number: usize) -> Result<PartitionModule> {
-        let place = self.top.module(partition, number);
-        let Some((plan, pages)) = self.plan.modules.get(number).zip(place) else {
-            return Err(self.damage(0, Damage("a partition is missing")));
+    fn of(table: &Table, partition: usize, number: usize) -> Result<PartitionModule> {
+        let place = table.top.module(partition, number);
+        let Some((plan, pages)) = table.plan.modules.get(number).zip(place) else {
+            return Err(table.blocks.damage(0, Damage("a partition is missing")));
         };
         let tag = label(BlockKind::Filter(number as u8), Purpose::Background);
         let all = pages.end - pages.start;
-        let each = all / filter::blocks_in(plan, self.plan.layout, all).max(1);
+        let each = all / filter::blocks_in(plan, table.plan.layout, all).max(1);
         let (mut bytes, mut beside, mut columns) = (0, 0, plan.columns);
         for start in pages.step_by(each.max(1) as usize) {
-            let block = self.read_block(start..start + each, tag)?;
+            let block = table.blocks.read_block(start..start + each, tag)?;
             columns = columns.min(filter::columns(plan, &block).count_ones() as u8);
             bytes += block.len() as u64;
             beside += charge(block.len()) - block.len() as u64;

@@ -1,17 +1,17 @@
 //! Walks a table's entries in both directions.
 //!
 //! A [`TableIter`] holds at most one block: a cached one, or a private copy of one that is not.
-//! When memory for that is refused, or cursors hold as many blocks as they may, it holds only the entry
-//! it is at (key, value) and fetches the block again for each step, but for the last: slower, and never
-//! over the budget by more than the entry. One owner.
+//! When memory for that is refused, or cursors hold as many blocks as they may, it holds only the
+//! entry it is at (key, value) and fetches the block again for each step, but for the last: slower,
+//! and never over the budget by more than the entry. One owner.
 //!
-//! Of an input of a merge not even a large value is held where memory is short: the cursor waits at its
-//! entry, of which key and tag are known, until the merge comes to it. So a merge holds one such value at a
-//! time.
+//! Of an input of a merge not even a large value is held where memory is short: the cursor waits at
+//! its entry, of which key and tag are known, until the merge comes to it. So a merge holds one
+//! such value at a time.
 //!
-//! A lazy cursor that leaves a block waits in front of the next one until it is settled. Meanwhile the
-//! separator between them, which is known without a read, bounds what comes: who stops before it, or
-//! finds enough elsewhere, does without that block.
+//! A lazy cursor that leaves a block waits in front of the next one until it is settled. Meanwhile
+//! the separator between them, which is known without a read, bounds what comes: who stops before
+//! it, or finds enough elsewhere, does without that block.
 
 mod block_holder;
 mod deferred;
@@ -20,11 +20,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::{Cursor, DataBlock};
-use super::fetch::{BlockRef, label};
 use super::format::Damage;
 use super::index::IndexBlock;
-use super::lookup::Reads;
 use super::reader::Table;
+use super::table_blocks::{BlockRef, label};
 use super::top_index::PartitionEntry;
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{self, Tag};
@@ -67,17 +66,16 @@ pub(crate) struct TableIter {
     edges: (bool, bool),
     /// Set where not even the entry's value is held.
     value_waits: bool,
-    /// The index of a partition that the cache does not have, for a merge whose blocks are of several
-    /// pages: else it would be read again for each of them.
+    /// The index of a partition that the cache does not have, for a merge whose blocks are of
+    /// several pages: else it would be read again for each of them.
     index: Option<HeldIndex>,
     /// Set while the cursor waits in front of its block, which is not read: where it is going.
     waits: Option<Direction>,
-    /// While the cursor waits, what bounds that block. Else the separator after the present block, or
-    /// before it, as `fence` says.
+    /// While the cursor waits, what bounds that block. Else the separator after the present block,
+    /// or before it, as `fence` says.
     bound: Vec<u8>,
     fence: Option<Direction>,
     memory: Reservation,
-    reads: Reads,
 }
 
 impl Table {
@@ -102,7 +100,6 @@ impl Table {
             waits: None,
             bound: Vec::new(),
             fence: None,
-            reads: Reads::default(),
         }
     }
 }
@@ -131,7 +128,7 @@ impl TableIter {
         let table = Arc::clone(&self.table);
         let place = self.place().zip(table.top.index_page(self.partition));
         let Some((place, page)) = place else {
-            return Err(table.damage(0, Damage("a partition is missing")));
+            return Err(table.blocks.damage(0, Damage("a partition is missing")));
         };
         let tag = label(BlockKind::Index, self.options.purpose);
         let fill = self.options.fill_cache;
@@ -139,14 +136,14 @@ impl TableIter {
             count_scan(&table, self.partition);
         }
         let pages = page..page + place.index_pages;
-        let damage = |d| table.damage(page, d);
+        let damage = |d| table.blocks.damage(page, d);
         let held = (self.index.as_ref()).filter(|held| held.partition == self.partition);
         if let Some(held) = held {
             let index = IndexBlock::parse(&held.bytes);
             return index.and_then(|index| view(&index)).map_err(damage);
         }
         self.index = None;
-        let index = table.fetch(pages, self.partition, tag, fill, &mut self.reads)?;
+        let index = table.blocks.fetch(pages, self.partition, tag, fill)?;
         let seen = IndexBlock::parse(&index).and_then(|index| view(&index));
         self.hold_index(&index);
         seen.map_err(damage)
@@ -167,6 +164,7 @@ impl TableIter {
             let page = place.first_page;
             return Err(self
                 .table
+                .blocks
                 .damage(page, Damage("an index points past its data")));
         }
         Ok(place.first_page + pages.start..place.first_page + pages.end)
@@ -236,7 +234,7 @@ impl TableIter {
     #[cold]
     fn broken(&mut self, page: u32, damage: Damage) -> Error {
         self.reset();
-        self.table.damage(page, damage)
+        self.table.blocks.damage(page, damage)
     }
 
     /// To block `block` of partition `partition`, at no entry yet.
@@ -364,10 +362,10 @@ impl TableIter {
                 Direction::Backward => cursor.prev(block),
             }
         })?;
-        match found && !ended {
-            true => Ok(()),
-            false => self.leave(direction),
+        if found && !ended {
+            return Ok(());
         }
+        self.leave(direction)
     }
 
     /// Leaves no half-made position behind an error.
@@ -391,9 +389,10 @@ fn payload<'a>(held: &'a HeldBlock, own: &'a Own) -> Option<&'a [u8]> {
 
 /// Counts that a scan needed a partition's index: every one, or a sample while memory is plenty.
 fn count_scan(table: &Table, partition: usize) {
-    let weight = match table.partition_stats().count_every_access() {
-        true => 1,
-        false => sample::weight_of_scan() as u16,
+    let weight = if table.partition_stats().count_every_access() {
+        1
+    } else {
+        sample::weight_of_scan() as u16
     };
     if weight > 0 {
         table
@@ -482,9 +481,10 @@ impl InternalIterator for TableIter {
     }
 
     fn materialize(&mut self) -> Result<()> {
-        let result = match self.value_waits {
-            true => self.within_or(false, |_, _| Ok(true)).map(drop),
-            false => self.settle_inner(),
+        let result = if self.value_waits {
+            self.within_or(false, |_, _| Ok(true)).map(drop)
+        } else {
+            self.settle_inner()
         };
         self.checked(result)
     }

@@ -1,5 +1,5 @@
-//! Numbers side by side, each in as few bytes as the largest needs: tables stay open, and have some for
-//! each of their partitions.
+//! Numbers side by side, each in as few bytes as the largest needs: tables stay open, and have some
+//! for each of their partitions.
 
 /// How wide each of some numbers is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,7 +38,8 @@ impl PackedInts {
         }
     }
 
-    /// The number at a place of those that begin at `from` in `bytes`; `None` behind the end of these.
+    /// The number at a place of those that begin at `from` in `bytes`; `None` behind the end of
+    /// these.
     #[inline]
     pub(super) fn get(self, bytes: &[u8], from: usize, at: usize) -> Option<u32> {
         let bytes = bytes.get(from + self.bytes(at)..)?;

@@ -2,43 +2,37 @@
 //! partitions, found without the block cache's hash tables, locks and reference counts, and parsed.
 //!
 //! The blocks stay the cache's and charged as they are. [`Opened`] is an open table with what is
-//! pinned of it, immutable but for counters, and replaced as a whole: by [`TableCache::missed`] once
-//! enough of a sample of lookups found something not pinned, and by [`PartitionStats::unpin_all`] at once when
-//! the cache, making room, comes upon a block that is held for this. Nothing is pinned while memory is
-//! short or recency decides, and readers then do not look at what still is: what they do counts in the
-//! cache as ever. While it is plenty, the blocks' uses only serve to keep time, which a sample does too.
-//! Thread-safe.
+//! pinned of it, immutable but for counters, and replaced as a whole: by [`TableCache::missed`]
+//! once enough of a sample of lookups found something not pinned, and by
+//! [`PartitionStats::unpin_all`] at once when the cache, making room, comes upon a block that is
+//! held for this. Nothing is pinned while memory is short or recency decides, and readers then do
+//! not look at what still is: what they do counts in the cache as ever. While it is plenty, the
+//! blocks' uses only serve to keep time, which a sample does too. Thread-safe.
 //!
-//! Protocol: [`Table::enter_pinned`] instead of `enter`; what that does not answer goes on as any
-//! [`GetState`].
+//! Protocol: a [`Get`](super::get::Get) is given what is pinned, where it may be used, and takes
+//! what is not from the cache; lookups of a sample then say which partition they came to
+//! ([`TableCache::missed`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::get::GetState;
-use super::lookup::{Lookup, LookupStats};
 use super::reader::Table;
 use super::table_cache::{Inner, TableCache, TableSlot};
 use crate::base::pin_holder::PinHolder;
 use crate::budget::{Reservation, Role, allocated};
 use crate::cache::Block;
-use crate::filter::{self, Memo, Parsed};
-use crate::fs::BlockKind;
+use crate::filter::{self, Parsed};
 
 /// An open table, and what is pinned of it.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) table: Arc<Table>,
+    pub(super) table: Arc<Table>,
     pinned: Option<Box<Pinned>>,
     /// Lookups of the sample that found something not pinned.
     missed: AtomicU32,
     /// After so many of them it is pinned.
     patience: u32,
 }
-
-/// A table does not have the key: so many filter modules were asked.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RuledOut(usize);
 
 /// Pinning is tried after so many lookups of the sample at least, and no more than so many times as
 /// many as at first.
@@ -72,6 +66,12 @@ impl Opened {
         }
     }
 
+    /// The table.
+    #[inline]
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
     /// What is pinned.
     #[inline]
     pub(crate) fn pinned(&self) -> Option<&Pinned> {
@@ -82,9 +82,8 @@ impl Opened {
     fn is_whole(&self, partition: usize) -> bool {
         let modules = self.table.plan.modules.len();
         self.pinned.as_ref().is_some_and(|pinned| {
-            let index = pinned.indexes.get(partition);
             let filters = pinned.modules(partition, modules);
-            index.is_some_and(|index| index.is_some()) && filters.iter().all(Option::is_some)
+            pinned.index(partition).is_some() && filters.iter().all(Option::is_some)
         })
     }
 }
@@ -92,12 +91,14 @@ impl Opened {
 impl Pinned {
     /// What is in the cache of a table's filters and indexes; `None` without memory for the list.
     fn of(table: &Table) -> Option<Box<Pinned>> {
+        // The pages at which the blocks of a module start.
         let (partitions, modules) = (table.top.len(), table.plan.modules.len());
         let division = |partition, number, plan| {
             let pages = table.top.module(partition, number).unwrap_or(0..0);
             let (blocks, each) = filter::division(plan, table.plan.layout, pages.len() as u32);
             pages.step_by(each.max(1).into()).take(blocks.into())
         };
+        // What the lists take.
         let plans = || table.plan.modules.iter().enumerate();
         let blocks = (0..partitions)
             .flat_map(|partition| plans().map(move |(number, plan)| (partition, number, plan)))
@@ -111,22 +112,24 @@ impl Pinned {
                 .iter()
                 .sum::<usize>();
         let held = table
+            .blocks
             .cache()
             .budget()
             .try_reserve_now(Role::Tables, bytes as u64)?;
+        // What is in memory of them.
         let mut filters = Vec::with_capacity(partitions * modules);
         let mut indexes = Vec::with_capacity(partitions);
         let mut count = 0;
         for partition in 0..partitions {
             for (number, plan) in plans() {
-                let blocks = division(partition, number, plan).map(|page| table.peek(page));
+                let blocks = division(partition, number, plan).map(|page| table.blocks.peek(page));
                 let blocks: Option<Vec<Block>> = blocks.collect();
                 let parsed = blocks.and_then(|blocks| Parsed::new(plan, number, blocks));
                 count += usize::from(parsed.is_some());
                 filters.push(parsed);
             }
             let page = table.top.index_page(partition);
-            let index = page.and_then(|page| table.peek(page));
+            let index = page.and_then(|page| table.blocks.peek(page));
             count += usize::from(index.is_some());
             indexes.push(index);
         }
@@ -138,66 +141,17 @@ impl Pinned {
         }))
     }
 
+    /// The modules of a partition, of which there are so many; nothing outside all partitions.
     #[inline]
-    fn modules(&self, partition: usize, modules: usize) -> &[Option<Parsed<Block>>] {
+    pub(super) fn modules(&self, partition: usize, modules: usize) -> &[Option<Parsed<Block>>] {
         let range = partition * modules..(partition + 1) * modules;
         self.filters.get(range).unwrap_or_default()
     }
-}
 
-impl Table {
-    /// Begins a lookup, as `enter` does, and asks the filter modules that are pinned, and the index;
-    /// fails if the table does not have the key, with how many modules it took to know.
+    /// The index block of a partition.
     #[inline]
-    pub(crate) fn enter_pinned(
-        &self,
-        pinned: &Pinned,
-        lookup: &Lookup<'_>,
-        limit: u8,
-        stats: &mut LookupStats,
-    ) -> Result<GetState, RuledOut> {
-        stats.tables += 1;
-        let partition = self.top.find(lookup.key());
-        if partition >= self.top.len() {
-            lookup.enter_table(None);
-            return Err(RuledOut(0));
-        }
-        lookup.enter_table(Some(partition as u32));
-        let modules = &*self.plan.modules;
-        stats.modules = stats.modules.max(modules.len());
-        let mut memo = Memo::default();
-        let mut probed = 0;
-        let parsed = pinned.modules(partition, modules.len());
-        for (plan, parsed) in modules.iter().zip(parsed) {
-            let Some(parsed) = parsed else { break };
-            stats.reads_of(BlockKind::Filter(probed as u8)).hits += 1;
-            let maybe = parsed.may_contain(plan, lookup.digest(stats), &mut memo);
-            probed += 1;
-            if !maybe {
-                stats.rule_out(probed - 1);
-                return Err(RuledOut(probed));
-            }
-        }
-        let mut state = self.begin_at(partition, lookup, limit);
-        let index = pinned.indexes.get(partition).and_then(Option::as_deref);
-        let index = index.filter(|_| probed == modules.len());
-        self.pass(&mut state, probed, index, lookup, stats);
-        Ok(state)
-    }
-
-    /// The visit that ended so.
-    #[cold]
-    pub(crate) fn ruled_out(
-        &self,
-        ended: RuledOut,
-        lookup: &Lookup<'_>,
-        limit: u8,
-        stats: &mut LookupStats,
-    ) -> GetState {
-        let partition = lookup.partition().map_or(self.top.len(), |at| at as usize);
-        let mut state = self.begin_at(partition, lookup, limit);
-        self.pass(&mut state, ended.0, None, lookup, stats);
-        state
+    pub(super) fn index(&self, partition: usize) -> Option<&Block> {
+        self.indexes.get(partition)?.as_ref()
     }
 }
 
@@ -233,9 +187,10 @@ impl TableCache {
         };
         let had = before.pinned.as_ref().map_or(0, |pinned| pinned.count);
         // Tried again soon while that helps, else ever more seldom.
-        let patience = match pinned.count > had {
-            true => before.patience,
-            false => (before.patience.saturating_mul(2)).min(first_patience(table) * PATIENCE.1),
+        let patience = if pinned.count > had {
+            before.patience
+        } else {
+            (before.patience.saturating_mul(2)).min(first_patience(table) * PATIENCE.1)
         };
         let opened = Opened {
             table: Arc::clone(table),
@@ -249,7 +204,7 @@ impl TableCache {
         // Only now: whoever lets go before finds nothing and must be told again.
         let holder: Arc<dyn PinHolder> = inner;
         table
-            .partition_stats
+            .partition_stats()
             .set_pin_holder(Arc::downgrade(&holder));
     }
 }

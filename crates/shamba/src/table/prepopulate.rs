@@ -1,13 +1,14 @@
 //! What a table that is being written hands on to its readers: how hot its partitions will be, and
-//! those of its blocks that will be worth their room in memory, so that nobody has to read them back.
+//! those of its blocks that will be worth their room in memory, so that nobody has to read them
+//! back.
 //!
-//! Protocol: the builder gets a [`Prepopulation`] with its options and gives a [`Prepared`] with its summary.
-//! [`Prepared::slot`] makes the file's slot, before the file is shown to readers;
+//! Protocol: the builder gets a [`Prepopulation`] with its options and gives a [`Prepared`] with
+//! its summary. [`Prepared::slot`] makes the file's slot, before the file is shown to readers;
 //! [`Prepared::warm`] offers the blocks to the cache, after it. Blocks are held within the room of
-//! their [`Prepopulation`]; where memory is short they are left out. Data is not held: it is more, and goes to
-//! the cache at once, which can drop it, under the number that the file will have there; a table
-//! that is not shown to readers takes it along. All of it is hints: without a `Prepopulation` a
-//! table is the same to the byte.
+//! their [`Prepopulation`]; where memory is short they are left out. Data is not held: it is more,
+//! and goes to the cache at once, which can drop it, under the number that the file will have
+//! there; a table that is not shown to readers takes it along. All of it is hints: without a
+//! `Prepopulation` a table is the same to the byte.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -87,8 +88,8 @@ impl PrepopulationRoom {
 }
 
 impl Prepopulation {
-    /// Keeps at most `most` bytes of filters and indexes, and data; with none, only the partition_stats is
-    /// prepared.
+    /// Keeps at most `most` bytes of filters and indexes, and data; with none, only the
+    /// partition_stats is prepared.
     pub(crate) fn new(expect: Arc<dyn Expect>, cache: &Arc<BlockCache>, most: u64) -> Self {
         let budget = Arc::clone(cache.budget());
         Prepopulation {

@@ -1,4 +1,4 @@
-//! An open table. Point lookups are in `visit`, walks in `iter`, checks in `verify`.
+//! An open table. Point lookups are in `get`, walks in `iter`, checks in `verify`.
 //!
 //! `Sync` and immutable; shared as `Arc<Table>`. Resident are the filter plan and the top-level
 //! index, charged to `Role::Tables`; everything else comes through the cache.
@@ -13,6 +13,7 @@ use super::pinned::Opened;
 use super::properties::Properties;
 use super::source::{Home, TableSource};
 use super::stated::Stated;
+use super::table_blocks::TableBlocks;
 use super::top_index::TopIndex;
 use crate::base::coding::take_bytes;
 use crate::base::interner::unpaid_bytes;
@@ -38,30 +39,28 @@ pub(super) fn shapes(modules: impl Iterator<Item = ModuleGeometry>) -> Arc<Filte
 
 /// An open table.
 pub(crate) struct Table {
-    pub(super) source: TableSource,
-    pub(super) cache_id: u64,
-    pub(super) salt: u32,
+    pub(super) blocks: TableBlocks,
     /// The same for most tables.
     pub(super) plan: Arc<FilterPlan>,
     pub(super) top: TopIndex,
-    pub(super) partition_stats: Arc<PartitionStats>,
     _held: Reservation,
 }
 
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Table")
-            .field("path", &self.source.path())
+            .field("path", &self.blocks.source().path())
             .field("partitions", &self.top.len())
             .finish_non_exhaustive()
     }
 }
 
 impl Table {
-    /// Opens the table `number`: one page read, or two reads where the table is large. `cache_id` names
-    /// the file in the cache: one of [`BlockCache::new_file_id`], and the same when it is opened again.
-    /// `partition_stats` is what is known of its partitions from the time when it was open before. `stated` is what
-    /// the tree says of the table, if it is of a tree.
+    /// Opens the table `number`: one page read, or two reads where the table is large. `cache_id`
+    /// names the file in the cache: one of [`BlockCache::new_file_id`], and the same when it is
+    /// opened again.
+    /// `partition_stats` is what is known of its partitions from the time when it was open before.
+    /// `stated` is what the tree says of the table, if it is of a tree.
     pub(super) fn open(
         handle: Arc<FileHandle>,
         number: u64,
@@ -95,12 +94,9 @@ impl Table {
             fresh
         });
         let mut table = Table {
-            source,
-            cache_id,
-            salt: footer.salt,
+            blocks: TableBlocks::new(source, cache_id, footer.salt, partition_stats),
             plan,
             top,
-            partition_stats,
             _held: cache.budget().reserve(Role::Tables, 0),
         };
         let plan = &table.plan;
@@ -113,11 +109,6 @@ impl Table {
     pub(super) fn memory(&self) -> usize {
         let top = allocated(self.top.memory());
         shared(size_of::<Self>()) + shared(size_of::<Opened>()) + top + OVERHEAD
-    }
-
-    #[inline]
-    pub(super) fn cache(&self) -> &Arc<BlockCache> {
-        &self.source.home.cache
     }
 
     /// What the open table is charged, in bytes.
@@ -133,8 +124,9 @@ impl Table {
 
     /// The table's properties, read from storage again.
     pub(crate) fn properties(&self) -> Result<Properties> {
-        let (footer, meta, _) = self.source.read_meta()?;
-        let (properties, _) = split_meta(&meta).map_err(|d| self.damage(footer.meta_page, d))?;
+        let (footer, meta, _) = self.blocks.source().read_meta()?;
+        let (properties, _) =
+            split_meta(&meta).map_err(|d| self.blocks.damage(footer.meta_page, d))?;
         Ok(properties)
     }
 
@@ -142,14 +134,14 @@ impl Table {
     pub(crate) fn offset_of(&self, key: &[u8]) -> u64 {
         let page = match self.top.get(self.top.find(key)) {
             Some(partition) => partition.first_page,
-            None => (self.source.handle.len() / PAGE as u64) as u32,
+            None => (self.blocks.source().handle.len() / PAGE as u64) as u32,
         };
         u64::from(page) * PAGE as u64
     }
 
     /// What of the table's index and filter is not in memory and worth most.
     pub(crate) fn best_absent(&self) -> AbsentValue {
-        self.partition_stats.best_absent(|partition, number| {
+        self.partition_stats().best_absent(|partition, number| {
             let module = self.plan.modules.get(usize::from(number));
             let pages = self.top.module(partition as usize, number.into());
             module.zip(pages).map_or(0, |(module, pages)| {
@@ -159,8 +151,9 @@ impl Table {
     }
 
     /// What is known of the table's partitions.
+    #[inline]
     pub(crate) fn partition_stats(&self) -> &PartitionStats {
-        &self.partition_stats
+        self.blocks.partition_stats()
     }
 }
 

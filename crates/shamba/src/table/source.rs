@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 
-use super::fetch::label;
 use super::files::{FileHandle, OpenFile, OpenFiles};
 use super::format::{self, Damage, FORMAT_VERSION, Footer, FooterError};
+use super::table_blocks::label;
 use crate::base::interner::Interner;
 use crate::cache::{BlockCache, IoPool};
 use crate::error::{Error, Result};

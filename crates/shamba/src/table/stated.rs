@@ -1,9 +1,10 @@
 //! What the tree says of a table's file, and whether a table that is opened is that one.
 //!
-//! A file may hold a sound table that is not the one written under its name: two files swapped, or an
-//! old copy put back. Its checksums are right, so only what the manifest says tells. A table's salt is
-//! drawn anew for each table, and every block's checksum starts from it: where the salt is right, no
-//! block is another table's. The rest guards against two tables that drew the same salt. Pure.
+//! A file may hold a sound table that is not the one written under its name: two files swapped, or
+//! an old copy put back. Its checksums are right, so only what the manifest says tells. A table's
+//! salt is drawn anew for each table, and every block's checksum starts from it: where the salt is
+//! right, no block is another table's. The rest guards against two tables that drew the same salt.
+//! Pure.
 
 use super::TableSlot;
 use super::format::{Damage, Footer};

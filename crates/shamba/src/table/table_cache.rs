@@ -1,12 +1,12 @@
 //! Opens tables on demand and closes those not used lately.
 //!
-//! A [`TableSlot`] lives with the file it is for. [`TableCache::get`] costs one atomic load while
+//! A [`TableSlot`] lives with the file it is for. [`TableCache::visit`] costs one atomic load while
 //! the table is open. Opening takes one of a few locks, chosen by file number; the ring of open
 //! tables has its own lock, taken only to open and to close. Tables in use stay usable when they
 //! are closed here: their memory is given back when the last user lets go. When essential memory
 //! finds no room anywhere else, tables that nobody uses are closed for it, and then what is known
-//! of closed ones is forgotten. How many files are open, those of tables in use too, `files` bounds.
-//! Thread-safe.
+//! of closed ones is forgotten. How many files are open, those of tables in use too, `files`
+//! bounds. Thread-safe.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
@@ -50,8 +50,8 @@ pub(crate) struct Hint {
     pub(crate) _held: Reservation,
 }
 
-/// Where a file's open table is kept, if it is open. Takes a word, and memory of its own from the first
-/// time that the file is opened.
+/// Where a file's open table is kept, if it is open. Takes a word, and memory of its own from the
+/// first time that the file is opened.
 #[derive(Debug, Default)]
 pub(crate) struct TableSlot(OnceArc<Inner>);
 
@@ -110,8 +110,8 @@ impl TableSlot {
         self.inner().map_or(0, id)
     }
 
-    /// The slot of a file that was never opened and has partition_stats all the same; an empty one where memory is
-    /// short.
+    /// The slot of a file that was never opened and has partition_stats all the same; an empty one
+    /// where memory is short.
     pub(super) fn with_partition_stats(
         cache_id: u64,
         partition_stats: Arc<PartitionStats>,
@@ -125,8 +125,8 @@ impl TableSlot {
         TableSlot(OnceArc::from(Arc::new(inner)))
     }
 
-    /// Keeps what was known of the partitions of a file that is not open yet, until it is, while there is
-    /// memory.
+    /// Keeps what was known of the partitions of a file that is not open yet, until it is, while
+    /// there is memory.
     pub(crate) fn set_hint(&self, hint: Hint, budget: &Arc<Budget>) {
         if let Some(inner) = self.make(budget) {
             *inner.hint.lock() = Some(Box::new(hint));
@@ -202,10 +202,21 @@ impl TableCache {
         })
     }
 
-    /// The clock of the block cache.
+    /// What is known of the block cache as a whole.
     #[inline]
     pub(crate) fn policy(&self) -> &PolicyState {
         self.home.cache.policy()
+    }
+
+    /// Whether blocks may be pinned, and those that are may be used.
+    #[inline]
+    pub(crate) fn may_pin(&self) -> bool {
+        self.policy().may_pin()
+    }
+
+    /// Counts accesses to blocks that did not go through the block cache.
+    pub(crate) fn advance(&self, accesses: u64) {
+        self.policy().advance(accesses);
     }
 
     pub(super) fn budget(&self) -> &Arc<Budget> {
@@ -221,17 +232,28 @@ impl TableCache {
     }
 
     /// The table of a file, opened if it isn't.
-    #[inline]
     pub(crate) fn get(&self, file: &impl TableFile) -> Result<Arc<Table>> {
-        match &*self.load(file.slot()) {
+        match &*self.visit(file)? {
             Some(opened) => Ok(Arc::clone(&opened.table)),
-            None => self.open(file.number(), file.slot(), file.stated()),
+            None => Err(Error::Closed),
         }
     }
 
-    /// The table of an input of a merge, which is read from end to end and then removed: if it isn't open,
-    /// nobody else gets it, and it is closed when it is dropped. So a merge of thousands of files takes the
-    /// memory of a few.
+    /// The table of a file, opened if it isn't, for the time of the guard, which is never `None`;
+    /// costs no reference count while it is open.
+    #[inline]
+    pub(crate) fn visit(&self, file: &impl TableFile) -> Result<Guard<Option<Arc<Opened>>>> {
+        let open = self.load(file.slot());
+        if open.is_some() {
+            return Ok(open);
+        }
+        let opened = self.open(file.number(), file.slot(), file.stated())?;
+        Ok(Guard::from_inner(Some(opened)))
+    }
+
+    /// The table of an input of a merge, which is read from end to end and then removed: if it
+    /// isn't open, nobody else gets it, and it is closed when it is dropped. So a merge of
+    /// thousands of files takes the memory of a few.
     pub(crate) fn get_once(&self, file: &impl TableFile) -> Result<Arc<Table>> {
         if let Some(table) = file.slot().peek() {
             return Ok(table);
@@ -249,9 +271,9 @@ impl TableCache {
         self.open_file(file.number(), id, &partition_stats, file.stated())
     }
 
-    /// The table of a file if it is open, for the time of the guard; costs no reference count.
+    /// The table of a file if it is open, for the time of the guard.
     #[inline]
-    pub(crate) fn load(&self, slot: &TableSlot) -> Guard<Option<Arc<Opened>>> {
+    fn load(&self, slot: &TableSlot) -> Guard<Option<Arc<Opened>>> {
         let Some(inner) = slot.inner() else {
             return Guard::from_inner(None);
         };
@@ -263,11 +285,11 @@ impl TableCache {
     }
 
     #[cold]
-    fn open(&self, number: u64, slot: &TableSlot, stated: Stated<'_>) -> Result<Arc<Table>> {
+    fn open(&self, number: u64, slot: &TableSlot, stated: Stated<'_>) -> Result<Arc<Opened>> {
         let stripe = self.stripes.get((number % STRIPES as u64) as usize);
         let _turn = stripe.map(|stripe| stripe.lock());
-        if let Some(table) = slot.peek() {
-            return Ok(table);
+        if let Some(opened) = slot.inner().and_then(|inner| inner.table.load_full()) {
+            return Ok(opened);
         }
         if self.home.files.is_shut() {
             return Err(Error::Closed);
@@ -275,7 +297,8 @@ impl TableCache {
         let Some(inner) = slot.make(&self.budget) else {
             // Opened for this once: there is no memory to remember where.
             let id = self.home.cache.new_file_id();
-            return self.open_file(number, id, &ArcSwapOption::empty(), stated);
+            let table = self.open_file(number, id, &ArcSwapOption::empty(), stated)?;
+            return Ok(Arc::new(Opened::new(table)));
         };
         let mut cache_id = inner.cache_id.load(Ordering::Relaxed);
         if cache_id == 0 {
@@ -293,11 +316,11 @@ impl TableCache {
             }
         }
         inner.used.store(true, Ordering::Relaxed);
-        let opened = Opened::new(Arc::clone(&table));
-        inner.table.store(Some(Arc::new(opened)));
+        let opened = Arc::new(Opened::new(table));
+        inner.table.store(Some(Arc::clone(&opened)));
         self.open.lock().push_back(Arc::downgrade(&inner));
         self.close_surplus(0);
-        Ok(table)
+        Ok(opened)
     }
 
     /// Opens a table's file.
@@ -340,8 +363,8 @@ impl TableCache {
             || self.budget.used() > self.budget.limit()
     }
 
-    /// Closes tables that were not used since the last turn (CLOCK), while there are too many, with so
-    /// many more. The newest stays.
+    /// Closes tables that were not used since the last turn (CLOCK), while there are too many, with
+    /// so many more. The newest stays.
     fn close_surplus(&self, more: usize) {
         let mut open = self.open.lock();
         let mut turns = 2 * open.len();
@@ -398,7 +421,8 @@ impl TableCache {
             inner.listed.store(false, Ordering::Relaxed);
             if inner.table.load().is_none() && inner.partition_stats.load().is_some() {
                 drop(closed);
-                // Its blocks know the partition_stats: a table opened anew would not know that they are there.
+                // Its blocks know the partition_stats: a table opened anew would not know that they
+                // are there.
                 self.home
                     .cache
                     .remove_file(inner.cache_id.load(Ordering::Relaxed));

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::builder::TableSummary;
 use super::format::FORMAT_VERSION;
-use super::lookup::Reads;
+use super::get::Reads;
 use super::reader::Table;
 use super::*;
 use crate::Error;
@@ -24,6 +24,50 @@ use crate::fs::{Access, BlockKind, Fs, MemFs, MeteredFs, PAGE, Purpose};
 
 type Entry = (Vec<u8>, Tag, Vec<u8>);
 
+/// What lookups did in tables, by filter module.
+#[derive(Debug, Clone, Default)]
+struct LookupStats {
+    data: Reads,
+    index: Reads,
+    filter: [Reads; MAX_MODULES],
+    negatives: [u64; MAX_MODULES],
+    false_positives: [u64; MAX_MODULES],
+    hashes: u64,
+}
+
+impl LookupStats {
+    /// Adds a visit. Pages of its filter count for the first module that was read.
+    fn add(&mut self, trace: &Trace) {
+        self.data += trace.data;
+        self.index += trace.index;
+        self.hashes += u64::from(trace.hashes);
+        let mut pages = trace.filter.pages;
+        let has = |modules: Modules, module: usize| modules & (1 << module as Modules) != 0;
+        for (module, filter) in self.filter.iter_mut().enumerate() {
+            let read = has(trace.fetched, module);
+            filter.hits += u32::from(has(trace.probed, module));
+            filter.reads += u32::from(read);
+            filter.pages += if read { std::mem::take(&mut pages) } else { 0 };
+            if has(trace.probed | trace.fetched, module) {
+                self.false_positives[module] += u64::from(trace.false_positive);
+            }
+        }
+        if let Some(module) = trace.rejected_by {
+            self.negatives[usize::from(module)] += 1;
+        }
+    }
+
+    /// Everything read, of all kinds.
+    fn total(&self) -> Reads {
+        let mut total = self.data;
+        total += self.index;
+        for reads in &self.filter {
+            total += *reads;
+        }
+        total
+    }
+}
+
 impl Table {
     /// Looks a key up, reading one block after another.
     fn get(
@@ -32,7 +76,11 @@ impl Table {
         limit: u8,
         stats: &mut LookupStats,
     ) -> crate::Result<TableGet> {
-        self.finish(&mut self.enter(lookup, limit, stats), lookup, stats)
+        let mut state = GetState::new(self, lookup, ModuleReads::UpTo(limit));
+        let mut get = Get::new(self, None, lookup, &mut state);
+        let answer = get.finish();
+        stats.add(get.trace());
+        answer
     }
 }
 
@@ -489,7 +537,8 @@ fn filters_answer_before_storage_is_read_and_only_up_to_the_limit() {
     assert!((rate / model - 1.0).abs() < 0.25, "{rate} {model}");
     assert_eq!(stats.negatives[0] + stats.false_positives[0], 1900);
     assert_eq!(stats.hashes, 1900, "one hash a lookup");
-    assert_eq!(stats.data.hits + stats.data.reads, stats.false_positives[0]);
+    let searched = u64::from(stats.data.hits + stats.data.reads);
+    assert_eq!(searched, stats.false_positives[0]);
     // Modules past the limit are asked once they are resident.
     for i in (0..19_000).step_by(10) {
         table
@@ -753,7 +802,7 @@ fn flip_all(options: TableBuildOptions, entries: &[Entry], step: usize) {
             "byte {at} is damaged and verify says nothing"
         );
         noticed += 1;
-        env.cache.remove_file(table.cache_id);
+        env.cache.remove_file(table.blocks.block_key(0).file);
     }
     assert!(opened > 0 && noticed == opened && ignored > 0);
 }
@@ -961,14 +1010,14 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
     for round in 0..3 {
         for (number, file) in files.iter().enumerate() {
             let table = cache.get(file).unwrap();
-            let id = table.cache_id;
+            let id = table.blocks.block_key(0).file;
             assert!(
                 get(&table, format!("k{number}").as_bytes(), 1)
                     .unwrap()
                     .is_some()
             );
             assert!(cache.open_count() <= 5, "round {round}");
-            assert_eq!(cache.get(file).unwrap().cache_id, id);
+            assert_eq!(cache.get(file).unwrap().blocks.block_key(0).file, id);
         }
     }
     let data = env.cache.stats().kind(BlockKind::Data);
@@ -1050,5 +1099,13 @@ fn handles_stay_within_their_part_of_a_small_budget() {
 
 #[test]
 fn counters_have_room_for_every_module() {
-    assert_eq!(LookupStats::default().filter.len(), MAX_MODULES);
+    assert!(Modules::BITS as usize >= MAX_MODULES);
+    let mut stats = LookupStats::default();
+    stats.add(&Trace {
+        probed: Modules::MAX >> (Modules::BITS as usize - MAX_MODULES),
+        rejected_by: Some(MAX_MODULES as u8 - 1),
+        ..Trace::default()
+    });
+    assert!(stats.filter.iter().all(|reads| reads.hits == 1));
+    assert_eq!(stats.negatives[MAX_MODULES - 1], 1);
 }

@@ -33,8 +33,8 @@ pub(super) struct PartitionEntry {
 ///   at separators themselves only among those whose head equals the key's;
 /// - starts: the first page of each partition;
 /// - ends: where each separator ends;
-/// - the row of the first partition: its pages of data, how many of these begin no block, pages of the
-///   index block and of each module;
+/// - the row of the first partition: its pages of data, how many of these begin no block, pages of
+///   the index block and of each module;
 /// - of each partition those of these numbers that are not the same in all: mostly only the first;
 /// - separators.
 #[derive(Debug, Default)]
@@ -109,8 +109,8 @@ impl TopIndex {
     pub(super) fn decode(mut input: &[u8], modules: usize, pages: u32) -> Result<Self, Damage> {
         let input = &mut input;
         let columns = BEFORE_MODULES + modules;
-        // Each partition takes a byte for its separator and one for each number, at least, so that no count
-        // can ask for much memory.
+        // Each partition takes a byte for its separator and one for each number, at least, so that
+        // no count can ask for much memory.
         let count = take_len(input, input.len() / (1 + columns)).ok_or(BAD)?;
         let mut rows = Vec::with_capacity(count * columns);
         let (mut starts, mut ends) = (Vec::with_capacity(count), Vec::with_capacity(count));

@@ -1,17 +1,17 @@
 //! Checks everything a table promises: every block's checksum, the order of entries, separators,
 //! filters that contain every key, properties that are true.
 //!
-//! Reads the whole file past the cache, block by block; holds an index block, a block that it looks at
-//! and one partition's digests, reserved from the cache's budget.
+//! Reads the whole file past the cache, block by block; holds an index block, a block that it looks
+//! at and one partition's digests, reserved from the cache's budget.
 
 use std::ops::Range;
 
 use super::block::{Cursor, DataBlock};
-use super::fetch::{BlockRef, label};
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::properties::Properties;
 use super::reader::Table;
+use super::table_blocks::{BlockRef, label};
 use super::top_index::PartitionEntry;
 use crate::base::digest::KeyDigest;
 use crate::base::key::{self, EntryKind, Tag};
@@ -67,7 +67,7 @@ impl Table {
             last_tag: None,
             digests: Vec::new(),
         };
-        let mut memory = self.cache().budget().reserve(Role::Compaction, 0);
+        let mut memory = self.blocks.cache().budget().reserve(Role::Compaction, 0);
         for partition in 0..self.top.len() {
             verifier.partition(partition)?;
             memory.resize(verifier.digests.capacity() as u64 * 8 + PAGE as u64);
@@ -81,7 +81,7 @@ impl Table {
 
 impl Verifier<'_> {
     fn problem(&mut self, page: u32, what: &'static str) {
-        let error = self.table.damage(page, Damage(what));
+        let error = self.table.blocks.damage(page, Damage(what));
         self.error(error);
     }
 
@@ -96,7 +96,7 @@ impl Verifier<'_> {
     fn read(&mut self, pages: Range<u32>, kind: BlockKind) -> Result<Option<BlockRef>> {
         self.report.blocks += 1;
         let tag = label(kind, Purpose::Background);
-        match self.table.read_block(pages, tag) {
+        match self.table.blocks.read_block(pages, tag) {
             Ok(block) => Ok(Some(block)),
             Err(error) if error.is_corruption() => {
                 self.error(error);
@@ -193,10 +193,12 @@ impl Verifier<'_> {
             .last_tag
             .is_none_or(|last_tag| key::compare(&self.last_key, last_tag, entry, tag).is_lt());
         let new_key = self.last_tag.is_none() || self.last_key != entry;
+        // Is it behind the partition before?
         let below = match partition.checked_sub(1) {
             Some(before) => self.table.top.separator(before) < entry,
             None => true,
         };
+        // What the properties and the filter should say.
         self.report.entries += 1;
         let seen = &mut self.seen;
         if seen.entries == 0 {
@@ -212,6 +214,7 @@ impl Verifier<'_> {
         if new_key && !self.table.plan.modules.is_empty() {
             self.digests.push(KeyDigest::of(entry));
         }
+        // An entry of the key before may go on in this block.
         let straddles = !new_key && entry == low;
         let inside = below && entry <= high && (low < entry || low.is_empty() || straddles);
         self.last_key.clear();

@@ -1,16 +1,17 @@
-//! Contexts to decompress Zstandard with: about 96 KiB each, so a process has no more of them than it has
-//! processors, however many threads read.
+//! Contexts to decompress Zstandard with: about 96 KiB each, so a process has no more of them than
+//! it has processors, however many threads read.
 //!
-//! To make one the processor is asked what it can do, which under a hypervisor takes longer than a block;
-//! so they are kept. Thread-safe: who finds none waits for one, which is lent for the time of one block.
+//! To make one the processor is asked what it can do, which under a hypervisor takes longer than a
+//! block; so they are kept. Thread-safe: who finds none waits for one, which is lent for the time
+//! of one block.
 
 use std::sync::LazyLock;
 
 use parking_lot::{Condvar, Mutex};
 use zstd::bulk::Decompressor;
 
-/// More would not be at work at the same time, or seldom: blocks are read for much longer than they are
-/// decompressed.
+/// More would not be at work at the same time, or seldom: blocks are read for much longer than they
+/// are decompressed.
 const MOST: usize = 16;
 
 #[derive(Default)]

@@ -19,6 +19,7 @@ use crate::budget::{Budget, Reservation, Role};
 use crate::filter::{FileContext, FilterPlan, PlanOptions, choose};
 use crate::options::KeyspaceOptions;
 use crate::policy::{EVERY_MODULE, FileView, FilterPolicy, ModuleController, Rates};
+use crate::table::ModuleReads;
 use crate::version::{FileMeta, Version};
 
 /// An epoch is at least so many lookups for each file, so that ending it costs each lookup little.
@@ -32,8 +33,8 @@ pub(in crate::db) struct Limits {
     /// The lookups of an epoch of the present tree.
     epoch_lookups: AtomicU64,
     least_lookups: u64,
-    /// Whether lookups weigh by themselves what to read.
-    by_worth: AtomicBool,
+    /// What the controller says of all lookups ([`ModuleController::reads_as_valued`]).
+    as_valued: AtomicBool,
     decider: Mutex<Decider>,
 }
 
@@ -70,13 +71,14 @@ impl Limits {
         version: &Version,
         budget: &Arc<Budget>,
     ) -> Self {
+        let controller = options.filter_policy.controller();
         let limits = Limits {
             lookups: AtomicU64::new(0),
             epoch_lookups: AtomicU64::new(u64::MAX),
             least_lookups: options.epoch_lookups,
-            by_worth: AtomicBool::new(options.filter_policy == FilterPolicy::ExpectedReads),
+            as_valued: AtomicBool::new(controller.reads_as_valued()),
             decider: Mutex::new(Decider {
-                controller: options.filter_policy.controller(),
+                controller,
                 remembered: budget.open_account(Role::Tables),
                 epoch: 0,
                 wish: options.filter_wish(),
@@ -90,10 +92,14 @@ impl Limits {
         limits
     }
 
-    /// Whether lookups weigh by themselves what to read.
+    /// Which modules lookups read of a file's filter.
     #[inline]
-    pub(in crate::db) fn by_worth(&self) -> bool {
-        self.by_worth.load(Relaxed)
+    pub(in crate::db) fn module_reads(&self, file: &FileMeta) -> ModuleReads {
+        if self.as_valued.load(Relaxed) {
+            ModuleReads::AsValued
+        } else {
+            ModuleReads::UpTo(file.module_limit())
+        }
     }
 
     /// Decides by another policy from now on, at first for the version that `present` gives. What
@@ -112,8 +118,8 @@ impl Limits {
             files.for_each(|file| file.set_module_limit(EVERY_MODULE));
         }
         self.decide(&mut decider, &version);
-        let by_worth = policy == FilterPolicy::ExpectedReads;
-        self.by_worth.store(by_worth, Relaxed);
+        let as_valued = decider.controller.reads_as_valued();
+        self.as_valued.store(as_valued, Relaxed);
     }
 
     /// Supposes from now on that files which nobody opened have the filters of these options.

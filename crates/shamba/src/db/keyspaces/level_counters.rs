@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::budget::{Budget, Reservation, Role, most_of_seen};
 use crate::metrics::CounterShard;
-use crate::table::{LookupTrace, Modules};
+use crate::table::{Modules, Trace};
 
 /// As many levels as compactions make; visits of deeper ones count in the last.
 const LEVELS: usize = 12;
@@ -42,8 +42,7 @@ pub struct ReadCounts {
 /// of its keys. The level is the one a file belonged to at the time.
 ///
 /// What says *sampled* is counted for one lookup in eight of each thread, as eight: after a few
-/// thousand lookups it is near the truth. What says *exact* counts each time, but for what a
-/// `multi_get` that failed had begun.
+/// thousand lookups it is near the truth. What says *exact* counts each time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct LevelLookups {
@@ -182,7 +181,7 @@ impl LevelCounters {
         &self,
         level: usize,
         found: Option<bool>,
-        trace: &LookupTrace,
+        trace: &Trace,
         skipped: Modules,
         weight: u64,
     ) {
@@ -217,7 +216,7 @@ impl LevelCounters {
             add(&shard.found, weight);
         } else {
             add(&shard.absent, weight);
-            add(&shard.chance, (trace.chance * CHANCE) as u64 * weight);
+            add(&shard.chance, (trace.forecast * CHANCE) as u64 * weight);
         }
         if found || trace.false_positive {
             add_modules(&shard.skipped, skipped, weight);
@@ -274,12 +273,12 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let counters = LevelCounters::new(&budget);
         assert_eq!((counters.levels(), budget.used()), (0, 0));
-        let mut trace = LookupTrace {
+        let mut trace = Trace {
             fetched: 0b1000_0010,
             probed: 0b1,
             false_positive: true,
-            chance: 0.25,
-            ..LookupTrace::default()
+            forecast: 0.25,
+            ..Trace::default()
         };
         (trace.filter.reads, trace.filter.pages) = (2, 3);
         (trace.data.reads, trace.data.pages) = (1, 1);
@@ -293,8 +292,8 @@ mod tests {
         trace.false_positive = false;
         counters.record(1, None, &trace, 0, 8);
         // One that a filter ended did without nothing.
-        counters.record(1, Some(false), &LookupTrace::default(), 0b100, 8);
-        counters.record(1, Some(true), &LookupTrace::default(), 0b100, 8);
+        counters.record(1, Some(false), &Trace::default(), 0b100, 8);
+        counters.record(1, Some(true), &Trace::default(), 0b100, 8);
         let level = counters.snapshot(1);
         assert_eq!(
             (level.found, level.absent, level.false_positives),
@@ -311,7 +310,7 @@ mod tests {
         assert_eq!(of(|module| module.skipped), [0, 0, 16, 0, 0, 0]);
         assert_eq!(counters.snapshot(0), LevelLookups::default());
         assert_eq!(counters.snapshot(0).false_positive_rate(), None);
-        counters.record(99, Some(true), &LookupTrace::default(), 0, 8);
+        counters.record(99, Some(true), &Trace::default(), 0, 8);
         assert_eq!(
             (counters.levels(), counters.snapshot(LEVELS - 1).found),
             (LEVELS, 8)
@@ -323,7 +322,7 @@ mod tests {
         let counters = LevelCounters::new(&Budget::new(1 << 20));
         std::thread::scope(|scope| {
             for _ in 0..20 {
-                scope.spawn(|| counters.record(0, Some(true), &LookupTrace::default(), 0, 8));
+                scope.spawn(|| counters.record(0, Some(true), &Trace::default(), 0, 8));
             }
         });
         assert_eq!(counters.snapshot(0).found, 160);

@@ -1,8 +1,13 @@
-//! Point lookups, one at a time; `multi_get` makes many.
+//! Point lookups, one at a time; `multi_get` makes many, with the same functions.
+//!
+//! The way of a lookup: [`ReadPath::read`] takes a read state and a sequence number, a
+//! [`PointReader`] asks the memtables, then the table of one file of each run, newest first; a
+//! [`Get`](crate::table::Get) takes it through a table, and [`PointReader::record`] counts what it
+//! did there and says what the answer means.
 //!
 //! No lock: a lookup loads the keyspace's read state and the visible sequence number. It must not
-//! pair an old state with a number published after the state was replaced, nor a new state with
-//! an older number (a compaction may have dropped what that number could see), so it looks whether a
+//! pair an old state with a number published after the state was replaced, nor a new state with an
+//! older number (a compaction may have dropped what that number could see), so it looks whether a
 //! change of the state began meanwhile, and if so loads it until it stays the same. A caller's
 //! snapshot is registered and needs no such care.
 
@@ -19,56 +24,70 @@ use super::keyspaces::{KeyspaceInner, ReadState};
 use super::visibility::Visibility;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::sample;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics::Counter;
-use crate::table::{
-    GetState, Lookup, LookupStats, Opened, RuledOut, Table, TableCache, TableGet, TableValue,
-};
-use crate::value::Outcome;
+use crate::table::{Get, GetState, Lookup, LookupTotals, Opened, TableCache, TableGet};
 use crate::version::FileMeta;
 pub use value::Value;
 
 /// What a key's newest entry is.
-pub(super) enum Found {
-    Value(Value),
+pub(super) enum Found<V = Value> {
+    Value(V),
     Tombstone,
+}
+
+impl<V> Found<V> {
+    /// An entry of this kind; `value` is for one that has a value.
+    #[inline]
+    fn new(tag: Tag, value: V) -> Self {
+        match tag.kind() {
+            Some(EntryKind::Put) => Found::Value(value),
+            _ => Found::Tombstone,
+        }
+    }
+
+    fn is_value(&self) -> bool {
+        matches!(self, Found::Value(_))
+    }
+
+    /// The value, unless the key is deleted.
+    pub(super) fn into_value(self) -> Option<V> {
+        match self {
+            Found::Value(value) => Some(value),
+            Found::Tombstone => None,
+        }
+    }
+}
+
+impl Found<&[u8]> {
+    /// With a copy of the value.
+    #[inline]
+    pub(super) fn copied(self) -> Found {
+        match self {
+            Found::Value(value) => Found::Value(Value::owned(value)),
+            Found::Tombstone => Found::Tombstone,
+        }
+    }
 }
 
 /// Where a lookup is: in a file of a level.
 #[derive(Clone, Copy)]
-pub(super) struct Asking<'a> {
-    pub(super) keyspace: &'a KeyspaceInner,
+pub(super) struct TableVisit<'a> {
     pub(super) level: usize,
     pub(super) file: &'a FileMeta,
     /// What the lookup weighs in what is sampled; mostly nothing.
     pub(super) weight: u64,
 }
 
-impl Asking<'_> {
-    /// Begins to ask the file's table.
-    #[inline]
-    pub(super) fn enter(
-        &self,
-        table: &Table,
-        lookup: &Lookup<'_>,
-        stats: &mut LookupStats,
-    ) -> GetState {
-        let mut visit = table.enter(lookup, self.file.module_limit(), stats);
-        if self.weight > 0 {
-            table.predict(&mut visit, lookup);
-        }
-        visit
-    }
-
-    /// Counts what was done in the table: whether the key was found, `None` where that failed.
-    #[inline]
-    pub(super) fn count(&self, table: &Table, visit: &GetState, found: Option<bool>) {
-        let (trace, weight) = (visit.trace(), self.weight);
-        if weight > 0 || trace.is_rare() {
-            let counters = &self.keyspace.level_counters();
-            counters.record(self.level, found, trace, table.skipped(visit), weight);
-        }
-    }
+/// Looks keys up in one keyspace, at one point, and counts it. Has one owner.
+pub(super) struct PointReader<'a> {
+    pub(super) path: &'a ReadPath,
+    keyspace: &'a KeyspaceInner,
+    pub(super) state: &'a ReadState,
+    seq: SeqNo,
+    /// Whether blocks that tables pin may be used instead of the cache's.
+    use_pinned: bool,
+    pub(super) totals: LookupTotals,
 }
 
 /// The way of lookups. Thread-safe.
@@ -99,9 +118,13 @@ impl ReadPath {
         key: &[u8],
         snapshot: Option<SeqNo>,
     ) -> Result<Option<Value>> {
-        self.look_up(keyspace, snapshot, |state, seq, stats| {
-            let found = self.find(keyspace, state, key, seq, stats);
-            found.map(into_value)
+        self.read(keyspace, snapshot, 1, |reader| {
+            let found = match reader.find_in_memtables(key) {
+                Some(found) => Ok(Some(found.copied())),
+                None => reader.find_in_tables(&reader.lookup(key)),
+            };
+            let value = found.map(|found| found.and_then(Found::into_value));
+            (u64::from(matches!(value, Ok(Some(_)))), value)
         })
     }
 
@@ -112,25 +135,29 @@ impl ReadPath {
         key: &[u8],
         snapshot: Option<SeqNo>,
     ) -> Result<bool> {
-        let found = self.look_up(keyspace, snapshot, |state, seq, stats| {
-            if let Some((tag, _)) = newest_in_memory(state, key, seq) {
-                return Ok((tag.kind() == Some(EntryKind::Put)).then_some(()));
-            }
-            let lookup = self.lookup(keyspace, key, seq).for_key_only();
-            let found = self.find_in_tables(keyspace, state, lookup, stats)?;
-            Ok(into_value(found).map(drop))
-        });
-        found.map(|found| found.is_some())
+        self.read(keyspace, snapshot, 1, |reader| {
+            let found = match reader.find_in_memtables(key) {
+                Some(found) => Ok(found.is_value()),
+                None => {
+                    let lookup = reader.lookup(key).for_key_only();
+                    let found = reader.find_in_tables(&lookup);
+                    found.map(|found| found.is_some_and(|found| found.is_value()))
+                }
+            };
+            (u64::from(matches!(found, Ok(true))), found)
+        })
     }
 
-    /// One lookup, counted: what `find` finds at the snapshot, or now.
+    /// So many lookups at the snapshot, or now, counted: `find` makes them with a reader, and says
+    /// how many found a value.
     #[inline]
-    fn look_up<T>(
+    pub(super) fn read<T>(
         &self,
         keyspace: &KeyspaceInner,
         snapshot: Option<SeqNo>,
-        find: impl FnOnce(&ReadState, SeqNo, &mut LookupStats) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
+        lookups: u64,
+        find: impl FnOnce(&mut PointReader<'_>) -> (u64, Result<T>),
+    ) -> Result<T> {
         self.shared.check_open()?;
         let (state, seq) = match snapshot {
             Some(seq) => (keyspace.state(), seq),
@@ -138,238 +165,41 @@ impl ReadPath {
         };
         // Once the state is loaded: that of a keyspace being dropped is emptied after it says so.
         keyspace.check_alive()?;
-        let mut stats = LookupStats::default();
-        let value = find(&state, seq, &mut stats);
-        let found = u64::from(matches!(value, Ok(Some(_))));
-        self.record(1, found, &stats);
-        self.count_lookups(keyspace, 1, found);
-        value
-    }
-
-    /// The newest entry of a key at or before `seq`.
-    fn find(
-        &self,
-        keyspace: &KeyspaceInner,
-        state: &ReadState,
-        key: &[u8],
-        seq: SeqNo,
-        stats: &mut LookupStats,
-    ) -> Result<Option<Found>> {
-        if let Some(found) = find_in_memory(state, key, seq) {
-            return Ok(Some(found));
-        }
-        let lookup = self.lookup(keyspace, key, seq);
-        self.find_in_tables(keyspace, state, lookup, stats)
-    }
-
-    /// The newest entry in tables of the key looked up.
-    #[inline]
-    fn find_in_tables(
-        &self,
-        keyspace: &KeyspaceInner,
-        state: &ReadState,
-        lookup: Lookup<'_>,
-        stats: &mut LookupStats,
-    ) -> Result<Option<Found>> {
-        let key = lookup.key();
-        let weight = sample::weight();
-        let may_pin = self.tables.policy().may_pin();
-        for (level, run) in state.version.runs() {
-            let Some(file) = run.find(key) else { continue };
-            let asking = Asking {
-                keyspace,
-                level,
-                file,
-                weight,
-            };
-            let opened = self.tables.load(file.slot());
-            let found = match &*opened {
-                Some(opened) if may_pin => self.find_held(&asking, opened, &lookup, stats)?,
-                Some(opened) => self.find_in(&asking, &opened.table, &lookup, stats)?,
-                None => {
-                    let table = self.tables.get(file)?;
-                    self.find_in(&asking, &table, &lookup, stats)?
-                }
-            };
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
-    }
-
-    /// What a table has of the key.
-    fn find_in(
-        &self,
-        asking: &Asking<'_>,
-        table: &Table,
-        lookup: &Lookup<'_>,
-        stats: &mut LookupStats,
-    ) -> Result<Option<Found>> {
-        let mut visit = asking.enter(table, lookup, stats);
-        let answer = table.finish(&mut visit, lookup, stats);
-        self.conclude(asking, table, lookup, &visit, answer)
-    }
-
-    /// [`Self::find_in`] with what is pinned, if anything.
-    #[inline]
-    fn find_held(
-        &self,
-        asking: &Asking<'_>,
-        opened: &Opened,
-        lookup: &Lookup<'_>,
-        stats: &mut LookupStats,
-    ) -> Result<Option<Found>> {
-        let table = &*opened.table;
-        let Some(pinned) = opened.pinned() else {
-            let found = self.find_in(asking, table, lookup, stats);
-            if asking.weight > 0 {
-                self.tables
-                    .missed(asking.file.slot(), opened, lookup.partition());
-            }
-            return found;
+        let mut reader = PointReader {
+            path: self,
+            keyspace,
+            state: &state,
+            seq,
+            use_pinned: self.tables.may_pin(),
+            totals: LookupTotals::default(),
         };
-        let limit = asking.file.module_limit();
-        let entered = table.enter_pinned(pinned, lookup, limit, stats);
-        if asking.weight > 0 {
-            return self.count_held(asking, opened, entered, lookup, stats);
-        }
-        match entered {
-            Ok(mut visit) => {
-                let answer = table.finish(&mut visit, lookup, stats);
-                self.conclude(asking, table, lookup, &visit, answer)
-            }
-            Err(_) => {
-                let outcome = table.outcome_of_pinned(lookup);
-                self.note_visit(asking, table, lookup, outcome);
-                Ok(None)
-            }
-        }
+        let (found, done) = find(&mut reader);
+        self.count_reads(lookups, found, &reader.totals);
+        self.count_lookups(keyspace, lookups, found);
+        done
     }
 
-    /// Goes on with a lookup of the sample. Others like it used as many blocks, without which the
-    /// cache's time would stand still.
-    #[inline(never)]
-    fn count_held(
-        &self,
-        asking: &Asking<'_>,
-        opened: &Opened,
-        entered: std::result::Result<GetState, RuledOut>,
-        lookup: &Lookup<'_>,
-        stats: &mut LookupStats,
-    ) -> Result<Option<Found>> {
-        let table = &*opened.table;
-        self.tables
-            .missed(asking.file.slot(), opened, lookup.partition());
-        let limit = asking.file.module_limit();
-        let (mut visit, open) = match entered {
-            Ok(visit) => (visit, true),
-            Err(ended) => (table.ruled_out(ended, lookup, limit, stats), false),
-        };
-        self.tables.policy().advance(visit.held() * asking.weight);
-        table.predict(&mut visit, lookup);
-        let answer = match open {
-            true => table.finish(&mut visit, lookup, stats),
-            false => Ok(TableGet::Absent),
-        };
-        self.conclude(asking, table, lookup, &visit, answer)
-    }
-
-    pub(super) fn lookup<'k>(
-        &self,
-        keyspace: &KeyspaceInner,
-        key: &'k [u8],
-        seq: SeqNo,
-    ) -> Lookup<'k> {
-        let by_worth = keyspace.limits().by_worth();
-        Lookup::new(key, seq, self.shared.options().hash_sharing).reading_by_worth(by_worth)
-    }
-
-    /// Uses the table of a file, which is opened if it isn't.
-    #[inline]
-    pub(super) fn with_table<T>(
-        &self,
-        file: &FileMeta,
-        work: impl FnOnce(&Arc<Table>) -> Result<T>,
-    ) -> Result<T> {
-        match &*self.tables.load(file.slot()) {
-            Some(opened) => work(&opened.table),
-            None => work(&self.tables.get(file)?),
-        }
-    }
-
-    /// Notes what a table answered, and says what it means.
-    #[inline]
-    pub(super) fn conclude(
-        &self,
-        asking: &Asking<'_>,
-        table: &Table,
-        lookup: &Lookup<'_>,
-        visit: &GetState,
-        answer: Result<TableGet>,
-    ) -> Result<Option<Found>> {
-        let weight = asking.weight;
-        let found = matches!(answer, Ok(TableGet::Found { .. }));
-        asking.count(table, visit, answer.is_ok().then_some(found));
-        let answer = answer?;
-        if weight > 0 {
-            asking.file.record(found, weight, self.shared.budget());
-        }
-        let outcome = table.outcome(visit, lookup, found);
-        self.note_visit(asking, table, lookup, outcome);
-        Ok(match answer {
-            TableGet::Found { tag, value } if tag.kind() == Some(EntryKind::Put) => {
-                Some(found_in_table(value))
-            }
-            TableGet::Found { .. } => Some(Found::Tombstone),
-            TableGet::Absent => None,
-        })
-    }
-
-    /// Counts a visit of a partition: while memory is short every one, else a sample will do.
-    #[inline]
-    fn note_visit(
-        &self,
-        asking: &Asking<'_>,
-        table: &Table,
-        lookup: &Lookup<'_>,
-        outcome: Outcome,
-    ) {
-        let visits = if self.tables.policy().count_every_access() {
-            1
-        } else {
-            asking.weight as u16
-        };
-        if visits > 0
-            && let Some(partition) = lookup.partition()
-        {
-            table.partition_stats().record(partition, outcome, visits);
-        }
-    }
-
-    pub(super) fn record(&self, lookups: u64, found: u64, stats: &LookupStats) {
-        let filter = stats.all_filters();
-        let hits = stats.data.hits + stats.index.hits + filter.reads.hits;
+    /// Adds lookups to the database's counters.
+    fn count_reads(&self, lookups: u64, found: u64, totals: &LookupTotals) {
         self.shared.metrics().add_all(&[
             (Counter::lookups, lookups),
             (Counter::lookups_found, found),
-            (Counter::keys_hashed, stats.hashes),
-            (Counter::tables_probed, stats.tables),
-            (Counter::filter_negatives, filter.negatives),
-            (Counter::false_positives, filter.false_positives),
-            (Counter::cache_hits, hits),
+            (Counter::keys_hashed, totals.hashes),
+            (Counter::tables_probed, totals.tables),
+            (Counter::filter_negatives, totals.negatives),
+            (Counter::false_positives, totals.false_positives),
+            (Counter::cache_hits, totals.hits),
         ]);
-        let reads = stats.data.reads + stats.index.reads + filter.reads.reads;
-        if reads + stats.batches + stats.corrupt_filters > 0 {
+        if totals.has_reads() {
             self.shared.metrics().add_all(&[
-                (Counter::corrupt_filters, stats.corrupt_filters),
-                (Counter::data_reads, stats.data.reads),
-                (Counter::data_pages, stats.data.pages),
-                (Counter::index_reads, stats.index.reads),
-                (Counter::index_pages, stats.index.pages),
-                (Counter::filter_reads, filter.reads.reads),
-                (Counter::filter_pages, filter.reads.pages),
-                (Counter::read_batches, stats.batches),
+                (Counter::corrupt_filters, totals.corrupt_filters),
+                (Counter::data_reads, totals.data.reads.into()),
+                (Counter::data_pages, totals.data.pages.into()),
+                (Counter::index_reads, totals.index.reads.into()),
+                (Counter::index_pages, totals.index.pages.into()),
+                (Counter::filter_reads, totals.filter.reads.into()),
+                (Counter::filter_pages, totals.filter.pages.into()),
+                (Counter::read_batches, totals.batches),
             ]);
         }
     }
@@ -396,31 +226,137 @@ impl ReadPath {
     }
 }
 
-/// The newest entry of a key at or before `seq`, in the memtables.
-#[inline]
-pub(super) fn find_in_memory(state: &ReadState, key: &[u8], seq: SeqNo) -> Option<Found> {
-    let (tag, value) = newest_in_memory(state, key, seq)?;
-    Some(match tag.kind() {
-        Some(EntryKind::Put) => Found::Value(Value::owned(value)),
-        _ => Found::Tombstone,
-    })
-}
+impl<'a> PointReader<'a> {
+    /// The newest entry of a key in the memtables, its value as it lies there.
+    #[inline]
+    pub(super) fn find_in_memtables(&self, key: &[u8]) -> Option<Found<&'a [u8]>> {
+        let mut memtables = self.state.memtables();
+        let (tag, value) = memtables.find_map(|memtable| memtable.get(key, self.seq))?;
+        Some(Found::new(tag, value))
+    }
 
-/// The newest entry of a key at or before `seq`, in the memtables, as it lies there.
-#[inline]
-fn newest_in_memory<'a>(state: &'a ReadState, key: &[u8], seq: SeqNo) -> Option<(Tag, &'a [u8])> {
-    state
-        .memtables()
-        .find_map(|memtable| memtable.get(key, seq))
-}
+    /// Looks again whether memory is plenty: many lookups take a while.
+    pub(super) fn refresh(&mut self) {
+        self.use_pinned = self.path.tables.may_pin();
+    }
 
-fn found_in_table(value: TableValue) -> Found {
-    Found::Value(Value::in_table(value))
-}
+    /// A key to look for in tables.
+    #[inline]
+    pub(super) fn lookup<'k>(&self, key: &'k [u8]) -> Lookup<'k> {
+        Lookup::new(key, self.seq, self.path.shared.options().hash_sharing)
+    }
 
-pub(super) fn into_value(found: Option<Found>) -> Option<Value> {
-    match found {
-        Some(Found::Value(value)) => Some(value),
-        Some(Found::Tombstone) | None => None,
+    /// The newest entry in tables of the key looked up.
+    #[inline]
+    fn find_in_tables(&mut self, lookup: &Lookup<'_>) -> Result<Option<Found>> {
+        let weight = sample::weight();
+        for (level, run) in self.state.version.runs() {
+            let Some(file) = run.find(lookup.key()) else {
+                continue;
+            };
+            let visit = TableVisit {
+                level,
+                file,
+                weight,
+            };
+            let opened = self.path.tables.visit(file)?;
+            let opened = opened.as_deref().ok_or(Error::Closed)?;
+            let mut state = self.enter(&visit, opened, lookup);
+            let mut get = self.begin(&visit, opened, lookup, &mut state);
+            let answer = get.finish();
+            if let Some(found) = self.record(&visit, &get, answer)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A lookup at the entrance of a file's table.
+    #[inline]
+    pub(super) fn enter(
+        &self,
+        visit: &TableVisit<'_>,
+        opened: &Opened,
+        lookup: &Lookup<'_>,
+    ) -> GetState {
+        let reads = self.keyspace.limits().module_reads(visit.file);
+        GetState::new(opened.table(), lookup, reads)
+    }
+
+    /// Begins to ask the table, with what is pinned of it if that may be used. Of a sample it is
+    /// also noted what the model expects, and what is not pinned.
+    #[inline]
+    pub(super) fn begin<'g>(
+        &self,
+        visit: &TableVisit<'_>,
+        opened: &'g Opened,
+        lookup: &'g Lookup<'g>,
+        state: &'g mut GetState,
+    ) -> Get<'g> {
+        let pinned = opened.pinned().filter(|_| self.use_pinned);
+        let mut get = Get::new(opened.table(), pinned, lookup, state);
+        if visit.weight > 0 {
+            get.forecast();
+            if self.use_pinned {
+                let (tables, slot) = (&self.path.tables, visit.file.slot());
+                tables.missed(slot, opened, get.partition());
+            }
+        }
+        get
+    }
+
+    /// Records what a visit did and came to, in all counters, and says what it means.
+    #[inline]
+    pub(super) fn record(
+        &mut self,
+        visit: &TableVisit<'_>,
+        get: &Get<'_>,
+        answer: Result<TableGet>,
+    ) -> Result<Option<Found>> {
+        let found = match &answer {
+            Ok(TableGet::Found { .. }) => Some(true),
+            Ok(TableGet::Absent) => Some(false),
+            Err(_) => None,
+        };
+        self.count(visit, get, found);
+        let answer = answer?;
+        get.count_visit(found == Some(true), visit.weight);
+        Ok(match answer {
+            TableGet::Found { tag, value } => Some(Found::new(tag, Value::in_table(value))),
+            TableGet::Absent => None,
+        })
+    }
+
+    /// Counts what a visit did: whether it found the key, `None` where it came to no answer.
+    #[inline]
+    pub(super) fn count(&mut self, visit: &TableVisit<'_>, get: &Get<'_>, found: Option<bool>) {
+        let trace = get.trace();
+        self.totals.add(trace);
+        if visit.weight > 0 || trace.is_rare() {
+            self.count_in_level(visit, get, found);
+        }
+    }
+
+    /// Counts a visit of the sample, or one that did what few do: for the level, and for the file.
+    #[cold]
+    fn count_in_level(&self, visit: &TableVisit<'_>, get: &Get<'_>, found: Option<bool>) {
+        let TableVisit {
+            level,
+            file,
+            weight,
+        } = *visit;
+        let (trace, counters) = (get.trace(), self.keyspace.level_counters());
+        counters.record(level, found, trace, get.skipped(), weight);
+        if weight == 0 {
+            return;
+        }
+        if let Some(found) = found {
+            file.record(found, weight, self.path.shared.budget());
+        }
+        // Others like it used as many pinned blocks, without which the cache's time would stand
+        // still.
+        if trace.pinned > 0 {
+            self.path.tables.advance(u64::from(trace.pinned) * weight);
+        }
     }
 }

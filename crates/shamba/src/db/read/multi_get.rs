@@ -1,53 +1,93 @@
 //! Point lookups of many keys at once, whose reads overlap.
 //!
-//! All keys are looked up at one point, each as a single lookup would be: memtables, then run by run.
-//! A key goes on as far as memory answers; then all blocks that keys wait for are read together,
-//! each once, and so on in rounds. There are about as many rounds as the key with most reads has
-//! reads. Results do not depend on how keys are grouped.
+//! All keys are looked up at one point, each as a single lookup would be: memtables, then run by
+//! run. A key goes on as far as memory answers; then all blocks that keys wait for are read
+//! together, each once, and so on in rounds. There are about as many rounds as the key with most
+//! reads has reads. Results do not depend on how keys are grouped.
 
-use super::{Asking, Found, ReadPath, Value, find_in_memory, into_value};
+use std::sync::Arc;
+
+use super::{Found, PointReader, ReadPath, TableVisit, Value};
 use crate::base::key::SeqNo;
 use crate::base::sample;
-use crate::budget::{Reservation, Role, keys_looked_up_together, pinned_by_values};
-use crate::db::keyspaces::{KeyspaceInner, ReadState};
-use crate::error::Result;
-use crate::table::{Lookup, LookupStats, PendingGet, Poll};
+use crate::budget::{Role, TableWork, keys_looked_up_together, pinned_by_values};
+use crate::db::keyspaces::KeyspaceInner;
+use crate::error::{Error, Result};
+use crate::table::{Lookup, PendingGet, Poll};
 use crate::version::Run;
 
-/// Keys that are looked up together at most; more are done in key order, so many at a time. Bounds what
-/// their lookups take, and the tables they keep open.
+/// Keys that are looked up together at most; more are done in key order, so many at a time. Bounds
+/// what their lookups take, and the tables they keep open.
 const WINDOW: usize = 256;
 
-/// What the lookup of a key takes until it is done, in bytes: its state, about half a kilobyte, in the list
-/// of a round and in that of the next.
+/// What the lookup of a key takes until it is done, in bytes: its state, about half a kilobyte, in
+/// the list of a round and in that of the next.
 const KEY_MEMORY: u64 = 1 << 10;
 
 /// A lookup between two rounds.
-struct Pending<'a, R> {
+struct PendingKey<'a, R> {
     /// The key's place among the keys asked for.
     at: usize,
     /// The runs not asked yet, with their levels.
     runs: R,
-    asking: Asking<'a>,
-    waiter: PendingGet<'a>,
+    /// Where it is, and what it waits for there.
+    visit: TableVisit<'a>,
+    get: PendingGet<'a>,
 }
 
-impl<'a, R> AsRef<PendingGet<'a>> for Pending<'a, R> {
+impl<'a, R> AsRef<PendingGet<'a>> for PendingKey<'a, R> {
     fn as_ref(&self) -> &PendingGet<'a> {
-        &self.waiter
+        &self.get
     }
 }
 
-impl<'a, R> AsMut<PendingGet<'a>> for Pending<'a, R> {
+impl<'a, R> AsMut<PendingGet<'a>> for PendingKey<'a, R> {
     fn as_mut(&mut self) -> &mut PendingGet<'a> {
-        &mut self.waiter
+        &mut self.get
     }
 }
 
 /// How far a lookup came.
-enum Progress<W> {
+enum KeyPoll<W> {
     Done(Option<Found>),
     Waits(W),
+}
+
+/// The values of a batch, as they are found.
+struct BatchValues {
+    values: Vec<Option<Value>>,
+    found: u64,
+    /// Bytes of the cache that they hold, and may hold.
+    pinned: u64,
+    most_pinned: u64,
+}
+
+impl BatchValues {
+    fn of(keys: usize, most_pinned: u64) -> Self {
+        let mut values = Vec::new();
+        values.resize_with(keys, || None);
+        BatchValues {
+            values,
+            found: 0,
+            pinned: 0,
+            most_pinned,
+        }
+    }
+
+    /// The newest entry of a key, by the key's place.
+    fn set(&mut self, at: usize, found: Option<Found>) {
+        let mut value = found.and_then(Found::into_value);
+        if let Some(value) = &mut value {
+            self.found += 1;
+            self.pinned += value.pinned() as u64;
+            if self.pinned > self.most_pinned {
+                *value = Value::owned(value);
+            }
+        }
+        if let Some(slot) = self.values.get_mut(at) {
+            *slot = value;
+        }
+    }
 }
 
 impl ReadPath {
@@ -57,91 +97,92 @@ impl ReadPath {
         keys: &[K],
         snapshot: Option<SeqNo>,
     ) -> Result<Vec<Option<Value>>> {
-        self.shared.check_open()?;
-        let (state, seq) = match snapshot {
-            Some(seq) => (keyspace.state(), seq),
-            None => keyspace.read_point(|| self.visibility.newest()),
-        };
-        keyspace.check_alive()?;
-        let mut numbered: Vec<(usize, &[u8])> = Vec::with_capacity(keys.len());
-        numbered.extend(keys.iter().map(AsRef::as_ref).enumerate());
-        let window = keys_looked_up_together(self.shared.limit()).clamp(1, WINDOW as u64);
-        let (window, _held) = self.hold_window(window.min(keys.len() as u64));
-        if keys.len() > window {
-            // Neighbours wait for the same blocks.
-            numbered.sort_unstable_by_key(|(_, key)| *key);
-        }
-        let mut stats = LookupStats::default();
-        let mut values: Vec<Option<Value>> = Vec::new();
-        values.resize_with(keys.len(), || None);
-        let (mut found, mut pinned) = (0, 0);
-        let room = pinned_by_values(self.shared.limit());
-        let mut answer = |at: usize, value: Option<Found>| {
-            let mut value = into_value(value);
-            if let Some(value) = &mut value {
-                pinned += value.pinned() as u64;
-                if pinned > room {
-                    *value = Value::owned(value);
-                }
-            }
-            found += u64::from(value.is_some());
-            if let Some(slot) = values.get_mut(at) {
-                *slot = value;
-            }
-        };
-        let done = numbered.chunks(window).try_for_each(|keys| {
-            self.find_together(keyspace, &state, keys, seq, &mut stats, &mut answer)
-        });
-        self.record(keys.len() as u64, found, &stats);
-        self.count_lookups(keyspace, keys.len() as u64, found);
-        done.map(|()| values)
-    }
-
-    /// As many keys, of `most` at most, as there is memory for, but one; and the memory.
-    fn hold_window(&self, most: u64) -> (usize, Reservation) {
-        let budget = self.shared.budget();
-        let mut window = most.max(1);
-        loop {
+        let (budget, limit) = (self.shared.budget(), self.shared.working_limit());
+        let mut values = BatchValues::of(keys.len(), pinned_by_values(limit));
+        let count = keys.len() as u64;
+        self.read(keyspace, snapshot, count, |reader| {
+            let window = keys_looked_up_together(limit, KEY_MEMORY).min(WINDOW as u64);
+            let window = window.min(count).max(1);
+            // All batches together have a share: others wait here, and hold nothing meanwhile.
             let bytes = window * KEY_MEMORY;
-            match budget.try_reserve(Role::Iterators, bytes) {
-                Some(held) => return (window as usize, held),
-                None if window == 1 => return (1, budget.reserve(Role::Iterators, bytes)),
-                None => window /= 2,
-            }
+            let admitted = budget.admit(TableWork::Lookups, bytes, || self.shared.check_open());
+            let _permit = match admitted {
+                Ok(permit) => permit,
+                Err(error) => return (0, Err(error)),
+            };
+            let _held = budget.reserve(Role::Iterators, bytes);
+            let done = reader.find_all(keys, window as usize, &mut values);
+            (values.found, done)
+        })?;
+        Ok(values.values)
+    }
+}
+
+/// What a key takes in the list of all, in bytes.
+const LISTED: u64 = size_of::<(usize, &[u8])>() as u64;
+
+impl<'a> PointReader<'a> {
+    /// The newest entries of keys, so many together, each by its place.
+    fn find_all<K: AsRef<[u8]>>(
+        &mut self,
+        keys: &[K],
+        window: usize,
+        values: &mut BatchValues,
+    ) -> Result<()> {
+        let numbered = || keys.iter().map(AsRef::as_ref).enumerate();
+        let several = keys.len() > window;
+        let bytes = keys.len() as u64 * LISTED;
+        let budget = self.path.shared.budget();
+        let listed = several.then(|| budget.try_reserve(Role::Iterators, bytes));
+        if let Some(Some(_listed)) = listed {
+            // Neighbours wait for the same blocks.
+            let mut all: Vec<(usize, &[u8])> = numbered().collect();
+            all.sort_unstable_by_key(|(_, key)| *key);
+            let mut windows = all.chunks(window);
+            return windows.try_for_each(|keys| self.find_together(keys, values));
         }
+        let mut together = Vec::with_capacity(window);
+        let mut left = numbered().peekable();
+        while left.peek().is_some() {
+            together.clear();
+            together.extend(left.by_ref().take(window));
+            self.find_together(&together, values)?;
+        }
+        Ok(())
     }
 
-    /// The newest entries of keys at or before `seq`.
-    fn find_together(
-        &self,
-        keyspace: &KeyspaceInner,
-        state: &ReadState,
-        keys: &[(usize, &[u8])],
-        seq: SeqNo,
-        stats: &mut LookupStats,
-        answer: &mut impl FnMut(usize, Option<Found>),
-    ) -> Result<()> {
+    /// The newest entries of keys, each by its place.
+    fn find_together(&mut self, keys: &[(usize, &[u8])], values: &mut BatchValues) -> Result<()> {
         let mut waiting = Vec::new();
         for &(at, key) in keys {
-            if let Some(found) = find_in_memory(state, key, seq) {
-                answer(at, Some(found));
+            if let Some(found) = self.find_in_memtables(key) {
+                values.set(at, Some(found.copied()));
                 continue;
             }
-            let lookup = self.lookup(keyspace, key, seq);
-            let runs = state.version.runs().map(|(level, run)| (level, &**run));
-            match self.visit_runs(at, keyspace, lookup, runs, sample::weight(), stats)? {
-                Progress::Done(found) => answer(at, found),
-                Progress::Waits(pending) => waiting.push(pending),
+            let lookup = self.lookup(key);
+            let runs = self.state.version.runs();
+            let runs = runs.map(|(level, run)| (level, &**run));
+            match self.visit_runs(at, lookup, runs, sample::weight()) {
+                Ok(KeyPoll::Done(found)) => values.set(at, found),
+                Ok(KeyPoll::Waits(pending)) => waiting.push(pending),
+                Err(error) => return self.abandon(waiting, error),
             }
         }
+        // Rounds: all that keys wait for is read together, then each goes on until it waits again.
         while !waiting.is_empty() {
-            self.tables.read_for(&mut waiting, stats)?;
+            let batches = &mut self.totals.batches;
+            if let Err(error) = self.path.tables.read_for(&mut waiting, batches) {
+                return self.abandon(waiting, error);
+            }
+            self.refresh();
             let mut still = Vec::with_capacity(waiting.len());
-            for pending in waiting {
+            let mut round = waiting.into_iter();
+            while let Some(pending) = round.next() {
                 let at = pending.at;
-                match self.go_on(pending, stats)? {
-                    Progress::Done(found) => answer(at, found),
-                    Progress::Waits(pending) => still.push(pending),
+                match self.go_on(pending) {
+                    Ok(KeyPoll::Done(found)) => values.set(at, found),
+                    Ok(KeyPoll::Waits(pending)) => still.push(pending),
+                    Err(error) => return self.abandon(still.into_iter().chain(round), error),
                 }
             }
             waiting = still;
@@ -149,92 +190,87 @@ impl ReadPath {
         Ok(())
     }
 
+    /// Gives lookups up since one failed. What they did is counted all the same.
+    #[cold]
+    fn abandon<'k, R>(
+        &mut self,
+        waiting: impl IntoIterator<Item = PendingKey<'k, R>>,
+        error: Error,
+    ) -> Result<()> {
+        for mut pending in waiting {
+            self.count(&pending.visit, &pending.get.get(), None);
+        }
+        Err(error)
+    }
+
     /// Asks the tables of the runs, as far as memory answers.
-    fn visit_runs<'a, R: Iterator<Item = (usize, &'a Run)>>(
-        &self,
+    fn visit_runs<'k, R: Iterator<Item = (usize, &'a Run)>>(
+        &mut self,
         at: usize,
-        keyspace: &'a KeyspaceInner,
-        lookup: Lookup<'a>,
+        lookup: Lookup<'k>,
         mut runs: R,
         weight: u64,
-        stats: &mut LookupStats,
-    ) -> Result<Progress<Pending<'a, R>>> {
-        loop {
-            let next = runs
-                .by_ref()
-                .find_map(|(level, run)| Some((level, run.find(lookup.key())?)));
-            let Some((level, file)) = next else {
-                return Ok(Progress::Done(None));
+    ) -> Result<KeyPoll<PendingKey<'k, R>>>
+    where
+        'a: 'k,
+    {
+        while let Some((level, run)) = runs.next() {
+            let Some(file) = run.find(lookup.key()) else {
+                continue;
             };
-            let asking = Asking {
-                keyspace,
+            let visit = TableVisit {
                 level,
                 file,
                 weight,
             };
-            let (found, waits) = self.with_table(file, |table| {
-                let mut state = asking.enter(table, &lookup, stats);
-                let answer = match table.poll(&mut state, &lookup, stats) {
-                    Ok(Poll::Read(need)) => return Ok((None, Some((table.clone(), state, need)))),
-                    Ok(Poll::Answer(answer)) => Ok(answer),
-                    Err(error) => Err(error),
-                };
-                let found = self.conclude(&asking, table, &lookup, &state, answer)?;
-                Ok((found, None))
-            })?;
-            if found.is_some() {
-                return Ok(Progress::Done(found));
-            }
-            if let Some((table, state, need)) = waits {
-                return Ok(Progress::Waits(Pending {
-                    at,
-                    runs,
-                    asking,
-                    waiter: PendingGet {
-                        table,
-                        state,
-                        lookup,
-                        need,
-                        answer: None,
-                    },
-                }));
+            let opened = self.path.tables.visit(file)?;
+            let opened = opened.as_deref().ok_or(Error::Closed)?;
+            // As a single lookup would, but for reads: those are made with others'.
+            let mut state = self.enter(&visit, opened, &lookup);
+            let mut get = self.begin(&visit, opened, &lookup, &mut state);
+            let answer = match get.poll() {
+                Ok(Poll::Answer(answer)) => Ok(answer),
+                Ok(Poll::Read(need)) => {
+                    let table = Arc::clone(opened.table());
+                    let get = PendingGet::new(table, lookup, state, need);
+                    return Ok(KeyPoll::Waits(PendingKey {
+                        at,
+                        runs,
+                        visit,
+                        get,
+                    }));
+                }
+                Err(error) => Err(error),
+            };
+            if let Some(found) = self.record(&visit, &get, answer)? {
+                return Ok(KeyPoll::Done(Some(found)));
             }
         }
+        Ok(KeyPoll::Done(None))
     }
 
     /// Goes on after a round.
-    fn go_on<'a, R: Iterator<Item = (usize, &'a Run)>>(
-        &self,
-        mut pending: Pending<'a, R>,
-        stats: &mut LookupStats,
-    ) -> Result<Progress<Pending<'a, R>>> {
-        let waiter = &mut pending.waiter;
-        let answer = match waiter.answer.take() {
-            Some(answer) => Ok(answer),
-            None => match waiter.table.poll(&mut waiter.state, &waiter.lookup, stats) {
-                Ok(Poll::Answer(answer)) => Ok(answer),
-                Ok(Poll::Read(need)) => {
-                    waiter.need = need;
-                    return Ok(Progress::Waits(pending));
-                }
-                Err(error) => Err(error),
-            },
+    fn go_on<'k, R: Iterator<Item = (usize, &'a Run)>>(
+        &mut self,
+        mut pending: PendingKey<'k, R>,
+    ) -> Result<KeyPoll<PendingKey<'k, R>>>
+    where
+        'a: 'k,
+    {
+        let answer = match pending.get.poll() {
+            Ok(None) => return Ok(KeyPoll::Waits(pending)),
+            Ok(Some(answer)) => Ok(answer),
+            Err(error) => Err(error),
         };
-        let Pending {
+        let PendingKey {
             at,
             runs,
-            asking,
-            waiter,
+            visit,
+            mut get,
         } = pending;
-        let PendingGet {
-            table,
-            state,
-            lookup,
-            ..
-        } = waiter;
-        match self.conclude(&asking, &table, &lookup, &state, answer)? {
-            Some(found) => Ok(Progress::Done(Some(found))),
-            None => self.visit_runs(at, asking.keyspace, lookup, runs, asking.weight, stats),
+        match self.record(&visit, &get.get(), answer)? {
+            Some(found) => Ok(KeyPoll::Done(Some(found))),
+            None => self.visit_runs(at, get.into_lookup(), runs, visit.weight),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A table of which bytes were changed, and the checksums with them: what was not meant to be is read by every
-//! door, and gives an error or an answer.
+//! A table of which bytes were changed, and the checksums with them: what was not meant to be is
+//! read by every door, and gives an error or an answer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::budget::{Budget, Role};
 use crate::cache::{BlockCache, IoPool, Store};
 use crate::fs::{Access, Fs, MemFs, Purpose};
 use crate::table::files::OpenFiles;
-use crate::table::lookup::{Lookup, LookupStats, TableGet};
 use crate::table::reader::Table;
 use crate::table::source::Home;
+use crate::table::{Get, GetState, Lookup, ModuleReads, TableGet};
 use crate::table::{ScanOptions, TableBuildOptions, TableBuilder};
 
 /// Tables that are changed.
@@ -101,7 +101,8 @@ fn build(env: &Env, shape: u8) -> Vec<u8> {
     env.fs.read_file("/1.sst").expect("the table")
 }
 
-/// Where the blocks of a sound table begin: those whose checksums are right, and between them nothing.
+/// Where the blocks of a sound table begin: those whose checksums are right, and between them
+/// nothing.
 fn blocks(table: &[u8]) -> Vec<std::ops::Range<usize>> {
     let pages = table.len() / PAGE - 1;
     let mut blocks = Vec::new();
@@ -119,8 +120,9 @@ fn blocks(table: &[u8]) -> Vec<std::ops::Range<usize>> {
     blocks
 }
 
-/// A byte that chooses the table, one of which bit 0 keeps the old checksums, one that says what to ask, and then
-/// changes: a block (255 is the footer), a place in it from its end, and bytes behind their number.
+/// A byte that chooses the table, one of which bit 0 keeps the old checksums, one that says what to
+/// ask, and then changes: a block (255 is the footer), a place in it from its end, and bytes behind
+/// their number.
 pub(crate) fn table(data: &[u8]) {
     let mut input = Input(data);
     let (shape, how, ask) = (input.byte() % SHAPES, input.byte(), input.byte());
@@ -168,9 +170,8 @@ fn read(env: &Env, ask: u8, fill_cache: bool) {
     };
     let get = |key: &[u8]| {
         let lookup = Lookup::new(key, 400, true);
-        let mut stats = LookupStats::default();
-        let mut visit = table.enter(&lookup, ask % 3, &mut stats);
-        table.finish(&mut visit, &lookup, &mut stats)
+        let mut state = GetState::new(&table, &lookup, ModuleReads::UpTo(ask % 3));
+        Get::new(&table, None, &lookup, &mut state).finish()
     };
     for number in (u16::from(ask)..160).step_by(11) {
         let wanted = key(number);

@@ -1,12 +1,12 @@
 //! What a cursor over a table holds of it: the present block, and pages read ahead.
 //!
-//! A block that is in the cache is held there. One that the cache has no room for, or that is not to
-//! go there, is copied where memory allows. All that cursors hold against reclaiming is pinned, and
-//! merges have a share of their own for reading ahead. An input of a merge always holds its block, if
-//! that is of the usual size ([`ESSENTIAL_BLOCK`]): a merge has no more inputs than its memory holds
-//! blocks. Past these only the present entry is kept, and its block is read again for the next, unless
-//! the entry is the block's last; of a large entry not even its value, if memory is short, until the merge
-//! comes to it. One owner.
+//! A block that is in the cache is held there. One that the cache has no room for, or that is not
+//! to go there, is copied where memory allows. All that cursors hold against reclaiming is pinned,
+//! and merges have a share of their own for reading ahead. An input of a merge always holds its
+//! block, if that is of the usual size ([`ESSENTIAL_BLOCK`]): a merge has no more inputs than its
+//! memory holds blocks. Past these only the present entry is kept, and its block is read again for
+//! the next, unless the entry is the block's last; of a large entry not even its value, if memory
+//! is short, until the merge comes to it. One owner.
 
 use std::ops::Range;
 
@@ -14,15 +14,15 @@ use super::TableIter;
 use crate::budget::{Budget, Pin, Reservation, Role};
 use crate::error::{Error, Result};
 use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
-use crate::table::fetch::{BlockRef, label};
-use crate::table::format;
+use crate::table::table_blocks::{BlockRef, label};
 
-/// The most bytes of a block that a merge holds of each input whatever else takes memory: on storage, and
-/// decompressed. `DbInner::most_inputs` counts with them.
+/// The most bytes of a block that a merge holds of each input whatever else takes memory: on
+/// storage, and decompressed. `DbInner::most_inputs` counts with them.
 const ESSENTIAL_BLOCK: u64 = 2 * PAGE as u64;
 const ESSENTIAL_PAYLOAD: u64 = 16 << 10;
 
-/// The part of the budget that must be left where merges hold large values that they do not need yet.
+/// The part of the budget that must be left where merges hold large values that they do not need
+/// yet.
 const ESSENTIAL_SHARE: u64 = 3;
 
 /// The part of the budget from which on a value is large; none is longer than a sixteenth.
@@ -84,8 +84,7 @@ impl TableIter {
         let tag = label(BlockKind::Data, self.options.purpose);
         let ahead = self.options.readahead_pages > 1;
         if ahead || !self.options.fill_cache {
-            if let Some(block) = self.table.resident(start) {
-                self.reads.hits += 1;
+            if let Some(block) = self.table.blocks.resident(start) {
                 return Ok(self.hold(block, start));
             }
             if self.load_own(&pages)? {
@@ -95,9 +94,7 @@ impl TableIter {
         }
         let fill = self.options.fill_cache;
         let partition = self.partition;
-        let block = self
-            .table
-            .fetch(pages, partition, tag, fill, &mut self.reads)?;
+        let block = self.table.blocks.fetch(pages, partition, tag, fill)?;
         Ok(self.hold(block, start))
     }
 
@@ -133,9 +130,9 @@ impl TableIter {
         }
     }
 
-    /// Whether a value of so many bytes, of an input of a merge, is left until the merge comes to it: it is
-    /// large ([`LARGE_SHARE`]), and what cannot do without memory would not find a third of the budget
-    /// ([`ESSENTIAL_SHARE`]).
+    /// Whether a value of so many bytes, of an input of a merge, is left until the merge comes to
+    /// it: it is large ([`LARGE_SHARE`]), and what cannot do without memory would not find a third
+    /// of the budget ([`ESSENTIAL_SHARE`]).
     pub(super) fn lets_wait(&self, bytes: usize) -> bool {
         let (budget, bytes) = (&self.options.budget, bytes as u64);
         let limit = budget.limit();
@@ -185,9 +182,8 @@ impl TableIter {
             self.own = Own::default();
         }
         self.own.bytes.clear();
-        let (salt, table) = (self.table.salt, &self.table);
-        format::read_block_into(bytes, salt, pages.start, &mut self.own.bytes)
-            .map_err(|d| table.damage(pages.start, d))?;
+        let blocks = &self.table.blocks;
+        blocks.decode_into(bytes, pages.start, &mut self.own.bytes)?;
         let wanted = self.own.bytes.capacity() as u64;
         let memory = self
             .own
@@ -248,10 +244,9 @@ impl TableIter {
         self.ahead.first = pages.start;
         self.ahead.pages.set_len(count as usize * PAGE);
         let tag = label(BlockKind::Data, self.options.purpose);
-        self.reads.reads += 1;
-        self.reads.pages += u64::from(count);
         let read = self
             .table
+            .blocks
             .read_pages(&mut self.ahead.pages, pages.start, tag);
         if let Err(error) = read {
             self.ahead.pages.clear();
@@ -265,15 +260,15 @@ impl TableIter {
         (size_of::<Self>() + own) as u64
     }
 
-    /// Brings the reservation to what the cursor holds. A caller's is refused what iterators may not have
-    /// all together, and is nowhere then.
+    /// Brings the reservation to what the cursor holds. A caller's is refused what iterators may
+    /// not have all together, and is nowhere then.
     #[inline]
     pub(super) fn account(&mut self) -> Result<()> {
         let bytes = self.memory();
-        match bytes == self.memory.bytes() {
-            true => Ok(()),
-            false => self.account_anew(bytes),
+        if bytes == self.memory.bytes() {
+            return Ok(());
         }
+        self.account_anew(bytes)
     }
 
     fn account_anew(&mut self, bytes: u64) -> Result<()> {

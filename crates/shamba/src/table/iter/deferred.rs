@@ -1,9 +1,10 @@
-//! How a lazy cursor waits in front of a block that it has not read, and what is known of that block
-//! meanwhile: the separator on this side of it.
+//! How a lazy cursor waits in front of a block that it has not read, and what is known of that
+//! block meanwhile: the separator on this side of it.
 //!
-//! The separator is noted from the index at a seek, which needs the index anyway, for the first block
-//! that is left; later it is asked of the index if that is in memory. Between partitions it is in the
-//! top-level index. Where nothing else is known, the entry that was left bounds what comes. One owner.
+//! The separator is noted from the index at a seek, which needs the index anyway, for the first
+//! block that is left; later it is asked of the index if that is in memory. Between partitions it
+//! is in the top-level index. Where nothing else is known, the entry that was left bounds what
+//! comes. One owner.
 
 use super::TableIter;
 use crate::base::iter::Direction;
@@ -45,7 +46,8 @@ impl TableIter {
         Ok(())
     }
 
-    /// Puts into `bound` what is known, without a read, of the entries that follow the present block.
+    /// Puts into `bound` what is known, without a read, of the entries that follow the present
+    /// block.
     fn find_bound(&mut self, direction: Direction) {
         let (top, block) = (&self.table.top, self.block);
         let last = self.last_block(self.partition);
@@ -68,7 +70,7 @@ impl TableIter {
         }
         let index = top
             .index_page(self.partition)
-            .and_then(|page| self.table.resident(page));
+            .and_then(|page| self.table.blocks.resident(page));
         let known = index.and_then(|index| {
             let index = IndexBlock::parse(&index).ok()?;
             self.bound.clear();
@@ -85,8 +87,9 @@ impl TableIter {
         place.map_or(0, |place| place.blocks.saturating_sub(1))
     }
 
-    /// To the block that may hold `key`, at no entry yet, and notes the separator that comes next in
-    /// a direction. Says whether entries of the key may go on in the block after; `None` past the end.
+    /// To the block that may hold `key`, at no entry yet, and notes the separator that comes next
+    /// in a direction. Says whether entries of the key may go on in the block after; `None` past
+    /// the end.
     pub(super) fn find_block(&mut self, key: &[u8], direction: Direction) -> Result<Option<bool>> {
         self.go_to(self.table.top.find(key), 0);
         let Some(place) = self.place() else {
@@ -116,7 +119,7 @@ impl TableIter {
         let (block, goes_on, fence, blocks) = found?;
         if blocks != place.blocks {
             let damage = Damage("an index does not have the blocks it should");
-            return Err(self.table.damage(place.first_page, damage));
+            return Err(self.table.blocks.damage(place.first_page, damage));
         }
         self.block = block;
         self.fence = fence.then_some(direction);

@@ -1,21 +1,23 @@
-//! Brings a table's blocks into memory, through the block cache.
+//! A table's blocks: brings them into memory, through the block cache, and checks what was read.
 //!
-//! No lock is held across a read. A block that the cache has no room for is used where it was read,
-//! in the scratch buffer. A thread may hold one scratch buffer at a time, so whoever fetches a
-//! block drops the one before first.
+//! A [`TableBlocks`] is shared by all who read the table, and is `Sync` and immutable. No lock is
+//! held across a read. A block that the cache has no room for is used where it was read, in the
+//! scratch buffer. A thread may hold one scratch buffer at a time, so whoever fetches a block drops
+//! the one before first.
 
 use std::borrow::Cow;
 use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 use super::format::{self, Codec};
-use super::lookup::Reads;
-use super::reader::Table;
+use super::source::TableSource;
 use crate::budget::{
     LARGE, Reservation, Role, least_limit_for_block, map_large_allocations, most_of_block,
 };
-use crate::cache::{Block, BlockKey, IoBuf, Owner, Priority};
+use crate::cache::{Block, BlockCache, BlockKey, IoBuf, Owner, Priority};
 use crate::error::{Error, Result};
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
+use crate::value::PartitionStats;
 
 /// A block in memory.
 #[derive(Debug)]
@@ -40,19 +42,23 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    pub(super) fn stored(&self, table: &Table) -> Result<&[u8]> {
+    pub(super) fn stored(&self, blocks: &TableBlocks) -> Result<&[u8]> {
         let short = format::Damage("the block is shorter than its length says");
         let stored = self.buf.get(..self.len);
-        stored.ok_or_else(|| table.damage(self.start, short))
+        stored.ok_or_else(|| blocks.damage(self.start, short))
     }
 
     /// The payload: the stored bytes themselves, or decompressed.
-    pub(super) fn decode<'a>(&self, table: &Table, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+    pub(super) fn decode<'a>(
+        &self,
+        blocks: &TableBlocks,
+        stored: &'a [u8],
+    ) -> Result<Cow<'a, [u8]>> {
         match self.codec {
             Codec::Raw => Ok(Cow::Borrowed(stored)),
             codec => format::decode(codec, stored)
                 .map(|bytes| Cow::Owned(bytes.into_vec()))
-                .map_err(|d| table.damage(self.start, d)),
+                .map_err(|d| blocks.damage(self.start, d)),
         }
     }
 
@@ -77,8 +83,49 @@ impl Deref for BlockRef {
     }
 }
 
-impl Table {
-    fn block_key(&self, page: u32) -> BlockKey {
+/// The blocks of one table.
+pub(super) struct TableBlocks {
+    source: TableSource,
+    cache_id: u64,
+    salt: u32,
+    partition_stats: Arc<PartitionStats>,
+}
+
+impl TableBlocks {
+    /// The blocks of a file, whose checksums are bound to `salt`. `cache_id` names it in the cache.
+    pub(super) fn new(
+        source: TableSource,
+        cache_id: u64,
+        salt: u32,
+        partition_stats: Arc<PartitionStats>,
+    ) -> Self {
+        TableBlocks {
+            source,
+            cache_id,
+            salt,
+            partition_stats,
+        }
+    }
+
+    /// The file.
+    pub(super) fn source(&self) -> &TableSource {
+        &self.source
+    }
+
+    #[inline]
+    pub(super) fn cache(&self) -> &Arc<BlockCache> {
+        &self.source.home.cache
+    }
+
+    /// What is known of the partitions that the blocks belong to.
+    #[inline]
+    pub(super) fn partition_stats(&self) -> &PartitionStats {
+        &self.partition_stats
+    }
+
+    /// The name in the cache of the block that starts at a page.
+    #[inline]
+    pub(super) fn block_key(&self, page: u32) -> BlockKey {
         BlockKey {
             file: self.cache_id,
             page,
@@ -107,13 +154,11 @@ impl Table {
         partition: usize,
         tag: ReadTag,
         fill: bool,
-        reads: &mut Reads,
     ) -> Result<BlockRef> {
         if let Some(block) = self.resident(pages.start) {
-            reads.hits += 1;
             return Ok(block);
         }
-        let read = self.read_raw(pages, tag, reads)?;
+        let read = self.read_raw(pages, tag)?;
         self.admit(read, partition, tag.kind, fill)
     }
 
@@ -189,26 +234,20 @@ impl Table {
         if bytes >= LARGE {
             map_large_allocations();
         }
-        match kind == BlockKind::Data && bytes > most_of_block(limit) {
-            true => Err(Error::BudgetTooSmall {
+        if kind == BlockKind::Data && bytes > most_of_block(limit) {
+            return Err(Error::BudgetTooSmall {
                 limit,
                 needed: least_limit_for_block(bytes),
-            }),
-            false => Ok(()),
+            });
         }
+        Ok(())
     }
 
-    pub(super) fn read_raw(
-        &self,
-        pages: Range<u32>,
-        tag: ReadTag,
-        reads: &mut Reads,
-    ) -> Result<Raw> {
+    /// Reads and checks a block.
+    pub(super) fn read_raw(&self, pages: Range<u32>, tag: ReadTag) -> Result<Raw> {
         self.check_fits(&pages, tag.kind)?;
-        reads.reads += 1;
-        reads.pages += u64::from(pages.end - pages.start);
         let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
-        let mut buf = self.source.home.io.acquire(count as usize * PAGE);
+        let mut buf = self.buffer(count as usize * PAGE);
         self.read_pages(&mut buf, start, tag)?;
         self.open_raw(buf, start)
     }
@@ -223,6 +262,12 @@ impl Table {
                 Ok(Cow::Owned(bytes.into_vec()))
             }
         }
+    }
+
+    /// The same, put into a buffer.
+    pub(super) fn decode_into(&self, pages: &[u8], page: u32, out: &mut Vec<u8>) -> Result<()> {
+        let read = format::read_block_into(pages, self.salt, page, out);
+        read.map_err(|d| self.damage(page, d))
     }
 
     /// Checks a block that was read.
@@ -242,7 +287,7 @@ impl Table {
     pub(super) fn read_block(&self, pages: Range<u32>, tag: ReadTag) -> Result<BlockRef> {
         self.check_bytes(2 * pages.len() * PAGE, tag.kind)?;
         let (start, count) = (pages.start, pages.end.saturating_sub(pages.start));
-        let mut buf = self.source.home.io.acquire(count as usize * PAGE);
+        let mut buf = self.buffer(count as usize * PAGE);
         self.read_pages(&mut buf, start, tag)?;
         let damage = |d| self.damage(start, d);
         let (codec, stored) = format::open_block(&buf, self.salt, start).map_err(damage)?;
@@ -253,6 +298,11 @@ impl Table {
         let budget = self.cache().budget();
         let held = budget.reserve(Role::IoBuffers, bytes.len() as u64);
         Ok(BlockRef::Loose { bytes, _held: held })
+    }
+
+    /// A buffer to read into; waits for its turn.
+    pub(super) fn buffer(&self, bytes: usize) -> IoBuf {
+        self.source.home.io.acquire(bytes)
     }
 
     /// Fills `buf` with pages from `page` on.

@@ -10,30 +10,72 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::block_read::BlockRead;
-use super::fill::Delivery;
-use super::get::GetState;
-use super::lookup::{Lookup, LookupStats, TableGet};
-use super::reader::Table;
-use super::table_cache::TableCache;
-use crate::cache::IoBuf;
+use super::fill::{Delivery, Filling};
+use super::lookup::{Lookup, TableGet};
+use super::{Get, GetState, Poll};
+use crate::cache::{BlockKey, IoBuf};
 use crate::error::Result;
 use crate::fs::{PAGE, ReadRequest};
+use crate::table::reader::Table;
+use crate::table::table_cache::TableCache;
 
-/// A lookup that waits for a block of a table.
+/// A lookup that waits for a block of a table. It holds the table and nothing that is pinned of it:
+/// when others need that memory, the table lets go of all at once.
 pub(crate) struct PendingGet<'a> {
-    pub(crate) table: Arc<Table>,
-    pub(crate) state: GetState,
-    pub(crate) lookup: Lookup<'a>,
+    table: Arc<Table>,
+    state: GetState,
+    lookup: Lookup<'a>,
     /// What it waits for.
-    pub(crate) need: BlockRead,
+    need: BlockRead,
     /// The table's answer, where the block brought it.
-    pub(crate) answer: Option<TableGet>,
+    answer: Option<TableGet>,
 }
 
-impl PendingGet<'_> {
+impl<'a> PendingGet<'a> {
+    /// A lookup that came so far and needs a read.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        lookup: Lookup<'a>,
+        state: GetState,
+        need: BlockRead,
+    ) -> Self {
+        PendingGet {
+            table,
+            state,
+            lookup,
+            need,
+            answer: None,
+        }
+    }
+
+    /// The lookup, to go on with.
+    pub(crate) fn get(&mut self) -> Get<'_> {
+        Get::new(&self.table, None, &self.lookup, &mut self.state)
+    }
+
+    /// Goes on after what it needed was read: the table's answer, or none if another block is
+    /// needed.
+    pub(crate) fn poll(&mut self) -> Result<Option<TableGet>> {
+        if let Some(answer) = self.answer.take() {
+            return Ok(Some(answer));
+        }
+        match self.get().poll()? {
+            Poll::Answer(answer) => Ok(Some(answer)),
+            Poll::Read(need) => {
+                self.need = need;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The key and snapshot, to be looked for in other tables.
+    pub(crate) fn into_lookup(self) -> Lookup<'a> {
+        self.lookup
+    }
+
     /// The name of the block.
-    fn block(&self) -> (u64, u32) {
-        (self.table.cache_id, self.need.pages.start)
+    fn block(&self) -> BlockKey {
+        self.table.blocks.block_key(self.need.pages.start)
     }
 }
 
@@ -44,12 +86,13 @@ struct SharedRead {
 }
 
 impl TableCache {
-    /// Reads what lookups wait for and gives it to them; changes their order. They go on with
-    /// [`Table::poll`] where there is no answer yet. Any failure but a damaged filter ends all.
+    /// Reads what lookups wait for and delivers it; changes their order. They go on with
+    /// [`PendingGet::poll`]. Counts in `batches` how often blocks were read together. Any failure
+    /// but a damaged filter ends all.
     pub(crate) fn read_for<'a, W: AsMut<PendingGet<'a>> + AsRef<PendingGet<'a>>>(
         &self,
         waiters: &mut [W],
-        stats: &mut LookupStats,
+        batches: &mut u64,
     ) -> Result<()> {
         // Of those who wait for a block, one who wants most of its neighbours too comes first.
         waiters.sort_unstable_by_key(|waiter| {
@@ -58,13 +101,17 @@ impl TableCache {
         });
         let mut rest = waiters;
         while !rest.is_empty() {
+            // As many blocks as there are buffers for, and one always.
             let mut groups: Vec<SharedRead> = Vec::new();
             let mut taken = 0;
             for same in rest.chunk_by(|a, b| a.as_ref().block() == b.as_ref().block()) {
                 let Some(first) = same.first().map(AsRef::as_ref) else {
                     break;
                 };
-                first.table.check_fits(&first.need.pages, first.need.kind)?;
+                first
+                    .table
+                    .blocks
+                    .check_fits(&first.need.pages, first.need.kind)?;
                 let len = first.need.bytes();
                 let buf = if groups.is_empty() {
                     self.io().acquire(len)
@@ -79,17 +126,18 @@ impl TableCache {
             }
             let all = std::mem::take(&mut rest);
             let (now, later) = all.split_at_mut_checked(taken).unwrap_or_default();
-            self.read_groups(now, groups, stats)?;
+            self.read_groups(now, groups, batches)?;
             rest = later;
         }
         Ok(())
     }
 
+    /// Reads one block for each group of lookups that wait for it, and delivers it to them.
     fn read_groups<'a, W: AsMut<PendingGet<'a>> + AsRef<PendingGet<'a>>>(
         &self,
         waiters: &mut [W],
         mut groups: Vec<SharedRead>,
-        stats: &mut LookupStats,
+        batches: &mut u64,
     ) -> Result<()> {
         let mut at = 0;
         let firsts = groups.iter().filter_map(|group| {
@@ -98,7 +146,8 @@ impl TableCache {
             first
         });
         // Open until all is read.
-        let files = firsts.map(|PendingGet { table, need, .. }| Ok((table.source.file()?, need)));
+        let files =
+            firsts.map(|PendingGet { table, need, .. }| Ok((table.blocks.source().file()?, need)));
         let files = files.collect::<Result<Vec<_>>>()?;
         let mut requests = Vec::with_capacity(groups.len());
         for (group, (file, need)) in groups.iter_mut().zip(&files) {
@@ -114,9 +163,10 @@ impl TableCache {
             });
         }
         self.fs().read_many(&mut requests);
-        stats.batches += 1;
+        *batches += 1;
         let results: Vec<_> = requests.into_iter().map(|read| read.result).collect();
         drop(files);
+        // Each group gets its block, or the failure.
         let mut rest = waiters;
         for (group, result) in groups.into_iter().zip(results) {
             let all = std::mem::take(&mut rest);
@@ -125,30 +175,27 @@ impl TableCache {
             let Some((first, others)) = same.split_first_mut() else {
                 continue;
             };
-            let table = Arc::clone(&first.as_ref().table);
-            let need = first.as_ref().need.clone();
-            need.count(stats, &mut first.as_mut().state.trace);
+            // One of them has read it; alone, the others would have found it in the cache.
+            let PendingGet { table, need, .. } = first.as_ref();
+            let (table, need) = (Arc::clone(table), need.clone());
+            need.count(&mut first.as_mut().state.trace);
             for other in others {
                 other.as_mut().state.trace.hit(need.kind);
             }
-            // Alone, the others would have found it in the cache.
-            stats.reads_of(need.kind).hits += same.len() as u64 - 1;
-            let read = result.map_err(|e| table.source.read_error(need.around.start, e));
-            table.fill(&need, read.map(|()| group.buf), |given| {
-                let mut heard = Delivery {
-                    waiting: false,
-                    rejected_by: 0,
-                };
+            let read = result.map_err(|e| table.blocks.source().read_error(need.around.start, e));
+            let filling = Filling {
+                table: &table,
+                need: &need,
+            };
+            filling.fill(read.map(|()| group.buf), |fetched| {
+                let mut delivery = Delivery::default();
                 for waiter in same.iter_mut().map(AsMut::as_mut) {
                     if waiter.answer.is_none() {
-                        waiter.answer =
-                            table.deliver(&mut waiter.state, &waiter.lookup, given, stats)?;
+                        waiter.answer = waiter.get().deliver(fetched)?;
                     }
-                    heard.waiting |= waiter.answer.is_none();
-                    let rejected_by = waiter.state.rejected_by;
-                    heard.rejected_by |= rejected_by.map_or(0, |by| by.columns);
+                    delivery.add(&waiter.state, waiter.answer.as_ref());
                 }
-                Ok(heard)
+                Ok(delivery)
             })?;
         }
         Ok(())

@@ -5,12 +5,10 @@
 
 use std::ops::Range;
 
-use super::fetch::label;
-use super::lookup::LookupStats;
-use super::reader::Table;
-use super::trace::LookupTrace;
+use super::{Get, Trace};
 use crate::cache::IoBuf;
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
+use crate::table::table_blocks::label;
 
 /// The most pages that are read at once for one block of a filter.
 const MOST_PAGES: usize = 8;
@@ -55,12 +53,8 @@ impl BlockRead {
     }
 
     /// Counts the read: as one of the block that was needed, the pages by what they are.
-    pub(super) fn count(&self, stats: &mut LookupStats, trace: &mut LookupTrace) {
+    pub(super) fn count(&self, trace: &mut Trace) {
         let own = self.around.len() - usize::from(self.with_index);
-        let reads = stats.reads_of(self.kind);
-        reads.reads += 1;
-        reads.pages += own as u64;
-        stats.index.pages += u64::from(self.with_index);
         trace.read(self.kind, own);
         trace.index.pages += u32::from(self.with_index);
     }
@@ -72,25 +66,20 @@ impl BlockRead {
     }
 }
 
-impl Table {
-    /// Has blocks beside one that is to be read come along: of a partition's filter, whose last
-    /// module comes first, and the index block behind it.
-    pub(super) fn coalesce_neighbours(
-        &self,
-        need: &mut BlockRead,
-        module: usize,
-        probed: &[u8],
-        past_index: bool,
-    ) {
-        let place = need.partition as u32;
+impl Get<'_> {
+    /// Has blocks come along with one of filter module `module` that is to be read: of its
+    /// partition's filter, whose last module comes first, and the index block behind it.
+    pub(super) fn coalesce_neighbours(&self, need: &mut BlockRead, module: usize) {
+        let table = self.table;
+        let (stats, partition) = (table.partition_stats(), need.partition as u32);
         // Of short memory no more than the two pages for which there always is a buffer.
         let mut most = 2;
-        if let Some(missing) = self.partition_stats.missing_modules(place) {
-            let share = self.cache().budget().limit() / (BUFFER_SHARE * PAGE as u64);
+        if let Some(missing) = stats.missing_modules(partition) {
+            let share = table.blocks.cache().budget().limit() / (BUFFER_SHARE * PAGE as u64);
             most = usize::try_from(share).map_or(MOST_PAGES, |pages| pages.min(MOST_PAGES));
-            let modules = 0..self.plan.modules.len();
+            let modules = 0..table.plan.modules.len();
             for number in modules.filter(|number| missing & (1 << number) > 0) {
-                if let Some(pages) = self.top.module(need.partition, number) {
+                if let Some(pages) = table.top.module(need.partition, number) {
                     let around = &need.around;
                     let around = around.start.min(pages.start)..around.end.max(pages.end);
                     // Those that do not fit come when they are needed.
@@ -100,12 +89,14 @@ impl Table {
                 }
             }
         }
-        let single = (self.top.get(need.partition)).is_some_and(|place| place.index_pages == 1);
-        if single
-            && !past_index
-            && self.top.index_page(need.partition) == Some(need.around.end)
+        // The index block, unless the lookup has been there.
+        let place = table.top.get(need.partition);
+        let probed = &self.state.probed.columns;
+        if place.is_some_and(|place| place.index_pages == 1)
+            && self.state.location.is_none()
+            && table.top.index_page(need.partition) == Some(need.around.end)
             && need.around.len() < most
-            && self.partition_stats.coalesces_index(place, probed, module)
+            && stats.coalesces_index(partition, probed, module)
         {
             need.around.end += 1;
             need.with_index = true;

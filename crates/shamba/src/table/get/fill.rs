@@ -1,0 +1,190 @@
+//! What becomes of a block that lookups needed and somebody read: it is checked, delivered to them
+//! and offered to the cache, and so are the blocks of its partition's filter and index that came
+//! along.
+//!
+//! The buffer read into belongs to the caller's thread.
+
+use super::block_read::BlockRead;
+use super::lookup::TableGet;
+use super::{Get, GetState};
+use crate::cache::{IoBuf, Owner};
+use crate::error::Result;
+use crate::filter;
+use crate::fs::BlockKind;
+use crate::table::reader::Table;
+use crate::table::table_blocks::BlockRef;
+
+/// What was read for a lookup.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fetched<'a> {
+    /// A whole filter block.
+    Filter(&'a [u8]),
+    /// A filter block is damaged, so it is as if there were none.
+    NoFilter,
+    /// An index or data block.
+    Block(&'a BlockRef),
+    /// The index block, which came with a filter block.
+    Index(&'a [u8]),
+}
+
+/// What became of those to whom a block was delivered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Delivery {
+    /// Whether any of them has no answer yet.
+    pub(super) waiting: bool,
+    /// The columns of a filter block that rejected any of them.
+    pub(super) rejected_by: u8,
+}
+
+impl Delivery {
+    /// Adds one that the block was delivered to, and its answer.
+    pub(super) fn add(&mut self, state: &GetState, answer: Option<&TableGet>) {
+        self.waiting |= answer.is_none();
+        self.rejected_by |= state.rejected_by.map_or(0, |by| by.columns);
+    }
+}
+
+impl Get<'_> {
+    /// Reads what the lookup needs, and goes on with it.
+    #[cold]
+    pub(super) fn read(&mut self, need: &BlockRead) -> Result<Option<TableGet>> {
+        let table = self.table;
+        table.blocks.check_fits(&need.pages, need.kind)?;
+        need.count(&mut self.state.trace);
+        let mut buf = table.blocks.buffer(need.bytes());
+        let read = table
+            .blocks
+            .read_pages(&mut buf, need.around.start, need.tag());
+        let mut answer = None;
+        Filling { table, need }.fill(read.map(|()| buf), |fetched| {
+            if answer.is_none() {
+                answer = self.deliver(fetched)?;
+            }
+            let mut delivery = Delivery::default();
+            delivery.add(self.state, answer.as_ref());
+            Ok(delivery)
+        })?;
+        Ok(answer)
+    }
+
+    /// Takes what was read; answers if that is enough to.
+    pub(super) fn deliver(&mut self, fetched: Fetched<'_>) -> Result<Option<TableGet>> {
+        match fetched {
+            Fetched::Filter(bytes) => Ok(self.probe_fetched(Some(bytes))),
+            Fetched::NoFilter => {
+                self.state.trace.corrupt_filters += 1;
+                Ok(self.probe_fetched(None))
+            }
+            Fetched::Index(bytes) => self.locate(bytes).map(|()| None),
+            Fetched::Block(block) => self.search_fetched(block),
+        }
+    }
+}
+
+/// A table's block that was read, and what came along.
+pub(super) struct Filling<'a> {
+    pub(super) table: &'a Table,
+    pub(super) need: &'a BlockRead,
+}
+
+impl Filling<'_> {
+    /// Delivers what was read, or the failure, to those who need it, and offers it to the cache. A
+    /// damaged filter is ignored.
+    pub(super) fn fill(
+        &self,
+        read: Result<IoBuf>,
+        mut deliver: impl FnMut(Fetched<'_>) -> Result<Delivery>,
+    ) -> Result<()> {
+        let (table, need) = (self.table, self.need);
+        let start = need.pages.start;
+        if !matches!(need.kind, BlockKind::Filter(_)) {
+            let read = table.blocks.open_raw(read?, start)?;
+            let block = table.blocks.admit(read, need.partition, need.kind, true)?;
+            return deliver(Fetched::Block(&block)).map(drop);
+        }
+        let mut waiting = true;
+        let filter = |buf: &IoBuf| {
+            let bytes = table
+                .blocks
+                .payload_in(need.part(buf, &need.pages), start)?;
+            // Probed before it is offered: the cache may keep only a part of it. Refused, the bytes
+            // have served all the same.
+            let delivery = deliver(Fetched::Filter(&bytes))?;
+            waiting = delivery.waiting;
+            table.partition_stats().note_filter_read(waiting);
+            let owner = Owner {
+                rejected_by: delivery.rejected_by,
+                ..table.blocks.owner(start, need.partition, need.kind)
+            };
+            table.blocks.cache().insert(owner, &bytes);
+            Ok(())
+        };
+        match read.as_ref().map_err(Clone::clone).and_then(filter) {
+            Ok(()) => {}
+            Err(error) if error.is_corruption() => {
+                log::warn!("a filter is ignored: {error}");
+                waiting = deliver(Fetched::NoFilter)?.waiting;
+            }
+            Err(error) => return Err(error),
+        }
+        let Ok(buf) = read else { return Ok(()) };
+        self.offer_others(&buf);
+        if need.with_index {
+            self.fill_index(&buf, waiting, deliver)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Offers the filter blocks that came along, if they are sound: else damage is for those who
+    /// need them.
+    fn offer_others(&self, buf: &IoBuf) {
+        let (table, need) = (self.table, self.need);
+        for (number, plan) in table.plan.modules.iter().enumerate() {
+            let pages = table.top.module(need.partition, number).unwrap_or(0..0);
+            let (_, each) = filter::division(plan, table.plan.layout, pages.end - pages.start);
+            for start in pages.step_by(usize::from(each.max(1))) {
+                let pages = start..start + u32::from(each);
+                let inside = need.around.start <= start && pages.end <= need.around.end;
+                if !inside || start == need.pages.start {
+                    continue;
+                }
+                if let Ok(bytes) = table.blocks.payload_in(need.part(buf, &pages), start) {
+                    let kind = BlockKind::Filter(number as u8);
+                    table
+                        .blocks
+                        .offer_unasked(start, need.partition, kind, &bytes);
+                }
+            }
+        }
+    }
+
+    /// Goes on with the index block that was read with a filter block.
+    fn fill_index(
+        &self,
+        buf: &IoBuf,
+        waiting: bool,
+        mut deliver: impl FnMut(Fetched<'_>) -> Result<Delivery>,
+    ) -> Result<()> {
+        let (table, need) = (self.table, self.need);
+        let page = need.around.end - 1;
+        let index = table
+            .blocks
+            .payload_in(need.part(buf, &(page..page + 1)), page);
+        if !waiting {
+            // Nobody asked for it: damage is for those who do.
+            if let Ok(bytes) = index {
+                table
+                    .blocks
+                    .offer_unasked(page, need.partition, BlockKind::Index, &bytes);
+            }
+            return Ok(());
+        }
+        let bytes = index?;
+        deliver(Fetched::Index(&bytes))?;
+        table
+            .blocks
+            .offer(page, need.partition, BlockKind::Index, &bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! What a point lookup carries from table to table, and what it finds.
+//!
+//! A [`Lookup`] lives on one thread for one key.
+
+use std::cell::Cell;
+use std::ops::{Deref, Range};
+
+use crate::base::digest::KeyDigest;
+use crate::base::key::{SeqNo, Tag};
+use crate::cache::Block;
+
+/// A key looked for, at a snapshot.
+#[derive(Debug)]
+pub(crate) struct Lookup<'a> {
+    key: &'a [u8],
+    tag: Tag,
+    digest: Cell<Option<KeyDigest>>,
+    /// Compute the digest once for all tables (hash sharing), not once for each.
+    share_digest: bool,
+    /// The value found is left out.
+    key_only: bool,
+}
+
+impl<'a> Lookup<'a> {
+    /// Looks for the newest entry of `key` at or before `snapshot`.
+    pub(crate) fn new(key: &'a [u8], snapshot: SeqNo, share_digest: bool) -> Self {
+        Lookup {
+            key,
+            tag: Tag::seek(snapshot),
+            digest: Cell::new(None),
+            share_digest,
+            key_only: false,
+        }
+    }
+
+    /// The user key.
+    pub(crate) fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The newest tag wanted.
+    pub(crate) fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// Looks whether the key is there: what is found comes with an empty value, and copies nothing.
+    pub(crate) fn for_key_only(self) -> Self {
+        Lookup {
+            key_only: true,
+            ..self
+        }
+    }
+
+    /// Whether the value found is left out.
+    pub(super) fn key_only(&self) -> bool {
+        self.key_only
+    }
+
+    /// A table begins to use the lookup.
+    #[inline]
+    pub(super) fn enter_table(&self) {
+        if !self.share_digest {
+            self.digest.set(None);
+        }
+    }
+
+    /// The key's digest, computed when first asked for, which is counted in `hashes`.
+    #[inline]
+    pub(super) fn digest(&self, hashes: &mut u32) -> KeyDigest {
+        match self.digest.get() {
+            Some(digest) => digest,
+            None => {
+                let digest = KeyDigest::of(self.key);
+                *hashes += 1;
+                self.digest.set(Some(digest));
+                digest
+            }
+        }
+    }
+}
+
+/// A value found in a table, without a copy where its block is in the cache.
+#[derive(Debug, Clone)]
+pub(crate) enum TableValue {
+    /// A part of a cached block.
+    Shared {
+        /// The block; holding it keeps it in memory and in the accounts.
+        block: Block,
+        /// Where in it the value lies.
+        range: Range<usize>,
+    },
+    /// A copy, since the cache had no room for the block.
+    Owned(Box<[u8]>),
+}
+
+impl Deref for TableValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            TableValue::Shared { block, range } => block.get(range.clone()).unwrap_or_default(),
+            TableValue::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// What a table answers.
+#[derive(Debug, Clone)]
+pub(crate) enum TableGet {
+    /// The newest entry at the snapshot.
+    Found {
+        /// Its sequence number and kind (of a kind this build knows).
+        tag: Tag,
+        /// Its value; empty for a tombstone.
+        value: TableValue,
+    },
+    /// No entry of the key at the snapshot.
+    Absent,
+}
