@@ -159,7 +159,7 @@ impl LevelCounters {
 
     /// Without memory for them nothing is counted.
     #[cold]
-    fn make<'a>(&self, level: &'a OnceLock<Box<LevelCells>>) -> Option<&'a Box<LevelCells>> {
+    fn make<'a>(&self, level: &'a OnceLock<Box<LevelCells>>) -> Option<&'a LevelCells> {
         let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
         let most = most_of_seen(self.budget.limit());
         let held = self
@@ -188,7 +188,7 @@ impl LevelCounters {
         let Some(level) = self.levels.get(level.min(LEVELS - 1)) else {
             return;
         };
-        let Some(cells) = level.get().or_else(|| self.make(level)) else {
+        let Some(cells) = level.get().map(|cells| &**cells).or_else(|| self.make(level)) else {
             return;
         };
         let Some(shard) = cells
