@@ -6,7 +6,8 @@
 //! thread at a time decides limits, under a lock that readers never wait for and that is held while
 //! a new version is published, so that the controller sees versions in their order and readers see
 //! no file without its limit; but for what came while memory did not hold a list of all files, which is read
-//! in full until there is room again.
+//! in full until there is room again. Under a controller that looks at no files, such as the default's, nobody
+//! goes through them: a version is published without the lock, and an epoch ends with its lookups counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,6 +34,10 @@ pub(in crate::db) struct Limits {
     /// The lookups of an epoch of the present tree.
     epoch_lookups: AtomicU64,
     least_lookups: u64,
+    /// Lookups of epochs that ended while the controller did not look at files.
+    unseen_lookups: AtomicU64,
+    /// Whether the controller looks at files and sets limits: else nobody goes through them.
+    sets_limits: AtomicBool,
     /// What the controller says of all lookups ([`ModuleController::reads_as_valued`]).
     as_valued: AtomicBool,
     decider: Mutex<Decider>,
@@ -76,6 +81,8 @@ impl Limits {
             lookups: AtomicU64::new(0),
             epoch_lookups: AtomicU64::new(u64::MAX),
             least_lookups: options.epoch_lookups,
+            unseen_lookups: AtomicU64::new(0),
+            sets_limits: AtomicBool::new(controller.looks_at_files()),
             as_valued: AtomicBool::new(controller.reads_as_valued()),
             decider: Mutex::new(Decider {
                 controller,
@@ -118,8 +125,9 @@ impl Limits {
             files.for_each(|file| file.set_module_limit(EVERY_MODULE));
         }
         self.decide(&mut decider, &version);
-        let as_valued = decider.controller.reads_as_valued();
-        self.as_valued.store(as_valued, Relaxed);
+        let controller = &decider.controller;
+        self.as_valued.store(controller.reads_as_valued(), Relaxed);
+        self.sets_limits.store(controller.looks_at_files(), Relaxed);
     }
 
     /// Supposes from now on that files which nobody opened have the filters of these options.
@@ -131,16 +139,26 @@ impl Limits {
 
     /// Sets the limits of a version, then lets `publish` show it to readers.
     pub(in crate::db) fn publish(&self, version: &Version, publish: impl FnOnce()) {
+        if !self.sets_limits.load(Relaxed) {
+            self.set_epoch(version);
+            return publish();
+        }
         let mut decider = self.decider.lock();
         self.decide(&mut decider, version);
         publish();
     }
 
-    fn decide(&self, decider: &mut Decider, version: &Version) {
-        let files = version.sums().files;
-        let count = files as u64;
+    /// Makes epochs as long as suits a version.
+    fn set_epoch(&self, version: &Version) {
+        let count = version.sums().files as u64;
         let epoch = self.least_lookups.max(count * LOOKUPS_PER_FILE);
         self.epoch_lookups.store(epoch, Relaxed);
+    }
+
+    fn decide(&self, decider: &mut Decider, version: &Version) {
+        self.set_epoch(version);
+        let files = version.sums().files;
+        let count = files as u64;
         // What is seen of each, the limit that comes of it, and what the controller remembers of it: once for
         // good, and again while it is brought up to date.
         let remembered = decider.controller.bytes_per_file();
@@ -224,14 +242,23 @@ pub(in crate::db) fn end_epoch(keyspace: &KeyspaceInner) -> bool {
     if limits.lookups.load(Relaxed) < limits.epoch_lookups.load(Relaxed) {
         return true;
     }
+    let fold_operations = || {
+        let active = keyspace.state().active.len() as u64;
+        keyspace.operations().of_late(active);
+    };
+    if !limits.sets_limits.load(Relaxed) {
+        let lookups = limits.lookups.swap(0, Relaxed);
+        limits.unseen_lookups.fetch_add(lookups, Relaxed);
+        fold_operations();
+        return true;
+    }
     let Some(mut decider) = limits.decider.try_lock() else {
         return false;
     };
-    let lookups = limits.lookups.swap(0, Relaxed);
+    let unseen = limits.unseen_lookups.swap(0, Relaxed);
+    let lookups = limits.lookups.swap(0, Relaxed) + unseen;
     decider.epoch += 1;
-    keyspace
-        .operations()
-        .of_late(keyspace.state().active.len() as u64);
+    fold_operations();
     let version = keyspace.version();
     for file in version.files() {
         file.end_epoch(decider.epoch, lookups);

@@ -188,7 +188,11 @@ impl LevelCounters {
         let Some(level) = self.levels.get(level.min(LEVELS - 1)) else {
             return;
         };
-        let Some(cells) = level.get().map(|cells| &**cells).or_else(|| self.make(level)) else {
+        let Some(cells) = level
+            .get()
+            .map(|cells| &**cells)
+            .or_else(|| self.make(level))
+        else {
             return;
         };
         let Some(shard) = cells
