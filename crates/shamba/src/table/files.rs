@@ -17,10 +17,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
-use super::table_cache::table_name;
 use crate::budget::{Budget, Reservation, Role, shared};
 use crate::error::{Error, Result, is_out_of_files};
 use crate::fs::{Access, DirEntry, Fs, OPEN_FILE, ReadFile};
+
+/// The name of a table file.
+pub(crate) fn table_name(number: u64) -> String {
+    format!("{number:06}.sst")
+}
 
 /// A table's file, open or not.
 #[derive(Debug)]

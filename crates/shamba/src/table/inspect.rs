@@ -7,7 +7,7 @@ use super::block::{Cursor, DataBlock};
 use super::format::Damage;
 use super::index::IndexBlock;
 use super::reader::Table;
-use super::table_blocks::label;
+use super::source::label;
 use crate::cache::charge;
 use crate::error::Result;
 use crate::filter;

@@ -23,6 +23,7 @@ mod pinned;
 mod prepopulate;
 mod properties;
 mod reader;
+mod slot;
 mod source;
 mod stated;
 mod table_blocks;
@@ -33,6 +34,7 @@ mod writer;
 mod zstd_contexts;
 
 pub(crate) use builder::{TableBuildOptions, TableBuilder};
+pub(crate) use files::table_name;
 pub use format::Compression;
 pub(crate) use format::compressor_bytes;
 pub(crate) use get::{
@@ -43,8 +45,9 @@ pub use inspect::{FilterPartition, PartitionData, PartitionModule};
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use pinned::Opened;
 pub(crate) use prepopulate::{Expect, KeySpan, Prepared, Prepopulation};
-pub(crate) use stated::{Stated, TableFile};
-pub(crate) use table_cache::{Hint, TableCache, TableSlot, table_name};
+pub(crate) use slot::{Hint, TableFile, TableSlot};
+pub(crate) use stated::Stated;
+pub(crate) use table_cache::TableCache;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //! partitions, found without the block cache's hash tables, locks and reference counts, and parsed.
 //!
 //! The blocks stay the cache's and charged as they are. [`Opened`] is an open table with what is
-//! pinned of it, immutable but for counters, and replaced as a whole: by [`TableCache::missed`]
+//! pinned of it, immutable but for counters, and replaced as a whole: by [`Opened::pin_cached`]
 //! once enough of a sample of lookups found something not pinned, and by
 //! [`PartitionStats::unpin_all`] at once when the cache, making room, comes upon a block that is
 //! held for this. Nothing is pinned while memory is short or recency decides, and readers then do
@@ -11,28 +11,28 @@
 //!
 //! Protocol: a [`Get`](super::get::Get) is given what is pinned, where it may be used, and takes
 //! what is not from the cache; lookups of a sample then say which partition they came to
-//! ([`TableCache::missed`]).
+//! ([`Opened::counts_as_missed`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::reader::Table;
-use super::table_cache::{Inner, TableCache, TableSlot};
-use crate::base::pin_holder::PinHolder;
-use crate::budget::{Reservation, Role, allocated};
+use super::reader::{OPENED_BYTES, Table};
+use crate::budget::{Reservation, Role, allocated, shared};
 use crate::cache::Block;
 use crate::filter::{self, Parsed};
 
 /// An open table, and what is pinned of it.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(super) table: Arc<Table>,
+    table: Arc<Table>,
     pinned: Option<Box<Pinned>>,
     /// Lookups of the sample that found something not pinned.
     missed: AtomicU32,
     /// After so many of them it is pinned.
     patience: u32,
 }
+
+const _: () = assert!(shared(size_of::<Opened>()) == OPENED_BYTES);
 
 /// Pinning is tried after so many lookups of the sample at least, and no more than so many times as
 /// many as at first.
@@ -76,6 +76,35 @@ impl Opened {
     #[inline]
     pub(crate) fn pinned(&self) -> Option<&Pinned> {
         self.pinned.as_deref()
+    }
+
+    /// Counts a lookup of the sample that came to a partition, if something of that is not pinned.
+    /// Whether so many did that pinning what is in memory is worth its time.
+    pub(super) fn counts_as_missed(&self, partition: usize) -> bool {
+        if self.is_whole(partition) {
+            return false;
+        }
+        let missed = self.missed.fetch_add(1, Relaxed).wrapping_add(1);
+        missed.is_multiple_of(self.patience)
+    }
+
+    /// The same table, with all pinned that is in memory; `None` without memory for the list.
+    pub(super) fn pin_cached(&self) -> Option<Opened> {
+        let table = Arc::clone(&self.table);
+        let pinned = Pinned::of(&table)?;
+        let had = self.pinned.as_ref().map_or(0, |pinned| pinned.count);
+        // Tried again soon while that helps, else ever more seldom.
+        let patience = if pinned.count > had {
+            self.patience
+        } else {
+            (self.patience.saturating_mul(2)).min(first_patience(&table) * PATIENCE.1)
+        };
+        Some(Opened {
+            table,
+            pinned: Some(pinned),
+            missed: AtomicU32::new(0),
+            patience,
+        })
     }
 
     /// Whether a partition has nothing that could be pinned beside what is.
@@ -152,69 +181,5 @@ impl Pinned {
     #[inline]
     pub(super) fn index(&self, partition: usize) -> Option<&Block> {
         self.indexes.get(partition)?.as_ref()
-    }
-}
-
-impl TableCache {
-    /// A lookup of a sample came to a partition; pins what is in memory once enough of them found
-    /// something not pinned.
-    pub(crate) fn missed(&self, slot: &TableSlot, opened: &Opened, partition: Option<u32>) {
-        let Some(partition) = partition else { return };
-        if !self.policy().is_active() || opened.is_whole(partition as usize) {
-            return;
-        }
-        let missed = opened.missed.fetch_add(1, Relaxed).wrapping_add(1);
-        if !missed.is_multiple_of(opened.patience) {
-            return;
-        }
-        self.pin(slot, &opened.table);
-    }
-
-    #[cold]
-    fn pin(&self, slot: &TableSlot, table: &Arc<Table>) {
-        let Some(inner) = slot.make(self.budget()) else {
-            return;
-        };
-        let current = inner.table.load_full();
-        let Some(before) = current
-            .as_ref()
-            .filter(|now| Arc::ptr_eq(&now.table, table))
-        else {
-            return;
-        };
-        let Some(pinned) = Pinned::of(table) else {
-            return;
-        };
-        let had = before.pinned.as_ref().map_or(0, |pinned| pinned.count);
-        // Tried again soon while that helps, else ever more seldom.
-        let patience = if pinned.count > had {
-            before.patience
-        } else {
-            (before.patience.saturating_mul(2)).min(first_patience(table) * PATIENCE.1)
-        };
-        let opened = Opened {
-            table: Arc::clone(table),
-            pinned: Some(pinned),
-            missed: AtomicU32::new(0),
-            patience,
-        };
-        inner
-            .table
-            .compare_and_swap(&current, Some(Arc::new(opened)));
-        // Only now: whoever lets go before finds nothing and must be told again.
-        let holder: Arc<dyn PinHolder> = inner;
-        table
-            .partition_stats()
-            .set_pin_holder(Arc::downgrade(&holder));
-    }
-}
-
-impl PinHolder for Inner {
-    fn unpin_all(&self) {
-        let current = self.table.load_full();
-        if let Some(opened) = current.as_ref().filter(|opened| opened.pinned.is_some()) {
-            let bare = Opened::new(Arc::clone(&opened.table));
-            self.table.compare_and_swap(&current, Some(Arc::new(bare)));
-        }
     }
 }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use shamba_model::expected_reads::Visits;
 
 use super::reader::{Table, new_partition_stats, shapes};
-use super::table_cache::TableSlot;
+use super::slot::TableSlot;
 use super::top_index::TopIndex;
 use crate::budget::{Budget, Reservation, Role};
 use crate::cache::{BlockCache, BlockKey, Owner, Priority};

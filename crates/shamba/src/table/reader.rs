@@ -9,7 +9,6 @@ use arc_swap::ArcSwapOption;
 
 use super::files::{FILE_BYTES, FileHandle};
 use super::format::Damage;
-use super::pinned::Opened;
 use super::properties::Properties;
 use super::source::{Home, TableSource};
 use super::stated::Stated;
@@ -27,6 +26,9 @@ use crate::value::{AbsentValue, FilterGeometry, ModuleGeometry, PartitionStats};
 /// What an open table is charged over what it holds: its file, and two places in the ring of open
 /// tables, which grows by doubling.
 const OVERHEAD: usize = FILE_BYTES + 2 * size_of::<usize>();
+
+/// What takes up an open table where it is kept: as much as `pinned::Opened`.
+pub(super) const OPENED_BYTES: usize = 48;
 
 /// Modules of these shapes, and how the cache cuts them.
 pub(super) fn shapes(modules: impl Iterator<Item = ModuleGeometry>) -> Arc<FilterGeometry> {
@@ -108,7 +110,7 @@ impl Table {
 
     pub(super) fn memory(&self) -> usize {
         let top = allocated(self.top.memory());
-        shared(size_of::<Self>()) + shared(size_of::<Opened>()) + top + OVERHEAD
+        shared(size_of::<Self>()) + OPENED_BYTES + top + OVERHEAD
     }
 
     /// What the open table is charged, in bytes.

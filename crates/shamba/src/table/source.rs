@@ -7,7 +7,6 @@ use arc_swap::Guard;
 
 use super::files::{FileHandle, OpenFile, OpenFiles};
 use super::format::{self, Damage, FORMAT_VERSION, Footer, FooterError};
-use super::table_blocks::label;
 use crate::base::interner::Interner;
 use crate::cache::{BlockCache, IoPool};
 use crate::error::{Error, Result};
@@ -28,6 +27,15 @@ impl Home {
     /// Where the table of a number lies.
     pub(super) fn path(&self, number: u64) -> PathBuf {
         self.files.path(number)
+    }
+}
+
+/// The label of a read.
+pub(super) const fn label(kind: BlockKind, purpose: Purpose) -> ReadTag {
+    ReadTag {
+        kind,
+        last: None,
+        purpose,
     }
 }
 

@@ -6,20 +6,9 @@
 //! right, no block is another table's. The rest guards against two tables that drew the same salt.
 //! Pure.
 
-use super::TableSlot;
 use super::format::{Damage, Footer};
 use super::properties::Properties;
 use crate::base::key::SeqNo;
-
-/// A file of the tree, as the tables' cache knows it.
-pub(crate) trait TableFile {
-    /// Its number, which is its name.
-    fn number(&self) -> u64;
-    /// Where its open table is kept.
-    fn slot(&self) -> &TableSlot;
-    /// What the manifest says of it. Asked for when the table is opened, not when it is used.
-    fn stated(&self) -> Stated<'_>;
-}
 
 /// What the manifest says of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use crate::budget::{
 };
 use crate::cache::{Block, BlockCache, BlockKey, IoBuf, Owner, Priority};
 use crate::error::{Error, Result};
-use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
+use crate::fs::{BlockKind, PAGE, ReadTag};
 use crate::value::PartitionStats;
 
 /// A block in memory.
@@ -312,14 +312,5 @@ impl TableBlocks {
 
     pub(super) fn damage(&self, page: u32, damage: format::Damage) -> Error {
         self.source.damage(page, damage)
-    }
-}
-
-/// The label of a read.
-pub(super) const fn label(kind: BlockKind, purpose: Purpose) -> ReadTag {
-    ReadTag {
-        kind,
-        last: None,
-        purpose,
     }
 }

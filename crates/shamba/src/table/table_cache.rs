@@ -10,21 +10,21 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
-use shamba_model::expected_reads::Visits;
 
 use super::files::OpenFiles;
 use super::pinned::Opened;
 use super::reader::Table;
+use super::slot::{SlotState, TableFile, TableSlot};
 use super::source::Home;
-use super::stated::{Stated, TableFile};
+use super::stated::Stated;
 use crate::base::interner::Interner;
-use crate::base::once_arc::OnceArc;
-use crate::budget::{Budget, Reclaim, Reservation, Role, most_of_seen, shared};
+use crate::base::pin_holder::PinHolder;
+use crate::budget::{Budget, Reclaim, Role};
 use crate::cache::{BlockCache, IoPool};
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
@@ -36,143 +36,14 @@ const STRIPES: usize = 16;
 /// Open tables may take this part of the budget before others are closed.
 const SHARE: u64 = 4;
 
-/// The name of a table file.
-pub(crate) fn table_name(number: u64) -> String {
-    format!("{number:06}.sst")
-}
-
-/// What was known of a file's partitions when the database closed.
-#[derive(Debug)]
-pub(crate) struct Hint {
-    /// Of each partition.
-    pub(crate) visits: Box<[Visits]>,
-    /// The memory it takes.
-    pub(crate) _held: Reservation,
-}
-
-/// Where a file's open table is kept, if it is open. Takes a word, and memory of its own from the
-/// first time that the file is opened.
-#[derive(Debug, Default)]
-pub(crate) struct TableSlot(OnceArc<Inner>);
-
-#[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) table: ArcSwapOption<Opened>,
-    used: AtomicBool,
-    /// The file's name in the block cache, kept when the table is closed; 0 before the first time.
-    cache_id: AtomicU64,
-    /// What is known of its partitions, kept when the table is closed, while there is memory.
-    partition_stats: ArcSwapOption<PartitionStats>,
-    /// Whether it is among [`TableCache::closed`].
-    listed: AtomicBool,
-    /// What the partition_stats is to start with.
-    hint: Mutex<Option<Box<Hint>>>,
-    _held: Reservation,
-}
-
-const INNER_BYTES: u64 = shared(size_of::<Inner>()) as u64;
-
-impl Inner {
-    /// That of a file that was never opened; none once so many are remembered as may be.
-    fn new(budget: &Arc<Budget>) -> Option<Inner> {
-        let most = most_of_seen(budget.limit());
-        let fits = budget.used_by(Role::Seen) + INNER_BYTES <= most;
-        // Of the share it is certain: without it every lookup would open the table.
-        fits.then(|| Inner {
-            table: ArcSwapOption::empty(),
-            used: AtomicBool::new(false),
-            cache_id: AtomicU64::new(0),
-            partition_stats: ArcSwapOption::empty(),
-            listed: AtomicBool::new(false),
-            hint: Mutex::new(None),
-            _held: budget.reserve(Role::Seen, INNER_BYTES),
-        })
-    }
-}
-
-impl TableSlot {
-    #[inline]
-    pub(super) fn inner(&self) -> Option<&Inner> {
-        self.0.get()
-    }
-
-    /// The slot's memory, if there is any to be had.
-    pub(super) fn make(&self, budget: &Arc<Budget>) -> Option<Arc<Inner>> {
-        if self.0.get().is_none() {
-            self.0.get_or_set(Arc::new(Inner::new(budget)?));
-        }
-        self.0.to_arc()
-    }
-
-    /// The file's name in the block cache; 0 if it was never opened.
-    pub(crate) fn cache_id(&self) -> u64 {
-        let id = |inner: &Inner| inner.cache_id.load(Ordering::Relaxed);
-        self.inner().map_or(0, id)
-    }
-
-    /// The slot of a file that was never opened and has partition_stats all the same; an empty one
-    /// where memory is short.
-    pub(super) fn with_partition_stats(
-        cache_id: u64,
-        partition_stats: Arc<PartitionStats>,
-        budget: &Arc<Budget>,
-    ) -> Self {
-        let Some(inner) = Inner::new(budget) else {
-            return TableSlot::default();
-        };
-        inner.cache_id.store(cache_id, Ordering::Relaxed);
-        inner.partition_stats.store(Some(partition_stats));
-        TableSlot(OnceArc::from(Arc::new(inner)))
-    }
-
-    /// Keeps what was known of the partitions of a file that is not open yet, until it is, while
-    /// there is memory.
-    pub(crate) fn set_hint(&self, hint: Hint, budget: &Arc<Budget>) {
-        if let Some(inner) = self.make(budget) {
-            *inner.hint.lock() = Some(Box::new(hint));
-        }
-    }
-
-    /// Whether something was known of the file that waits for its opening.
-    pub(crate) fn is_hinted(&self) -> bool {
-        self.inner()
-            .is_some_and(|inner| inner.hint.lock().is_some())
-    }
-
-    /// What is known of each partition's visits, whether the file was opened or not.
-    pub(crate) fn visits(&self) -> Vec<Visits> {
-        let Some(inner) = self.inner() else {
-            return Vec::new();
-        };
-        match (&self.partition_stats(), &*inner.hint.lock()) {
-            (Some(partition_stats), _) => (0..partition_stats.len())
-                .map(|i| partition_stats.visits(i as u32))
-                .collect(),
-            (None, Some(hint)) => hint.visits.to_vec(),
-            (None, None) => Vec::new(),
-        }
-    }
-
-    /// What is known of the file's partitions.
-    pub(crate) fn partition_stats(&self) -> Option<Arc<PartitionStats>> {
-        self.inner()?.partition_stats.load_full()
-    }
-
-    /// The table if it is open, without opening it.
-    pub(crate) fn peek(&self) -> Option<Arc<Table>> {
-        let opened = self.inner()?.table.load();
-        opened.as_ref().map(|opened| Arc::clone(&opened.table))
-    }
-}
-
 /// Opens and closes tables.
 pub(crate) struct TableCache {
     home: Arc<Home>,
     budget: Arc<Budget>,
     stripes: [Mutex<()>; STRIPES],
-    open: Mutex<VecDeque<Weak<Inner>>>,
+    open: Mutex<VecDeque<Weak<SlotState>>>,
     /// Files whose table is closed and of which something is known all the same.
-    closed: Mutex<VecDeque<Weak<Inner>>>,
+    closed: Mutex<VecDeque<Weak<SlotState>>>,
 }
 
 impl TableCache {
@@ -234,7 +105,7 @@ impl TableCache {
     /// The table of a file, opened if it isn't.
     pub(crate) fn get(&self, file: &impl TableFile) -> Result<Arc<Table>> {
         match &*self.visit(file)? {
-            Some(opened) => Ok(Arc::clone(&opened.table)),
+            Some(opened) => Ok(Arc::clone(opened.table())),
             None => Err(Error::Closed),
         }
     }
@@ -269,6 +140,36 @@ impl TableCache {
         };
         let partition_stats = ArcSwapOption::new(file.slot().partition_stats());
         self.open_file(file.number(), id, &partition_stats, file.stated())
+    }
+
+    /// A lookup of a sample came to a partition; pins what is in memory once enough of them found
+    /// something not pinned.
+    pub(crate) fn missed(&self, slot: &TableSlot, opened: &Opened, partition: Option<u32>) {
+        let Some(partition) = partition else { return };
+        if self.policy().is_active() && opened.counts_as_missed(partition as usize) {
+            self.pin(slot, opened.table());
+        }
+    }
+
+    #[cold]
+    fn pin(&self, slot: &TableSlot, table: &Arc<Table>) {
+        let Some(state) = slot.make(self.budget()) else {
+            return;
+        };
+        let current = state.table.load_full();
+        let of_table = |now: &&Arc<Opened>| Arc::ptr_eq(now.table(), table);
+        let before = current.as_ref().filter(of_table);
+        let Some(opened) = before.and_then(|before| before.pin_cached()) else {
+            return;
+        };
+        state
+            .table
+            .compare_and_swap(&current, Some(Arc::new(opened)));
+        // Only now: whoever lets go before finds nothing and must be told again.
+        let holder: Arc<dyn PinHolder> = state;
+        table
+            .partition_stats()
+            .set_pin_holder(Arc::downgrade(&holder));
     }
 
     /// The table of a file if it is open, for the time of the guard.
@@ -381,7 +282,7 @@ impl TableCache {
         }
     }
 
-    fn close(&self, inner: &Arc<Inner>) {
+    fn close(&self, inner: &Arc<SlotState>) {
         inner.table.store(None);
         if !inner.listed.swap(true, Ordering::Relaxed) {
             self.closed.lock().push_back(Arc::downgrade(inner));
@@ -399,7 +300,7 @@ impl TableCache {
             };
             // Held by its slot and, for the moment, here; its table by itself.
             let idle = inner.table.load_full().is_none_or(|opened| {
-                Arc::strong_count(&opened) <= 2 && Arc::strong_count(&opened.table) <= 1
+                Arc::strong_count(&opened) <= 2 && Arc::strong_count(opened.table()) <= 1
             });
             if idle {
                 self.close(&inner);

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::{Get, Trace};
 use crate::cache::IoBuf;
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
-use crate::table::table_blocks::label;
+use crate::table::source::label;
 
 /// The most pages that are read at once for one block of a filter.
 const MOST_PAGES: usize = 8;

@@ -14,7 +14,8 @@ use super::TableIter;
 use crate::budget::{Budget, Pin, Reservation, Role};
 use crate::error::{Error, Result};
 use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
-use crate::table::table_blocks::{BlockRef, label};
+use crate::table::source::label;
+use crate::table::table_blocks::BlockRef;
 
 /// The most bytes of a block that a merge holds of each input whatever else takes memory: on
 /// storage, and decompressed. `DbInner::most_inputs` counts with them.

@@ -1,9 +1,13 @@
 //! The structure of the source: who imports whom, and the rules of the house that a program can
 //! check. The rules are those of ARCHITECTURE.md.
 
+mod graph;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use graph::{Graph, ModulePath};
 
 /// Which modules of the engine each may import, by ARCHITECTURE.md's table: the rows of "Modules of
 /// the engine", with the names in backquotes of the first and the last column. A name with a path
@@ -477,7 +481,7 @@ fn nothing_is_left_undone_and_libraries_print_nothing() {
         let macros = ["todo!", "unimplemented!", "dbg!"];
         let prints = ["println!", "eprintln!", "print!", "eprint!"];
         // This file names what it bans.
-        if source.path.ends_with("tests/tidy.rs") {
+        if source.path.ends_with("tests/tidy/main.rs") {
             continue;
         }
         for (number, line) in source.text.lines().enumerate() {
@@ -759,4 +763,69 @@ fn the_licences_and_documents_are_there() {
         readme.contains(last),
         "the README's test command is not `{last}`, which .ci/run ends with"
     );
+}
+
+/// The files of the engine by module, without tests.
+fn engine_code() -> BTreeMap<ModulePath, String> {
+    let mut files = BTreeMap::new();
+    for source in sources() {
+        let Ok(inside) = source.path.strip_prefix("crates/shamba/src") else {
+            continue;
+        };
+        if source.is_test() {
+            continue;
+        }
+        let mut path: ModulePath = inside
+            .with_extension("")
+            .components()
+            .map(|part| part.as_os_str().to_string_lossy().into_owned())
+            .collect();
+        if matches!(path.last().map(String::as_str), Some("mod" | "lib")) {
+            path.pop();
+        }
+        let code = source.lines().into_iter().map(|(_, line)| line + "\n");
+        files.insert(path, code.collect());
+    }
+    files
+}
+
+#[test]
+fn no_import_runs_back_up() {
+    let files = engine_code();
+    let graph = Graph::of(&files);
+    assert!(graph.uses() > 500, "only {} uses were found", graph.uses());
+    let mut complaints: Vec<String> = graph
+        .circles_of_modules()
+        .into_iter()
+        .map(|circle| format!("modules: {}", circle.join(", ")))
+        .collect();
+    let modules: BTreeSet<&String> = files.keys().filter_map(|path| path.first()).collect();
+    for module in modules {
+        let circles = graph.circles_within(module).into_iter();
+        complaints.extend(circles.map(|circle| format!("files: {}", circle.join(", "))));
+    }
+    report("circles of imports", &complaints);
+}
+
+#[test]
+fn circles_are_found_by_any_way_of_naming() {
+    let file = |path: &str, code: &str| {
+        let path = path.split('/').map(str::to_owned).collect::<ModulePath>();
+        (path, code.to_owned())
+    };
+    let files = BTreeMap::from([
+        file("a", "pub(crate) use b::{B, C as D};\nuse crate::z::Z;"),
+        file("a/b", "pub struct B;\nfn f() { super::c::g(); }"),
+        file("a/c", "use super::D;\npub fn g() -> D {}"),
+        file(
+            "a/d",
+            "use super::A;\nuse crate::{y::{self, Y}, z};\nfn f() { z::h(); y::i() }",
+        ),
+        file("y", "pub struct Y;"),
+        file("z", "use crate::a::B;"),
+    ]);
+    let graph = Graph::of(&files);
+    assert_eq!(graph.circles_of_modules(), [["a", "z"]]);
+    assert_eq!(graph.circles_within("a"), [["a/b", "a/c"]]);
+    assert!(graph.circles_within("y").is_empty());
 }
