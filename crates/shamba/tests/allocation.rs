@@ -189,7 +189,7 @@ fn false_positives(db: &Db, lookups: u64, seed: u64) -> Vec<f64> {
 /// Whether no run of a level is more than a tenth larger than another.
 fn has_equal_runs(db: &Db, level: usize) -> bool {
     let mut runs = std::collections::BTreeMap::new();
-    for file in shamba::inspect::file_lookups(&db) {
+    for file in shamba::inspect::file_lookups(db) {
         if file.level == level {
             *runs.entry(file.run).or_insert(0) += file.entries;
         }

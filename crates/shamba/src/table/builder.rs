@@ -241,12 +241,11 @@ impl TableBuilder {
     fn write_block(&mut self, next: Option<&[u8]>) -> Result<()> {
         let mut payload = std::mem::take(&mut self.payload);
         let mut count = self.block.count();
-        let limit = self.reservation.limit();
         self.block.finish(&mut payload);
         let written = loop {
             let raw_pages = format::pages_for(payload.len());
             let squeezed = (raw_pages > 1)
-                .then(|| self.compressor.compress(&payload, limit))
+                .then(|| self.compressor.compress(&payload, &mut self.reservation))
                 .flatten();
             let Some((codec, bytes)) = squeezed else {
                 break self.writer.block(&payload, Codec::Raw)?;

@@ -11,6 +11,7 @@ use super::properties::Properties;
 use super::top_index::{TopIndex, TopIndexBuilder};
 use crate::base::checksum::checksum;
 use crate::base::key::{EntryKind, Tag, compare};
+use crate::budget::{Budget, Role};
 use crate::filter::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan};
 use crate::fs::{AlignedBuf, PAGE};
 use crate::fuzzing::{Input, chunked};
@@ -365,7 +366,8 @@ pub(crate) fn block_frame(data: &[u8]) {
         assert_eq!(*again, *decoded);
         for kind in [Compression::Lz4, Compression::Zstd(1)] {
             let mut compressor = Compressor::new(kind);
-            let stored = compressor.compress(&decoded, 1 << 20);
+            let mut memory = Budget::new(1 << 20).reserve(Role::Compaction, 0);
+            let stored = compressor.compress(&decoded, &mut memory);
             if let Some((codec, stored)) = stored.filter(|_| repair & 4 != 0) {
                 let back = format::decode(codec, stored).expect("what was compressed");
                 assert_eq!(*back, *decoded, "a block comes back as it was");
@@ -399,8 +401,9 @@ pub(crate) fn block_frame_seeds() -> Vec<Vec<u8>> {
     {
         for len in [0, 30, raw.len()] {
             let mut compressor = Compressor::new(kind);
+            let mut memory = Budget::new(1 << 20).reserve(Role::Compaction, 0);
             let (_, stored) = compressor
-                .compress(&raw[..len], 1 << 20)
+                .compress(&raw[..len], &mut memory)
                 .unwrap_or((Codec::Raw, &raw[..len]));
             for repair in [0, 7] {
                 let head = [number as u8, repair, 9, 0, 5];

@@ -135,7 +135,7 @@ impl Merger {
         );
         output.on_the_way = Box::new(on_the_way);
         let inherits = self.shared.options().inherit_heat;
-        let lineage = inherits.then(|| Ancestry::of_merge(task, &self.files.tables()));
+        let lineage = inherits.then(|| Ancestry::of_merge(task, self.files.tables()));
         let lineage =
             lineage.and_then(|ancestry| Lineage::of(ancestry, &self.shared.options().memory));
         output.options.keep = lineage.as_ref().map(Lineage::keep);
