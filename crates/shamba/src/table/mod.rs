@@ -11,6 +11,7 @@
 mod batch_read;
 mod block;
 mod block_read;
+mod build_options;
 mod builder;
 mod fetch;
 mod files;
@@ -40,7 +41,8 @@ mod writer;
 mod zstd_contexts;
 
 pub(crate) use batch_read::PendingGet;
-pub(crate) use builder::{TableBuildOptions, TableBuilder};
+pub(crate) use build_options::TableBuildOptions;
+pub(crate) use builder::TableBuilder;
 pub use format::Compression;
 pub(crate) use format::compressor_bytes;
 pub(crate) use get::{GetState, Poll};

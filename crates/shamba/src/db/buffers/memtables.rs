@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::frozen::FrozenList;
 use super::wal_files::{ActiveLog, WalFiles};
-use crate::budget::{Role, memtable_share};
+use crate::budget::{Role, memtable_share_beside};
 use crate::db::keyspaces::KeyspaceInner;
 use crate::db::shared::Shared;
 use crate::error::{Error, Result};
@@ -122,7 +122,8 @@ impl Memtables {
 
     /// The bytes that all memtables may take.
     pub(in crate::db) fn share(&self) -> u64 {
-        memtable_share(self.shared.limit())
+        let known = self.shared.budget().used_by(Role::Files);
+        memtable_share_beside(self.shared.limit(), known)
     }
 
     /// What memtables take, those of other databases under this budget too.
