@@ -208,7 +208,9 @@ fn engine_message(error: &shamba::Error) -> Message {
             ),
             "give more with --memory, or have `shamba compact` write them to tables",
         ),
-        Error::KeyTooLarge { .. } => Message::new(error, "shorten the key"),
+        Error::KeyTooLarge { .. } => {
+            Message::new(error, "shorten the key, or give more with --memory")
+        }
         Error::Poisoned { cause } => Message::new(
             format!("writes were stopped by an earlier failure: {cause}"),
             "mend the cause (a full disk, a failing device), then do it again: what was written is safe",

@@ -85,12 +85,14 @@ pub enum Error {
         /// What is wrong and which values are allowed.
         what: String,
     },
-    /// A key is longer than the engine accepts.
-    #[error("a key of {len} bytes is too large: at most {max} bytes are allowed")]
+    /// A key is longer than the engine accepts under the present memory budget.
+    #[error(
+        "a key of {len} bytes is too large: at most {max} bytes are allowed (65,535, and a 64th of the memory budget); shorten it or raise the budget"
+    )]
     KeyTooLarge {
         /// The key's length in bytes.
         len: usize,
-        /// The longest key accepted, in bytes.
+        /// The longest key accepted now, in bytes.
         max: usize,
     },
     /// A value is longer than the engine accepts under the present memory budget.
@@ -114,7 +116,7 @@ pub enum Error {
         max: usize,
     },
     /// The memory budget is too small for what the database holds: for what must be known of each of its
-    /// tables, which grows with their number and the length of their keys, or for a value or a batch that
+    /// tables, which grows with their number and the length of their keys, or for a key, a value or a batch that
     /// was written under a larger budget. Nothing is lost: with the larger budget that is named, or made so
     /// large while the database is open, everything is there.
     #[error(

@@ -497,17 +497,18 @@ fn keys_and_values_too_large_are_refused_whole() {
     let fs = MemFs::new();
     let db = options(&fs).open(DIR).unwrap();
     fill(&db);
-    let longest = vec![b'k'; 65_535];
+    // A 64th of the budget of 1 MiB.
+    let longest = vec![b'k'; 16 << 10];
     db.put(&longest, b"v").unwrap();
     assert!(db.get(&longest).unwrap().is_some());
     db.delete(&longest).unwrap();
-    let error = db.put(vec![b'k'; 65_536], b"v").unwrap_err();
+    let error = db.put(vec![b'k'; (16 << 10) + 1], b"v").unwrap_err();
     assert!(
         matches!(
             error,
             Error::KeyTooLarge {
-                len: 65_536,
-                max: 65_535
+                len: 16_385,
+                max: 16_384
             }
         ),
         "{error:?}"

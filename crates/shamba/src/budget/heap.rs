@@ -41,23 +41,42 @@ pub(crate) const fn shared(bytes: usize) -> usize {
     allocated(2 * size_of::<AtomicUsize>() + bytes)
 }
 
+/// The length of a key from which on copies of keys leave such holes: of these there are many, each by itself.
+pub(crate) const LONG_KEY: u64 = 32 << 10;
+
 /// Has the C library map allocations of [`LARGE`] and more one by one for good, and unmap them when they are freed.
 /// It does so at first, but raises the size to the largest that was freed, and keeps that much and more in each
 /// thread's heap: after a value of 2 MiB three threads keep 6 MiB or more that nobody uses. Called when the first
 /// entry of that size is written or read; to the whole process such allocations cost page faults from then on.
+pub(crate) fn map_large_allocations() {
+    static ONCE: Once = Once::new();
+    if !LONG_KEYS.is_completed() {
+        ONCE.call_once(|| map_allocations_from(LARGE));
+    }
+}
+
+/// The same for allocations of [`LONG_KEY`] and more, from the first key of that length on: with keys of 64 KiB,
+/// and tables of 64 MiB, the heap has 20 MiB of holes otherwise.
+pub(crate) fn map_long_keys() {
+    LONG_KEYS.call_once(|| map_allocations_from(LONG_KEY));
+}
+
+static LONG_KEYS: Once = Once::new();
+
 #[cfg_attr(
     all(target_os = "linux", target_env = "gnu"),
     expect(unsafe_code, reason = "a call of the C library's")
 )]
-pub(crate) fn map_large_allocations() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        #[cfg(all(target_os = "linux", target_env = "gnu"))]
-        // SAFETY: it takes no pointer, may be called by any thread, and changes nothing that is in use.
-        unsafe {
-            libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE as libc::c_int);
-        }
-    });
+#[cfg_attr(
+    not(all(target_os = "linux", target_env = "gnu")),
+    expect(unused_variables, reason = "another C library")
+)]
+fn map_allocations_from(bytes: u64) {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it takes no pointer, may be called by any thread, and changes nothing that is in use.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, bytes as libc::c_int);
+    }
 }
 
 /// Gives free pages of the heap back to the system, for work that took much of it. The C library keeps them

@@ -28,25 +28,29 @@ use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
 use heap::Holes;
-pub(crate) use heap::{LARGE, MANY, allocated, map_large_allocations, shared};
+pub(crate) use heap::{
+    LARGE, LONG_KEY, MANY, allocated, map_large_allocations, map_long_keys, shared,
+};
 pub(crate) use reservation::{Account, Permit, Pin, Reservation, Sharer};
 pub(crate) use shares::{
     copy_buffer, easily_known, flushed_together, frozen_together, keys_looked_up_together,
     keys_of_whole_filter, least_limit_for_batch, least_limit_for_block, least_limit_for_databases,
-    least_limit_for_files, least_limit_for_keyspaces, log_buffer, max_memtable_bytes,
-    measuring_buffer, memtable_share, merge_inputs, merge_readahead, most_of_batch, most_of_block,
-    most_of_files, most_of_keyspaces, most_of_seen, most_of_value, new_tables, partition_keys,
-    pinned_by_values, prepopulation, snapshot_list, table_buffer,
+    least_limit_for_files, least_limit_for_key, least_limit_for_keyspaces, least_limit_for_meta,
+    log_buffer, long_keys_of_table, many_of_files, max_memtable_bytes, measuring_buffer,
+    memtable_share, merge_inputs, merge_keys, merge_readahead, most_of_batch, most_of_block,
+    most_of_files, most_of_index, most_of_key, most_of_keyspaces, most_of_meta, most_of_seen,
+    most_of_value, new_tables, partition_keys, pinned_by_values, prepopulation, snapshot_list,
+    table_buffer,
 };
 
 /// The smallest memory budget accepted, in bytes: 1 MiB.
 ///
 /// What does not shrink with the budget must fit it: 8 KiB to read pages into, a memtable of 4 to
 /// 8 KiB for each keyspace and 1 KiB of its own (4 KiB once it is read), about 16 KiB to write a table, and for
-/// each run that is merged or iterated about 1.5 KiB, its present block, and its present entry, which may be a
-/// sixteenth of the budget long. Of merges as many work at once as such memory holds, of flushes too; several
+/// each run that is merged or iterated about 1.5 KiB, its present block, and its present entry, of which the key may be a 64th
+/// of the budget long and the value a sixteenth. Of merges as many work at once as such memory holds, of flushes too; several
 /// threads that read wait for each other, half a second, or five while others go on. A batch may take three
-/// eighths of the budget until it is in tables. A value or a batch that was written under a budget many times as large
+/// eighths of the budget until it is in tables. A key (of all 65,535 bytes from 4 MiB on), a value or a batch that was written under a larger budget
 /// is refused with [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall), which names the least that will do.
 /// [`MemoryStats::overdraft`] says by how much the budget was passed, if it ever was.
 ///

@@ -36,6 +36,12 @@ pub(super) fn left_by_files(limit: u64, files: u64) -> u64 {
         .max(beside_files(limit).min(limit))
 }
 
+/// Bytes of what is known of tables from which on they should become fewer: with long keys a flush is refused
+/// from about half of the limit on, which would stall writes for as long as merges take.
+pub(crate) fn many_of_files(limit: u64) -> u64 {
+    most_of_files(limit) / 2
+}
+
 /// The most bytes that what is remembered of tables which were read may take. It is not forgotten while the
 /// files are there, so that a table that finds no room is opened for each lookup. With half of it tables
 /// are opened so when half as many were read; twice of it would take from what tables themselves leave.
@@ -70,6 +76,48 @@ pub(crate) fn memtable_share(limit: u64) -> u64 {
 /// what a merge must hold at once, which is two of them, would not fit beside memtables.
 pub(crate) fn most_of_value(limit: u64) -> u64 {
     limit / 16
+}
+
+/// The longest key accepted, in bytes. What holds several keys (an open table three, an input of a merge
+/// two more) takes a small part of the budget then. With half of it users shorten what they need not; with twice
+/// of it iterators over as many runs as level 0 may have do not fit their share.
+pub(crate) fn most_of_key(limit: u64) -> u64 {
+    limit.max(MIN_MEMORY) / 64
+}
+
+/// Bytes of a table's smallest and largest key from which on they are much of the budget: tables of such keys must be
+/// few.
+pub(crate) fn long_keys_of_table(limit: u64) -> u64 {
+    limit / 1024
+}
+
+/// The least limit under which a key may take so many bytes.
+pub(crate) fn least_limit_for_key(bytes: u64) -> u64 {
+    bytes.saturating_mul(64).max(MIN_MEMORY)
+}
+
+/// Bytes of a table's top-level index, and of a partition's index, at which a table is ended: open tables are many
+/// and all have theirs. With half of it tables of long keys that share little are more; twice of it, and two
+/// keys, is what each input of a merge holds.
+pub(crate) fn most_of_index(limit: u64) -> u64 {
+    limit / 64
+}
+
+/// The most bytes that a table's properties and top-level index may take as they are read: twice what they have if
+/// written under the same budget. With half of it a budget that is made smaller refuses them
+/// sooner; with twice of it two that are opened at once would have half of the budget.
+pub(crate) fn most_of_meta(limit: u64) -> u64 {
+    limit.max(MIN_MEMORY) / 8
+}
+
+/// The least limit under which they may take so many bytes.
+pub(crate) fn least_limit_for_meta(bytes: u64) -> u64 {
+    bytes.saturating_mul(8).max(MIN_MEMORY)
+}
+
+/// The most bytes of keys that the inputs of a merge hold together.
+pub(crate) fn merge_keys(limit: u64) -> u64 {
+    limit / 8
 }
 
 /// Bytes of memtables that are flushed together, which are given back late. A table is synced in a fraction
@@ -219,12 +267,15 @@ mod tests {
         for bytes in [1, MIN_MEMORY / 4, MIN_MEMORY / 4 + 1, 5 << 20] {
             assert!(most_of_batch(least_limit_for_batch(bytes)) >= bytes);
             assert!(most_of_block(least_limit_for_block(bytes)) >= bytes);
+            assert!(most_of_meta(least_limit_for_meta(bytes)) >= bytes);
+            assert!(most_of_key(least_limit_for_key(bytes)) >= bytes);
             for (least, most) in [
                 (
                     least_limit_for_batch(bytes),
                     most_of_batch as fn(u64) -> u64,
                 ),
                 (least_limit_for_block(bytes), most_of_block),
+                (least_limit_for_meta(bytes), most_of_meta),
             ] {
                 assert!(least == MIN_MEMORY || most(least - 8) < bytes, "{bytes}");
             }

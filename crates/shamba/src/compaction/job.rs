@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Forward, Retain, Verdict};
 use crate::base::checksum::checksum;
 use crate::base::key::EntryKind;
-use crate::budget::{Budget, LARGE, MANY, Reservation, Role, allocated, new_tables};
+use crate::budget::{
+    Budget, LARGE, MANY, Reservation, Role, allocated, long_keys_of_table, new_tables,
+};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
 use crate::table::{Prepared, TableBuildOptions, TableBuilder, table_name};
@@ -93,7 +95,8 @@ impl NewTables {
     /// What writing them left of holes in the heap beside those that were counted table by table
     /// ([`Budget::left_holes`]): [`MANY`] where entries are large.
     pub(crate) fn holes(&self) -> usize {
-        let large = |table: &NewTable| table.info.size / table.info.entries.max(1) >= LARGE;
+        // Several of half that size leave as much.
+        let large = |table: &NewTable| 2 * table.info.size / table.info.entries.max(1) >= LARGE;
         match self.tables.iter().any(large) {
             true => MANY,
             false => 0,
@@ -155,7 +158,6 @@ fn run<I: Forward>(
     done: &mut NewTables,
 ) -> Result<()> {
     let mut current: Option<Current> = None;
-    let mut last_key: Vec<u8> = Vec::new();
     let mut since_check = 0u32;
     entries.start()?;
     while let Some((key, present, value)) = entries.entry() {
@@ -168,23 +170,17 @@ fn run<I: Forward>(
         }
         let shadowed_before = retain.shadowed;
         if let Verdict::Keep(tag) = retain.judge(key, present) {
+            let target = done.target_file(output.target_file);
             let full = current.as_ref().is_some_and(|c| {
-                c.builder.estimated_len() >= done.target_file(output.target_file)
-                    || c.builder.keys() >= output.target_keys
+                is_full(&c.builder, key, target, output) && c.builder.last_key() != key
             });
-            if full && last_key != key {
+            if full {
                 finish(current.take(), shadowed_before, output, done)?;
             }
             if current.is_none() {
                 current = Some(begin(output, shadowed_before)?);
             }
             if let Some(current) = current.as_mut() {
-                if (output.target_file, output.target_keys) != (u64::MAX, u64::MAX)
-                    && last_key != key
-                {
-                    last_key.clear();
-                    last_key.extend_from_slice(key);
-                }
                 let value = if tag.kind() == Some(EntryKind::Delete) {
                     &[]
                 } else {
@@ -202,6 +198,31 @@ fn run<I: Forward>(
         }
     }
     finish(current.take(), retain.shadowed, output, done)
+}
+
+/// Bytes of keys that leave as much of holes in the heap as a table does: with keys of 4 KiB the free pages are given
+/// back for each sixteen tables.
+const KEYS_OF_HOLE: usize = 256;
+
+/// A table has so many times the bytes, at least, that its smallest and largest key have: the tree knows these of each
+/// table, in memory. Of keys of 64 bytes that is the least `target_file`. With half of it, data of 14 times the budget
+/// fits what may be known of tables if all keys are long; twice of it makes tables twice as large as was asked for where
+/// keys of 64 bytes are to be in the smallest.
+const KEYS_IN_TABLE: u64 = 32;
+
+/// The same where keys are long for the budget, of which little is left for merges otherwise.
+const LONG_KEYS_IN_TABLE: u64 = 8 * KEYS_IN_TABLE;
+
+/// Whether a table should end before a key.
+fn is_full(table: &TableBuilder, key: &[u8], target: u64, output: &MergeOutput<'_>) -> bool {
+    let (len, keys) = (table.estimated_len(), table.known_key_bytes());
+    let times = match keys > long_keys_of_table(output.budget.limit()) {
+        true => LONG_KEYS_IN_TABLE,
+        false => KEYS_IN_TABLE,
+    };
+    len >= target && len >= times * keys
+        || table.keys() >= output.target_keys
+        || table.is_full_before(key)
 }
 
 /// The options of the table of this number: its salt, and one of the filters.
@@ -248,6 +269,7 @@ fn finish(
     match current.builder.finish(output.sync) {
         Ok(summary) => {
             let properties = summary.properties;
+            let keys = properties.smallest.len() + properties.largest.len();
             let info = FileInfo {
                 number,
                 size: summary.len,
@@ -267,7 +289,7 @@ fn finish(
                 info,
                 prepared: summary.prepared.map(Box::new),
             });
-            output.budget.left_holes(1);
+            output.budget.left_holes(1 + keys / KEYS_OF_HOLE);
             // Of a table that is in no list nobody else knows.
             pushed.inspect_err(|_| {
                 let _ = output.fs.remove(&table_path(output.dir, number));

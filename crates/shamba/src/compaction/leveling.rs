@@ -127,7 +127,8 @@ fn from_level0(
         && is_staged(version, options, target)
     {
         let task = stage(version, options, score);
-        let few = version.runs_of(0).len() <= STAGED_RUNS * options.level0_runs as usize;
+        let few = !options.too_many_files
+            && version.runs_of(0).len() <= STAGED_RUNS * options.level0_runs as usize;
         if task.is_some() || few {
             return task;
         }

@@ -40,7 +40,7 @@ pub(crate) fn manual(version: &Version, range: ManualRange<'_>, options: &Picker
     match step {
         None => Manual::Done,
         Some(None) => Manual::Busy,
-        Some(Some(task)) => match task.within(version, options.most_inputs) {
+        Some(Some(task)) => match task.within(version, options) {
             Some(task) => Manual::Task(task),
             None => Manual::Busy,
         },

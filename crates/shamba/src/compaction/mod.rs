@@ -38,4 +38,4 @@ pub use policy::{Granularity, MergePolicy};
 pub(crate) use policy::{Moving, PickerOptions};
 pub(crate) use run_iter::{RunFiles, RunIter};
 pub(crate) use snapshot_stripes::{Boundaries, Retain, Verdict};
-pub(crate) use task::{TargetRun, Task, TaskInput, TaskKind};
+pub(crate) use task::{KEYS_OF_INPUT, TargetRun, Task, TaskInput, TaskKind};

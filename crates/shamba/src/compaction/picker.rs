@@ -12,5 +12,5 @@ pub(crate) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
         MergePolicy::Tiering => tiering::pick(version, options),
         MergePolicy::LazyLeveling => lazy_leveling::pick(version, options),
     };
-    task?.within(version, options.most_inputs)
+    task?.within(version, options)
 }

@@ -59,6 +59,10 @@ pub(crate) struct PickerOptions {
     pub(crate) flush_bytes: u64,
     /// The most inputs that a merge has memory for; at least 2.
     pub(crate) most_inputs: usize,
+    /// Whether what is known of tables takes so much memory that they should become fewer soon.
+    pub(crate) too_many_files: bool,
+    /// The most bytes of keys that its inputs hold together.
+    pub(crate) merge_keys: u64,
     /// Leveling: level 0 is merged when it has this many runs; at least 1.
     pub(crate) level0_runs: u32,
     /// Levels are numbered below this; the last one then grows without bound.
@@ -78,6 +82,8 @@ impl Default for PickerOptions {
             buffer_bytes: 64 << 20,
             flush_bytes: u64::MAX,
             most_inputs: usize::MAX,
+            too_many_files: false,
+            merge_keys: u64::MAX,
             level0_runs: 4,
             max_levels: 12,
             oldest_snapshot: 0,

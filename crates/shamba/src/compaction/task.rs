@@ -27,6 +27,10 @@ use std::sync::Arc;
 use super::policy::PickerOptions;
 use crate::version::{FileMeta, MovedFile, RemovedFile, Run, Version};
 
+/// Keys that an input of a merge holds: that of its cursor, two and a separator with its open table, and one
+/// as that is read.
+pub(crate) const KEYS_OF_INPUT: u64 = 5;
+
 /// How a task is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskKind {
@@ -109,14 +113,22 @@ impl Task {
         self.files().for_each(|file| file.release());
     }
 
-    /// This task, if it is a merge of no more inputs than that, or else one that does a part of it.
+    /// The most inputs that there is memory for: each holds several keys, which may be long.
+    fn most_inputs(&self, options: &PickerOptions) -> usize {
+        let longest = self.files().map(FileMeta::longer_key).max().unwrap_or(0);
+        let by_keys = options.merge_keys / (KEYS_OF_INPUT * longest as u64).max(1);
+        let by_keys = usize::try_from(by_keys).unwrap_or(usize::MAX);
+        options.most_inputs.min(by_keys).max(2)
+    }
+
+    /// This task, if it is a merge of no more inputs than there is memory for, or else one that does a part of it.
     /// Out of a level of many runs only the oldest go down. Within a level as many neighbours as are too
     /// many become one, those with the fewest bytes. What is left is then picked again.
     ///
     /// Older data goes first, and runs between neighbours hold nothing of the task's keys, so nothing is
     /// overtaken; other tasks keep out of the level as they would have for the whole.
-    pub(super) fn within(self, version: &Version, most: usize) -> Option<Task> {
-        let most = most.max(2);
+    pub(super) fn within(self, version: &Version, options: &PickerOptions) -> Option<Task> {
+        let most = self.most_inputs(options);
         let count_at = |level| {
             self.inputs
                 .iter()

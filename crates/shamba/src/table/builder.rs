@@ -8,62 +8,29 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 
 use super::block::{BlockBuilder, Cursor, DataBlock, MAX_SHARED_BLOCK};
+use super::build_options::TableBuildOptions;
 use super::format::{self, Codec, Compression, Compressor, Footer, PAGE_PAYLOAD};
 use super::index::{self, IndexBuilder};
-use super::prepopulate::{Prepared, Prepopulation, Prepopulator};
+use super::prepopulate::{Prepared, Prepopulator};
 use super::properties::Properties;
 use super::top_index::TopIndexBuilder;
 use super::writer::PageWriter;
-use crate::base::coding::put_bytes;
 use crate::base::digest::KeyDigest;
 use crate::base::key::{self, EntryKind, Tag};
-use crate::budget::Reservation;
+use crate::budget::{Reservation, most_of_index};
 use crate::error::{Error, Result};
-use crate::filter::{self, FilterPlan, FilterWriter, Layout};
+use crate::filter::{self, FilterWriter, Layout};
 use crate::fs::{BlockKind, PAGE, WriteFile};
 
 /// The part of the budget that the buffers for a block may have which are kept for the next.
 const KEPT_SHARE: u64 = 32;
 
-/// How a table is to be written.
-#[derive(Debug, Clone)]
-pub(crate) struct TableBuildOptions {
-    /// The filter's modules; its layout is the index's layout too.
-    pub(crate) filter: FilterPlan,
-    /// The filter that this share of the tables has instead; whose, their writer decides.
-    pub(crate) other_filter: Option<(FilterPlan, f64)>,
-    /// How data blocks are compressed.
-    pub(crate) compression: Compression,
-    /// Every this many entries a data block stores a key whole.
-    pub(crate) restart_interval: u32,
-    /// About how many keys a partition has; the builder takes the nearest number that fills whole
-    /// filter pages.
-    pub(crate) partition_keys: u32,
-    /// The level the table is written for: a hint to readers of its properties.
-    pub(crate) level: u32,
-    /// Drawn anew for each table, so that neither blocks nor tables are taken for another's.
-    pub(crate) salt: u32,
-    /// Bytes gathered before a write, 4 to 128 KiB.
-    pub(crate) write_buffer: usize,
-    /// What may be kept for the cache; none where nobody is expected to read.
-    pub(crate) keep: Option<Prepopulation>,
-}
+/// Bytes of index that a partition may get at once, because what its separators had in common is less with the next
+/// key: past them it ends before that key.
+const MOST_BURST: usize = 4 * PAGE_PAYLOAD;
 
-impl Default for TableBuildOptions {
-    fn default() -> Self {
-        TableBuildOptions {
-            filter: FilterPlan::none(Layout::Partitioned),
-            other_filter: None,
-            compression: Compression::None,
-            restart_interval: 8,
-            partition_keys: 8000,
-            level: 0,
-            salt: 0,
-            write_buffer: 128 << 10,
-            keep: None,
-        }
-    }
-}
+/// Bytes of properties beside keys, mostly, with the lengths before them and before the top-level index.
+const SMALL_PROPERTIES: usize = 512;
 
 /// A finished table.
 #[derive(Debug)]
@@ -137,7 +104,7 @@ impl TableBuilder {
             last_key: Vec::new(),
             last_tag: Tag::NEWEST,
             partition: OpenPartition::default(),
-            partition_target: partition_target(&options),
+            partition_target: options.partition_target(),
             top: TopIndexBuilder::default(),
             properties,
             module_bytes: vec![0; options.filter.modules.len()],
@@ -153,6 +120,25 @@ impl TableBuilder {
             self.partition.digests.len() as u64 * u64::from(self.options.filter.millibits()) / 1000;
         let pending = self.block.len() as u64 + filter_bits / 8;
         u64::from(self.writer.pages()) * PAGE as u64 + pending
+    }
+
+    /// The last key.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// Bytes of the keys that the tree will know of the table.
+    pub(crate) fn known_key_bytes(&self) -> u64 {
+        (self.properties.smallest.len() + self.last_key.len()) as u64
+    }
+
+    /// Whether what the table would hold in memory when it is open, or the index of the partition, has grown so much
+    /// that the table should end, or would with this key.
+    pub(crate) fn is_full_before(&self, key: &[u8]) -> bool {
+        let most = usize::try_from(most_of_index(self.reservation.limit())).unwrap_or(usize::MAX);
+        let index = &self.partition.index;
+        let whole = self.options.filter.layout == Layout::Whole;
+        self.top.len() > most || whole && index.would_pass(most, key)
     }
 
     /// The keys so far.
@@ -172,7 +158,7 @@ impl TableBuilder {
             ));
         }
         let new_key = first || self.last_key != key;
-        let mut close = new_key && self.partition_overdue();
+        let mut close = new_key && (self.partition_overdue() || self.index_would_burst(key));
         while !close && !self.block.fits(key, tag, value, self.block_limit()) {
             close = new_key && self.partition_due();
             if !close {
@@ -195,6 +181,7 @@ impl TableBuilder {
         p.entries += 1;
         p.tombstones += u64::from(tag.kind() == Some(EntryKind::Delete));
         p.key_bytes += key.len() as u64;
+        p.longest_key = p.longest_key.max(key.len() as u32);
         p.value_bytes += value.len() as u64;
         p.min_seq = p.min_seq.min(tag.seq());
         p.max_seq = p.max_seq.max(tag.seq());
@@ -216,7 +203,7 @@ impl TableBuilder {
         let next = self.partition.keys.div_ceil(blocks);
         self.partition.keys.saturating_add(next) > self.partition_target
             || self.options.filter.layout == Layout::Partitioned
-                && self.partition.index.len() > PAGE_PAYLOAD / 8 * 7
+                && self.partition.index.is_longer_than(PAGE_PAYLOAD / 8 * 7)
     }
 
     /// Whether the partition should close at once, at the cost of a data block that is not full.
@@ -225,6 +212,13 @@ impl TableBuilder {
             >= self
                 .partition_target
                 .saturating_add(self.partition_target / 16)
+    }
+
+    /// Whether the partition should close here because what its separators have in common ends: they
+    /// are long, and each would be stored nearly whole.
+    fn index_would_burst(&self, key: &[u8]) -> bool {
+        self.options.filter.layout == Layout::Partitioned
+            && self.partition.index.would_pass(MOST_BURST, key)
     }
 
     /// What a data block may hold before compression, so that it fills about a page after.
@@ -241,12 +235,11 @@ impl TableBuilder {
     fn write_block(&mut self, next: Option<&[u8]>) -> Result<()> {
         let mut payload = std::mem::take(&mut self.payload);
         let mut count = self.block.count();
-        let limit = self.reservation.limit();
         self.block.finish(&mut payload);
         let written = loop {
             let raw_pages = format::pages_for(payload.len());
             let squeezed = (raw_pages > 1)
-                .then(|| self.compressor.compress(&payload, limit))
+                .then(|| self.compressor.compress(&payload, &mut self.reservation))
                 .flatten();
             let Some((codec, bytes)) = squeezed else {
                 break self.writer.block(&payload, Codec::Raw)?;
@@ -400,6 +393,15 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// What single keys take that are kept beside blocks and indexes.
+    fn keys_memory(&self) -> usize {
+        self.last_key.capacity()
+            + self.partition.separator.capacity()
+            + self.properties.smallest.capacity()
+            + self.properties.largest.capacity()
+            + self.keeper.as_ref().map_or(0, Prepopulator::key_bytes)
+    }
+
     /// Holds the reservation at what is in memory now.
     fn account(&mut self) {
         // What one large entry took is not kept for the next, nor what is much of a small budget.
@@ -416,6 +418,7 @@ impl TableBuilder {
             + self.partition.digests.capacity() * size_of::<KeyDigest>()
             + self.partition.index.memory()
             + self.top.memory()
+            + self.keys_memory()
             + size_of::<Self>();
         self.reservation.resize(bytes as u64);
     }
@@ -427,7 +430,7 @@ impl TableBuilder {
             self.properties.min_seq = 0;
         } else {
             self.close_partition(None)?;
-            self.properties.largest = self.last_key.clone();
+            self.properties.largest = std::mem::take(&mut self.last_key);
         }
         let keys = self.properties.keys;
         for (module, &bytes) in self
@@ -439,10 +442,18 @@ impl TableBuilder {
         {
             module.millibits = filter::written_millibits(module, bytes, keys);
         }
-        let mut properties = Vec::new();
-        self.properties.encode(&mut properties);
-        let mut meta = Vec::new();
-        put_bytes(&mut meta, &properties);
+        // What only more entries would need goes first.
+        (self.block, self.payload) = (BlockBuilder::new(1), Vec::new());
+        self.partition = OpenPartition::default();
+        self.compressor = Compressor::new(self.options.compression);
+        self.top.close();
+        self.account();
+        // As it is encoded, and among the pages that are written.
+        let keys = self.properties.smallest.len() + self.properties.largest.len();
+        let bytes = 2 * (keys + self.top.memory() + SMALL_PROPERTIES);
+        self.reservation.grow(bytes as u64);
+        let mut meta = Vec::with_capacity(bytes / 2);
+        self.properties.encode_with_len(&mut meta);
         let top = meta.len();
         self.top.encode(&mut meta);
         let prepared = self.keeper.take().and_then(|keeper| {
@@ -469,21 +480,5 @@ impl TableBuilder {
             properties: self.properties,
             prepared,
         })
-    }
-}
-
-/// The number of keys nearest to the one asked for that fills the pages of the first module; the
-/// one asked for where filters have no say.
-fn partition_target(options: &TableBuildOptions) -> usize {
-    let asked = options.partition_keys.max(1) as usize;
-    let page = match (options.filter.layout, options.filter.modules.first()) {
-        (Layout::Whole, _) => return usize::MAX,
-        (Layout::Partitioned, None) => return asked,
-        (Layout::Partitioned, Some(module)) => filter::keys_filling(module, 1, PAGE_PAYLOAD),
-    };
-    let pages = (asked + page / 2) / page.max(1);
-    match (pages, options.filter.modules.first()) {
-        (1.., Some(module)) => filter::keys_filling(module, pages as u32, PAGE_PAYLOAD),
-        _ => asked,
     }
 }

@@ -8,9 +8,10 @@ use super::block::{BlockBuilder, Cursor, DataBlock, Search};
 use super::format::{self, Codec, Compression, Compressor, Footer, FooterError};
 use super::index::{IndexBlock, IndexBuilder};
 use super::properties::Properties;
-use super::top_index::{TopIndex, TopIndexBuilder};
+use super::top_index::{ParsedTop, TopIndexBuilder};
 use crate::base::checksum::checksum;
 use crate::base::key::{EntryKind, Tag, compare};
+use crate::budget::{Budget, Role};
 use crate::filter::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan};
 use crate::fs::{AlignedBuf, PAGE};
 use crate::fuzzing::{Input, chunked};
@@ -228,9 +229,13 @@ fn top(mut input: Input<'_>) {
     let modules = usize::from(input.byte()) % (MAX_MODULES + 1);
     let pages = u32::from(input.u16());
     let key = input.chunk();
-    let Ok(top) = TopIndex::decode(input.0, modules, pages) else {
+    let Ok(parsed) = ParsedTop::of(input.0, modules, pages) else {
         return;
     };
+    let said = parsed.memory();
+    let top = parsed.build();
+    assert_eq!(top.memory(), said);
+    let mut separator = Vec::new();
     let found = top.find(key);
     assert!(found <= top.len());
     let mut next = 0;
@@ -246,7 +251,9 @@ fn top(mut input: Input<'_>) {
         }
         assert_eq!(top.index_page(number), Some(next));
         next += partition.index_pages;
-        if top.separator(number) >= key {
+        separator.clear();
+        top.separator(number, &mut separator);
+        if *separator >= *key {
             wanted = wanted.min(number);
         }
     }
@@ -323,6 +330,24 @@ pub(crate) fn table_meta_seeds() -> Vec<Vec<u8>> {
             let head = chunked(&[1, modules as u8, pages[0], pages[1]], [key.as_bytes()]);
             seeds.push([head, bytes.clone()].concat());
         }
+        // Front-coded, and searched among those that begin as the key does.
+        let mut top = TopIndexBuilder::default();
+        let long = "l".repeat(300);
+        for tail in ["a", "ab", "abbba", "abbbb", "abbbbb", "c"] {
+            top.push(
+                format!("{long}{tail}").as_bytes(),
+                2,
+                2,
+                &vec![1; modules],
+                1,
+            );
+        }
+        let mut bytes = Vec::new();
+        top.encode(&mut bytes);
+        let pages = 6 * (3 + modules as u8);
+        let key = format!("{long}abbbaa");
+        let head = chunked(&[1, modules as u8, pages, 0], [key.as_bytes()]);
+        seeds.push([head, bytes].concat());
     }
     for (inline, version) in [
         (0, format::FORMAT_VERSION),
@@ -365,7 +390,8 @@ pub(crate) fn block_frame(data: &[u8]) {
         assert_eq!(*again, *decoded);
         for kind in [Compression::Lz4, Compression::Zstd(1)] {
             let mut compressor = Compressor::new(kind);
-            let stored = compressor.compress(&decoded, 1 << 20);
+            let mut memory = Budget::new(1 << 20).reserve(Role::Compaction, 0);
+            let stored = compressor.compress(&decoded, &mut memory);
             if let Some((codec, stored)) = stored.filter(|_| repair & 4 != 0) {
                 let back = format::decode(codec, stored).expect("what was compressed");
                 assert_eq!(*back, *decoded, "a block comes back as it was");
@@ -399,8 +425,9 @@ pub(crate) fn block_frame_seeds() -> Vec<Vec<u8>> {
     {
         for len in [0, 30, raw.len()] {
             let mut compressor = Compressor::new(kind);
+            let mut memory = Budget::new(1 << 20).reserve(Role::Compaction, 0);
             let (_, stored) = compressor
-                .compress(&raw[..len], 1 << 20)
+                .compress(&raw[..len], &mut memory)
                 .unwrap_or((Codec::Raw, &raw[..len]));
             for repair in [0, 7] {
                 let head = [number as u8, repair, 9, 0, 5];

@@ -46,10 +46,14 @@ pub(super) fn separator(a: &[u8], b: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(a);
 }
 
-/// Builds index blocks.
+/// Builds index blocks. What all separators have in common is kept once.
 #[derive(Debug, Default)]
 pub(super) struct IndexBuilder {
-    separators: Vec<u8>,
+    /// What all separators begin with.
+    prefix: Vec<u8>,
+    /// What follows in each.
+    suffixes: Vec<u8>,
+    /// Where each suffix ends.
     ends: Vec<u32>,
     /// Where each data block ends, in pages from the first.
     page_ends: Vec<u32>,
@@ -64,8 +68,41 @@ impl IndexBuilder {
 
     /// Adds the separator between the last data block and the next.
     pub(super) fn separate(&mut self, separator: &[u8]) {
-        self.separators.extend_from_slice(separator);
-        self.ends.push(self.separators.len() as u32);
+        if self.ends.is_empty() {
+            self.prefix.extend_from_slice(separator);
+        }
+        let shared = common_prefix(&self.prefix, separator);
+        if shared < self.prefix.len() {
+            self.shorten_prefix(shared);
+        }
+        let suffix = separator.get(shared..).unwrap_or_default();
+        self.suffixes.extend_from_slice(suffix);
+        self.ends.push(self.suffixes.len() as u32);
+    }
+
+    /// Leaves so many bytes of the prefix; the others go to each suffix.
+    fn shorten_prefix(&mut self, len: usize) {
+        let moved = self.prefix.split_off(len);
+        let all = self.suffixes.len() + self.ends.len() * moved.len();
+        let mut suffixes = Vec::with_capacity(all);
+        let (mut start, mut added) = (0, 0);
+        for end in &mut self.ends {
+            let suffix = self.suffixes.get(start..*end as usize);
+            suffixes.extend_from_slice(&moved);
+            suffixes.extend_from_slice(suffix.unwrap_or_default());
+            start = *end as usize;
+            added += moved.len() as u32;
+            *end += added;
+        }
+        self.suffixes = suffixes;
+    }
+
+    /// Whether separators would take more than that, apart from what they have in common, with one more that begins
+    /// as `key` does up to where it differs from them.
+    pub(super) fn would_pass(&self, most: usize, key: &[u8]) -> bool {
+        let with = |lost: usize| self.suffixes.len() + lost * self.ends.len();
+        with(self.prefix.len()) > most
+            && with(self.prefix.len() - common_prefix(&self.prefix, key)) > most
     }
 
     /// Data blocks so far.
@@ -80,77 +117,59 @@ impl IndexBuilder {
 
     /// Memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
-        self.separators.capacity() + 4 * (self.ends.capacity() + self.page_ends.capacity())
-    }
-
-    fn get(&self, index: usize) -> &[u8] {
-        let start = match index.checked_sub(1) {
-            Some(before) => self.ends.get(before).copied().unwrap_or(0),
-            None => 0,
-        };
-        let end = self.ends.get(index).copied().unwrap_or(start);
-        self.separators
-            .get(start as usize..end as usize)
-            .unwrap_or_default()
-    }
-
-    fn prefix_len(&self) -> usize {
-        match self.ends.len().checked_sub(1) {
-            Some(last) => common_prefix(self.get(0), self.get(last)),
-            None => 0,
-        }
+        let bytes = self.prefix.capacity() + self.suffixes.capacity();
+        bytes + 4 * (self.ends.capacity() + self.page_ends.capacity())
     }
 
     fn has_pages(&self) -> bool {
         self.pages() != self.blocks()
     }
 
+    /// Whether ends of suffixes take four bytes.
+    fn is_wide(&self) -> bool {
+        self.suffixes.len() > usize::from(u16::MAX)
+    }
+
     /// The payload's length if it were finished now.
     pub(super) fn len(&self) -> usize {
-        let prefix = self.prefix_len();
-        let count = self.ends.len();
-        let suffixes = self.separators.len() - count * prefix;
-        let width = if suffixes > usize::from(u16::MAX) {
-            4
-        } else {
-            2
+        let width = if self.is_wide() { 4 } else { 2 };
+        let pages = match self.has_pages() {
+            true => 4 * self.page_ends.len(),
+            false => 0,
         };
-        let pages = if self.has_pages() {
-            4 * self.page_ends.len()
-        } else {
-            0
-        };
-        HEADER + prefix + suffixes + count * width + pages
+        HEADER + self.prefix.len() + self.suffixes.len() + self.ends.len() * width + pages
+    }
+
+    /// Whether the payload would be longer than that; at least half of it that separators do not share, where
+    /// what they share is long: otherwise each index would have that and few separators.
+    pub(super) fn is_longer_than(&self, most: usize) -> bool {
+        self.len() > most.max(self.prefix.len() + most / 2)
     }
 
     /// Completes the payload and leaves the builder empty.
     pub(super) fn finish(&mut self, payload: &mut Vec<u8>) {
         payload.clear();
-        let prefix = self.prefix_len();
-        let count = self.ends.len();
-        let wide = self.separators.len() - count * prefix > usize::from(u16::MAX);
-        let has_pages = self.has_pages();
+        payload.reserve_exact(self.len());
+        let (wide, has_pages) = (self.is_wide(), self.has_pages());
         payload.push((u8::from(wide) * WIDE) | (u8::from(has_pages) * PAGES));
         payload.extend_from_slice(&self.blocks().to_le_bytes());
-        payload.extend_from_slice(&(prefix as u16).to_le_bytes());
+        payload.extend_from_slice(&(self.prefix.len() as u16).to_le_bytes());
         if has_pages {
             for end in &self.page_ends {
                 payload.extend_from_slice(&end.to_le_bytes());
             }
         }
-        payload.extend_from_slice(self.get(0).get(..prefix).unwrap_or_default());
-        for (i, end) in self.ends.iter().enumerate() {
-            let end = end - ((i + 1) * prefix) as u32;
+        payload.extend_from_slice(&self.prefix);
+        for end in &self.ends {
             if wide {
                 payload.extend_from_slice(&end.to_le_bytes());
             } else {
-                payload.extend_from_slice(&(end as u16).to_le_bytes());
+                payload.extend_from_slice(&(*end as u16).to_le_bytes());
             }
         }
-        for i in 0..count {
-            payload.extend_from_slice(self.get(i).get(prefix..).unwrap_or_default());
-        }
-        self.separators.clear();
+        payload.extend_from_slice(&self.suffixes);
+        self.prefix.clear();
+        self.suffixes.clear();
         self.ends.clear();
         self.page_ends.clear();
     }

@@ -9,6 +9,7 @@
 //! iterators have one owner.
 
 mod block;
+mod build_options;
 mod builder;
 mod files;
 mod format;
@@ -33,7 +34,8 @@ mod verify;
 mod writer;
 mod zstd_contexts;
 
-pub(crate) use builder::{TableBuildOptions, TableBuilder};
+pub(crate) use build_options::TableBuildOptions;
+pub(crate) use builder::TableBuilder;
 pub(crate) use files::table_name;
 pub use format::Compression;
 pub(crate) use format::compressor_bytes;

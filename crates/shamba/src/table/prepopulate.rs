@@ -18,7 +18,7 @@ use shamba_model::expected_reads::Visits;
 
 use super::reader::{Table, new_partition_stats, shapes};
 use super::slot::TableSlot;
-use super::top_index::TopIndex;
+use super::top_index::{ParsedTop, TopIndex};
 use crate::budget::{Budget, Reservation, Role};
 use crate::cache::{BlockCache, BlockKey, Owner, Priority};
 use crate::filter::{self, FilterPlan};
@@ -260,13 +260,18 @@ impl Prepopulator {
         }
     }
 
+    /// Bytes of keys that are held.
+    pub(super) fn key_bytes(&self) -> usize {
+        self.from.capacity()
+    }
+
     /// The partition is done.
     pub(super) fn end(&mut self) {
         self.partition += 1;
     }
 
     /// What is handed on, with the table's encoded top-level index; nothing where there is no room
-    /// for it.
+    /// for it, or keys are so long that ranges of them are not handed on.
     pub(super) fn finish(
         mut self,
         top: &[u8],
@@ -274,12 +279,13 @@ impl Prepopulator {
         pages: u32,
         smallest: &[u8],
     ) -> Option<Prepared> {
-        let top = TopIndex::decode(top, plan.modules.len(), pages).ok()?;
+        let top = ParsedTop::of(top, plan.modules.len(), pages).ok()?;
         let charge =
             top.memory() + smallest.len() + size_of::<Prepared>() + size_of_val(&*plan.modules);
-        if !self.keep.room.take_essential(charge) {
+        if top.is_front_coded() || !self.keep.room.take_essential(charge) {
             return None;
         }
+        let top = top.build();
         let blocks = std::mem::take(&mut self.blocks);
         let charge = std::mem::take(&mut self.charge) + charge;
         Some(Prepared {
@@ -357,20 +363,23 @@ impl Prepared {
 }
 
 impl Table {
-    /// The ranges of its partitions, ascending. `smallest` is its smallest key.
+    /// The ranges of its partitions, ascending; none where keys are long and begin alike. `smallest` is its
+    /// smallest key.
     pub(crate) fn spans<'a>(&'a self, smallest: &'a [u8]) -> impl Iterator<Item = KeySpan<'a>> {
         spans(&self.top, smallest)
     }
 }
 
 fn spans<'a>(top: &'a TopIndex, smallest: &'a [u8]) -> impl Iterator<Item = KeySpan<'a>> {
-    (0..top.len()).map(move |number| KeySpan {
-        first: match number.checked_sub(1) {
-            Some(before) => top.separator(before),
-            None => smallest,
-        },
-        open: number > 0,
-        last: top.separator(number),
+    (0..top.len()).map_while(move |number| {
+        Some(KeySpan {
+            first: match number.checked_sub(1) {
+                Some(before) => top.whole_separator(before)?,
+                None => smallest,
+            },
+            open: number > 0,
+            last: top.whole_separator(number)?,
+        })
     })
 }
 

@@ -1,7 +1,7 @@
 //! What a table says of itself: how to decode it and what it holds, never which policy made it
 //! (docs/format.md, "Properties"). Plain data and its bytes.
 
-use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
+use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint, varint_len};
 use crate::base::key::SeqNo;
 use crate::filter::{FilterPlan, Layout, PlanError};
 
@@ -18,6 +18,8 @@ pub(crate) struct Properties {
     pub(crate) tombstones: u64,
     /// Bytes of all entries' user keys.
     pub(crate) key_bytes: u64,
+    /// Bytes of the longest user key.
+    pub(crate) longest_key: u32,
     /// Bytes of all entries' values.
     pub(crate) value_bytes: u64,
     /// Data blocks.
@@ -55,6 +57,7 @@ impl Default for Properties {
             keys: 0,
             tombstones: 0,
             key_bytes: 0,
+            longest_key: 0,
             value_bytes: 0,
             data_blocks: 0,
             data_bytes: 0,
@@ -75,6 +78,9 @@ impl Default for Properties {
 
 /// Numbers that are one varint each, in the order of [`Properties::numbers`]. Ids are on storage.
 const FIRST_NUMBER: u64 = 1;
+const RESTART_INTERVAL: u64 = 12;
+const LEVEL: u64 = 13;
+const LONGEST_KEY: u64 = 14;
 const SMALLEST: u64 = 32;
 const LARGEST: u64 = 33;
 const FILTER: u64 = 34;
@@ -82,7 +88,23 @@ const COMPRESSION: u64 = 35;
 const CREATED_BY: u64 = 36;
 
 impl Properties {
-    fn numbers(&mut self) -> [&mut u64; 11] {
+    const fn numbers(&self) -> [u64; 11] {
+        [
+            self.entries,
+            self.keys,
+            self.tombstones,
+            self.key_bytes,
+            self.value_bytes,
+            self.data_blocks,
+            self.data_bytes,
+            self.index_bytes,
+            self.filter_bytes,
+            self.min_seq,
+            self.max_seq,
+        ]
+    }
+
+    fn numbers_mut(&mut self) -> [&mut u64; 11] {
         [
             &mut self.entries,
             &mut self.keys,
@@ -100,57 +122,97 @@ impl Properties {
 
     /// Appends the properties as fields of id, length, bytes.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let mut copy = self.clone();
-        let mut bytes = Vec::new();
-        let mut field = |id: u64, write: &dyn Fn(&mut Vec<u8>)| {
-            bytes.clear();
-            write(&mut bytes);
+        out.extend_from_slice(&self.fields_beside_keys());
+        for (id, key) in self.keys() {
             put_varint(out, id);
-            put_bytes(out, &bytes);
-        };
-        for (id, number) in (FIRST_NUMBER..).zip(copy.numbers()) {
-            field(id, &|b| put_varint(b, *number));
+            put_bytes(out, key);
         }
-        field(12, &|b| put_varint(b, u64::from(self.restart_interval)));
-        field(13, &|b| put_varint(b, u64::from(self.level)));
-        field(SMALLEST, &|b| b.extend_from_slice(&self.smallest));
-        field(LARGEST, &|b| b.extend_from_slice(&self.largest));
-        field(FILTER, &|b| self.filter.encode(b));
-        field(COMPRESSION, &|b| match self.compression {
-            Compression::None => b.push(0),
-            Compression::Lz4 => b.push(1),
-            Compression::Zstd(level) => {
-                b.push(2);
-                b.extend_from_slice(&level.to_le_bytes());
-            }
+    }
+
+    /// Appends the length of the properties and the properties. The keys, which may be long, are not copied on the
+    /// way.
+    pub(super) fn encode_with_len(&self, out: &mut Vec<u8>) {
+        let keys = self.keys().map(|(id, key)| {
+            let len = key.len();
+            varint_len(id) + varint_len(len as u64) + len
         });
-        field(CREATED_BY, &|b| {
-            b.extend_from_slice(self.created_by.as_bytes());
-        });
+        let len = self.fields_beside_keys().len() + keys.iter().sum::<usize>();
+        out.reserve_exact(varint_len(len as u64) + len);
+        put_varint(out, len as u64);
+        self.encode(out);
+    }
+
+    fn keys(&self) -> [(u64, &[u8]); 2] {
+        [(SMALLEST, &self.smallest), (LARGEST, &self.largest)]
+    }
+
+    fn fields_beside_keys(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut field = |id: u64, bytes: &[u8]| {
+            put_varint(&mut out, id);
+            put_bytes(&mut out, bytes);
+        };
+        let varint = |number: u64| {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, number);
+            bytes
+        };
+        for (id, number) in (FIRST_NUMBER..).zip(self.numbers()) {
+            field(id, &varint(number));
+        }
+        field(RESTART_INTERVAL, &varint(u64::from(self.restart_interval)));
+        field(LEVEL, &varint(u64::from(self.level)));
+        field(LONGEST_KEY, &varint(u64::from(self.longest_key)));
+        let mut filter = Vec::new();
+        self.filter.encode(&mut filter);
+        field(FILTER, &filter);
+        let compression = match self.compression {
+            Compression::None => vec![0],
+            Compression::Lz4 => vec![1],
+            Compression::Zstd(level) => [&[2], level.to_le_bytes().as_slice()].concat(),
+        };
+        field(COMPRESSION, &compression);
+        field(CREATED_BY, self.created_by.as_bytes());
+        out
     }
 
     /// Reads properties; fields of unknown ids are skipped, missing ones have their defaults,
     /// except that there must be a filter plan.
-    pub(super) fn decode(mut input: &[u8]) -> Result<Self, Damage> {
-        let mut properties = Properties::default();
-        let mut filter = None;
-        while !input.is_empty() {
-            properties.field(&mut input, &mut filter)?;
-        }
-        properties.filter = filter.ok_or(BAD)?;
+    pub(super) fn decode(input: &[u8]) -> Result<Self, Damage> {
+        let (mut properties, [smallest, largest]) = Self::decode_beside_keys(input)?;
+        properties.smallest = smallest.to_vec();
+        properties.largest = largest.to_vec();
         Ok(properties)
     }
 
-    fn field(&mut self, input: &mut &[u8], filter: &mut Option<FilterPlan>) -> Result<(), Damage> {
+    /// The same, with the smallest and the largest key where they lie instead of among the properties.
+    pub(super) fn decode_beside_keys(mut input: &[u8]) -> Result<(Self, [&[u8]; 2]), Damage> {
+        let mut properties = Properties::default();
+        let mut keys = [&[][..]; 2];
+        let mut filter = None;
+        while !input.is_empty() {
+            properties.field(&mut input, &mut keys, &mut filter)?;
+        }
+        properties.filter = filter.ok_or(BAD)?;
+        Ok((properties, keys))
+    }
+
+    fn field<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        [smallest, largest]: &mut [&'a [u8]; 2],
+        filter: &mut Option<FilterPlan>,
+    ) -> Result<(), Damage> {
         let id = take_varint(input).ok_or(BAD)?;
         let mut bytes = take_bytes(input).ok_or(BAD)?;
         let number = |mut bytes: &[u8]| take_varint(&mut bytes).ok_or(BAD);
         let small = |bytes| number(bytes).and_then(|n| u32::try_from(n).map_err(|_| BAD));
         match id {
-            12 => self.restart_interval = small(bytes)?,
-            13 => self.level = small(bytes)?,
-            SMALLEST => self.smallest = bytes.to_vec(),
-            LARGEST => self.largest = bytes.to_vec(),
+            RESTART_INTERVAL => self.restart_interval = small(bytes)?,
+            LEVEL => self.level = small(bytes)?,
+            LONGEST_KEY => self.longest_key = small(bytes)?,
+            SMALLEST => *smallest = bytes,
+            LARGEST => *largest = bytes,
             FILTER => {
                 *filter = Some(FilterPlan::decode(&mut bytes).map_err(|error| match error {
                     PlanError::Malformed => BAD,
@@ -175,7 +237,7 @@ impl Properties {
                 let place = id
                     .checked_sub(FIRST_NUMBER)
                     .and_then(|i| usize::try_from(i).ok());
-                let target = place.and_then(|place| self.numbers().into_iter().nth(place));
+                let target = place.and_then(|place| self.numbers_mut().into_iter().nth(place));
                 if let Some(target) = target {
                     *target = number(bytes)?;
                 }
@@ -206,15 +268,21 @@ mod tests {
                 largest,
                 level,
                 restart_interval: level / 2,
+                longest_key: level / 3,
                 compression: Compression::Zstd(zstd),
                 created_by: "0.1".into(),
                 ..Properties::default()
             };
-            for (to, from) in properties.numbers().into_iter().zip(numbers) {
+            for (to, from) in properties.numbers_mut().into_iter().zip(numbers) {
                 *to = from;
             }
             let mut bytes = Vec::new();
             properties.encode(&mut bytes);
+            let mut with_len = Vec::new();
+            properties.encode_with_len(&mut with_len);
+            let mut input = &*with_len;
+            prop_assert_eq!(take_bytes(&mut input), Some(&*bytes));
+            prop_assert!(input.is_empty());
             put_varint(&mut bytes, 999);
             put_bytes(&mut bytes, b"from the future");
             prop_assert_eq!(Properties::decode(&bytes), Ok(properties));

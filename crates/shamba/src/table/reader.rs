@@ -8,13 +8,11 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 
 use super::files::{FILE_BYTES, FileHandle};
-use super::format::Damage;
 use super::properties::Properties;
 use super::source::{Home, TableSource};
 use super::stated::Stated;
 use super::table_blocks::TableBlocks;
 use super::top_index::TopIndex;
-use crate::base::coding::take_bytes;
 use crate::base::interner::unpaid_bytes;
 use crate::budget::{Reservation, Role, allocated, shared};
 use crate::cache::BlockCache;
@@ -76,20 +74,10 @@ impl Table {
             number,
             home,
         };
-        let (footer, meta, pages) = source.read_meta()?;
-        let damage = |d| source.damage(footer.meta_page, d);
-        let (properties, top) = split_meta(&meta).map_err(damage)?;
-        if let Some(stated) = stated {
-            let size = source.handle.len();
-            stated.check(size, &footer, &properties).map_err(damage)?;
-        }
-        let plan = source
-            .home
-            .plans
-            .share(Arc::new(properties.filter.for_readers()));
-        let top = TopIndex::decode(top, plan.modules.len(), pages).map_err(damage)?;
-        // One thread at a time opens a file.
         let cache = Arc::clone(&source.home.cache);
+        let mut held = cache.budget().reserve(Role::Tables, 0);
+        let (footer, plan, top) = source.open_meta(stated, &mut held)?;
+        // One thread at a time opens a file.
         let partition_stats = partition_stats.load_full().unwrap_or_else(|| {
             let fresh = Arc::new(new_partition_stats(&cache, &plan, &top));
             partition_stats.store(Some(Arc::clone(&fresh)));
@@ -99,12 +87,12 @@ impl Table {
             blocks: TableBlocks::new(source, cache_id, footer.salt, partition_stats),
             plan,
             top,
-            _held: cache.budget().reserve(Role::Tables, 0),
+            _held: held,
         };
         let plan = &table.plan;
         let plan_bytes = size_of::<FilterPlan>() + size_of_val(&*plan.modules);
         let bytes = table.memory() + unpaid_bytes(plan, plan_bytes);
-        table._held.grow(bytes as u64);
+        table._held.resize(bytes as u64);
         Ok(table)
     }
 
@@ -126,10 +114,11 @@ impl Table {
 
     /// The table's properties, read from storage again.
     pub(crate) fn properties(&self) -> Result<Properties> {
-        let (footer, meta, _) = self.blocks.source().read_meta()?;
-        let (properties, _) =
-            split_meta(&meta).map_err(|d| self.blocks.damage(footer.meta_page, d))?;
-        Ok(properties)
+        let meta = self.blocks.source().read_meta()?;
+        let properties = meta
+            .parts()
+            .and_then(|(bytes, _)| Properties::decode(bytes));
+        properties.map_err(|d| self.blocks.damage(meta.footer.meta_page, d))
     }
 
     /// About how many bytes of the file lie before `key`: exact to a partition.
@@ -182,10 +171,4 @@ pub(super) fn new_partition_stats(
         cache.shapes.share(shapes),
         top.get(0).map_or(1, |partition| partition.index_pages),
     )
-}
-
-fn split_meta(meta: &[u8]) -> Result<(Properties, &[u8]), Damage> {
-    let mut input = meta;
-    let properties = take_bytes(&mut input).ok_or(Damage("the properties end early"))?;
-    Ok((Properties::decode(properties)?, input))
 }

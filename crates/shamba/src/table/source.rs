@@ -6,9 +6,17 @@ use std::sync::Arc;
 use arc_swap::Guard;
 
 use super::files::{FileHandle, OpenFile, OpenFiles};
-use super::format::{self, Damage, FORMAT_VERSION, Footer, FooterError};
+use super::format::{self, Codec, Damage, FORMAT_VERSION, Footer, FooterError};
+use super::properties::Properties;
+use super::stated::Stated;
+use super::top_index::{ParsedTop, TopIndex};
+use crate::base::coding::take_bytes;
 use crate::base::interner::Interner;
-use crate::cache::{BlockCache, IoPool};
+use crate::budget::{
+    LARGE, LONG_KEY, Reservation, allocated, least_limit_for_key, least_limit_for_meta,
+    map_large_allocations, map_long_keys, most_of_key, most_of_meta,
+};
+use crate::cache::{BlockCache, IoBuf, IoPool};
 use crate::error::{Error, Result};
 use crate::filter::FilterPlan;
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
@@ -82,8 +90,9 @@ impl TableSource {
         Error::corruption(self.path(), u64::from(page) * PAGE as u64, damage.0)
     }
 
-    /// The footer, the bytes of properties and top-level index, and the pages of all partitions.
-    pub(super) fn read_meta(&self) -> Result<(Footer, Box<[u8]>, u32)> {
+    /// Where properties and top-level index are. They are read into a buffer, and not copied: whoever has it waits
+    /// for no other memory.
+    pub(super) fn read_meta(&self) -> Result<Meta> {
         let len = self.handle.len();
         let pages = u32::try_from(len / PAGE as u64).unwrap_or(0);
         let truncated = Damage("the length is not one of a table; the file may be truncated");
@@ -105,15 +114,125 @@ impl TableSource {
         if footer.meta_page.checked_add(footer.meta_pages) != Some(last) {
             return Err(self.damage(last, truncated));
         }
+        let (len, pages) = (inline.len(), footer.meta_page);
         if footer.meta_pages == 0 {
-            return Ok((footer, inline.into(), last));
+            let pages = last;
+            return Ok(Meta {
+                footer,
+                buf,
+                len,
+                pages,
+            });
         }
         drop(buf);
-        let range = footer.meta_page..last;
-        let mut buf = self.home.io.acquire(footer.meta_pages as usize * PAGE);
-        self.read_pages(&mut buf, range.start, tag)?;
-        let meta = format::read_block(&buf, footer.salt, range.start)
-            .map_err(|d| self.damage(range.start, d))?;
-        Ok((footer, meta, range.start))
+        let bytes = u64::from(footer.meta_pages) * PAGE as u64;
+        let limit = self.home.cache.budget().limit();
+        if bytes > most_of_meta(limit) {
+            return Err(Error::BudgetTooSmall {
+                limit,
+                needed: least_limit_for_meta(bytes),
+            });
+        }
+        if bytes >= LARGE {
+            map_large_allocations();
+        }
+        let mut buf = self.home.io.acquire(bytes as usize);
+        self.read_pages(&mut buf, pages, tag)?;
+        let damage = |d| self.damage(pages, d);
+        let len = match format::open_block(&buf, footer.salt, pages).map_err(damage)? {
+            (Codec::Raw, meta) => meta.len(),
+            _ => return Err(damage(Damage("what a table says of itself is compressed"))),
+        };
+        Ok(Meta {
+            footer,
+            buf,
+            len,
+            pages,
+        })
+    }
+}
+
+impl TableSource {
+    /// Reads what an open table needs: its footer, its filter plan, and its top-level index, for which `held` takes
+    /// the memory first. `stated` is what the table is compared with, if it is of a tree.
+    pub(super) fn open_meta(
+        &self,
+        stated: Option<&Stated<'_>>,
+        held: &mut Reservation,
+    ) -> Result<(Footer, Arc<FilterPlan>, TopIndex)> {
+        loop {
+            let meta = self.read_meta()?;
+            let footer = meta.footer;
+            let damage = |d| self.damage(footer.meta_page, d);
+            let (properties, encoded) = meta.parts().map_err(damage)?;
+            let scratch = match footer.meta_pages {
+                0 => 0,
+                _ => ParsedTop::scratch(encoded.len()),
+            };
+            if try_hold(held, scratch as u64) {
+                let (properties, keys) =
+                    Properties::decode_beside_keys(properties).map_err(damage)?;
+                if let Some(stated) = stated {
+                    let size = self.handle.len();
+                    stated
+                        .check(size, &footer, &properties, keys)
+                        .map_err(damage)?;
+                }
+                self.check_keys(properties.longest_key)?;
+                let plan = properties.filter.for_readers();
+                let plan = self.home.plans.share(Arc::new(plan));
+                let top = ParsedTop::of(encoded, plan.modules.len(), meta.pages);
+                let top = top.map_err(damage)?;
+                let bytes = (scratch + allocated(top.memory())) as u64;
+                if try_hold(held, bytes) {
+                    return Ok((footer, plan, top.build()));
+                }
+                drop(top);
+                drop(meta);
+                held.resize(bytes);
+            } else {
+                drop(meta);
+                held.resize(scratch as u64);
+            }
+        }
+    }
+
+    /// Refuses keys that were written under a larger budget, if this one does not hold them.
+    fn check_keys(&self, longest: u32) -> Result<()> {
+        let (longest, limit) = (u64::from(longest), self.home.cache.budget().limit());
+        if longest >= LONG_KEY {
+            map_long_keys();
+        }
+        match longest <= most_of_key(limit) {
+            true => Ok(()),
+            false => Err(Error::BudgetTooSmall {
+                limit,
+                needed: least_limit_for_key(longest),
+            }),
+        }
+    }
+}
+
+/// To so many bytes at least, without waiting for others'.
+fn try_hold(held: &mut Reservation, bytes: u64) -> bool {
+    let missing = bytes.saturating_sub(held.bytes());
+    missing == 0 || held.try_grow(missing)
+}
+
+/// Properties and top-level index, as they were read.
+pub(super) struct Meta {
+    pub(super) footer: Footer,
+    buf: IoBuf,
+    len: usize,
+    /// The pages of all partitions.
+    pub(super) pages: u32,
+}
+
+impl Meta {
+    /// The bytes of the properties, and of the top-level index.
+    pub(super) fn parts(&self) -> Result<(&[u8], &[u8]), Damage> {
+        let mut input = self.buf.get(..self.len).unwrap_or_default();
+        let properties = take_bytes(&mut input).ok_or(Damage("the properties end early"))?;
+        Ok((properties, input))
     }
 }

@@ -31,14 +31,15 @@ impl Stated<'_> {
         size: u64,
         footer: &Footer,
         properties: &Properties,
+        [smallest, largest]: [&[u8]; 2],
     ) -> Result<(), Damage> {
         let found = Stated {
             size,
             salt: footer.salt,
             entries: properties.entries,
             tombstones: properties.tombstones,
-            smallest: &properties.smallest,
-            largest: &properties.largest,
+            smallest,
+            largest,
             min_seq: properties.min_seq,
             max_seq: properties.max_seq,
         };

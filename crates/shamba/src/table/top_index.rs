@@ -1,17 +1,18 @@
 //! The top-level index: where each partition of a table lies (docs/format.md, "Top-level index").
 //! Resident while the table is open; immutable.
 
+mod encoding;
+
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::block::common_prefix;
+#[cfg(test)]
 use super::format::Damage;
 use super::packed_ints::PackedInts;
-use crate::base::coding::{put_bytes, put_varint, take_bytes, take_len, take_varint};
 use crate::base::key::prefix;
 use crate::filter::MAX_MODULES;
-
-const BAD: Damage = Damage("the top-level index is malformed");
+pub(super) use encoding::{ParsedTop, TopIndexBuilder};
 
 /// A partition's place. Its pages are: data blocks, filter modules from the last to the first,
 /// index block.
@@ -36,7 +37,10 @@ pub(super) struct PartitionEntry {
 /// - the row of the first partition: its pages of data, how many of these begin no block, pages of
 ///   the index block and of each module;
 /// - of each partition those of these numbers that are not the same in all: mostly only the first;
-/// - separators.
+/// - separators;
+/// - where separators are long and begin alike: how much of the one before each begins with. Of each only
+///   what follows is among the separators then ([`TopIndex::front_coded`]), so that keys of 64 KiB that share
+///   all but a few bytes take as much as keys of a few bytes, and one of 64 KiB.
 #[derive(Debug, Default)]
 pub(super) struct TopIndex {
     bytes: Box<[u8]>,
@@ -49,7 +53,21 @@ pub(super) struct TopIndex {
     rows: PackedInts,
     /// The columns of rows that are not the same in all, a bit each.
     varying: u32,
+    front_coded: bool,
 }
+
+/// Separators are front-coded where they are longer on average and that makes half of them or less: shorter ones
+/// are searched and handed out as they lie. With half of it memory is saved that a partition of thousands
+/// of keys does not miss; with twice of it each partition of longer keys takes half a KiB.
+const LONG: usize = 256;
+
+/// Whether separators are front-coded: so many, of so many bytes, or so many front-coded.
+const fn is_front_coded(count: usize, whole: usize, front: usize) -> bool {
+    whole > LONG * count && whole > 2 * front
+}
+
+/// How wide the lengths of shared beginnings are: none is longer than a key.
+const FRONTS: PackedInts = PackedInts::Shorts;
 
 /// Bytes of a head.
 const HEAD: usize = size_of::<u32>();
@@ -65,123 +83,11 @@ fn head_of(bytes: &[u8]) -> u32 {
     (prefix(bytes) >> 32) as u32
 }
 
-/// Collects the top-level index while a table is written.
-#[derive(Debug, Default)]
-pub(super) struct TopIndexBuilder {
-    bytes: Vec<u8>,
-    count: u64,
-}
-
-impl TopIndexBuilder {
-    /// Adds a partition: its last separator, and the pages of its parts in the order in which they
-    /// follow the previous partition.
-    pub(super) fn push(
-        &mut self,
-        separator: &[u8],
-        data_pages: u32,
-        blocks: u32,
-        module_pages: &[u32],
-        index_pages: u32,
-    ) {
-        put_bytes(&mut self.bytes, separator);
-        put_varint(&mut self.bytes, u64::from(data_pages));
-        put_varint(&mut self.bytes, u64::from(blocks));
-        for pages in module_pages {
-            put_varint(&mut self.bytes, u64::from(*pages));
-        }
-        put_varint(&mut self.bytes, u64::from(index_pages));
-        self.count += 1;
-    }
-
-    pub(super) fn memory(&self) -> usize {
-        self.bytes.capacity()
-    }
-
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, self.count);
-        out.extend_from_slice(&self.bytes);
-    }
-}
-
 impl TopIndex {
-    /// Reads the index of a table with `modules` filter modules whose partitions take exactly
-    /// `pages` pages.
-    pub(super) fn decode(mut input: &[u8], modules: usize, pages: u32) -> Result<Self, Damage> {
-        let input = &mut input;
-        let columns = BEFORE_MODULES + modules;
-        // Each partition takes a byte for its separator and one for each number, at least, so that
-        // no count can ask for much memory.
-        let count = take_len(input, input.len() / (1 + columns)).ok_or(BAD)?;
-        let mut rows = Vec::with_capacity(count * columns);
-        let (mut starts, mut ends) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let mut separators: Vec<u8> = Vec::new();
-        let mut next = 0u32;
-        let mut last_start = 0;
-        for i in 0..count {
-            let separator = take_bytes(input).ok_or(BAD)?;
-            if i > 0 && separators.get(last_start..).unwrap_or_default() >= separator {
-                return Err(BAD);
-            }
-            last_start = separators.len();
-            separators.extend_from_slice(separator);
-            ends.push(u32::try_from(separators.len()).map_err(|_| BAD)?);
-            starts.push(next);
-            let row = rows.len();
-            for _ in 0..columns {
-                let number = take_varint(input).and_then(|n| u32::try_from(n).ok());
-                rows.push(number.filter(|n| *n > 0).ok_or(BAD)?);
-            }
-            let row = rows.get_mut(row..).unwrap_or_default();
-            // Written behind the modules.
-            row.get_mut(2..).unwrap_or_default().rotate_right(1);
-            let [data_pages, blocks, rest @ ..] = row else {
-                return Err(BAD);
-            };
-            *blocks = data_pages.checked_sub(*blocks).ok_or(BAD)?;
-            for pages in std::iter::once(data_pages).chain(rest) {
-                next = next.checked_add(*pages).ok_or(BAD)?;
-            }
-        }
-        if next != pages || !input.is_empty() {
-            return Err(BAD);
-        }
-        // They are in order, so what the first and the last have in common all have.
-        let last = separators.get(last_start..).unwrap_or_default();
-        let first = ends.first().and_then(|end| separators.get(..*end as usize));
-        let shared = common_prefix(first.unwrap_or_default(), last);
-        let (first, others) = rows.split_at(rows.len().min(columns));
-        let varies = |column: &usize| {
-            let mut numbers = others.iter().skip(*column).step_by(columns);
-            numbers.any(|number| first.get(*column) != Some(number))
-        };
-        let varying: Vec<usize> = (0..columns).filter(varies).collect();
-        let numbers = rows.chunks(columns);
-        let numbers = numbers.flat_map(|row| varying.iter().filter_map(|&at| row.get(at).copied()));
-        let rows: Vec<u32> = first.iter().copied().chain(numbers).collect();
-        let mut top = TopIndex {
-            bytes: Box::default(),
-            partitions: count as u32,
-            shared: shared as u32,
-            modules: modules as u16,
-            starts: PackedInts::of(&starts),
-            ends: PackedInts::of(&ends),
-            rows: PackedInts::of(&rows),
-            varying: varying.iter().fold(0, |set, &column| set | 1 << column),
-        };
-        let mut bytes = Vec::with_capacity(top.places().3 + separators.len());
-        let mut start = 0;
-        for end in &ends {
-            let separator = separators.get(start..*end as usize).unwrap_or_default();
-            let rest = separator.get(shared..).unwrap_or_default();
-            bytes.extend_from_slice(&head_of(rest).to_le_bytes());
-            start = *end as usize;
-        }
-        top.starts.put(&mut bytes, &starts);
-        top.ends.put(&mut bytes, &ends);
-        top.rows.put(&mut bytes, &rows);
-        bytes.extend_from_slice(&separators);
-        top.bytes = bytes.into_boxed_slice();
-        Ok(top)
+    /// Reads the index of a table; see [`ParsedTop::of`].
+    #[cfg(test)]
+    pub(super) fn decode(encoded: &[u8], modules: usize, pages: u32) -> Result<Self, Damage> {
+        ParsedTop::of(encoded, modules, pages).map(ParsedTop::build)
     }
 
     /// Memory held, in bytes.
@@ -255,9 +161,9 @@ impl TopIndex {
         })
     }
 
-    /// No key of the partition is greater; every key of the next is.
+    /// What is kept of a separator: all of it, if they are not front-coded.
     #[inline]
-    pub(super) fn separator(&self, index: usize) -> &[u8] {
+    fn rest(&self, index: usize) -> &[u8] {
         let (_, ends, _, separators) = self.places();
         let end = |index| match index < self.len() {
             true => self.ends.get(&self.bytes, ends, index),
@@ -268,6 +174,43 @@ impl TopIndex {
         self.bytes
             .get(separators + start as usize..separators + end as usize)
             .unwrap_or_default()
+    }
+
+    /// How many bytes of the separator before it a front-coded separator begins with.
+    fn front(&self, index: usize) -> usize {
+        let fronts = self.bytes.len() - FRONTS.bytes(self.len());
+        let front = FRONTS.get(&self.bytes, fronts, index);
+        front.map_or(0, |front| front as usize)
+    }
+
+    /// A separator where it lies, unless they are front-coded: no key of the partition is greater, and every key
+    /// of the next is.
+    #[inline]
+    pub(super) fn whole_separator(&self, index: usize) -> Option<&[u8]> {
+        (!self.front_coded).then(|| self.rest(index))
+    }
+
+    /// Appends a separator to `out`.
+    pub(super) fn separator(&self, index: usize, out: &mut Vec<u8>) {
+        let rest = self.rest(index);
+        if !self.front_coded {
+            return out.extend_from_slice(rest);
+        }
+        let (from, mut missing) = (out.len(), self.front(index));
+        out.resize(from + missing, 0);
+        out.extend_from_slice(rest);
+        // From those before it, of which each has the bytes behind what it shares itself.
+        for before in (0..index).rev() {
+            let front = self.front(before);
+            let Some(bytes) = missing.checked_sub(front).filter(|bytes| *bytes > 0) else {
+                continue;
+            };
+            let to = out.get_mut(from + front..from + missing);
+            if let Some((to, rest)) = to.zip(self.rest(before).get(..bytes)) {
+                to.copy_from_slice(rest);
+            }
+            missing = front;
+        }
     }
 
     /// The partition that would hold `key`; `len()` when the key is past the last.
@@ -296,18 +239,44 @@ impl TopIndex {
     /// The same, of the partitions from `low` on.
     #[cold]
     fn find_among_equals(&self, mut low: usize, wanted: u32, key: &[u8]) -> usize {
+        if self.front_coded {
+            return self.find_front_coded(key);
+        }
         let equals = self.heads().get(low..).unwrap_or_default();
         let wanted = wanted.to_le_bytes();
         let mut high = low + equals.partition_point(|&head| head == wanted);
         while low < high {
             let middle = low.midpoint(high);
-            if self.separator(middle) < key {
+            if self.rest(middle) < key {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
         low
+    }
+
+    /// The same, of all partitions, where separators are front-coded: of none more bytes are looked at than it
+    /// has in common with the key.
+    fn find_front_coded(&self, key: &[u8]) -> usize {
+        // What the separator before has in common with the key, which is greater.
+        let mut common = 0;
+        for index in 0..self.len() {
+            match self.front(index).cmp(&common) {
+                // Greater than the one before where that is equal to the key.
+                Ordering::Less => return index,
+                // Equal to it where that is less than the key.
+                Ordering::Greater => {}
+                Ordering::Equal => {
+                    let (rest, key) = (self.rest(index), key.get(common..).unwrap_or_default());
+                    if rest >= key {
+                        return index;
+                    }
+                    common += common_prefix(rest, key);
+                }
+            }
+        }
+        self.len()
     }
 
     /// The pages of a module of a partition.
@@ -336,6 +305,8 @@ impl TopIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::coding::{put_bytes, put_varint};
+    use crate::base::key::MAX_KEY_LEN;
 
     #[test]
     fn places_follow_from_page_counts() {
@@ -408,10 +379,35 @@ mod tests {
         );
     }
 
+    /// The index of a table whose partitions have a page of data and one of index and end at these keys.
+    fn top_of(separators: &[impl AsRef<[u8]>]) -> TopIndex {
+        let mut builder = TopIndexBuilder::default();
+        for separator in separators {
+            builder.push(separator.as_ref(), 1, 1, &[], 1);
+        }
+        let mut bytes = Vec::new();
+        builder.encode(&mut bytes);
+        let parsed = ParsedTop::of(&bytes, 0, 2 * separators.len() as u32).unwrap();
+        let said = parsed.memory();
+        let top = parsed.build();
+        assert_eq!((top.memory(), top.bytes.len()), (said, said));
+        let about = builder.len();
+        assert!(
+            said <= about + 16 + 4 * separators.len(),
+            "{said} of {about}"
+        );
+        for (number, separator) in separators.iter().enumerate() {
+            let mut found = b"before".to_vec();
+            top.separator(number, &mut found);
+            assert_eq!(found.strip_prefix(b"before"), Some(separator.as_ref()));
+        }
+        top
+    }
+
     #[test]
     fn searches_agree_with_a_scan() {
         // Separators that share much, differ late, or are prefixes of each other.
-        for shared in ["", "k", "a-long-prefix-"] {
+        for shared in ["", "k", "a-long-prefix-", &"l".repeat(2000)] {
             let mut tails = vec![
                 "",
                 "\0",
@@ -425,20 +421,87 @@ mod tests {
             tails.extend(["b\0", "bbbbbbbbbbbb", "bbbbbbbbbbbbb", "c"]);
             let keys: Vec<String> = tails.iter().map(|tail| format!("{shared}{tail}")).collect();
             for some in 1..=keys.len() {
-                let mut builder = TopIndexBuilder::default();
                 let separators = &keys[keys.len() - some..];
-                for separator in separators {
-                    builder.push(separator.as_bytes(), 1, 1, &[], 1);
-                }
-                let mut bytes = Vec::new();
-                builder.encode(&mut bytes);
-                let top = TopIndex::decode(&bytes, 0, 2 * some as u32).unwrap();
-                let others = ["", "0", "a-long-prefix", "a-long-prefiy", "zz"].map(String::from);
+                let top = top_of(separators);
+                assert_eq!(top.front_coded, shared.len() == 2000 && some > 2);
+                let others =
+                    ["", "0", "a-long-prefix", "a-long-prefiy", "l", "zz"].map(String::from);
                 for key in keys.iter().chain(&others) {
                     let want = separators.partition_point(|separator| separator < key);
                     assert_eq!(top.find(key.as_bytes()), want, "{key:?} in {separators:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn long_separators_that_begin_alike_take_little_more_than_one() {
+        let families = ["a", "b"].map(|family| family.repeat(65_000));
+        let key = |number: usize| format!("{}{number:08}", families[number / 100]);
+        let separators: Vec<String> = (0..200).map(key).collect();
+        let top = top_of(&separators);
+        assert!(top.memory() < 2 * 65_008 + 200 * 32, "{}", top.memory());
+    }
+
+    #[test]
+    fn front_coded_searches_agree_with_a_scan() {
+        // Three letters, so that much begins alike, after long beginnings of several lengths.
+        let mut seed = 7u32;
+        let mut next = |below: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 16) % below
+        };
+        for round in 0..300 {
+            let mut key = || {
+                let long = 500 + 300 * next(3) as usize;
+                let tail: String = (0..next(9))
+                    .map(|_| ['a', 'l', 'z'][next(3) as usize])
+                    .collect();
+                "l".repeat(long) + &tail
+            };
+            let mut keys: Vec<String> = (0..3 + round % 30).map(|_| key()).collect();
+            let probes: Vec<String> = (0..50).map(|_| key()).collect();
+            keys.sort();
+            keys.dedup();
+            let top = top_of(&keys);
+            assert!(top.front_coded || keys.len() < 5);
+            for probe in probes.iter().chain(&keys) {
+                let want = keys.partition_point(|separator| separator < probe);
+                assert_eq!(top.find(probe.as_bytes()), want);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_order_or_longer_than_a_key_is_damage() {
+        let encode = |separators: &[(u64, &[u8])]| {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, separators.len() as u64);
+            for (shared, rest) in separators {
+                put_varint(&mut bytes, *shared);
+                put_bytes(&mut bytes, rest);
+                bytes.extend_from_slice(&[1, 1, 1]);
+            }
+            bytes
+        };
+        let is_sound = |separators: &[(u64, &[u8])]| {
+            let pages = 2 * separators.len() as u32;
+            TopIndex::decode(&encode(separators), 0, pages).is_ok()
+        };
+        assert!(is_sound(&[(0, b"ab"), (1, b"c"), (2, b"d")]));
+        assert!(is_sound(&[(0, b"")]));
+        let long = vec![b'a'; MAX_KEY_LEN];
+        assert!(is_sound(&[(0, &long)]));
+        for bad in [
+            [(1, b"a".as_slice()), (0, b"b")],
+            [(0, b"b"), (0, b"a")],
+            [(0, b"b"), (0, b"b")],
+            [(0, b"b"), (1, b"")],
+            [(0, b"b"), (2, b"b")],
+            [(0, b"bb"), (1, b"bc")],
+            [(0, &long), (MAX_KEY_LEN as u64, b"a")],
+        ] {
+            assert!(!is_sound(&bad), "{bad:?}");
         }
     }
 }

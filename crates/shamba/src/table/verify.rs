@@ -71,7 +71,9 @@ impl Table {
         let mut memory = self.blocks.cache().budget().reserve(Role::Compaction, 0);
         for partition in 0..self.top.len() {
             verifier.partition(partition)?;
-            memory.resize(verifier.digests.capacity() as u64 * 8 + PAGE as u64);
+            // Of the last keys, the smallest, and the separators around a block.
+            let keys = 4 * verifier.last_key.capacity() as u64;
+            memory.resize(verifier.digests.capacity() as u64 * 8 + PAGE as u64 + keys);
             verifier.filters(partition)?;
             verifier.digests.clear();
         }
@@ -165,7 +167,7 @@ impl Verifier<'_> {
         if block + 1 < index.blocks() {
             index.separator(block, &mut high);
         } else {
-            high.extend_from_slice(self.table.top.separator(partition));
+            self.table.top.separator(partition, &mut high);
         }
         let mut cursor = Cursor::default();
         let mut step = DataBlock::parse(&payload)
@@ -194,12 +196,7 @@ impl Verifier<'_> {
             .last_tag
             .is_none_or(|last_tag| key::compare(&self.last_key, last_tag, entry, tag).is_lt());
         let new_key = self.last_tag.is_none() || self.last_key != entry;
-        // Is it behind the partition before?
-        let below = match partition.checked_sub(1) {
-            Some(before) => self.table.top.separator(before) < entry,
-            None => true,
-        };
-        // What the properties and the filter should say.
+        let below = self.table.top.find(entry) >= partition;
         self.report.entries += 1;
         let seen = &mut self.seen;
         if seen.entries == 0 {
@@ -209,6 +206,7 @@ impl Verifier<'_> {
         seen.keys += u64::from(new_key);
         seen.tombstones += u64::from(tag.kind() == Some(EntryKind::Delete));
         seen.key_bytes += entry.len() as u64;
+        seen.longest_key = seen.longest_key.max(entry.len() as u32);
         seen.value_bytes += cursor.value().len() as u64;
         seen.min_seq = seen.min_seq.min(tag.seq());
         seen.max_seq = seen.max_seq.max(tag.seq());

@@ -194,6 +194,11 @@ impl FileMeta {
         (allocated(self.0.allocation()) + PLACE_BYTES) as u64
     }
 
+    /// The length of its smallest or its largest key, whichever is longer.
+    pub(crate) fn longer_key(&self) -> usize {
+        self.smallest().len().max(self.largest().len())
+    }
+
     /// The smallest user key.
     #[inline]
     pub(crate) fn smallest(&self) -> &[u8] {

@@ -252,8 +252,13 @@ impl Background {
 
     /// Whether no flush or compaction is due or running.
     pub(super) fn nothing_due(&self) -> bool {
+        self.memtables.frozen().is_empty() && self.no_merge_due()
+    }
+
+    /// Whether no compaction is due or running.
+    pub(super) fn no_merge_due(&self) -> bool {
         let tree = self.files.tree();
-        if self.compactor.is_running() || !self.memtables.frozen().is_empty() {
+        if self.compactor.is_running() {
             return false;
         }
         self.compactor.look_for_due(&tree);

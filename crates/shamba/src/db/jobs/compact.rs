@@ -10,9 +10,10 @@ use super::merge::Merger;
 use super::table_maker::TableMaker;
 use super::table_options::rebuild_if_misfit;
 use crate::base::key::SeqNo;
-use crate::budget::{Role, TableWork, merge_inputs};
+use crate::budget::{Role, TableWork, many_of_files, merge_inputs, merge_keys};
 use crate::compaction::{
-    Manual, ManualRange, Moving, PickerOptions, Task, TaskInput, TaskKind, manual, pick,
+    KEYS_OF_INPUT, Manual, ManualRange, Moving, PickerOptions, Task, TaskInput, TaskKind, manual,
+    pick,
 };
 use crate::db::context::DbContext;
 use crate::db::files::due::DueWork;
@@ -238,19 +239,20 @@ impl Compactor {
         // Of each input a block of the usual size and a key; of large entries one at a time, with the block
         // that it fills.
         let entry = |file: &FileMeta| 2 * file.size() / file.entries().max(1);
-        let key = |file: &FileMeta| file.smallest().len().max(file.largest().len()) as u64;
         let of_input = |of: &TaskInput| {
             let entries = of.files.iter().map(entry);
             let block = entries
                 .max()
                 .unwrap_or(0)
                 .clamp(input, MOST_HELD.max(input));
-            block + of.files.iter().map(key).max().unwrap_or(0)
+            let key = of.files.iter().map(FileMeta::longer_key).max();
+            block + KEYS_OF_INPUT * key.unwrap_or(0) as u64
         };
         let largest = task.files().map(entry).max().unwrap_or(0);
         let entries = task.files().map(FileMeta::entries).sum();
         let inputs = task.inputs.iter().map(of_input).sum::<u64>() + largest;
-        let needed = inputs + self.maker.memory(&options, task.output_level, entries);
+        let key = task.files().map(FileMeta::longer_key).max().unwrap_or(0);
+        let needed = inputs + self.maker.memory(&options, task.output_level, entries, key);
         let budget = self.shared.budget();
         let _permit = budget.admit(TableWork::Merge, needed, || self.flush_on_the_way())?;
         self.merger
@@ -283,6 +285,8 @@ impl Compactor {
         PickerOptions {
             flush_bytes: options.memtable_capacity(limit) as u64,
             most_inputs: self.most_inputs(&options),
+            merge_keys: merge_keys(limit),
+            too_many_files: self.shared.budget().used_by(Role::Files) > many_of_files(limit),
             policy: options.merge_policy,
             size_ratio: options.size_ratio,
             buffer_bytes: options.write_buffer,

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::job_guard::Jobs;
 use super::lineage::{Lineage, warm};
-use super::table_maker::TableMaker;
+use super::table_maker::{KEYS_OF_TABLE, LONG_KEY, TableMaker};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
-use crate::budget::{TableWork, flushed_together};
+use crate::budget::{TableWork, flushed_together, most_of_key};
 use crate::compaction::job::{NewTable, NewTables, table_path, write_tables};
-use crate::compaction::{Ancestry, Origin, Retain};
+use crate::compaction::{Ancestry, KEYS_OF_INPUT, Origin, Retain};
 use crate::db::buffers::{Memtables, WalFiles};
 use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
@@ -25,6 +25,9 @@ use crate::version::{FileMeta, KeyspaceEdit, Version, VersionEdit};
 
 /// About what is known of a table takes, without its keys, several times over.
 const TABLE_BYTES: u64 = 1 << 10;
+
+/// Keys that a merge of two tables into one holds, and the open tables of a lookup meanwhile.
+const KEYS_OF_MERGE: usize = (2 * KEYS_OF_INPUT + KEYS_OF_TABLE) as usize;
 
 /// A memtable that was written to tables, which are not in the tree yet.
 struct Written {
@@ -169,7 +172,10 @@ impl Flusher {
         let entries = memtable.len() as u64;
         // What an entry takes as a block, encoded and on its way out, where entries are large.
         let entry = 3 * memtable.charged() as u64 / entries.max(1);
-        let bytes = entry + self.maker.memory(&keyspace.options(), 0, entries);
+        // Whose keys are as long as entries are, at most.
+        let key = (entry / 3).min(most_of_key(self.shared.limit())) as usize;
+        let options = keyspace.options();
+        let bytes = entry + self.maker.memory(&options, 0, entries, key);
         let budget = self.shared.budget();
         // Whatever happens meanwhile: closing flushes too.
         let _permit = budget.admit(TableWork::Flush, bytes, || Ok::<_, Error>(()))?;
@@ -220,9 +226,18 @@ impl Flusher {
         let mut keys = 0;
         iter.seek_to_first()?;
         keys += iter.key().len();
+        let first = keys;
         iter.seek_to_last()?;
         keys += iter.key().len();
-        self.files.check_room(keys as u64 + TABLE_BYTES, 0)
+        // Beside long keys that are known there must be memory to merge them in.
+        let longer = first.max(keys - first);
+        let merged = if longer > LONG_KEY {
+            KEYS_OF_MERGE * longer
+        } else {
+            0
+        };
+        self.files
+            .check_room((keys + merged) as u64 + TABLE_BYTES, 0)
     }
 
     /// Makes tables durable that were written without that. After an error none of them is left.

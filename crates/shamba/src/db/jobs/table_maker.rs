@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::lineage::Lineage;
 use super::table_options::{TableSite, bits_by_place};
-use crate::budget::{Role, easily_known, keys_of_whole_filter, partition_keys, table_buffer};
+use crate::budget::{
+    Role, easily_known, keys_of_whole_filter, most_of_index, partition_keys, table_buffer,
+};
 use crate::compaction::Origin;
 use crate::compaction::job::{MergeOutput, NewTable};
 use crate::db::context::DbContext;
@@ -22,6 +24,14 @@ const PARTITION_KEYS: u32 = 8000;
 
 /// What the digest of a key takes, and its bits in the filter while they are written.
 const KEY_BYTES: u64 = 16;
+
+/// Keys are long that have more bytes: of shorter ones those that a table being written gathers are counted
+/// with [`OUTPUT_BYTES`].
+pub(super) const LONG_KEY: usize = 256;
+
+/// Keys that are gathered beside indexes: the first and the last of the table and of a block, the separator, and, when
+/// the table ends, the first and the last again as they are encoded and as pages.
+pub(super) const KEYS_OF_TABLE: u64 = 10;
 
 /// What writing tables takes beside filters over whole tables and the buffer of what is written.
 const OUTPUT_BYTES: u64 = 40 << 10;
@@ -75,15 +85,26 @@ impl TableMaker {
     }
 
     /// About the essential memory that writing so many entries to tables of a level takes: blocks
-    /// being filled and compressed, the keys and filters of a partition or of a whole table.
-    pub(super) fn memory(&self, options: &KeyspaceOptions, level: usize, entries: u64) -> u64 {
+    /// being filled and compressed, the keys and filters of a partition or of a whole table, and where keys are
+    /// long some of them and indexes.
+    pub(super) fn memory(
+        &self,
+        options: &KeyspaceOptions,
+        level: usize,
+        entries: u64,
+        key: usize,
+    ) -> u64 {
         let limit = self.shared.limit();
         let keys = match options.filter.partitioned {
             true => 0,
             false => entries.min(keys_of_whole_filter(limit)),
         };
         let compressor = compressor_bytes(options.compression_at(level), limit);
-        OUTPUT_BYTES + table_buffer(limit) + compressor + keys * KEY_BYTES
+        let long = match key > LONG_KEY {
+            true => KEYS_OF_TABLE * key as u64 + 2 * most_of_index(limit),
+            false => 0,
+        };
+        OUTPUT_BYTES + table_buffer(limit) + compressor + keys * KEY_BYTES + long
     }
 
     /// New tables as an edit adds them.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::judge::Logs;
 use crate::base::key::{SeqNo, Tag};
-use crate::budget::Role;
+use crate::budget::{Role, least_limit_for_key, most_of_key};
 use crate::db::DbInner;
 use crate::db::batch::BatchOps;
 use crate::db::buffers::{Entries, log_path};
@@ -134,6 +134,7 @@ impl<'a> LogReplay<'a> {
             if let Some(keyspace) = self.keyspaces.get(&op.keyspace)
                 && seq > keyspace.flushed_seq()
             {
+                self.check_key(op.key.len() as u64)?;
                 self.make_room(keyspace, op.key.len() + op.value.len())?;
                 let tag = Tag::new(seq, op.kind);
                 if !keyspace.state().active.insert(op.key, tag, op.value) {
@@ -148,6 +149,18 @@ impl<'a> LogReplay<'a> {
             last = seq;
         }
         Ok(last)
+    }
+
+    /// Refuses a key that was written under a larger budget, if this one does not hold it.
+    fn check_key(&self, len: u64) -> Result<()> {
+        let limit = self.db.shared().limit();
+        match len <= most_of_key(limit) {
+            true => Ok(()),
+            false => Err(Error::BudgetTooSmall {
+                limit,
+                needed: least_limit_for_key(len),
+            }),
+        }
     }
 
     /// Makes room in a keyspace's active memtable for an entry of `size` bytes, and charges it, once

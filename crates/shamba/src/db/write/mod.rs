@@ -25,7 +25,10 @@ use super::context::DbContext;
 use super::keyspaces::KeyspaceInner;
 use super::visibility::Visibility;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
-use crate::budget::{LARGE, map_large_allocations, most_of_batch, most_of_value};
+use crate::budget::{
+    LARGE, LONG_KEY, map_large_allocations, map_long_keys, most_of_batch, most_of_key,
+    most_of_value,
+};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
@@ -90,6 +93,13 @@ impl WritePath {
         }
     }
 
+    /// The longest key accepted under the present budget.
+    fn max_key(&self) -> usize {
+        usize::try_from(most_of_key(self.shared.limit()))
+            .unwrap_or(usize::MAX)
+            .min(MAX_KEY_LEN)
+    }
+
     /// The longest value accepted under the present budget.
     pub(in crate::db) fn max_value(&self) -> usize {
         usize::try_from(most_of_value(self.shared.limit()))
@@ -111,10 +121,7 @@ impl WritePath {
         value: Option<&[u8]>,
         options: WriteOptions,
     ) -> Result<()> {
-        let len = value.map_or(0, <[u8]>::len) as u64;
-        if len >= LARGE {
-            map_large_allocations();
-        }
+        map_if_large(key.len(), value.map_or(0, <[u8]>::len));
         let mut batch = WriteBatch::new();
         batch.push(keyspace, key, value);
         self.write(batch, options)
@@ -124,10 +131,11 @@ impl WritePath {
         if !batch.belongs_to(self.shared.id()) {
             return Err(Error::WrongDatabase { what: "keyspace" });
         }
-        if batch.max_key() > MAX_KEY_LEN {
+        let max = self.max_key();
+        if batch.max_key() > max {
             return Err(Error::KeyTooLarge {
                 len: batch.max_key(),
-                max: MAX_KEY_LEN,
+                max,
             });
         }
         let max = self.max_value();
@@ -141,9 +149,7 @@ impl WritePath {
         if len > max {
             return Err(Error::BatchTooLarge { len, max });
         }
-        if batch.max_value() as u64 >= LARGE {
-            map_large_allocations();
-        }
+        map_if_large(batch.max_key(), batch.max_value());
         self.shared.check_writable()?;
         if batch.is_empty() {
             return Ok(());
@@ -374,6 +380,16 @@ impl WritePath {
             bytes += size as u64;
         }
         Ok(bytes)
+    }
+}
+
+/// Has allocations of the size of such an entry mapped one by one.
+fn map_if_large(key: usize, value: usize) {
+    if key as u64 >= LONG_KEY {
+        map_long_keys();
+    }
+    if value as u64 >= LARGE {
+        map_large_allocations();
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::budget::{Role, many_of_files};
 use crate::db::background::Background;
 use crate::db::batch::WriteBatch;
 use crate::db::buffers::{Entries, Memtables, Writer};
@@ -85,20 +86,37 @@ impl Stalls {
         let runs = || keyspace.state().version.runs_of(0).len() as u32;
         let limits = || keyspace.options().level0_limits();
         let (slowdown, stall) = limits();
-        if runs() >= stall {
+        let mut now = runs();
+        if now >= stall || self.files_crowd(keyspace, now) {
             let stuck = || keyspace.compactions().stuck();
             if stuck().is_some() {
                 self.try_again();
             }
             // More runs than that may be what the merge policy wants.
-            let room = || runs() < limits().1 || self.background.nothing_due();
+            let few = || runs() < limits().1 && !self.files_crowd(keyspace, runs());
+            let room = || few() || self.background.nothing_due();
+            // Where flushes fail nothing may be due to make runs fewer.
+            let stuck_flush = || {
+                let stuck = self.memtables.stuck_flush();
+                stuck.filter(|_| self.background.no_merge_due())
+            };
+            let stuck = || stuck().or_else(stuck_flush);
             self.background
                 .wait_for_room(|| room() || stuck().is_some())?;
             if let Some(cause) = stuck().filter(|_| !room()) {
                 return Err(Error::Stalled { cause });
             }
+            now = runs();
         }
-        Ok(runs() >= slowdown)
+        Ok(now >= slowdown)
+    }
+
+    /// Whether level 0 with so many runs has too many because what is known of tables takes much of the budget: flushes,
+    /// each of which adds a table, would be refused soon, and merges make tables fewer.
+    fn files_crowd(&self, keyspace: &KeyspaceInner, runs: u32) -> bool {
+        runs > 1
+            && runs >= 2 * keyspace.options().level0_runs
+            && self.shared.budget().used_by(Role::Files) > many_of_files(self.shared.limit())
     }
 
     /// Does a piece of work that failed before, where nobody else tries it again.

@@ -61,8 +61,10 @@ impl TableIter {
                 Direction::Forward => Some(self.partition),
                 Direction::Backward => self.partition.checked_sub(1),
             };
-            let separator = before.map_or(&[][..], |before| top.separator(before));
-            set(&mut self.bound, separator);
+            self.bound.clear();
+            if let Some(before) = before {
+                top.separator(before, &mut self.bound);
+            }
             return;
         };
         if self.fence == Some(direction) {
