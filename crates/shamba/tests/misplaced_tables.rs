@@ -5,9 +5,9 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{contents, files_ending, small_options};
-use shamba::Db;
+use common::{contents, files_ending, small_keyspace, small_options};
 use shamba::fs::MemFs;
+use shamba::{Db, FilterPolicy, KeyspaceOptions};
 
 const KEYS: u32 = 400;
 
@@ -31,6 +31,16 @@ fn lengths(fs: &MemFs, dir: &str) -> Vec<(String, usize)> {
         (name, len)
     };
     names.into_iter().map(length).collect()
+}
+
+/// Two tables of one length.
+fn equally_long(tables: &[(String, usize)]) -> [&str; 2] {
+    let pair = tables.iter().enumerate().find_map(|(at, (name, len))| {
+        let mut later = tables[at + 1..].iter();
+        let other = later.find(|(_, other)| other == len)?;
+        Some([name.as_str(), other.0.as_str()])
+    });
+    pair.expect("no two tables are equally long")
 }
 
 /// Every read gives the right value or says what is wrong, and a verification names just these tables.
@@ -75,12 +85,7 @@ fn swapped_tables_are_noticed() {
     db.compact_range(None, None).unwrap();
     db.close().unwrap();
     let tables = lengths(&fs, "/db");
-    let pair = tables.iter().enumerate().find_map(|(at, (name, len))| {
-        let mut later = tables[at + 1..].iter();
-        let other = later.find(|(_, other)| other == len)?;
-        Some([name.as_str(), other.0.as_str()])
-    });
-    let pair = pair.expect("no two tables are equally long");
+    let pair = equally_long(&tables);
     let [a, b] = pair.map(|name| Path::new("/db").join(name));
     let bytes = [&a, &b].map(|path| fs.read_file(path).unwrap());
     fs.write_file(&a, &bytes[1]).unwrap();
@@ -125,4 +130,92 @@ fn a_table_of_the_same_number_from_another_history_is_noticed() {
     fs.write_file(Path::new("/db").join(&newest.0), &bytes)
         .unwrap();
     assert_noticed(&fs, "/db", &[&newest.0], 2);
+}
+
+/// Single pages of two tables swapped, at the same place of both, with all their checksums right: each
+/// belongs to its table. Fails where a block's checksum does not start from what is the table's own.
+#[test]
+fn blocks_of_another_table_are_noticed() {
+    const PAGE: usize = 4096;
+    let fs = MemFs::new();
+    let open = || {
+        let keyspace = KeyspaceOptions {
+            write_buffer: 64 << 10,
+            target_file: 32 << 10,
+            filter_policy: FilterPolicy::All,
+            ..small_keyspace()
+        };
+        let options = small_options(Arc::new(fs.clone())).keyspace(keyspace);
+        options.open("/db").unwrap()
+    };
+    let db = open();
+    let keys = 4 * KEYS;
+    for number in 0..keys {
+        db.put((2 * number).to_be_bytes(), [7; 60]).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    db.close().unwrap();
+    let tables = lengths(&fs, "/db");
+    let names = equally_long(&tables);
+    let pair = names.map(|name| Path::new("/db").join(name));
+    let whole = pair.each_ref().map(|path| fs.read_file(path).unwrap());
+    let pages = whole[0].len() / PAGE;
+    // How many pages lookups and scans refuse, and how many they go on without: those of filters.
+    let (mut of_gets, mut of_scans, mut of_filters) = (0, 0, 0);
+    for page in 0..pages {
+        let mut swapped = whole.clone();
+        let [a, b] = &mut swapped;
+        let place = page * PAGE..(page + 1) * PAGE;
+        a[place.clone()].swap_with_slice(&mut b[place]);
+        assert_ne!(swapped, whole);
+        for (path, bytes) in pair.iter().zip(&swapped) {
+            fs.write_file(path, bytes).unwrap();
+        }
+        let verified = small_options(Arc::new(fs.clone())).verify("/db", |_, _| {});
+        let damaged = verified.unwrap().damaged;
+        let named: Vec<&str> = damaged.iter().map(|file| &*file.file).collect();
+        assert_eq!(named, names, "page {page}: {damaged:?}");
+        let db = open();
+        let mut refused = 0;
+        for number in 0..2 * keys {
+            let wanted = number.is_multiple_of(2).then_some(&[7; 60][..]);
+            match db.get(number.to_be_bytes()) {
+                Ok(found) => assert_eq!(found.as_deref(), wanted, "page {page}"),
+                Err(error) => {
+                    assert!(error.is_corruption(), "page {page}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+        let filters = db.stats().counters.corrupt_filters;
+        of_filters += usize::from(filters > 0);
+        of_gets += usize::from(refused > 0);
+        match contents(&db.default_keyspace()) {
+            Ok(all) => {
+                assert_eq!(all.len(), keys as usize, "page {page}");
+                assert!(all.values().all(|value| *value == [7; 60]));
+            }
+            Err(error) => {
+                assert!(error.is_corruption(), "page {page}: {error}");
+                of_scans += 1;
+            }
+        }
+        drop(db);
+    }
+    println!(
+        "{pages} pages: lookups refuse {of_gets} and do without {of_filters}, scans refuse {of_scans}"
+    );
+    assert_eq!(of_gets + of_filters, pages, "a page that nobody reads");
+    // Scans need data blocks and the footer only.
+    assert!(
+        of_filters > 0 && of_scans * 2 > pages,
+        "{of_scans} of {pages}"
+    );
+    for (path, bytes) in pair.iter().zip(&whole) {
+        fs.write_file(path, bytes).unwrap();
+    }
+    assert_eq!(
+        contents(&open().default_keyspace()).unwrap().len(),
+        keys as usize
+    );
 }
