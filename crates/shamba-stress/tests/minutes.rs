@@ -1,14 +1,16 @@
-//! A minute of each kind of stress, and the proof that the checks see what they are there for.
+//! A minute of each kind of stress (of memory every row once), and the proof that the checks see what they are there for.
 //!
 //! `SHAMBA_STRESS_SECONDS` sets how long each kind runs (default 60). A failing case is had again with the
 //! `stress` command, as the message says.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use shamba_stress::damage::Damage;
 use shamba_stress::kill::Kill;
-use shamba_stress::memory::{Memory, Scale};
+use shamba_stress::memory::{HEADINGS, Memory, ROWS, Scale};
 use shamba_stress::power::{Dropped, Power};
 use shamba_stress::threads::Threads;
 use shamba_stress::{Kind, Limits, Progress, run};
@@ -57,13 +59,63 @@ fn a_minute_of_damage() {
     a_minute(&Damage);
 }
 
+/// Whether this process may make memory control groups, found out without what is to make them.
+fn groups_can_be_made() -> bool {
+    let root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let may_make = |place: &str| {
+        let probe = Path::new(place).join(format!("shamba-probe-{}", std::process::id()));
+        std::fs::create_dir(&probe).is_ok() && std::fs::remove_dir(&probe).is_ok()
+    };
+    let version_1 = || {
+        let place = "/sys/fs/cgroup/memory";
+        Path::new(place).join("memory.limit_in_bytes").exists() && may_make(place)
+    };
+    let version_2 = || {
+        let place = "/sys/fs/cgroup";
+        let handed_down = std::fs::read_to_string(Path::new(place).join("cgroup.subtree_control"));
+        let of_memory = |text: String| text.split_whitespace().any(|word| word == "memory");
+        handed_down.is_ok_and(of_memory) && may_make(place)
+    };
+    root && (version_1() || version_2())
+}
+
+/// Every way of using the engine that is measured, once, at the small size, in a control group where this
+/// process may make any. Says on standard error, also where the test goes well, what each came to.
 #[test]
-fn a_minute_of_memory() {
-    a_minute(&Memory {
+fn every_row_of_memory_stays_within_its_bound() {
+    let memory = Memory {
         stress: PathBuf::from(env!("CARGO_BIN_EXE_stress")),
         budget: 8 << 20,
         scale: Scale::Small,
-    });
+    };
+    let groups = groups_can_be_made();
+    let mut out = std::io::stderr();
+    if !groups {
+        writeln!(
+            out,
+            "skipped: control groups, which this process may not make"
+        )
+        .unwrap();
+    }
+    let mut wrong = Vec::new();
+    for (number, row) in ROWS.iter().enumerate() {
+        let measured = memory.measure(number, number as u64).unwrap();
+        let place = match measured.contained {
+            true => "in a control group",
+            false => "in no control group",
+        };
+        let cells = HEADINGS.iter().skip(1).zip(measured.cells());
+        let cells: Vec<String> = cells.map(|(of, cell)| format!("{of} {cell}")).collect();
+        writeln!(out, "{}, {place}: {}", row.name, cells.join(", ")).unwrap();
+        if let Some(complaint) = measured.complaint() {
+            let again = memory.again(number as u64);
+            wrong.push(format!("{}: {complaint}; again: {again}", row.name));
+        }
+        if groups && !measured.contained {
+            wrong.push(format!("{}: it was in no control group", row.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Seeds that failed once, of a case that needed luck beside: what other threads did at that moment.

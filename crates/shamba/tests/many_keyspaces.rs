@@ -16,6 +16,7 @@ const MIB: u64 = 1 << 20;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static ALLOCATED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counting for each thread.
@@ -26,6 +27,7 @@ unsafe impl GlobalAlloc for Counting {
     // SAFETY: as the trait demands of the caller.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        ALLOCATED.set(ALLOCATED.get() + layout.size() as u64);
         // SAFETY: the caller's promises are the system's.
         unsafe { System.alloc(layout) }
     }
@@ -159,6 +161,104 @@ fn a_put_looks_at_its_own_keyspace_only() {
         many <= one + 1.0,
         "{one} allocations a put of one keyspace, {many} of 1,000"
     );
+}
+
+/// Allocations for so many records of a log that are replayed among so many keyspaces.
+fn allocations_of_a_replay(keyspaces: usize, records: u64) -> u64 {
+    let fs = MemFs::new();
+    let open = |fs: &MemFs| {
+        Options::new()
+            .fs(Arc::new(fs.clone()))
+            .memory(MemoryBudget::bytes(64 * MIB))
+            .background_threads(0)
+            .open("/db")
+            .unwrap()
+    };
+    let db = open(&fs);
+    let all = self::keyspaces(&db, keyspaces);
+    // Whatever is done once for each keyspace that has anything is done.
+    for keyspace in &all {
+        keyspace.put("key", "value").unwrap();
+    }
+    for put in 0..records {
+        db.put(put.to_be_bytes(), [7; 20]).unwrap();
+    }
+    let killed = fs.kill_clone();
+    let before = ALLOCATIONS.get();
+    let db = open(&killed);
+    let allocations = ALLOCATIONS.get() - before;
+    assert_eq!(db.stats().counters.flushes, 0);
+    assert!(db.get((records - 1).to_be_bytes()).unwrap().is_some());
+    allocations
+}
+
+/// Fails where the map of keyspaces, or their names, are copied for each record.
+#[test]
+fn a_record_that_is_replayed_costs_no_more_among_many_keyspaces() {
+    const RECORDS: u64 = 2_000;
+    for keyspaces in [200, 1] {
+        let [few, many] = [1, 2].map(|times| allocations_of_a_replay(keyspaces, times * RECORDS));
+        let each = (many.saturating_sub(few)) as f64 / RECORDS as f64;
+        println!("{keyspaces} keyspaces: {each} allocations for each record more");
+        assert!(
+            each < 0.1,
+            "{each} allocations a record of {keyspaces} keyspaces"
+        );
+    }
+}
+
+/// What the puts of a hundred bytes cost, written to so many keyspaces in turn.
+#[derive(Debug)]
+struct Cost {
+    allocations: f64,
+    allocated: f64,
+    written: f64,
+    read: f64,
+}
+
+fn cost_of_a_put(limit: u64, count: usize) -> Cost {
+    const PUTS: u64 = 300_000;
+    let db = open(&MemoryBudget::bytes(limit), 0);
+    let all = keyspaces(&db, count);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(32);
+    let before = (ALLOCATIONS.get(), ALLOCATED.get());
+    for put in 0..PUTS as usize {
+        all[put % count]
+            .put(random.next_u64().to_be_bytes(), [3; 100])
+            .unwrap();
+    }
+    let each = |count: u64| count as f64 / PUTS as f64;
+    let counters = db.stats().counters;
+    let cost = Cost {
+        allocations: each(ALLOCATIONS.get() - before.0),
+        allocated: each(ALLOCATED.get() - before.1),
+        written: each(counters.flush_bytes + counters.compaction_bytes_written),
+        read: each(counters.compaction_bytes_read),
+    };
+    println!("{limit} bytes, {count} keyspaces: {cost:.2?}");
+    cost
+}
+
+/// Sixteen keyspaces written at once keep 70 % of one keyspace's rate, by what a put costs with all flushes
+/// and merges: memory taken, and bytes read and written. Fails where a put looks at all keyspaces, replaces
+/// memtables that hold nothing, or makes many small tables, which are merged again and again.
+#[test]
+fn a_put_to_one_of_sixteen_keyspaces_costs_as_one_to_a_single_keyspace() {
+    for limit in [32 * MIB, 4 * MIB] {
+        let (one, sixteen) = (cost_of_a_put(limit, 1), cost_of_a_put(limit, 16));
+        let costs: [fn(&Cost) -> f64; 4] = [
+            |cost| cost.allocations,
+            |cost| cost.allocated,
+            |cost| cost.written,
+            |cost| cost.read,
+        ];
+        for cost in costs {
+            assert!(
+                cost(&sixteen) * 0.7 <= cost(&one),
+                "{limit} bytes: {one:.2?} of one keyspace, {sixteen:.2?} of sixteen"
+            );
+        }
+    }
 }
 
 /// What flushes and compactions did with as many bytes, written to so many keyspaces in turn.

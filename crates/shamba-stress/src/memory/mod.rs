@@ -49,6 +49,8 @@ pub struct Said {
     charged: u64,
     /// Bytes charged above the budget.
     overdraft: u64,
+    /// The control groups that it is in, as the system tells it.
+    groups: String,
 }
 
 /// What was measured of a row.
@@ -58,7 +60,7 @@ pub struct Measured {
     pub said: Option<Said>,
     /// The bound in bytes: the size of its control group.
     pub bound: u64,
-    /// Whether it was in a control group.
+    /// Whether it was in a control group of the bound, by its own word.
     pub contained: bool,
     /// How often the group was full and the system had to take back what it had cached.
     pub reclaims: u64,
@@ -154,10 +156,17 @@ impl Memory {
             (_, Some(9)) => Some("killed for its memory".to_owned()),
             _ => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
         };
+        let said: Option<Said> = serde_json::from_slice(&output.stdout).ok();
+        let contained = group.as_ref().is_some_and(|group| {
+            let name = group.dir().file_name().unwrap_or_default();
+            let entered = |said: &Said| said.groups.contains(&*name.to_string_lossy());
+            // One that was killed says nothing; it was killed in its group.
+            said.as_ref().is_none_or(entered)
+        });
         Ok(Measured {
-            said: serde_json::from_slice(&output.stdout).ok(),
+            said,
             bound,
-            contained: group.is_some(),
+            contained,
             reclaims: group.as_ref().map_or(0, Container::times_full),
             trouble,
             took,
@@ -195,6 +204,7 @@ impl Memory {
             threads: threads.into_inner(),
             charged: memory.peak,
             overdraft: memory.overdraft,
+            groups: std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default(),
         };
         let said = serde_json::to_string(&said).map_err(std::io::Error::other);
         println!("{}", said.unwrap());

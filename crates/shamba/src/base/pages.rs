@@ -91,6 +91,13 @@ impl<T> Pages<T> {
         self.start
     }
 
+    /// How many values there are. It hides the slice's own, which borrows all of them: others may write some
+    /// meanwhile, through [`Self::start`].
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Gives the pages of some values back to the system: they are zero when they are next touched. Of a
     /// boxed slice nothing is given back.
     ///

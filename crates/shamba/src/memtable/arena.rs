@@ -301,13 +301,16 @@ mod tests {
     use crate::base::key::EntryKind;
     use proptest::prelude::*;
 
+    /// Miri takes minutes for more.
+    const LESS: usize = if cfg!(miri) { 5 } else { 1 };
+
     proptest! {
         #[test]
         fn nodes_hold_what_was_pushed_and_bytes_are_counted_exactly(
             entries in prop::collection::vec(
                 (1..=MAX_HEIGHT, any::<u32>(), prop::collection::vec(any::<u8>(), 0..20),
-                 prop::collection::vec(any::<u8>(), 0..40)), 0..60),
-            capacity in 0..4000usize,
+                 prop::collection::vec(any::<u8>(), 0..40)), 0..60 / LESS),
+            capacity in 0..4000 / LESS,
         ) {
             let arena = Arena::<Words>::new(capacity);
             let mut used = HEAD_BYTES;

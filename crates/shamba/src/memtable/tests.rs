@@ -57,14 +57,17 @@ fn movement() -> impl Strategy<Value = Move> {
     ]
 }
 
+/// Miri takes minutes for more: it walks over all of a region for each borrow of it.
+const LESS: usize = if cfg!(miri) { 5 } else { 1 };
+
 proptest! {
     #[test]
     fn a_memtable_answers_as_a_sorted_map(
         entries in prop::collection::vec(
-            (key(), 1..60u64, kind(), prop::collection::vec(any::<u8>(), 0..30)), 0..120),
+            (key(), 1..60u64, kind(), prop::collection::vec(any::<u8>(), 0..30)), 0..120 / LESS),
         sorted in any::<bool>(),
-        lookups in prop::collection::vec((key(), 0..60u64), 1..40),
-        moves in prop::collection::vec(movement(), 1..60),
+        lookups in prop::collection::vec((key(), 0..60u64), 1..40 / LESS),
+        moves in prop::collection::vec(movement(), 1..60 / LESS),
     ) {
         let budget = Budget::new(1 << 20);
         let bytes = entries.iter().map(|(key, _, _, value)| key.len() + value.len()).sum();
@@ -139,7 +142,7 @@ proptest! {
 #[test]
 fn a_memtable_is_full_at_its_capacity_and_charges_no_more_than_it_holds() {
     let budget = Budget::new(1 << 30);
-    let capacity = if cfg!(miri) { 1 << 14 } else { 1 << 20 };
+    let capacity = if cfg!(miri) { 1 << 13 } else { 1 << 20 };
     let memtable = Memtable::new(&budget, capacity);
     assert_eq!(budget.used(), 0, "an empty one takes nothing");
     let mut inserted = 0u64;
@@ -171,8 +174,12 @@ fn a_memtable_is_full_at_its_capacity_and_charges_no_more_than_it_holds() {
 #[test]
 fn an_oversize_entry_fits_a_memtable_made_for_it() {
     let budget = Budget::new(1 << 30);
-    let value = vec![0xabu8; if cfg!(miri) { 70_000 } else { 5 << 20 }];
-    let small = Memtable::new(&budget, 1 << 16);
+    let (len, capacity) = match cfg!(miri) {
+        true => (5_000, 1 << 12),
+        false => (5 << 20, 1 << 16),
+    };
+    let value = vec![0xabu8; len];
+    let small = Memtable::new(&budget, capacity);
     assert!(!small.fits(1, value.len() + 3));
     assert!(!small.insert(b"key", Tag::new(1, EntryKind::Put), &value));
     assert!(small.is_empty() && small.get(b"key", 9).is_none());
@@ -221,9 +228,11 @@ fn memtables_are_charged_no_more_than_their_share_together() {
 
 #[test]
 fn readers_run_beside_a_writer() {
-    const COUNT: u64 = if cfg!(miri) { 150 } else { 20_000 };
+    const COUNT: u64 = if cfg!(miri) { 40 } else { 20_000 };
     let budget = Budget::new(1 << 30);
-    let memtable = Arc::new(Memtable::new(&budget, 4 << 20));
+    // Miri walks over all of a region for each borrow of it.
+    let capacity = if cfg!(miri) { 6 << 10 } else { 4 << 20 };
+    let memtable = Arc::new(Memtable::new(&budget, capacity));
     memtable.charge_anyway(COUNT as usize, COUNT as usize * 28);
     let key_of = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     std::thread::scope(|scope| {

@@ -204,6 +204,9 @@ impl ModuleController for All {
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     blocked: HashMap<(u32, u32), f64>,
+    /// How many rates of blocked modules were worked out.
+    #[cfg(test)]
+    worked_out: usize,
 }
 
 /// In steps of so many to a bit per key a blocked module's rate is known within a hundredth.
@@ -228,15 +231,19 @@ impl Rates {
         let steps = (u64::from(millibits) * u64::from(BLOCKED_STEPS) + 500) / 1000;
         let steps = u32::try_from(steps).unwrap_or(u32::MAX).max(1);
         *self.blocked.entry((steps, hashes)).or_insert_with(|| {
+            #[cfg(test)]
+            {
+                self.worked_out += 1;
+            }
             let bits = f64::from(steps) / f64::from(BLOCKED_STEPS);
             fpr::blocked(bits, hashes, fpr::LINE_BITS).unwrap_or(1.0)
         })
     }
 
-    /// How many rates of blocked modules were worked out.
+    /// How many rates of blocked modules were worked out, and how many different ones are known.
     #[cfg(test)]
-    pub(crate) fn worked_out(&self) -> usize {
-        self.blocked.len()
+    pub(crate) fn worked_out(&self) -> (usize, usize) {
+        (self.worked_out, self.blocked.len())
     }
 }
 

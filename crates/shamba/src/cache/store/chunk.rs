@@ -111,8 +111,7 @@ impl Chunk {
     /// Bytes of it that are resident.
     #[cfg(test)]
     pub(super) fn resident_bytes(&self) -> u64 {
-        let large = self.pages.len() as u32 != FRAMES && !self.pages.is_empty();
-        let frames = match large {
+        let frames = match self.spans.is_empty() {
             true => self.pages.len() as u64,
             false => self.resident.count_ones().into(),
         };
