@@ -258,14 +258,13 @@ struct Looked {
 const LISTED_BYTES: u64 = 128;
 
 /// Looks at a folder; `strictly` gives damage to logs and missing tables as errors.
-fn look(dir: &Path, options: &Options, strictly: bool) -> Result<Looked> {
+fn look(dir: &Path, options: &Options, tables: Arc<TableCache>, strictly: bool) -> Result<Looked> {
     let fs = &options.fs;
     let account = Obsolete::new(options.memory.budget());
     let FoundManifest { state, files, .. } = Manifest::read(&**fs, dir, &account)?;
     let listed = LISTED_BYTES * files.len() as u64;
     let listed = options.memory.budget().reserve(Role::Tables, listed);
     drop(files);
-    let tables = tables_of(dir, options);
     let (entries, logs);
     if strictly {
         entries = hold_tables(dir, options, &tables, &state)?;
@@ -354,11 +353,21 @@ fn verify_closed(
         });
     }
     let (_lock, found) = match options.read_only {
-        false => (Some(lock_folder(&**fs, dir)?), look(dir, options, false)?),
+        false => {
+            let lock = lock_folder(&**fs, dir)?;
+            let found = look(dir, options, tables_of(dir, options), false)?;
+            (Some(lock), found)
+        }
         // What only a writer beside us has caused passes; what stays is damage.
         true => {
-            let found = settled(&**fs, dir, || look(dir, options, true));
-            (None, found.or_else(|_| look(dir, options, false))?)
+            let tables = tables_of(dir, options);
+            let found = settled(&**fs, dir, || look(dir, options, Arc::clone(&tables), true));
+            let found = match found {
+                Ok(found) => found,
+                Err(unsettled) if unsettled.beside_writer => return Err(unsettled.error),
+                Err(_) => look(dir, options, tables_of(dir, options), false)?,
+            };
+            (None, found)
         }
     };
     let lengths = lengths(&found.entries);

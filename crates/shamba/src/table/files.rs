@@ -297,33 +297,47 @@ impl OpenFiles {
     /// of all open, if so many may be and there is memory for it; gives them with their lengths
     /// then. From now on a file that is missing is [`Error::Outdated`].
     ///
+    /// Called again, it opens only those that it does not hold, also after an error: so it comes to
+    /// an end beside a writer that removes tables faster than all of them are opened.
+    ///
     /// # Errors
     /// `Outdated` when one is missing already; `Io`.
     pub(super) fn hold(&self, numbers: &[u64]) -> Result<Option<Vec<DirEntry>>> {
-        *self.held.lock() = Some(HeldFiles::default());
+        let before = self.held.lock().replace(HeldFiles::default());
         let bytes = (numbers.len() * HELD_BYTES) as u64;
         if numbers.len() > self.most_files() || bytes > self.budget.limit() / HELD_SHARE {
             return Ok(None);
         }
-        let mut entries = Vec::with_capacity(numbers.len());
+        let mut before = before.unwrap_or_default();
         let mut held = HeldFiles {
             files: HashMap::with_capacity(numbers.len()),
             _memory: Some(self.budget.reserve(Role::Tables, bytes)),
         };
+        let mut result = Ok(());
         for &number in numbers {
-            let file = match self.open_file(number) {
-                Ok(file) => file,
-                // Better all files for those that are needed.
-                Err(error) if error.is_out_of_files() => return Ok(None),
-                Err(error) => return Err(error),
+            let file = match before.files.remove(&number) {
+                Some(file) => Ok(file),
+                None if result.is_ok() => self.open_file(number),
+                None => continue,
             };
-            entries.push(DirEntry {
-                name: table_name(number),
-                len: file.len(),
-            });
-            held.files.insert(number, file);
+            match file {
+                Ok(file) => drop(held.files.insert(number, file)),
+                Err(error) => result = Err(error),
+            }
         }
-        *self.held.lock() = Some(held);
-        Ok(Some(entries))
+        drop(before);
+        let entry = |(&number, file): (&u64, &Arc<dyn ReadFile>)| DirEntry {
+            name: table_name(number),
+            len: file.len(),
+        };
+        let entries = held.files.iter().map(entry).collect();
+        match result {
+            // Better all files for those that are needed.
+            Err(error) if error.is_out_of_files() => Ok(None),
+            result => {
+                *self.held.lock() = Some(held);
+                result.map(|()| Some(entries))
+            }
+        }
     }
 }

@@ -292,12 +292,15 @@ impl Background {
         }
     }
 
-    /// Waits until no flush or compaction is due or running.
+    /// Waits until no flush or compaction is due or running. Compactions that rest after failures are tried
+    /// anew first; after that their failure is the answer.
     pub(super) fn wait_idle(&self) -> Result<()> {
         self.shared.check_open()?;
         if self.shared.options().read_only {
             return Ok(());
         }
+        // What made them fail may have ended: the disk has room again, or the budget was made larger.
+        self.compactor.try_anew();
         self.wait_until(|| self.compactor.stuck().is_some() || self.nothing_due())?;
         match self.compactor.stuck() {
             Some(error) => Err((*error).clone()),

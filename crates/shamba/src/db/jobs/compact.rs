@@ -113,6 +113,18 @@ impl Compactor {
             .of_failing(|keyspace| keyspace.compactions().stuck())
     }
 
+    /// Has compactions that keep failing tried anew at once, but for those that found damage: it stays.
+    pub(in crate::db) fn try_anew(&self) {
+        self.files.due().of_failing(|keyspace| {
+            let compactions = keyspace.compactions();
+            if compactions.stuck().is_some_and(|e| !e.is_corruption()) {
+                compactions.forget();
+            }
+            None::<()>
+        });
+        self.shared.signal().notify();
+    }
+
     /// The most urgent compaction, its files marked busy.
     pub(in crate::db) fn pick(&self) -> Option<(Arc<KeyspaceInner>, Task)> {
         if self.paused.load(Ordering::Acquire) > 0 {

@@ -46,7 +46,16 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Arc<DbShared>> {
             path: dir.to_path_buf(),
         });
     }
-    settled(fs, dir, || look(dir, &options))
+    // What one look found of the tables is there for the next: only new ones are opened then.
+    let tables = tables_of(dir, &options);
+    settled(fs, dir, || look(dir, &options, &tables)).map_err(|unsettled| unsettled.error)
+}
+
+/// Why looking at a folder failed.
+pub(in crate::db) struct Unsettled {
+    pub(in crate::db) error: Error,
+    /// Whether a writer was still changing the folder, which may be all that is wrong with it.
+    pub(in crate::db) beside_writer: bool,
 }
 
 /// Looks at a folder until no writer comes in between.
@@ -54,19 +63,28 @@ pub(in crate::db) fn settled<T>(
     fs: &dyn Fs,
     dir: &Path,
     look: impl Fn() -> Result<T>,
-) -> Result<T> {
+) -> Result<T, Unsettled> {
     let mut tries = 0;
     loop {
         let before = Manifest::mark_of_change(fs, dir);
         let error = match look() {
-            Err(error) if may_be_a_writer(&error) && tries < TRIES => error,
-            done => return done,
+            Ok(found) => return Ok(found),
+            Err(error) if may_be_a_writer(&error) => error,
+            Err(error) => {
+                return Err(Unsettled {
+                    error,
+                    beside_writer: false,
+                });
+            }
         };
         sleep(PAUSE);
         // Once more in any case: of a record in the middle of being written only its log tells.
         let quiet = before.is_some() && before == Manifest::mark_of_change(fs, dir);
-        if tries > 0 && quiet {
-            return Err(error);
+        if tries > 0 && quiet || tries >= TRIES {
+            return Err(Unsettled {
+                error,
+                beside_writer: !quiet,
+            });
         }
         tries += 1;
     }
@@ -125,15 +143,14 @@ fn hold_many(
     held.map(|_| folder.others)
 }
 
-fn look(dir: &Path, options: &Options) -> Result<Arc<DbShared>> {
+fn look(dir: &Path, options: &Options, tables: &Arc<TableCache>) -> Result<Arc<DbShared>> {
     let fs = &options.fs;
     is_database(dir, options)?;
     let account = Obsolete::new(options.memory.budget());
     let FoundManifest {
         mut state, files, ..
     } = Manifest::read(&**fs, dir, &account)?;
-    let tables = tables_of(dir, options);
-    let entries = hold_many(dir, options, &tables, &state, &files)?;
+    let entries = hold_many(dir, options, tables, &state, &files)?;
     let count = files.len();
     drop(files);
     // Better the logs' files than those of tables, which are opened when they are read.
@@ -151,7 +168,13 @@ fn look(dir: &Path, options: &Options) -> Result<Arc<DbShared>> {
         created.map_err(|e| Error::corruption(dir.join(CURRENT), 0, e.to_string()))?;
     }
     let manifest = Manifest::of_state(fs, dir, state, &account);
-    let inner = assemble(dir, options.clone(), manifest, next_file, tables)?;
+    let inner = assemble(
+        dir,
+        options.clone(),
+        manifest,
+        next_file,
+        Arc::clone(tables),
+    )?;
     replay::keep_logs(&inner, logs)?;
     inner.shared().budget().left_holes(count);
     DbShared::start(inner)
