@@ -436,7 +436,7 @@ impl Options {
         self
     }
 
-    /// What the storage's operations cost, for [`Db::advise`]. Default: measured when first needed.
+    /// What the storage's operations cost, for [`Db::advise`](crate::Db::advise). Default: measured when first needed.
     #[must_use]
     pub fn device(mut self, costs: DeviceCosts) -> Self {
         self.device = Some(costs);
