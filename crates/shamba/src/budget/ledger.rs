@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Role;
-use super::shares::{left_by_files, most_of_pins};
+use super::shares::{most_of_pins, most_of_readers, working_limit};
 
 /// A shared 64-bit counter.
 pub(super) trait AtomicCounter: Send + Sync {
@@ -160,7 +160,11 @@ impl<C: AtomicCounter> Ledger<C> {
 
     /// Pins bytes that are taken, where all that are pinned stay within their share of the limit.
     pub(super) fn try_pin(&self, bytes: u64) -> bool {
-        let most = || most_of_pins(self.working_limit());
+        let most = || {
+            let limit = self.working_limit();
+            let left = most_of_readers(limit).saturating_sub(self.used_by(Role::Iterators));
+            most_of_pins(limit).min(left)
+        };
         let mut pinned = self.pinned.load();
         loop {
             let wanted = pinned.saturating_add(bytes);
@@ -236,9 +240,15 @@ impl<C: AtomicCounter> Ledger<C> {
         used.saturating_sub(cached)
     }
 
-    /// What the limit leaves beside what is known of files.
+    /// What the shares of what is held are of: the limit, or less where what is known of files takes much.
     pub(super) fn working_limit(&self) -> u64 {
-        left_by_files(self.limit.load(), self.used_by(Role::Files))
+        let files = self.used_by(Role::Files) + self.used_by(Role::Seen);
+        working_limit(self.limit.load(), files)
+    }
+
+    /// The most bytes that iterators may hold beside what is pinned for readers.
+    pub(super) fn most_of_iterators(&self) -> u64 {
+        most_of_readers(self.working_limit()).saturating_sub(self.pinned.load())
     }
 
     /// The limit in bytes.

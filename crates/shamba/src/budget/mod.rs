@@ -33,13 +33,16 @@ pub(crate) use heap::{
 };
 pub(crate) use reservation::{Account, Permit, Pin, Reservation, Sharer};
 pub(crate) use shares::{
-    copy_buffer, easily_known, flushed_together, frozen_together, keys_looked_up_together,
-    keys_of_whole_filter, least_limit_for_batch, least_limit_for_block, least_limit_for_databases,
-    least_limit_for_files, least_limit_for_key, least_limit_for_keyspaces, least_limit_for_meta,
-    log_buffer, long_keys_of_table, many_of_files, max_memtable_bytes, measuring_buffer,
-    memtable_share, merge_inputs, merge_keys, merge_readahead, most_of_batch, most_of_block,
-    most_of_files, most_of_index, most_of_key, most_of_keyspaces, most_of_meta, most_of_seen,
-    most_of_value, new_tables, partition_keys, pinned_by_values, prepopulation, snapshot_list,
+    copied_index, copy_buffer, easily_known, extra_buffers, flushed_together, frozen_together,
+    further_readahead, held_files, idle_buffers, idle_frames, kept_for_next_block,
+    keys_looked_up_together, keys_of_whole_filter, large_value, least_limit_for_batch,
+    least_limit_for_block, least_limit_for_databases, least_limit_for_files, least_limit_for_key,
+    least_limit_for_keyspaces, least_limit_for_meta, log_buffer, long_keys_of_table, loose_slots,
+    many_of_files, max_memtable_bytes, measuring_buffer, memtable_copy, memtable_share,
+    merge_inputs, merge_keys, merge_readahead, most_of_batch, most_of_block, most_of_files,
+    most_of_index, most_of_key, most_of_keyspaces, most_of_meta, most_of_seen, most_of_value,
+    new_tables, open_files, open_tables, partition_keys, pinned_by_values, plenty_of_memory,
+    prepopulation, read_at_once, short_for_large_values, short_of_memory, snapshot_list,
     table_buffer,
 };
 
@@ -169,12 +172,12 @@ pub(crate) enum TableWork {
 }
 
 impl TableWork {
-    /// The part of the limit that all work of the kind may take, but for one that needs more alone. Twice of
-    /// it, beside iterators, pinned blocks and open tables, is more than the least budget has.
-    const fn share(self) -> u64 {
+    /// The bytes that all work of the kind may take, but for one that needs more alone.
+    fn share(self, limit: u64) -> u64 {
         match self {
-            TableWork::Flush | TableWork::Lookups => 16,
-            TableWork::Merge => 8,
+            TableWork::Flush => shares::flushes(limit),
+            TableWork::Merge => shares::merges(limit),
+            TableWork::Lookups => shares::lookups(limit),
         }
     }
 }
@@ -287,10 +290,15 @@ impl Budget {
         Reservation::new(self, role, 0)
     }
 
-    /// What the limit leaves beside what is known of files, in bytes: what memtables, iterators and merges have
-    /// shares of.
+    /// What memtables, readers and merges have shares of, in bytes: the limit, or less where what is known of
+    /// files takes much of it.
     pub(crate) fn working_limit(&self) -> u64 {
         self.ledger.working_limit()
+    }
+
+    /// The most bytes that iterators may hold now.
+    pub(crate) fn most_of_iterators(&self) -> u64 {
+        self.ledger.most_of_iterators()
     }
 
     /// Changes the limit; reclaimers give way at once as far as they can. What was taken before under
@@ -327,7 +335,7 @@ impl Budget {
         bytes: u64,
         go_on: impl Fn() -> Result<(), E>,
     ) -> Result<Permit, E> {
-        let share = || self.working_limit() / work.share();
+        let share = || work.share(self.working_limit());
         self.admission(work).enter(bytes, share, go_on)?;
         Ok(Permit {
             budget: Arc::clone(self),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::shares::most_of_iterators;
 use super::{Budget, Role, TableWork};
 
 /// What an iterator may take beyond the limit where others have all of it, in bytes: about an entry of the
@@ -96,7 +95,7 @@ impl Reservation {
     /// it, or where others have the memory. Little is taken then all the same, so that what is held by
     /// others for long refuses no entry of the usual size.
     pub(crate) fn try_grow_iterator(&mut self, bytes: u64) -> bool {
-        let most = most_of_iterators(self.budget.working_limit());
+        let most = self.budget.most_of_iterators();
         if self.try_grow_within(bytes, most) {
             return true;
         }

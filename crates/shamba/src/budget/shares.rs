@@ -1,23 +1,104 @@
-//! How much of the limit some of what it bounds may have.
+//! How the one limit is divided: every share of it, in one place.
+//!
+//! What is *held* does not give way when others need memory: it ends when its user is done. So all
+//! that can be held at once must find room beside each other, which a test checks at three limits.
+//! Each row is the most that all of its kind have together; who needs more is refused, waits, or
+//! holds copies of less.
+//!
+//! | held | 1 MiB | 32 MiB | 1 GiB | who wants more | share |
+//! |---|---|---|---|---|---|
+//! | memtables | 384 KiB | 15.75 MiB | 512 MiB | waits for a flush | [`memtable_share`] |
+//! | iterators, pinned blocks, values | 256 KiB | 8 MiB | 256 MiB | is refused, or copies | [`most_of_readers`] |
+//! | merges | 128 KiB | 2.1 MiB | 64 MiB | waits for other merges | [`merges`] |
+//! | flushes | 64 KiB | 1.0 MiB | 32 MiB | waits for other flushes | [`flushes`] |
+//! | batches of lookups | 32 KiB | 1 MiB | 32 MiB | waits for other batches | [`lookups`] |
+//! | the log's buffer | 16 KiB | 64 KiB | 64 KiB | writes sooner | [`log_buffer`] |
+//! | files and keyspaces | the rest | | | makes all the shares smaller | [`working_limit`] |
+//!
+//! A single merge, flush or batch that needs more than its kind may have is let in alone, since it
+//! can never need less: with the largest entries that is one of about a third of the least limit,
+//! and then it waits for what others hold ([`Budget::reserve`](super::Budget::reserve)).
+//!
+//! All else is *kept*: cached blocks, open tables that nobody uses, buffers. It has whatever is not
+//! held, and gives way. The shares of kept things say who goes first; they need not add up.
 
 use super::MIN_MEMORY;
 
-/// What is left to everything else at least, where tables are many: an eighth of the limit, and not less
-/// than half of the least limit. With half of it a large database would have no memory to cache and merge
-/// with; with twice of it a seventh fewer tables could be known.
+// What is held: the rows of the table.
+
+/// The bytes that all memtables may take before writers wait for flushes: half of the budget, but
+/// for a constant that only small budgets feel.
+pub(crate) fn memtable_share(limit: u64) -> u64 {
+    limit / 2 - LEFT_BY_MEMTABLES.min(limit / 8)
+}
+
+/// What is left to those who read and merge entries of the largest size, where the budget is small:
+/// four of the least budget's, as far as there is room for them.
+const LEFT_BY_MEMTABLES: u64 = 256 << 10;
+
+/// The most bytes that readers hold: all iterators, and all blocks that are pinned for them and for
+/// values. What iterators cannot have is refused to them. With half of it fewer of them are held
+/// under the least limit, or of larger values; twice of it would be taken from what writes and
+/// merges cannot do without.
+pub(super) fn most_of_readers(limit: u64) -> u64 {
+    limit / 4
+}
+
+/// The most bytes of that which are cached blocks: of the least limit 42 pages, so that a scan
+/// holds the blocks it is in of as many runs as level 0 may have. With half of it they are read
+/// again for each entry; twice of it would leave iterators nothing.
+pub(super) fn most_of_pins(limit: u64) -> u64 {
+    limit / 6
+}
+
+/// What all merges may take that run at once, but for one that needs more alone. With half of it
+/// fewer run at once under the least limit, where two fit; larger limits have room for many.
+pub(super) fn merges(limit: u64) -> u64 {
+    limit / 16 + (limit / 16).min(128 << 10)
+}
+
+/// The same for flushes, on the way of merges too: they wait for no merge.
+pub(super) fn flushes(limit: u64) -> u64 {
+    limit / 32 + (limit / 32).min(32 << 10)
+}
+
+/// The same for batches of lookups. With half of it more of them wait for others; twice of it,
+/// beside all else that is held, is more than the least budget has.
+pub(super) fn lookups(limit: u64) -> u64 {
+    limit / 32
+}
+
+/// Bytes of a log's buffer, of as many databases as share the budget.
+pub(crate) fn log_buffer(limit: u64, databases: u64) -> usize {
+    let each = limit / 64 / databases.max(1);
+    usize::try_from(each.clamp(4 << 10, 64 << 10)).unwrap_or(64 << 10)
+}
+
+/// What the shares above are of, where files, and what is remembered of them, take so many bytes.
+/// The shares leave them an eighth of the limit: up to that they take nothing from the others.
+pub(super) fn working_limit(limit: u64, files: u64) -> u64 {
+    let left = limit.saturating_sub(files);
+    (left / 7).saturating_mul(8).min(limit)
+}
+
+// What is held of one thing.
+
+/// What is left to everything else at least, where tables are many: an eighth of the limit, and not
+/// less than half of the least limit. With half of it a large database would have no memory to
+/// cache and merge with; with twice of it a seventh fewer tables could be known.
 fn beside_files(limit: u64) -> u64 {
     (limit / 8).max(MIN_MEMORY / 2)
 }
 
-/// The most bytes that what the manifest says of tables may take: an open that needs more is refused, and
-/// so are flushes that would.
+/// The most bytes that what the manifest says of tables may take: an open that needs more is
+/// refused, and so are flushes that would.
 pub(crate) fn most_of_files(limit: u64) -> u64 {
     limit.saturating_sub(beside_files(limit))
 }
 
-/// The bytes that what is known of tables takes before new ones become larger than was asked for: as many times
-/// as it takes this. With half of it they do so sooner, and merges come in larger portions; with twice of it
-/// lists of all tables take as much again of a small budget.
+/// The bytes that what is known of tables takes before new ones become larger than was asked for:
+/// as many times as it takes this. With half of it they do so sooner, and merges come in larger
+/// portions; with twice of it lists of all tables take as much again of a small budget.
 pub(crate) fn easily_known(limit: u64) -> u64 {
     limit / 8
 }
@@ -27,66 +108,42 @@ pub(crate) fn new_tables(limit: u64) -> u64 {
     limit / 6
 }
 
-/// What memtables, iterators and merges have shares of where what is known of files takes so many bytes. Their
-/// shares leave an eighth of the limit, of which that is a part: so much of it takes nothing from them.
-pub(super) fn left_by_files(limit: u64, files: u64) -> u64 {
-    let more = files.saturating_sub(limit / 8);
-    limit
-        .saturating_sub(more)
-        .max(beside_files(limit).min(limit))
-}
-
-/// Bytes of what is known of tables from which on they should become fewer: with long keys a flush is refused
-/// from about half of the limit on, which would stall writes for as long as merges take.
+/// Bytes of what is known of tables from which on they should become fewer: with long keys a flush
+/// is refused from about half of the limit on, which would stall writes for as long as merges take.
 pub(crate) fn many_of_files(limit: u64) -> u64 {
     most_of_files(limit) / 2
 }
 
-/// The most bytes that what is remembered of tables which were read may take. It is not forgotten while the
-/// files are there, so that a table that finds no room is opened for each lookup. With half of it tables
-/// are opened so when half as many were read; twice of it would take from what tables themselves leave.
+/// The most bytes that what is remembered of tables which were read may take. It is not forgotten
+/// while the files are there, so that a table that finds no room is opened for each lookup. With
+/// half of it tables are opened so when half as many were read; twice of it would take from what
+/// tables themselves leave.
 pub(crate) fn most_of_seen(limit: u64) -> u64 {
     limit / 16
 }
 
-/// The most bytes that all iterators may hold: what they cannot have is refused to them. With half of it
-/// fewer of them are held under the least limit, or of larger values; twice of it would be taken from what
-/// writes and merges cannot do without.
-pub(crate) fn most_of_iterators(limit: u64) -> u64 {
-    limit.max(MIN_MEMORY) / 4
-}
-
-/// The most bytes that one memtable takes: the one filling and those being flushed leave more than half for
-/// everything else.
+/// The most bytes that one memtable takes: the one filling and those being flushed leave more than
+/// half for everything else.
 pub(crate) fn max_memtable_bytes(limit: u64) -> u64 {
     limit / 8
 }
 
-/// What is left to those who read and merge entries of the largest size, where the budget is small: two of
-/// the least budget's.
-const LEFT_BY_MEMTABLES: u64 = 128 << 10;
-
-/// The bytes that all memtables may take before writers wait for flushes: half of the budget, but for a
-/// constant that only small budgets feel.
-pub(crate) fn memtable_share(limit: u64) -> u64 {
-    limit / 2 - LEFT_BY_MEMTABLES.min(limit / 8)
-}
-
-/// The longest value accepted, in bytes. With half of it users split what they need not; with twice of it
-/// what a merge must hold at once, which is two of them, would not fit beside memtables.
+/// The longest value accepted, in bytes. With half of it users split what they need not; with twice
+/// of it what a merge must hold at once, which is two of them, would not fit beside memtables.
 pub(crate) fn most_of_value(limit: u64) -> u64 {
     limit / 16
 }
 
-/// The longest key accepted, in bytes. What holds several keys (an open table three, an input of a merge
-/// two more) takes a small part of the budget then. With half of it users shorten what they need not; with twice
-/// of it iterators over as many runs as level 0 may have do not fit their share.
+/// The longest key accepted, in bytes. What holds several keys (an open table three, an input of a
+/// merge two more) takes a small part of the budget then. With half of it users shorten what they
+/// need not; with twice of it iterators over as many runs as level 0 may have do not fit their
+/// share.
 pub(crate) fn most_of_key(limit: u64) -> u64 {
     limit.max(MIN_MEMORY) / 64
 }
 
-/// Bytes of a table's smallest and largest key from which on they are much of the budget: tables of such keys must be
-/// few.
+/// Bytes of a table's smallest and largest key from which on they are much of the budget: tables of
+/// such keys must be few.
 pub(crate) fn long_keys_of_table(limit: u64) -> u64 {
     limit / 1024
 }
@@ -96,16 +153,16 @@ pub(crate) fn least_limit_for_key(bytes: u64) -> u64 {
     bytes.saturating_mul(64).max(MIN_MEMORY)
 }
 
-/// Bytes of a table's top-level index, and of a partition's index, at which a table is ended: open tables are many
-/// and all have theirs. With half of it tables of long keys that share little are more; twice of it, and two
-/// keys, is what each input of a merge holds.
+/// Bytes of a table's top-level index, and of a partition's index, at which a table is ended: open
+/// tables are many and all have theirs. With half of it tables of long keys that share little are
+/// more; twice of it, and two keys, is what each input of a merge holds.
 pub(crate) fn most_of_index(limit: u64) -> u64 {
     limit / 64
 }
 
-/// The most bytes that a table's properties and top-level index may take as they are read: twice what they have if
-/// written under the same budget. With half of it a budget that is made smaller refuses them
-/// sooner; with twice of it two that are opened at once would have half of the budget.
+/// The most bytes that a table's properties and top-level index may take as they are read: twice
+/// what they have if written under the same budget. With half of it a budget that is made smaller
+/// refuses them sooner; with twice of it two that are opened at once would have half of the budget.
 pub(crate) fn most_of_meta(limit: u64) -> u64 {
     limit.max(MIN_MEMORY) / 8
 }
@@ -120,34 +177,29 @@ pub(crate) fn merge_keys(limit: u64) -> u64 {
     limit / 8
 }
 
-/// Bytes of memtables that are flushed together, which are given back late. A table is synced in a fraction
-/// of a millisecond, in which hundreds of KiB are written: of larger memtables more would gain nothing.
+/// Bytes of memtables that are flushed together, which are given back late. A table is synced in a
+/// fraction of a millisecond, in which hundreds of KiB are written: of larger memtables more would
+/// gain nothing.
 pub(crate) fn flushed_together(limit: u64) -> u64 {
     (limit / 256).min(1 << 20)
 }
 
-/// Bytes of a log's buffer, of as many databases as share the budget.
-pub(crate) fn log_buffer(limit: u64, databases: u64) -> usize {
-    let each = limit / 64 / databases.max(1);
-    usize::try_from(each.clamp(4 << 10, 64 << 10)).unwrap_or(64 << 10)
-}
-
-/// Memtables that take so many bytes together are flushed at once when memory is short: a part of their
-/// share, and of that each database's. All keyspaces are looked through once for each such part, and one log
-/// is closed. With half of it both happen twice as often; twice of it is memory that is not written to while
-/// it is flushed.
+/// Memtables that take so many bytes together are flushed at once when memory is short: a part of
+/// their share, and of that each database's. All keyspaces are looked through once for each such
+/// part, and one log is closed. With half of it both happen twice as often; twice of it is memory
+/// that is not written to while it is flushed.
 pub(crate) fn frozen_together(share: u64, databases: u64) -> u64 {
     share / 8 / databases.max(1)
 }
 
-/// Bytes of a table that are written at once: under a small budget a larger part of it, for a short write
-/// takes a device nearly as long.
+/// Bytes of a table that are written at once: under a small budget a larger part of it, for a short
+/// write takes a device nearly as long.
 pub(crate) fn table_buffer(limit: u64) -> u64 {
     (limit / 128).max((32 << 10).min(limit / 32)).min(128 << 10)
 }
 
-/// The most keys of a table whose filter is over all of them: a digest and the filter's bits then take less
-/// than a tenth of the budget.
+/// The most keys of a table whose filter is over all of them: a digest and the filter's bits then
+/// take less than a tenth of the budget.
 pub(crate) fn keys_of_whole_filter(limit: u64) -> u64 {
     limit / 256
 }
@@ -157,27 +209,28 @@ pub(crate) fn partition_keys(limit: u64) -> u32 {
     u32::try_from(limit / 1024).unwrap_or(u32::MAX)
 }
 
-/// The most bytes of blocks that the inputs of a merge hold together. Several merges may run. With half of
-/// it merges have fewer inputs and go over the data more often.
+/// The most bytes of blocks that the inputs of a merge hold together. Several merges may run. With
+/// half of it merges have fewer inputs and go over the data more often.
 pub(crate) fn merge_inputs(limit: u64) -> u64 {
     limit / 16
 }
 
-/// The bytes that a merge reads ahead, of all inputs together, so that what cannot do without memory finds
-/// some.
+/// The bytes that a merge reads ahead, of all inputs together, so that what cannot do without
+/// memory finds some.
 pub(crate) fn merge_readahead(limit: u64) -> u64 {
     limit / 16
 }
 
-/// The least limit for so many databases that write under one budget: of each a log, a memtable of some pages,
-/// tables that are open and what is flushed and merged. With half of it each database of many waits for
-/// others with nearly every write.
+/// The least limit for so many databases that write under one budget: of each a log, a memtable of
+/// some pages, tables that are open and what is flushed and merged. With half of it each database
+/// of many waits for others with nearly every write.
 pub(crate) fn least_limit_for_databases(databases: u64) -> u64 {
     (databases.saturating_mul(32 << 10)).max(MIN_MEMORY)
 }
 
-/// The most bytes that keyspaces take, without their memtables, tables and counters: another is refused. With
-/// half of it half as many are allowed; twice of it leaves too little to read and write them with.
+/// The most bytes that keyspaces take, without their memtables, tables and counters: another is
+/// refused. With half of it half as many are allowed; twice of it leaves too little to read and
+/// write them with.
 pub(crate) fn most_of_keyspaces(limit: u64) -> u64 {
     limit / 8 * 3
 }
@@ -187,8 +240,8 @@ pub(crate) fn least_limit_for_keyspaces(bytes: u64) -> u64 {
     bytes.div_ceil(3).saturating_mul(8).max(MIN_MEMORY)
 }
 
-/// The most bytes that the list of snapshots takes. Of what has no place in it all entries are kept: with half
-/// of it that begins with half as many snapshots.
+/// The most bytes that the list of snapshots takes. Of what has no place in it all entries are
+/// kept: with half of it that begins with half as many snapshots.
 pub(crate) fn snapshot_list(limit: u64) -> u64 {
     limit / 64
 }
@@ -208,21 +261,22 @@ pub(crate) fn measuring_buffer(limit: u64) -> u64 {
     (limit / 64).min(256 << 10)
 }
 
-/// How many keys, of so many bytes each, are looked up together: as many as half of the share of all such
-/// batches holds, so that two go on at once.
+/// How many keys, of so many bytes each, are looked up together: as many as half of the share of
+/// all such batches holds, so that two go on at once.
 pub(crate) fn keys_looked_up_together(limit: u64, each: u64) -> u64 {
-    limit / 32 / each.max(1)
+    lookups(limit) / 2 / each.max(1)
 }
 
-/// The most bytes of blocks that the values of one call hold; further values are copied. A caller of
-/// single lookups can let go of some, a caller of this cannot.
+/// The most bytes of blocks that the values of one call hold; further values are copied. A caller
+/// of single lookups can let go of some, a caller of this cannot.
 pub(crate) fn pinned_by_values(limit: u64) -> u64 {
     limit / 16
 }
 
-/// The most bytes that a batch may take in memtables, and its record in the log that is read at recovery: what all
-/// memtables may have under the least budget. With half of it batches must be smaller; twice of it is more
-/// than memtables may have, so that a batch could be logged for which there is no room.
+/// The most bytes that a batch may take in memtables, and its record in the log that is read at
+/// recovery: what all memtables may have under the least budget. With half of it batches must be
+/// smaller; twice of it is more than memtables may have, so that a batch could be logged for which
+/// there is no room.
 pub(crate) fn most_of_batch(limit: u64) -> u64 {
     limit / 8 * 3
 }
@@ -232,9 +286,9 @@ pub(crate) fn least_limit_for_batch(bytes: u64) -> u64 {
     (bytes.div_ceil(3).saturating_mul(8)).max(MIN_MEMORY)
 }
 
-/// The most bytes that a data block may take as it is stored and decompressed. One that is larger was written
-/// under a larger budget. With half of it, what was written is refused sooner where the budget was made
-/// smaller; with all of the limit the least that is beside it would go over.
+/// The most bytes that a data block may take as it is stored and decompressed. One that is larger
+/// was written under a larger budget. With half of it, what was written is refused sooner where the
+/// budget was made smaller; with all of the limit the least that is beside it would go over.
 pub(crate) fn most_of_block(limit: u64) -> u64 {
     limit.max(MIN_MEMORY) / 8 * 7
 }
@@ -244,13 +298,6 @@ pub(crate) fn least_limit_for_block(bytes: u64) -> u64 {
     (bytes.div_ceil(7).saturating_mul(8)).max(MIN_MEMORY)
 }
 
-/// The most bytes of cached blocks that may be pinned: of the least limit 42 pages, so that a scan holds the
-/// blocks it is in of as many runs as level 0 may have. With half of it they are read again for each entry;
-/// twice of it would leave too little beside memtables and merges.
-pub(super) fn most_of_pins(limit: u64) -> u64 {
-    limit / 6
-}
-
 /// The least limit under which files may take so many bytes.
 pub(crate) fn least_limit_for_files(bytes: u64) -> u64 {
     let by_share = bytes.div_ceil(7).saturating_mul(8);
@@ -258,9 +305,125 @@ pub(crate) fn least_limit_for_files(bytes: u64) -> u64 {
     by_share.max(least).max(MIN_MEMORY)
 }
 
+// What is kept, and gives way.
+
+/// Open tables may take so many bytes before those not used lately are closed for others.
+pub(crate) fn open_tables(limit: u64) -> u64 {
+    limit / 4
+}
+
+/// Files may be kept open so that a writer beside us cannot remove them, while they take so many
+/// bytes.
+pub(crate) fn held_files(limit: u64) -> u64 {
+    limit / 16
+}
+
+/// How many files the budget has room for. The system keeps 2 KiB and more for each, which count as
+/// the process's where its memory is limited: so a 32nd of the budget.
+pub(crate) fn open_files(limit: u64) -> u64 {
+    limit / (64 << 10)
+}
+
+/// Memory is short for blocks while fewer bytes are free: what comes in is then weighed against
+/// what is there.
+pub(crate) fn short_of_memory(limit: u64) -> u64 {
+    limit / 256
+}
+
+/// Memory is plenty while more bytes are free: what comes in then says that memory has no price.
+pub(crate) fn plenty_of_memory(limit: u64) -> u64 {
+    limit / 32
+}
+
+/// Bytes of free frames that are kept: enough for what comes in while blocks are on their way out.
+/// Ten times as many would be missed by blocks; without any, each block that takes another's place
+/// costs two calls of the system.
+pub(crate) fn idle_frames(limit: u64) -> u64 {
+    limit / 128
+}
+
+/// Blocks are moved together once free slots between them take so many bytes.
+pub(crate) fn loose_slots(limit: u64) -> u64 {
+    limit / 64
+}
+
+/// Bytes of idle buffers to read into that are kept.
+pub(crate) fn idle_buffers(limit: u64) -> u64 {
+    limit / 256
+}
+
+/// Bytes of buffers that are lent beyond the first of a thread, without waiting.
+pub(crate) fn extra_buffers(limit: u64) -> u64 {
+    limit / 4
+}
+
+/// Bytes that are read at once for one block of a filter.
+pub(crate) fn read_at_once(limit: u64) -> u64 {
+    limit / 64
+}
+
+/// Bytes of a buffer for blocks that a table being written keeps for the next block.
+pub(crate) fn kept_for_next_block(limit: u64) -> u64 {
+    limit / 32
+}
+
+/// Bytes of entries that an iterator copies out of a memtable at once.
+pub(crate) fn memtable_copy(limit: u64) -> u64 {
+    limit / 256
+}
+
+/// Bytes of an index of which an input of a merge keeps a copy.
+pub(crate) fn copied_index(limit: u64) -> u64 {
+    limit / 128
+}
+
+/// Bytes from which on a value is large: one that a merge does not need yet is let go where memory
+/// is short.
+pub(crate) fn large_value(limit: u64) -> u64 {
+    limit / 256
+}
+
+/// Memory is short for that while fewer bytes are free of what is held.
+pub(crate) fn short_for_large_values(limit: u64) -> u64 {
+    limit / 3
+}
+
+/// Bytes that all merges together may take to read further ahead than they must. Nobody can take
+/// that back while a merge runs.
+pub(crate) fn further_readahead(limit: u64) -> u64 {
+    limit / 8
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What does not give way fits: with the most that files take without making the shares
+    /// smaller, and with more, up to all that they may take.
+    #[test]
+    fn what_is_held_at_once_adds_up_to_the_limit() {
+        for limit in [MIN_MEMORY, 3 << 20, 7 << 20, 32 << 20, 1 << 30] {
+            for eighth in 1..=7 {
+                let files = (limit / 8 * eighth).min(most_of_files(limit));
+                let left = working_limit(limit, files);
+                let rows = [
+                    memtable_share(left),
+                    most_of_readers(left),
+                    merges(left),
+                    flushes(left),
+                    lookups(left),
+                    log_buffer(left, 1) as u64,
+                    files,
+                ];
+                let held: u64 = rows.iter().sum();
+                assert!(held <= limit, "{held} of {limit}: {rows:?}");
+                // And little is left to nobody, where files take no more than is theirs.
+                assert!(eighth > 1 || held > limit / 16 * 15, "{held} of {limit}");
+            }
+        }
+        assert!(most_of_pins(MIN_MEMORY) < most_of_readers(MIN_MEMORY));
+        assert!(most_of_batch(MIN_MEMORY) <= memtable_share(MIN_MEMORY));
+    }
 
     #[test]
     fn the_least_limits_are_just_enough() {

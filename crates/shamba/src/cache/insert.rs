@@ -11,13 +11,10 @@ use super::incoming::{Incoming, Refused};
 use super::replacement::replacement;
 use super::shard::{ENTRY_OVERHEAD, Evicted, Ranking, Shard};
 use super::{BLOCK_OVERHEAD, Block, BlockCache, Owner, role_of};
-use crate::budget::Role;
+use crate::budget::{Role, plenty_of_memory};
 
 /// Shards a block looks at for room when its own has nothing that ranks lower.
 const SHARDS_TRIED: usize = 8;
-
-/// Memory is plenty while more than one in so many bytes of the budget is free.
-const PLENTY_SHARE: u64 = 32;
 
 /// How often blocks are moved together before anything goes for one that comes in.
 const PACKED: u32 = 2;
@@ -61,7 +58,7 @@ impl BlockCache {
                 let wanted = match self.store.block(role, block, extra, None) {
                     Ok(block) => {
                         // A slot that others left is not memory that nobody needs.
-                        if free && self.shortage(self.budget.limit() / PLENTY_SHARE) == 0 {
+                        if free && self.shortage(plenty_of_memory(self.budget.limit())) == 0 {
                             self.policy.note_free();
                         }
                         let columns = incoming.columns;

@@ -16,17 +16,11 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::store::{FrameRun, Store};
-use crate::budget::{Budget, Reclaim, Role};
+use crate::budget::{Budget, Reclaim, Role, extra_buffers, idle_buffers};
 use crate::fs::PAGE;
 
 /// Larger buffers are not kept when they come back, in bytes.
 const KEEP_BYTES: usize = 16 * PAGE;
-
-/// The share of the budget's limit that idle buffers may take.
-const KEEP_SHARE: u64 = 256;
-
-/// The share of the budget's limit that buffers lent without waiting may take.
-const EXTRA_SHARE: u64 = 4;
 
 /// How often a waiting request looks whether memory was freed by others than borrowers.
 const RECHECK: Duration = Duration::from_millis(5);
@@ -162,7 +156,7 @@ impl IoPool {
         let len = whole_pages(len);
         let bytes = len as u64;
         let mut state = self.state.lock();
-        let room = self.budget.limit() / EXTRA_SHARE;
+        let room = extra_buffers(self.budget.limit());
         if state.tickets != state.served || state.extra + bytes > room {
             return None;
         }
@@ -228,7 +222,7 @@ impl IoPool {
         let mut state = self.state.lock();
         state.extra -= std::mem::take(&mut buffer.extra);
         let bytes = buffer.charge();
-        let room = self.budget.limit() / KEEP_SHARE;
+        let room = idle_buffers(self.budget.limit());
         let keep = buffer.bytes.len() <= KEEP_BYTES && state.idle_bytes + bytes <= room;
         if buffer.permanent {
             state.idle.push(buffer);

@@ -15,7 +15,7 @@ use super::arena::{Node, Words};
 use super::skiplist::SkipList;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{self, SeqNo, Tag};
-use crate::budget::{Budget, Reservation, Role};
+use crate::budget::{Budget, Reservation, Role, memtable_copy};
 use crate::error::{Error, Result};
 
 /// Entries copied at first, after a search. With half of them a scan of ten copies three times, with
@@ -30,9 +30,6 @@ const GROWTH: usize = 4;
 /// hold each.
 const MOST: usize = 256;
 const MOST_BYTES: u64 = 16 << 10;
-
-/// The part of the budget that copies may have each.
-const SHARE: u64 = 256;
 
 /// A cursor over the entries of a memtable that readers of a sequence number see.
 #[derive(Debug)]
@@ -92,7 +89,7 @@ impl Copies {
     fn clear(&mut self, wanted: usize) {
         self.entries.clear();
         self.bytes.clear();
-        let most = MOST_BYTES.min(self.budget.limit() / SHARE) as usize;
+        let most = MOST_BYTES.min(memtable_copy(self.budget.limit())) as usize;
         // What a large value left behind is not kept for small ones.
         if self.bytes.capacity() > 2 * most {
             self.bytes = Vec::new();

@@ -17,13 +17,10 @@ use super::top_index::TopIndexBuilder;
 use super::writer::PageWriter;
 use crate::base::digest::KeyDigest;
 use crate::base::key::{self, EntryKind, Tag};
-use crate::budget::{Reservation, most_of_index};
+use crate::budget::{Reservation, kept_for_next_block, most_of_index};
 use crate::error::{Error, Result};
 use crate::filter::{self, FilterWriter, Layout};
 use crate::fs::{BlockKind, PAGE, WriteFile};
-
-/// The part of the budget that the buffers for a block may have which are kept for the next.
-const KEPT_SHARE: u64 = 32;
 
 /// Bytes of index that a partition may get at once, because what its separators had in common is less with the next
 /// key: past them it ends before that key.
@@ -406,7 +403,7 @@ impl TableBuilder {
     fn account(&mut self) {
         // What one large entry took is not kept for the next, nor what is much of a small budget.
         let limit = self.reservation.limit();
-        let share = usize::try_from(limit / KEPT_SHARE).unwrap_or(usize::MAX);
+        let share = usize::try_from(kept_for_next_block(limit)).unwrap_or(usize::MAX);
         if self.payload.capacity() > MAX_SHARED_BLOCK.min(share) {
             self.payload = Vec::new();
         }

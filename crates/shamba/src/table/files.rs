@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
-use crate::budget::{Budget, Reservation, Role, shared};
+use crate::budget::{Budget, Reservation, Role, held_files, open_files, shared};
 use crate::error::{Error, Result, is_out_of_files};
 use crate::fs::{Access, DirEntry, Fs, OPEN_FILE, ReadFile};
 
@@ -65,12 +65,8 @@ pub(super) const FILE_BYTES: usize = shared(OPEN_FILE)
 /// What a file that is held takes, in bytes, with its entry in the map.
 const HELD_BYTES: usize = OPEN_FILE + 56;
 
-/// A file for so many bytes of the budget may be open; and always so many, which is half a MiB.
-const BUDGET_PER_FILE: u64 = 64 << 10;
+/// So many files may always be open, which is half a MiB.
 const ALWAYS: usize = 256;
-
-/// Files that are held may take this part of the budget.
-const HELD_SHARE: u64 = 16;
 
 /// The files of a folder's tables.
 pub(crate) struct OpenFiles {
@@ -131,11 +127,9 @@ impl OpenFiles {
         self.most
     }
 
-    /// How many files may be open. The system keeps 2 KiB and more for each, which count as the
-    /// process's where its memory is limited: so a 32nd of the budget. A table whose file is closed
-    /// stays as it is.
+    /// How many files may be open. A table whose file is closed stays as it is.
     fn most_files(&self) -> usize {
-        let part = self.budget.limit() / BUDGET_PER_FILE;
+        let part = open_files(self.budget.limit());
         let part = usize::try_from(part).unwrap_or(usize::MAX);
         self.most.min(part.max(ALWAYS))
     }
@@ -305,7 +299,7 @@ impl OpenFiles {
     pub(super) fn hold(&self, numbers: &[u64]) -> Result<Option<Vec<DirEntry>>> {
         let before = self.held.lock().replace(HeldFiles::default());
         let bytes = (numbers.len() * HELD_BYTES) as u64;
-        if numbers.len() > self.most_files() || bytes > self.budget.limit() / HELD_SHARE {
+        if numbers.len() > self.most_files() || bytes > held_files(self.budget.limit()) {
             return Ok(None);
         }
         let mut before = before.unwrap_or_default();

@@ -24,7 +24,7 @@ use super::source::Home;
 use super::stated::Stated;
 use crate::base::interner::Interner;
 use crate::base::pin_holder::PinHolder;
-use crate::budget::{Budget, Reclaim, Role};
+use crate::budget::{Budget, Reclaim, Role, open_tables};
 use crate::cache::{BlockCache, IoPool};
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
@@ -32,9 +32,6 @@ use crate::value::{PartitionStats, PolicyState};
 
 /// Locks for opening.
 const STRIPES: usize = 16;
-
-/// Open tables may take this part of the budget before others are closed.
-const SHARE: u64 = 4;
 
 /// Opens and closes tables.
 pub(crate) struct TableCache {
@@ -260,7 +257,7 @@ impl TableCache {
     fn over(&self, count: usize) -> bool {
         let held = self.budget.used_by(Role::Tables);
         count > self.home.files.most()
-            || held > self.budget.limit() / SHARE
+            || held > open_tables(self.budget.limit())
             || self.budget.used() > self.budget.limit()
     }
 

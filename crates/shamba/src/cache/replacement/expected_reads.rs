@@ -3,6 +3,7 @@
 use parking_lot::MutexGuard;
 
 use super::{Locked, Replacement};
+use crate::budget::short_of_memory;
 use crate::cache::incoming::{Incoming, Refused};
 use crate::cache::shard::{Evicted, Rank, Ranking, Resident, Shard};
 use crate::cache::stats::kind_at;
@@ -11,9 +12,6 @@ use crate::value::{ColumnEvidence, PartValue};
 
 /// How many residents an eviction compares.
 const SAMPLE: usize = 12;
-
-/// Memory is short while less than one in so many bytes of the budget is free.
-const SHORT_SHARE: u64 = 256;
 
 /// See [`Eviction::ExpectedReads`](super::Eviction::ExpectedReads).
 pub(super) struct ByExpectedReads;
@@ -90,7 +88,7 @@ impl Replacement for ByExpectedReads {
         mut shard: MutexGuard<'a, Shard>,
         incoming: &mut Incoming<'_>,
     ) -> Result<Locked<'a>, Refused> {
-        let short = || cache.shortage(cache.budget.limit() / SHORT_SHARE);
+        let short = || cache.shortage(short_of_memory(cache.budget.limit()));
         if incoming.admitted || short() <= cache.store.loose() {
             return Ok(Some(shard));
         }

@@ -27,7 +27,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::budget::{Budget, Reclaim, Reservation, Role};
+use crate::budget::{Budget, Reclaim, Reservation, Role, idle_frames, loose_slots};
 use crate::fs::PAGE;
 pub(crate) use block::Block;
 pub(in crate::cache) use block::FrameRun;
@@ -47,14 +47,6 @@ pub(in crate::cache) const fn room_for(pages: u64) -> u64 {
 pub(in crate::cache) const fn room_for_blocks(pages: u64) -> u64 {
     room_for(pages + pages.div_ceil(u64::BITS as u64 - 1))
 }
-
-/// The share of the limit that free frames may keep: enough for what comes in while blocks are on their
-/// way out. Ten times as many would be missed by blocks; without any, each block that takes another's place
-/// costs two calls of the system.
-const IDLE_SHARE: u64 = 128;
-
-/// Blocks are moved together once free slots take more than one in so many bytes of the limit.
-const LOOSE_SHARE: u64 = 64;
 
 /// Memory for blocks and buffers, charged to a budget.
 pub(crate) struct Store {
@@ -110,7 +102,7 @@ impl Store {
         let bytes = frames.bytes_of(place, size);
         held.move_to(&mut frames.spare, bytes);
         frames.give_back(place, size, is_block);
-        let most = self.budget.limit() / IDLE_SHARE / PAGE as u64;
+        let most = idle_frames(self.budget.limit()) / PAGE as u64;
         while frames.idle > most && frames.discard(None) {
             frames.spare.shrink(PAGE as u64);
         }
@@ -140,7 +132,7 @@ impl Store {
     /// is as well off where it is.
     fn take_better(&self, place: Location) -> Option<SpanPiece> {
         let mut frames = self.frames.lock();
-        if place.slots == 0 || frames.loose <= self.budget.limit() / LOOSE_SHARE {
+        if place.slots == 0 || frames.loose <= loose_slots(self.budget.limit()) {
             return None;
         }
         let span = frames.span((place.chunk, place.frame))?;

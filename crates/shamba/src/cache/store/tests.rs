@@ -164,7 +164,7 @@ proptest! {
         }
         prop_assert!(runs.iter().all(|(run, mark)| **run == *vec![*mark; run.len()]));
         drop((blocks, runs));
-        let most = limit / IDLE_SHARE / PAGE as u64;
+        let most = idle_frames(limit) / PAGE as u64;
         prop_assert!(store.frames.lock().idle <= most);
         while store.reclaim(u64::MAX) > 0 {}
         prop_assert_eq!((budget.used(), resident(&store)), (0, 0));

@@ -278,7 +278,10 @@ impl WalFiles {
         let number = self.files.next_file().fetch_add(1, Ordering::Relaxed);
         let path = log_path(self.shared.dir(), number);
         let start = LogStart {
-            buffer: log_buffer(self.shared.limit(), self.shared.budget().databases()),
+            buffer: log_buffer(
+                self.shared.working_limit(),
+                self.shared.budget().databases(),
+            ),
             number,
             base: active.position,
             synced: active.synced,

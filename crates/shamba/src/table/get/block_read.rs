@@ -6,15 +6,13 @@
 use std::ops::Range;
 
 use super::{Get, Trace};
+use crate::budget::read_at_once;
 use crate::cache::IoBuf;
 use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
 use crate::table::source::label;
 
 /// The most pages that are read at once for one block of a filter.
 const MOST_PAGES: usize = 8;
-
-/// What is read at once takes no more than this share of the budget, where that is small.
-const BUFFER_SHARE: u64 = 64;
 
 /// A block that a lookup cannot go on without.
 #[derive(Debug, Clone)]
@@ -75,7 +73,7 @@ impl Get<'_> {
         // Of short memory no more than the two pages for which there always is a buffer.
         let mut most = 2;
         if let Some(missing) = stats.missing_modules(partition) {
-            let share = table.blocks.cache().budget().limit() / (BUFFER_SHARE * PAGE as u64);
+            let share = read_at_once(table.blocks.cache().budget().limit()) / PAGE as u64;
             most = usize::try_from(share).map_or(MOST_PAGES, |pages| pages.min(MOST_PAGES));
             let modules = 0..table.plan.modules.len();
             for number in modules.filter(|number| missing & (1 << number) > 0) {

@@ -11,7 +11,10 @@
 use std::ops::Range;
 
 use super::TableIter;
-use crate::budget::{Budget, Pin, Reservation, Role};
+use crate::budget::{
+    Budget, Pin, Reservation, Role, copied_index, further_readahead, large_value,
+    short_for_large_values,
+};
 use crate::error::{Error, Result};
 use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
 use crate::table::source::label;
@@ -21,16 +24,6 @@ use crate::table::table_blocks::BlockRef;
 /// storage, and decompressed. `DbInner::most_inputs` counts with them.
 const ESSENTIAL_BLOCK: u64 = 2 * PAGE as u64;
 const ESSENTIAL_PAYLOAD: u64 = 16 << 10;
-
-/// The part of the budget that must be left where merges hold large values that they do not need
-/// yet.
-const ESSENTIAL_SHARE: u64 = 3;
-
-/// The part of the budget from which on a value is large; none is longer than a sixteenth.
-const LARGE_SHARE: u64 = 256;
-
-/// The part of the budget that an index may have of which a merge keeps a copy.
-const INDEX_SHARE: u64 = 128;
 
 /// The block the cursor is in, as far as it is held.
 pub(super) enum HeldBlock {
@@ -120,7 +113,7 @@ impl TableIter {
     /// Keeps the present partition's index for a merge, if it is small and memory allows.
     pub(super) fn hold_index(&mut self, index: &[u8]) {
         let budget = &self.options.budget;
-        let small = index.len() as u64 <= budget.limit() / INDEX_SHARE;
+        let small = index.len() as u64 <= copied_index(budget.limit());
         if self.options.purpose == Purpose::Background && small {
             let memory = budget.try_reserve(Role::Compaction, index.len() as u64);
             self.index = memory.map(|memory| HeldIndex {
@@ -132,15 +125,15 @@ impl TableIter {
     }
 
     /// Whether a value of so many bytes, of an input of a merge, is left until the merge comes to
-    /// it: it is large ([`LARGE_SHARE`]), and what cannot do without memory would not find a third
-    /// of the budget ([`ESSENTIAL_SHARE`]).
+    /// it: it is large, and what cannot do without memory would not find
+    /// [much](short_for_large_values).
     pub(super) fn lets_wait(&self, bytes: usize) -> bool {
         let (budget, bytes) = (&self.options.budget, bytes as u64);
         let limit = budget.limit();
         let free = || limit.saturating_sub(budget.kept() + bytes);
         self.options.purpose == Purpose::Background
-            && bytes > (limit / LARGE_SHARE).max(PAGE as u64)
-            && free() < limit / ESSENTIAL_SHARE
+            && bytes > large_value(limit).max(PAGE as u64)
+            && free() < short_for_large_values(limit)
     }
 
     /// Copies a block that was read: without it each step would read it again.
@@ -294,5 +287,5 @@ impl TableIter {
 /// runs, so all merges together have a share of the budget, and what they cannot do without comes
 /// out of the rest.
 fn spare(budget: &Budget, bytes: u64) -> bool {
-    budget.used_by(Role::Compaction) + bytes <= budget.limit() / 8
+    budget.used_by(Role::Compaction) + bytes <= further_readahead(budget.limit())
 }
