@@ -1,5 +1,5 @@
-//! Tells the program of what commit it is: results name it, and the checkout may be another one by the
-//! time they are measured.
+//! Tells the program of what commit it is: results name it, and the checkout may be another one by
+//! the time they are measured.
 use std::process::Command;
 
 /// What the program is made of, from this folder; a change makes a build of no commit.

@@ -1,13 +1,13 @@
 //! Engines side by side: with everything in memory, and then opened again under memory pressure.
 //!
 //! The same entries, the same durability (a log, not synced per write), no compression, caches
-//! larger than the data. At the end the engine is closed, what lies on disk is measured, and it is opened
-//! again with memory for 1 % of the data ([`PRESSURE`]) and asked for existing and absent keys: in a process
-//! of its own, in a memory control group ([`container`]) where the system lets us make one, its files
-//! forgotten by the system's cache; reads go past that cache where the engine can (RocksDB and ours: for
-//! others it counts in the group).
-//! Each engine runs in a fresh process and a fresh directory; engines alternate, and the medians of the
-//! repetitions are compared. Every answer is checked.
+//! larger than the data. At the end the engine is closed, what lies on disk is measured, and it is
+//! opened again with memory for 1 % of the data ([`PRESSURE`]) and asked for existing and absent
+//! keys: in a process of its own, in a memory control group ([`container`]) where the system lets
+//! us make one, its files forgotten by the system's cache; reads go past that cache where the
+//! engine can (RocksDB and ours: for others it counts in the group). Each engine runs in a fresh
+//! process and a fresh directory; engines alternate, and the medians of the repetitions are
+//! compared. Every answer is checked.
 use crate::container::{self, Container};
 use crate::engine::{self, Engine, EngineConfig};
 use crate::plot::Dots;
@@ -67,8 +67,8 @@ pub struct Settings {
     pub entries: u64,
     /// Bytes of a value.
     pub value_size: usize,
-    /// Lookups per reading phase (seeks: a fifth; under pressure: a twentieth; scans of 1000 entries: a
-    /// five-hundredth).
+    /// Lookups per reading phase (seeks: a fifth; under pressure: a twentieth; scans of 1000
+    /// entries: a five-hundredth).
     pub reads: u64,
     /// Thread counts, each a run of its own.
     pub threads: Vec<usize>,

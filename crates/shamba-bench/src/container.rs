@@ -1,14 +1,14 @@
 //! A memory control group around one process: what a container does.
 //!
-//! Its limit counts the pages that the system caches for the process as well, so that an engine which leaves
-//! caching to the system has no more than [`ALLOWANCE`] of it beside its budget.
+//! Its limit counts the pages that the system caches for the process as well, so that an engine
+//! which leaves caching to the system has no more than [`ALLOWANCE`] of it beside its budget.
 use crate::Result;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a process may take beyond its engine's budget, in bytes: code, stacks, the measurement itself, and the
-/// system's cache.
+/// What a process may take beyond its engine's budget, in bytes: code, stacks, the measurement
+/// itself, and the system's cache.
 pub const ALLOWANCE: u64 = 32 << 20;
 
 /// Where the system may have groups, and the file with the limit: version 1, version 2.
@@ -17,7 +17,8 @@ const PLACES: [(&str, &str); 2] = [
     ("/sys/fs/cgroup", "memory.max"),
 ];
 
-/// The files that say how often a group was full, and the word before the number: version 1, version 2.
+/// The files that say how often a group was full, and the word before the number: version 1,
+/// version 2.
 const TIMES_FULL: [(&str, &str); 2] = [("memory.failcnt", ""), ("memory.events", "max ")];
 
 /// An empty group with a limit, removed when dropped: whoever entered must have ended by then.
@@ -27,8 +28,8 @@ pub struct Container {
 }
 
 impl Container {
-    /// A group of so many bytes; `None` where the system lets us make none, for want of rights or of
-    /// control groups.
+    /// A group of so many bytes; `None` where the system lets us make none, for want of rights or
+    /// of control groups.
     pub fn new(limit: u64) -> Option<Self> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -46,7 +47,8 @@ impl Container {
         })
     }
 
-    /// How often it was full, so that the system took back memory that it could, or killed a process.
+    /// How often it was full, so that the system took back memory that it could, or killed a
+    /// process.
     pub fn times_full(&self) -> u64 {
         let number = |(file, word): &(&str, &str)| {
             let text = std::fs::read_to_string(self.dir.join(file)).ok()?;
@@ -78,8 +80,8 @@ pub fn enter(group: &Path) -> Result<()> {
     Ok(std::fs::write(group.join("cgroup.procs"), process)?)
 }
 
-/// Makes the system forget what it caches of the files of a folder: it would count for whoever read or wrote
-/// them first.
+/// Makes the system forget what it caches of the files of a folder: it would count for whoever read
+/// or wrote them first.
 ///
 /// # Errors
 /// The system's.

@@ -1,9 +1,10 @@
 //! Where a database lies, and what reading there costs. Plain data.
 //!
-//! [`Device::Disk`] is the disk of the database's folder, read past the page cache: times are its own.
-//! With every other device the same files are read through the page cache, from memory as on a RAM disk
-//! (outside the engine's memory budget); a modelled device ([`DeviceModel`]) charges each read and write
-//! what it would take there. Nothing waits for what is charged: it is added to the times measured.
+//! [`Device::Disk`] is the disk of the database's folder, read past the page cache: times are its
+//! own. With every other device the same files are read through the page cache, from memory as on a
+//! RAM disk (outside the engine's memory budget); a modelled device ([`DeviceModel`]) charges each
+//! read and write what it would take there. Nothing waits for what is charged: it is added to the
+//! times measured.
 use clap::ValueEnum;
 use shamba::fs::{Charge, DeviceModel, MeteredFs, OsFs};
 use std::fmt;

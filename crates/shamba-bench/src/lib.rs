@@ -1,15 +1,15 @@
 //! Workloads, measurement and side-by-side comparison for the SHaMBa engine.
 //!
-//! [`workload`] makes keys, values and operation mixes from a seed; [`engine`] is what every
-//! engine under test looks like, with adapters; [`runner`] drives one workload against one engine
-//! and checks every answer; [`proc_io`] asks the kernel what was really read; [`report`] prints.
+//! [`workload`] makes keys, values and operation mixes from a seed; [`engine`] is what every engine
+//! under test looks like, with adapters; [`runner`] drives one workload against one engine and
+//! checks every answer; [`proc_io`] asks the kernel what was really read; [`report`] prints.
 //! [`store`] keeps loaded databases, [`record`] measured cells, [`plot`] draws. [`compare`],
 //! [`pressure`] and [`experiments`] are built from these; [`oracle`] is the optimum to compare
-//! with, [`summary`] the verdict; [`trace`] saves operations and replays them; [`device`] says where
-//! databases lie. [`reproduce`] runs every experiment of the papers, and judges.
+//! with, [`summary`] the verdict; [`trace`] saves operations and replays them; [`device`] says
+//! where databases lie. [`reproduce`] runs every experiment of the papers, and judges.
 //!
-//! Competing engines are behind the features `rocksdb`, `fjall` and `redb` (a B-tree, pure Rust, stable
-//! and maintained), never built by default:
+//! Competing engines are behind the features `rocksdb`, `fjall` and `redb` (a B-tree, pure Rust,
+//! stable and maintained), never built by default:
 //!
 //! ```text
 //! cargo run --release -p shamba-bench --features rocksdb,fjall -- \

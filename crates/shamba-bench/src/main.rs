@@ -1,4 +1,5 @@
-//! The `shamba-bench` command: experiments over the engine and its competitors.
+//! The `shamba-bench` command: experiments over the engine and its competitors. This file is long
+//! because the options of all its commands stand in one place.
 use clap::{Args, Parser, Subcommand};
 use shamba_bench::experiments::{
     cpu, hash_sharing, hot_spot, keyspaces, memory_scaling, mixed, model, multi_get, self_design,
@@ -15,8 +16,8 @@ use std::process::ExitCode;
 ///
 /// Engines: shamba[:WORDS], WORDS being a preset (state-of-the-art, partitioned, shamba-eq-p, ...)
 /// and what differs from it (bloom, blocked, ribbon or auto, partitioned or whole, rehash, paper,
-/// lru, cold, monkey or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, first=B),
-/// joined by '+'; with --features rocksdb,fjall,redb also fjall, redb and
+/// lru, cold, monkey or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N,
+/// first=B), joined by '+'; with --features rocksdb,fjall,redb also fjall, redb and
 /// rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash]].
 #[derive(Parser)]
 #[command(version)]
@@ -39,7 +40,8 @@ enum Command {
     Third(Verdict),
     /// Pages per lookup around the jump of a hot spot; every engine against the last.
     MovingHotSpot(HotSpot),
-    /// Reads per lookup and write throughput while the tree is written to; ratios to the first engine.
+    /// Reads per lookup and write throughput while the tree is written to; ratios to the first
+    /// engine.
     Mixed(Mixed),
     /// Batched lookups against single ones, on cold data.
     MultiGet(MultiGet),
@@ -49,23 +51,27 @@ enum Command {
     Model(Model),
     /// Reads in vain at equal filter memory as data grow, with uniform filters and with Monkey's.
     MemoryScaling(MemoryScaling),
-    /// The engine that chooses its design beside its default one, over mixes of lookups and updates.
+    /// The engine that chooses its design beside its default one, over mixes of lookups and
+    /// updates.
     SelfDesign(SelfDesignArguments),
     /// A workload that turns from writing to reading: automatic design beside fixed ones.
     Turn(TurnArguments),
     /// Lookups that hash their key once against those that hash it for each table.
     ///
-    /// By key size, number of levels, share of empty lookups and device, with the hashes counted and
-    /// the model's prediction beside. The paper (DaMoN 2021) has empty lookups 10 % faster on a PCIe
-    /// SSD and 40 % faster on a RAM disk, and hashing that costs the same whatever the number of
-    /// levels. It hashes with MurmurHash64 (235 ns for 1 KiB); XXH3 takes a fraction of that, so there
-    /// is less to gain here: the column "model, MM64" has the gain with the paper's hash.
+    /// By key size, number of levels, share of empty lookups and device, with the hashes counted
+    /// and the model's prediction beside. The paper (DaMoN 2021) has empty lookups 10 % faster on a
+    /// PCIe SSD and 40 % faster on a RAM disk, and hashing that costs the same whatever the number
+    /// of levels. It hashes with MurmurHash64 (235 ns for 1 KiB); XXH3 takes a fraction of that, so
+    /// there is less to gain here: the column "model, MM64" has the gain with the paper's hash.
     HashSharing(HashSharing),
-    /// Many keyspaces beside one: times of puts, of creating and opening them, and of writing some at once.
+    /// Many keyspaces beside one: times of puts, of creating and opening them, and of writing some
+    /// at once.
     Keyspaces(Keyspaces),
-    /// Imports, scans and a compaction under the least budgets beside one that limits nothing: times.
+    /// Imports, scans and a compaction under the least budgets beside one that limits nothing:
+    /// times.
     SmallBudgets(SmallBudgets),
-    /// Tables and figures of the papers, and ours, measured again: a report with a verdict on each claim.
+    /// Tables and figures of the papers, and ours, measured again: a report with a verdict on each
+    /// claim.
     Reproduce(reproduce::Settings),
     /// Save a generated workload as a file of operations, to be replayed.
     Record(trace::Recording),
@@ -99,8 +105,8 @@ struct Compare {
     /// Bytes of a value (keys have 16).
     #[arg(long, default_value_t = 100)]
     value_size: usize,
-    /// Lookups of each reading phase; seeks are a fifth, lookups under pressure a twentieth, scans of
-    /// 1000 entries a five-hundredth of it.
+    /// Lookups of each reading phase; seeks are a fifth, lookups under pressure a twentieth, scans
+    /// of 1000 entries a five-hundredth of it.
     #[arg(long, default_value_t = 1_000_000)]
     reads: u64,
     /// Thread counts.
@@ -253,7 +259,8 @@ struct HashSharing {
 struct Keyspaces {
     #[command(flatten)]
     settings: keyspaces::Settings,
-    /// Write the table of those written at once here: JSON if the name ends in .json, CSV otherwise.
+    /// Write the table of those written at once here: JSON if the name ends in .json, CSV
+    /// otherwise.
     #[arg(long)]
     at_once_out: Option<PathBuf>,
     #[command(flatten)]
@@ -264,7 +271,8 @@ struct Keyspaces {
 struct SmallBudgets {
     #[command(flatten)]
     settings: small_budgets::Settings,
-    /// Write the table of scans and compactions here: JSON if the name ends in .json, CSV otherwise.
+    /// Write the table of scans and compactions here: JSON if the name ends in .json, CSV
+    /// otherwise.
     #[arg(long)]
     scans_out: Option<PathBuf>,
     #[command(flatten)]

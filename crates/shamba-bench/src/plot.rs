@@ -1,4 +1,5 @@
-//! Line plots as SVG, several panels to a file, and dot plots. Drawn by `plotters` without fonts or bitmaps.
+//! Line plots as SVG, several panels to a file, and dot plots. Drawn by `plotters` without fonts or
+//! bitmaps.
 mod dots;
 
 use crate::report::{Cell, Report};
@@ -214,8 +215,8 @@ fn draw(panel: &Panel, names: &[&str], area: &Area<'_>) -> Result<()> {
     }
 }
 
-/// The corner that lines cross least: where the legend hides least of them. `height` tells how far up a
-/// value lies, from 0 to 1, and `across` how far right.
+/// The corner that lines cross least: where the legend hides least of them. `height` tells how far
+/// up a value lies, from 0 to 1, and `across` how far right.
 fn free_corner(
     panel: &Panel,
     across: impl Fn(f64) -> f64,

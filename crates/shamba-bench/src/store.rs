@@ -1,6 +1,6 @@
-//! Loaded databases, kept from run to run: one folder for each [`Base`], which is the standard setting
-//! of the SHaMBa paper if nothing else is said. Loading takes a process of its own. Two programs must not
-//! load the same folder at the same time.
+//! Loaded databases, kept from run to run: one folder for each [`Base`], which is the standard
+//! setting of the SHaMBa paper if nothing else is said. Loading takes a process of its own. Two
+//! programs must not load the same folder at the same time.
 use crate::device::Device;
 use crate::engine::{self, EngineConfig};
 use crate::runner::{self, Data, Order, Summary};
@@ -234,8 +234,8 @@ impl Load {
         let ours = self.base.engine.starts_with("shamba");
         let config = EngineConfig {
             device: self.device,
-            // Without threads the tree follows from the entries alone: with them it has a run more or
-            // less by chance, and engines that are compared would have different ones.
+            // Without threads the tree follows from the entries alone: with them it has a run more
+            // or less by chance, and engines that are compared would have different ones.
             background: if ours { 0 } else { 2 },
             ..self.base.config(self.dir.clone(), LOAD_MEMORY)
         };

@@ -1,10 +1,10 @@
 //! Recorded operations: saved as a CSV file, and replayed on any engine with every answer checked.
 //!
-//! A line is `op,key,size`: the operation (`put`, `get`, `delete`, `scan`, or `measure`, from which on
-//! times and reads count), its key in hexadecimal, and the bytes of the value or the entries to scan.
-//! Values are not kept: a replay makes its own. [`record`] saves a generated workload; any program can
-//! write such a file of its own operations. A replay runs on one thread and starts from an empty
-//! database, so that a trace begins with what it needs to find.
+//! A line is `op,key,size`: the operation (`put`, `get`, `delete`, `scan`, or `measure`, from which
+//! on times and reads count), its key in hexadecimal, and the bytes of the value or the entries to
+//! scan. Values are not kept: a replay makes its own. [`record`] saves a generated workload; any
+//! program can write such a file of its own operations. A replay runs on one thread and starts from
+//! an empty database, so that a trace begins with what it needs to find.
 use crate::device::Device;
 use crate::engine::{self, Engine, EngineConfig, Visit, Write};
 use crate::report::Report;

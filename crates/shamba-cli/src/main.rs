@@ -1,9 +1,9 @@
 //! The `shamba` command: a database folder's import, export, queries, upkeep and measurements.
 //!
 //! Each command is one module with its arguments and its `run`; [`open`] opens databases,
-//! [`mod@format`] reads and writes the import and export formats, [`show`] prints tables and progress,
-//! [`failure`] turns every error into a message, a hint and an exit code. Results go to standard
-//! output, everything else to standard error.
+//! [`mod@format`] reads and writes the import and export formats, [`show`] prints tables and
+//! progress, [`failure`] turns every error into a message, a hint and an exit code. Results go to
+//! standard output, everything else to standard error.
 #![deny(unsafe_code)]
 
 mod allocator;

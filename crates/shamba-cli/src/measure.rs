@@ -17,7 +17,8 @@ pub struct Phase {
     pub name: String,
     /// Operations, time and latency.
     pub summary: Summary,
-    /// Storage reads of its lookups, by kind; reads of iterators and compactions are not among them.
+    /// Storage reads of its lookups, by kind; reads of iterators and compactions are not among
+    /// them.
     pub reads: Reads,
     /// Bytes written on its behalf.
     pub writes: Writes,

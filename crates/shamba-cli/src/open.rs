@@ -39,15 +39,16 @@ pub struct EngineArgs {
     /// Filter family [default: auto, which has bits of its own]
     #[arg(long, value_enum, value_name = "FAMILY")]
     pub filter: Option<Filter>,
-    /// How filter bits are divided over the tree: uniform, monkey (by the sizes of runs, for lookups
-    /// of absent keys), monkey:V (for V existing keys to each absent one) or measured (by the lookups
-    /// of the run) [default: uniform]
+    /// How filter bits are divided over the tree: uniform, monkey (by the sizes of runs, for
+    /// lookups of absent keys), monkey:V (for V existing keys to each absent one) or measured (by
+    /// the lookups of the run) [default: uniform]
     #[arg(long, value_name = "HOW")]
     pub filter_allocation: Option<Division>,
     /// Whether filters and indexes are cut into pages by key range [default: true]
     #[arg(long, value_name = "BOOL")]
     pub partitioned: Option<bool>,
-    /// Compression by level, the last for all deeper ones: none, lz4, zstd or zstd:LEVEL [default: none]
+    /// Compression by level, the last for all deeper ones: none, lz4, zstd or zstd:LEVEL [default:
+    /// none]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub compression: Vec<LevelCompression>,
     /// What a write survives once acknowledged: nothing, a crash of the process, or of the machine
@@ -214,8 +215,8 @@ impl EngineArgs {
 /// What a command does to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Only looks: nothing is written or locked, so that it can be done beside a process that writes, and
-    /// where nothing can be written.
+    /// Only looks: nothing is written or locked, so that it can be done beside a process that
+    /// writes, and where nothing can be written.
     Read,
     /// Changes what is there.
     Write,

@@ -97,9 +97,9 @@ pub fn price(runs: &[Run], bits: f64, curve: &Curve) -> Result<f64, ModelError> 
     Ok(find_price(runs, bits, curve).low)
 }
 
-/// The bits per key of one run when a bit has the given [`price`]: what [`water_filling`] would give
-/// it if it were among the runs that the price was found for. How a compaction gives an output its
-/// bits, knowing the price and the output's expected empty visits.
+/// The bits per key of one run when a bit has the given [`price`]: what [`water_filling`] would
+/// give it if it were among the runs that the price was found for. How a compaction gives an output
+/// its bits, knowing the price and the output's expected empty visits.
 ///
 /// # Errors
 /// A run outside its domain; a price that is not finite and above 0.
@@ -192,8 +192,8 @@ fn find_price(runs: &[Run], bits: f64, curve: &Curve) -> Price {
     }
 }
 
-/// `c ln^2 2` of `p_i = min(1, c n_i / w_i)`, found exactly: runs lose their filters in the order of
-/// `n_i / w_i` until no rate is above 1.
+/// `c ln^2 2` of `p_i = min(1, c n_i / w_i)`, found exactly: runs lose their filters in the order
+/// of `n_i / w_i` until no rate is above 1.
 fn ideal_price(runs: &[Run], bits: f64) -> f64 {
     let mut ordered: Vec<(f64, f64)> = runs
         .iter()

@@ -1,10 +1,10 @@
-//! The least that operations can cost under any design, with memory that keeps pages: what a tuner can
-//! be held against. Pure.
+//! The least that operations can cost under any design, with memory that keeps pages: what a tuner
+//! can be held against. Pure.
 //!
 //! [`crate::search`] is no such bound. It looks for the best full tree, but knows no cache of data
-//! pages: with one, small levels cost lookups and scans next to nothing, whatever the design, and less
-//! is left to gain. This bound knows nothing of trees: entries lie somewhere in pages, memory holds a
-//! part of them, and what is written is written once.
+//! pages: with one, small levels cost lookups and scans next to nothing, whatever the design, and
+//! less is left to gain. This bound knows nothing of trees: entries lie somewhere in pages, memory
+//! holds a part of them, and what is written is written once.
 
 use crate::ModelError;
 use crate::cost::{Environment, Workload};
@@ -12,10 +12,10 @@ use crate::cost::{Environment, Workload};
 /// Reads of a page that an operation takes at least, on average, where keys are drawn alike and
 /// `memory_bytes` is all the memory there is.
 ///
-/// At most a share `c = memory / (N E)` of the entries is in memory, so that an existing key is read
-/// with probability `1 - c`. A range of `r = s N` entries lies in `1 + (r - 1) / B` pages at least, were
-/// they all of one run, of which as many are in memory. An update is written once: `phi / B`. Lookups of
-/// keys that do not exist may cost nothing. This project's own bound.
+/// At most a share `c = memory / (N E)` of the entries is in memory, so that an existing key is
+/// read with probability `1 - c`. A range of `r = s N` entries lies in `1 + (r - 1) / B` pages at
+/// least, were they all of one run, of which as many are in memory. An update is written once:
+/// `phi / B`. Lookups of keys that do not exist may cost nothing. This project's own bound.
 ///
 /// # Errors
 /// An environment or workload outside its domain; memory that is not finite and at least 0.

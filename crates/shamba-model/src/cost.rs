@@ -196,8 +196,8 @@ pub struct Costs {
     pub point_lookup: f64,
     /// Reads of a range lookup: `Q`.
     pub range_lookup: f64,
-    /// Reads, and writes in reads, that an update is worth in flushes and merges: the paper's `W`, for
-    /// the engine's tree ([`update`]).
+    /// Reads, and writes in reads, that an update is worth in flushes and merges: the paper's `W`,
+    /// for the engine's tree ([`update`]).
     pub update: f64,
     /// Reads of an operation of the workload: the paper's theta.
     pub average: f64,
@@ -313,8 +313,8 @@ pub fn point_lookup(tree: &Tree, filters: &[Filter], positive: f64) -> Result<f6
     Ok(positive + reads_in_vain(&runs, filters)?)
 }
 
-/// Reads of a range lookup that returns a share `selectivity` of all entries: one seek for each run,
-/// and `s N/B` pages. Monkey, Eq. 11.
+/// Reads of a range lookup that returns a share `selectivity` of all entries: one seek for each
+/// run, and `s N/B` pages. Monkey, Eq. 11.
 ///
 /// # Errors
 /// A share outside 0 to 1; an environment outside its domain.
@@ -328,9 +328,9 @@ pub fn range_lookup(
     Ok(tree.all_runs() + selectivity * environment.entries / environment.entries_per_page())
 }
 
-/// Reads, and writes in reads, that an entry takes until it is at rest on the last level: as the engine
-/// writes it, [`merging::engine`]. Monkey's Eq. 10, for a tree whose buffers are merged as they are
-/// flushed, is [`merging::eq_10`].
+/// Reads, and writes in reads, that an entry takes until it is at rest on the last level: as the
+/// engine writes it, [`merging::engine`]. Monkey's Eq. 10, for a tree whose buffers are merged as
+/// they are flushed, is [`merging::eq_10`].
 ///
 /// # Errors
 /// An environment outside its domain.

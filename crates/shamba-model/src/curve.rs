@@ -30,8 +30,8 @@ pub enum Family {
     Ribbon,
 }
 
-/// Steps of a tabulated curve, in bits per key: chords of a quarter of a bit are within 0.2 % of the
-/// family's own rates.
+/// Steps of a tabulated curve, in bits per key: chords of a quarter of a bit are within 0.2 % of
+/// the family's own rates.
 const STEP: f64 = 0.25;
 
 /// The most bits per key of a tabulated curve.

@@ -2,11 +2,11 @@
 //! index and data blocks by expected reads.
 //!
 //! A *partition* is a key range of a table with its filter modules and its index block. A lookup
-//! that comes to it is a *visit*: positive if the key is there, else empty. So is a scan that looks for
-//! its place there: it asks no filter and always needs the index. Rates are visits per window; every
-//! value here is in page reads per window, so that values of different kinds of blocks compare. Pure;
-//! inputs are not checked, since a policy is only a hint: with nonsense in, nonsense comes out, but no
-//! panic.
+//! that comes to it is a *visit*: positive if the key is there, else empty. So is a scan that looks
+//! for its place there: it asks no filter and always needs the index. Rates are visits per window;
+//! every value here is in page reads per window, so that values of different kinds of blocks
+//! compare. Pure; inputs are not checked, since a policy is only a hint: with nonsense in, nonsense
+//! comes out, but no panic.
 
 /// Visits of a partition per window.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -77,17 +77,17 @@ impl Partition {
 
     /// Reads that a filter part saves by being in memory: one that alone lets `fpr` of absent keys
     /// pass, of a module that takes `pages` to read and of which as much is missing already as lets
-    /// `rest` pass (1: nothing). Neither is counted in `pass` or `missing`, which speak of the other
-    /// modules.
+    /// `rest` pass (1: nothing). Neither is counted in `pass` or `missing`, which speak of the
+    /// other modules.
     #[must_use]
     pub fn value_of_filter(&self, fpr: f32, rest: f32, pages: f32) -> f32 {
         let with = Missing { pass: rest, pages };
         self.value_of_part(self.pass * fpr, with)
     }
 
-    /// [`Self::value_of_filter`] where it is known what the part does beside the others: of the empty
-    /// visits, `pass` get by the modules in memory without it and `passing` with it, and `missing` is
-    /// what is missing of its module anyway. Read from storage it does as much.
+    /// [`Self::value_of_filter`] where it is known what the part does beside the others: of the
+    /// empty visits, `pass` get by the modules in memory without it and `passing` with it, and
+    /// `missing` is what is missing of its module anyway. Read from storage it does as much.
     #[must_use]
     pub fn value_of_part(&self, passing: f32, missing: Missing) -> f32 {
         let fpr = (passing / self.pass.max(f32::MIN_POSITIVE)).min(1.0);
@@ -118,10 +118,10 @@ impl Partition {
     }
 }
 
-/// What one read operation is worth saving, in page reads. A device that takes 60 us for an operation
-/// and 1.4 us for each page of it (an NVMe flash SSD) would have it a multiple of a page; it is this
-/// little so that where memory is short, joint reads cost hardly any pages, which another reader of the
-/// same device may be waiting for.
+/// What one read operation is worth saving, in page reads. A device that takes 60 us for an
+/// operation and 1.4 us for each page of it (an NVMe flash SSD) would have it a multiple of a page;
+/// it is this little so that where memory is short, joint reads cost hardly any pages, which
+/// another reader of the same device may be waiting for.
 const OPERATION: f32 = 1.0 / 16.0;
 
 /// A filter module that is about to be read, whose neighbour on storage is the index block.
@@ -139,16 +139,16 @@ pub struct Neighbours {
 }
 
 impl Partition {
-    /// What a visitor saves, net, in page reads, by reading the index block with the filter module in
-    /// one operation instead of alone if the module lets it pass; negative where it costs more. The
-    /// visitor has passed what is in memory (`pass`).
+    /// What a visitor saves, net, in page reads, by reading the index block with the filter module
+    /// in one operation instead of alone if the module lets it pass; negative where it costs more.
+    /// The visitor has passed what is in memory (`pass`).
     ///
     /// Of the visitors `v = (positive + empty pass module.pass) / (positive + empty pass)` go on to
     /// need the index, and save an operation. To the others it is `index_pages` for nothing, unless
     /// the block stays, being worth more than its room, until a later one needs it who would have
-    /// read it then: of value `(positive + empty pass module.pass + scans) index_pages - room` a window.
-    /// This project's own policy. Visits: per window; at least one is assumed by the caller where
-    /// nothing is known.
+    /// read it then: of value `(positive + empty pass module.pass + scans) index_pages - room` a
+    /// window. This project's own policy. Visits: per window; at least one is assumed by the caller
+    /// where nothing is known.
     #[must_use]
     pub fn saved_by_joining(&self, both: Neighbours) -> f32 {
         let passing = self.visits.empty * self.pass;
@@ -253,12 +253,13 @@ impl Prior {
     }
 }
 
-/// What to believe of a faded count of which a model expects so much: the model, unless the count differs
-/// from it by more than an event and two standard deviations (the variance of a faded count is half of its
-/// mean), and then the count. The model is that filter columns turn absent keys away independently. It
-/// holds of keys that are each asked for once in a while. Of one asked for again and again a column turns
-/// away all visits or none, and the counts soon tell. This project's own rule: a choice between two
-/// hypotheses in place of a mean over both, which would let single visits of cold partitions count.
+/// What to believe of a faded count of which a model expects so much: the model, unless the count
+/// differs from it by more than an event and two standard deviations (the variance of a faded count
+/// is half of its mean), and then the count. The model is that filter columns turn absent keys away
+/// independently. It holds of keys that are each asked for once in a while. Of one asked for again
+/// and again a column turns away all visits or none, and the counts soon tell. This project's own
+/// rule: a choice between two hypotheses in place of a mean over both, which would let single
+/// visits of cold partitions count.
 #[must_use]
 pub fn unless_refuted(expected: f32, counted: f32) -> f32 {
     let by_chance = (2.0 * expected.max(0.0)).sqrt() + 1.0;
@@ -271,8 +272,8 @@ pub fn unless_refuted(expected: f32, counted: f32) -> f32 {
 /// The visits to expect of a partition that is merged out of those of several runs, newest first;
 /// `None` for a run that has nothing in its range. An empty visit of a newer run goes on to the
 /// older one and is counted there too, so the oldest one's empty visits are all there are; each
-/// positive visit was of one run. A scan comes to all runs. This project's own policy ("counters are
-/// inherited at compaction").
+/// positive visit was of one run. A scan comes to all runs. This project's own policy ("counters
+/// are inherited at compaction").
 #[must_use]
 pub fn merged_visits(runs: impl IntoIterator<Item = Option<Visits>>) -> Visits {
     let mut merged = Visits::default();
@@ -298,10 +299,10 @@ pub fn visits_above(below: Visits, share: f32) -> Visits {
 }
 
 /// The reads of data to expect in a window of a new page of so many entries, in place of entries of
-/// these runs or above them: of a run, the visits that come to one of its entries there, and the part
-/// that its entries are of all those the new page is one of, above 1 where it lies above more. A
-/// lookup finds its key in one run; a scan reads a page of each. This project's own policy: pages of a
-/// partition count as alike.
+/// these runs or above them: of a run, the visits that come to one of its entries there, and the
+/// part that its entries are of all those the new page is one of, above 1 where it lies above more.
+/// A lookup finds its key in one run; a scan reads a page of each. This project's own policy: pages
+/// of a partition count as alike.
 #[must_use]
 pub fn page_reads(runs: impl IntoIterator<Item = (Visits, f32)>, entries: f32) -> f32 {
     let (mut found, mut scans) = (0.0f32, 0.0f32);
@@ -313,9 +314,9 @@ pub fn page_reads(runs: impl IntoIterator<Item = (Visits, f32)>, entries: f32) -
 }
 
 /// The accesses to expect in the next window of each of `items` that were accessed equally often in
-/// the last few: so many accesses were `met` in a window, where `expected` of each were before that was
-/// seen. With uniform accesses to many items one access says next to nothing; with skewed ones it does
-/// (the question of Good, "The population frequencies of species", 1953).
+/// the last few: so many accesses were `met` in a window, where `expected` of each were before that
+/// was seen. With uniform accesses to many items one access says next to nothing; with skewed ones
+/// it does (the question of Good, "The population frequencies of species", 1953).
 #[must_use]
 pub fn further_accesses(expected: f32, items: f32, met: f32) -> f32 {
     /// Items' worth of belief in what is expected.
@@ -323,12 +324,13 @@ pub fn further_accesses(expected: f32, items: f32, met: f32) -> f32 {
     (met + BELIEF * expected) / (items + BELIEF)
 }
 
-/// What to expect in a window, before that was seen, of an item that was accessed `count` times, 1 or
-/// more, in the last few `windows`. Of one that was accessed once a quarter of a little less than the
-/// count (the discount that the frequencies of a power law have: Pitman and Yor, "The two-parameter
-/// Poisson-Dirichlet distribution", 1997); of others in proportion to what turned out for those that
-/// were accessed once less (`fewer`), but at most the whole: so the few items of high counts are judged
-/// by the many of low ones. Where one access was chance, so were most of the others.
+/// What to expect in a window, before that was seen, of an item that was accessed `count` times, 1
+/// or more, in the last few `windows`. Of one that was accessed once a quarter of a little less
+/// than the count (the discount that the frequencies of a power law have: Pitman and Yor, "The
+/// two-parameter Poisson-Dirichlet distribution", 1997); of others in proportion to what turned out
+/// for those that were accessed once less (`fewer`), but at most the whole: so the few items of
+/// high counts are judged by the many of low ones. Where one access was chance, so were most of the
+/// others.
 #[must_use]
 pub fn accesses_at_first(count: f32, windows: f32, fewer: Option<f32>) -> f32 {
     const DISCOUNT: f32 = 0.5;
@@ -338,10 +340,11 @@ pub fn accesses_at_first(count: f32, windows: f32, fewer: Option<f32>) -> f32 {
     fewer.map_or(SHARE * own, |fewer| own.min(fewer * more / (more - 1.0)))
 }
 
-/// The accesses to expect in the next window of an item of which `expected` were expected, when it has
-/// rested for so many `windows`. Accesses that come at random leave a rest of four times their mean
-/// distance once in e^4 = 55 times; who rests longer is taken for one that comes as seldom as that
-/// rest says, so that what was hot for long need not be forgotten as slowly. This project's own rule.
+/// The accesses to expect in the next window of an item of which `expected` were expected, when it
+/// has rested for so many `windows`. Accesses that come at random leave a rest of four times their
+/// mean distance once in e^4 = 55 times; who rests longer is taken for one that comes as seldom as
+/// that rest says, so that what was hot for long need not be forgotten as slowly. This project's
+/// own rule.
 #[must_use]
 pub fn after_rest(expected: f32, windows: f32) -> f32 {
     /// Mean distances that a rest may last.

@@ -119,9 +119,9 @@ pub fn optimal_hashes(bits_per_key: f64) -> Result<u32, ModelError> {
     }
 }
 
-/// From how many bits per key on each further hash lowers [`blocked`] in blocks of [`LINE_BITS`]: the
-/// first is where two hashes become better than one. A search sums hundreds of terms for each number
-/// of hashes, and a file's filter may have sixteen modules; a test checks these against it.
+/// From how many bits per key on each further hash lowers [`blocked`] in blocks of [`LINE_BITS`]:
+/// the first is where two hashes become better than one. A search sums hundreds of terms for each
+/// number of hashes, and a file's filter may have sixteen modules; a test checks these against it.
 const FURTHER_LINE_HASHES: [f64; MAX_HASHES as usize - 1] = [
     2.079494, 3.576060, 5.086502, 6.643335, 8.269661, 9.987818, 11.821337, 13.795854, 15.939821,
     18.285206, 20.868282, 23.730524, 26.919673, 30.490988, 34.508753, 39.048064, 44.196998,
@@ -129,8 +129,8 @@ const FURTHER_LINE_HASHES: [f64; MAX_HASHES as usize - 1] = [
     143.486350, 165.282841, 190.884965, 221.045333,
 ];
 
-/// The number of hashes that minimises [`blocked`]; fewer than for a standard filter, since
-/// crowded blocks suffer most from more. In blocks of [`LINE_BITS`] it is looked up, else searched for.
+/// The number of hashes that minimises [`blocked`]; fewer than for a standard filter, since crowded
+/// blocks suffer most from more. In blocks of [`LINE_BITS`] it is looked up, else searched for.
 ///
 /// # Errors
 /// An argument outside its domain.

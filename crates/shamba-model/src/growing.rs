@@ -1,16 +1,16 @@
 //! Filters for the next table of a tree that is not full and goes on growing.
 //!
-//! [`crate::allocation`] divides memory among runs that stay as they are. A store decides the filter
-//! of one table at a time, when it writes it, and the filter stays until the table is written again,
-//! while the levels above fill and empty many times. So the levels count with what they hold on
-//! average: those that a merge has just emptied with what they will hold ([`usual`]), the level that
-//! is written to, the last one, and those that hold more than usual as they are. Bits per key over
-//! all that are the total asked for; the memory of the tree is above it when all levels are full, and
-//! below it after a merge has emptied them.
+//! [`crate::allocation`] divides memory among runs that stay as they are. A store decides the
+//! filter of one table at a time, when it writes it, and the filter stays until the table is
+//! written again, while the levels above fill and empty many times. So the levels count with what
+//! they hold on average: those that a merge has just emptied with what they will hold ([`usual`]),
+//! the level that is written to, the last one, and those that hold more than usual as they are.
+//! Bits per key over all that are the total asked for; the memory of the tree is above it when all
+//! levels are full, and below it after a merge has emptied them.
 //!
-//! A table's *visits* are the lookups that come to it in vain if no filter holds them back, per lookup
-//! of the store. Where they were measured they are what counts; where not, each lookup visits every
-//! run until it finds its key, and the tables of a run by their share of its entries.
+//! A table's *visits* are the lookups that come to it in vain if no filter holds them back, per
+//! lookup of the store. Where they were measured they are what counts; where not, each lookup
+//! visits every run until it finds its key, and the tables of a run by their share of its entries.
 
 use crate::ModelError;
 use crate::allocation::{Filter, Run, water_filling};
@@ -51,18 +51,19 @@ pub struct Level {
 /// should they ask tomorrow.
 pub const LEAST_VISITS: f64 = 1.0 / 16.0;
 
-/// By how many bits per key a table's filter may differ from what it should have where the table goes
-/// before it is better to write the table again than to move it. A level down is `ln T / ln^2 2` bits: 1.4
-/// at a size ratio of 2, 4.8 at 10.
+/// By how many bits per key a table's filter may differ from what it should have where the table
+/// goes before it is better to write the table again than to move it. A level down is
+/// `ln T / ln^2 2` bits: 1.4 at a size ratio of 2, 4.8 at 10.
 pub const MOST_MISFIT: f64 = 2.0;
 
 /// What a level above the last holds on average while it fills and is emptied, in entries, where a
-/// buffer holds `buffer_entries`. Under leveling with merges of whole levels it holds from nothing to
+/// buffer holds `buffer_entries`. Under leveling with merges of whole levels it holds from nothing
+/// to
 /// `T - 1` times what a level above it does: `(T-1)/2T` of its capacity, in a run that is there
 /// `(T-1)/T` of the time. By single files
-/// (`by_file`) it gives away only what is too much, and stays at its capacity. Where runs are tiered
-/// it has `(T-1)/2` of them, each of a full level above it. Level 0 holds flushed buffers: under
-/// leveling half of `level0_runs - 1`.
+/// (`by_file`) it gives away only what is too much, and stays at its capacity. Where runs are
+/// tiered it has `(T-1)/2` of them, each of a full level above it. Level 0 holds flushed buffers:
+/// under leveling half of `level0_runs - 1`.
 ///
 /// # Errors
 /// A buffer that is not finite and above 0; a size ratio below 2.
@@ -94,10 +95,10 @@ pub fn usual(
     Ok(Content { entries, runs })
 }
 
-/// The share of lookups that come in vain to a run whose level has `runs` like it, where runs that are
-/// older by level hold `older` of all `entries` and its level `own`, if a share `positive` of lookups
-/// finds its key, anywhere alike: those that find nothing, and those that find their key in an older
-/// run. With all on the last level, the coefficients of Monkey, Eq. 13.
+/// The share of lookups that come in vain to a run whose level has `runs` like it, where runs that
+/// are older by level hold `older` of all `entries` and its level `own`, if a share `positive` of
+/// lookups finds its key, anywhere alike: those that find nothing, and those that find their key in
+/// an older run. With all on the last level, the coefficients of Monkey, Eq. 13.
 fn visits_of_run(positive: f64, older: f64, own: f64, runs: f64, entries: f64) -> f64 {
     let behind = older + own * (runs - 1.0).max(0.0) / (2.0 * runs);
     1.0 - positive + positive * behind / entries
@@ -173,8 +174,9 @@ pub fn filter_runs(
 }
 
 /// The filter of the last table of level `written`, when `bits_per_key` bits for each entry of the
-/// tree are divided best (Monkey, Appendices A and B, for runs of any sizes; by measured visits where
-/// tables have them). `positive` is the share of lookups that find their key, as Monkey's `v/(v+1)`.
+/// tree are divided best (Monkey, Appendices A and B, for runs of any sizes; by measured visits
+/// where tables have them). `positive` is the share of lookups that find their key, as Monkey's
+/// `v/(v+1)`.
 ///
 /// # Errors
 /// No table at that place; what [`filter_runs`] and [`water_filling`] refuse.

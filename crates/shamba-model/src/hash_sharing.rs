@@ -7,8 +7,8 @@
 //!
 //! The paper's Eqs. 4, 6 and 7 are of one form, a count of hashes, filter probes and data reads
 //! ([`Work`]), each times what it takes ([`Times`]); sharing changes the count of hashes to 1. The
-//! counts are approximate in the paper's way: the number of levels is large, and under tiering false
-//! positives in the runs before the one with the key are not counted.
+//! counts are approximate in the paper's way: the number of levels is large, and under tiering
+//! false positives in the runs before the one with the key are not counted.
 
 use serde::{Deserialize, Serialize};
 
@@ -79,8 +79,8 @@ impl Work {
     }
 }
 
-/// The time that a visit to one level takes, of lookups of which a share `empty` does not find its key
-/// there: `T_H + T_P + (1 - alpha_i) T_D + alpha_i f_p T_D`. Eqs. 2 and 3.
+/// The time that a visit to one level takes, of lookups of which a share `empty` does not find its
+/// key there: `T_H + T_P + (1 - alpha_i) T_D + alpha_i f_p T_D`. Eqs. 2 and 3.
 ///
 /// # Errors
 /// A share or rate outside 0 to 1; a time that is negative or not finite.
@@ -145,8 +145,8 @@ pub fn tiering(size_ratio: u32, levels: u32, positive: f64, rate: f64) -> Result
 mod tests {
     use super::*;
 
-    /// Table 1, in nanoseconds: MM64 of a 1 KB key; a probe is taken for a tenth of a microsecond, less
-    /// than the access of a page in memory.
+    /// Table 1, in nanoseconds: MM64 of a 1 KB key; a probe is taken for a tenth of a microsecond,
+    /// less than the access of a page in memory.
     fn times(read: f64) -> Times {
         Times {
             hash: 235.0,
@@ -227,8 +227,8 @@ mod tests {
         }
     }
 
-    /// Figure 6 and section 4.3: negligible on hard disks, small on SSDs, more than 40 % on what is as
-    /// fast as memory; more for tiering, for absent keys, for more levels, for better filters.
+    /// Figure 6 and section 4.3: negligible on hard disks, small on SSDs, more than 40 % on what is
+    /// as fast as memory; more for tiering, for absent keys, for more levels, for better filters.
     #[test]
     fn the_papers_findings() {
         let gain = |read, levels, positive, rate| {

@@ -2,12 +2,12 @@
 //!
 //! After Dayan, Athanassoulis, Idreos, "Optimal Bloom Filters and Adaptive Merging for LSM-Trees"
 //! (2018; Monkey), section 5, "Monkey Needs Less Main Memory": about 6 bits do the work of 10 for
-//! lookups of absent keys and about 4 for those of existing ones, in a tree of nine levels (1 GiB of
-//! 1 KiB entries, a buffer of 1 MiB, T = 2), read off curves of latency. In reads the paper's
-//! own equations say otherwise of absent keys: uniform filters cost `L` times the rate, Monkey's the
-//! factor `T^(T/(T-1))/(T-1)` (Eqs. 7 and 56), so that they are equal `ln(L / factor) / ln^2 2` bits
-//! apart: 1.7 of 10 at nine levels, and four at 28 ([`many_levels`]). For existing keys the last level
-//! needs no filter, and 4.2 bits are enough.
+//! lookups of absent keys and about 4 for those of existing ones, in a tree of nine levels (1 GiB
+//! of 1 KiB entries, a buffer of 1 MiB, T = 2), read off curves of latency. In reads the paper's
+//! own equations say otherwise of absent keys: uniform filters cost `L` times the rate, Monkey's
+//! the factor `T^(T/(T-1))/(T-1)` (Eqs. 7 and 56), so that they are equal `ln(L / factor) / ln^2 2`
+//! bits apart: 1.7 of 10 at nine levels, and four at 28 ([`many_levels`]). For existing keys the
+//! last level needs no filter, and 4.2 bits are enough.
 
 use crate::ModelError;
 use crate::allocation::{reads_in_vain, uniform, water_filling};
@@ -15,8 +15,8 @@ use crate::curve::{Curve, LN2_SQUARED};
 use crate::tree::Tree;
 
 /// Bits per key with which water-filling for lookups of which a share `positive` find their key
-/// (all on the last level) has as few reads in vain as uniform filters of `uniform_bits` per key. At
-/// most `uniform_bits`; for a tree of one level just that, unless keys need no filter there.
+/// (all on the last level) has as few reads in vain as uniform filters of `uniform_bits` per key.
+/// At most `uniform_bits`; for a tree of one level just that, unless keys need no filter there.
 ///
 /// # Errors
 /// A share outside 0 to 1; bits that are negative or not finite.
@@ -54,9 +54,9 @@ pub fn bits(
 }
 
 /// The same in the limit of many levels, for lookups of absent keys:
-/// `uniform_bits - ln(L (T-1) / T^(T/(T-1))) / ln^2 2`. Monkey, Eqs. 7, 8 and 56, which are as good for
-/// tiering: both costs are `T - 1` times higher. Where that is below what all levels' filters need
-/// (`M_threshold`, `ln T / (T-1) / ln^2 2`) it is only a lower bound.
+/// `uniform_bits - ln(L (T-1) / T^(T/(T-1))) / ln^2 2`. Monkey, Eqs. 7, 8 and 56, which are as good
+/// for tiering: both costs are `T - 1` times higher. Where that is below what all levels' filters
+/// need (`M_threshold`, `ln T / (T-1) / ln^2 2`) it is only a lower bound.
 ///
 /// # Errors
 /// Bits that are negative or not finite.
@@ -69,8 +69,8 @@ pub fn many_levels(tree: &Tree, uniform_bits: f64) -> Result<f64, ModelError> {
 }
 
 /// The number of levels, like those of `tree`, from which on `bits_per_key` do the work of
-/// `uniform_bits`; `None` if [`crate::tree::MAX_LEVELS`] are too few. (With keys that exist, few bits do
-/// in two levels too, where one needs no filter: what counts is that they go on to.)
+/// `uniform_bits`; `None` if [`crate::tree::MAX_LEVELS`] are too few. (With keys that exist, few
+/// bits do in two levels too, where one needs no filter: what counts is that they go on to.)
 ///
 /// # Errors
 /// A share outside 0 to 1; bits that are negative or not finite.

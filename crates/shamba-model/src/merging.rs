@@ -1,35 +1,37 @@
 //! How often an entry is written: in the paper's tree and in the engine's.
 //!
 //! After Dayan, Athanassoulis, Idreos, "Optimal Bloom Filters and Adaptive Merging for LSM-Trees"
-//! (2018; Monkey), Eq. 10, and for lazy leveling Dayan, Idreos, "Dostoevsky" (2018). The paper merges
-//! the write buffer into level 1 as it is flushed, and data that arrive on a level that they fill
-//! straight on into the next. An engine that writes and merges at the same time cannot: writers would
-//! wait for the merge. Ours writes each buffer as a run of its own first, in level 0. So it writes
+//! (2018; Monkey), Eq. 10, and for lazy leveling Dayan, Idreos, "Dostoevsky" (2018). The paper
+//! merges the write buffer into level 1 as it is flushed, and data that arrive on a level that they
+//! fill straight on into the next. An engine that writes and merges at the same time cannot:
+//! writers would wait for the merge. Ours writes each buffer as a run of its own first, in level 0.
+//! So it writes
 //!
 //! - *under leveling* each entry once more, but that a run which comes to an empty level 1 is moved
 //!   there and not written: one of `T` runs. A merge takes the levels that it fills along, as the
-//!   paper's does: `i` units come to rest by writing 1, then 2, up to `T - 1` of them, `T (T-1)/2` for
-//!   every `T` that arrive;
-//! - *under tiering* each entry once on every level that it comes to, the one that it fills included
-//!   (the `T`th run is written before all `T` are merged). Level 0 is the model's level 1: what it
-//!   saves in merging the buffer it pays in writing it;
+//!   paper's does: `i` units come to rest by writing 1, then 2, up to `T - 1` of them, `T (T-1)/2`
+//!   for every `T` that arrive;
+//! - *under tiering* each entry once on every level that it comes to, the one that it fills
+//!   included (the `T`th run is written before all `T` are merged). Level 0 is the model's level 1:
+//!   what it saves in merging the buffer it pays in writing it;
 //! - *under lazy leveling* the same on all levels but the last, which is leveled.
 //!
-//! The sums are over a tree that fills for the first time: of `T^L - 1` buffers, `T^(L-i+1) - 1` units
-//! of `T^(i-1)` buffers come to level `i`. That makes the last level cheaper, which has not been merged
-//! on: by `1/(T-1)` of a write under tiering. What was not merged yet is in no level's account.
+//! The sums are over a tree that fills for the first time: of `T^L - 1` buffers, `T^(L-i+1) - 1`
+//! units of `T^(i-1)` buffers come to level `i`. That makes the last level cheaper, which has not
+//! been merged on: by `1/(T-1)` of a write under tiering. What was not merged yet is in no level's
+//! account.
 //!
-//! Merges are of whole levels. No update replaces another before the last level, so that merges read
-//! what they write.
+//! Merges are of whole levels. No update replaces another before the last level, so that merges
+//! read what they write.
 
 use crate::ModelError;
 use crate::cost::Environment;
 use crate::tree::{MergePolicy, Tree};
 
-/// Of memory for reading ahead, the parts that inputs of these sizes had best get, which add up to 1
-/// (all 0 for no data). A merge of `s_i` bytes each, `a_i` of them at a time, takes `sum s_i / a_i`
-/// reads: fewest, for one sum of `a_i`, where these are as the square roots of `s_i` (by Lagrange's
-/// method).
+/// Of memory for reading ahead, the parts that inputs of these sizes had best get, which add up to
+/// 1 (all 0 for no data). A merge of `s_i` bytes each, `a_i` of them at a time, takes
+/// `sum s_i / a_i` reads: fewest, for one sum of `a_i`, where these are as the square roots of
+/// `s_i` (by Lagrange's method).
 #[must_use]
 pub fn shares_of_read_ahead(sizes: &[u64]) -> Vec<f64> {
     let roots = sizes.iter().map(|size| (*size as f64).sqrt());
@@ -72,8 +74,8 @@ impl Writes {
 }
 
 /// The paper's tree. It takes part in `(T-1)/2` merges on a leveled level, in `(T-1)/T` on a tiered
-/// one; flushes are merges too. Monkey, Eq. 10; for lazy leveling `L - 1` tiered levels and one leveled
-/// (Dostoevsky).
+/// one; flushes are merges too. Monkey, Eq. 10; for lazy leveling `L - 1` tiered levels and one
+/// leveled (Dostoevsky).
 #[must_use]
 pub fn eq_10(tree: &Tree) -> Writes {
     let t = tree.t();
@@ -94,8 +96,8 @@ pub fn eq_10(tree: &Tree) -> Writes {
 ///
 /// - leveling: a flush, and `(L (T-1)/2 - 1/T) / (1 - e)` merges;
 /// - tiering: a flush, and `L - 1 + L e / (1 - e) - 1/(T-1)` merges, and 0 at `L = 1`;
-/// - lazy leveling: a flush, and `(L - 1 + (T-1)/2) / (1 - e) - 1 - (T^(L-1) - 1) e / ((T-1) (1 - e))`;
-///   at `L = 1` it is leveling.
+/// - lazy leveling: a flush, and `(L - 1 + (T-1)/2) / (1 - e) - 1 - (T^(L-1) - 1) e / ((T-1) (1 -
+///   e))`; at `L = 1` it is leveling.
 #[must_use]
 pub fn engine(tree: &Tree) -> Writes {
     let (t, levels) = (tree.t(), f64::from(tree.levels()));
@@ -179,8 +181,8 @@ mod tests {
         }
     }
 
-    /// What the engine writes more than the paper's tree: under leveling at most a write, under tiering
-    /// at most `L/T`.
+    /// What the engine writes more than the paper's tree: under leveling at most a write, under
+    /// tiering at most `L/T`.
     #[test]
     fn an_engine_writes_more_than_the_paper_by_its_first_run() {
         for (ratio, levels) in [(2, 7), (4, 5), (10, 3), (100, 2)] {

@@ -2,26 +2,26 @@
 //! by the memory they get, and the thresholds between its cases.
 //!
 //! After Dayan, Athanassoulis, Idreos, "Optimal Bloom Filters and Adaptive Merging for LSM-Trees"
-//! (2018), Eqs. 4 to 9, 13 to 20, 30 to 37 and 53 to 56, for Bloom filters of Eq. 2. `positive` is the
-//! share of point lookups that find their key, `v / (v + 1)` in the paper's terms: 0 is Monkey-zero
-//! (cost `R`), 1 the cost `V` of existing keys, anything between Monkey-general (cost `Z`). Costs
-//! are expected page reads per point lookup, memory is in bits.
+//! (2018), Eqs. 4 to 9, 13 to 20, 30 to 37 and 53 to 56, for Bloom filters of Eq. 2. `positive` is
+//! the share of point lookups that find their key, `v / (v + 1)` in the paper's terms: 0 is
+//! Monkey-zero (cost `R`), 1 the cost `V` of existing keys, anything between Monkey-general (cost
+//! `Z`). Costs are expected page reads per point lookup, memory is in bits.
 //!
 //! The paper has each equation twice, for leveling and for tiering. They are one: a level's weight
 //! is the number of its runs that lookups visit in vain ([`Tree::visits_in_vain`]), `k` on every
 //! level but the last and `l` there, and the level's rate is in proportion to entries over weight.
-//! Leveling is `k = 1`, `l = 1 / (v + 1)`, tiering `k = T - 1`, `l = T - 1 - (T/2) v / (v + 1)`, and
-//! lazy leveling, which the paper does not have, `k = T - 1`, `l = 1 / (v + 1)` (at `v = 0` its cost
-//! is Dostoevsky's).
+//! Leveling is `k = 1`, `l = 1 / (v + 1)`, tiering `k = T - 1`, `l = T - 1 - (T/2) v / (v + 1)`,
+//! and lazy leveling, which the paper does not have, `k = T - 1`, `l = 1 / (v + 1)` (at `v = 0` its
+//! cost is Dostoevsky's).
 //!
-//! Two kinds of function are here: [`rates`], [`filter_bits`] and [`uniform_cost`] are exact for any
-//! number of levels; [`point_lookup_cost`], [`unfiltered_levels`] and [`threshold_bits`] are the
-//! paper's closed forms, in the limit of many levels. [`crate::cost`] uses neither but
+//! Two kinds of function are here: [`rates`], [`filter_bits`] and [`uniform_cost`] are exact for
+//! any number of levels; [`point_lookup_cost`], [`unfiltered_levels`] and [`threshold_bits`] are
+//! the paper's closed forms, in the limit of many levels. [`crate::cost`] uses neither but
 //! [`crate::allocation`], which knows other families; tests hold all of them together.
 //!
 //! Corrected against the paper, each with a test: the number of levels without filters at a cost
-//! under leveling (Eqs. 5 and 32), Eq. 17's second case, the bound of Eq. 18's last case, the factor in
-//! Eqs. 19, 38 and 39, and the exponent in Eq. 56.
+//! under leveling (Eqs. 5 and 32), Eq. 17's second case, the bound of Eq. 18's last case, the
+//! factor in Eqs. 19, 38 and 39, and the exponent in Eq. 56.
 
 use crate::ModelError;
 use crate::curve::LN2_SQUARED;
@@ -50,9 +50,9 @@ fn unfiltered_cost(tree: &Tree, positive: f64, unfiltered: u32) -> Result<f64, M
 ///
 /// In the limit of many levels and for lookups of absent keys,
 /// `u = max(0, ceil(cost - T/(T-1)))` under leveling; Eqs. 5 and 32 print `floor(cost - 1)`, which
-/// for `T` above 2 leaves rates above 1. (Under tiering it is `max(0, ceil((cost - T)/(T-1)))`, which
-/// Eqs. 6 and 33 have as `floor((cost - 1)/(T-1))`.) Eq. 17 prints, for tiering and `u` above 0, `v/(v+1)` subtracted from the cost where
-/// it must be `(T/2) v/(v+1)`.
+/// for `T` above 2 leaves rates above 1. (Under tiering it is `max(0, ceil((cost - T)/(T-1)))`,
+/// which Eqs. 6 and 33 have as `floor((cost - 1)/(T-1))`.) Eq. 17 prints, for tiering and `u` above
+/// 0, `v/(v+1)` subtracted from the cost where it must be `(T/2) v/(v+1)`.
 ///
 /// # Errors
 /// A share outside 0 to 1; a cost that is not above `positive`, or above that of no filters at all.
@@ -152,8 +152,10 @@ pub fn unfiltered_levels(tree: &Tree, positive: f64, filter_bits: f64) -> Result
 ///   `k T^(T/(T-1))/(T-1) e^(-M/N ln^2 2 T^u)`, and one read of each visited run of those `u`
 ///   levels.
 ///
-/// Where Eqs. 19, 38, 39 and Appendix J print `T/(T-1)`, it is `T^(T/(T-1))/(T-1)`, as in Eqs. 7 and
-/// 26. With no filter at all there is nothing left to add to the reads of all runs, which the closed
+/// Where Eqs. 19, 38, 39 and Appendix J print `T/(T-1)`, it is `T^(T/(T-1))/(T-1)`, as in Eqs. 7
+/// and
+/// 26. With no filter at all there is nothing left to add to the reads of all runs, which the
+///     closed
 /// form does not know.
 ///
 /// # Errors

@@ -17,8 +17,9 @@ pub const WIDTH: usize = 128;
 /// byte ends in.
 pub const LEAST_COLUMN: usize = WIDTH / 8 + 1;
 
-/// Slots spare per key, up to [`EVEN_KEYS`] keys. Two thirds of these would succeed nearly as often,
-/// but building takes about twice the time there: eliminations get long (70 ns per key, not 40).
+/// Slots spare per key, up to [`EVEN_KEYS`] keys. Two thirds of these would succeed nearly as
+/// often, but building takes about twice the time there: eliminations get long (70 ns per key,
+/// not 40).
 const SPARE: f64 = 0.0385;
 
 /// Further slots spare per key for each doubling of the keys past [`EVEN_KEYS`]: the longest jam
@@ -116,8 +117,8 @@ mod tests {
         assert_eq!(slots_within(100, 110), 136);
     }
 
-    /// The committed measurement stands behind [`slots`]: what it chooses nearly always succeeds, and
-    /// the tight room of a page at least four times in ten.
+    /// The committed measurement stands behind [`slots`]: what it chooses nearly always succeeds,
+    /// and the tight room of a page at least four times in ten.
     #[test]
     fn measured_success_bears_the_choice_of_slots() {
         let mut rows = 0;

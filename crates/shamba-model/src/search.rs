@@ -8,8 +8,8 @@
 //!   levels have filters. Below that it takes levels without filters for cheaper than they are, and
 //!   gives the filters nothing where they are worth most. Here costs are those of
 //!   [`crate::cost::costs`], in every regime.
-//! - The number of levels is whole (Eq. 1). For a policy, a size ratio and a number of levels `L` the
-//!   best buffer is therefore the least that makes do with `L` levels ([`tree::buffer_for`]):
+//! - The number of levels is whole (Eq. 1). For a policy, a size ratio and a number of levels `L`
+//!   the best buffer is therefore the least that makes do with `L` levels ([`tree::buffer_for`]):
 //!   more of it saves nothing, while the same bytes save lookups as filters. That leaves, for every
 //!   policy and `L`, one number to look for, the size ratio.
 //! - Algorithm 1 tries one size ratio for each `L`, `N^(1/L)`, which knows nothing of the buffer.
@@ -96,8 +96,9 @@ const FURTHER_TRIES: u32 = 12;
 /// to 24, and its "Holistic design with SLAs".
 ///
 /// # Errors
-/// An argument outside its domain: memory below a page, a buffer above the memory, no policy to try,
-/// no size ratio that fits the data; or [`ModelError::OutOfReach`] if no design keeps the bounds.
+/// An argument outside its domain: memory below a page, a buffer above the memory, no policy to
+/// try, no size ratio that fits the data; or [`ModelError::OutOfReach`] if no design keeps the
+/// bounds.
 pub fn search(request: &Request, curve: &Curve) -> Result<Found, ModelError> {
     let (environment, knobs) = (&request.environment, &request.knobs);
     environment.check()?;
@@ -304,8 +305,8 @@ impl Search<'_> {
     }
 }
 
-/// At most `count` whole numbers from `low` to `high`, both included, in even ratios; all of them if
-/// they are no more than that.
+/// At most `count` whole numbers from `low` to `high`, both included, in even ratios; all of them
+/// if they are no more than that.
 pub(crate) fn spread(low: u32, high: u32, count: u32) -> Vec<u32> {
     if high - low < count {
         return (low..=high).collect();

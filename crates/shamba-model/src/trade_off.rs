@@ -1,9 +1,9 @@
 //! The curve of lookup cost against update cost along which merging moves a tree.
 //!
 //! After Dayan, Athanassoulis, Idreos, "Optimal Bloom Filters and Adaptive Merging for LSM-Trees"
-//! (2018; Monkey), Figures 4, 8 and 13 (C, D): with memory as it is, every merge policy at size ratios
-//! from 2, where all policies have the same runs, to data over buffer, where tiering is a log and leveling a
-//! sorted array.
+//! (2018; Monkey), Figures 4, 8 and 13 (C, D): with memory as it is, every merge policy at size
+//! ratios from 2, where all policies have the same runs, to data over buffer, where tiering is a
+//! log and leveling a sorted array.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,8 @@ pub struct Point {
     pub design: Design,
     /// Its costs.
     pub costs: Costs,
-    /// Whether no other point has a lower point lookup cost at no higher an update cost, or the other
-    /// way round: it is on the Pareto curve.
+    /// Whether no other point has a lower point lookup cost at no higher an update cost, or the
+    /// other way round: it is on the Pareto curve.
     pub efficient: bool,
 }
 
@@ -62,8 +62,8 @@ pub fn trade_off(
     Ok(points)
 }
 
-/// By rising update cost, and rising lookup cost among equals: a point is on the curve if its lookups
-/// are cheaper than all before, or it equals one that is.
+/// By rising update cost, and rising lookup cost among equals: a point is on the curve if its
+/// lookups are cheaper than all before, or it equals one that is.
 fn mark_efficient(points: &mut [Point]) {
     let mut order: Vec<usize> = (0..points.len()).collect();
     let key = |point: &Point| (point.costs.update, point.costs.point_lookup);
@@ -139,8 +139,8 @@ mod tests {
         }
     }
 
-    /// From a log to a sorted array, meeting at size ratio 2, where the paper's tree has one policy. The
-    /// engine's has two, of which leveling writes less.
+    /// From a log to a sorted array, meeting at size ratio 2, where the paper's tree has one
+    /// policy. The engine's has two, of which leveling writes less.
     #[test]
     fn the_curve_runs_from_a_log_to_a_sorted_array() {
         let points = points(Allocation::Monkey, &[Leveling, Tiering]);

@@ -133,8 +133,8 @@ impl Tree {
     /// The runs of `level` that a point lookup comes to without finding its key there, if no filter
     /// holds it back and a share `positive` of lookups find their key, all on the last level: `k`
     /// runs on every level but the last; there `k - positive (k + 1) / 2`, since a lookup that
-    /// finds its key goes through half the runs on average. The coefficients of the rates in Monkey,
-    /// Eq. 13, where `positive` is `v / (v + 1)`.
+    /// finds its key goes through half the runs on average. The coefficients of the rates in
+    /// Monkey, Eq. 13, where `positive` is `v / (v + 1)`.
     ///
     /// # Errors
     /// A share outside 0 to 1.

@@ -1,9 +1,10 @@
-//! A real process on a real folder, killed at random moments: every write it was told was done is there
-//! afterwards, in order, with nothing else.
+//! A real process on a real folder, killed at random moments: every write it was told was done is
+//! there afterwards, in order, with nothing else.
 //!
-//! The writing process is the `stress` command itself ([`Kill::write_for_ever`]). It says of each write
-//! on its standard output, once it is acknowledged. A case kills several processes in a row, each with
-//! other options, on one database; every second killed one is killed while it recovers from the one before.
+//! The writing process is the `stress` command itself ([`Kill::write_for_ever`]). It says of each
+//! write on its standard output, once it is acknowledged. A case kills several processes in a row,
+//! each with other options, on one database; every second killed one is killed while it recovers
+//! from the one before.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

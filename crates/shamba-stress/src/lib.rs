@@ -1,8 +1,8 @@
 //! Stress for the engine, of several kinds, each from numbered seeds and for any length of time.
 //!
-//! A [`Kind`] does one case for a seed, checks every answer, and panics on a wrong one. [`run`] does case
-//! after case, from any number of threads, and says how a failing one is had again. The options that
-//! cases draw are those of the engine's own tests.
+//! A [`Kind`] does one case for a seed, checks every answer, and panics on a wrong one. [`run`]
+//! does case after case, from any number of threads, and says how a failing one is had again. The
+//! options that cases draw are those of the engine's own tests.
 
 #[path = "../../shamba/tests/common/mod.rs"]
 mod common;

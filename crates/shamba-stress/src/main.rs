@@ -1,4 +1,5 @@
-//! The `stress` command: one kind of stress, or all of them in turn, for a number of cases or minutes.
+//! The `stress` command: one kind of stress, or all of them in turn, for a number of cases or
+//! minutes.
 //!
 //! Every line of results names the seeds, and a failing case the command that does it again. With
 //! `--state` the counts of a run are kept in a file, and the next run goes on behind its last seed.
@@ -63,7 +64,8 @@ enum What {
     Kill,
     /// Damage of files, also with right checksums.
     Damage,
-    /// Resident memory in control groups of the budget, 8 MiB and 64 KiB a thread: a table, row by row.
+    /// Resident memory in control groups of the budget, 8 MiB and 64 KiB a thread: a table, row by
+    /// row.
     ///
     /// With --minutes or --cases it does rows of the small size over and over instead.
     Memory {

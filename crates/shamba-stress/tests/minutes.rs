@@ -1,7 +1,8 @@
-//! A minute of each kind of stress (of memory every row once), and the proof that the checks see what they are there for.
+//! A minute of each kind of stress (of memory every row once), and the proof that the checks see
+//! what they are there for.
 //!
-//! `SHAMBA_STRESS_SECONDS` sets how long each kind runs (default 60). A failing case is had again with the
-//! `stress` command, as the message says.
+//! `SHAMBA_STRESS_SECONDS` sets how long each kind runs (default 60). A failing case is had again
+//! with the `stress` command, as the message says.
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -79,8 +80,9 @@ fn groups_can_be_made() -> bool {
     root && (version_1() || version_2())
 }
 
-/// Every way of using the engine that is measured, once, at the small size, in a control group where this
-/// process may make any. Says on standard error, also where the test goes well, what each came to.
+/// Every way of using the engine that is measured, once, at the small size, in a control group
+/// where this process may make any. Says on standard error, also where the test goes well, what
+/// each came to.
 #[test]
 fn every_row_of_memory_stays_within_its_bound() {
     let memory = Memory {
@@ -118,7 +120,8 @@ fn every_row_of_memory_stays_within_its_bound() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Seeds that failed once, of a case that needed luck beside: what other threads did at that moment.
+/// Seeds that failed once, of a case that needed luck beside: what other threads did at that
+/// moment.
 const ONCE_FAILED: [u64; 5] = [4, 15, 5010, 6241, 9_000_083];
 
 #[test]

@@ -110,15 +110,16 @@ pub enum Error {
         "a batch that takes {len} bytes in memory is too large: at most {max} bytes are allowed (256 MiB, and three eighths of the memory budget); split it or raise the budget"
     )]
     BatchTooLarge {
-        /// What the batch takes in memory, in bytes: its keys and values, and some bytes for each entry.
+        /// What the batch takes in memory, in bytes: its keys and values, and some bytes for each
+        /// entry.
         len: usize,
         /// The most that a batch may take now, in bytes.
         max: usize,
     },
-    /// The memory budget is too small for what the database holds: for what must be known of each of its
-    /// tables, which grows with their number and the length of their keys, or for a key, a value or a batch that
-    /// was written under a larger budget. Nothing is lost: with the larger budget that is named, or made so
-    /// large while the database is open, everything is there.
+    /// The memory budget is too small for what the database holds: for what must be known of each
+    /// of its tables, which grows with their number and the length of their keys, or for a key, a
+    /// value or a batch that was written under a larger budget. Nothing is lost: with the larger
+    /// budget that is named, or made so large while the database is open, everything is there.
     #[error(
         "the memory budget of {limit} bytes is too small for what this database holds: it must be {needed} bytes at least; raise it (where it is many tables that take so much, a larger `target_file` makes them fewer)"
     )]
@@ -128,9 +129,9 @@ pub enum Error {
         /// The least limit that will do, in bytes.
         needed: u64,
     },
-    /// Iterators hold as much memory as they may, or there is none left: another, or a further step of
-    /// this one, is refused. Entries that are large count as they are, and so do the many sources of a tree
-    /// with many runs.
+    /// Iterators hold as much memory as they may, or there is none left: another, or a further step
+    /// of this one, is refused. Entries that are large count as they are, and so do the many
+    /// sources of a tree with many runs.
     #[error(
         "iterators hold as much as they may of the memory budget of {limit} bytes; drop some, or raise the budget"
     )]
@@ -176,8 +177,8 @@ pub enum Error {
         /// The failure that stopped writes.
         cause: Arc<Error>,
     },
-    /// There is no room for the write, because flushes or compactions keep failing. Nothing of it was
-    /// written. The work is tried again, and writes go on once it succeeds.
+    /// There is no room for the write, because flushes or compactions keep failing. Nothing of it
+    /// was written. The work is tried again, and writes go on once it succeeds.
     #[error(
         "no room for writes: flushes or compactions keep failing ({cause}); they are tried again, and writes go on once the cause is mended"
     )]
@@ -199,7 +200,8 @@ pub enum Error {
         /// What memtables may take under the present memory budget, in bytes.
         max: u64,
     },
-    /// A database that is open for reading only needs a table that whoever writes to it has removed since.
+    /// A database that is open for reading only needs a table that whoever writes to it has removed
+    /// since.
     #[error(
         "{} was removed since the database was opened for reading; open it again", file.display()
     )]
@@ -230,8 +232,8 @@ pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
         .is_some_and(|code| codes.contains(&code))
 }
 
-/// Whether an operation failed for want of something that may be there again later: space, open files
-/// or memory. What such an operation was to do was not done, but for a part of an append.
+/// Whether an operation failed for want of something that may be there again later: space, open
+/// files or memory. What such an operation was to do was not done, but for a part of an append.
 pub(crate) fn is_shortage(error: &io::Error) -> bool {
     use io::ErrorKind::{OutOfMemory, QuotaExceeded, StorageFull};
     let kinds = [StorageFull, QuotaExceeded, OutOfMemory];
@@ -265,8 +267,9 @@ impl Error {
         }
     }
 
-    /// Whether something was not done for want of what may be there again later, so that it can be tried
-    /// again. A sync that failed is no such thing, whatever it says, unless the file could not be opened.
+    /// Whether something was not done for want of what may be there again later, so that it can be
+    /// tried again. A sync that failed is no such thing, whatever it says, unless the file could
+    /// not be opened.
     pub(crate) fn is_shortage(&self) -> bool {
         match self {
             Error::Io { op, source, .. } => {

@@ -42,31 +42,33 @@
 //! ```
 //!
 //! # Durability
-//! A write is atomic, and what it survives is chosen for the database ([`Options::durability`]) or for
-//! the write ([`WriteOptions`]): with [`Durability::Buffered`], the default, a crash of the process;
-//! with [`Durability::Synced`] a crash of the machine. [`Db::sync`] makes everything written so far
-//! survive one. After a failed write to the log the database takes no more writes ([`Error::Poisoned`])
-//! and goes on answering reads; but when there was no room for it, or no file to open, that write gets
-//! [`Error::Io`], nothing of it is kept, and the next one may succeed.
+//! A write is atomic, and what it survives is chosen for the database ([`Options::durability`]) or
+//! for the write ([`WriteOptions`]): with [`Durability::Buffered`], the default, a crash of the
+//! process; with [`Durability::Synced`] a crash of the machine. [`Db::sync`] makes everything
+//! written so far survive one. After a failed write to the log the database takes no more writes
+//! ([`Error::Poisoned`]) and goes on answering reads; but when there was no room for it, or no file
+//! to open, that write gets [`Error::Io`], nothing of it is kept, and the next one may succeed.
 //!
 //! # Threads
-//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Send` and `Sync` and cheap to clone; calls may be made
-//! from any number of threads. An [`Iter`] is used by one thread at a time. Flushes and compactions run
-//! on [`Options::background_threads`]; writers wait for them when they fall far behind. Only one process
-//! at a time can have a database open to write to it, and any number beside it to read
-//! ([`Options::read_only`]).
+//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Send` and `Sync` and cheap to clone; calls may be
+//! made from any number of threads. An [`Iter`] is used by one thread at a time. Flushes and
+//! compactions run on [`Options::background_threads`]; writers wait for them when they fall far
+//! behind. Only one process at a time can have a database open to write to it, and any number
+//! beside it to read ([`Options::read_only`]).
 //!
 //! # Memory
-//! A [`MemoryBudget`] bounds memtables, cached blocks, open tables, iterators and buffers together. It
-//! can be shared by several databases and changed while they run. When it is used up the engine gets
-//! slower; it does not fail. Values are lent from the cache where they lie in it, so a [`Value`] that
-//! is kept holds a block in memory. [`Db::stats`] says where memory is and what more would be worth.
+//! A [`MemoryBudget`] bounds memtables, cached blocks, open tables, iterators and buffers together.
+//! It can be shared by several databases and changed while they run. When it is used up the engine
+//! gets slower; it does not fail. Values are lent from the cache where they lie in it, so a
+//! [`Value`] that is kept holds a block in memory. [`Db::stats`] says where memory is and what more
+//! would be worth.
 //!
 //! # Where to go on
 //! [`Options`] and [`KeyspaceOptions`] have the settings, each with its unit and default;
 //! [`Db::create_keyspace`] gives a tree of its own behind the same log; [`Db::checkpoint`] makes a
-//! consistent copy; [`Options::verify`] checks one; [`Keyspace::advise`] and [`Keyspace::redesign`] fit
-//! the tree to its workload. `ARCHITECTURE.md` in the repository says how the parts fit together.
+//! consistent copy; [`Options::verify`] checks one; [`Keyspace::advise`] and [`Keyspace::redesign`]
+//! fit the tree to its workload. `ARCHITECTURE.md` in the repository says how the parts fit
+//! together.
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 #![cfg_attr(

@@ -1,9 +1,10 @@
 //! Counters of the whole database.
 //!
-//! Counters are relaxed atomics, spread over cache-line-padded shards by thread ([`CounterShard`]), so that
-//! threads on different cores do not share a line. The first threads that count have a shard each to
-//! themselves, and add without a locked instruction; further ones share a few. Reading them sums the
-//! shards: exact when nothing runs, otherwise a moment's picture. They are hints and change no answer.
+//! Counters are relaxed atomics, spread over cache-line-padded shards by thread ([`CounterShard`]),
+//! so that threads on different cores do not share a line. The first threads that count have a
+//! shard each to themselves, and add without a locked instruction; further ones share a few.
+//! Reading them sums the shards: exact when nothing runs, otherwise a moment's picture. They are
+//! hints and change no answer.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -65,8 +66,8 @@ counters! {
     index_reads,
     /// Pages of index read by lookups.
     index_pages,
-    /// Storage reads of filter blocks by lookups. One that brings the index block next to it as well
-    /// counts here, once; its pages count by what they are.
+    /// Storage reads of filter blocks by lookups. One that brings the index block next to it as
+    /// well counts here, once; its pages count by what they are.
     filter_reads,
     /// Pages of filter read by lookups.
     filter_pages,

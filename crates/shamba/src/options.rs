@@ -63,8 +63,9 @@ pub enum FilterFamily {
     /// rarely rewritten.
     Ribbon,
     /// By level: Bloom filters of 16 bits per key in flushed files, which are soon written again,
-    /// twelve ribbon columns below, in three modules, of which memory holds those that are worth it. Modules are
-    /// without effect, and bits per key (unless 0) too while their allocation is uniform. The default.
+    /// twelve ribbon columns below, in three modules, of which memory holds those that are worth
+    /// it. Modules are without effect, and bits per key (unless 0) too while their allocation is
+    /// uniform. The default.
     #[default]
     Auto,
 }
@@ -145,8 +146,8 @@ pub struct KeyspaceOptions {
     /// Which modules of a filter lookups read. Default: any, as each lookup weighs it.
     pub filter_policy: FilterPolicy,
     /// Lookups after which the filter policy looks at the statistics of files and decides anew, at
-    /// least 1. Default 2048; four for each file where that is more. Smaller values follow a changing
-    /// workload sooner, on less evidence.
+    /// least 1. Default 2048; four for each file where that is more. Smaller values follow a
+    /// changing workload sooner, on less evidence.
     pub epoch_lookups: u64,
     /// Whether and when the keyspace changes its design on its own. Default `None`: never.
     pub auto_design: Option<AutoDesign>,
@@ -395,13 +396,13 @@ impl Options {
         self
     }
 
-    /// How many table files may be open at a time, at least 16, but for those that are read at the moment.
-    /// Tables that iterators hold are among them: their files are closed and opened again when there are
-    /// more. Default 4096, and in any case no more than one for 64 KiB of the memory budget, or 256. At open it
-    /// is brought down to three quarters of the files that the process may have open (`ulimit -n`, often 1024),
-    /// so that some are left for logs, outputs of compactions and the rest of the program. Several databases in
-    /// one process share that limit: give each its part. If files run out all the same, those of tables make
-    /// room.
+    /// How many table files may be open at a time, at least 16, but for those that are read at the
+    /// moment. Tables that iterators hold are among them: their files are closed and opened again
+    /// when there are more. Default 4096, and in any case no more than one for 64 KiB of the memory
+    /// budget, or 256. At open it is brought down to three quarters of the files that the process
+    /// may have open (`ulimit -n`, often 1024), so that some are left for logs, outputs of
+    /// compactions and the rest of the program. Several databases in one process share that limit:
+    /// give each its part. If files run out all the same, those of tables make room.
     #[must_use]
     pub fn max_open_files(mut self, files: usize) -> Self {
         self.max_open_files = files;
@@ -418,17 +419,17 @@ impl Options {
 
     /// Whether flushes and compactions hand on to new tables what is known of those they come from
     /// or lie above: how often each key range is looked up, and, under [`Eviction::ExpectedReads`],
-    /// those of their filter and index blocks that are then worth their room in memory. Default true.
-    /// Without it a new table starts unknown, and its blocks are read when first needed. Turn it off
-    /// only to measure its effect.
+    /// those of their filter and index blocks that are then worth their room in memory. Default
+    /// true. Without it a new table starts unknown, and its blocks are read when first needed. Turn
+    /// it off only to measure its effect.
     #[must_use]
     pub fn inherit_heat(mut self, yes: bool) -> Self {
         self.inherit_heat = yes;
         self
     }
 
-    /// Size of the write-ahead logs above which the memtables that hold the oldest are flushed,
-    /// in bytes. Default 1 GiB. Matters with many keyspaces of which some are rarely written. Whatever
+    /// Size of the write-ahead logs above which the memtables that hold the oldest are flushed, in
+    /// bytes. Default 1 GiB. Matters with many keyspaces of which some are rarely written. Whatever
     /// it is, the same is done when there are more than 64 logs.
     #[must_use]
     pub fn max_wal_bytes(mut self, bytes: u64) -> Self {
@@ -436,7 +437,8 @@ impl Options {
         self
     }
 
-    /// What the storage's operations cost, for [`Db::advise`](crate::Db::advise). Default: measured when first needed.
+    /// What the storage's operations cost, for [`Db::advise`](crate::Db::advise). Default: measured
+    /// when first needed.
     #[must_use]
     pub fn device(mut self, costs: DeviceCosts) -> Self {
         self.device = Some(costs);

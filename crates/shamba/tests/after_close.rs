@@ -1,5 +1,5 @@
-//! A closed database has let go of its folder, which may be another's by then: whatever waited for a lock
-//! meanwhile writes nothing into it any more.
+//! A closed database has let go of its folder, which may be another's by then: whatever waited for
+//! a lock meanwhile writes nothing into it any more.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Filter memory divided over the tree: the sum that was asked for, fewer false positives for it, as
-//! many as the model says, and the same answers whatever it is combined with.
+//! Filter memory divided over the tree: the sum that was asked for, fewer false positives for it,
+//! as many as the model says, and the same answers whatever it is combined with.
 
 mod common;
 
@@ -96,9 +96,9 @@ fn course(keyspace: KeyspaceOptions) -> Vec<f64> {
     course
 }
 
-/// The memory of all filters is what was asked for: on average while the tree grows within a tenth, and
-/// at any moment within 2 bits per key, most of which is the time just after a merge has emptied the
-/// upper levels, which are to have more bits than the last.
+/// The memory of all filters is what was asked for: on average while the tree grows within a tenth,
+/// and at any moment within 2 bits per key, most of which is the time just after a merge has
+/// emptied the upper levels, which are to have more bits than the last.
 #[test]
 fn filter_memory_is_the_total_asked_for() {
     let general = FilterAllocation::MonkeyGeneral {
@@ -127,8 +127,8 @@ fn filter_memory_is_the_total_asked_for() {
     }
 }
 
-/// What is written in the order of its keys is moved from level to level; its filters are those of the
-/// last level all the same.
+/// What is written in the order of its keys is moved from level to level; its filters are those of
+/// the last level all the same.
 #[test]
 fn tables_that_move_down_get_the_filters_of_their_level() {
     for (policy, family) in [
@@ -199,9 +199,9 @@ fn has_equal_runs(db: &Db, level: usize) -> bool {
         .is_none_or(|(most, least)| most * 10 <= least * 11)
 }
 
-/// At the same memory lookups of absent keys err less: measured, as often in each level as the model
-/// says of the bits there, and in all within a tenth of what the best division of that memory over the
-/// runs would give. Fails where the allocation does nothing.
+/// At the same memory lookups of absent keys err less: measured, as often in each level as the
+/// model says of the bits there, and in all within a tenth of what the best division of that memory
+/// over the runs would give. Fails where the allocation does nothing.
 #[test]
 fn fewer_false_positives_at_equal_memory_and_as_many_as_the_model_says() {
     const LOOKUPS: u64 = 200_000;
@@ -261,8 +261,8 @@ fn fewer_false_positives_at_equal_memory_and_as_many_as_the_model_says() {
     }
 }
 
-/// Lookups that find their key seldom visit the oldest run in vain: told that all are such, bits go to the
-/// runs above it. Fails where the ratio of existing to absent keys does nothing.
+/// Lookups that find their key seldom visit the oldest run in vain: told that all are such, bits go
+/// to the runs above it. Fails where the ratio of existing to absent keys does nothing.
 #[test]
 fn bits_go_above_the_last_run_when_lookups_find_their_keys() {
     const SEED: u64 = 5;

@@ -201,8 +201,8 @@ fn a_long_merge_lets_memtables_be_flushed() {
     assert!(contents(&db.default_keyspace()).unwrap() == model);
 }
 
-/// Another process opens, fills, and closes the new database between this one's first look at the folder
-/// and its lock.
+/// Another process opens, fills, and closes the new database between this one's first look at the
+/// folder and its lock.
 #[test]
 fn who_opens_second_finds_what_the_first_wrote() {
     let (fs, faults) = (MemFs::new(), Faults::new());

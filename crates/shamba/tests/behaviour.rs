@@ -586,8 +586,8 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
     assert!(!iter.valid());
 }
 
-/// Iterators that are left alone keep what they saw, and no memtable of those days: one alone keeps one, for
-/// which there is room, so that there are several.
+/// Iterators that are left alone keep what they saw, and no memtable of those days: one alone keeps
+/// one, for which there is room, so that there are several.
 #[test]
 fn iterators_held_under_many_writes_let_nothing_grow() {
     let memory = MemoryBudget::bytes(4 << 20);
@@ -961,7 +961,8 @@ fn filters_save_reads_for_absent_keys() {
                 if bits_per_key > 0.0 {
                     assert!(counters.filter_negatives > 0);
                     let rate = counters.false_positives as f64 / counters.tables_probed as f64;
-                    // The theory has 0.15 at 4 bits and 0.001 at 14; blocks of a cache line are worse.
+                    // The theory has 0.15 at 4 bits and 0.001 at 14; blocks of a cache line are
+                    // worse.
                     let most = if bits_per_key < 10.0 { 0.25 } else { 0.01 };
                     assert!(
                         rate < most,

@@ -1,5 +1,6 @@
-//! Uses that a budget has no room for: each is refused with an error that says so, or gets slower; the
-//! budget is not passed, and what was written can be opened under the budget it was written with.
+//! Uses that a budget has no room for: each is refused with an error that says so, or gets slower;
+//! the budget is not passed, and what was written can be opened under the budget it was written
+//! with.
 
 mod common;
 
@@ -24,8 +25,8 @@ fn used_by(budget: &MemoryBudget, role: Role) -> u64 {
     found.map_or(0, |(_, bytes)| bytes)
 }
 
-/// Merges make many tables of few, until no more can be known of. What was acknowledged opens again under
-/// the same budget.
+/// Merges make many tables of few, until no more can be known of. What was acknowledged opens again
+/// under the same budget.
 #[test]
 fn tables_without_number_are_refused_before_the_database_cannot_be_opened() {
     for threads in [0, 1] {
@@ -234,7 +235,8 @@ fn batches_of_lookups_from_many_threads_have_a_share() {
                     for (i, value) in (0..300).zip(found) {
                         assert_eq!(value.is_some(), key(i) < 20_000);
                     }
-                    // A window is 32 KiB, and the list of all keys 7 KiB; two windows go on at once.
+                    // A window is 32 KiB, and the list of all keys 7 KiB; two windows go on at
+                    // once.
                     let held = used_by(budget, Role::Iterators);
                     assert!(held <= 2 * (32 << 10) + 32 * (8 << 10), "{held}");
                 }

@@ -1,5 +1,5 @@
-//! What the budget is charged for open tables and cached blocks is what they take: of the allocator, and of
-//! the memory that the engine maps itself.
+//! What the budget is charged for open tables and cached blocks is what they take: of the
+//! allocator, and of the memory that the engine maps itself.
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -11,8 +11,8 @@ use shamba::{Db, KeyspaceOptions, MemoryBudget, Options};
 /// Bytes that the allocator has given and not got back.
 static LIVE: AtomicU64 = AtomicU64::new(0);
 
-/// What an allocation takes of a heap: glibc's chunks have a header of a word, are multiples of two, and
-/// are no less than four.
+/// What an allocation takes of a heap: glibc's chunks have a header of a word, are multiples of
+/// two, and are no less than four.
 fn chunk(layout: Layout) -> u64 {
     let bytes = layout.size() as u64 + 8;
     bytes.next_multiple_of(16).max(32)
@@ -47,7 +47,8 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Resident bytes of the mappings that are kept from having huge pages, as only the engine's own are.
+/// Resident bytes of the mappings that are kept from having huge pages, as only the engine's own
+/// are.
 fn mapped() -> u64 {
     let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let (mut all, mut resident) = (0, 0);
@@ -73,8 +74,8 @@ fn taken(db: &Db, work: impl FnOnce()) -> (u64, u64, u64) {
 /// What is allocated is counted for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Fails where open tables keep more than they are charged: the budget would be passed unseen; and where
-/// they are charged more than they keep, which blocks could use.
+/// Fails where open tables keep more than they are charged: the budget would be passed unseen; and
+/// where they are charged more than they keep, which blocks could use.
 #[test]
 fn open_tables_and_cached_blocks_are_charged_what_they_take() {
     let _alone = ALONE.lock();

@@ -119,8 +119,8 @@ fn a_failed_checkpoint_removes_nothing_of_others() {
     assert_eq!(names, ["LOCK", "note"]);
 }
 
-/// Two checkpoints to one folder at once: one is whole, and the other is refused and harms nothing, be
-/// it first while the other is under way or long before.
+/// Two checkpoints to one folder at once: one is whole, and the other is refused and harms nothing,
+/// be it first while the other is under way or long before.
 #[test]
 fn of_two_checkpoints_to_one_folder_one_is_whole() {
     for meet_at in [Op::CreateDir, Op::Lock, Op::Link, Op::Create, Op::Rename] {

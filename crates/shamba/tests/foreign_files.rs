@@ -1,5 +1,5 @@
-//! Files in a database's folder that are not the engine's: whatever they are called, they are left alone
-//! and keep the database from nothing.
+//! Files in a database's folder that are not the engine's: whatever they are called, they are left
+//! alone and keep the database from nothing.
 
 mod common;
 

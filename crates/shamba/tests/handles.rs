@@ -1,5 +1,5 @@
-//! The calls of `Db`, `Keyspace` and `Snapshot` that stand beside each other do the same, each to its
-//! keyspace and at its moment.
+//! The calls of `Db`, `Keyspace` and `Snapshot` that stand beside each other do the same, each to
+//! its keyspace and at its moment.
 
 mod common;
 
@@ -128,7 +128,8 @@ fn single_writes_have_a_durability_of_their_own() {
     }
 }
 
-/// An iterator that outlives its database says that it is closed, whatever became of the files since.
+/// An iterator that outlives its database says that it is closed, whatever became of the files
+/// since.
 #[test]
 fn iterators_that_outlive_a_database_say_that_it_is_closed() {
     type Move = fn(&mut Iter) -> shamba::Result<()>;

@@ -1,6 +1,6 @@
 //! Hash sharing, counted: a lookup hashes its key exactly once, whatever the number of levels, runs
-//! and filter modules, whatever the filters' family and layout, alone or in a batch; without sharing
-//! exactly once for each table it asks. Each lookup is counted by itself, not on average.
+//! and filter modules, whatever the filters' family and layout, alone or in a batch; without
+//! sharing exactly once for each table it asks. Each lookup is counted by itself, not on average.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Iterators and snapshots that are held: they keep no memtable and pass no budget, whatever is written
-//! meanwhile, and their answers never change.
+//! Iterators and snapshots that are held: they keep no memtable and pass no budget, whatever is
+//! written meanwhile, and their answers never change.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Absent keys that are asked for again and again: memory goes to the filter columns that turn them away,
-//! and not to as many as independent visits would need.
+//! Absent keys that are asked for again and again: memory goes to the filter columns that turn them
+//! away, and not to as many as independent visits would need.
 
 mod common;
 
@@ -28,8 +28,8 @@ fn opened() -> Db {
     options(MemoryBudget::bytes(MIN_MEMORY)).open(DIR).unwrap()
 }
 
-/// Looks up absent keys, of which `draw` names the next by a number from 0 to 1 drawn at random, and
-/// gives the pages read for each of the later ones.
+/// Looks up absent keys, of which `draw` names the next by a number from 0 to 1 drawn at random,
+/// and gives the pages read for each of the later ones.
 fn pages_per_lookup(draw: impl Fn(f64) -> u64) -> f64 {
     let db = opened();
     let mut rng = Rng::new(1);

@@ -1,4 +1,5 @@
-//! Lookups while memory is plenty: what they cost, counted, and that what they hold on to gives way.
+//! Lookups while memory is plenty: what they cost, counted, and that what they hold on to gives
+//! way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,16 +76,16 @@ fn a_lookup_in_memory_asks_the_cache_for_its_data_page_only() {
         let counters = db.stats().counters;
         let asked = cache_lookups(&memory) - before.1;
         let since = |of: fn(&shamba::Counters) -> u64| of(&counters) - of(&before.0);
-        // A page is asked for where the key is, or a filter let it pass in vain; and a block or two may
-        // be held by no table yet.
+        // A page is asked for where the key is, or a filter let it pass in vain; and a block or two
+        // may be held by no table yet.
         let pages = since(|c| c.lookups_found) + since(|c| c.false_positives);
         assert!(
             asked >= pages && asked - pages < KEYS / 1000,
             "{asked} for {pages} pages"
         );
         assert_eq!(since(|c| c.lookups_found), KEYS * u64::from(existing));
-        // They are counted as found in memory all the same, as are the filters asked; a few keys lie
-        // between the tables of all levels and are not hashed.
+        // They are counted as found in memory all the same, as are the filters asked; a few keys
+        // lie between the tables of all levels and are not hashed.
         let tables = since(|c| c.tables_probed);
         assert!(tables > KEYS && since(|c| c.cache_hits) >= tables + asked / 2);
         assert!(since(|c| c.keys_hashed) <= KEYS);
@@ -171,8 +172,8 @@ fn answers_stay_while_memory_comes_and_goes_and_the_tree_changes() {
     db.close().unwrap();
     // Nothing is held on to by what is gone: the cache is empty.
     assert_eq!(memory.usage().cache.total().bytes, 0);
-    // As many read buffers are kept as threads happened to read with at once, and some free pages for the next
-    // blocks; beside them there are the cache's counters of accesses.
+    // As many read buffers are kept as threads happened to read with at once, and some free pages
+    // for the next blocks; beside them there are the cache's counters of accesses.
     let usage = memory.usage().budget;
     let held = usage
         .by_role

@@ -1,6 +1,6 @@
-//! Batches and values against the budget: what is accepted can be read again, after a crash too, under the
-//! budget it was written under, which is not passed. What was written under a larger one is refused with the
-//! budget that it needs, and lost nothing.
+//! Batches and values against the budget: what is accepted can be read again, after a crash too,
+//! under the budget it was written under, which is not passed. What was written under a larger one
+//! is refused with the budget that it needs, and lost nothing.
 
 mod common;
 
@@ -95,7 +95,8 @@ fn the_largest_batches_are_read_again_under_the_same_budget() {
     }
 }
 
-/// What was logged has a place: nothing is logged for which memtables have no room and no table can be made.
+/// What was logged has a place: nothing is logged for which memtables have no room and no table can
+/// be made.
 #[test]
 fn a_full_disk_refuses_batches_before_memory_is_short() {
     for (threads, len, bytes) in [
@@ -206,8 +207,8 @@ fn values_of_a_larger_budget_name_the_budget_they_need() {
     }
 }
 
-/// A budget that is too small for the values that are there stops merges, and writes with them; with a larger
-/// one all goes on.
+/// A budget that is too small for the values that are there stops merges, and writes with them;
+/// with a larger one all goes on.
 #[test]
 fn writes_go_on_once_the_budget_holds_the_values_again() {
     for threads in [0, 2] {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shamba::{Error, Options};
 
-/// A process that is being started has, until it executes its program, a copy of every descriptor of the
-/// one that starts it, that of `LOCK` too.
+/// A process that is being started has, until it executes its program, a copy of every descriptor
+/// of the one that starts it, that of `LOCK` too.
 #[test]
 fn a_closed_database_opens_again_while_other_threads_start_processes() {
     const OPENS: usize = 100;

@@ -69,14 +69,15 @@ fn with(durability: Durability) -> WriteOptions {
     }
 }
 
-/// A database that was killed: batches `0..batches`, each over two keyspaces, some of them in tables.
+/// A database that was killed: batches `0..batches`, each over two keyspaces, some of them in
+/// tables.
 struct Killed {
     fs: MemFs,
     batches: u32,
 }
 
-/// The default keyspace is flushed every few batches. The other one keeps all in its memtable, so that
-/// every log is needed.
+/// The default keyspace is flushed every few batches. The other one keeps all in its memtable, so
+/// that every log is needed.
 fn killed(durability: Durability, logs_wanted: usize, after_the_last_flush: u32) -> Killed {
     let fs = MemFs::new();
     let large = KeyspaceOptions {
@@ -153,8 +154,8 @@ fn what_is_whole_is_recovered_in_every_mode() {
     }
 }
 
-/// After a kill the logs are kept, and the memtables made of them: an open writes no table, however many
-/// keyspaces there are, and is killed and opened again without loss.
+/// After a kill the logs are kept, and the memtables made of them: an open writes no table, however
+/// many keyspaces there are, and is killed and opened again without loss.
 #[test]
 fn an_open_after_a_kill_writes_no_tables() {
     let mut fs = MemFs::new();
@@ -201,8 +202,8 @@ fn an_open_after_a_kill_writes_no_tables() {
     }
 }
 
-/// What an earlier open kept of the logs is given up like any log: when nobody needs it, and when there are
-/// too many.
+/// What an earlier open kept of the logs is given up like any log: when nobody needs it, and when
+/// there are too many.
 #[test]
 fn logs_of_earlier_runs_do_not_pile_up() {
     let mut fs = MemFs::new();
@@ -223,8 +224,8 @@ fn logs_of_earlier_runs_do_not_pile_up() {
     assert!((0..150u32).all(|run| db.get(run.to_be_bytes()).unwrap().is_some()));
 }
 
-/// A log that was cut off where a record ends looks whole, and is not where it is known to have been longer:
-/// nothing may follow it.
+/// A log that was cut off where a record ends looks whole, and is not where it is known to have
+/// been longer: nothing may follow it.
 #[test]
 fn a_log_that_was_longer_is_given_up_at_once() {
     let fs = MemFs::new();
@@ -254,7 +255,8 @@ fn a_log_that_was_longer_is_given_up_at_once() {
     assert!(db.get("later").unwrap().is_some());
 }
 
-/// A log whose end is torn off is not read again behind later ones: what was in it is in tables at once.
+/// A log whose end is torn off is not read again behind later ones: what was in it is in tables at
+/// once.
 #[test]
 fn a_torn_log_is_given_up_at_once() {
     let fs = MemFs::new();

@@ -1,6 +1,6 @@
-//! Keys as long as the budget allows, which begin alike: what is known of them, and what tables, merges and
-//! iterators hold of them, stays within the budget. What was written under a larger one is refused with the budget
-//! that it needs, and lost nothing.
+//! Keys as long as the budget allows, which begin alike: what is known of them, and what tables,
+//! merges and iterators hold of them, stays within the budget. What was written under a larger one
+//! is refused with the budget that it needs, and lost nothing.
 
 mod common;
 
@@ -95,8 +95,8 @@ fn large_tables_of_keys_that_begin_alike_stay_within_the_budget() {
     all_stay_within(64, 65_500, 1000, 600, target_file);
 }
 
-/// A table of which each partition has a family of keys of its own, of which a partition's separators share nothing
-/// with those of others.
+/// A table of which each partition has a family of keys of its own, of which a partition's
+/// separators share nothing with those of others.
 #[test]
 fn families_of_long_keys_stay_within_the_budget() {
     let fs = MemFs::new();

@@ -1,9 +1,10 @@
-//! Many keyspaces under one budget: their memtables stay within their share together, a write looks at its
-//! own keyspace only, and keyspaces that are written at once do not become many small tables. Bytes,
-//! allocations and flushes are counted, nothing is timed.
+//! Many keyspaces under one budget: their memtables stay within their share together, a write looks
+//! at its own keyspace only, and keyspaces that are written at once do not become many small
+//! tables. Bytes, allocations and flushes are counted, nothing is timed.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "common/allocations.rs"]
+mod counting;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,34 +14,6 @@ use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{Db, Keyspace, KeyspaceOptions, MemoryBudget, Options, Role};
 
 const MIB: u64 = 1 << 20;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    static ALLOCATED: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting for each thread.
-struct Counting;
-
-// SAFETY: everything is handed on to the system's allocator; the counter allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        ALLOCATED.set(ALLOCATED.get() + layout.size() as u64);
-        // SAFETY: the caller's promises are the system's.
-        unsafe { System.alloc(layout) }
-    }
-
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are the system's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn open(memory: &MemoryBudget, threads: usize) -> Db {
     Options::new()
@@ -143,14 +116,14 @@ fn allocations_per_put(count: usize) -> f64 {
     const PUTS: u64 = 2_000;
     let db = open(&MemoryBudget::bytes(64 * MIB), 0);
     let all = keyspaces(&db, count);
-    let before = ALLOCATIONS.get();
+    let before = counting::allocations();
     for put in 0..PUTS {
         let place = put.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         all[place as usize % count]
             .put(put.to_be_bytes(), [7; 100])
             .unwrap();
     }
-    (ALLOCATIONS.get() - before) as f64 / PUTS as f64
+    (counting::allocations() - before) as f64 / PUTS as f64
 }
 
 #[test]
@@ -184,9 +157,9 @@ fn allocations_of_a_replay(keyspaces: usize, records: u64) -> u64 {
         db.put(put.to_be_bytes(), [7; 20]).unwrap();
     }
     let killed = fs.kill_clone();
-    let before = ALLOCATIONS.get();
+    let before = counting::allocations();
     let db = open(&killed);
-    let allocations = ALLOCATIONS.get() - before;
+    let allocations = counting::allocations() - before;
     assert_eq!(db.stats().counters.flushes, 0);
     assert!(db.get((records - 1).to_be_bytes()).unwrap().is_some());
     allocations
@@ -221,7 +194,7 @@ fn cost_of_a_put(limit: u64, count: usize) -> Cost {
     let db = open(&MemoryBudget::bytes(limit), 0);
     let all = keyspaces(&db, count);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(32);
-    let before = (ALLOCATIONS.get(), ALLOCATED.get());
+    let before = (counting::allocations(), counting::allocated());
     for put in 0..PUTS as usize {
         all[put % count]
             .put(random.next_u64().to_be_bytes(), [3; 100])
@@ -230,8 +203,8 @@ fn cost_of_a_put(limit: u64, count: usize) -> Cost {
     let each = |count: u64| count as f64 / PUTS as f64;
     let counters = db.stats().counters;
     let cost = Cost {
-        allocations: each(ALLOCATIONS.get() - before.0),
-        allocated: each(ALLOCATED.get() - before.1),
+        allocations: each(counting::allocations() - before.0),
+        allocated: each(counting::allocated() - before.1),
         written: each(counters.flush_bytes + counters.compaction_bytes_written),
         read: each(counters.compaction_bytes_read),
     };
@@ -239,9 +212,10 @@ fn cost_of_a_put(limit: u64, count: usize) -> Cost {
     cost
 }
 
-/// Sixteen keyspaces written at once keep 70 % of one keyspace's rate, by what a put costs with all flushes
-/// and merges: memory taken, and bytes read and written. Fails where a put looks at all keyspaces, replaces
-/// memtables that hold nothing, or makes many small tables, which are merged again and again.
+/// Sixteen keyspaces written at once keep 70 % of one keyspace's rate, by what a put costs with all
+/// flushes and merges: memory taken, and bytes read and written. Fails where a put looks at all
+/// keyspaces, replaces memtables that hold nothing, or makes many small tables, which are merged
+/// again and again.
 #[test]
 fn a_put_to_one_of_sixteen_keyspaces_costs_as_one_to_a_single_keyspace() {
     for limit in [32 * MIB, 4 * MIB] {
@@ -298,8 +272,8 @@ fn sixteen_keyspaces_written_at_once_are_flushed_in_large_pieces() {
         sixteen.flushes,
         amplification(&sixteen)
     );
-    // One keyspace's memtable is an eighth of the budget; of sixteen each has a twentieth when it is
-    // flushed, the largest of three eighths of the budget together.
+    // One keyspace's memtable is an eighth of the budget; of sixteen each has a twentieth when it
+    // is flushed, the largest of three eighths of the budget together.
     assert!(
         sixteen.flushes <= one.flushes * 4,
         "{} and {}",
@@ -371,8 +345,8 @@ fn small_memtables_are_flushed_together() {
     }
 }
 
-/// The tables of several keyspaces are synced together: where one cannot be, none of them is left, and the
-/// next flush writes all of them.
+/// The tables of several keyspaces are synced together: where one cannot be, none of them is left,
+/// and the next flush writes all of them.
 #[test]
 fn a_sync_that_fails_among_several_leaves_no_table() {
     const COUNT: usize = 12;

@@ -68,8 +68,8 @@ fn needed(fs: &MemFs, memory: u64) -> u64 {
     }
 }
 
-/// Writes what so many tables hold, in an order that is not the keys': flushes overlap, and are merged into
-/// tables of the size asked for.
+/// Writes what so many tables hold, in an order that is not the keys': flushes overlap, and are
+/// merged into tables of the size asked for.
 fn fill(db: &Db, tables: u64) {
     let entries = tables * PER_TABLE;
     for i in 0..entries {

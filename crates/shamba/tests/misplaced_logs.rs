@@ -1,5 +1,5 @@
-//! A sound log in another's place is no answer: one of a copy of the database, or of an earlier one in the
-//! same folder, which has the same number and holds other values.
+//! A sound log in another's place is no answer: one of a copy of the database, or of an earlier one
+//! in the same folder, which has the same number and holds other values.
 
 mod common;
 
@@ -75,8 +75,8 @@ fn a_log_of_a_copy_that_went_another_way_is_noticed() {
     db.checkpoint("/copy").unwrap();
     let mut both = vec![db, open(&fs, "/copy")];
     let newest = |dir| files_ending(&fs, dir, ".wal").pop();
-    // To open a database takes a number, and to write and close it two more: whichever has taken fewer
-    // is closed, and opened again once or twice.
+    // To open a database takes a number, and to write and close it two more: whichever has taken
+    // fewer is closed, and opened again once or twice.
     for opened in [1, 2].repeat(10) {
         put(&both[0], 2);
         put(&both[1], 3);
@@ -111,8 +111,8 @@ fn a_log_of_an_earlier_database_in_the_folder_is_noticed() {
     assert_noticed(&new, "/db", &name);
 }
 
-/// The manifest of a copy that has the same number and is longer is no manifest of this database: nothing is
-/// removed because it does not name it.
+/// The manifest of a copy that has the same number and is longer is no manifest of this database:
+/// nothing is removed because it does not name it.
 #[test]
 fn a_manifest_of_a_copy_or_of_another_database_is_noticed() {
     for unrelated in [false, true] {

@@ -1,4 +1,5 @@
-//! A sound table in another's place is no answer: files swapped, or a copy of another history put back.
+//! A sound table in another's place is no answer: files swapped, or a copy of another history put
+//! back.
 
 mod common;
 
@@ -43,7 +44,8 @@ fn equally_long(tables: &[(String, usize)]) -> [&str; 2] {
     pair.expect("no two tables are equally long")
 }
 
-/// Every read gives the right value or says what is wrong, and a verification names just these tables.
+/// Every read gives the right value or says what is wrong, and a verification names just these
+/// tables.
 fn assert_noticed(fs: &MemFs, dir: &str, misplaced: &[&str], value: u8) {
     let found = small_options(Arc::new(fs.clone()))
         .verify(dir, |_, _| {})
@@ -101,8 +103,8 @@ fn swapped_tables_are_noticed() {
     db.verify().unwrap().check().unwrap();
 }
 
-/// A checkpoint goes on from the numbers of its database: the same name, keys, counts, sequence numbers
-/// and length, and other values.
+/// A checkpoint goes on from the numbers of its database: the same name, keys, counts, sequence
+/// numbers and length, and other values.
 #[test]
 fn a_table_of_the_same_number_from_another_history_is_noticed() {
     let fs = MemFs::new();
@@ -132,8 +134,9 @@ fn a_table_of_the_same_number_from_another_history_is_noticed() {
     assert_noticed(&fs, "/db", &[&newest.0], 2);
 }
 
-/// Single pages of two tables swapped, at the same place of both, with all their checksums right: each
-/// belongs to its table. Fails where a block's checksum does not start from what is the table's own.
+/// Single pages of two tables swapped, at the same place of both, with all their checksums right:
+/// each belongs to its table. Fails where a block's checksum does not start from what is the
+/// table's own.
 #[test]
 fn blocks_of_another_table_are_noticed() {
     const PAGE: usize = 4096;

@@ -1,6 +1,6 @@
-//! What is held for a moment only is charged at that moment: records that are replayed, a copy's buffer,
-//! what a batch of lookups keeps of its keys. Budgets that are never overdrawn do not show a charge that is
-//! missing, so each test looks at a role's account in the middle of the work.
+//! What is held for a moment only is charged at that moment: records that are replayed, a copy's
+//! buffer, what a batch of lookups keeps of its keys. Budgets that are never overdrawn do not show
+//! a charge that is missing, so each test looks at a role's account in the middle of the work.
 
 mod common;
 
@@ -20,7 +20,8 @@ fn charged(memory: &MemoryBudget, role: Role) -> u64 {
     roles.iter().find(|(of, _)| *of == role).unwrap().1
 }
 
-/// The most that a role is charged while operations of a kind begin on files that end so, in `work`.
+/// The most that a role is charged while operations of a kind begin on files that end so, in
+/// `work`.
 fn peak(
     (memory, role): (&MemoryBudget, Role),
     (faults, op, ending): (&Faults, Op, &'static str),
@@ -104,7 +105,8 @@ fn the_buffer_that_a_checkpoint_copies_with_is_charged() {
     assert_eq!(charged(&memory, Role::IoBuffers), idle, "and given back");
 }
 
-/// What iterators and lookups are charged while so many keys, none of which is in memory, are looked up.
+/// What iterators and lookups are charged while so many keys, none of which is in memory, are
+/// looked up.
 fn charged_for_looking_up(db: &Db, memory: &MemoryBudget, faults: &Faults, keys: u32) -> u64 {
     let keys: Vec<_> = (0..keys).map(|key| (key * 40).to_be_bytes()).collect();
     peak(

@@ -1,5 +1,6 @@
-//! A process may have only so many files open: tables are closed in time, and when there are none left
-//! all the same, those that nobody uses make room. Iterators hold tables, and no more files than there may be.
+//! A process may have only so many files open: tables are closed in time, and when there are none
+//! left all the same, those that nobody uses make room. Iterators hold tables, and no more files
+//! than there may be.
 
 mod common;
 
@@ -231,8 +232,8 @@ fn logs_are_read_where_fewer_files_may_be_open_than_there_are() {
     }
 }
 
-/// Positions iterators all over the keys, more than files may be open, and moves each in turn, while
-/// lookups and writes go on.
+/// Positions iterators all over the keys, more than files may be open, and moves each in turn,
+/// while lookups and writes go on.
 fn many_iterators(options: Options, dir: &Path, iterators: u32, mut look: impl FnMut()) {
     let db = options.open(dir).unwrap();
     let key = |number: u32| number.to_be_bytes();

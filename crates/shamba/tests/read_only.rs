@@ -1,5 +1,5 @@
-//! A database that is opened to be read only: nothing is written and nothing locked, whatever is in the
-//! folder and whoever writes to it meanwhile.
+//! A database that is opened to be read only: nothing is written and nothing locked, whatever is in
+//! the folder and whoever writes to it meanwhile.
 
 mod common;
 
@@ -247,8 +247,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// One that writes, flushes and merges all the time, and others that open what it writes: each sees a
-/// moment between its beginning and its end, and goes on seeing it.
+/// One that writes, flushes and merges all the time, and others that open what it writes: each sees
+/// a moment between its beginning and its end, and goes on seeing it.
 #[test]
 fn readers_beside_a_writer_see_one_moment_each() {
     const VIEWS: u64 = 240;

@@ -1,8 +1,9 @@
-//! What a process takes of the machine's memory while it uses the engine: no more than its budget, 8 MiB for
-//! everything that does not grow (code, the standard library's and this test's own), and 64 KiB a thread.
+//! What a process takes of the machine's memory while it uses the engine: no more than its budget,
+//! 8 MiB for everything that does not grow (code, the standard library's and this test's own), and
+//! 64 KiB a thread.
 //!
-//! Each row of work runs in a process of its own, since what one left behind in the allocator would count
-//! for the next.
+//! Each row of work runs in a process of its own, since what one left behind in the allocator would
+//! count for the next.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;

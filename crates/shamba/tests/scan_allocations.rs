@@ -1,8 +1,9 @@
-//! What a scan of data in memory allocates, counted: a little for each run when it begins, nothing for
-//! an entry.
+//! What a scan of data in memory allocates, counted: a little for each run when it begins, nothing
+//! for an entry.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "common/allocations.rs"]
+mod counting;
+
 use std::sync::Arc;
 
 use shamba::fs::MemFs;
@@ -11,44 +12,11 @@ use shamba::{Db, Iter, IterOptions, KeyspaceOptions, MemoryBudget, Options};
 const KEYS: u64 = 30_000;
 const RUNS: u64 = 3;
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting for each thread.
-struct Counting;
-
-// SAFETY: everything is handed on to the system's allocator; the counter allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promises are the system's.
-        unsafe { System.alloc(layout) }
-    }
-
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are the system's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promises are the system's.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 /// How often this thread allocates meanwhile.
 fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
-    let before = ALLOCATIONS.get();
+    let before = counting::allocations();
     let done = work();
-    (ALLOCATIONS.get() - before, done)
+    (counting::allocations() - before, done)
 }
 
 fn key(number: u64) -> [u8; 16] {

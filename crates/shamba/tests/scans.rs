@@ -130,8 +130,8 @@ fn three_runs() -> MemFs {
     fs
 }
 
-/// Data pages that it takes to look at `numbers` one after another, up or down, of nothing in memory.
-/// With bounds, the iterator finds their end as well.
+/// Data pages that it takes to look at `numbers` one after another, up or down, of nothing in
+/// memory. With bounds, the iterator finds their end as well.
 fn pages_of(fs: &MemFs, numbers: &[u64], bounded: bool) -> f64 {
     let (db, fs) = cold(fs, 8 << 20);
     let before = scanned(&fs);
@@ -197,7 +197,8 @@ fn data_among_updates(fs: &MemFs, inherit: bool) -> f64 {
     since(&fs, before)[0] / 12_000.0
 }
 
-/// Flushes and merges write small levels over and over; what scans will read of them stays in memory.
+/// Flushes and merges write small levels over and over; what scans will read of them stays in
+/// memory.
 #[test]
 fn pages_of_new_tables_need_not_be_read_back() {
     let fs = one_run();

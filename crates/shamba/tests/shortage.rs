@@ -1,6 +1,6 @@
-//! Want of space, of files or of memory that passes: what met it gives a typed error and leaves nothing
-//! behind, the next write goes on, and background work is tried again. Nothing acknowledged is lost, and of
-//! what was refused nothing comes back. `SHAMBA_SEED` tries one case.
+//! Want of space, of files or of memory that passes: what met it gives a typed error and leaves
+//! nothing behind, the next write goes on, and background work is tried again. Nothing acknowledged
+//! is lost, and of what was refused nothing comes back. `SHAMBA_SEED` tries one case.
 
 mod common;
 
@@ -265,7 +265,8 @@ fn opens_without_room(disk: &MemFs, kept: &Map, least: u32) {
     assert!(refused >= least, "{refused}");
 }
 
-/// The folder of a new database is durable when the database is, also if an open before failed at that.
+/// The folder of a new database is durable when the database is, also if an open before failed at
+/// that.
 #[test]
 fn a_folder_that_a_failed_open_made_is_durable() {
     let dir = Path::new("/deep/below/db");

@@ -1,5 +1,5 @@
-//! What the least budgets cost in reads and writes: no block is read twice in a row, merges have no more
-//! inputs than they hold blocks of, and level 0 stays small.
+//! What the least budgets cost in reads and writes: no block is read twice in a row, merges have no
+//! more inputs than they hold blocks of, and level 0 stays small.
 
 mod common;
 
@@ -31,8 +31,8 @@ fn runs(db: &Db) -> usize {
     levels.iter().map(|level| level.runs).sum()
 }
 
-/// Writes entries with the default design, whose write buffer is 64 times the least budget, and checks that
-/// merges read no more than there is.
+/// Writes entries with the default design, whose write buffer is 64 times the least budget, and
+/// checks that merges read no more than there is.
 fn write_under(memory: u64, entries: u64) {
     const ENTRY: usize = 110;
     let fs = metered();
@@ -92,7 +92,8 @@ fn writing_under_little_memory_reads_each_block_once_a_merge() {
     }
 }
 
-/// Blocks of several pages need an index, and large values leave a merge memory for its entries only.
+/// Blocks of several pages need an index, and large values leave a merge memory for its entries
+/// only.
 #[test]
 fn merges_of_large_values_read_each_page_once() {
     for len in [6_000, 30_000, 65_000] {

@@ -30,8 +30,8 @@ fn absent(rng: &mut Rng, keys: u64) -> Vec<u8> {
     [key(rng.below(2 * keys)), key(rng.next())].concat()
 }
 
-/// Even numbers are there, odd ones are not; every eighth of the even ones is in a newer level too. It
-/// is written with plenty of memory, and then opened with the one asked for.
+/// Even numbers are there, odd ones are not; every eighth of the even ones is in a newer level too.
+/// It is written with plenty of memory, and then opened with the one asked for.
 fn open(memory: &MemoryBudget, keyspace: &KeyspaceOptions) -> Db {
     open_with(Options::new(), memory, keyspace, KEYS)
 }

@@ -218,8 +218,8 @@ pub trait Engine: Send + Sync {
         Ok(None)
     }
 
-    /// The files of the tree: newer runs first, those of a run by their keys. None from engines that
-    /// do not tell.
+    /// The files of the tree: newer runs first, those of a run by their keys. None from engines
+    /// that do not tell.
     fn files(&self) -> Vec<FileFacts> {
         Vec::new()
     }

@@ -248,8 +248,8 @@ impl Engine for Rocks {
         .filter(|counters| counters.total() > 0)
     }
 
-    /// Files that lookups asked, by our engine's name for it. A file whose filter is not consulted is
-    /// not counted.
+    /// Files that lookups asked, by our engine's name for it. A file whose filter is not consulted
+    /// is not counted.
     fn counts(&self) -> BTreeMap<String, u64> {
         let asked = [Ticker::BloomFilterUseful, Ticker::BloomFilterFullPositive]
             .map(|ticker| self.options.get_ticker_count(ticker));

@@ -1,6 +1,7 @@
-//! Instructions per lookup and per scan with everything resident, in user space and of this thread only:
-//! from the processor's own counter (Linux), or, where the machine has none (many virtual ones), counted
-//! by Valgrind if that is installed. Where there is neither, the experiment says so and measures nothing.
+//! Instructions per lookup and per scan with everything resident, in user space and of this thread
+//! only: from the processor's own counter (Linux), or, where the machine has none (many virtual
+//! ones), counted by Valgrind if that is installed. Where there is neither, the experiment says so
+//! and measures nothing.
 use super::{Lookups, Target};
 use crate::engine::Engine;
 use crate::progress::Progress;
@@ -115,8 +116,8 @@ impl Processor {
     }
 }
 
-/// One lookup or scan; how many entries there were, and the value of the first. Valgrind counts what is
-/// done inside, by this name.
+/// One lookup or scan; how many entries there were, and the value of the first. Valgrind counts
+/// what is done inside, by this name.
 #[inline(never)]
 fn counted_operation(
     engine: &dyn Engine,

@@ -1,5 +1,5 @@
-//! Lookups of many kinds in one tree that is exactly as Monkey's model has it (`full_tree`), beside what
-//! the model says of them: for the figures of the paper. One thread; answers are checked.
+//! Lookups of many kinds in one tree that is exactly as Monkey's model has it (`full_tree`), beside
+//! what the model says of them: for the figures of the paper. One thread; answers are checked.
 use super::full_tree;
 use crate::workload::Random;
 use crate::{Error, Result};
@@ -68,7 +68,8 @@ pub(crate) struct Measured {
 /// A kind of lookup, on average.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Seen {
-    /// Searches of a run: of the one with the key, and in vain. Each reads a page if it is in no cache.
+    /// Searches of a run: of the one with the key, and in vain. Each reads a page if it is in no
+    /// cache.
     pub(crate) searches: f64,
     /// Searches in vain.
     pub(crate) in_vain: f64,
@@ -204,8 +205,8 @@ impl FullTree {
         filters.map_err(failed)
     }
 
-    /// Searches of a lookup by the model: Monkey, Eqs. 3, 9 and 13, level by level for keys that are
-    /// elsewhere than on the last.
+    /// Searches of a lookup by the model: Monkey, Eqs. 3, 9 and 13, level by level for keys that
+    /// are elsewhere than on the last.
     pub(crate) fn model(&self, lookups: Lookups, bits_per_key: f64) -> Result<f64> {
         let tree = self.design().tree()?;
         if let Lookups::Scan(entries) = lookups {
@@ -302,7 +303,8 @@ mod tests {
         assert!((uniform[3] - 54.0 / 80.0).abs() < 0.01, "{uniform:?}");
     }
 
-    /// Measured searches are near the model's for every kind of lookup and every way to divide memory.
+    /// Measured searches are near the model's for every kind of lookup and every way to divide
+    /// memory.
     #[test]
     fn searches_are_the_models() {
         for (policy, ratio) in [(MergePolicy::Tiering, 2), (MergePolicy::Leveling, 3)] {

@@ -1,11 +1,12 @@
-//! A tree exactly as Monkey's model has it, in memory, to measure beside the model: full merges, one
-//! run in level 0 at most under leveling, and as many flushes of one size as fill `L` levels for the
-//! first time, `T^L - 1`, like a counter of `L` digits. Under leveling entries are of such a size
-//! ([`WIDE`]) that pages waste what the write buffer takes for its own, so that a level's capacity in
-//! bytes is `T - 1` times a level above it and not `T`; tiering counts runs, and entries may be small.
+//! A tree exactly as Monkey's model has it, in memory, to measure beside the model: full merges,
+//! one run in level 0 at most under leveling, and as many flushes of one size as fill `L` levels
+//! for the first time, `T^L - 1`, like a counter of `L` digits. Under leveling entries are of such
+//! a size ([`WIDE`]) that pages waste what the write buffer takes for its own, so that a level's
+//! capacity in bytes is `T - 1` times a level above it and not `T`; tiering counts runs, and
+//! entries may be small.
 //!
-//! The engine's level 0 is the model's level 1 where runs are tiered. Under leveling flushes come to
-//! level 0 and go on at once to level 1, which is the model's.
+//! The engine's level 0 is the model's level 1 where runs are tiered. Under leveling flushes come
+//! to level 0 and go on at once to level 1, which is the model's.
 use crate::runner::Data;
 use crate::workload::{KeyKind, KeySpace, MAX_KEY, Permutation, Random, ValueSpec, random};
 use crate::{Error, Result};
@@ -32,7 +33,8 @@ const LOAD_MEMORY: u64 = 256 << 20;
 /// Bytes of budget for data pages, and for what a lookup needs for itself, while it is measured.
 const ROOM: u64 = 64 << 10;
 
-/// By how much the table of a flush is larger than the write buffer: more than 1, less than `T/(T-1)`.
+/// By how much the table of a flush is larger than the write buffer: more than 1, less than
+/// `T/(T-1)`.
 const OVER: f64 = 1.03;
 
 /// How filter memory is divided.
@@ -209,8 +211,8 @@ impl Design {
         open(((bytes[1] - bytes[0]) as f64 / OVER) as u64)
     }
 
-    /// Writes the tree, all entries in a random order; filters are divided as `allocation` says, if it
-    /// does.
+    /// Writes the tree, all entries in a random order; filters are divided as `allocation` says, if
+    /// it does.
     pub(super) fn load(&self, allocation: Option<FilterAllocation>) -> Result<Full> {
         let memory = MemoryBudget::bytes(LOAD_MEMORY);
         let (db, fs) = self.open(&memory, allocation)?;
@@ -338,8 +340,8 @@ impl Full {
         Ok(())
     }
 
-    /// So many lookups, each of the entry that was written as the one `draw` says, the first being 0,
-    /// or of an absent key. Every answer is checked.
+    /// So many lookups, each of the entry that was written as the one `draw` says, the first being
+    /// 0, or of an absent key. Every answer is checked.
     pub(super) fn look_up(
         &mut self,
         count: u64,

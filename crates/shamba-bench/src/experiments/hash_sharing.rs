@@ -1,26 +1,27 @@
-//! What hash sharing gains: lookups that hash their key once beside lookups that hash it once for each
-//! table (`Options::hash_sharing(false)`), by key size, number of levels, share of empty lookups and
-//! device.
+//! What hash sharing gains: lookups that hash their key once beside lookups that hash it once for
+//! each table (`Options::hash_sharing(false)`), by key size, number of levels, share of empty
+//! lookups and device.
 //!
 //! After Zhu, Mun, Raman, Athanassoulis, "Reducing Bloom Filter CPU Overhead in LSM-Trees on Modern
-//! Storage Devices" (DaMoN 2021), section 5. The paper's claims: empty lookups become 10 % faster on a
-//! PCIe SSD and 40 % faster on a RAM disk (5 levels, 512-byte keys, Figures 11 to 14); 23 % faster with
-//! keys of 1 KiB (Figure 8a); the cost of hashing no longer depends on the number of levels (Figure 8b).
-//! Its hash is MurmurHash64, 235 ns for 1 KiB (Table 1). Ours is XXH3, several times quicker and a few
-//! nanoseconds for short keys, so that there is less to gain: the column `model, MM64` tells what the
-//! same lookups would gain with the paper's hash. Two more things make the gain smaller than the
-//! paper's: a visit to a table costs more than a probe (the model's `T_P` holds all of it), and our PCIe
-//! SSD takes 61 us a page, the paper's 10. Small data favours sharing, since filters stay in the
-//! processor's caches; `--data` makes it larger.
+//! Storage Devices" (DaMoN 2021), section 5. The paper's claims: empty lookups become 10 % faster
+//! on a PCIe SSD and 40 % faster on a RAM disk (5 levels, 512-byte keys, Figures 11 to 14); 23 %
+//! faster with keys of 1 KiB (Figure 8a); the cost of hashing no longer depends on the number of
+//! levels (Figure 8b). Its hash is MurmurHash64, 235 ns for 1 KiB (Table 1). Ours is XXH3, several
+//! times quicker and a few nanoseconds for short keys, so that there is less to gain: the column
+//! `model, MM64` tells what the same lookups would gain with the paper's hash. Two more things make
+//! the gain smaller than the paper's: a visit to a table costs more than a probe (the model's `T_P`
+//! holds all of it), and our PCIe SSD takes 61 us a page, the paper's 10. Small data favours
+//! sharing, since filters stay in the processor's caches; `--data` makes it larger.
 //!
 //! Both ways look up the same keys in two copies of one tree (hard links), in one process, in small
 //! batches that alternate and change order each time; the median difference of the pairs counts, so
-//! that what else the machine does disturbs few of them. Devices are modelled (`fs::MeteredFs`): what
-//! they charge is added, and nothing waits. Every answer is checked, and hashes are counted. Beside it
-//! stands the prediction of `shamba_model::hash_sharing` (Eqs. 4 and 8): `T_H` is measured here,
+//! that what else the machine does disturbs few of them. Devices are modelled (`fs::MeteredFs`):
+//! what they charge is added, and nothing waits. Every answer is checked, and hashes are counted.
+//! Beside it stands the prediction of `shamba_model::hash_sharing` (Eqs. 4 and 8): `T_H` is
+//! measured here,
 //! `T_D` is the device's, and `T_P` what is left of the measured lookup with sharing. Eq. 4 has a
-//! lookup visit every level; a lookup asks only files that span its key, which in the smallest levels
-//! not all do, so that a little fewer hashes are counted.
+//! lookup visit every level; a lookup asks only files that span its key, which in the smallest
+//! levels not all do, so that a little fewer hashes are counted.
 mod pairs;
 mod tree;
 
@@ -39,8 +40,8 @@ use std::path::PathBuf;
 /// MurmurHash64 of 1 KiB in nanoseconds (Table 1).
 const MURMUR_KIB: f64 = 235.0;
 
-/// What to measure. Each sweep changes one thing and leaves the others at their base; the base of the
-/// share of empty lookups is 1.
+/// What to measure. Each sweep changes one thing and leaves the others at their base; the base of
+/// the share of empty lookups is 1.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Bytes of a key, at least 8.
@@ -248,9 +249,9 @@ pub(crate) struct Prediction {
     pub(crate) with_murmur: f64,
 }
 
-/// Eq. 4 for the levels of the tree, at the false-positive rate counted; what the measured lookup with
-/// sharing takes besides its hash and its reads is the probes' time. `murmur_ns` is what MurmurHash64 of
-/// the key takes, in nanoseconds.
+/// Eq. 4 for the levels of the tree, at the false-positive rate counted; what the measured lookup
+/// with sharing takes besides its hash and its reads is the probes' time. `murmur_ns` is what
+/// MurmurHash64 of the key takes, in nanoseconds.
 pub(crate) fn predict(point: &Measured, murmur_ns: f64) -> Result<Prediction> {
     let model = |error| Error::InvalidSetting(format!("the model refuses: {error}"));
     let positive = 1.0 - point.empty;
@@ -284,8 +285,8 @@ pub(crate) fn murmur_ns(key: usize) -> f64 {
     MURMUR_KIB * key as f64 / 1024.0
 }
 
-/// Measures every point. Returns the table and the diagrams: for each sweep what was measured and what
-/// the model says.
+/// Measures every point. Returns the table and the diagrams: for each sweep what was measured and
+/// what the model says.
 ///
 /// # Errors
 /// Also where a lookup gives a wrong answer, or hashes more often than it should.

@@ -1,14 +1,15 @@
-//! What Monkey's filters need of memory as data grow: reads in vain at equal filter memory, lookup cost
-//! over the number of entries, and the bits per key with which they do the work of uniform ones.
+//! What Monkey's filters need of memory as data grow: reads in vain at equal filter memory, lookup
+//! cost over the number of entries, and the bits per key with which they do the work of uniform
+//! ones.
 //!
 //! The tree has the size ratio 2, with which leveling and tiering have the same runs (the paper's
-//! setting); it is written by tiering, which counts runs, so that entries can be small. Each search is
-//! the read of a data page, if the page is not in memory: in small trees some are, so that searches are
-//! shown, and reads beside them.
+//! setting); it is written by tiering, which counts runs, so that entries can be small. Each search
+//! is the read of a data page, if the page is not in memory: in small trees some are, so that
+//! searches are shown, and reads beside them.
 //!
 //! The paper has 6 bits per key do the work of 10 for absent keys and 4 for existing ones. In reads
-//! that depends on the number of levels ([`shamba_model::matching`]): the last two tables have it over
-//! levels, measured and by the model.
+//! that depends on the number of levels ([`shamba_model::matching`]): the last two tables have it
+//! over levels, measured and by the model.
 mod equal;
 
 use super::full_tree::{Design, Filters, Measured};
@@ -120,7 +121,8 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Outcome>
     (0..=settings.monkey_bits.len()).for_each(|_| progress.expect(&largest));
     let mut growth = Vec::new();
     for &power in &powers {
-        // First Monkey, whose memory depends a little on the tree, then uniform filters of that memory.
+        // First Monkey, whose memory depends a little on the tree, then uniform filters of that
+        // memory.
         let mut measure = |bits, filters| -> Result<(Design, Measured)> {
             progress.start();
             let design = settings.design(power, bits, filters);

@@ -1,15 +1,15 @@
-//! Monkey's cost model beside the engine: reads per lookup of absent and of existing keys, and how often
-//! an entry is written, for leveling and tiering, several size ratios and bits per key, with uniform
-//! filters and with Monkey's.
+//! Monkey's cost model beside the engine: reads per lookup of absent and of existing keys, and how
+//! often an entry is written, for leveling and tiering, several size ratios and bits per key, with
+//! uniform filters and with Monkey's.
 //!
-//! Reads are storage reads that the engine counted; the model's are those of the model's tree with the
-//! filter memory that the engine's tree really has, which is shown beside what was asked for.
+//! Reads are storage reads that the engine counted; the model's are those of the model's tree with
+//! the filter memory that the engine's tree really has, which is shown beside what was asked for.
 //!
 //! One thing the model does not have: the few pages of the smallest levels stay in what little room
-//! there is for data, so that uniform filters, which err there as often as elsewhere, read some percent
-//! less. Writes are those of the engine's tree, which writes each buffer to level 0 before it is merged
-//! and each tiered run before it is merged on ([`shamba_model::merging`]); those of the paper's tree
-//! (Eq. 10) are beside them.
+//! there is for data, so that uniform filters, which err there as often as elsewhere, read some
+//! percent less. Writes are those of the engine's tree, which writes each buffer to level 0 before
+//! it is merged and each tiered run before it is merged on ([`shamba_model::merging`]); those of
+//! the paper's tree (Eq. 10) are beside them.
 use super::full_tree::{Design, Filters, Measured, Predicted, WIDE};
 use crate::plot::{Panel, Series};
 use crate::progress::Progress;
@@ -266,8 +266,8 @@ mod tests {
     use super::*;
     use crate::report::Cell;
 
-    /// The whole experiment on little data: the tree has the model's shape, answers are right, and the
-    /// numbers are near the model's.
+    /// The whole experiment on little data: the tree has the model's shape, answers are right, and
+    /// the numbers are near the model's.
     #[test]
     fn a_small_tree_is_near_the_model() {
         let settings = Settings {
@@ -287,7 +287,8 @@ mod tests {
             };
             assert!(*least > 0.75 && *most < 1.35, "{verdict}\n{table}");
         }
-        // Writes are counted, not drawn: they are the model's but for what tables have beside entries.
+        // Writes are counted, not drawn: they are the model's but for what tables have beside
+        // entries.
         let Cell::Number(writes) = verdict.rows[2][5] else {
             panic!("{verdict}");
         };

@@ -1,10 +1,11 @@
 //! Batched lookups on cold data: `multi_get` against as many single lookups, batches alternating
 //! in one process, every key asked for once; on any device ([`Device`]).
 //!
-//! What a batch can gain is bounded by what the device gains from several requests at once. So the same
-//! number of pages is read at random from the database's tables, one by one and as many together as a
-//! batch has keys: the last two columns. A lookup that needs more than one read in turn, and the
-//! processor's part, make the engine's gain smaller; pages shared by keys of a batch make it larger.
+//! What a batch can gain is bounded by what the device gains from several requests at once. So the
+//! same number of pages is read at random from the database's tables, one by one and as many
+//! together as a batch has keys: the last two columns. A lookup that needs more than one read in
+//! turn, and the processor's part, make the engine's gain smaller; pages shared by keys of a batch
+//! make it larger.
 use super::{Lookups, Target};
 use crate::device::Device;
 use crate::progress::Progress;
@@ -37,8 +38,8 @@ pub struct Settings {
     /// Share of lookups for existing keys.
     #[arg(long, default_value_t = 1.0)]
     pub positive: f64,
-    /// Where the databases lie. A modelled device charges for reads without waiting; its charges are
-    /// added to the times.
+    /// Where the databases lie. A modelled device charges for reads without waiting; its charges
+    /// are added to the times.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "disk")]
     pub device: Vec<Device>,
 }

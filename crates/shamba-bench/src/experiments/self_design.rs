@@ -4,8 +4,8 @@
 //! checked.
 //!
 //! Runs in this process, on a folder that it makes and removes. Compactions run in the writes that
-//! make them due, so that the counts of a seed are the same at every run, and so is the time that they
-//! take on a stated device; only the time measured differs.
+//! make them due, so that the counts of a seed are the same at every run, and so is the time that
+//! they take on a stated device; only the time measured differs.
 mod subject;
 mod turn;
 
@@ -87,7 +87,8 @@ impl Shares {
     }
 }
 
-/// A default RocksDB-like design of this engine: leveling, size ratio 10, 10 bits per key everywhere.
+/// A default RocksDB-like design of this engine: leveling, size ratio 10, 10 bits per key
+/// everywhere.
 fn standard(settings: &Settings) -> KeyspaceOptions {
     KeyspaceOptions {
         write_buffer: settings.write_buffer,
@@ -100,8 +101,8 @@ fn standard(settings: &Settings) -> KeyspaceOptions {
     }
 }
 
-/// Designs to hold the chosen one against: policies, size ratios and buffers over all their range, with
-/// the rest of the memory of the default design for filters.
+/// Designs to hold the chosen one against: policies, size ratios and buffers over all their range,
+/// with the rest of the memory of the default design for filters.
 fn grid(settings: &Settings) -> Vec<Design> {
     let default = standard(settings).design();
     let entries = settings.entries as f64;
@@ -241,8 +242,8 @@ impl Mix {
     }
 }
 
-/// See [`Mix::least`]. All the memory there is counts as cache, and an entry as its key and value alone:
-/// what is kept of a page in memory may be no more.
+/// See [`Mix::least`]. All the memory there is counts as cache, and an entry as its key and value
+/// alone: what is kept of a page in memory may be no more.
 fn least(settings: &Settings, advice: &Advice) -> Result<f64> {
     let refused = |error| Error::InvalidSetting(format!("the cost model refuses it: {error}"));
     let known = &advice.workload;

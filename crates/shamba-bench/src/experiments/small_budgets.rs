@@ -1,6 +1,6 @@
-//! What the least budgets cost in time: imports, scans over many runs of level 0, and a compaction of
-//! many small tables whose filters have many modules. Each measurement is a process of its own, those to
-//! compare alternate.
+//! What the least budgets cost in time: imports, scans over many runs of level 0, and a compaction
+//! of many small tables whose filters have many modules. Each measurement is a process of its own,
+//! those to compare alternate.
 use crate::progress::Progress;
 use crate::report::{Report, median};
 use crate::{Error, Result, cell};

@@ -6,8 +6,8 @@
 //! and the gap after it, is asked for, and [`partitions`] counts the visits that every partition
 //! and data page gets from them. Counts are those the distribution makes expect
 //! ([`Weights::expected`]), with or without what has to be read for the first time, or those of the
-//! very lookups that were measured ([`Weights::of_trace`], which knows the future). Pure but for [`Request`], which opens a database
-//! in a process of its own.
+//! very lookups that were measured ([`Weights::of_trace`], which knows the future). Pure but for
+//! [`Request`], which opens a database in a process of its own.
 mod visits;
 mod weights;
 

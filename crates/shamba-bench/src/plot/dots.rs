@@ -34,9 +34,9 @@ pub struct Dots {
 }
 
 impl Dots {
-    /// The dots of a table: a row for each of those that `name` names, a series for each column whose
-    /// name ends with `unit`, called by what comes before. Cells without a number above 0 are left
-    /// out.
+    /// The dots of a table: a row for each of those that `name` names, a series for each column
+    /// whose name ends with `unit`, called by what comes before. Cells without a number above 0 are
+    /// left out.
     pub fn of_report(
         report: &Report,
         unit: &str,

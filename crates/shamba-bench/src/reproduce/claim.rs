@@ -134,7 +134,8 @@ pub fn overall(claims: &[Claim]) -> Option<Verdict> {
     }
 }
 
-/// The numbers claimed, by `whom`, and the measured ones: a row for each claim in which both are above 0.
+/// The numbers claimed, by `whom`, and the measured ones: a row for each claim in which both are
+/// above 0.
 pub fn beside_the_paper(claims: &[Claim], whom: &str) -> Option<Dots> {
     let both = |claim: &&Claim| matches!(claim.numbers, Some((a, b)) if a > 0.0 && b > 0.0);
     let claims: Vec<&Claim> = claims.iter().filter(both).collect();

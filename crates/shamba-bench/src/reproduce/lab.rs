@@ -1,5 +1,5 @@
-//! What an experiment works with: the scale, loaded databases, and trials that are measured once and
-//! kept. One thread owns it.
+//! What an experiment works with: the scale, loaded databases, and trials that are measured once
+//! and kept. One thread owns it.
 use super::scale::Scale;
 use super::trial::{Cell, Found, Trial};
 use crate::device::Device;
@@ -113,8 +113,8 @@ impl<'a> Lab<'a> {
         facts.metadata.ok_or_else(untold)
     }
 
-    /// Lookups in the standard setting, under a budget in percent of filters and indexes (at least the
-    /// engine's least), as many as the scale has.
+    /// Lookups in the standard setting, under a budget in percent of filters and indexes (at least
+    /// the engine's least), as many as the scale has.
     pub fn lookups(
         &mut self,
         engine: &str,

@@ -2,10 +2,10 @@
 //!
 //! An [`Experiment`] has a name (`shamba-figure-6`), says what its paper claims, and gives
 //! [`Findings`]: the setting, tables, plots, and [`Claim`]s, each a number of the paper beside the one
-//! measured, with a verdict that follows from both. It measures by [`trial`]s in a [`Lab`], or by the
-//! functions of [`crate::experiments`]. Each experiment's files are written as soon as it ends; one that
-//! fails, or panics, costs the others nothing; `--resume` goes on where a run was stopped. [`page`] makes
-//! one HTML and one Markdown report of all that lies in the folder.
+//! measured, with a verdict that follows from both. It measures by [`trial`]s in a [`Lab`], or by
+//! the functions of [`crate::experiments`]. Each experiment's files are written as soon as it ends;
+//! one that fails, or panics, costs the others nothing; `--resume` goes on where a run was stopped.
+//! [`page`] makes one HTML and one Markdown report of all that lies in the folder.
 //!
 //! One file for each table or figure, named after it, in a folder for each paper.
 pub mod claim;
@@ -117,7 +117,8 @@ pub struct Settings {
     /// removed at the end.
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Go on with a run that was stopped: keep experiments that ended well, and single measurements.
+    /// Go on with a run that was stopped: keep experiments that ended well, and single
+    /// measurements.
     #[arg(long)]
     pub resume: bool,
     /// Only list the experiments.
@@ -177,8 +178,8 @@ impl Ended {
         claim::beside_the_paper(&findings.claims, whom)
     }
 
-    /// The files of an experiment: all of it as JSON, from which the others can be made again, its tables,
-    /// its plot, and one of the paper's numbers beside those measured.
+    /// The files of an experiment: all of it as JSON, from which the others can be made again, its
+    /// tables, its plot, and one of the paper's numbers beside those measured.
     fn write(&self, out: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
         std::fs::write(out.join(format!("{}.json", self.name)), text)?;
@@ -303,8 +304,8 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
     }
 }
 
-/// How long the rest will take: what is known of each experiment, times how long those that ended took
-/// beside it.
+/// How long the rest will take: what is known of each experiment, times how long those that ended
+/// took beside it.
 #[derive(Default)]
 struct Left {
     /// Seconds at the quick scale, of all.

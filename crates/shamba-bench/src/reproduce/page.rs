@@ -1,5 +1,6 @@
-//! One report over all results of a folder, as HTML (plots inside, nothing loaded from elsewhere) and as
-//! Markdown (the first table of each, no plots). Made from the experiments' JSON files, so that it can be made anew.
+//! One report over all results of a folder, as HTML (plots inside, nothing loaded from elsewhere)
+//! and as Markdown (the first table of each, no plots). Made from the experiments' JSON files, so
+//! that it can be made anew.
 use super::claim::{self, Verdict};
 use super::{Ended, Experiment, Findings, claims_file, table_file};
 use crate::Result;
@@ -19,8 +20,8 @@ td.n{text-align:right;font-variant-numeric:tabular-nums}\
 section{border-top:2px solid #ddd;margin-top:2rem;padding-top:.5rem}svg{max-width:100%;height:auto}\
 .setting{color:#444}summary{cursor:pointer}";
 
-/// Makes `report.html` and `report.md` in `out` of the experiments that ended there; returns them in
-/// the order of `known`.
+/// Makes `report.html` and `report.md` in `out` of the experiments that ended there; returns them
+/// in the order of `known`.
 pub fn write(out: &Path, known: &[&Experiment]) -> Result<Vec<Ended>> {
     let ended: Vec<(&Experiment, Ended)> = known
         .iter()
@@ -92,8 +93,8 @@ fn totals(ended: &[(&Experiment, Ended)]) -> String {
     )
 }
 
-/// Where and how large: one line for each combination met. The first is most experiments'; where there
-/// are more, the others name theirs.
+/// Where and how large: one line for each combination met. The first is most experiments'; where
+/// there are more, the others name theirs.
 fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for (experiment, ended) in ended {

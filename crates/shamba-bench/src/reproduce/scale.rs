@@ -1,4 +1,5 @@
-//! How large the experiments are. Plain data: every size an experiment needs follows from its scale.
+//! How large the experiments are. Plain data: every size an experiment needs follows from its
+//! scale.
 use std::fmt;
 
 /// How large the experiments are.

@@ -1,5 +1,6 @@
-//! One measurement of one engine: a loaded database under a budget, on a device, and operations on it.
-//! It runs in a process of its own; the same [`Trial`] asked for by two figures is measured once.
+//! One measurement of one engine: a loaded database under a budget, on a device, and operations on
+//! it. It runs in a process of its own; the same [`Trial`] asked for by two figures is measured
+//! once.
 use crate::device::Device;
 use crate::engine::{self, EngineConfig, FileFacts, Resident};
 use crate::runner::{self, Amount, Summary};
@@ -110,8 +111,8 @@ impl Found {
         }
     }
 
-    /// Microseconds that a modelled device takes for the reads of a lookup, nothing else: from counts,
-    /// so that it is the same on every machine. 0 on a device that is not modelled.
+    /// Microseconds that a modelled device takes for the reads of a lookup, nothing else: from
+    /// counts, so that it is the same on every machine. 0 on a device that is not modelled.
     pub fn device_us(&self, device: Device) -> f64 {
         let ns = device.model().map_or(0.0, |model| {
             self.reads() * model.read as f64 + self.pages() * model.read_page as f64

@@ -17,13 +17,15 @@ pub enum Distribution {
     Normal(f64),
     /// Zipf (0.99) counted back from the newest entry.
     Latest,
-    /// Zipf with this exponent, popular entries next to each other at the beginning of the key range.
+    /// Zipf with this exponent, popular entries next to each other at the beginning of the key
+    /// range.
     ClusteredZipf(f64),
-    /// The coefficient `c` of temporal locality, above 0 and at most 0.5 (Monkey, Appendix K): the share
+    /// The coefficient `c` of temporal locality, above 0 and at most 0.5 (Monkey, Appendix K): the
+    /// share
     /// `c` of the entries that were written last gets the share `1 - c` of the lookups.
     Temporal(f64),
-    /// [`Normal`](Self::Normal) with this standard deviation, around a place that changes after so many
-    /// draws: a hot spot that moves.
+    /// [`Normal`](Self::Normal) with this standard deviation, around a place that changes after so
+    /// many draws: a hot spot that moves.
     HotSpot(f64, u64),
     /// Facebook's social graph: key ranges of different heat, and in each a power law.
     Graph,
@@ -121,9 +123,9 @@ enum Shape {
 }
 
 impl Chooser {
-    /// A chooser among `entries` numbers (at least 1). `seed` decides which entries are popular,
-    /// so choosers of one measurement share it. Entries count as written in the order of the same seed,
-    /// unless [`loaded_by`](Self::loaded_by) says otherwise.
+    /// A chooser among `entries` numbers (at least 1). `seed` decides which entries are popular, so
+    /// choosers of one measurement share it. Entries count as written in the order of the same
+    /// seed, unless [`loaded_by`](Self::loaded_by) says otherwise.
     pub fn new(distribution: Distribution, entries: u64, seed: u64) -> Result<Self> {
         let entries = entries.max(1);
         let zipf = |theta: f64| {

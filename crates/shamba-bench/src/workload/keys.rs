@@ -11,7 +11,8 @@ pub const MIN_KEY: u16 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyKind {
-    /// 16 decimal digits counting up: a log, an autoincrement column. Absent keys have a 17th digit.
+    /// 16 decimal digits counting up: a log, an autoincrement column. Absent keys have a 17th
+    /// digit.
     Sequential,
     /// 16 hex digits spreading evenly over the whole key range: plain 16-byte keys.
     Plain,
@@ -21,8 +22,8 @@ pub enum KeyKind {
     /// So many bytes, from [`MIN_KEY`] to [`MAX_KEY`]: eight that spread evenly over the whole key
     /// range, then those of a hash of the number.
     Sized(u16),
-    /// As [`Sized`](Self::Sized), from the first to the second number of bytes: how many follows from
-    /// the entry's number.
+    /// As [`Sized`](Self::Sized), from the first to the second number of bytes: how many follows
+    /// from the entry's number.
     Varied(u16, u16),
 }
 

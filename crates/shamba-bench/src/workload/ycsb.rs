@@ -57,8 +57,8 @@ impl Mix {
         })
     }
 
-    /// The social graph store of Facebook: 85 % lookups, 14 % updates, 1 % scans (the "All_random" mix
-    /// with its key ranges of section 7 of the FAST 2020 study). Values go with it:
+    /// The social graph store of Facebook: 85 % lookups, 14 % updates, 1 % scans (the "All_random"
+    /// mix with its key ranges of section 7 of the FAST 2020 study). Values go with it:
     /// [`Sizes::GRAPH_VALUES`].
     pub fn graph() -> Self {
         use Operation::{Read, Scan, Update};

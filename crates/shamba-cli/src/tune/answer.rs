@@ -330,7 +330,8 @@ fn engine_options(problem: &Problem, best: &Plan, curve: &Curve) -> Result<Engin
 }
 
 /// Existing keys looked up for each absent one, which the engine wants finite: as many as make no
-/// difference to filters where no absent one is looked up, and 0 without lookups, as the model has it.
+/// difference to filters where no absent one is looked up, and 0 without lookups, as the model has
+/// it.
 fn existing_per_empty(workload: &Workload) -> f64 {
     const MOST: f64 = 1e6;
     if workload.existing_lookups * MOST <= workload.empty_lookups {

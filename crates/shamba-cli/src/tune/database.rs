@@ -115,7 +115,8 @@ fn unstored() -> Design {
 }
 
 /// What the statistics tell of the keyspace `name` of a database opened with `unstored`. Where
-/// lookups are `sampled` they are no workload: they say how many are empty, and nothing of the rest.
+/// lookups are `sampled` they are no workload: they say how many are empty, and nothing of the
+/// rest.
 fn known_of(stats: &Statistics, name: &str, unstored: &Design, sampled: bool) -> Known {
     let empty = empty_share(&stats.counters);
     let Some(keyspace) = stats.keyspaces.iter().find(|known| known.name == name) else {

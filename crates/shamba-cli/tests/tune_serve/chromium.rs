@@ -1,7 +1,7 @@
 //! A headless Chromium, driven by its DevTools protocol over a pipe.
 //!
-//! One browser and one tab for each test. Messages are JSON that ends with a zero byte; a `sh` moves
-//! the pipes to where Chromium wants them, file descriptors 3 and 4.
+//! One browser and one tab for each test. Messages are JSON that ends with a zero byte; a `sh`
+//! moves the pipes to where Chromium wants them, file descriptors 3 and 4.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};

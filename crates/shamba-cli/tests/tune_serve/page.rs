@@ -320,7 +320,8 @@ fn nonsense_is_told_beside_its_field() {
     assert!(thrown.is_empty(), "{thrown:?}");
 }
 
-/// Trees of one level and of many, of one run and of millions; costs near nothing and beyond measure.
+/// Trees of one level and of many, of one run and of millions; costs near nothing and beyond
+/// measure.
 #[test]
 fn extremes_are_drawn() {
     let Some(mut page) = Page::open(&FIRST) else {

@@ -47,7 +47,8 @@ fn closed_forms_are_the_optimum() {
             let closed = point_lookup_cost(&tree, positive, bits).unwrap();
             close(exact, forced, 1e-3);
             assert!(exact <= forced * (1.0 + 1e-9));
-            // The closed form is for many levels: where few have filters, it counts more than exist.
+            // The closed form is for many levels: where few have filters, it counts more than
+            // exist.
             let unfiltered = unfiltered_levels(&tree, positive, bits).unwrap();
             if unfiltered <= 5 {
                 close(closed, exact, 0.02);
@@ -134,8 +135,8 @@ fn lazy_leveling_is_dostoevskys() {
     }
 }
 
-/// Correction: Eqs. 5 and 32 print `floor(R - 1)` levels without filters. At T = 10 and R = 1.9 that
-/// is none, and the last level's rate is 1.71; it is one.
+/// Correction: Eqs. 5 and 32 print `floor(R - 1)` levels without filters. At T = 10 and R = 1.9
+/// that is none, and the last level's rate is 1.71; it is one.
 #[test]
 fn levels_without_filters_at_a_cost() {
     for (policy, t) in [(Leveling, 2), (Leveling, 10), (Tiering, 4), (Tiering, 10)] {
@@ -167,8 +168,8 @@ fn levels_without_filters_at_a_cost() {
     close(1.9 * 0.9, 1.71, 1e-12);
 }
 
-/// Correction: Eq. 17's second case subtracts `v/(v+1)` from the cost as printed. At T = 10, v = 1 and
-/// one level without filters the second last level's rate then is 0.2 more than it is.
+/// Correction: Eq. 17's second case subtracts `v/(v+1)` from the cost as printed. At T = 10, v = 1
+/// and one level without filters the second last level's rate then is 0.2 more than it is.
 #[test]
 fn eq_17_where_the_last_level_has_no_filter() {
     let tree = tree(Tiering, 10, 12);
@@ -191,8 +192,8 @@ fn eq_17_where_the_last_level_has_no_filter() {
     close(rates(&tree, positive, cost).unwrap()[10], exact[10], 1e-9);
 }
 
-/// Correction: the bound in Eq. 18's third case. Printed as `M_threshold^(L-1) / T^L`, the case counts
-/// L + 1 levels without filters just above it.
+/// Correction: the bound in Eq. 18's third case. Printed as `M_threshold^(L-1) / T^L`, the case
+/// counts L + 1 levels without filters just above it.
 #[test]
 fn no_more_levels_are_without_filters_than_there_are() {
     for t in [2, 4, 10] {
@@ -232,8 +233,8 @@ fn eq_19_has_the_factor_of_eq_7() {
     );
 }
 
-/// Correction: Eq. 56 prints the exponent `-M/N ln^2 2`, for many levels. With one level and T = 4 a
-/// quarter of the entries is in the buffer and needs no bits: 10 bits per key give a rate of
+/// Correction: Eq. 56 prints the exponent `-M/N ln^2 2`, for many levels. With one level and T = 4
+/// a quarter of the entries is in the buffer and needs no bits: 10 bits per key give a rate of
 /// 0.16 %, not 0.82 %.
 #[test]
 fn the_uniform_baseline_for_few_levels() {
@@ -277,9 +278,9 @@ fn uniform_never_beats_monkey() {
     }
 }
 
-/// "Lookup cost in Monkey stays fixed whereas in the state of the art it increases" (section 4.3): at
-/// fixed bits per key, from a thousand entries to 2^40, Monkey's grows no further once there are a
-/// few levels, the baseline's by its rate for every level.
+/// "Lookup cost in Monkey stays fixed whereas in the state of the art it increases" (section 4.3):
+/// at fixed bits per key, from a thousand entries to 2^40, Monkey's grows no further once there are
+/// a few levels, the baseline's by its rate for every level.
 #[test]
 fn lookups_do_not_grow_with_the_data() {
     let cost = |levels, monkey: bool| {
@@ -316,12 +317,13 @@ fn fewer_reads_at_five_bits_per_key() {
     assert!(more.windows(2).all(|two| two[1] > two[0]));
 }
 
-/// "Monkey matches [10 bits per entry] with 6 bits per entry for zero-result point lookups and with 4
-/// bits per entry for non-zero-result point lookups" (section 5, default setting: 9 levels, T = 2).
+/// "Monkey matches [10 bits per entry] with 6 bits per entry for zero-result point lookups and
+/// with 4 bits per entry for non-zero-result point lookups" (section 5, default setting: 9
+/// levels, T = 2).
 ///
 /// For existing keys the model says so too: 4.3 bits for the same reads, and 4 bits cost 2 % more.
-/// For absent keys the same number of reads takes 8.3 bits there, 6.2 with 25 levels; the paper's 6 is
-/// of latencies, of which 0.07 or 0.22 reads were a small part.
+/// For absent keys the same number of reads takes 8.3 bits there, 6.2 with 25 levels; the paper's 6
+/// is of latencies, of which 0.07 or 0.22 reads were a small part.
 #[test]
 fn fewer_bits_do_the_work_of_ten() {
     let tree = tree(Leveling, 2, 9);
@@ -349,8 +351,8 @@ fn fewer_bits_do_the_work_of_ten() {
 }
 
 /// Figure 10 (T = 2): Monkey-general beats Monkey-zero "by up to 20 %" and is the same at 1 bit per
-/// key; Monkey-zero beats uniform filters "by up to 60 %". (9 levels here; the figure's number is not
-/// given, and its 80 % for Monkey-general are not reached with them: 61 % are.)
+/// key; Monkey-zero beats uniform filters "by up to 60 %". (9 levels here; the figure's number is
+/// not given, and its 80 % for Monkey-general are not reached with them: 61 % are.)
 #[test]
 fn figure_10() {
     let tree = tree(Leveling, 2, 9);

@@ -58,19 +58,19 @@
 //! [`exact`] solves small instances without a gap, to check all this.
 //!
 //! # What was never met
-//! A run that begins with empty memory cannot hold a block before the first visit that needs it, and
-//! some blocks are first needed among the visits that count, whatever is decided. After an empty
-//! [`Start`] ([`Curve::after`]) a choice may depend on what has been met, and only that can be
-//! resident: the Lagrangian is taken for every moment, `min(cost + price * bytes)` over the states
-//! that can be had then, and averaged over the time that counts with the chance of each set of
-//! blocks to have been met. [`Curve::new`] takes everything as met.
+//! A run that begins with empty memory cannot hold a block before the first visit that needs it,
+//! and some blocks are first needed among the visits that count, whatever is decided. After an
+//! empty [`Start`] ([`Curve::after`]) a choice may depend on what has been met, and only that can
+//! be resident: the Lagrangian is taken for every moment, `min(cost + price * bytes)` over the
+//! states that can be had then, and averaged over the time that counts with the chance of each set
+//! of blocks to have been met. [`Curve::new`] takes everything as met.
 //!
 //! # What it leaves out
 //! An online policy has to estimate `e` and `x`. With the counts of a short trace the optimum has
 //! seen the future: it keeps exactly the data pages that happen to be asked for twice. Counts
-//! expected from the distribution give the optimum an online policy can hope to approach. Nor does a
-//! fixed choice of residents exploit requests that come in bursts; for independent lookups there are
-//! none.
+//! expected from the distribution give the optimum an online policy can hope to approach. Nor does
+//! a fixed choice of residents exploit requests that come in bursts; for independent lookups there
+//! are none.
 mod curve;
 mod start;
 mod state;

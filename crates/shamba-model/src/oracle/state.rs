@@ -168,8 +168,8 @@ impl Partition {
     }
 
     /// Shows `visit` every combination of resident columns and index: the bytes they take, the
-    /// share of empty visits the resident columns pass, what is resident, and the filter pages still
-    /// worth asking, in the best order. Those without columns come first.
+    /// share of empty visits the resident columns pass, what is resident, and the filter pages
+    /// still worth asking, in the best order. Those without columns come first.
     fn combinations(&self, mut visit: impl FnMut(u64, f64, Held, &[Test])) {
         let kinds = self.kinds();
         let mut held = vec![0u32; kinds.len()];
@@ -273,10 +273,10 @@ impl Partition {
         states
     }
 
-    /// What the partition costs without memory, and the edges of the lower convex hulls of its states
-    /// from there. After a [`Start`] there is a hull for each part of the time: before the first
-    /// visit nothing of the partition can be resident, before the first that no filter holds back
-    /// no index and no data page; and of the data pages those that were met.
+    /// What the partition costs without memory, and the edges of the lower convex hulls of its
+    /// states from there. After a [`Start`] there is a hull for each part of the time: before the
+    /// first visit nothing of the partition can be resident, before the first that no filter holds
+    /// back no index and no data page; and of the data pages those that were met.
     pub(super) fn hull(&self, start: Start) -> (f64, Vec<Edge>) {
         let positive = self.positive();
         let all_pass: f64 = self.columns.iter().map(|c| c.false_positive).product();

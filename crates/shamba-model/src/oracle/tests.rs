@@ -334,9 +334,9 @@ fn nonsense_is_refused() {
     assert!(exact(&[negative], 1).is_err());
 }
 
-/// Runs from empty memory over data pages and indexes without filter: with room for all that was met,
-/// what is read is what is met for the first time; and with room for some, no choice of those that
-/// were met, even by the true rates, reads less.
+/// Runs from empty memory over data pages and indexes without filter: with room for all that was
+/// met, what is read is what is met for the first time; and with room for some, no choice of those
+/// that were met, even by the true rates, reads less.
 #[test]
 fn what_was_never_met_is_read_and_the_bound_stays_one() {
     let mut random = Random(7);

@@ -48,8 +48,8 @@ const WORKLOADS: [(f64, f64, f64, f64); 7] = [
     (0.25, 0.25, 0.25, 0.25),
 ];
 
-/// The best of a dense grid of designs: every size ratio to 40 and then in small steps, every policy,
-/// 90 buffers. Knows nothing of full trees.
+/// The best of a dense grid of designs: every size ratio to 40 and then in small steps, every
+/// policy, 90 buffers. Knows nothing of full trees.
 fn brute_force(request: &Request, curve: &Curve) -> Option<f64> {
     let environment = &request.environment;
     let (page, memory) = (4096.0, request.memory_bytes);
@@ -141,8 +141,8 @@ fn closing_in_misses_no_size_ratio() {
     }
 }
 
-/// Bounds are kept at the least cost that keeps them, and one that cannot be kept is named with what
-/// can.
+/// Bounds are kept at the least cost that keeps them, and one that cannot be kept is named with
+/// what can.
 #[test]
 fn bounds_are_kept() {
     let ideal = Curve::ideal();
@@ -240,10 +240,10 @@ fn split(request: &Request, policy: MergePolicy, size_ratio: u32) -> (Found, Cos
     (search(&fixed, &ideal).unwrap(), printed.unwrap())
 }
 
-/// Correction: Eqs. 25 and 41, and with them Algorithm 5, hold only with filters on all levels. With
-/// half a bit per key for all memory, T = 2 and three updates to a lookup, they put the cost of no
-/// filters at 4 reads, where it is one read for each of 13 levels, and give filters nothing. With
-/// plenty of memory their split is as good as the one found, but for levels being whole.
+/// Correction: Eqs. 25 and 41, and with them Algorithm 5, hold only with filters on all levels.
+/// With half a bit per key for all memory, T = 2 and three updates to a lookup, they put the cost
+/// of no filters at 4 reads, where it is one read for each of 13 levels, and give filters nothing.
+/// With plenty of memory their split is as good as the one found, but for levels being whole.
 #[test]
 fn algorithm_5_is_wrong_below_the_threshold() {
     let environment = environment(1e9, 1024.0, 1.0);
@@ -263,8 +263,9 @@ fn algorithm_5_is_wrong_below_the_threshold() {
     }
 }
 
-/// Figure 11: each knob contributes, none makes it worse, and all at once are at least as good as any
-/// alone. From the state of the art there: leveling, T = 10, 95 % of the memory for uniform filters.
+/// Figure 11: each knob contributes, none makes it worse, and all at once are at least as good as
+/// any alone. From the state of the art there: leveling, T = 10, 95 % of the memory for uniform
+/// filters.
 #[test]
 fn every_knob_contributes() {
     let environment = environment(1e8, 128.0, 1.0);
@@ -306,8 +307,8 @@ fn every_knob_contributes() {
     }
 }
 
-/// What the search prefers is what the paper finds: the more updates the lazier the merging; without
-/// point lookups no memory for filters that the buffer could use; ranges want few runs.
+/// What the search prefers is what the paper finds: the more updates the lazier the merging;
+/// without point lookups no memory for filters that the buffer could use; ranges want few runs.
 #[test]
 fn designs_follow_the_workload() {
     let environment = environment(1e8, 128.0, 1.0);

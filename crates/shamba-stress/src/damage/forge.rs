@@ -1,4 +1,5 @@
-//! Changes bytes and makes their checksums right again, by docs/format.md: damage that no checksum sees.
+//! Changes bytes and makes their checksums right again, by docs/format.md: damage that no checksum
+//! sees.
 //!
 //! An engine cannot know a forged value from a true one. It must get by with any structure that is
 //! forged: no panic, no endless loop, no memory without bound.

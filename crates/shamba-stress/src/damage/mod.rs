@@ -1,10 +1,11 @@
-//! Damage to the files of a database: bits, pages and ends of files, files that are swapped, old or gone,
-//! and bytes that were changed together with their checksums.
+//! Damage to the files of a database: bits, pages and ends of files, files that are swapped, old or
+//! gone, and bytes that were changed together with their checksums.
 //!
-//! A case makes a database of several keyspaces and levels, damages one of its files in some way, and
-//! reads everything in every way. Each answer is right or a typed error, and `verify` reports what made an
-//! answer fail. Two exceptions: of the write-ahead log the end may be lost without notice
-//! (docs/format.md, "Logs"), and where checksums were forged nothing is asked but that the engine goes on.
+//! A case makes a database of several keyspaces and levels, damages one of its files in some way,
+//! and reads everything in every way. Each answer is right or a typed error, and `verify` reports
+//! what made an answer fail. Two exceptions: of the write-ahead log the end may be lost without
+//! notice (docs/format.md, "Logs"), and where checksums were forged nothing is asked but that the
+//! engine goes on.
 
 mod forge;
 
@@ -34,7 +35,8 @@ type Contents = BTreeMap<&'static str, Map>;
 struct Sample {
     fs: MemFs,
     options: Options,
-    /// The contents after each write since all was in tables, the last one last; the first is what tables hold.
+    /// The contents after each write since all was in tables, the last one last; the first is what
+    /// tables hold.
     states: Vec<Contents>,
     /// The files at an earlier moment.
     old: Vec<(PathBuf, Vec<u8>)>,
@@ -131,7 +133,8 @@ struct Harm {
     forged: bool,
     /// Whether a table is not what it was.
     table: bool,
-    /// Whether the end of the log may be lost: not where it is gone, or another, which the manifest knows.
+    /// Whether the end of the log may be lost: not where it is gone, or another, which the manifest
+    /// knows.
     log: bool,
 }
 

@@ -1,10 +1,11 @@
-//! What a process takes of the machine's memory: never more than its budget, 8 MiB for everything that
-//! does not grow (code, stacks, the standard library's and this crate's own), and 64 KiB a thread.
+//! What a process takes of the machine's memory: never more than its budget, 8 MiB for everything
+//! that does not grow (code, stacks, the standard library's and this crate's own), and 64 KiB a
+//! thread.
 //!
-//! Each [`Row`] is a process of its own, in a memory control group of exactly that size where the system
-//! lets us make one: it counts what the system caches for the process too, and kills what does not fit.
-//! The process's own (anonymous) resident memory is looked at all the while, and must stay below the
-//! same bound without the system's help.
+//! Each [`Row`] is a process of its own, in a memory control group of exactly that size where the
+//! system lets us make one: it counts what the system caches for the process too, and kills what
+//! does not fit. The process's own (anonymous) resident memory is looked at all the while, and must
+//! stay below the same bound without the system's help.
 
 mod rows;
 

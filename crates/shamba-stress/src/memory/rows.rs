@@ -194,7 +194,8 @@ fn zstandard(work: &Work) -> shamba::Result<Db> {
     Ok(db)
 }
 
-/// Iterators that stand at 200 places, moved in turn. One that is refused for want of memory is none.
+/// Iterators that stand at 200 places, moved in turn. One that is refused for want of memory is
+/// none.
 fn iterators(work: &Work) -> shamba::Result<Db> {
     let db = work.loaded(KeyspaceOptions::default())?;
     let mut iterators = Vec::new();
@@ -284,7 +285,8 @@ fn keyspaces(work: &Work) -> shamba::Result<Db> {
     Ok(db)
 }
 
-/// The limit goes down to an eighth, or the least there is, and up again while it is read and written.
+/// The limit goes down to an eighth, or the least there is, and up again while it is read and
+/// written.
 fn limit_changed(work: &Work) -> shamba::Result<Db> {
     let memory = MemoryBudget::bytes(work.budget);
     let db = work.options(memory.clone()).open(work.dir)?;

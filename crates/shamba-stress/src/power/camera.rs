@@ -1,4 +1,5 @@
-//! Takes what a power failure could leave, while a workload runs, with how far the workload had come.
+//! Takes what a power failure could leave, while a workload runs, with how far the workload had
+//! come.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

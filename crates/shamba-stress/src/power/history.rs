@@ -1,5 +1,5 @@
-//! What was written, in order, and which of its prefixes a recovered database may be. Every prefix is
-//! known by a sum over its entries, so that a state is found among thousands at once.
+//! What was written, in order, and which of its prefixes a recovered database may be. Every prefix
+//! is known by a sum over its entries, so that a state is found among thousands at once.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -28,7 +28,8 @@ pub struct History {
     batches: Vec<Vec<BatchOp>>,
 }
 
-/// The part of a sum that one entry is. An order does not matter, and an entry can be taken out again.
+/// The part of a sum that one entry is. An order does not matter, and an entry can be taken out
+/// again.
 fn part(keyspace: &str, key: &[u8], value: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     (keyspace, key, value).hash(&mut hasher);
@@ -74,8 +75,8 @@ impl History {
         history
     }
 
-    /// The number of batches whose prefix of the history a state is, within what `progress` allows; if
-    /// there are several, the largest.
+    /// The number of batches whose prefix of the history a state is, within what `progress` allows;
+    /// if there are several, the largest.
     pub fn find(&self, state: u64, progress: Progress) -> std::result::Result<usize, String> {
         let is = |batches: &usize| self.sums[*batches] == state;
         let started = progress.started.min(self.len());

@@ -1,5 +1,5 @@
-//! A file system that says it synced and did not: of files whose names end so, or of folders. What it
-//! shows is that the checks see a sync that is missing.
+//! A file system that says it synced and did not: of files whose names end so, or of folders. What
+//! it shows is that the checks see a sync that is missing.
 
 use std::io;
 use std::path::Path;

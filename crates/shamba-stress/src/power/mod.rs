@@ -1,10 +1,10 @@
-//! Power failures on a file system in memory: sectors, names and whole files that were not synced are
-//! lost in any mixture, syncs fail and then lie, and space or files run short for a while.
+//! Power failures on a file system in memory: sectors, names and whole files that were not synced
+//! are lost in any mixture, syncs fail and then lie, and space or files run short for a while.
 //!
-//! A case writes a history of batches and takes what failures could leave on the way. Each is recovered,
-//! fails again while it is recovered, is written to and fails once more: three lives. In each, what was
-//! acknowledged as synced is there, the database is what some prefix of the history makes of it, and
-//! every batch is whole across its keyspaces.
+//! A case writes a history of batches and takes what failures could leave on the way. Each is
+//! recovered, fails again while it is recovered, is written to and fails once more: three lives. In
+//! each, what was acknowledged as synced is there, the database is what some prefix of the history
+//! makes of it, and every batch is whole across its keyspaces.
 
 mod camera;
 mod history;
@@ -48,8 +48,8 @@ impl Kind for Power {
 
     fn case(&self, seed: u64, tally: &Tally) {
         let mut rng = Rng::new(seed);
-        // Many short histories and a few long ones: what goes wrong does so near a change of files, and
-        // the small write buffers bring many of those.
+        // Many short histories and a few long ones: what goes wrong does so near a change of files,
+        // and the small write buffers bring many of those.
         let writes = match rng.below(16) {
             0 => rng.between(60, 200),
             1..5 => rng.between(20, 60),
@@ -182,7 +182,8 @@ impl<'a> Workload<'a> {
         self.history
     }
 
-    /// A sync, of a file or of a folder, or an append fails; later syncs of that file say that all is well.
+    /// A sync, of a file or of a folder, or an append fails; later syncs of that file say that all
+    /// is well.
     fn plan_a_failure(&mut self) {
         let op = *self
             .rng
@@ -241,8 +242,8 @@ impl<'a> Workload<'a> {
         Next::Over
     }
 
-    /// Goes on after a sync that failed. What is said to be durable now must be; and after a write that failed
-    /// none may be taken, for nobody knows whether that one is there.
+    /// Goes on after a sync that failed. What is said to be durable now must be; and after a write
+    /// that failed none may be taken, for nobody knows whether that one is there.
     fn go_on_after_a_lie(&mut self, of_write: bool) {
         for _ in 0..3 {
             if self.db.is_none() {
@@ -352,8 +353,8 @@ fn survived(db: &Db, history: &History, progress: Progress, at: &str) -> usize {
     found.unwrap_or_else(|what| panic!("crashed {at}: {what}"))
 }
 
-/// Recovers from a crash, crashing again on the way, and goes on writing. Gives how many power failures
-/// that were.
+/// Recovers from a crash, crashing again on the way, and goes on writing. Gives how many power
+/// failures that were.
 fn check(rng: &mut Rng, history: &History, crash: &Crash) -> u64 {
     let options = options_for_names(rng, Arc::new(MemFs::new()));
     let at = &crash.at;

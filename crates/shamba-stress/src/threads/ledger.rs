@@ -1,9 +1,10 @@
 //! What every thread wrote, so that any answer given to any thread can be judged exactly.
 //!
-//! A key has one owner, who alone writes it. An owner's operations are numbered, and a reader sees of
-//! each owner all operations up to some number, its *cut*, and none after. A [`View`] knows between which
-//! two numbers each owner's cut may lie: at least what was done before the reader took its view, at most
-//! what had begun when it had it. Each answer narrows that; when nothing is left, an answer was wrong.
+//! A key has one owner, who alone writes it. An owner's operations are numbered, and a reader sees
+//! of each owner all operations up to some number, its *cut*, and none after. A [`View`] knows
+//! between which two numbers each owner's cut may lie: at least what was done before the reader
+//! took its view, at most what had begun when it had it. Each answer narrows that; when nothing is
+//! left, an answer was wrong.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -153,7 +154,8 @@ impl View<'_> {
         let cuts = &self.cuts[number];
         let mut left = Vec::new();
         for at in 0..=versions.len() {
-            // A version is what a key is from its operation up to the next; before the first it is absent.
+            // A version is what a key is from its operation up to the next; before the first it is
+            // absent.
             let (from, sum) = match at.checked_sub(1) {
                 Some(before) => (versions[before].op, versions[before].sum),
                 None => (0, None),

@@ -1,5 +1,5 @@
-//! Many threads on one database, all of its operations, options drawn anew at each open, a memory budget
-//! that changes while they run. Every answer is judged exactly (`ledger.rs`).
+//! Many threads on one database, all of its operations, options drawn anew at each open, a memory
+//! budget that changes while they run. Every answer is judged exactly (`ledger.rs`).
 
 mod ledger;
 mod worker;
@@ -103,8 +103,8 @@ impl Shared {
         }
     }
 
-    /// Judges a stretch of a keyspace that was read in order: the entries seen, and that no others are
-    /// there between the first key and the last.
+    /// Judges a stretch of a keyspace that was read in order: the entries seen, and that no others
+    /// are there between the first key and the last.
     fn judge_stretch(
         &self,
         view: &mut ledger::View<'_>,

@@ -1,5 +1,5 @@
-//! One thread of a case: it writes the keys it owns, in keyspaces that all share and in one of its own,
-//! and reads everything.
+//! One thread of a case: it writes the keys it owns, in keyspaces that all share and in one of its
+//! own, and reads everything.
 
 mod others;
 
@@ -306,8 +306,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Seeks to a key and goes some steps from there, forward or backward. Everything between the two
-    /// ends is judged.
+    /// Seeks to a key and goes some steps from there, forward or backward. Everything between the
+    /// two ends is judged.
     fn move_iter(&mut self) {
         let from = self.any_key().1;
         let forward = self.rng.one_in(2);

@@ -1,7 +1,8 @@
-//! Values that many tables have alike, held once: what filters they have, and how their modules lie.
+//! Values that many tables have alike, held once: what filters they have, and how their modules
+//! lie.
 //!
-//! Thread-safe. Who takes a value that nobody else has is charged for it ([`unpaid_bytes`]). A new value is
-//! compared with those known, so no more than [`MOST`] are; others are not shared.
+//! Thread-safe. Who takes a value that nobody else has is charged for it ([`unpaid_bytes`]). A new
+//! value is compared with those known, so no more than [`MOST`] are; others are not shared.
 
 use std::sync::{Arc, Weak};
 

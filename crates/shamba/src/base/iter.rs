@@ -29,14 +29,16 @@ pub(crate) trait InternalIterator: Send {
     fn next(&mut self) -> Result<()>;
     /// To the preceding entry.
     fn prev(&mut self) -> Result<()>;
-    /// Whether the cursor waits in front of entries that it has not read, as only those do that were
-    /// told to, or at an entry whose value it does not hold, as those of merges do where memory is short.
-    /// It is valid then, `key` and `tag` bound what comes (going forward, no entry comes before them,
-    /// backward none after), there is no value, and before any other step it has to be settled.
+    /// Whether the cursor waits in front of entries that it has not read, as only those do that
+    /// were told to, or at an entry whose value it does not hold, as those of merges do where
+    /// memory is short. It is valid then, `key` and `tag` bound what comes (going forward, no entry
+    /// comes before them, backward none after), there is no value, and before any other step it has
+    /// to be settled.
     fn is_deferred(&self) -> bool {
         false
     }
-    /// Reads what the cursor waits for, and goes to the entry there, if there is one; or gets the value.
+    /// Reads what the cursor waits for, and goes to the entry there, if there is one; or gets the
+    /// value.
     fn materialize(&mut self) -> Result<()> {
         Ok(())
     }

@@ -33,7 +33,8 @@ impl<T> OnceArc<T> {
 
     /// A holder more of what it was set to.
     pub(crate) fn to_arc(&self) -> Option<Arc<T>> {
-        // Not by way of a reference, which stands for the value alone and not for the counts beside it.
+        // Not by way of a reference, which stands for the value alone and not for the counts beside
+        // it.
         let at = self.at.load(Ordering::Acquire);
         if at.is_null() {
             return None;

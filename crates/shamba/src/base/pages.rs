@@ -1,12 +1,12 @@
 //! Memory that the engine maps itself, a page at a time from the system.
 //!
-//! What is large comes from here and not from the process's allocator, which keeps what was freed and
-//! hands it out again resident. A [`Pages`] is zero at first. Its pages become resident when they are
-//! first touched, one by one (they are kept from being merged to huge ones), and are the system's again
-//! when it is dropped. So the memory to charge is that of the pages touched.
+//! What is large comes from here and not from the process's allocator, which keeps what was freed
+//! and hands it out again resident. A [`Pages`] is zero at first. Its pages become resident when
+//! they are first touched, one by one (they are kept from being merged to huge ones), and are the
+//! system's again when it is dropped. So the memory to charge is that of the pages touched.
 //!
-//! Thread-safe as a boxed slice is. Where the system maps no more (it limits the number of mappings of a
-//! process), and under Miri, it is a boxed slice: the safe twin.
+//! Thread-safe as a boxed slice is. Where the system maps no more (it limits the number of mappings
+//! of a process), and under Miri, it is a boxed slice: the safe twin.
 #![expect(
     unsafe_code,
     reason = "a mapping is handed out as a slice for as long as it lives"
@@ -18,8 +18,8 @@ use std::ptr::NonNull;
 
 use bytemuck::Zeroable;
 
-/// The unit in which the system hands out memory, in bytes. Where its pages are larger, so is what is
-/// resident of a region, by at most one of them.
+/// The unit in which the system hands out memory, in bytes. Where its pages are larger, so is what
+/// is resident of a region, by at most one of them.
 pub(crate) const PAGE: usize = 4096;
 
 /// A region of values whose bytes are zero at first.
@@ -39,7 +39,8 @@ unsafe impl<T: Sync> Sync for Pages<T> {}
 impl<T: Zeroable> Pages<T> {
     /// A region of `len` values, all zero. No page of it is resident.
     pub(crate) fn zeroed(len: usize) -> Self {
-        // A type that must be dropped, or that is aligned to more than a page, has no place in a mapping.
+        // A type that must be dropped, or that is aligned to more than a page, has no place in a
+        // mapping.
         let fits = align_of::<T>() <= PAGE && !std::mem::needs_drop::<T>();
         let mapped = match len.checked_mul(size_of::<T>()) {
             Some(bytes) if fits && !cfg!(miri) => map(bytes),
@@ -72,8 +73,8 @@ fn map(bytes: usize) -> Option<NonNull<c_void>> {
     if bytes == 0 || isize::try_from(bytes).is_err() {
         return None;
     }
-    // A region is made for as much as it may ever hold; what is never touched is not to count against what
-    // the system has promised.
+    // A region is made for as much as it may ever hold; what is never touched is not to count
+    // against what the system has promised.
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let rights = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the system chooses a place where nothing is mapped.
@@ -91,15 +92,15 @@ impl<T> Pages<T> {
         self.start
     }
 
-    /// How many values there are. It hides the slice's own, which borrows all of them: others may write some
-    /// meanwhile, through [`Self::start`].
+    /// How many values there are. It hides the slice's own, which borrows all of them: others may
+    /// write some meanwhile, through [`Self::start`].
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Gives the pages of some values back to the system: they are zero when they are next touched. Of a
-    /// boxed slice nothing is given back.
+    /// Gives the pages of some values back to the system: they are zero when they are next touched.
+    /// Of a boxed slice nothing is given back.
     ///
     /// # Safety
     /// Nobody may hold a borrow of any of these values, or touch them meanwhile.
@@ -123,8 +124,8 @@ impl<T> Drop for Pages<T> {
     fn drop(&mut self) {
         let (start, len) = (self.start.as_ptr(), self.len);
         if self.mapped {
-            // SAFETY: this is the whole of what was mapped, nobody borrows it any more, and its values
-            // need no drop.
+            // SAFETY: this is the whole of what was mapped, nobody borrows it any more, and its
+            // values need no drop.
             let unmapped = unsafe { rustix::mm::munmap(start.cast(), len * size_of::<T>()) };
             debug_assert!(unmapped.is_ok(), "{unmapped:?}");
         } else {
@@ -139,8 +140,8 @@ impl<T> Deref for Pages<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the region has `len` values, aligned, zero at first, which is a value of `T`, and later
-        // what was stored through borrows of it. It lives as long as the borrow of `self`.
+        // SAFETY: the region has `len` values, aligned, zero at first, which is a value of `T`, and
+        // later what was stored through borrows of it. It lives as long as the borrow of `self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -1,7 +1,8 @@
-//! Who pins resident blocks for longer than a lookup, and lets go of them when the cache needs room: an
-//! open table that has pinned its filters and indexes.
+//! Who pins resident blocks for longer than a lookup, and lets go of them when the cache needs
+//! room: an open table that has pinned its filters and indexes.
 //!
-//! Thread-safe. Called with a shard of the cache locked: a [`PinHolder`] neither waits nor asks the cache.
+//! Thread-safe. Called with a shard of the cache locked: a [`PinHolder`] neither waits nor asks the
+//! cache.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};

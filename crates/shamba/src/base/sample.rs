@@ -1,6 +1,6 @@
-//! Which of a thread's lookups and scans statistics are made of: one in eight, at places drawn at random,
-//! so that what alternates (two keyspaces, keys that exist and keys that do not) is met as often as it
-//! comes.
+//! Which of a thread's lookups and scans statistics are made of: one in eight, at places drawn at
+//! random, so that what alternates (two keyspaces, keys that exist and keys that do not) is met as
+//! often as it comes.
 //!
 //! Thread-local and seeded alike in every thread.
 

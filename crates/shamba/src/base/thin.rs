@@ -1,6 +1,6 @@
-//! A head with bytes behind it in one allocation, shared, by pointers of one word: `Arc<(H, [u8])>` for
-//! what there are very many of. An `Arc` of it would take two words in each place that holds it, two more
-//! for its counts, and could not be made with bytes of any length.
+//! A head with bytes behind it in one allocation, shared, by pointers of one word: `Arc<(H, [u8])>`
+//! for what there are very many of. An `Arc` of it would take two words in each place that holds
+//! it, two more for its counts, and could not be made with bytes of any length.
 //!
 //! Thread-safe as an `Arc` is. The head is dropped with the last holder.
 #![expect(
@@ -31,7 +31,8 @@ struct Shared<H> {
     head: H,
 }
 
-// SAFETY: all holders share the head and the bytes, and the last one drops the head, as with an `Arc`.
+// SAFETY: all holders share the head and the bytes, and the last one drops the head, as with an
+// `Arc`.
 unsafe impl<H: Send + Sync> Send for Thin<H> {}
 // SAFETY: as above.
 unsafe impl<H: Send + Sync> Sync for Thin<H> {}
@@ -56,8 +57,8 @@ impl<H> Thin<H> {
             len,
             head,
         };
-        // SAFETY: the layout is not empty, since there is a count in it; the head and the bytes lie in it
-        // one behind the other.
+        // SAFETY: the layout is not empty, since there is a count in it; the head and the bytes lie
+        // in it one behind the other.
         unsafe {
             let Some(at) = NonNull::new(alloc(layout)) else {
                 handle_alloc_error(layout)
@@ -83,7 +84,8 @@ impl<H> Thin<H> {
         let len = self.shared().len as usize;
         // Without the way to a layout, which is to be had once.
         let start = const { size_of::<Shared<H>>() };
-        // SAFETY: so many bytes were written there and never change; bytes need no padding before them.
+        // SAFETY: so many bytes were written there and never change; bytes need no padding before
+        // them.
         unsafe { NonNull::slice_from_raw_parts(self.at.cast::<u8>().add(start), len).as_ref() }
     }
 

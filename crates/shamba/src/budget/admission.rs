@@ -1,8 +1,8 @@
 //! How many merges, and how many flushes, work at once: as many as memory holds.
 //!
-//! What such work cannot do without is held until it ends. Two merges that each wait for what the other holds
-//! would wait for ever, so a merge is let in only where all of it finds room beside the others, and one
-//! always is. A weighted semaphore, first come first served; permits are bytes.
+//! What such work cannot do without is held until it ends. Two merges that each wait for what the
+//! other holds would wait for ever, so a merge is let in only where all of it finds room beside the
+//! others, and one always is. A weighted semaphore, first come first served; permits are bytes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -46,7 +46,8 @@ impl Drop for Ticket<'_> {
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 impl Admission {
-    /// Waits until `bytes` are at most `share()` together with those inside, or nobody is inside. Asks
+    /// Waits until `bytes` are at most `share()` together with those inside, or nobody is inside.
+    /// Asks
     /// `go_on` meanwhile, now and then, and gives up with its error.
     pub(super) fn enter<E>(
         &self,

@@ -1,5 +1,6 @@
-//! What allocations take of the heap, for those that are many and small, and giving back the holes that they
-//! leave. `tests/charged_memory.rs` compares what is charged with every allocation that is really made.
+//! What allocations take of the heap, for those that are many and small, and giving back the holes
+//! that they leave. `tests/charged_memory.rs` compares what is charged with every allocation that
+//! is really made.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -24,8 +25,8 @@ impl Holes {
     }
 }
 
-/// Bytes that the heap gives up for an allocation of so many (glibc): a header of a word, in steps of two
-/// words, at least four; nothing for none.
+/// Bytes that the heap gives up for an allocation of so many (glibc): a header of a word, in steps
+/// of two words, at least four; nothing for none.
 pub(crate) const fn allocated(bytes: usize) -> usize {
     const WORD: usize = size_of::<usize>();
     let chunk = (bytes + WORD).next_multiple_of(2 * WORD);
@@ -41,13 +42,15 @@ pub(crate) const fn shared(bytes: usize) -> usize {
     allocated(2 * size_of::<AtomicUsize>() + bytes)
 }
 
-/// The length of a key from which on copies of keys leave such holes: of these there are many, each by itself.
+/// The length of a key from which on copies of keys leave such holes: of these there are many, each
+/// by itself.
 pub(crate) const LONG_KEY: u64 = 32 << 10;
 
-/// Has the C library map allocations of [`LARGE`] and more one by one for good, and unmap them when they are freed.
-/// It does so at first, but raises the size to the largest that was freed, and keeps that much and more in each
-/// thread's heap: after a value of 2 MiB three threads keep 6 MiB or more that nobody uses. Called when the first
-/// entry of that size is written or read; to the whole process such allocations cost page faults from then on.
+/// Has the C library map allocations of [`LARGE`] and more one by one for good, and unmap them when
+/// they are freed. It does so at first, but raises the size to the largest that was freed, and
+/// keeps that much and more in each thread's heap: after a value of 2 MiB three threads keep 6 MiB
+/// or more that nobody uses. Called when the first entry of that size is written or read; to the
+/// whole process such allocations cost page faults from then on.
 pub(crate) fn map_large_allocations() {
     static ONCE: Once = Once::new();
     if !LONG_KEYS.is_completed() {
@@ -55,8 +58,8 @@ pub(crate) fn map_large_allocations() {
     }
 }
 
-/// The same for allocations of [`LONG_KEY`] and more, from the first key of that length on: with keys of 64 KiB,
-/// and tables of 64 MiB, the heap has 20 MiB of holes otherwise.
+/// The same for allocations of [`LONG_KEY`] and more, from the first key of that length on: with
+/// keys of 64 KiB, and tables of 64 MiB, the heap has 20 MiB of holes otherwise.
 pub(crate) fn map_long_keys() {
     LONG_KEYS.call_once(|| map_allocations_from(LONG_KEY));
 }
@@ -79,11 +82,11 @@ fn map_allocations_from(bytes: u64) {
     }
 }
 
-/// Gives free pages of the heap back to the system, for work that took much of it. The C library keeps them
-/// otherwise, for each thread its own, and the process has twice what it uses.
+/// Gives free pages of the heap back to the system, for work that took much of it. The C library
+/// keeps them otherwise, for each thread its own, and the process has twice what it uses.
 ///
-/// It goes through the whole heap, the program's own part included, which takes milliseconds: now and then in
-/// long work, which with `background_threads(0)` a writer's thread does.
+/// It goes through the whole heap, the program's own part included, which takes milliseconds: now
+/// and then in long work, which with `background_threads(0)` a writer's thread does.
 #[cfg_attr(
     all(target_os = "linux", target_env = "gnu"),
     expect(unsafe_code, reason = "a call of the C library's")

@@ -28,8 +28,8 @@ pub(super) trait AtomicCounter: Send + Sync {
     fn swap_if(&self, from: u64, to: u64) -> Result<(), u64>;
 }
 
-/// In one order for all threads: a pin and a limit that comes down see each other. No memory is handed over
-/// through them.
+/// In one order for all threads: a pin and a limit that comes down see each other. No memory is
+/// handed over through them.
 impl AtomicCounter for AtomicU64 {
     fn at(value: u64) -> Self {
         AtomicU64::new(value)
@@ -198,8 +198,8 @@ impl<C: AtomicCounter> Ledger<C> {
         }
     }
 
-    /// Makes bytes that were taken for one role another's. For a moment they are neither's, so that the
-    /// roles' sum never exceeds the total.
+    /// Makes bytes that were taken for one role another's. For a moment they are neither's, so that
+    /// the roles' sum never exceeds the total.
     pub(super) fn convert(&self, from: Role, to: Role, bytes: u64) {
         if from as usize != to as usize && bytes > 0 {
             self.role(from).sub(bytes);
@@ -218,9 +218,9 @@ impl<C: AtomicCounter> Ledger<C> {
         }
     }
 
-    /// Whether what is used came down to a limit that was made smaller: pins to their share, and all else
-    /// that does not give way as cached blocks do to half of it. What was begun under a larger one (a
-    /// memtable, a log's buffer, an iterator) is not done the moment that it fits.
+    /// Whether what is used came down to a limit that was made smaller: pins to their share, and
+    /// all else that does not give way as cached blocks do to half of it. What was begun under a
+    /// larger one (a memtable, a log's buffer, an iterator) is not done the moment that it fits.
     fn came_down(&self, limit: u64) -> bool {
         let used = self.used.load();
         let pins = self.pinned.load() <= most_of_pins(self.working_limit());
@@ -240,7 +240,8 @@ impl<C: AtomicCounter> Ledger<C> {
         used.saturating_sub(cached)
     }
 
-    /// What the shares of what is held are of: the limit, or less where what is known of files takes much.
+    /// What the shares of what is held are of: the limit, or less where what is known of files
+    /// takes much.
     pub(super) fn working_limit(&self) -> u64 {
         let files = self.used_by(Role::Files) + self.used_by(Role::Seen);
         working_limit(self.limit.load(), files)
@@ -375,8 +376,8 @@ mod tests {
         assert_eq!((ledger.used(), ledger.used_by(Role::Memtable)), (0, 0));
     }
 
-    /// Threads that pin and go on holding, beside one that makes the limit smaller: the smaller one is in force
-    /// as soon as pins are within its share, and not before.
+    /// Threads that pin and go on holding, beside one that makes the limit smaller: the smaller one
+    /// is in force as soon as pins are within its share, and not before.
     fn contend_for_pins() {
         let ledger = Arc::new(Ledger::<CheckedU64>::new(120));
         let pinning = |ledger: Arc<Ledger<CheckedU64>>, bytes| {

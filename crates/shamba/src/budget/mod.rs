@@ -5,8 +5,8 @@
 //! reserved before it is allocated, and the [`Reservation`] lives next to it: dropping it gives the
 //! bytes back. Reserving is lock-free while there is room. When there is none, the registered
 //! [`Reclaim`]ers (the block cache first of all) are asked to free some; then optional memory is
-//! refused ([`Budget::try_reserve`]), and essential memory waits a little for other threads to give theirs back
-//! and else exceeds the limit, which is recorded as overdraft ([`Budget::reserve`]).
+//! refused ([`Budget::try_reserve`]), and essential memory waits a little for other threads to give
+//! theirs back and else exceeds the limit, which is recorded as overdraft ([`Budget::reserve`]).
 //!
 //! Thread-safe. A caller must hold no lock that a reclaimer takes (cache shards, the I/O pool),
 //! except with [`Budget::try_reserve_now`], which never asks reclaimers.
@@ -16,6 +16,7 @@ mod container;
 mod heap;
 mod ledger;
 mod reservation;
+mod role;
 mod shares;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -32,6 +33,7 @@ pub(crate) use heap::{
     LARGE, LONG_KEY, MANY, allocated, map_large_allocations, map_long_keys, shared,
 };
 pub(crate) use reservation::{Account, Permit, Pin, Reservation, Sharer};
+pub use role::Role;
 pub(crate) use shares::{
     copied_index, copy_buffer, easily_known, extra_buffers, flushed_together, frozen_together,
     further_readahead, held_files, idle_buffers, idle_frames, kept_for_next_block,
@@ -48,93 +50,22 @@ pub(crate) use shares::{
 
 /// The smallest memory budget accepted, in bytes: 1 MiB.
 ///
-/// What does not shrink with the budget must fit it: 8 KiB to read pages into, a memtable of 4 to
-/// 8 KiB for each keyspace and 1 KiB of its own (4 KiB once it is read), about 16 KiB to write a table, and for
-/// each run that is merged or iterated about 1.5 KiB, its present block, and its present entry, of which the key may be a 64th
-/// of the budget long and the value a sixteenth. Of merges as many work at once as such memory holds, of flushes too; several
-/// threads that read wait for each other, half a second, or five while others go on. A batch may take three
-/// eighths of the budget until it is in tables. A key (of all 65,535 bytes from 4 MiB on), a value or a batch that was written under a larger budget
-/// is refused with [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall), which names the least that will do.
+/// What does not shrink with the budget must fit it: 8 KiB to read pages into, a memtable of 4 to 8
+/// KiB for each keyspace and 1 KiB of its own (4 KiB once it is read), about 16 KiB to write a
+/// table, and for each run that is merged or iterated about 1.5 KiB, its present block, and its
+/// present entry, of which the key may be a 64th of the budget long and the value a sixteenth. Of
+/// merges as many work at once as such memory holds, of flushes too; several threads that read wait
+/// for each other, half a second, or five while others go on. A batch may take three eighths of the
+/// budget until it is in tables. A key (of all 65,535 bytes from 4 MiB on), a value or a batch that
+/// was written under a larger budget is refused with
+/// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall), which names the least that will do.
 /// [`MemoryStats::overdraft`] says by how much the budget was passed, if it ever was.
 ///
-/// Cached blocks, buffers and memtables lie in memory that the engine maps itself, so that what is counted is
-/// what is resident: the process takes this budget, and a few MiB that do not grow with data or budget (code,
-/// contexts to decompress Zstandard with, of 96 KiB, one for each processor and at most sixteen). That is
-/// measured by `stress memory`: docs/results.md has the table.
+/// Cached blocks, buffers and memtables lie in memory that the engine maps itself, so that what is
+/// counted is what is resident: the process takes this budget, and a few MiB that do not grow with
+/// data or budget (code, contexts to decompress Zstandard with, of 96 KiB, one for each processor
+/// and at most sixteen). That is measured by `stress memory`: docs/results.md has the table.
 pub const MIN_MEMORY: u64 = 1 << 20;
-
-/// What memory is used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Role {
-    /// Entries written and not yet flushed to tables.
-    Memtable,
-    /// Cached data blocks.
-    Data,
-    /// Cached index blocks.
-    Index,
-    /// Cached blocks of filter module 0.
-    FilterFirst,
-    /// Cached blocks of filter modules 1 and up.
-    FilterRest,
-    /// Open tables: handles, properties, top-level indexes.
-    Tables,
-    /// What the manifest says of each table, and keyspaces.
-    Files,
-    /// What is remembered of tables that were read: their names in the block cache, and how often they
-    /// were asked.
-    Seen,
-    /// Iterators and the blocks they hold.
-    Iterators,
-    /// Compaction and flush: input and output buffers, digests.
-    Compaction,
-    /// Buffers of the write-ahead log, and what reading the manifest takes.
-    Wal,
-    /// Scratch buffers that pages are read into.
-    IoBuffers,
-    /// Resident pages of the block cache and its buffers, or parts of them, that hold nothing now.
-    Spare,
-}
-
-impl Role {
-    /// Every role, in the order of declaration.
-    pub const ALL: [Role; 13] = [
-        Role::Memtable,
-        Role::Data,
-        Role::Index,
-        Role::FilterFirst,
-        Role::FilterRest,
-        Role::Tables,
-        Role::Files,
-        Role::Seen,
-        Role::Iterators,
-        Role::Compaction,
-        Role::Wal,
-        Role::IoBuffers,
-        Role::Spare,
-    ];
-
-    /// The role's name in statistics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Role::Memtable => "memtable",
-            Role::Data => "data",
-            Role::Index => "index",
-            Role::FilterFirst => "filter_first",
-            Role::FilterRest => "filter_rest",
-            Role::Tables => "tables",
-            Role::Files => "files",
-            Role::Seen => "seen",
-            Role::Iterators => "iterators",
-            Role::Compaction => "compaction",
-            Role::Wal => "wal",
-            Role::IoBuffers => "io_buffers",
-            Role::Spare => "spare",
-        }
-    }
-}
 
 /// Memory against its budget at one moment, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -146,8 +77,8 @@ pub struct MemoryStats {
     pub used: u64,
     /// The most ever used at once.
     pub peak: u64,
-    /// The most ever used above the limit. What was within an earlier, larger limit when it was taken
-    /// does not count.
+    /// The most ever used above the limit. What was within an earlier, larger limit when it was
+    /// taken does not count.
     pub overdraft: u64,
     /// Used now, by role.
     pub by_role: Vec<(Role, u64)>,
@@ -182,12 +113,12 @@ impl TableWork {
     }
 }
 
-/// Essential memory that would go over the limit waits for what other threads hold for a moment: blocks in
-/// use, entries being merged, memtables being flushed, which on a busy machine with a slow disk are moments
-/// of a tenth of a second. The first pause is of [`PAUSE`], each later one longer by it, until all together
-/// are of half a second. Pauses in which others took or gave something do not count, up to [`MOST_STIRRED`]
-/// times as many. Half as often after each time that it waited in vain: what one thread needs alone is not
-/// there after any wait.
+/// Essential memory that would go over the limit waits for what other threads hold for a moment:
+/// blocks in use, entries being merged, memtables being flushed, which on a busy machine with a
+/// slow disk are moments of a tenth of a second. The first pause is of [`PAUSE`], each later one
+/// longer by it, until all together are of half a second. Pauses in which others took or gave
+/// something do not count, up to [`MOST_STIRRED`] times as many. Half as often after each time that
+/// it waited in vain: what one thread needs alone is not there after any wait.
 const MOST_PAUSES: u32 = 64;
 const MOST_STIRRED: u32 = 4;
 const PAUSE: Duration = Duration::from_micros(250);
@@ -252,21 +183,23 @@ impl Budget {
         Some(Reservation::new(self, role, bytes))
     }
 
-    /// Reserves essential memory: what neither reclaimers nor, for a while ([`MOST_PAUSES`]), other threads
-    /// free goes over the limit and is recorded as overdraft. Not under a lock that readers wait for, or that
-    /// those who would free memory take.
+    /// Reserves essential memory: what neither reclaimers nor, for a while ([`MOST_PAUSES`]), other
+    /// threads free goes over the limit and is recorded as overdraft. Not under a lock that readers
+    /// wait for, or that those who would free memory take.
     pub(crate) fn reserve(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take(role, bytes);
         Reservation::new(self, role, bytes)
     }
 
-    /// [`Self::reserve`] without waiting for other threads: for little, under any lock but those of reclaimers.
+    /// [`Self::reserve`] without waiting for other threads: for little, under any lock but those of
+    /// reclaimers.
     pub(crate) fn reserve_at_once(self: &Arc<Self>, role: Role, bytes: u64) -> Reservation {
         self.take_at_once(role, bytes);
         Reservation::new(self, role, bytes)
     }
 
-    /// [`Self::try_reserve`] where the role has at most `most` bytes then, all its reservations together.
+    /// [`Self::try_reserve`] where the role has at most `most` bytes then, all its reservations
+    /// together.
     pub(crate) fn try_reserve_within(
         self: &Arc<Self>,
         role: Role,
@@ -290,8 +223,8 @@ impl Budget {
         Reservation::new(self, role, 0)
     }
 
-    /// What memtables, readers and merges have shares of, in bytes: the limit, or less where what is known of
-    /// files takes much of it.
+    /// What memtables, readers and merges have shares of, in bytes: the limit, or less where what
+    /// is known of files takes much of it.
     pub(crate) fn working_limit(&self) -> u64 {
         self.ledger.working_limit()
     }
@@ -301,10 +234,10 @@ impl Budget {
         self.ledger.most_of_iterators()
     }
 
-    /// Changes the limit; reclaimers give way at once as far as they can. What was taken before under
-    /// a larger limit is no overdraft, nor what is taken as essential memory within that limit while more
-    /// than half of the new one is used for other things than cached blocks, or more of those is pinned than
-    /// may be of the new one.
+    /// Changes the limit; reclaimers give way at once as far as they can. What was taken before
+    /// under a larger limit is no overdraft, nor what is taken as essential memory within that
+    /// limit while more than half of the new one is used for other things than cached blocks, or
+    /// more of those is pinned than may be of the new one.
     pub(crate) fn set_limit(&self, limit: u64) {
         let _turn = self.changing.lock();
         self.ledger.set_limit(limit);
@@ -326,9 +259,10 @@ impl Budget {
         })
     }
 
-    /// Lets in work that will hold about so many bytes of essential memory until it ends; waits until there
-    /// is room beside other work of its kind, as long as `go_on` does not say otherwise. Takes nothing: what
-    /// the work holds it reserves. Not under a lock that such work takes.
+    /// Lets in work that will hold about so many bytes of essential memory until it ends; waits
+    /// until there is room beside other work of its kind, as long as `go_on` does not say
+    /// otherwise. Takes nothing: what the work holds it reserves. Not under a lock that such work
+    /// takes.
     pub(crate) fn admit<E>(
         self: &Arc<Self>,
         work: TableWork,
@@ -387,8 +321,8 @@ impl Budget {
         self.ledger.kept(self.ledger.used())
     }
 
-    /// After work on so many tables, which holds what it took of the heap no more: from time to time the free
-    /// pages there go back to the system. Not under a lock that readers wait for.
+    /// After work on so many tables, which holds what it took of the heap no more: from time to
+    /// time the free pages there go back to the system. Not under a lock that readers wait for.
     pub(crate) fn left_holes(&self, tables: usize) {
         self.holes.add(tables);
     }
@@ -560,8 +494,8 @@ mod tests {
         assert_eq!(names.len(), Role::ALL.len());
     }
 
-    /// Lets go of what it holds when it is asked for the third time, as another thread might, and does not say
-    /// so.
+    /// Lets go of what it holds when it is asked for the third time, as another thread might, and
+    /// does not say so.
     struct Other(Mutex<(u32, Option<Reservation>)>);
 
     impl Reclaim for Other {
@@ -586,7 +520,8 @@ mod tests {
         assert_eq!(other.0.lock().0, 3);
     }
 
-    /// Stands for other threads whose memory is now more and now less, of whom one lets go in the end.
+    /// Stands for other threads whose memory is now more and now less, of whom one lets go in the
+    /// end.
     struct Busy(
         Arc<Budget>,
         Mutex<(u32, Option<Reservation>, Option<Reservation>)>,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Budget, Role, TableWork};
 
-/// What an iterator may take beyond the limit where others have all of it, in bytes: about an entry of the
-/// usual size.
+/// What an iterator may take beyond the limit where others have all of it, in bytes: about an entry
+/// of the usual size.
 const LITTLE: u64 = 2 << 10;
 
 /// Bytes taken from a budget, given back on drop. Every cached block has one, so it is kept small.
@@ -44,8 +44,8 @@ impl Reservation {
         }
     }
 
-    /// What is reserved, for one who knows the budget and has no room for another reference to it. It stays
-    /// taken until [`Budget::resume`]'s reservation of it is dropped.
+    /// What is reserved, for one who knows the budget and has no room for another reference to it.
+    /// It stays taken until [`Budget::resume`]'s reservation of it is dropped.
     pub(crate) fn into_account(mut self) -> Account {
         let account = self.account;
         self.account = Account::new(account.role(), 0);
@@ -81,7 +81,8 @@ impl Reservation {
         taken
     }
 
-    /// [`Self::try_grow`] where the role has at most `most` bytes then, all its reservations together.
+    /// [`Self::try_grow`] where the role has at most `most` bytes then, all its reservations
+    /// together.
     pub(crate) fn try_grow_within(&mut self, bytes: u64, most: u64) -> bool {
         let role = self.account.role();
         let taken = self.budget.try_take_within(role, bytes, most);
@@ -91,9 +92,9 @@ impl Reservation {
         taken
     }
 
-    /// Takes what a caller's iterator needs, in the share of iterators: false, and nothing changes, past
-    /// it, or where others have the memory. Little is taken then all the same, so that what is held by
-    /// others for long refuses no entry of the usual size.
+    /// Takes what a caller's iterator needs, in the share of iterators: false, and nothing changes,
+    /// past it, or where others have the memory. Little is taken then all the same, so that what is
+    /// held by others for long refuses no entry of the usual size.
     pub(crate) fn try_grow_iterator(&mut self, bytes: u64) -> bool {
         let most = self.budget.most_of_iterators();
         if self.try_grow_within(bytes, most) {

@@ -18,7 +18,8 @@ pub(super) struct Incoming<'a> {
     pub(super) columns: u8,
     /// The columns that gave way, of a block of fewer columns that was there.
     pub(super) gone: Option<u8>,
-    /// Whether it may take what ranks lower, as [`Replacement`](super::replacement::Replacement) has it.
+    /// Whether it may take what ranks lower, as [`Replacement`](super::replacement::Replacement)
+    /// has it.
     pub(super) admitted: bool,
     /// How often blocks were moved together for it.
     pub(super) packed: u32,

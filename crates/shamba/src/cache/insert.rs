@@ -1,5 +1,5 @@
-//! How a block comes into the cache: the memory it takes, from what ranks lower, and which of its columns
-//! are worth theirs.
+//! How a block comes into the cache: the memory it takes, from what ranks lower, and which of its
+//! columns are worth theirs.
 //!
 //! Thread-safe; no more than one shard is locked at a time.
 
@@ -26,7 +26,8 @@ impl BlockCache {
         if let (Err(Refused), Some(_), Some(partitions)) =
             (&inserted, incoming.gone, owner.partitions)
         {
-            // What was resident gave way to what found no room, unless somebody else brought it back.
+            // What was resident gave way to what found no room, unless somebody else brought it
+            // back.
             let shard = self.shard(hash).lock();
             if !shard.contains(hash, &owner.key) {
                 partitions.set_resident(owner.partition, owner.kind, 0, false);
@@ -87,8 +88,8 @@ impl BlockCache {
         }
     }
 
-    /// Frees up to `bytes` bytes in other shards than one that has nothing ranked lower than `most`:
-    /// blocks are few where they are large, and shards differ. Says whether any came free.
+    /// Frees up to `bytes` bytes in other shards than one that has nothing ranked lower than
+    /// `most`: blocks are few where they are large, and shards differ. Says whether any came free.
     pub(super) fn take_elsewhere(&self, by: &dyn Ranking, most: f32, bytes: u64) -> bool {
         let mut freed = 0;
         if most > self.policy.price() {

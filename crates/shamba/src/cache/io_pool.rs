@@ -2,12 +2,11 @@
 //! copied to an allocation of its exact size.
 //!
 //! [`IoPool::acquire`] lends an [`IoBuf`]; dropping it returns the buffer. Thread-safe. Protocol: a
-//! thread waits for at most one buffer and for nothing of another borrower while it holds one,
-//! so that a wait for a returned buffer always ends. What it can have besides without waiting it
-//! asks for with [`IoPool::try_acquire`]. All buffers are charged to
-//! [`Role::IoBuffers`]. One buffer is reserved when the pool is made, so a request of its size never
-//! needs more memory; a larger one that finds no room waits its turn until no buffer is out, and
-//! only then goes over the budget.
+//! thread waits for at most one buffer and for nothing of another borrower while it holds one, so
+//! that a wait for a returned buffer always ends. What it can have besides without waiting it asks
+//! for with [`IoPool::try_acquire`]. All buffers are charged to [`Role::IoBuffers`]. One buffer is
+//! reserved when the pool is made, so a request of its size never needs more memory; a larger one
+//! that finds no room waits its turn until no buffer is out, and only then goes over the budget.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
@@ -98,8 +97,8 @@ fn buffer(store: &Arc<Store>, len: usize, essential: bool) -> Option<Buffer> {
             Ok(bytes) => return Some(Buffer::new(bytes)),
             Err(wanted) => wanted,
         };
-        // The store's lock is not held meanwhile, so that others may give way; once that is done the place
-        // that was found may be another's, and the next one take more.
+        // The store's lock is not held meanwhile, so that others may give way; once that is done
+        // the place that was found may be another's, and the next one take more.
         let budget = store.budget();
         let purse = match budget.try_reserve(Role::Spare, wanted) {
             None if essential => budget.reserve(Role::Spare, wanted),
@@ -230,7 +229,8 @@ impl IoPool {
             state.idle_bytes += bytes;
             state.idle.push(buffer);
         } else {
-            // Before the count of lent buffers falls: a request of the last resort may come at once.
+            // Before the count of lent buffers falls: a request of the last resort may come at
+            // once.
             drop(buffer);
         }
         state.out -= 1;

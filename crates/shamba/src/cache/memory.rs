@@ -89,10 +89,10 @@ impl MemoryBudget {
     /// uses are closed; memtables are flushed at the next write (by background threads within about
     /// a second without one), or by [`Db::flush`](crate::Db::flush). What callers hold (values,
     /// iterators), memtables until they are flushed and running compactions were let in under the
-    /// budget before, and stay until they are done. Until no more than half of the new budget is used
-    /// for other things than cached blocks, that earlier budget is the bound of what cannot do without memory; only what passes
-    /// the larger of the two counts as [`overdraft`](MemoryStats::overdraft). From then on the new one
-    /// alone is the bound.
+    /// budget before, and stay until they are done. Until no more than half of the new budget is
+    /// used for other things than cached blocks, that earlier budget is the bound of what cannot do
+    /// without memory; only what passes the larger of the two counts as
+    /// [`overdraft`](MemoryStats::overdraft). From then on the new one alone is the bound.
     ///
     /// New values may be a sixteenth of the new budget long;
     /// longer ones stored before stay readable.
@@ -133,8 +133,8 @@ impl MemoryBudget {
         }
     }
 
-    /// Takes so many bytes for nothing until what it gives is dropped, so that data which are few meet
-    /// a budget that is short; `None` where they are not to be had. For measurements.
+    /// Takes so many bytes for nothing until what it gives is dropped, so that data which are few
+    /// meet a budget that is short; `None` where they are not to be had. For measurements.
     #[doc(hidden)]
     #[must_use]
     pub fn hold(&self, bytes: u64) -> Option<Box<dyn Send + Sync>> {

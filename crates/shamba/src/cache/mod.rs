@@ -1,18 +1,19 @@
 //! The block cache: every data, index and filter byte that is read passes through it.
 //!
 //! [`BlockCache`] is sharded by key; a hit takes one shard's mutex for a table lookup and a
-//! counter. What stays is decided by [`Eviction`]: by expected reads, as [`PartitionStats`] and a page_frequency of
-//! the accesses to data pages tell them, or by two-priority LRU. Resident blocks are charged to the budget; a block that is evicted or removed while
-//! someone holds it stays charged until the last holder lets go. The cache is the budget's reclaimer:
-//! it grows into whatever is free and shrinks when others need memory. An insert may be refused, or
-//! only some columns of a block may be kept; the reader uses the bytes it has.
+//! counter. What stays is decided by [`Eviction`]: by expected reads, as [`PartitionStats`] and a
+//! page_frequency of the accesses to data pages tell them, or by two-priority LRU. Resident blocks
+//! are charged to the budget; a block that is evicted or removed while someone holds it stays
+//! charged until the last holder lets go. The cache is the budget's reclaimer: it grows into
+//! whatever is free and shrinks when others need memory. An insert may be refused, or only some
+//! columns of a block may be kept; the reader uses the bytes it has.
 //!
 //! Protocol: `get`; on `None` read the block, check it, and offer it with `insert`, which counts
-//! the miss. Thread-safe. Lock order: a shard's mutex is innermost, and while it is held the budget is asked
-//! only in the way that never comes back to the cache ([`Budget::try_reserve_now`]).
+//! the miss. Thread-safe. Lock order: a shard's mutex is innermost, and while it is held the budget
+//! is asked only in the way that never comes back to the cache ([`Budget::try_reserve_now`]).
 //!
-//! [`IoPool`] lends the aligned scratch buffers that pages are read into. They and the blocks lie in memory
-//! that a [`Store`] maps.
+//! [`IoPool`] lends the aligned scratch buffers that pages are read into. They and the blocks lie
+//! in memory that a [`Store`] maps.
 
 mod incoming;
 mod insert;
@@ -78,13 +79,14 @@ pub(crate) struct Owner<'a> {
     pub(crate) partitions: Option<&'a Arc<PartitionStats>>,
     /// The partition it belongs to.
     pub(crate) partition: u32,
-    /// Of a block of columns that was read for a lookup, those that turned its key away, a bit for each; otherwise of no
-    /// meaning.
+    /// Of a block of columns that was read for a lookup, those that turned its key away, a bit for
+    /// each; otherwise of no meaning.
     pub(crate) rejected_by: u8,
 }
 
-/// What a resident block is charged over its length, in bytes: its header, and the shard's bookkeeping. To that
-/// comes what is left of the memory that it lies in, of a block of a page hardly anything.
+/// What a resident block is charged over its length, in bytes: its header, and the shard's
+/// bookkeeping. To that comes what is left of the memory that it lies in, of a block of a page
+/// hardly anything.
 pub(crate) const BLOCK_OVERHEAD: usize = store::HEADER + shard::ENTRY_OVERHEAD;
 
 /// What a resident block of so many bytes is charged.
@@ -159,8 +161,8 @@ impl BlockCache {
         shard.get_raced(hash, key, 0, &self.policy).ok()
     }
 
-    /// Counts a visit that the last column of a block turned away, and nothing else in memory of its
-    /// partition's filter.
+    /// Counts a visit that the last column of a block turned away, and nothing else in memory of
+    /// its partition's filter.
     pub(crate) fn count_sole_rejection(&self, key: &BlockKey) {
         let hash = key.hash64();
         self.shard(hash).lock().rejected_by(hash, key);
@@ -193,8 +195,8 @@ impl BlockCache {
         self.try_insert(owner.key.hash64(), owner, bytes).is_some()
     }
 
-    /// Takes a data block for one that was read as often as it is expected to be, per window: one that
-    /// nobody could ask for so far, since its table is new.
+    /// Takes a data block for one that was read as often as it is expected to be, per window: one
+    /// that nobody could ask for so far, since its table is new.
     pub(crate) fn expect_reads(&self, key: &BlockKey, reads: f32) {
         let hash = key.hash64();
         self.shard(hash).lock().page_frequency.suppose(hash, reads);

@@ -147,8 +147,8 @@ impl Shard {
     }
 
     /// A resident block that a reader fetched in vain, because another did so at the same time, if
-    /// it has at least so many columns. One of fewer goes, since what was read replaces it: gives its
-    /// columns, which count as resident for now.
+    /// it has at least so many columns. One of fewer goes, since what was read replaces it: gives
+    /// its columns, which count as resident for now.
     pub(super) fn get_raced(
         &mut self,
         hash: u64,
@@ -169,7 +169,8 @@ impl Shard {
         Err(Some(had))
     }
 
-    /// Counts a visit that the last column of a block turned away sole_rejections, if it is resident.
+    /// Counts a visit that the last column of a block turned away sole_rejections, if it is
+    /// resident.
     pub(super) fn rejected_by(&mut self, hash: u64, key: &BlockKey) {
         let chance = self.chance();
         let at = self.find(hash, key).unwrap_or(usize::MAX);

@@ -41,8 +41,8 @@ pub(super) const fn kind_at(index: usize) -> BlockKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct KindStats {
-    /// Lookups that found the block in the cache. Filters and indexes that an open table holds on to
-    /// while memory is plenty are not asked of the cache, and do not count here.
+    /// Lookups that found the block in the cache. Filters and indexes that an open table holds on
+    /// to while memory is plenty are not asked of the cache, and do not count here.
     pub hits: u64,
     /// Blocks fetched from storage because they were not resident.
     pub misses: u64,
@@ -58,8 +58,8 @@ pub struct KindStats {
     pub bytes: u64,
 }
 
-/// The data pages that are resident, or could be instead of other blocks. Data blocks may be smaller
-/// than a page; other blocks are parts of pages for the most part.
+/// The data pages that are resident, or could be instead of other blocks. Data blocks may be
+/// smaller than a page; other blocks are parts of pages for the most part.
 pub(super) fn pages_held(kinds: &[KindStats; KIND_COUNT]) -> u64 {
     let bytes: u64 = kinds.iter().map(|kind| kind.bytes).sum();
     let data = kinds.get(kind_index(BlockKind::Data));

@@ -258,8 +258,8 @@ fn large_blocks_of_high_priority_take_room_from_other_shards() {
     assert_eq!(left, 20, "large blocks pushed one another out");
 }
 
-/// Large blocks in use, four to a shard, and small ones that are used once, all of low priority. Least
-/// recently used are always small ones.
+/// Large blocks in use, four to a shard, and small ones that are used once, all of low priority.
+/// Least recently used are always small ones.
 #[test]
 fn large_blocks_in_use_outlive_small_ones_that_are_not() {
     let (_budget, cache) = cache(128 * 10 + 400, 32);
@@ -306,7 +306,8 @@ fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
     assert!(missed <= 250, "{missed} of 1000 hot lookups missed");
 }
 
-/// Partitions know of the visits there were; what data pages are worth must not be of a longer time.
+/// Partitions know of the visits there were; what data pages are worth must not be of a longer
+/// time.
 #[test]
 fn data_pages_count_for_what_was_seen_of_a_window() {
     let policy = PolicyState::new(1);

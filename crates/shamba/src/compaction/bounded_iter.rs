@@ -1,5 +1,5 @@
-//! What merges read: cursors that only go forward; and one over a part of another's keys, for what a
-//! cut merge writes and what it leaves.
+//! What merges read: cursors that only go forward; and one over a part of another's keys, for what
+//! a cut merge writes and what it leaves.
 //!
 //! As thread-safe as what they wrap.
 

@@ -57,7 +57,8 @@ pub(crate) struct NewTables {
 }
 
 impl NewTables {
-    /// Adds a table, for which there must be memory: an edit is made of the list, which takes as much again.
+    /// Adds a table, for which there must be memory: an edit is made of the list, which takes as
+    /// much again.
     fn push(&mut self, table: NewTable) -> Result<()> {
         let keys = [&table.info.smallest, &table.info.largest];
         let keys: usize = keys.iter().map(|key| allocated(key.len())).sum();
@@ -82,8 +83,8 @@ impl NewTables {
         Ok(())
     }
 
-    /// The bytes at which the next table is to be begun where `asked` is asked for: more, once the list has
-    /// taken most of what it may.
+    /// The bytes at which the next table is to be begun where `asked` is asked for: more, once the
+    /// list has taken most of what it may.
     fn target_file(&self, asked: u64) -> u64 {
         let (most, taken) = (new_tables(self.memory.limit()), self.memory.bytes());
         match taken > most / 4 * 3 {
@@ -200,14 +201,15 @@ fn run<I: Forward>(
     finish(current.take(), retain.shadowed, output, done)
 }
 
-/// Bytes of keys that leave as much of holes in the heap as a table does: with keys of 4 KiB the free pages are given
-/// back for each sixteen tables.
+/// Bytes of keys that leave as much of holes in the heap as a table does: with keys of 4 KiB the
+/// free pages are given back for each sixteen tables.
 const KEYS_OF_HOLE: usize = 256;
 
-/// A table has so many times the bytes, at least, that its smallest and largest key have: the tree knows these of each
-/// table, in memory. Of keys of 64 bytes that is the least `target_file`. With half of it, data of 14 times the budget
-/// fits what may be known of tables if all keys are long; twice of it makes tables twice as large as was asked for where
-/// keys of 64 bytes are to be in the smallest.
+/// A table has so many times the bytes, at least, that its smallest and largest key have: the tree
+/// knows these of each table, in memory. Of keys of 64 bytes that is the least `target_file`. With
+/// half of it, data of 14 times the budget fits what may be known of tables if all keys are long;
+/// twice of it makes tables twice as large as was asked for where keys of 64 bytes are to be in the
+/// smallest.
 const KEYS_IN_TABLE: u64 = 32;
 
 /// The same where keys are long for the budget, of which little is left for merges otherwise.
@@ -228,8 +230,8 @@ fn is_full(table: &TableBuilder, key: &[u8], target: u64, output: &MergeOutput<'
 /// The options of the table of this number: its salt, and one of the filters.
 fn options_of(number: u64, all: &TableBuildOptions) -> TableBuildOptions {
     let mut options = all.clone();
-    // By chance, not by the number: after a checkpoint or a restored backup two databases go on from one
-    // counter, and a table of one is not to be taken for a table of the other.
+    // By chance, not by the number: after a checkpoint or a restored backup two databases go on
+    // from one counter, and a table of one is not to be taken for a table of the other.
     options.salt = RandomState::new().hash_one(number) as u32;
     let draw = checksum(0, &number.to_le_bytes());
     if let Some((filter, share)) = options.other_filter.take()

@@ -149,9 +149,9 @@ fn from_level0(
 /// For each of the runs that level 0 is merged at, how many small ones it may have.
 pub(super) const STAGED_RUNS: usize = 4;
 
-/// Whether level 0 should go on gathering: where memory makes flushes much smaller than the buffer that
-/// the levels are made for, each merge into level 1 would write many times as much as it brings. So
-/// level 0 first comes to as many bytes as it meets there, or to a buffer.
+/// Whether level 0 should go on gathering: where memory makes flushes much smaller than the buffer
+/// that the levels are made for, each merge into level 1 would write many times as much as it
+/// brings. So level 0 first comes to as many bytes as it meets there, or to a buffer.
 fn is_staged(version: &Version, options: &PickerOptions, target: &Run) -> bool {
     let runs = version.runs_of(0);
     let mut draft = Draft::default();
@@ -169,8 +169,9 @@ fn is_staged(version: &Version, options: &PickerOptions, target: &Run) -> bool {
         && bytes < met.min(options.buffer_bytes)
 }
 
-/// Neighbours of level 0 that are about as large become one run, as many as the level is merged at: so
-/// it has few runs for its bytes, and writes each byte once for each so many times that it grows.
+/// Neighbours of level 0 that are about as large become one run, as many as the level is merged at:
+/// so it has few runs for its bytes, and writes each byte once for each so many times that it
+/// grows.
 fn stage(version: &Version, options: &PickerOptions, score: f64) -> Option<Task> {
     let together = options.level0_runs.max(2) as usize;
     // Flushes come to tables of about half of a memtable and more.
@@ -186,9 +187,10 @@ fn stage(version: &Version, options: &PickerOptions, score: f64) -> Option<Task>
     draft.finish_as(TaskKind::Merge, version, 0, newest, score, REASON)
 }
 
-/// The most files that go down a level in one move. A move of so many takes 40 KiB, and its edit 10 KiB of
-/// the manifest; with half of it a level of 250,000 tables that was made for more memory is looked through
-/// twice as often until it is in its place, with twice of it a move takes twice the memory.
+/// The most files that go down a level in one move. A move of so many takes 40 KiB, and its edit 10
+/// KiB of the manifest; with half of it a level of 250,000 tables that was made for more memory is
+/// looked through twice as often until it is in its place, with twice of it a move takes twice the
+/// memory.
 const MOVED_AT_ONCE: usize = 1024;
 
 /// Some file of an overfull level: the one that rewrites least for what it brings down.
@@ -266,9 +268,9 @@ fn whole_level(
     down_whole(version, options, draft, (below, output), score, REASON)
 }
 
-/// A draft with the whole of the level below; if that is over its capacity with it, with the whole of
-/// the next level too, and so on: what would go on at once is not written first (Monkey, section 2,
-/// of whose entries `(T-1)/T` are written on each level).
+/// A draft with the whole of the level below; if that is over its capacity with it, with the whole
+/// of the next level too, and so on: what would go on at once is not written first (Monkey, section
+/// 2, of whose entries `(T-1)/T` are written on each level).
 fn down_whole(
     version: &Version,
     options: &PickerOptions,

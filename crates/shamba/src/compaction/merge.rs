@@ -1,11 +1,11 @@
 //! The merge of several sorted sources into one cursor.
 //!
 //! A binary heap of the children that are valid, ordered by their present entries; a child given
-//! earlier wins ties, but entries of one database never tie (tags differ). The heap holds what decides
-//! most comparisons, since a child is slow to ask. Switching direction
-//! repositions the other children around the present entry. Children may wait in front of entries
-//! they have not read, and so does the merge when one is first: as long as the others come first,
-//! nobody reads them. Single-threaded.
+//! earlier wins ties, but entries of one database never tie (tags differ). The heap holds what
+//! decides most comparisons, since a child is slow to ask. Switching direction repositions the
+//! other children around the present entry. Children may wait in front of entries they have not
+//! read, and so does the merge when one is first: as long as the others come first, nobody reads
+//! them. Single-threaded.
 
 use std::cmp::Ordering;
 

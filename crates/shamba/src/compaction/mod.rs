@@ -1,7 +1,7 @@
 //! Compaction: what to merge, and the merging.
 //!
-//! Pure pickers look at a version and choose ([`pick`], [`manual()`], and one file per policy): they
-//! take no lock and do no I/O. The job merges and writes ([`MergeIter`], [`Retain`], [`job`]).
+//! Pure pickers look at a version and choose ([`pick`], [`manual()`], and one file per policy):
+//! they take no lock and do no I/O. The job merges and writes ([`MergeIter`], [`Retain`], [`job`]).
 //! Claiming a task's files and installing the result is the `db` module's work.
 
 mod ancestry;

@@ -228,8 +228,8 @@ fn pickers_say_what_the_golden_file_says() {
     }
 }
 
-/// A level that was made for more memory goes down in moves that each take little, and comes to as many files
-/// as it has room for.
+/// A level that was made for more memory goes down in moves that each take little, and comes to as
+/// many files as it has room for.
 #[test]
 fn a_move_is_of_a_bounded_number_of_files() {
     let mut level = String::from("L1: 7");
@@ -251,8 +251,8 @@ fn a_move_is_of_a_bounded_number_of_files() {
     assert_eq!(files, [room[0], room[1], 5000 - room[0] - room[1]]);
 }
 
-/// A move of files that had better be written again becomes a merge: of the first of them alone where
-/// they join a run, whose files may lie between them, else of all.
+/// A move of files that had better be written again becomes a merge: of the first of them alone
+/// where they join a run, whose files may lie between them, else of all.
 #[test]
 fn a_move_of_misfits_is_a_merge() {
     let task = |levels: &[&str], options: &str| {

@@ -14,8 +14,8 @@ pub enum Granularity {
     /// portions, and files that meet nothing are moved instead of rewritten.
     #[default]
     File,
-    /// The whole level and the whole next level, and where that is too full with it the one after, as
-    /// the theory of LSM trees has it. Work comes in bursts; of use to compare with formulas.
+    /// The whole level and the whole next level, and where that is too full with it the one after,
+    /// as the theory of LSM trees has it. Work comes in bursts; of use to compare with formulas.
     Level,
 }
 

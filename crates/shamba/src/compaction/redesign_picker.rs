@@ -1,19 +1,20 @@
 //! Bringing a tree into the shape of another design, without a merge larger than ordinary ones.
 //!
 //! Pure, like all pickers. A level of several runs that is to be one run ([`one_run`]) is merged a
-//! range of keys at a time: a task takes the files of all runs up to a key, which it may *cut* in two
-//! (`Task::cut`), and no more bytes than the level's largest run has. What else a design changes is
-//! done while a keyspace moves to it (`PickerOptions::moving`), and only then, so that a tree in use
-//! is never compacted for the sake of its shape alone:
+//! range of keys at a time: a task takes the files of all runs up to a key, which it may *cut* in
+//! two (`Task::cut`), and no more bytes than the level's largest run has. What else a design
+//! changes is done while a keyspace moves to it (`PickerOptions::moving`), and only then, so that a
+//! tree in use is never compacted for the sake of its shape alone:
 //!
 //! * [`place`]: what is too large for its level goes down as it is where the level below is empty.
-//! * [`shrink`]: two neighbouring levels that would fit into the upper one become one level, and what
-//!   lies below an empty level moves up as it is. So a tree of fewer, larger levels has few runs.
+//! * [`shrink`]: two neighbouring levels that would fit into the upper one become one level, and
+//!   what lies below an empty level moves up as it is. So a tree of fewer, larger levels has few
+//!   runs.
 //! * [`rewrite_filters`]: files of before whose filters have other bits are rewritten.
 //!
 //! Ends: `one_run` leaves fewer files that meet; `place` and `shrink` leave fewer levels in use, or
-//! the same ones at their place; `rewrite_filters` rewrites a file once. Data that come meanwhile only make
-//! levels fuller, so that less of them fits together.
+//! the same ones at their place; `rewrite_filters` rewrites a file once. Data that come meanwhile
+//! only make levels fuller, so that less of them fits together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -52,7 +53,8 @@ pub(super) fn one_run(
     draft.finish_as(TaskKind::Merge, version, level, newest, score, reason)
 }
 
-/// The smallest key of the first file that meets one before it; what lies before is in one run already.
+/// The smallest key of the first file that meets one before it; what lies before is in one run
+/// already.
 fn first_meeting(runs: &[Arc<Run>]) -> Option<&[u8]> {
     let mut largest: Option<&[u8]> = None;
     for file in in_order(runs, |_| 0, FileMeta::smallest) {
@@ -64,8 +66,9 @@ fn first_meeting(runs: &[Arc<Run>]) -> Option<&[u8]> {
     None
 }
 
-/// The last key of a range from `start` on of which files have no more bytes than the largest run, but one
-/// file at least; of all that is left, if a cut would leave little, which is not worth writing it twice.
+/// The last key of a range from `start` on of which files have no more bytes than the largest run,
+/// but one file at least; of all that is left, if a cut would leave little, which is not worth
+/// writing it twice.
 fn end_of_range<'a>(runs: &'a [Arc<Run>], start: &[u8]) -> Option<&'a [u8]> {
     let room = runs.iter().map(|run| run.size()).max().unwrap_or(0);
     let from = |run: &Run| run.lower_bound(start);
@@ -87,8 +90,8 @@ fn end_of_range<'a>(runs: &'a [Arc<Run>], start: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// The files of several runs in order of their smallest or largest key, of each run from a position on. Files
-/// of a run do not meet, so they are in either order; what is listed is one of each run.
+/// The files of several runs in order of their smallest or largest key, of each run from a position
+/// on. Files of a run do not meet, so they are in either order; what is listed is one of each run.
 fn in_order<'a>(
     runs: &'a [Arc<Run>],
     from: impl Fn(&Run) -> usize,

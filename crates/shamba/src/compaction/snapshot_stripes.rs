@@ -6,8 +6,8 @@
 //! older of its key can lie below and no reader needs it to hide anything: it is at or below the
 //! oldest boundary, and the output is the bottom for its key.
 //!
-//! Where there are more snapshots than memory holds a list of, readers are taken to be everywhere from
-//! the oldest of those on that found no place in it, and nothing newer goes.
+//! Where there are more snapshots than memory holds a list of, readers are taken to be everywhere
+//! from the oldest of those on that found no place in it, and nothing newer goes.
 
 use crate::base::key::{EntryKind, SeqNo, Tag};
 

@@ -1,5 +1,5 @@
-//! A compaction to do, and how pickers make one. This file is long because the rules that keep tasks
-//! apart hold for all of them, and are stated, built and checked in one place.
+//! A compaction to do, and how pickers make one. This file is long because the rules that keep
+//! tasks apart hold for all of them, and are stated, built and checked in one place.
 //!
 //! A picker sees a version and says what to do next, or `None` when the tree is in shape. Several
 //! tasks may run at once. What keeps them apart:
@@ -27,8 +27,8 @@ use std::sync::Arc;
 use super::policy::PickerOptions;
 use crate::version::{FileMeta, MovedFile, RemovedFile, Run, Version};
 
-/// Keys that an input of a merge holds: that of its cursor, two and a separator with its open table, and one
-/// as that is read.
+/// Keys that an input of a merge holds: that of its cursor, two and a separator with its open
+/// table, and one as that is read.
 pub(crate) const KEYS_OF_INPUT: u64 = 5;
 
 /// How a task is carried out.
@@ -121,12 +121,13 @@ impl Task {
         options.most_inputs.min(by_keys).max(2)
     }
 
-    /// This task, if it is a merge of no more inputs than there is memory for, or else one that does a part of it.
-    /// Out of a level of many runs only the oldest go down. Within a level as many neighbours as are too
-    /// many become one, those with the fewest bytes. What is left is then picked again.
+    /// This task, if it is a merge of no more inputs than there is memory for, or else one that
+    /// does a part of it. Out of a level of many runs only the oldest go down. Within a level as
+    /// many neighbours as are too many become one, those with the fewest bytes. What is left is
+    /// then picked again.
     ///
-    /// Older data goes first, and runs between neighbours hold nothing of the task's keys, so nothing is
-    /// overtaken; other tasks keep out of the level as they would have for the whole.
+    /// Older data goes first, and runs between neighbours hold nothing of the task's keys, so
+    /// nothing is overtaken; other tasks keep out of the level as they would have for the whole.
     pub(super) fn within(self, version: &Version, options: &PickerOptions) -> Option<Task> {
         let most = self.most_inputs(options);
         let count_at = |level| {
@@ -178,9 +179,9 @@ impl Task {
         draft.finish_as(kind, version, widest, newest, score, REASON)
     }
 
-    /// A move of files of which some should be written again, as `misfit` says: into a run of
-    /// their own all are, into another run the first of them alone, since what moves lies apart from
-    /// all that it may meet but not from what lies between. The others are for the tasks after.
+    /// A move of files of which some should be written again, as `misfit` says: into a run of their
+    /// own all are, into another run the first of them alone, since what moves lies apart from all
+    /// that it may meet but not from what lies between. The others are for the tasks after.
     pub(crate) fn rewriting(mut self, misfit: impl Fn(&FileMeta) -> bool) -> Task {
         let found = self
             .files()

@@ -1,11 +1,12 @@
 //! Checkpoints: a consistent copy of the database in another folder, by hard links. Runs on the
-//! caller's thread; writes wait while it flushes, not while it links or copies. When it returns, the
-//! copy is durable: first the folder's own name, then the tables and their names, and last `CURRENT`,
-//! which makes it a database.
+//! caller's thread; writes wait while it flushes, not while it links or copies. When it returns,
+//! the copy is durable: first the folder's own name, then the tables and their names, and last
+//! `CURRENT`, which makes it a database.
 //!
-//! The folder's `LOCK` is held meanwhile, so that of two checkpoints to one folder one goes on and the
-//! other is refused, and nobody opens what is half made. If a checkpoint fails, it removes the files
-//! that it made itself. `LOCK` stays: whoever removes it lets two others lock two files of that name.
+//! The folder's `LOCK` is held meanwhile, so that of two checkpoints to one folder one goes on and
+//! the other is refused, and nobody opens what is half made. If a checkpoint fails, it removes the
+//! files that it made itself. `LOCK` stays: whoever removes it lets two others lock two files of
+//! that name.
 
 use std::io;
 use std::path::Path;
@@ -92,8 +93,8 @@ impl Checkpoint<'_> {
         Manifest::write_new(&**fs, destination, state)
     }
 
-    /// Removes what a checkpoint that failed has made, as far as that can be done: first what makes the
-    /// folder a database.
+    /// Removes what a checkpoint that failed has made, as far as that can be done: first what makes
+    /// the folder a database.
     fn remove_partial(self) {
         let destination = self.destination;
         let fs = self.db.shared().fs();
@@ -128,8 +129,8 @@ impl Checkpoint<'_> {
                 Ok(())
             }
             Err(e) => match e.kind() {
-                // A file has room for so many names only (65,000 on ext4), and to a file system without
-                // links they are not permitted.
+                // A file has room for so many names only (65,000 on ext4), and to a file system
+                // without links they are not permitted.
                 CrossesDevices | TooManyLinks | Unsupported | PermissionDenied => {
                     self.copy(number, from, to)
                 }

@@ -1,6 +1,6 @@
 //! The handle that callers hold. It keeps the database open and does nothing of its own: each call
-//! goes to the module that does the work. What it offers for the default keyspace, [`Keyspace`] offers
-//! for any, and a [`Snapshot`] for both as far as it reads.
+//! goes to the module that does the work. What it offers for the default keyspace, [`Keyspace`]
+//! offers for any, and a [`Snapshot`] for both as far as it reads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ impl Options {
     /// Opens the database in a folder.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`], [`Error::NotFound`], [`Error::NotADatabase`], [`Error::AlreadyExists`],
-    /// [`Error::Locked`], [`Error::UnsupportedFormat`], [`Error::Corruption`], [`Error::LogsExceedMemory`]
-    /// or [`Error::Io`].
+    /// [`Error::InvalidOption`], [`Error::NotFound`], [`Error::NotADatabase`],
+    /// [`Error::AlreadyExists`], [`Error::Locked`], [`Error::UnsupportedFormat`],
+    /// [`Error::Corruption`], [`Error::LogsExceedMemory`] or [`Error::Io`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open(path, self)
     }
@@ -103,9 +103,10 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::KeyTooLarge`], [`Error::ValueTooLarge`], [`Error::BatchTooLarge`],
-    /// [`Error::WrongDatabase`] or [`Error::KeyspaceDropped`] when nothing was written; [`Error::Io`] when the log failed: for want of
-    /// space or files nothing was written either, and it can be tried again, else every later write gets
-    /// [`Error::Poisoned`]; [`Error::Stalled`] while there is no room for flushes; [`Error::Closed`].
+    /// [`Error::WrongDatabase`] or [`Error::KeyspaceDropped`] when nothing was written;
+    /// [`Error::Io`] when the log failed: for want of space or files nothing was written either,
+    /// and it can be tried again, else every later write gets [`Error::Poisoned`];
+    /// [`Error::Stalled`] while there is no room for flushes; [`Error::Closed`].
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.inner().writes().write(batch, options)
     }
@@ -122,8 +123,8 @@ impl Db {
             .get(self.inner().default_keyspace(), key.as_ref(), None)
     }
 
-    /// Whether a key of the default keyspace has a value. Reads what [`Db::get`] reads, and copies no
-    /// value.
+    /// Whether a key of the default keyspace has a value. Reads what [`Db::get`] reads, and copies
+    /// no value.
     ///
     /// # Errors
     /// As [`Db::get`].
@@ -166,7 +167,8 @@ impl Db {
     /// An iterator over the default keyspace as it is now. It sees no later write.
     ///
     /// # Errors
-    /// [`Error::Closed`]; [`Error::IteratorsExhausted`]; its positioning calls report what cannot be read.
+    /// [`Error::Closed`]; [`Error::IteratorsExhausted`]; its positioning calls report what cannot
+    /// be read.
     pub fn iter(&self, options: IterOptions) -> Result<Iter> {
         Iter::new(&self.shared, self.inner().default_keyspace(), options, None)
     }
@@ -279,37 +281,39 @@ impl Db {
     }
 
     /// A copy of the database as it is now, in a folder that must be new or empty: tables are hard
-    /// links where the file system allows, copies elsewhere. Memtables are flushed first, and writes
-    /// wait for that; they go on while tables are linked or copied. The copy is durable on return.
+    /// links where the file system allows, copies elsewhere. Memtables are flushed first, and
+    /// writes wait for that; they go on while tables are linked or copied. The copy is durable on
+    /// return.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::NotEmpty`] for a folder with files in it; [`Error::Locked`] while another checkpoint is
-    /// made there; those of [`Db::flush`]; [`Error::Io`].
-    /// After an error, the files that were made are removed again; the folder stays, with a `LOCK` file
-    /// at most, and can be given again. What a crash leaves half-way has no `CURRENT` file and does not
-    /// open as a database.
+    /// [`Error::ReadOnly`]; [`Error::NotEmpty`] for a folder with files in it; [`Error::Locked`]
+    /// while another checkpoint is made there; those of [`Db::flush`]; [`Error::Io`]. After an
+    /// error, the files that were made are removed again; the folder stays, with a `LOCK` file at
+    /// most, and can be given again. What a crash leaves half-way has no `CURRENT` file and does
+    /// not open as a database.
     pub fn checkpoint(&self, destination: impl AsRef<Path>) -> Result<()> {
         checkpoint(self.inner(), destination.as_ref())
     }
 
-    /// About how many bytes of tables (not of memtables) the keys between two bounds (`from` inclusive,
+    /// About how many bytes of tables (not of memtables) the keys between two bounds (`from`
+    /// inclusive,
     /// `to` exclusive) of the default keyspace take.
     #[must_use]
     pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> u64 {
         approximate_size(self.inner(), self.inner().default_keyspace(), from, to)
     }
 
-    /// Levels, files, memory by role and what more of it would be worth, counters. Reads nothing from
-    /// storage; takes time in the number of blocks and of filter partitions in memory, and holds one
-    /// cache shard's lock at a time.
+    /// Levels, files, memory by role and what more of it would be worth, counters. Reads nothing
+    /// from storage; takes time in the number of blocks and of filter partitions in memory, and
+    /// holds one cache shard's lock at a time.
     #[must_use]
     pub fn stats(&self) -> Statistics {
         statistics(self.inner())
     }
 
-    /// Reads every table through and checks every checksum and invariant. Goes on after damage: what
-    /// is damaged, and where, is in the summary; [`VerifySummary::check`] makes an error of it.
-    /// [`Options::verify`] checks a database that is closed, its logs too.
+    /// Reads every table through and checks every checksum and invariant. Goes on after damage:
+    /// what is damaged, and where, is in the summary; [`VerifySummary::check`] makes an error of
+    /// it. [`Options::verify`] checks a database that is closed, its logs too.
     ///
     /// # Errors
     /// What kept it from looking at all: [`Error::Closed`].

@@ -46,8 +46,8 @@ pub(crate) fn batch_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// `HINTS`, with a checksum that is right unless the first byte is odd. The same bytes as a file's name, and as
-/// what the system says of a control group.
+/// `HINTS`, with a checksum that is right unless the first byte is odd. The same bytes as a file's
+/// name, and as what the system says of a control group.
 pub(crate) fn hints(data: &[u8]) {
     let Some((&how, bytes)) = data.split_first() else {
         return;

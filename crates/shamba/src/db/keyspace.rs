@@ -1,4 +1,5 @@
-//! The handle to a keyspace (column family): a tree of its own behind one log and one memory budget.
+//! The handle to a keyspace (column family): a tree of its own behind one log and one memory
+//! budget.
 
 use std::sync::Arc;
 
@@ -124,8 +125,8 @@ impl Keyspace {
         self.db.inner().reads().multi_get(&self.inner, keys, None)
     }
 
-    /// Merges everything between two keys (inclusive; `None` is unbounded) down to one run, dropping
-    /// what no reader can see.
+    /// Merges everything between two keys (inclusive; `None` is unbounded) down to one run,
+    /// dropping what no reader can see.
     ///
     /// # Errors
     /// As [`Db::write`](crate::Db::write), and the failure of the compaction.
@@ -178,9 +179,10 @@ impl Keyspace {
     }
 
     /// The present design beside the best one for the data, the recent operations and the device,
-    /// with predicted costs. `None` while it is not known: before a thousand operations, or while the
-    /// data are less than four write buffers. The first call measures the device, unless
-    /// [`Options::device`](crate::Options::device) states what it costs: it writes and removes 4 MiB.
+    /// with predicted costs. `None` while it is not known: before a thousand operations, or while
+    /// the data are less than four write buffers. The first call measures the device, unless
+    /// [`Options::device`](crate::Options::device) states what it costs: it writes and removes 4
+    /// MiB.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::KeyspaceDropped`], [`Error::Io`] of the measurement, and

@@ -18,8 +18,8 @@
 //! | [`write::WritePath`], [`read::ReadPath`] | the ways of a put and of a get |
 //!
 //! Locks, in the order they may be taken: `writer` (who logs a group of writes), `applying` (who
-//! applies one to memtables; see [`write`]), the [`files::Tree`] (the manifest and the installing of
-//! versions), the closed logs, then short ones that hold nothing else. Reads take none of them.
+//! applies one to memtables; see [`write`]), the [`files::Tree`] (the manifest and the installing
+//! of versions), the closed logs, then short ones that hold nothing else. Reads take none of them.
 
 mod background;
 mod batch;

@@ -1,7 +1,7 @@
-//! Checking a database through: every table, the versions' invariants. Goes on after damage, and says
-//! of each damaged file what is wrong with it. An open database is checked beside reads and writes, from
-//! any thread; one in a folder, which need not be open, also for its logs and for tables that are missing
-//! or cut short, with which it would not open.
+//! Checking a database through: every table, the versions' invariants. Goes on after damage, and
+//! says of each damaged file what is wrong with it. An open database is checked beside reads and
+//! writes, from any thread; one in a folder, which need not be open, also for its logs and for
+//! tables that are missing or cut short, with which it would not open.
 
 use std::io;
 use std::path::Path;
@@ -42,8 +42,8 @@ pub struct VerifySummary {
     pub entries: u64,
     /// Bytes of the tables.
     pub bytes: u64,
-    /// Write-ahead logs that are still needed. None of a database that is open: what they hold is in its
-    /// memory.
+    /// Write-ahead logs that are still needed. None of a database that is open: what they hold is
+    /// in its memory.
     pub logs: u64,
     /// Their bytes.
     pub log_bytes: u64,
@@ -313,19 +313,19 @@ fn count_operations(
 }
 
 impl Options {
-    /// Checks the database in a folder: its manifest, every checksum and invariant
-    /// of every table, its logs. Changes nothing, and goes on after damage, also after such as keeps a
-    /// database from being opened; what is damaged is in the summary. `progress` is told tables checked
-    /// and tables in all. Nobody may have the database open, unless with
-    /// [`read_only`](Options::read_only): then nothing is locked, not even a `LOCK` file made, and the
-    /// state of one moment is checked beside whoever writes.
-    /// [`Db::verify`](crate::Db::verify) checks the tables of an open database.
+    /// Checks the database in a folder: its manifest, every checksum and invariant of every table,
+    /// its logs. Changes nothing, and goes on after damage, also after such as keeps a database
+    /// from being opened; what is damaged is in the summary. `progress` is told tables checked and
+    /// tables in all. Nobody may have the database open, unless with
+    /// [`read_only`](Options::read_only): then nothing is locked, not even a `LOCK` file made, and
+    /// the state of one moment is checked beside whoever writes. [`Db::verify`](crate::Db::verify)
+    /// checks the tables of an open database.
     ///
     /// # Errors
-    /// [`Error::Corruption`] or [`Error::UnsupportedFormat`] of `CURRENT` or the manifest, without which
-    /// nobody knows what the tables are; [`Error::NotFound`], [`Error::NotADatabase`],
-    /// [`Error::Locked`], [`Error::Io`], [`Error::InvalidOption`]; [`Error::BudgetTooSmall`] where a value
-    /// or a batch is there that was written under a much larger budget.
+    /// [`Error::Corruption`] or [`Error::UnsupportedFormat`] of `CURRENT` or the manifest, without
+    /// which nobody knows what the tables are; [`Error::NotFound`], [`Error::NotADatabase`],
+    /// [`Error::Locked`], [`Error::Io`], [`Error::InvalidOption`]; [`Error::BudgetTooSmall`] where
+    /// a value or a batch is there that was written under a much larger budget.
     pub fn verify(
         &self,
         path: impl AsRef<Path>,

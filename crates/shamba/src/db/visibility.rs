@@ -151,7 +151,8 @@ impl Registered {
 
     fn remove(&mut self, seq: SeqNo) {
         let Ok(at) = self.list.binary_search_by_key(&seq, |held| held.0) else {
-            // The oldest of those that are left is not known: its number stays until the last is gone.
+            // The oldest of those that are left is not known: its number stays until the last is
+            // gone.
             self.unlisted = self.unlisted.and_then(|(oldest, count)| {
                 let left = count.checked_sub(1).filter(|left| *left > 0)?;
                 Some((oldest, left))

@@ -39,12 +39,12 @@ pub enum ModuleSizes {
 }
 
 /// How filter memory is divided over the tree. Whatever it is, `bits_per_key` of the keyspace's
-/// entries are divided: as many bits for each new table as it should have in the tree of that moment,
-/// by what its levels hold on average (`shamba_model::growing`). So the memory of all filters is the
-/// total asked for on average, within about a tenth: by up to 8 % above it when all levels are full,
-/// by up to two bits per key below when a merge has just emptied those above the last. Tables that are there
-/// keep their filters until they are written again; one whose filter would be wrong by more than two bits per key
-/// where it is moved to is written again instead.
+/// entries are divided: as many bits for each new table as it should have in the tree of that
+/// moment, by what its levels hold on average (`shamba_model::growing`). So the memory of all
+/// filters is the total asked for on average, within about a tenth: by up to 8 % above it when all
+/// levels are full, by up to two bits per key below when a merge has just emptied those above the
+/// last. Tables that are there keep their filters until they are written again; one whose filter
+/// would be wrong by more than two bits per key where it is moved to is written again instead.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum FilterAllocation {
@@ -63,16 +63,16 @@ pub enum FilterAllocation {
         existing_per_empty: f64,
     },
     /// By the lookups that came to tables in vain, as the block cache counts them and as they are
-    /// handed on to new tables ([`Options::inherit_heat`](crate::Options::inherit_heat)), so that bits
-    /// go to the key ranges and levels that are asked for what they do not have. As `Monkey` until
-    /// something was counted. All tables of a merge get the same bits, so that key ranges differ only
-    /// where merges take a file at a time.
+    /// handed on to new tables ([`Options::inherit_heat`](crate::Options::inherit_heat)), so that
+    /// bits go to the key ranges and levels that are asked for what they do not have. As `Monkey`
+    /// until something was counted. All tables of a merge get the same bits, so that key ranges
+    /// differ only where merges take a file at a time.
     Measured,
 }
 
 impl FilterAllocation {
-    /// The share of lookups that find their key, and whether visits are measured; `None` where sizes
-    /// do not matter.
+    /// The share of lookups that find their key, and whether visits are measured; `None` where
+    /// sizes do not matter.
     pub(crate) fn rule(self) -> Option<(f64, bool)> {
         match self {
             FilterAllocation::Uniform => None,
@@ -99,8 +99,8 @@ pub(crate) struct BlockRoom {
 }
 
 impl ModuleSizes {
-    /// The sizes of a filter of `bits` bits per key in `modules` modules, decided: those that depend
-    /// on memory by SHaMBa's Eqs. 10 and 11 and section 5.1.1.
+    /// The sizes of a filter of `bits` bits per key in `modules` modules, decided: those that
+    /// depend on memory by SHaMBa's Eqs. 10 and 11 and section 5.1.1.
     pub(crate) fn decided(self, bits: f64, modules: u8, room: BlockRoom) -> ModuleSizes {
         if self != ModuleSizes::FirstInMemory {
             return self;
@@ -149,8 +149,8 @@ pub(crate) struct FileContext {
     pub(crate) bits_per_key: Option<f64>,
 }
 
-/// One plan, or two of which some tables get the one and some the other: bits between two numbers of
-/// columns, or too few for a Bloom filter, are had on average only.
+/// One plan, or two of which some tables get the one and some the other: bits between two numbers
+/// of columns, or too few for a Bloom filter, are had on average only.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Choice {
     /// The plan.
@@ -271,10 +271,10 @@ pub(crate) fn plan(options: &PlanOptions, file: &FileContext) -> FilterPlan {
     }
 }
 
-/// Flushed files are soon written again: a Bloom filter. The others get three ribbon modules: two, of
-/// 0.4 % false positives in 8.3 bits, are what memory holds where it is short; the third is read and kept where
-/// memory is plenty, and saves nearly all searches in vain that are left. Memory holds as many of the columns as
-/// are worth it.
+/// Flushed files are soon written again: a Bloom filter. The others get three ribbon modules: two,
+/// of 0.4 % false positives in 8.3 bits, are what memory holds where it is short; the third is read
+/// and kept where memory is plenty, and saves nearly all searches in vain that are left. Memory
+/// holds as many of the columns as are worth it.
 fn by_level(file: &FileContext) -> Vec<ModulePlan> {
     if file.level == 0 {
         let (bits, modules) = QUICK;

@@ -3,7 +3,8 @@
 use super::*;
 use crate::fuzzing::{Input, chunked};
 
-/// A module's family, its number and its hashes or columns as bytes, what columns to keep, a key and a block.
+/// A module's family, its number and its hashes or columns as bytes, what columns to keep, a key
+/// and a block.
 pub(crate) fn filter_block(data: &[u8]) {
     let mut input = Input(data);
     let (family, number, count, keep) = (input.byte(), input.byte(), input.byte(), input.byte());

@@ -2,13 +2,13 @@
 //!
 //! A [`FilterPlan`] lists the modules of a table's filter; each module is stored, cached, probed
 //! and skipped by itself; of a ribbon module memory may hold any part of the columns
-//! ([`keep_columns`]). This module turns key digests into the modules' blocks ([`FilterWriter`]) and
-//! answers whether a block may contain a key ([`may_contain`]). Bytes are specified in
+//! ([`keep_columns`]). This module turns key digests into the modules' blocks ([`FilterWriter`])
+//! and answers whether a block may contain a key ([`may_contain`]). Bytes are specified in
 //! docs/format.md, "Filter modules". Everything here is pure; nothing does I/O.
 //!
 //! Protocol of a probe: [`hash_of`] the module, [`block_of`] that hash, then [`may_contain`]. No
-//! caller asks a module for its family. A module of which all blocks are in memory can be parsed once
-//! and for all ([`Parsed`]).
+//! caller asks a module for its family. A module of which all blocks are in memory can be parsed
+//! once and for all ([`Parsed`]).
 
 mod banding;
 mod blocked;
@@ -177,8 +177,8 @@ pub(crate) fn may_contain(module: &ModulePlan, block: &[u8], hash: u64) -> bool 
     rejecting_columns(module, block, hash) == 0
 }
 
-/// Which of the block's columns say that it does not contain the key of this hash, a bit for each as of
-/// [`columns`]; 0 if it may contain the key.
+/// Which of the block's columns say that it does not contain the key of this hash, a bit for each
+/// as of [`columns`]; 0 if it may contain the key.
 #[inline]
 pub(crate) fn rejecting_columns(module: &ModulePlan, block: &[u8], hash: u64) -> u8 {
     match module.family {
@@ -213,8 +213,8 @@ pub(crate) fn ribbon_columns(block: &[u8]) -> u8 {
     ribbon::columns(block)
 }
 
-/// A block of ribbon columns cut down to those in `keep`. Every block that comes of it can be probed,
-/// and says less; without columns it may contain everything.
+/// A block of ribbon columns cut down to those in `keep`. Every block that comes of it can be
+/// probed, and says less; without columns it may contain everything.
 pub(crate) fn keep_columns(block: &[u8], keep: u8) -> Vec<u8> {
     ribbon::shrink(block, keep)
 }

@@ -1,9 +1,9 @@
 //! Modules whose blocks are all in memory, made ready to be asked many times.
 //!
-//! [`Parsed::new`] looks at blocks once: at their number, and at the headers of ribbon columns. What
-//! stays to do for a key is what depends on it, and of ribbon modules of one partition that is mostly
-//! done once for all of them ([`Memo`]). Answers are those of [`super::may_contain`] of the block that
-//! [`super::block_of`] names. Pure; immutable.
+//! [`Parsed::new`] looks at blocks once: at their number, and at the headers of ribbon columns.
+//! What stays to do for a key is what depends on it, and of ribbon modules of one partition that is
+//! mostly done once for all of them ([`Memo`]). Answers are those of [`super::may_contain`] of the
+//! block that [`super::block_of`] names. Pure; immutable.
 
 use std::ops::Deref;
 
@@ -33,8 +33,8 @@ enum Kind<B> {
 pub(crate) struct Memo(Option<(Columns, Row)>);
 
 impl<B: Deref<Target = [u8]>> Parsed<B> {
-    /// The module of this number over its blocks, in their order; `None` unless they are all there is
-    /// of it, and sound.
+    /// The module of this number over its blocks, in their order; `None` unless they are all there
+    /// is of it, and sound.
     pub(crate) fn new(plan: &ModulePlan, number: usize, mut blocks: Vec<B>) -> Option<Self> {
         let kind = match plan.family {
             _ if blocks.is_empty() || blocks.iter().any(|block| block.is_empty()) => return None,

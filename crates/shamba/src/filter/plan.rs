@@ -126,8 +126,8 @@ impl FilterPlan {
         millibits.fold(0, u32::saturating_add)
     }
 
-    /// The plan of a table as its readers need it, alike for tables that were planned alike: without the
-    /// bits per key that its ribbon modules came to.
+    /// The plan of a table as its readers need it, alike for tables that were planned alike:
+    /// without the bits per key that its ribbon modules came to.
     pub(crate) fn for_readers(mut self) -> Self {
         let ribbons = self.modules.iter_mut();
         ribbons

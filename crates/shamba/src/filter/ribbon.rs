@@ -79,8 +79,8 @@ pub(super) fn block(solution: &Solution, first: usize, columns: usize) -> Box<[u
     block.into()
 }
 
-/// Which of the columns turn the key of this hash away; none if the block may contain it. A block that
-/// is not sound turns nobody away.
+/// Which of the columns turn the key of this hash away; none if the block may contain it. A block
+/// that is not sound turns nobody away.
 #[inline]
 pub(super) fn rejecting_columns(block: &[u8], hash: u64) -> u8 {
     let Some((header, columns)) = RibbonHeader::parse(block) else {

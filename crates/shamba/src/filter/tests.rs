@@ -280,8 +280,8 @@ fn families_follow_the_level() {
     }
 }
 
-/// Bits by the place in the tree: near to what was asked for in every family, as many modules as can
-/// have a hash each, and by two plans what one cannot have.
+/// Bits by the place in the tree: near to what was asked for in every family, as many modules as
+/// can have a hash each, and by two plans what one cannot have.
 #[test]
 fn bits_by_place_make_modules_of_the_family() {
     let choose = |families, bits, level, modules| {

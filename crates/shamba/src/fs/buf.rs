@@ -1,8 +1,8 @@
 //! A growable byte buffer that starts on a page boundary, as direct I/O demands.
 //!
-//! Its memory is mapped from the system ([`Pages`]): buffers come in many sizes, and in the heap of the
-//! process's allocator each would leave a gap that stays resident. One owner at a time: it is plain data
-//! without interior mutability.
+//! Its memory is mapped from the system ([`Pages`]): buffers come in many sizes, and in the heap of
+//! the process's allocator each would leave a gap that stays resident. One owner at a time: it is
+//! plain data without interior mutability.
 
 use std::ops::{Deref, DerefMut};
 
@@ -16,7 +16,8 @@ struct Page([u8; PAGE]);
 /// Bytes whose first address is a multiple of [`PAGE`], and whose allocation is whole pages.
 #[derive(Default)]
 pub struct AlignedBuf {
-    /// Room for more than was asked for, so that it seldom has to move: only what is touched is resident.
+    /// Room for more than was asked for, so that it seldom has to move: only what is touched is
+    /// resident.
     pages: Option<Pages<Page>>,
     /// The most pages that were in view.
     touched: usize,

@@ -1,8 +1,9 @@
 //! What storage devices take for reads, writes and syncs, from their data sheets. Plain data.
 
-/// What a storage device takes for an operation, in nanoseconds: a fixed part, and a part for
-/// each page. Of reads asked for together ([`Fs::read_many`](super::Fs::read_many)) the fixed parts overlap, so many as the
-/// device serves at the same time, and the pages come one after another over its bus.
+/// What a storage device takes for an operation, in nanoseconds: a fixed part, and a part for each
+/// page. Of reads asked for together ([`Fs::read_many`](super::Fs::read_many)) the fixed parts
+/// overlap, so many as the device serves at the same time, and the pages come one after another
+/// over its bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceModel {
     /// For each read.
@@ -30,8 +31,8 @@ impl DeviceModel {
         sync: 8_000_000,
     };
     /// An SSD on a SATA bus: 90 us a read, 500 MB/s, a queue of 32 (native command queuing). That
-    /// makes 10,200 random reads of a page a second alone and 92,000 with 32 in flight; data sheet of
-    /// Samsung's 860 EVO: 10,000 and 98,000.
+    /// makes 10,200 random reads of a page a second alone and 92,000 with 32 in flight; data sheet
+    /// of Samsung's 860 EVO: 10,000 and 98,000.
     pub const SATA_SSD: DeviceModel = DeviceModel {
         read: 90_000,
         parallel: 32,
@@ -40,9 +41,9 @@ impl DeviceModel {
         write_page: 9_000,
         sync: 1_000_000,
     };
-    /// An NVMe flash SSD: 60 us a read, 3 GB/s, 128 in flight. That makes 16,300 random reads of a page
-    /// a second alone and 537,000 with 128 in flight; data sheet of Samsung's 970 EVO (1 TB): 15,000 and
-    /// 500,000.
+    /// An NVMe flash SSD: 60 us a read, 3 GB/s, 128 in flight. That makes 16,300 random reads of a
+    /// page a second alone and 537,000 with 128 in flight; data sheet of Samsung's 970 EVO (1 TB):
+    /// 15,000 and 500,000.
     pub const PCIE_SSD: DeviceModel = DeviceModel {
         read: 60_000,
         parallel: 128,
@@ -51,8 +52,8 @@ impl DeviceModel {
         write_page: 2_000,
         sync: 300_000,
     };
-    /// Byte-addressable or 3D XPoint memory: a few microseconds a read, 2.5 GB/s. The processor itself
-    /// reads it, so that nothing overlaps.
+    /// Byte-addressable or 3D XPoint memory: a few microseconds a read, 2.5 GB/s. The processor
+    /// itself reads it, so that nothing overlaps.
     pub const NVM: DeviceModel = DeviceModel {
         read: 3_000,
         parallel: 1,

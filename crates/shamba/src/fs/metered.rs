@@ -184,8 +184,8 @@ pub struct IoCounts {
     pub syncs: u64,
     /// Syncs of folders.
     pub dir_syncs: u64,
-    /// What the device model charged, in nanoseconds, added up over all threads; they do not wait for
-    /// each other.
+    /// What the device model charged, in nanoseconds, added up over all threads; they do not wait
+    /// for each other.
     pub device_ns: u64,
 }
 

@@ -131,9 +131,9 @@ pub trait Fs: Debug + Send + Sync + 'static {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>>;
     /// The files (not folders) in a folder, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
-    /// Shows each file (not folder) in a folder, in no particular order: its name and its length in bytes.
-    /// What `visit` does must not use the file system. Takes the memory of [`Fs::list`] unless
-    /// implemented.
+    /// Shows each file (not folder) in a folder, in no particular order: its name and its length in
+    /// bytes. What `visit` does must not use the file system. Takes the memory of [`Fs::list`]
+    /// unless implemented.
     fn visit(&self, dir: &Path, visit: &mut dyn FnMut(&str, u64)) -> io::Result<()> {
         let entries = self.list(dir)?;
         entries
@@ -152,12 +152,12 @@ pub trait Fs: Debug + Send + Sync + 'static {
     /// Gives a file a second name; an error of kind `CrossesDevices` or `Unsupported` where the
     /// file system cannot.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Makes durable what is in a file, whoever wrote it: also what another process wrote before
-    /// it died. What is read of it afterwards comes from the medium, where the system can be told so. The
-    /// file's name is not part of that, see [`Fs::sync_dir`].
+    /// Makes durable what is in a file, whoever wrote it: also what another process wrote before it
+    /// died. What is read of it afterwards comes from the medium, where the system can be told so.
+    /// The file's name is not part of that, see [`Fs::sync_dir`].
     fn sync_file(&self, path: &Path) -> io::Result<()>;
-    /// [`Fs::sync_file`] of several files, at the same time where that can be done; a result for each, and all
-    /// are done on return. One after another unless implemented.
+    /// [`Fs::sync_file`] of several files, at the same time where that can be done; a result for
+    /// each, and all are done on return. One after another unless implemented.
     fn sync_files(&self, paths: &[PathBuf]) -> Vec<io::Result<()>> {
         paths.iter().map(|path| self.sync_file(path)).collect()
     }
@@ -190,8 +190,8 @@ fn cannot_sync(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// Creates a folder and those above it, durably: each one's name is durable in the folder above. Also of
-/// those that are there, which an attempt may have made that failed before it came to that.
+/// Creates a folder and those above it, durably: each one's name is durable in the folder above.
+/// Also of those that are there, which an attempt may have made that failed before it came to that.
 pub(crate) fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> io::Result<()> {
     let folders = dir.ancestors().filter(|dir| !dir.as_os_str().is_empty());
     let made = folders.map(|folder| Ok((folder, !fs.exists(folder)?)));
@@ -233,10 +233,10 @@ pub trait WriteFile: Debug + Send {
     /// Makes everything appended durable. After an error nothing may be assumed of bytes appended
     /// since the last sync that succeeded, and calling again does not help.
     fn sync(&mut self) -> io::Result<()>;
-    /// Cuts the file back to its first `len` bytes, no more than were appended, durably: also after an
-    /// append that failed, and appends go on from there. Not after a sync that failed. An error leaves
-    /// the file as after a failed append; of kind `Unsupported` where a file system cannot, which is so
-    /// unless implemented.
+    /// Cuts the file back to its first `len` bytes, no more than were appended, durably: also after
+    /// an append that failed, and appends go on from there. Not after a sync that failed. An error
+    /// leaves the file as after a failed append; of kind `Unsupported` where a file system cannot,
+    /// which is so unless implemented.
     fn cut_back(&mut self, len: u64) -> io::Result<()> {
         let _ = len;
         Err(io::ErrorKind::Unsupported.into())

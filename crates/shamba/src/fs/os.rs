@@ -87,7 +87,8 @@ impl OsFs {
     }
 
     /// A handle that reads and writes tables through the system's page cache, outside the memory
-    /// budget: files that are cached there are read as from a RAM disk. Other handles are not changed.
+    /// budget: files that are cached there are read as from a RAM disk. Other handles are not
+    /// changed.
     #[must_use]
     pub fn without_direct_io(self) -> Self {
         OsFs {
@@ -137,7 +138,8 @@ impl OsFs {
     }
 }
 
-/// An open file that may lose its direct flag on the way. Many stay open: it does not keep its path.
+/// An open file that may lose its direct flag on the way. Many stay open: it does not keep its
+/// path.
 #[derive(Debug)]
 struct OsHandle {
     file: File,
@@ -305,8 +307,9 @@ struct OsLock {
 impl FileLock for OsLock {}
 
 impl Drop for OsLock {
-    /// Unlocks, where closing alone would not do: a process that another thread is starting has a copy of
-    /// the descriptor until it executes its program, and the lock would last as long as that copy.
+    /// Unlocks, where closing alone would not do: a process that another thread is starting has a
+    /// copy of the descriptor until it executes its program, and the lock would last as long as
+    /// that copy.
     fn drop(&mut self) {
         if let Err(error) = self.file.unlock() {
             log::warn!("cannot unlock a database's folder: {error}");
@@ -389,8 +392,9 @@ impl Fs for OsFs {
     fn sync_file(&self, path: &Path) -> io::Result<()> {
         let file = File::open(path)?;
         file.sync_all()?;
-        // Where a sync failed before, Linux told that process alone, and goes on showing what it could not
-        // write: so that what is read from here on is what the disk holds, where a file system takes advice.
+        // Where a sync failed before, Linux told that process alone, and goes on showing what it
+        // could not write: so that what is read from here on is what the disk holds, where a file
+        // system takes advice.
         #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
         Ok(())

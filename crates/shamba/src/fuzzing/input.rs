@@ -1,5 +1,5 @@
-//! Numbers and byte strings taken off the front of a fuzzer's input. When it is used up, everything is 0 or
-//! empty.
+//! Numbers and byte strings taken off the front of a fuzzer's input. When it is used up, everything
+//! is 0 or empty.
 
 /// What is left of an input.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,8 @@
-//! A database on a file system in memory, with operations and options that a fuzzer chooses, against a sorted map.
+//! A database on a file system in memory, with operations and options that a fuzzer chooses,
+//! against a sorted map.
 //!
-//! Every operation is a byte and the bytes it needs. A power failure may take the writes since the last that were
-//! made durable, from some point on and batch by batch; everything else is exact.
+//! Every operation is a byte and the bytes it needs. A power failure may take the writes since the
+//! last that were made durable, from some point on and batch by batch; everything else is exact.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -328,7 +329,8 @@ impl OperationsRun<'_> {
         self.open();
     }
 
-    /// A power failure: what is there afterwards is one of the states since the last that was durable.
+    /// A power failure: what is there afterwards is one of the states since the last that was
+    /// durable.
     fn crash(&mut self) {
         let seed = self.input.byte();
         let after = self.fs.crash_clone(seed.into());

@@ -1,15 +1,15 @@
 //! The memtable: the entries written last, sorted, in memory of a fixed capacity.
 //!
-//! A [`Memtable`] is a skip list in one region of memory, which is mapped for the first entry: an empty
-//! one takes nothing. What the entries fill is charged to the budget before they are inserted, by pages.
-//! Thread-safe: readers take no lock and may run during writes; writers take a mutex for as long as they
-//! hold a [`MemtableWriter`]. A reader sees every entry whose insertion ended before it began; entries
-//! being inserted meanwhile may or may not be seen, which is why readers ask for a sequence number that is
-//! published only after the insertion.
+//! A [`Memtable`] is a skip list in one region of memory, which is mapped for the first entry: an
+//! empty one takes nothing. What the entries fill is charged to the budget before they are
+//! inserted, by pages. Thread-safe: readers take no lock and may run during writes; writers take a
+//! mutex for as long as they hold a [`MemtableWriter`]. A reader sees every entry whose insertion
+//! ended before it began; entries being inserted meanwhile may or may not be seen, which is why
+//! readers ask for a sequence number that is published only after the insertion.
 //!
 //! Protocol: `fits` before a batch; if false, make a new memtable of a capacity of at least
-//! [`Memtable::room_for`] the batch. Then `charge`; if false, others must be flushed first. A batch that
-//! fits and is charged is inserted without fail. Once nothing more will be inserted, `trim`.
+//! [`Memtable::room_for`] the batch. Then `charge`; if false, others must be flushed first. A batch
+//! that fits and is charged is inserted without fail. Once nothing more will be inserted, `trim`.
 
 mod arena;
 mod iter;
@@ -30,8 +30,8 @@ use skiplist::{Inserted, SkipList, Splice};
 pub(crate) use iter::MemtableIter;
 pub(crate) use view::MemtableView;
 
-/// The most that is charged ahead of what is filled, in bytes: less often than for each page, since the
-/// cache may have to give way.
+/// The most that is charged ahead of what is filled, in bytes: less often than for each page, since
+/// the cache may have to give way.
 const LONGEST_STEP: usize = 64 << 10;
 
 /// The share of what is charged that is charged ahead.
@@ -83,8 +83,8 @@ impl Memtable {
     }
 
     /// Charges what so many more entries with so many bytes of keys and values may fill. False, and
-    /// nothing changes, where the memtables under this budget would be charged more than `most` bytes
-    /// together, or the budget has no more.
+    /// nothing changes, where the memtables under this budget would be charged more than `most`
+    /// bytes together, or the budget has no more.
     pub(crate) fn charge(&self, entries: usize, bytes: usize, most: u64) -> bool {
         let end = self.end_after(entries, bytes);
         if end <= self.charged() {
@@ -226,8 +226,8 @@ pub(crate) struct MemtableWriter<'a> {
 }
 
 impl MemtableWriter<'_> {
-    /// Inserts an entry that was charged; false when there is no room (never after [`Memtable::fits`]
-    /// said so). An entry that is there already, by key and tag, stays as it is.
+    /// Inserts an entry that was charged; false when there is no room (never after
+    /// [`Memtable::fits`] said so). An entry that is there already, by key and tag, stays as it is.
     #[must_use]
     pub(crate) fn insert(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> bool {
         let memtable = self.memtable;

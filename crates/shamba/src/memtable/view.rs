@@ -1,10 +1,12 @@
-//! A cursor over what a memtable has for readers of one sequence number, which does not keep the memtable.
+//! A cursor over what a memtable has for readers of one sequence number, which does not keep the
+//! memtable.
 //!
-//! It copies entries, some at a time, and holds the memtable only meanwhile. So an iterator that is left
-//! alone keeps no memory but its copies, which are charged. What it may see of the memtable never changes:
-//! of each key the newest entry at or below the number, all of which are there when the view is made. A
-//! memtable that is gone, since all of it is in tables now, makes the view *lost*: whoever uses it must
-//! look there. Not shared between threads; see [`InternalIterator`] for its protocol.
+//! It copies entries, some at a time, and holds the memtable only meanwhile. So an iterator
+//! that is left alone keeps no memory but its copies, which are charged. What it may see of the
+//! memtable never changes: of each key the newest entry at or below the number, all of which
+//! are there when the view is made. A memtable that is gone, since all of it is in tables now,
+//! makes the view *lost*: whoever uses it must look there. Not shared between threads; see
+//! [`InternalIterator`] for its protocol.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,16 +20,16 @@ use crate::base::key::{self, SeqNo, Tag};
 use crate::budget::{Budget, Reservation, Role, memtable_copy};
 use crate::error::{Error, Result};
 
-/// Entries copied at first, after a search. With half of them a scan of ten copies three times, with
-/// double of them a search for one key copies eight.
+/// Entries copied at first, after a search. With half of them a scan of ten copies three times,
+/// with double of them a search for one key copies eight.
 const FIRST: usize = 4;
 
 /// So many times as many are copied each time, as long as the cursor goes on.
 const GROWTH: usize = 4;
 
-/// The most that are copied at a time: entries, and bytes of keys and values unless one has more. With a
-/// quarter of them a long scan is a hundredth slower; four times as much is memory that many iterators
-/// hold each.
+/// The most that are copied at a time: entries, and bytes of keys and values unless one has more.
+/// With a quarter of them a long scan is a hundredth slower; four times as much is memory that many
+/// iterators hold each.
 const MOST: usize = 256;
 const MOST_BYTES: u64 = 16 << 10;
 
@@ -148,8 +150,8 @@ impl Copies {
 }
 
 impl MemtableView {
-    /// A view at no entry, for readers of `seq`. Every entry at or below it that the memtable will ever
-    /// have is in it.
+    /// A view at no entry, for readers of `seq`. Every entry at or below it that the memtable will
+    /// ever have is in it.
     pub(super) fn new(
         memtable: &Arc<Memtable>,
         seq: SeqNo,

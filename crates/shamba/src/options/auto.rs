@@ -6,11 +6,11 @@ use crate::error::{Error, Result};
 
 /// A keyspace looks for a better design every so often, and moves to it if that pays.
 ///
-/// It asks what [`Keyspace::advise`](crate::Keyspace::advise) answers. It moves when three answers in
-/// a row say that over the next `horizon` operations the better design saves more than `factor`
-/// times what the move costs, both in reads of a page, and more than a tenth of its own cost; and after a move not again before a tenth of
-/// the horizon has passed. So a workload that changes back and forth faster than that is taken for
-/// the mixture that it is, and one that turned is followed.
+/// It asks what [`Keyspace::advise`](crate::Keyspace::advise) answers. It moves when three answers
+/// in a row say that over the next `horizon` operations the better design saves more than `factor`
+/// times what the move costs, both in reads of a page, and more than a tenth of its own cost; and
+/// after a move not again before a tenth of the horizon has passed. So a workload that changes back
+/// and forth faster than that is taken for the mixture that it is, and one that turned is followed.
 ///
 /// ```
 /// use shamba::{AutoDesign, KeyspaceOptions};

@@ -8,7 +8,8 @@ use crate::compaction::{Granularity, MergePolicy};
 use crate::error::Result;
 use crate::version::StoredDesign;
 
-/// What shapes a keyspace's tree: the knobs of Monkey (Dayan, Athanassoulis, Idreos, 2018, section 4).
+/// What shapes a keyspace's tree: the knobs of Monkey (Dayan, Athanassoulis, Idreos, 2018,
+/// section 4).
 ///
 /// At first a keyspace has the design of its [`KeyspaceOptions`]. Once
 /// [`Keyspace::redesign`](crate::Keyspace::redesign) was called the database itself remembers the
@@ -106,8 +107,8 @@ impl KeyspaceOptions {
         self
     }
 
-    /// The runs of level 0 from which writes are slowed down, and from which they wait: more by what
-    /// the merge policy leaves there before it merges.
+    /// The runs of level 0 from which writes are slowed down, and from which they wait: more by
+    /// what the merge policy leaves there before it merges.
     pub(crate) fn level0_limits(&self) -> (u32, u32) {
         let wanted = match self.merge_policy {
             MergePolicy::Leveling { .. } => self.level0_runs,

@@ -11,8 +11,9 @@ pub struct DeviceCosts {
     pub read_seconds: f64,
     /// What writing a page costs in a long sequence, as flushes and merges do it, in such reads.
     pub write_cost: f64,
-    /// What reading a page costs in a long sequence, as merges do it, in such reads: 1 where pages have
-    /// their price however they are asked for, less where a device reads ahead or counts requests.
+    /// What reading a page costs in a long sequence, as merges do it, in such reads: 1 where pages
+    /// have their price however they are asked for, less where a device reads ahead or counts
+    /// requests.
     pub merge_read_cost: f64,
 }
 

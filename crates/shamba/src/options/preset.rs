@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::filter::ModuleSizes;
 use crate::policy::{FilterPolicy, Skipping, Thresholds};
 
-/// A system as settings: filter, filter policy, eviction and hash sharing. What is set
-/// afterwards takes precedence, so presets combine with both layouts, any bits per key and any merge policy.
+/// A system as settings: filter, filter policy, eviction and hash sharing. What is set afterwards
+/// takes precedence, so presets combine with both layouts, any bits per key and any merge policy.
 ///
 /// ```
 /// use shamba::{Options, Preset};
@@ -199,9 +199,8 @@ impl KeyspaceOptions {
 }
 
 impl Options {
-    /// Makes the default keyspace, hash sharing and eviction those of a preset. Set what is to differ
-    /// afterwards; keyspaces with options of their own take
-    /// [`KeyspaceOptions::preset`].
+    /// Makes the default keyspace, hash sharing and eviction those of a preset. Set what is to
+    /// differ afterwards; keyspaces with options of their own take [`KeyspaceOptions::preset`].
     #[must_use]
     pub fn preset(mut self, preset: Preset) -> Self {
         self.default_keyspace = self.default_keyspace.preset(preset);

@@ -4,17 +4,17 @@ use super::Options;
 use crate::error::{Error, Result};
 
 impl Options {
-    /// Whether the database is opened to be read only. Default false. Nothing is written to its folder,
-    /// which may be of a read-only file system, full, or another's, and nothing is locked: any number of
-    /// processes may have it open so, beside one that writes. They see it as it was when they opened it.
-    /// What is in no table yet is read from the logs and kept in memory ([`Error::LogsExceedMemory`]).
-    /// There are no background threads, and every call that would change something gives
-    /// [`Error::ReadOnly`].
+    /// Whether the database is opened to be read only. Default false. Nothing is written to its
+    /// folder, which may be of a read-only file system, full, or another's, and nothing is locked:
+    /// any number of processes may have it open so, beside one that writes. They see it as it was
+    /// when they opened it. What is in no table yet is read from the logs and kept in memory
+    /// ([`Error::LogsExceedMemory`]). There are no background threads, and every call that would
+    /// change something gives [`Error::ReadOnly`].
     ///
-    /// All tables are kept open if there are no more than [`max_open_files`](Self::max_open_files): then
-    /// nothing that a writer removes is missed. Of more tables, one that is opened late may be gone
-    /// ([`Error::Outdated`]). To read for long beside a writer, and of many tables, have the writer make a
-    /// [`Db::checkpoint`](crate::Db::checkpoint), and open that.
+    /// All tables are kept open if there are no more than [`max_open_files`](Self::max_open_files):
+    /// then nothing that a writer removes is missed. Of more tables, one that is opened late may be
+    /// gone ([`Error::Outdated`]). To read for long beside a writer, and of many tables, have the
+    /// writer make a [`Db::checkpoint`](crate::Db::checkpoint), and open that.
     #[must_use]
     pub fn read_only(mut self, yes: bool) -> Self {
         self.read_only = yes;

@@ -73,8 +73,8 @@ impl ModuleController for Elastic {
             .collect()
     }
 
-    /// A place in the table of segments, which is at most seven eighths full and at least half of that, and
-    /// one in a queue.
+    /// A place in the table of segments, which is at most seven eighths full and at least half of
+    /// that, and one in a queue.
     fn bytes_per_file(&self) -> u64 {
         let place = size_of::<(u64, Segment)>() + 1;
         (place * 16 / 7 + 2 * size_of::<u64>()) as u64

@@ -198,9 +198,10 @@ impl ModuleController for All {
     }
 }
 
-/// False-positive rates of modules, each worked out once: of a blocked one that sums hundreds of terms,
-/// a filter may have sixteen modules, and every change of the tree asks for all files. There are as many as
-/// modules differ: by their hashes, and by their size in steps of 1 / [`BLOCKED_STEPS`].
+/// False-positive rates of modules, each worked out once: of a blocked one that sums hundreds of
+/// terms, a filter may have sixteen modules, and every change of the tree asks for all files. There
+/// are as many as modules differ: by their hashes, and by their size in steps of 1 /
+/// [`BLOCKED_STEPS`].
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     blocked: HashMap<(u32, u32), f64>,

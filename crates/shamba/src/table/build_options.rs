@@ -45,8 +45,8 @@ impl Default for TableBuildOptions {
 }
 
 impl TableBuildOptions {
-    /// The number of keys nearest to the one asked for that fills the pages of the first module; the
-    /// one asked for where filters have no say.
+    /// The number of keys nearest to the one asked for that fills the pages of the first module;
+    /// the one asked for where filters have no say.
     pub(super) fn partition_target(&self) -> usize {
         let asked = self.partition_keys.max(1) as usize;
         let page = match (self.filter.layout, self.filter.modules.first()) {

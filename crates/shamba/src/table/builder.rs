@@ -22,11 +22,12 @@ use crate::error::{Error, Result};
 use crate::filter::{self, FilterWriter, Layout};
 use crate::fs::{BlockKind, PAGE, WriteFile};
 
-/// Bytes of index that a partition may get at once, because what its separators had in common is less with the next
-/// key: past them it ends before that key.
+/// Bytes of index that a partition may get at once, because what its separators had in common is
+/// less with the next key: past them it ends before that key.
 const MOST_BURST: usize = 4 * PAGE_PAYLOAD;
 
-/// Bytes of properties beside keys, mostly, with the lengths before them and before the top-level index.
+/// Bytes of properties beside keys, mostly, with the lengths before them and before the top-level
+/// index.
 const SMALL_PROPERTIES: usize = 512;
 
 /// A finished table.
@@ -129,8 +130,8 @@ impl TableBuilder {
         (self.properties.smallest.len() + self.last_key.len()) as u64
     }
 
-    /// Whether what the table would hold in memory when it is open, or the index of the partition, has grown so much
-    /// that the table should end, or would with this key.
+    /// Whether what the table would hold in memory when it is open, or the index of the partition,
+    /// has grown so much that the table should end, or would with this key.
     pub(crate) fn is_full_before(&self, key: &[u8]) -> bool {
         let most = usize::try_from(most_of_index(self.reservation.limit())).unwrap_or(usize::MAX);
         let index = &self.partition.index;
@@ -211,8 +212,8 @@ impl TableBuilder {
                 .saturating_add(self.partition_target / 16)
     }
 
-    /// Whether the partition should close here because what its separators have in common ends: they
-    /// are long, and each would be stored nearly whole.
+    /// Whether the partition should close here because what its separators have in common ends:
+    /// they are long, and each would be stored nearly whole.
     fn index_would_burst(&self, key: &[u8]) -> bool {
         self.options.filter.layout == Layout::Partitioned
             && self.partition.index.would_pass(MOST_BURST, key)

@@ -207,8 +207,9 @@ impl Compressor {
         }
     }
 
-    /// The compressed payload behind its length before compression; `None` when it cannot be made. What that takes
-    /// is taken from `memory` first, and what was taken under another limit is given back before.
+    /// The compressed payload behind its length before compression; `None` when it cannot be made.
+    /// What that takes is taken from `memory` first, and what was taken under another limit is
+    /// given back before.
     pub(super) fn compress(
         &mut self,
         raw: &[u8],
@@ -283,8 +284,8 @@ impl Compressor {
     }
 }
 
-/// What bounds the memory of compressing with Zstandard. Left to itself it takes what fits the data, which for the
-/// largest entries is tens of MiB at high levels.
+/// What bounds the memory of compressing with Zstandard. Left to itself it takes what fits the
+/// data, which for the largest entries is tens of MiB at high levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ZstdBounds {
     level: i32,
@@ -292,7 +293,8 @@ struct ZstdBounds {
     window_log: u32,
 }
 
-/// Blocks of several entries are shorter than 64 KiB, so that a longer window gains only for single entries, little.
+/// Blocks of several entries are shorter than 64 KiB, so that a longer window gains only for single
+/// entries, little.
 const MOST_WINDOW_LOG: u32 = 17;
 
 /// From the level after this on Zstandard looks for what is best with tables of their own.
@@ -302,8 +304,9 @@ const ZSTD_QUICK: i32 = 9;
 const ZSTD_BEST_FROM: u64 = 16 << 20;
 
 impl ZstdBounds {
-    /// Those of a level under a limit. The window is a 256th of it, so that what Zstandard takes, about ten
-    /// windows, leaves room for a merge and a flush at once under the least one; half of that where it takes more.
+    /// Those of a level under a limit. The window is a 256th of it, so that what Zstandard takes,
+    /// about ten windows, leaves room for a merge and a flush at once under the least one; half of
+    /// that where it takes more.
     fn of(level: i32, limit: u64) -> Self {
         let level = match limit < ZSTD_BEST_FROM {
             true => level.min(ZSTD_QUICK),
@@ -450,8 +453,8 @@ mod tests {
         }
     }
 
-    /// Fails where Zstandard chooses for itself: 950 KB at level 9 for blocks of 64 KB, and 30 MB at level 19 for
-    /// entries of a MiB.
+    /// Fails where Zstandard chooses for itself: 950 KB at level 9 for blocks of 64 KB, and 30 MB
+    /// at level 19 for entries of a MiB.
     #[test]
     fn compressing_takes_what_is_charged_at_every_level_under_every_budget() {
         let mut seed = 1u64;

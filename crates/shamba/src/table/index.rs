@@ -97,8 +97,8 @@ impl IndexBuilder {
         self.suffixes = suffixes;
     }
 
-    /// Whether separators would take more than that, apart from what they have in common, with one more that begins
-    /// as `key` does up to where it differs from them.
+    /// Whether separators would take more than that, apart from what they have in common, with one
+    /// more that begins as `key` does up to where it differs from them.
     pub(super) fn would_pass(&self, most: usize, key: &[u8]) -> bool {
         let with = |lost: usize| self.suffixes.len() + lost * self.ends.len();
         with(self.prefix.len()) > most
@@ -140,8 +140,9 @@ impl IndexBuilder {
         HEADER + self.prefix.len() + self.suffixes.len() + self.ends.len() * width + pages
     }
 
-    /// Whether the payload would be longer than that; at least half of it that separators do not share, where
-    /// what they share is long: otherwise each index would have that and few separators.
+    /// Whether the payload would be longer than that; at least half of it that separators do not
+    /// share, where what they share is long: otherwise each index would have that and few
+    /// separators.
     pub(super) fn is_longer_than(&self, most: usize) -> bool {
         self.len() > most.max(self.prefix.len() + most / 2)
     }

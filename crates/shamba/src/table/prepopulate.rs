@@ -363,8 +363,8 @@ impl Prepared {
 }
 
 impl Table {
-    /// The ranges of its partitions, ascending; none where keys are long and begin alike. `smallest` is its
-    /// smallest key.
+    /// The ranges of its partitions, ascending; none where keys are long and begin alike.
+    /// `smallest` is its smallest key.
     pub(crate) fn spans<'a>(&'a self, smallest: &'a [u8]) -> impl Iterator<Item = KeySpan<'a>> {
         spans(&self.top, smallest)
     }

@@ -129,8 +129,8 @@ impl Properties {
         }
     }
 
-    /// Appends the length of the properties and the properties. The keys, which may be long, are not copied on the
-    /// way.
+    /// Appends the length of the properties and the properties. The keys, which may be long, are
+    /// not copied on the way.
     pub(super) fn encode_with_len(&self, out: &mut Vec<u8>) {
         let keys = self.keys().map(|(id, key)| {
             let len = key.len();
@@ -185,7 +185,8 @@ impl Properties {
         Ok(properties)
     }
 
-    /// The same, with the smallest and the largest key where they lie instead of among the properties.
+    /// The same, with the smallest and the largest key where they lie instead of among the
+    /// properties.
     pub(super) fn decode_beside_keys(mut input: &[u8]) -> Result<(Self, [&[u8]; 2]), Damage> {
         let mut properties = Properties::default();
         let mut keys = [&[][..]; 2];

@@ -90,8 +90,8 @@ impl TableSource {
         Error::corruption(self.path(), u64::from(page) * PAGE as u64, damage.0)
     }
 
-    /// Where properties and top-level index are. They are read into a buffer, and not copied: whoever has it waits
-    /// for no other memory.
+    /// Where properties and top-level index are. They are read into a buffer, and not copied:
+    /// whoever has it waits for no other memory.
     pub(super) fn read_meta(&self) -> Result<Meta> {
         let len = self.handle.len();
         let pages = u32::try_from(len / PAGE as u64).unwrap_or(0);
@@ -153,8 +153,9 @@ impl TableSource {
 }
 
 impl TableSource {
-    /// Reads what an open table needs: its footer, its filter plan, and its top-level index, for which `held` takes
-    /// the memory first. `stated` is what the table is compared with, if it is of a tree.
+    /// Reads what an open table needs: its footer, its filter plan, and its top-level index, for
+    /// which `held` takes the memory first. `stated` is what the table is compared with, if it is
+    /// of a tree.
     pub(super) fn open_meta(
         &self,
         stated: Option<&Stated<'_>>,

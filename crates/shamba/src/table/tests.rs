@@ -961,7 +961,8 @@ impl Env {
     }
 }
 
-/// The salt tells tables apart, also such as hold the same; where two have one salt, what they hold does.
+/// The salt tells tables apart, also such as hold the same; where two have one salt, what they hold
+/// does.
 #[test]
 fn a_table_that_is_not_the_stated_one_is_not_opened() {
     let env = Env::new(4 << 20);
@@ -1041,8 +1042,8 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
     assert!(env.budget.used_by(Role::Tables) >= counters);
 }
 
-/// Files are many and stay open: what they have alike is held once, and one of a single partition takes
-/// less than 640 bytes.
+/// Files are many and stay open: what they have alike is held once, and one of a single partition
+/// takes less than 640 bytes.
 #[test]
 fn open_tables_share_what_they_have_alike() {
     let env = Env::new(4 << 20);

@@ -38,9 +38,10 @@ pub(super) struct PartitionEntry {
 ///   the index block and of each module;
 /// - of each partition those of these numbers that are not the same in all: mostly only the first;
 /// - separators;
-/// - where separators are long and begin alike: how much of the one before each begins with. Of each only
-///   what follows is among the separators then ([`TopIndex::front_coded`]), so that keys of 64 KiB that share
-///   all but a few bytes take as much as keys of a few bytes, and one of 64 KiB.
+/// - where separators are long and begin alike: how much of the one before each begins with. Of
+///   each only what follows is among the separators then ([`TopIndex::front_coded`]), so that keys
+///   of 64 KiB that share all but a few bytes take as much as keys of a few bytes, and one of 64
+///   KiB.
 #[derive(Debug, Default)]
 pub(super) struct TopIndex {
     bytes: Box<[u8]>,
@@ -56,9 +57,10 @@ pub(super) struct TopIndex {
     front_coded: bool,
 }
 
-/// Separators are front-coded where they are longer on average and that makes half of them or less: shorter ones
-/// are searched and handed out as they lie. With half of it memory is saved that a partition of thousands
-/// of keys does not miss; with twice of it each partition of longer keys takes half a KiB.
+/// Separators are front-coded where they are longer on average and that makes half of them or less:
+/// shorter ones are searched and handed out as they lie. With half of it memory is saved that a
+/// partition of thousands of keys does not miss; with twice of it each partition of longer keys
+/// takes half a KiB.
 const LONG: usize = 256;
 
 /// Whether separators are front-coded: so many, of so many bytes, or so many front-coded.
@@ -183,8 +185,8 @@ impl TopIndex {
         front.map_or(0, |front| front as usize)
     }
 
-    /// A separator where it lies, unless they are front-coded: no key of the partition is greater, and every key
-    /// of the next is.
+    /// A separator where it lies, unless they are front-coded: no key of the partition is greater,
+    /// and every key of the next is.
     #[inline]
     pub(super) fn whole_separator(&self, index: usize) -> Option<&[u8]> {
         (!self.front_coded).then(|| self.rest(index))
@@ -256,8 +258,8 @@ impl TopIndex {
         low
     }
 
-    /// The same, of all partitions, where separators are front-coded: of none more bytes are looked at than it
-    /// has in common with the key.
+    /// The same, of all partitions, where separators are front-coded: of none more bytes are looked
+    /// at than it has in common with the key.
     fn find_front_coded(&self, key: &[u8]) -> usize {
         // What the separator before has in common with the key, which is greater.
         let mut common = 0;
@@ -379,7 +381,8 @@ mod tests {
         );
     }
 
-    /// The index of a table whose partitions have a page of data and one of index and end at these keys.
+    /// The index of a table whose partitions have a page of data and one of index and end at these
+    /// keys.
     fn top_of(separators: &[impl AsRef<[u8]>]) -> TopIndex {
         let mut builder = TopIndexBuilder::default();
         for separator in separators {

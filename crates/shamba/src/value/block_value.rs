@@ -16,8 +16,8 @@ pub(crate) struct PartValue {
 }
 
 impl PartitionView<'_> {
-    /// What a block would be worth that is not, or not wholly, resident; of a block of columns, the last
-    /// of so many.
+    /// What a block would be worth that is not, or not wholly, resident; of a block of columns, the
+    /// last of so many.
     pub(super) fn value_of_next(&self, kind: BlockKind, columns: u8) -> f32 {
         let evidence = ColumnEvidence::UNKNOWN;
         self.value_of(kind, columns, evidence).value

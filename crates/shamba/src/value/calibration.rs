@@ -7,8 +7,8 @@ use shamba_model::expected_reads::{accesses_at_first, further_accesses};
 /// Counts told apart in learning what a count means.
 pub(super) const CLASSES: usize = 9;
 
-/// What counts turned out to mean lately, of all shards of a cache together: a page is in one of them
-/// by chance. Relaxed atomics, being hints.
+/// What counts turned out to mean lately, of all shards of a cache together: a page is in one of
+/// them by chance. Relaxed atomics, being hints.
 #[derive(Debug)]
 pub(crate) struct Calibration {
     /// Bits of `f32`s: pages of each count in a shard, on average.
@@ -39,7 +39,8 @@ impl Calibration {
         }
     }
 
-    /// The accesses to expect in a window of a page of each count, which gathered for so many windows.
+    /// The accesses to expect in a window of a page of each count, which gathered for so many
+    /// windows.
     pub(super) fn rates(&self, windows: f32) -> [f32; CLASSES] {
         let mut rates = [0.0; CLASSES];
         let mut fewer = None;

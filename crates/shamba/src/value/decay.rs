@@ -1,15 +1,15 @@
 //! Time of a cache, and how counts of past use fade with it.
 //!
-//! Time is counted in accesses to the cache, in *ticks*: four ticks halve every count of past use, so
-//! that counts follow recent use (the *window*). Thread-safe: relaxed atomics, being hints.
+//! Time is counted in accesses to the cache, in *ticks*: four ticks halve every count of past use,
+//! so that counts follow recent use (the *window*). Thread-safe: relaxed atomics, being hints.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Ticks in which counts halve.
 pub(crate) const TICKS_PER_HALF_LIFE: u32 = 4;
 
-/// Accesses in which counts halve, at least and at most; between these, in proportion to the number of
-/// resident blocks.
+/// Accesses in which counts halve, at least and at most; between these, in proportion to the number
+/// of resident blocks.
 const HALF_LIFE: (u64, u64) = (1 << 10, 512 << 10);
 
 /// A half-life is so many accesses per resident block.
@@ -95,8 +95,8 @@ pub(crate) fn left_after(ticks: f32) -> f32 {
     (-ticks / TICKS_PER_HALF_LIFE as f32).exp2()
 }
 
-/// A count of which the share `left` is left. It is rounded up or down by chance (of the tick and the
-/// count): small counts that were always rounded down would fade sooner than large ones.
+/// A count of which the share `left` is left. It is rounded up or down by chance (of the tick and
+/// the count): small counts that were always rounded down would fade sooner than large ones.
 pub(super) fn faded(count: u16, left: f32, tick: u16) -> u16 {
     let chance = (tick ^ count.rotate_left(8)).wrapping_mul(0x9e37) >> 8;
     (f32::from(count) * left + f32::from(chance) / 256.0) as u16

@@ -1,5 +1,5 @@
-//! How likely absent keys are to pass a partition's filter as it is resident now, for statistics only:
-//! nothing here decides anything. Pure functions over a [`PartitionView`].
+//! How likely absent keys are to pass a partition's filter as it is resident now, for statistics
+//! only: nothing here decides anything. Pure functions over a [`PartitionView`].
 
 use super::geometry::ModuleGeometry;
 use super::view::PartitionView;
@@ -27,9 +27,9 @@ impl AbsentValue {
 }
 
 impl PartitionView<'_> {
-    /// What of the partition is not resident and worth most, where `blocks` says how many blocks a module
-    /// has in it: the last partition may have fewer than the others. Modules that are not tracked are
-    /// left out.
+    /// What of the partition is not resident and worth most, where `blocks` says how many blocks a
+    /// module has in it: the last partition may have fewer than the others. Modules that are not
+    /// tracked are left out.
     pub(super) fn best_absent(&self, blocks: impl Fn(u8) -> u16) -> AbsentValue {
         let mut best = AbsentValue::default();
         let density =
@@ -53,8 +53,8 @@ impl PartitionView<'_> {
     }
 
     /// The chance that a key which the partition does not hold passes all that a lookup will probe:
-    /// modules below `limit`, read where they are absent; of the others what is resident; and, where value
-    /// decides (`by_value`), what [`Self::best_to_read`] would have it read.
+    /// modules below `limit`, read where they are absent; of the others what is resident; and,
+    /// where value decides (`by_value`), what [`Self::best_to_read`] would have it read.
     ///
     /// Exact by the families' rates but for two things: of modules that are not tracked what is
     /// resident counts as absent, and of a module of several blocks in a partition the one probed
@@ -92,8 +92,8 @@ impl PartitionView<'_> {
     }
 }
 
-/// The chance that an absent key passes a whole filter: while memory is plenty, all of it is read where it
-/// is absent.
+/// The chance that an absent key passes a whole filter: while memory is plenty, all of it is read
+/// where it is absent.
 pub(super) fn fpr_of_whole(modules: &[ModuleGeometry]) -> f32 {
     let whole = modules.iter().map(|module| module.fpr_of(module.columns));
     whole.product::<f32>().min(1.0)

@@ -1,5 +1,5 @@
-//! Golden tests of what blocks are worth and what is read: `testdata/value.txt` holds partitions and
-//! the decisions they get.
+//! Golden tests of what blocks are worth and what is read: `testdata/value.txt` holds partitions
+//! and the decisions they get.
 
 use std::fmt::Write;
 use std::path::PathBuf;

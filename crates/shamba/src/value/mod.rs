@@ -1,13 +1,13 @@
 //! What memory is worth: the default policy, whole.
 //!
-//! Memory holds what saves the most storage reads per byte. [`PartitionStats`] counts who visits each
-//! partition of a table and what of it is resident; [`PartitionView`](view::PartitionView) is that at one
-//! moment, as plain data, and the decisions are pure functions over it: what a block or a column of a
-//! filter is worth (`block_value`), what a lookup should read now and with it (`read_plan`), what the
-//! visits counted say against the model (`rejections`). [`PageFrequency`] says how often data pages are
-//! accessed. [`PolicyState`] is what all of a cache has in common: time (`decay`) and the price of memory
-//! (`price`). Nothing here does I/O or takes a lock but that of a pin holder; everything is a hint, and
-//! whatever it says, answers stay the same.
+//! Memory holds what saves the most storage reads per byte. [`PartitionStats`] counts who visits
+//! each partition of a table and what of it is resident; [`PartitionView`](view::PartitionView) is
+//! that at one moment, as plain data, and the decisions are pure functions over it: what a block or
+//! a column of a filter is worth (`block_value`), what a lookup should read now and with it
+//! (`read_plan`), what the visits counted say against the model (`rejections`). [`PageFrequency`]
+//! says how often data pages are accessed. [`PolicyState`] is what all of a cache has in common:
+//! time (`decay`) and the price of memory (`price`). Nothing here does I/O or takes a lock but that
+//! of a pin holder; everything is a hint, and whatever it says, answers stay the same.
 
 mod block_value;
 mod calibration;

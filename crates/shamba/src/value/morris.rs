@@ -1,7 +1,7 @@
 //! Approximate counters of a byte (Morris 1978). Plain values.
 
-/// A number from 0 to about 2^32, to within a tenth: `8 log2(1 + number)`, rounded up or down by chance so
-/// that what is added or taken a little at a time is not lost.
+/// A number from 0 to about 2^32, to within a tenth: `8 log2(1 + number)`, rounded up or down by
+/// chance so that what is added or taken a little at a time is not lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MorrisCounter(pub(super) u8);
 

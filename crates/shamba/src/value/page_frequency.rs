@@ -2,8 +2,8 @@
 //! conservative update (Cormode, Muthukrishnan 2005; Estan, Varghese 2002), halved now and then.
 //!
 //! Part of a shard and not thread-safe by itself. Beside the counts it learns what a count means:
-//! with uniform lookups a page that was met once is hardly ever met again, with skewed ones it is. What
-//! all shards of a cache saw of it is in one [`Calibration`].
+//! with uniform lookups a page that was met once is hardly ever met again, with skewed ones it is.
+//! What all shards of a cache saw of it is in one [`Calibration`].
 
 use shamba_model::expected_reads::after_rest;
 
@@ -39,8 +39,8 @@ pub(crate) struct PageFrequency {
     span: f32,
     /// Accesses in this half-life that met each count.
     met: [f32; CLASSES],
-    /// The counts that pages would have met which do not exist, one for each access: those of the pages
-    /// they share counters with.
+    /// The counts that pages would have met which do not exist, one for each access: those of the
+    /// pages they share counters with.
     strangers: [f32; CLASSES],
     /// Pages of each count when this half-life began.
     began: [f32; CLASSES],
@@ -94,8 +94,8 @@ impl PageFrequency {
         );
     }
 
-    /// What a page is worth in memory that was last accessed so many accesses to the shard ago (`rest`), in
-    /// page reads per window.
+    /// What a page is worth in memory that was last accessed so many accesses to the shard ago
+    /// (`rest`), in page reads per window.
     pub(crate) fn value_of(&self, hash: u64, rest: u32) -> f32 {
         self.observed * after_rest(self.expected(hash), rest as f32 / self.window)
     }
@@ -110,8 +110,8 @@ impl PageFrequency {
         self.counters = self.counters.repeat(2).into();
     }
 
-    /// Whether there should be more counters: if there are fewer than suit so many pages, but where hardly
-    /// any access is to data (`data` of `all`), only once most are taken.
+    /// Whether there should be more counters: if there are fewer than suit so many pages, but where
+    /// hardly any access is to data (`data` of `all`), only once most are taken.
     pub(crate) fn wants_more(&self, pages: u64, data: u64, all: u64) -> bool {
         let crowded = || 2 * self.taken > self.counters.len();
         counters_for(pages) > self.counters.len() as u64 && (SELDOM * data > all || crowded())
@@ -152,7 +152,8 @@ impl PageFrequency {
         self.raise(hash, count.saturating_add(weight));
     }
 
-    /// Counts as many accesses as one who has so many in a window would have had while counts gathered.
+    /// Counts as many accesses as one who has so many in a window would have had while counts
+    /// gathered.
     pub(crate) fn suppose(&mut self, hash: u64, accesses: f32) {
         let windows = (self.span / WINDOW).max(1.0);
         let count = (accesses * windows).round().min(f32::from(u8::MAX)) as u8;
@@ -204,8 +205,8 @@ impl PageFrequency {
     fn end_half_life(&mut self, calibration: &Calibration) {
         let ended = self.pages();
         self.span += 1.0;
-        // Of the accesses by pages never met before, which alone meet no count at all, as large a part
-        // met each count as of strangers. What is left was by pages that had been met.
+        // Of the accesses by pages never met before, which alone meet no count at all, as large a
+        // part met each count as of strangers. What is left was by pages that had been met.
         let [new, as_many] = [self.met, self.strangers].map(|[none, ..]| none);
         let new_pages = new / as_many.max(1.0);
         let met = std::array::from_fn(|count| {

@@ -1,9 +1,10 @@
 //! What is known of the partitions of a table: who visits them, and what of them is resident.
 //!
-//! [`PartitionStats`] belongs to an open table's file and outlives the open table. Readers record visits;
-//! the cache notes what is resident. A decision is made from a [`PartitionView`], which is taken here; the
-//! methods named after decisions take one and ask it. Everything is a hint in relaxed atomics: a lost
-//! update changes no answer. Thread-safe. The formulas are in `shamba_model::expected_reads`.
+//! [`PartitionStats`] belongs to an open table's file and outlives the open table. Readers record
+//! visits; the cache notes what is resident. A decision is made from a [`PartitionView`], which is
+//! taken here; the methods named after decisions take one and ask it. Everything is a hint in
+//! relaxed atomics: a lost update changes no answer. Thread-safe. The formulas are in
+//! `shamba_model::expected_reads`.
 
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
@@ -23,8 +24,8 @@ use crate::base::pin_holder::{PinHolder, PinHolderSlot};
 use crate::budget::{Budget, Reservation, Role, allocated, shared};
 use crate::fs::BlockKind;
 
-/// What all partitions of a table say of each is computed anew every tick, or less often where there are
-/// many: once in a tick for so many partitions.
+/// What all partitions of a table say of each is computed anew every tick, or less often where
+/// there are many: once in a tick for so many partitions.
 const PARTITIONS_PER_TICK: usize = 256;
 
 /// What is known of the partitions of one table.
@@ -44,7 +45,8 @@ pub(crate) struct PartitionStats {
 }
 
 impl PartitionStats {
-    /// Partitions that nobody visited, of a table whose blocks go through the cache of this policy state.
+    /// Partitions that nobody visited, of a table whose blocks go through the cache of this policy
+    /// state.
     pub(crate) fn new(
         policy: Arc<PolicyState>,
         budget: &Arc<Budget>,
@@ -116,8 +118,8 @@ impl PartitionStats {
             Outcome::FalsePositive if weight == 1 => {
                 1.0 / fpr_of_resident(&self.geometry.modules, &cell.resident())
             }
-            // Where not all of the filter was probed there is but the model; and one of a sample, which
-            // stands for many, would refute it.
+            // Where not all of the filter was probed there is but the model; and one of a sample,
+            // which stands for many, would refute it.
             _ => f32::from(weight),
         };
         if implied > 0.0 {
@@ -224,9 +226,9 @@ impl PartitionStats {
         })
     }
 
-    /// The module of which a visitor should read more before it goes on, if any; it has passed so many
-    /// columns of each module (`probed`), and may have seen the index block already (`past_index`). While
-    /// memory is plenty, any that is missing.
+    /// The module of which a visitor should read more before it goes on, if any; it has passed so
+    /// many columns of each module (`probed`), and may have seen the index block already
+    /// (`past_index`). While memory is plenty, any that is missing.
     pub(crate) fn best_to_read(
         &self,
         partition: u32,
@@ -236,8 +238,8 @@ impl PartitionStats {
         self.view(partition)?.best_to_read(probed, past_index)
     }
 
-    /// While memory is plenty, the modules of a partition that are not all resident, a bit for each:
-    /// they should be read together.
+    /// While memory is plenty, the modules of a partition that are not all resident, a bit for
+    /// each: they should be read together.
     pub(crate) fn missing_modules(&self, partition: u32) -> Option<u16> {
         // Asked before each read: no view is taken where the answer is known without.
         match self.policy.may_pin() {
@@ -246,8 +248,8 @@ impl PartitionStats {
         }
     }
 
-    /// Whether a visitor who reads module `number`, having passed so many columns of each (`probed`),
-    /// should read the index block, its neighbour on storage, with it.
+    /// Whether a visitor who reads module `number`, having passed so many columns of each
+    /// (`probed`), should read the index block, its neighbour on storage, with it.
     pub(crate) fn coalesces_index(&self, partition: u32, probed: &[u8], number: usize) -> bool {
         let view = self.view(partition);
         view.is_some_and(|view| view.coalesces_index(probed, number))
@@ -259,7 +261,8 @@ impl PartitionStats {
         if partition as usize >= self.cells.len() {
             return 0.0;
         }
-        // A sample of lookups asks while memory is plenty: no view is taken for what is the same of all.
+        // A sample of lookups asks while memory is plenty: no view is taken for what is the same of
+        // all.
         if by_value && !self.policy.under_pressure() {
             return fpr_of_whole(&self.geometry.modules);
         }
@@ -267,8 +270,8 @@ impl PartitionStats {
         view.map_or(0.0, |view| view.forecast_fpr(limit, by_value))
     }
 
-    /// What of the table is not resident and worth most, where `blocks` says how many blocks a module
-    /// has in a partition. Takes time in the number of partitions.
+    /// What of the table is not resident and worth most, where `blocks` says how many blocks a
+    /// module has in a partition. Takes time in the number of partitions.
     pub(crate) fn best_absent(&self, blocks: impl Fn(u32, u8) -> u16) -> AbsentValue {
         let partitions = (0..).map_while(|partition| Some((partition, self.view(partition)?)));
         partitions.fold(AbsentValue::default(), |best, (partition, view)| {
@@ -337,8 +340,8 @@ impl PartitionStats {
         view.map_or(0.0, |view| view.visits_per_sole_rejection(kind))
     }
 
-    /// The last column of a block is evicted, which had so many sole rejections. Gives those to expect of
-    /// the one that is the last then.
+    /// The last column of a block is evicted, which had so many sole rejections. Gives those to
+    /// expect of the one that is the last then.
     pub(crate) fn note_eviction(
         &self,
         partition: u32,
@@ -350,9 +353,9 @@ impl PartitionStats {
         self.note_rejections(partition, after)
     }
 
-    /// These columns of a block are about to be resident (those there before among them), of which some
-    /// rejected the visitor it was read for (`rejected_by`). Gives the sole rejections to expect of the
-    /// last of them.
+    /// These columns of a block are about to be resident (those there before among them), of which
+    /// some rejected the visitor it was read for (`rejected_by`). Gives the sole rejections to
+    /// expect of the last of them.
     pub(crate) fn note_insert(
         &self,
         partition: u32,
@@ -387,8 +390,8 @@ impl PartitionStats {
         }
     }
 
-    /// The columns to keep of a whole block, if so many may stay: those that are resident (`had`), those
-    /// that rejected the visitor it was read for, the others.
+    /// The columns to keep of a whole block, if so many may stay: those that are resident (`had`),
+    /// those that rejected the visitor it was read for, the others.
     pub(crate) fn best_columns(&self, kind: BlockKind, count: u8, had: u8, rejected_by: u8) -> u8 {
         best_columns(self.columns(kind), count, had, rejected_by)
     }

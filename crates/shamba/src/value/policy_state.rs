@@ -1,5 +1,5 @@
-//! What the default policy knows of one cache as a whole: its time, the price of its memory, and whether
-//! lookups pass the filters they read.
+//! What the default policy knows of one cache as a whole: its time, the price of its memory, and
+//! whether lookups pass the filters they read.
 //!
 //! Thread-safe: relaxed atomics, being hints.
 
@@ -23,7 +23,8 @@ pub(crate) struct PolicyState {
     price: Price,
     /// Whether value decides what is resident and what is read.
     active: AtomicBool,
-    /// Bits of an `f32`: of those who lately read filter blocks from storage, the share that passed.
+    /// Bits of an `f32`: of those who lately read filter blocks from storage, the share that
+    /// passed.
     passing: AtomicU32,
     /// What counts of accesses to data pages mean.
     pub(crate) calibration: Calibration,
@@ -52,15 +53,15 @@ impl PolicyState {
         self.active.store(active, Relaxed);
     }
 
-    /// Whether memory is short, so that statistics of lookups matter: whether something was evicted or
-    /// refused in the last two half-lives.
+    /// Whether memory is short, so that statistics of lookups matter: whether something was evicted
+    /// or refused in the last two half-lives.
     #[inline]
     pub(crate) fn under_pressure(&self) -> bool {
         self.price.under_pressure()
     }
 
-    /// Whether blocks may be pinned: while memory is plenty, and what they are worth does not depend on
-    /// when they were used last.
+    /// Whether blocks may be pinned: while memory is plenty, and what they are worth does not
+    /// depend on when they were used last.
     #[inline]
     pub(crate) fn may_pin(&self) -> bool {
         !self.under_pressure() && self.is_active()
@@ -80,7 +81,8 @@ impl PolicyState {
     }
 
     /// The share of a window that has been observed. Counts of visits to partitions are of what was
-    /// observed; what is expected of data pages is of a whole window, and must not count for more at first.
+    /// observed; what is expected of data pages is of a whole window, and must not count for more
+    /// at first.
     pub(crate) fn observed_fraction(&self) -> f32 {
         self.decay.observed_fraction()
     }
@@ -134,8 +136,8 @@ impl PolicyState {
         }
     }
 
-    /// A block of this kind, or a part of it, was evicted or found no room; a byte of it was worth so much.
-    /// Without meaning unless value decides.
+    /// A block of this kind, or a part of it, was evicted or found no room; a byte of it was worth
+    /// so much. Without meaning unless value decides.
     pub(crate) fn note_evicted(&self, kind: BlockKind, density: f32) {
         if self.is_active() {
             self.price.note_evicted(kind, density, self.ticks());

@@ -81,8 +81,8 @@ impl Price {
         blend(&self.marginal, density);
     }
 
-    /// A block of this kind, or a part of it, was evicted or found no room at tick `now`; a byte of it was
-    /// worth so much.
+    /// A block of this kind, or a part of it, was evicted or found no room at tick `now`; a byte of
+    /// it was worth so much.
     pub(super) fn note_evicted(&self, kind: BlockKind, density: f32, now: u32) {
         let evicted = self.of(kind);
         blend(&evicted.price, density);

@@ -1,4 +1,5 @@
-//! What a lookup should read now, and what to read with it: pure functions over a [`PartitionView`].
+//! What a lookup should read now, and what to read with it: pure functions over a
+//! [`PartitionView`].
 
 use shamba_model::expected_reads::{Missing, Neighbours, Partition, Visits};
 
@@ -7,14 +8,14 @@ use super::rejections::ColumnEvidence;
 use super::view::PartitionView;
 use crate::fs::PAGE;
 
-/// An index block that was read with a filter is expected to be of use within so many windows, if at all:
-/// so few that it is read only where about every other visit needs one.
+/// An index block that was read with a filter is expected to be of use within so many windows, if
+/// at all: so few that it is read only where about every other visit needs one.
 const INDEX_WINDOWS: f32 = 2.0;
 
 impl PartitionView<'_> {
-    /// The module of which a visitor should read more before it goes on, if any; it has passed so many
-    /// columns of each module (`probed`), and may have seen the index block already (`past_index`). While
-    /// memory is plenty, any that is missing.
+    /// The module of which a visitor should read more before it goes on, if any; it has passed so
+    /// many columns of each module (`probed`), and may have seen the index block already
+    /// (`past_index`). While memory is plenty, any that is missing.
     pub(super) fn best_to_read(&self, probed: &[u8], past_index: bool) -> Option<usize> {
         let mut now = self.met_by(self.expected, probed);
         // More of the empty visitors, or fewer, may pass what is resident than the model has it.
@@ -38,8 +39,8 @@ impl PartitionView<'_> {
         best.map(|(number, _)| number)
     }
 
-    /// Page reads saved, net, by reading the columns of a module of which a visitor probed but `have`:
-    /// now, and within a window by those that would stay resident.
+    /// Page reads saved, net, by reading the columns of a module of which a visitor probed but
+    /// `have`: now, and within a window by those that would stay resident.
     fn saved_by_reading(&self, now: &Partition, number: usize, have: u8) -> f32 {
         let Some(module) = self.modules.get(number) else {
             return 0.0;
@@ -61,8 +62,9 @@ impl PartitionView<'_> {
         net + gain
     }
 
-    /// While memory is plenty, the modules that are not all resident, a bit for each. All of them should
-    /// be read with the first that is needed: they will be wanted and stay, and one operation reads all.
+    /// While memory is plenty, the modules that are not all resident, a bit for each. All of them
+    /// should be read with the first that is needed: they will be wanted and stay, and one
+    /// operation reads all.
     pub(super) fn missing_modules(&self) -> Option<u16> {
         if self.under_pressure || !self.active {
             return None;
@@ -75,8 +77,8 @@ impl PartitionView<'_> {
         Some(missing.fold(0, |bits, (number, _)| bits | 1 << number))
     }
 
-    /// Whether a visitor who reads module `number`, having passed so many columns of each (`probed`),
-    /// should read the index block, its neighbour on storage, with it.
+    /// Whether a visitor who reads module `number`, having passed so many columns of each
+    /// (`probed`), should read the index block, its neighbour on storage, with it.
     pub(super) fn coalesces_index(&self, probed: &[u8], number: usize) -> bool {
         let Some(module) = self.modules.get(number) else {
             return false;
@@ -112,8 +114,8 @@ impl PartitionView<'_> {
         saved > 0.0
     }
 
-    /// What one visit is like where nothing is known but how many lately passed the filter blocks they
-    /// read, by a module that lets `pass` of the empty ones pass.
+    /// What one visit is like where nothing is known but how many lately passed the filter blocks
+    /// they read, by a module that lets `pass` of the empty ones pass.
     fn typical_visit(&self, pass: f32) -> Visits {
         let positive = (self.passing - pass) / (1.0 - pass).max(0.01);
         let positive = positive.clamp(0.0, 1.0);

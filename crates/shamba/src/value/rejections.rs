@@ -1,13 +1,14 @@
-//! Which visitors a partition's filter rejects, as counted: the check on the model that has every column
-//! reject half of the absent keys.
+//! Which visitors a partition's filter rejects, as counted: the check on the model that has every
+//! column reject half of the absent keys.
 //!
-//! The model holds of keys that are asked for once in a while. Of a key that is asked for again and again a
-//! column rejects every visit or none: then two columns may do what twelve are thought to be needed for, or
-//! let a thousand visits pass. So two things are counted: false positives, the visits that pass all that is
-//! resident and cost a read, and sole rejections, those that only the last column of a block rejected,
-//! which would be the next to be evicted. Both are kept as the number of empty visits they would stand for if
-//! the model held, so that they need not change where columns come and go: one visit that passes ten
-//! columns stands for 2^10. The model is believed until these refute it ([`unless_refuted`]).
+//! The model holds of keys that are asked for once in a while. Of a key that is asked for again and
+//! again a column rejects every visit or none: then two columns may do what twelve are thought to
+//! be needed for, or let a thousand visits pass. So two things are counted: false positives, the
+//! visits that pass all that is resident and cost a read, and sole rejections, those that only the
+//! last column of a block rejected, which would be the next to be evicted. Both are kept as the
+//! number of empty visits they would stand for if the model held, so that they need not change
+//! where columns come and go: one visit that passes ten columns stands for 2^10. The model is
+//! believed until these refute it ([`unless_refuted`]).
 //!
 //! Pure functions over a [`PartitionView`].
 
@@ -23,8 +24,8 @@ pub(crate) enum Outcome {
     Found,
     /// It was not, and what is resident rejected it, or had all that it asked for.
     Rejected,
-    /// It was not, and passed all of the filter that is resident: pages were read that could have been
-    /// spared.
+    /// It was not, and passed all of the filter that is resident: pages were read that could have
+    /// been spared.
     FalsePositive,
     /// It was not; whether what is resident would have let it pass is not known.
     Absent,
@@ -35,8 +36,8 @@ pub(crate) enum Outcome {
 pub(crate) enum ColumnEvidence {
     /// It is resident, with so many sole rejections.
     Resident { sole_rejections: f32 },
-    /// It would come, with others perhaps. Whether the first of these rejected the visitor that it was
-    /// read for.
+    /// It would come, with others perhaps. Whether the first of these rejected the visitor that it
+    /// was read for.
     Arriving { rejected_reader: bool },
 }
 
@@ -64,8 +65,8 @@ pub(crate) const fn last_of(columns: u8) -> u8 {
     }
 }
 
-/// The columns to keep of a whole block of so many (`all`), if `count` may stay: those that are resident
-/// already (`had`), then those that rejected the visitor it was read for, then the others.
+/// The columns to keep of a whole block of so many (`all`), if `count` may stay: those that are
+/// resident already (`had`), then those that rejected the visitor it was read for, then the others.
 pub(super) fn best_columns(all: u8, count: u8, had: u8, rejected_by: u8) -> u8 {
     let all = 1u8.checked_shl(all.into()).unwrap_or(0);
     let all = all.wrapping_sub(1);
@@ -81,8 +82,8 @@ pub(super) fn best_columns(all: u8, count: u8, had: u8, rejected_by: u8) -> u8 {
     best
 }
 
-/// The share of empty visits that one column of `fpr` alone rejects, where all that is resident lets `pass`
-/// by.
+/// The share of empty visits that one column of `fpr` alone rejects, where all that is resident
+/// lets `pass` by.
 fn sole_share(pass: f32, fpr: f32) -> f32 {
     (pass * (1.0 - fpr) / fpr).max(1e-9)
 }
@@ -94,8 +95,8 @@ impl PartitionView<'_> {
         columns.map_or(0.0, |(module, _)| 1.0 / sole_share(self.fpr(), module.fpr))
     }
 
-    /// After the last column of a block is evicted, which had so many sole rejections: those visits will
-    /// pass from now on. `None` of a block without columns.
+    /// After the last column of a block is evicted, which had so many sole rejections: those visits
+    /// will pass from now on. `None` of a block without columns.
     pub(super) fn after_eviction(
         &self,
         kind: BlockKind,
@@ -105,7 +106,8 @@ impl PartitionView<'_> {
         let implied_empty = self.implied_empty * module.fpr + sole_rejections * (1.0 - module.fpr);
         Some(Rejections {
             implied_empty: Some(implied_empty),
-            // Whoever passes more often than the model has it passes the column that is the last now.
+            // Whoever passes more often than the model has it passes the column that is the last
+            // now.
             sole_rejections: implied_empty.min(self.visits.empty),
         })
     }
@@ -143,8 +145,9 @@ impl PartitionView<'_> {
         })
     }
 
-    /// What the last of so many columns of a module is worth, as the visits counted have it; `None` of a
-    /// module without columns, and where nobody came. `others` is the partition without that module.
+    /// What the last of so many columns of a module is worth, as the visits counted have it; `None`
+    /// of a module without columns, and where nobody came. `others` is the partition without that
+    /// module.
     pub(super) fn value_by_evidence(
         &self,
         others: &Partition,
@@ -197,8 +200,8 @@ mod tests {
 
     const FIRST: BlockKind = BlockKind::Filter(0);
 
-    /// A partition of two modules of four columns, with two in memory of the first, that 64 visits by
-    /// absent keys came to.
+    /// A partition of two modules of four columns, with two in memory of the first, that 64 visits
+    /// by absent keys came to.
     fn stats() -> PartitionStats {
         let module = ModuleGeometry {
             fpr: 0.5,

@@ -8,7 +8,8 @@ use crate::fs::BlockKind;
 /// Modules whose resident columns or blocks are known; of later ones nothing counts as resident.
 pub(crate) const TRACKED: usize = 4;
 
-/// A partition at one moment: its filter, who visits it, what of it is resident, and the price of memory.
+/// A partition at one moment: its filter, who visits it, what of it is resident, and the price of
+/// memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartitionView<'a> {
     pub(super) modules: &'a [ModuleGeometry],
@@ -16,8 +17,8 @@ pub(crate) struct PartitionView<'a> {
     pub(super) visits: Visits,
     /// Visits to expect in the next one.
     pub(super) expected: Visits,
-    /// The number of empty visits for which those stand that passed all that is resident of the filter:
-    /// each for one over the chance that the model gives it.
+    /// The number of empty visits for which those stand that passed all that is resident of the
+    /// filter: each for one over the chance that the model gives it.
     pub(super) implied_empty: f32,
     /// Columns resident of each module, or blocks of one without columns.
     pub(super) resident: [u8; TRACKED],
@@ -34,18 +35,20 @@ pub(crate) struct PartitionView<'a> {
 }
 
 impl PartitionView<'_> {
-    /// The chance that what is resident of module `number` lets an absent key pass, as the model has it.
+    /// The chance that what is resident of module `number` lets an absent key pass, as the model
+    /// has it.
     pub(super) fn fpr_of(&self, number: usize, module: &ModuleGeometry) -> f32 {
         resident_fpr(&self.resident, number, module)
     }
 
-    /// The chance that an absent key passes all that is resident of the filter, as the model has it.
+    /// The chance that an absent key passes all that is resident of the filter, as the model has
+    /// it.
     pub(super) fn fpr(&self) -> f32 {
         fpr_of_resident(self.modules, &self.resident)
     }
 
-    /// The part of the empty visits to expect that pass all that is resident of the filter: what the
-    /// model says, unless the visits counted refute it.
+    /// The part of the empty visits to expect that pass all that is resident of the filter: what
+    /// the model says, unless the visits counted refute it.
     pub(super) fn observed_fpr(&self) -> f32 {
         let (fpr, empty) = (self.fpr(), self.expected.empty);
         if empty <= 0.0 {
@@ -73,8 +76,8 @@ impl PartitionView<'_> {
         (module.columns > 1).then_some((module, resident))
     }
 
-    /// The partition as the model sees it, without module `except`: the best of the other modules that
-    /// are missing is the one to read.
+    /// The partition as the model sees it, without module `except`: the best of the other modules
+    /// that are missing is the one to read.
     pub(super) fn modelled(&self, except: Option<usize>) -> Partition {
         let mut partition = Partition {
             visits: self.expected,
@@ -99,7 +102,8 @@ impl PartitionView<'_> {
         partition
     }
 
-    /// The partition as one visitor met it, who has passed so many columns of each module (`probed`).
+    /// The partition as one visitor met it, who has passed so many columns of each module
+    /// (`probed`).
     pub(super) fn met_by(&self, visits: Visits, probed: &[u8]) -> Partition {
         let passed = self.modules.iter().zip(probed);
         Partition {
@@ -113,7 +117,8 @@ impl PartitionView<'_> {
     }
 }
 
-/// The chance that what is resident of module `number` lets an absent key pass, as the model has it.
+/// The chance that what is resident of module `number` lets an absent key pass, as the model has
+/// it.
 fn resident_fpr(resident: &[u8; TRACKED], number: usize, module: &ModuleGeometry) -> f32 {
     let Some(resident) = resident.get(number) else {
         return 1.0;

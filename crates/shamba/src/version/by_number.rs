@@ -1,15 +1,16 @@
-//! The files of a tree by number, for as long as a manifest is read: its edits name files so; and while the
-//! files in the folder are compared with it. Edits that are made later hold the files themselves.
+//! The files of a tree by number, for as long as a manifest is read: its edits name files so; and
+//! while the files in the folder are compared with it. Edits that are made later hold the files
+//! themselves.
 
 use hashbrown::HashTable;
 
 use super::{FileMeta, Inconsistent, VersionEdit};
 use crate::budget::Reservation;
 
-/// Parts that the files are spread over. Those of a quarter of a million files take 74 KB each, which the C
-/// library's heap gives back when they are gone; after an allocation of 128 KiB and more it keeps as many bytes and
-/// more at its end, for good. With half as many parts they are twice as large, with twice as many an open of few
-/// files has twice as many empty ones.
+/// Parts that the files are spread over. Those of a quarter of a million files take 74 KB each,
+/// which the C library's heap gives back when they are gone; after an allocation of 128 KiB and
+/// more it keeps as many bytes and more at its end, for good. With half as many parts they are
+/// twice as large, with twice as many an open of few files has twice as many empty ones.
 const PARTS: usize = 64;
 
 /// Files by number. Nine bytes for each place, of which between half and all are taken.

@@ -1,6 +1,6 @@
-//! `CURRENT`, the file of one line that names the manifest in use, and the salt of its logs, so that no
-//! other manifest is taken for it. It is replaced as a whole: the line is written to another file,
-//! durably, which is then renamed. Bytes: docs/format.md, "Manifest".
+//! `CURRENT`, the file of one line that names the manifest in use, and the salt of its logs, so
+//! that no other manifest is taken for it. It is replaced as a whole: the line is written to
+//! another file, durably, which is then renamed. Bytes: docs/format.md, "Manifest".
 
 use std::path::Path;
 
@@ -23,7 +23,8 @@ const MAX_CURRENT: u64 = 256;
 pub(super) enum NotSwitched {
     /// It is as it was.
     Untouched(Error),
-    /// It names the other one, until a power failure at least: the folder could not be opened to sync it.
+    /// It names the other one, until a power failure at least: the folder could not be opened to
+    /// sync it.
     Unsynced(Error),
     /// Nobody knows.
     Unknown(Error),

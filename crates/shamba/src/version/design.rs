@@ -14,7 +14,8 @@ pub(crate) struct StoredDesign {
     pub(crate) write_buffer: u64,
     /// Filter bits in thousandths of a bit per key.
     pub(crate) millibits: u64,
-    /// The install counter when it was asked for: files with a smaller one are of the design before.
+    /// The install counter when it was asked for: files with a smaller one are of the design
+    /// before.
     pub(crate) since: u64,
     /// Whether the tree has reached it.
     pub(crate) reached: bool,

@@ -1,13 +1,13 @@
-//! Changes to the tree, and their bytes in the manifest (docs/format.md, "Manifest"). This file is long
-//! because each field's encoding, decoding and meaning stand together: a field is written in one place and
-//! read ten lines below.
+//! Changes to the tree, and their bytes in the manifest (docs/format.md, "Manifest"). This file is
+//! long because each field's encoding, decoding and meaning stand together: a field is written in
+//! one place and read ten lines below.
 //!
 //! An edit is a list of fields `tag, length, payload`. A tag's lowest bit says that a reader which
 //! does not know the field may skip it; a field without that bit makes older builds refuse the
 //! file. Decoding takes arbitrary bytes and never panics.
 //!
-//! An edit that is long goes into several records, cut between fields: each but the last ends with a
-//! field that says so. It is applied when it is whole.
+//! An edit that is long goes into several records, cut between fields: each but the last ends with
+//! a field that says so. It is applied when it is whole.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -85,8 +85,8 @@ pub(crate) struct KeyspaceEdit {
     pub(crate) drop: bool,
     /// Everything up to this sequence number is in tables.
     pub(crate) flushed_seq: Option<SeqNo>,
-    /// Tables hold what was logged before this position, or some of it, and the logs that are needed
-    /// are durable up to there. Never goes back.
+    /// Tables hold what was logged before this position, or some of it, and the logs that are
+    /// needed are durable up to there. Never goes back.
     pub(crate) reach: Option<u64>,
     /// The design it is to have from now on.
     pub(crate) design: Option<StoredDesign>,
@@ -331,9 +331,9 @@ impl VersionEdit {
         emit(&out)
     }
 
-    /// Adds what the next record says of this edit, and tells whether it goes on in another. `find` gives
-    /// the files that it takes out or moves, by their numbers; `budget` is asked for the memory of what
-    /// lookups saw of files.
+    /// Adds what the next record says of this edit, and tells whether it goes on in another. `find`
+    /// gives the files that it takes out or moves, by their numbers; `budget` is asked for the
+    /// memory of what lookups saw of files.
     pub(crate) fn decode_part(
         &mut self,
         bytes: &[u8],
@@ -512,8 +512,8 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     }
 }
 
-/// `None`: damaged; `Some(None)`: it has a field this build must know and does not. What lookups saw of
-/// the file is kept as far as the budget has memory.
+/// `None`: damaged; `Some(None)`: it has a field this build must know and does not. What lookups
+/// saw of the file is kept as far as the budget has memory.
 fn take_file(input: &mut &[u8], budget: &Arc<Budget>) -> Option<Option<FileMeta>> {
     let info = FileInfo {
         number: take_varint(input)?,

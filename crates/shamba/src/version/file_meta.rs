@@ -1,11 +1,12 @@
 //! A table file as the tree knows it.
 //!
-//! A [`FileMeta`] is shared by versions, iterators and compactions. Whoever installs an edit that removes
-//! a file marks it obsolete; when the last holder lets go, its number lands on the [`Obsolete`] list.
+//! A [`FileMeta`] is shared by versions, iterators and compactions. Whoever installs an edit that
+//! removes a file marks it obsolete; when the last holder lets go, its number lands on the
+//! [`Obsolete`] list.
 //!
-//! There may be hundreds of thousands of files under a small budget, so a file is one allocation: its
-//! numbers are packed behind its keys, and what lookups saw of it has memory of its own once there is
-//! something.
+//! There may be hundreds of thousands of files under a small budget, so a file is one allocation:
+//! its numbers are packed behind its keys, and what lookups saw of it has memory of its own once
+//! there is something.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -54,8 +55,8 @@ pub(crate) struct FileInfo {
 #[derive(Clone)]
 pub(crate) struct FileMeta(Thin<FileHead>);
 
-/// What has no fixed value, and where the keys end. Behind it lie the smallest key, the largest and the
-/// numbers ([`pack`]).
+/// What has no fixed value, and where the keys end. Behind it lie the smallest key, the largest and
+/// the numbers ([`pack`]).
 #[derive(Debug)]
 struct FileHead {
     /// The open table, while it is open.
@@ -90,7 +91,8 @@ struct Doom {
 
 const SEEN_BYTES: u64 = shared(size_of::<Seen>()) as u64;
 
-/// What a file takes in the leaf of its run: the pointer and two prefixes, and its part of the leaf's own.
+/// What a file takes in the leaf of its run: the pointer and two prefixes, and its part of the
+/// leaf's own.
 const PLACE_BYTES: usize = 25;
 
 /// The numbers of a file.
@@ -109,8 +111,8 @@ struct Numbers {
     salt: u32,
 }
 
-/// The keys and behind them the numbers, of which most are small. The number comes first, being asked for
-/// alone.
+/// The keys and behind them the numbers, of which most are small. The number comes first, being
+/// asked for alone.
 fn pack(info: &FileInfo) -> Vec<u8> {
     let mut out = Vec::with_capacity(info.smallest.len() + info.largest.len() + 64);
     out.extend_from_slice(&info.smallest);
@@ -158,7 +160,8 @@ impl Numbers {
     }
 }
 
-/// Reads one of the numbers by its place among those that [`pack`] writes, past no more than come before.
+/// Reads one of the numbers by its place among those that [`pack`] writes, past no more than come
+/// before.
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident at $at:expr;)*) => {$(
         $(#[$doc])*
@@ -304,8 +307,8 @@ impl FileMeta {
         self.0.busy.store(false, Ordering::Release);
     }
 
-    /// Says that no version refers to it any more: its number goes to `list`, which is charged for it,
-    /// once the last holder lets go. Called after the edit that removes it is durable.
+    /// Says that no version refers to it any more: its number goes to `list`, which is charged for
+    /// it, once the last holder lets go. Called after the edit that removes it is durable.
     pub(crate) fn mark_obsolete(&self, list: &Arc<Obsolete>) {
         let seen = self.0.seen.get();
         let seen = seen.unwrap_or_else(|| {

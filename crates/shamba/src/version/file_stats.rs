@@ -3,9 +3,9 @@
 //!
 //! Protocol: the read path increments the two counters and nothing else, for a sample of the
 //! lookups, each with its weight: readers on different cores would otherwise pass the line to and
-//! fro at every lookup. Maintenance ends epochs ([`FileStats::end_epoch`]). Flush and compaction create
-//! statistics that inherit ([`FileStats::restored`]). The manifest keeps counters and hotness. Counters
-//! are relaxed atomics; the rest is behind a lock that no lookup takes.
+//! fro at every lookup. Maintenance ends epochs ([`FileStats::end_epoch`]). Flush and compaction
+//! create statistics that inherit ([`FileStats::restored`]). The manifest keeps counters and
+//! hotness. Counters are relaxed atomics; the rest is behind a lock that no lookup takes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -68,8 +68,8 @@ struct Aged {
     probes: f32,
     positives: f32,
     lookups: f32,
-    /// What it was given at its birth or kept over a restart, as [`Hotness::to_parts`]; nothing where
-    /// there are more parts than a whole has.
+    /// What it was given at its birth or kept over a restart, as [`Hotness::to_parts`]; nothing
+    /// where there are more parts than a whole has.
     inherited: [u32; 2],
     /// The last epoch in which it was asked; 0 for never.
     last_access: u32,
@@ -241,7 +241,8 @@ mod tests {
         assert_eq!(stats.last_access(), WINDOW);
     }
 
-    /// A file whose counters are made when it is first asked is as hot as if it had had them all along.
+    /// A file whose counters are made when it is first asked is as hot as if it had had them all
+    /// along.
     #[test]
     fn epochs_without_a_lookup_count_though_there_was_no_counter() {
         let (late, ever) = (FileStats::after(3), FileStats::default());

@@ -1,4 +1,5 @@
-//! The two logs of a manifest, their names and their beginnings: `MANIFEST-NNNNNN` holds the edits, and
+//! The two logs of a manifest, their names and their beginnings: `MANIFEST-NNNNNN` holds the edits,
+//! and
 //! `MARKS-NNNNNN` how far the first is durable. Bytes: docs/format.md, "Manifest".
 
 use std::convert::Infallible;
@@ -42,8 +43,8 @@ pub(super) fn manifest_name(number: u64) -> String {
 /// The payload of a mark, in bytes.
 const MARK: usize = 8;
 
-/// Whether a file, in a folder without `CURRENT`, is a manifest that was in use or its marks: longer than an
-/// open leaves it that was cut off before it made the folder a database.
+/// Whether a file, in a folder without `CURRENT`, is a manifest that was in use or its marks:
+/// longer than an open leaves it that was cut off before it made the folder a database.
 pub(crate) fn was_in_use(name: &str, len: u64) -> bool {
     let Some(number) = number_in(name) else {
         return false;
@@ -93,7 +94,8 @@ pub(crate) fn number_in(name: &str) -> Option<u64> {
 }
 
 impl ManifestFiles {
-    /// Notes how far the log is durable. Where there is no room for it the next one says it as well.
+    /// Notes how far the log is durable. Where there is no room for it the next one says it as
+    /// well.
     pub(super) fn mark(&mut self) -> Result<()> {
         let before = self.marks.len();
         let Err(error) = self.try_mark() else {
@@ -132,7 +134,8 @@ pub(super) fn last_mark(fs: &dyn Fs, dir: &Path, info: LogInfo) -> Result<u64> {
         return Ok(0);
     }
     let mut last = 0;
-    // Each mark holds whatever became of the others; those of another manifest say nothing of this one.
+    // Each mark holds whatever became of the others; those of another manifest say nothing of this
+    // one.
     let marks = NeededLog {
         path,
         info: Some(info),

@@ -38,7 +38,8 @@ fn snapshot(state: &TreeState) -> Vec<Vec<u8>> {
     parts
 }
 
-/// The records of a manifest, each a chunk: decoded one by one, and as edits that follow one another.
+/// The records of a manifest, each a chunk: decoded one by one, and as edits that follow one
+/// another.
 pub(crate) fn version_edit(data: &[u8]) {
     let mut input = Input(data);
     let budget = Budget::new(BUDGET);
@@ -97,8 +98,8 @@ pub(crate) fn version_edit(data: &[u8]) {
     assert_eq!(snapshot(&again), parts, "a state comes back as it was");
 }
 
-/// A folder's manifest. A byte that says what is repaired (1 the manifest, 2 its marks, 4 `CURRENT`), and
-/// these three as chunks.
+/// A folder's manifest. A byte that says what is repaired (1 the manifest, 2 its marks, 4
+/// `CURRENT`), and these three as chunks.
 pub(crate) fn manifest(data: &[u8]) {
     let mut input = Input(data);
     let repair = input.byte();

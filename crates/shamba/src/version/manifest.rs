@@ -10,10 +10,10 @@
 //! durable. So an edit that is damaged or gone, even when the manifest was cut off exactly where a
 //! record ends, is told from one that was never written.
 //!
-//! After an error of `log_edit` that leaves the manifest [stopped](Manifest::is_stopped) nobody knows
-//! whether the edit will be there after a restart. So no file it names may be removed, neither those it
-//! adds nor those it drops, and the manifest takes no more edits. After any other error the edit is not
-//! there: there was no room for it, say, and it can be tried again.
+//! After an error of `log_edit` that leaves the manifest [stopped](Manifest::is_stopped) nobody
+//! knows whether the edit will be there after a restart. So no file it names may be removed,
+//! neither those it adds nor those it drops, and the manifest takes no more edits. After any other
+//! error the edit is not there: there was no room for it, say, and it can be tried again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,8 +58,8 @@ pub(crate) struct Manifest {
     roll_at: u64,
     /// How often in a row, and why at last, a new log could not be begun.
     failed_rolls: Option<(u64, Error)>,
-    /// The number of the manifest before, while `CURRENT` may name that one again after a power failure:
-    /// the folder is yet to be synced. The two say the same.
+    /// The number of the manifest before, while `CURRENT` may name that one again after a power
+    /// failure: the folder is yet to be synced. The two say the same.
     replaced: Option<u64>,
     obsolete: Arc<Obsolete>,
     failure: Option<Error>,
@@ -126,7 +126,8 @@ impl Manifest {
         Ok((manifest, state))
     }
 
-    /// The manifest of a database that is only looked at: holds the state, whose files are charged to
+    /// The manifest of a database that is only looked at: holds the state, whose files are charged
+    /// to
     /// `account`, and takes no edits.
     pub(crate) fn of_state(
         fs: &Arc<dyn Fs>,
@@ -147,8 +148,8 @@ impl Manifest {
         }
     }
 
-    /// What changes when a writer goes on: the manifest's name, and how long it is. `None` when that
-    /// cannot be found out.
+    /// What changes when a writer goes on: the manifest's name, and how long it is. `None` when
+    /// that cannot be found out.
     pub(crate) fn mark_of_change(fs: &dyn Fs, dir: &Path) -> Option<(String, u64)> {
         let name = read_current(fs, dir).ok()?.name;
         let len = fs.open(&dir.join(&name), Access::Buffered).ok()?.len();
@@ -160,8 +161,8 @@ impl Manifest {
         &self.obsolete
     }
 
-    /// Reads the state of a folder and the name of its manifest, and changes nothing. Its files are charged
-    /// to `account`.
+    /// Reads the state of a folder and the name of its manifest, and changes nothing. Its files are
+    /// charged to `account`.
     ///
     /// # Errors
     /// `Corruption` when `CURRENT` is missing or damaged, when the log it names is missing, has a
@@ -227,8 +228,8 @@ impl Manifest {
         Ok(FoundManifest { state, files, name })
     }
 
-    /// Writes the manifest of a new folder that has the tables of a state and no logs, for a checkpoint.
-    /// The folder's other files are durable before.
+    /// Writes the manifest of a new folder that has the tables of a state and no logs, for a
+    /// checkpoint. The folder's other files are durable before.
     pub(crate) fn write_new(fs: &dyn Fs, dir: &Path, mut state: TreeState) -> Result<()> {
         state.forget_logs();
         let number = state.next_file;
@@ -318,8 +319,9 @@ impl Manifest {
         self.failure.is_some()
     }
 
-    /// Begins a new log. When that fails before `CURRENT` is touched, the old one goes on, which holds
-    /// all that the new one would, and it is tried again once the old one is a quarter longer.
+    /// Begins a new log. When that fails before `CURRENT` is touched, the old one goes on, which
+    /// holds all that the new one would, and it is tried again once the old one is a quarter
+    /// longer.
     fn roll(&mut self, number: u64) -> Result<()> {
         self.state.next_file = self.state.next_file.max(number.saturating_add(1));
         let begun =
@@ -370,8 +372,8 @@ impl Manifest {
         self.files.as_ref().map_or(0, |files| files.log.len())
     }
 
-    /// How often in a row, and why at last, a new log could not be begun in the place of one that has
-    /// grown too long; `None` once it could.
+    /// How often in a row, and why at last, a new log could not be begun in the place of one that
+    /// has grown too long; `None` once it could.
     pub(crate) fn failed_rolls(&self) -> Option<&(u64, Error)> {
         self.failed_rolls.as_ref()
     }

@@ -2,8 +2,8 @@
 //!
 //! A [`Version`] is an immutable picture of one keyspace: levels of runs of files. Readers hold it
 //! by `Arc` and need no lock. It changes by applying an edit, which gives a new version that shares
-//! with the old one all that the edit does not touch, down to the leaves of runs (some hundred files
-//! each). [`VersionEdit`]s are logged in the manifest before the new version is published;
+//! with the old one all that the edit does not touch, down to the leaves of runs (some hundred
+//! files each). [`VersionEdit`]s are logged in the manifest before the new version is published;
 //! [`Manifest`] owns the log and the state it describes, and is used by one thread at a time (the
 //! database holds it behind its own lock). The bytes are specified in `docs/format.md`, "Manifest".
 

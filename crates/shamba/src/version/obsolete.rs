@@ -1,7 +1,7 @@
 //! The files of a tree that nobody needs any more, and the memory of those that somebody does.
 //!
-//! A file that left the tree comes here when its last holder lets go, and maintenance deletes it. So a file
-//! that anyone can still read is never deleted, and is charged for as long. Thread-safe.
+//! A file that left the tree comes here when its last holder lets go, and maintenance deletes it.
+//! So a file that anyone can still read is never deleted, and is charged for as long. Thread-safe.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use crate::budget::{Budget, Reservation, Role};
 
-/// The numbers of files that can be deleted, and the memory of those that cannot: what the tree's files
-/// are charged. Any thread may add; maintenance takes.
+/// The numbers of files that can be deleted, and the memory of those that cannot: what the tree's
+/// files are charged. Any thread may add; maintenance takes.
 #[derive(Debug)]
 pub(crate) struct Obsolete {
     /// Each file's number and its name in the block cache.
@@ -40,8 +40,8 @@ impl Obsolete {
         more.move_to(&mut self.memory.lock(), bytes);
     }
 
-    /// The same, where all files of trees under this budget have at most `most` bytes then; else nothing
-    /// is charged, and the answer is false.
+    /// The same, where all files of trees under this budget have at most `most` bytes then; else
+    /// nothing is charged, and the answer is false.
     pub(super) fn charge_within(&self, bytes: u64, most: u64) -> bool {
         let fits = self.budget.used_by(Role::Files) + bytes <= most;
         if fits {

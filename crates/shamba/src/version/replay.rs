@@ -1,9 +1,9 @@
 //! The state that a manifest's records give, one record after the other, within the memory budget.
 //!
-//! A snapshot is put in its place part by part, and no edit that follows is long, so that beside the tree
-//! there are a record and a table of the files by number at a time. Files are charged as they come. Where
-//! they need more than they may have ([`most_of_files`]), the tree is let go of, and the rest is only
-//! counted, to say how much memory it would take.
+//! A snapshot is put in its place part by part, and no edit that follows is long, so that beside
+//! the tree there are a record and a table of the files by number at a time. Files are charged as
+//! they come. Where they need more than they may have ([`most_of_files`]), the tree is let go of,
+//! and the rest is only counted, to say how much memory it would take.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,7 +49,8 @@ struct Counted {
 }
 
 impl Replay {
-    /// Nothing read yet. `record` is how long a record may be, and the files are charged to `account`.
+    /// Nothing read yet. `record` is how long a record may be, and the files are charged to
+    /// `account`.
     pub(super) fn new(record: usize, account: &Arc<Obsolete>) -> Self {
         Replay {
             state: TreeState::default(),
@@ -98,8 +99,8 @@ impl Replay {
         // Of one that is taken out and put in again there is what was added last.
         let replaced = added().filter_map(|added| self.files.get(added.file.number()));
         let gone: u64 = memory(&mut dropped.iter().chain(replaced));
-        // First, so that a tree which fits is read whatever it was before. For the moment the files of one
-        // edit are there beside what is charged.
+        // First, so that a tree which fits is read whatever it was before. For the moment the files
+        // of one edit are there beside what is charged.
         self.account.release(gone);
         self.charged -= gone.min(self.charged);
         let most = most_of_files(self.account.budget().limit());

@@ -1,17 +1,17 @@
 //! A sorted run: files whose key ranges do not meet, in key order. Immutable.
 //!
-//! The files stand in leaves, which runs share: the run after an edit has new leaves only where the edit
-//! changed something, so that an edit costs what it changes and not what the run holds. A run of a few
-//! files is one leaf.
+//! The files stand in leaves, which runs share: the run after an edit has new leaves only where the
+//! edit changed something, so that an edit costs what it changes and not what the run holds. A run
+//! of a few files is one leaf.
 
 use std::sync::Arc;
 
 use super::{FileMeta, Inconsistent};
 use crate::base::key::prefix;
 
-/// The most files of a leaf. An edit copies 24 bytes for each file of the leaves it touches, and 24 for
-/// each leaf of the run: with 256 that is 6 KiB a leaf, and 24 KiB for the leaves of 250,000 files. Half
-/// of it halves the one and doubles the other.
+/// The most files of a leaf. An edit copies 24 bytes for each file of the leaves it touches, and 24
+/// for each leaf of the run: with 256 that is 6 KiB a leaf, and 24 KiB for the leaves of 250,000
+/// files. Half of it halves the one and doubles the other.
 const LEAF: usize = 256;
 
 /// Leaves of fewer files are joined with a neighbour, where both fit into one.
@@ -146,8 +146,8 @@ impl Run {
         }
     }
 
-    /// The run without the files at these positions (ascending) and with these others, in any order; an
-    /// error when key ranges meet.
+    /// The run without the files at these positions (ascending) and with these others, in any
+    /// order; an error when key ranges meet.
     pub(crate) fn edited(
         &self,
         gone: &[usize],
@@ -284,7 +284,8 @@ impl Run {
         let leaf = self.leaves.get(self.leaf_for(key, wanted))?;
         let at = leaf.lower_bound(key, wanted);
         let file = leaf.files.get(at)?;
-        // Most keys lie in some file and not near its first: the prefixes tell without a look at it.
+        // Most keys lie in some file and not near its first: the prefixes tell without a look at
+        // it.
         let start = leaf.starts.get(at).copied().unwrap_or(wanted);
         (start < wanted || start == wanted && *file.smallest() <= *key).then_some(file)
     }
@@ -548,8 +549,8 @@ mod tests {
     }
 
     proptest! {
-        /// An edited run is the run of the files that are left and of the new ones; and where these meet
-        /// neither is made.
+        /// An edited run is the run of the files that are left and of the new ones; and where these
+        /// meet neither is made.
         #[test]
         fn edits_agree_with_a_new_run(
             old in prop::collection::btree_set(0..3000u64, 0..900),

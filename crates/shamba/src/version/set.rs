@@ -11,8 +11,8 @@ use super::{FileMeta, Inconsistent, KeyspaceEdit, StoredDesign, Version, Version
 use crate::base::key::SeqNo;
 use crate::wal::{LogInfo, Reached};
 
-/// Files that a snapshot's edit is made of at a time: with keys of 64 bytes, about as many as a record
-/// holds.
+/// Files that a snapshot's edit is made of at a time: with keys of 64 bytes, about as many as a
+/// record holds.
 const FILES_OF_PART: usize = 256;
 
 /// One keyspace.
@@ -284,9 +284,9 @@ impl TreeState {
         }
     }
 
-    /// Hands to `emit` the bytes of the edit that rebuilds this state from an empty one, in parts of
-    /// about `most` bytes; no more of it than a part is in memory at a time, beside what it says of
-    /// keyspaces.
+    /// Hands to `emit` the bytes of the edit that rebuilds this state from an empty one, in parts
+    /// of about `most` bytes; no more of it than a part is in memory at a time, beside what it says
+    /// of keyspaces.
     ///
     /// # Errors
     /// Those of `emit`.

@@ -73,9 +73,10 @@ impl Version {
         self.levels.iter().map(Level::sums).sum()
     }
 
-    /// The version after an edit, which shares with this one what the edit does not touch: what is copied
-    /// is a few KiB, whatever the number of files. An error leaves everything as it was. Removals and moves take
-    /// effect before additions, so one edit may put new files where it removes old ones.
+    /// The version after an edit, which shares with this one what the edit does not touch: what is
+    /// copied is a few KiB, whatever the number of files. An error leaves everything as it was.
+    /// Removals and moves take effect before additions, so one edit may put new files where it
+    /// removes old ones.
     pub(crate) fn apply(&self, edit: &KeyspaceEdit) -> Result<Version, Inconsistent> {
         let mut changes: BTreeMap<(usize, u64), VersionChange> = BTreeMap::new();
         let moved = edit.moves.iter().map(|moved| (moved.from, &moved.file));

@@ -10,8 +10,8 @@ pub(crate) struct LogInfo {
     pub(crate) number: u64,
     /// The position of its first byte.
     pub(crate) base: u64,
-    /// What its checksums start from, which no other log has: it tells a log of this history from one of
-    /// a copy that went another way.
+    /// What its checksums start from, which no other log has: it tells a log of this history from
+    /// one of a copy that went another way.
     pub(crate) salt: u32,
 }
 

@@ -46,8 +46,8 @@ pub(crate) fn repaired(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A byte of which bit `i` says that log `i` is repaired, another that says whether logs are listed with what
-/// is known of them, numbers that say how far they have to reach, and up to four logs.
+/// A byte of which bit `i` says that log `i` is repaired, another that says whether logs are listed
+/// with what is known of them, numbers that say how far they have to reach, and up to four logs.
 pub(crate) fn log(data: &[u8]) {
     let mut input = Input(data);
     let (repair, listed) = (input.byte(), input.byte());

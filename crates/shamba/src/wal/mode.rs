@@ -13,14 +13,14 @@ pub enum RecoveryMode {
     #[default]
     TolerateTornTail,
     /// The log ends quietly at the first damage, or where a log is missing, whatever follows: the
-    /// database is as it was at some moment, perhaps before writes that had been made durable. To get a
-    /// consistent state out of a damaged log. An error where there is no such moment, because tables
-    /// hold later writes.
+    /// database is as it was at some moment, perhaps before writes that had been made durable. To
+    /// get a consistent state out of a damaged log. An error where there is no such moment, because
+    /// tables hold later writes.
     PointInTime,
     /// Any damage is an error, even an incomplete last record. For logs that were closed cleanly.
     AbsoluteConsistency,
     /// Damaged records and missing logs are left out and everything else is applied, so that later
-    /// writes may be present without earlier ones, and parts of a batch without the others. To salvage
-    /// what can be read, as the last resort.
+    /// writes may be present without earlier ones, and parts of a batch without the others. To
+    /// salvage what can be read, as the last resort.
     SkipDamaged,
 }

@@ -88,8 +88,8 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// The payload of the longest record that is handed out, or longer, in bytes: [`Self::replay`] has one
-    /// record in memory at a time.
+    /// The payload of the longest record that is handed out, or longer, in bytes: [`Self::replay`]
+    /// has one record in memory at a time.
     pub(crate) fn longest(&self) -> u64 {
         self.longest.into()
     }
@@ -108,8 +108,9 @@ impl Survey {
         Survey::judge(fs, logs, reached, mode, Vec::new())
     }
 
-    /// The same, beside a process that may go on writing and removing logs: as many as there are files for
-    /// are opened before any is read. Of the others one that is removed meanwhile is missing.
+    /// The same, beside a process that may go on writing and removing logs: as many as there are
+    /// files for are opened before any is read. Of the others one that is removed meanwhile is
+    /// missing.
     ///
     /// # Errors
     /// As [`Survey::of`].
@@ -174,8 +175,9 @@ impl Survey {
         self.plan.end
     }
 
-    /// The logs, oldest first, if nothing is wrong with any of them: then a later log may follow them. Where
-    /// something was left out, or cut off, they are not to be read again once anything follows.
+    /// The logs, oldest first, if nothing is wrong with any of them: then a later log may follow
+    /// them. Where something was left out, or cut off, they are not to be read again once anything
+    /// follows.
     pub(crate) fn whole_logs(&self) -> Option<&[WholeLog]> {
         self.whole.as_deref()
     }
@@ -240,7 +242,8 @@ pub(crate) fn recover_logs(
 /// links of the chain were given up by an earlier recovery, which started the next link at the end
 /// it found. A log takes up positions even when it is empty, so a base names one predecessor.
 ///
-/// `start` is where the first log begins, if that is known, and `reached` how far the chain must go.
+/// `start` is where the first log begins, if that is known, and `reached` how far the chain must
+/// go.
 pub(super) fn decide(
     ends: &[LogEnd],
     start: Option<u64>,
@@ -356,7 +359,8 @@ fn durable_after(ends: &[LogEnd], last: Option<usize>, end: u64) -> bool {
         })
 }
 
-/// The logs, if all of them are in the plan to their last byte, and go as far as they are known to have gone.
+/// The logs, if all of them are in the plan to their last byte, and go as far as they are known to
+/// have gone.
 fn whole(ends: &[LogEnd], plan: &Plan, reached: Reached) -> Option<Vec<WholeLog>> {
     let far = plan.end >= reached.durable.max(reached.in_tables);
     if !far || plan.stopped.is_some() || plan.logs.len() < ends.len() {

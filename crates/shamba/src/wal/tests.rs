@@ -562,8 +562,8 @@ fn a_failure_stops_the_writer_for_good() {
     }
 }
 
-/// Records of any length meet a full disk at any append: none of a refused one is left, and once there is
-/// room the log goes on as if it had never been asked for.
+/// Records of any length meet a full disk at any append: none of a refused one is left, and once
+/// there is room the log goes on as if it had never been asked for.
 #[test]
 fn a_log_goes_on_when_there_is_room_again() {
     let mut met = 0;

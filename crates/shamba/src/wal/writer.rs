@@ -1,10 +1,10 @@
 //! Appending to a log. One thread at a time.
 //!
-//! After a failure nothing more happens: every further call returns the same error. One exception is an
-//! append for which there was no room. What it left in the file is cut off again, durably, so that the
-//! log ends with a whole record as before; what was not handed to the file stays in the buffer, and a
-//! later call hands it over, or [`LogWriter::cut_back`] takes it out. A sync that failed is never
-//! repeated: nobody knows what became of the pages.
+//! After a failure nothing more happens: every further call returns the same error. One exception
+//! is an append for which there was no room. What it left in the file is cut off again, durably, so
+//! that the log ends with a whole record as before; what was not handed to the file stays in the
+//! buffer, and a later call hands it over, or [`LogWriter::cut_back`] takes it out. A sync that
+//! failed is never repeated: nobody knows what became of the pages.
 
 use std::path::{Path, PathBuf};
 
@@ -89,8 +89,8 @@ impl LogWriter {
     }
 
     /// Appends a record made of `parts`, and gives its position. It may stay in the buffer until
-    /// the next flush. A record without bytes is not written. After an error nothing of it is there,
-    /// unless the log [`is_stopped`](Self::is_stopped).
+    /// the next flush. A record without bytes is not written. After an error nothing of it is
+    /// there, unless the log [`is_stopped`](Self::is_stopped).
     pub(crate) fn append(&mut self, first_seq: u64, parts: &[&[u8]]) -> Result<u64> {
         self.check()?;
         if self.sealed {
@@ -141,8 +141,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Appends to the file: the part of a record, or the buffer. Where there is no room the file is then
-    /// as it was before.
+    /// Appends to the file: the part of a record, or the buffer. Where there is no room the file is
+    /// then as it was before.
     fn hand_over(&mut self, part: Option<&[u8]>) -> Result<()> {
         self.unfinished("appending to a log");
         let bytes = part.unwrap_or(&self.buffer);
@@ -172,8 +172,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Takes back everything after the first `len` bytes, which end with a whole record, and of which
-    /// nobody was promised more.
+    /// Takes back everything after the first `len` bytes, which end with a whole record, and of
+    /// which nobody was promised more.
     pub(crate) fn cut_back(&mut self, len: u64) -> Result<()> {
         self.check()?;
         if self.in_file > len {

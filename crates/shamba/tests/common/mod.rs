@@ -318,7 +318,8 @@ pub fn scattered_key(number: u64) -> [u8; 16] {
     key
 }
 
-/// Writes so many entries under scattered keys of even numbers, all in one run, and closes the database.
+/// Writes so many entries under scattered keys of even numbers, all in one run, and closes the
+/// database.
 pub fn fill_one_run(db: Db, entries: u64) {
     let mut batch = WriteBatch::new();
     for number in 0..entries {

@@ -1,6 +1,6 @@
 //! Which file of the engine uses which: by its `use` lines and by paths in its code, names that are
-//! exported again followed to where they are defined. Good for the source as `cargo fmt` leaves it; not a
-//! parser.
+//! exported again followed to where they are defined. Good for the source as `cargo fmt` leaves it;
+//! not a parser.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -195,8 +195,8 @@ impl Graph {
         circles(&outer)
     }
 
-    /// The circles among the files of an outermost module. A file may use the type that its folder is about,
-    /// which stands in the folder's `mod.rs`.
+    /// The circles among the files of an outermost module. A file may use the type that its folder
+    /// is about, which stands in the folder's `mod.rs`.
     pub fn circles_within(&self, module: &str) -> Vec<Vec<String>> {
         let inside = |path: &ModulePath| path.first().is_some_and(|first| first == module);
         let name = |path: &ModulePath| path.join("/");

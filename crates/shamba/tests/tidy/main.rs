@@ -440,7 +440,8 @@ fn storage_is_reached_only_through_the_fs_module() {
     report("storage reached past the fs module", &complaints);
 }
 
-/// The count of hashes is that of all hashes only as long as lookups hash in one place, which counts.
+/// The count of hashes is that of all hashes only as long as lookups hash in one place, which
+/// counts.
 #[test]
 fn keys_are_hashed_where_it_is_counted() {
     let mut complaints = Vec::new();
@@ -681,8 +682,8 @@ fn the_map_of_the_papers_is_true() {
     report("the map of the papers", &complaints);
 }
 
-/// What `shamba-bench` can be asked for: its commands, as clap names those of `enum Command`, and the
-/// names of experiments.
+/// What `shamba-bench` can be asked for: its commands, as clap names those of `enum Command`, and
+/// the names of experiments.
 fn commands() -> BTreeSet<String> {
     let root = root().join("crates/shamba-bench/src");
     let main = fs::read_to_string(root.join("main.rs")).unwrap();

@@ -1,5 +1,5 @@
-//! The lookups of [`super`] that are compared: a tree opened twice, with sharing and without, and pairs
-//! of batches over both. Of one thread; what was written to a real disk is removed.
+//! The lookups of [`super`] that are compared: a tree opened twice, with sharing and without, and
+//! pairs of batches over both. Of one thread; what was written to a real disk is removed.
 use super::tree::{Cell, LOAD_MEMORY, Place, Tree, failed, write_key};
 use crate::report::median;
 use crate::workload::{Chooser, Distribution, Random, random};
@@ -22,8 +22,8 @@ const TABLE_MEMORY: u64 = 8 << 10;
 /// The least memory, where data is not to be resident.
 const LEAST_MEMORY: u64 = 128 << 10;
 
-/// Lookups before measuring, where data is not to be resident: at least, and for each file, whose filter and
-/// index are to be read by then (one in e^8 is asked for by none of so many).
+/// Lookups before measuring, where data is not to be resident: at least, and for each file, whose
+/// filter and index are to be read by then (one in e^8 is asked for by none of so many).
 const WARM_UP: u64 = 3000;
 const WARM_UP_PER_FILE: u64 = 8;
 
@@ -316,8 +316,8 @@ impl Cell {
     }
 
     /// What the repetitions of a point come to. Time is the median of the batches and, since few
-    /// batches of empty lookups hold a read, the mean of what the device charged for both sides (they
-    /// read alike). A real disk's reads are in the batches, of which it is the mean there.
+    /// batches of empty lookups hold a read, the mean of what the device charged for both sides
+    /// (they read alike). A real disk's reads are in the batches, of which it is the mean there.
     fn point(&self, tree: &Tree, device: Place, empty: f64, samples: &Samples) -> Measured {
         let lookups = samples.lookups.max(1) as f64;
         let of = |count: u64| count as f64 / lookups;
@@ -413,8 +413,8 @@ fn hash_ns(keys: &[Vec<u8>]) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / keys.len().max(1) as f64
 }
 
-/// Half the 95 % interval of a median: 1.57 times the distance of the quartiles over the root of the
-/// number (the notches of box plots; McGill, Tukey, Larsen 1978).
+/// Half the 95 % interval of a median: 1.57 times the distance of the quartiles over the root of
+/// the number (the notches of box plots; McGill, Tukey, Larsen 1978).
 fn uncertainty(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

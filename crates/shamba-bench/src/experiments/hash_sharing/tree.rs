@@ -15,8 +15,8 @@ const LEAST_BUFFER: u64 = 4 << 10;
 /// Bytes of a table file in the paper: the most here.
 const FILE: u64 = 2 << 20;
 
-/// Write buffers that make a file, where that is less: levels of several files stay filled, those of
-/// one are emptied at once.
+/// Write buffers that make a file, where that is less: levels of several files stay filled, those
+/// of one are emptied at once.
 const BUFFERS: u64 = 4;
 
 /// The smallest levels are emptied at once when they are full; the most write buffers added to find

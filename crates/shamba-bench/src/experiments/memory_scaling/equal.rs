@@ -1,5 +1,5 @@
-//! The bits per key with which Monkey's filters do the work of uniform ones, over the number of levels:
-//! measured in trees of this experiment, by the model for larger ones.
+//! The bits per key with which Monkey's filters do the work of uniform ones, over the number of
+//! levels: measured in trees of this experiment, by the model for larger ones.
 use super::Settings;
 use crate::experiments::full_tree::{Filters, Measured};
 use crate::plot::{Panel, Series};
@@ -20,8 +20,8 @@ fn failed(source: impl std::fmt::Display) -> Error {
     Error::engine("shamba", source)
 }
 
-/// Where the line through points, in the logarithm of what falls, comes to `goal`: least squares, since
-/// in small trees few keys there are to err on. `None` without a falling line.
+/// Where the line through points, in the logarithm of what falls, comes to `goal`: least squares,
+/// since in small trees few keys there are to err on. `None` without a falling line.
 fn crossing(points: &[(f64, f64)], goal: f64) -> Option<f64> {
     let count = points.len() as f64;
     let mean = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -38,8 +38,8 @@ const KINDS: [(Filters, f64, Vain); 2] = [
     (Filters::MonkeyExisting, 1.0, |m| m.searches - 1.0),
 ];
 
-/// Trees of growing size: for each, how many bits do the work of the uniform ones. For existing keys
-/// filters are those for existing keys.
+/// Trees of growing size: for each, how many bits do the work of the uniform ones. For existing
+/// keys filters are those for existing keys.
 pub(super) fn measured(
     settings: &Settings,
     powers: &[u32],
@@ -117,8 +117,8 @@ pub(super) fn measured(
     Ok((report, panel))
 }
 
-/// Where the paper's 6 and 4 bits are reached, by the model: the levels needed, and what is needed with
-/// the nine levels of its setting.
+/// Where the paper's 6 and 4 bits are reached, by the model: the levels needed, and what is needed
+/// with the nine levels of its setting.
 pub(super) fn reach(uniform_bits: f64) -> Result<Report> {
     let title = format!(
         "By the model: bits per key that do the work of {uniform_bits} uniform ones in the paper's nine \

@@ -1,8 +1,9 @@
 //! The store under test: operations that are checked, and the pages they cost.
 //!
-//! One thread; it remembers the version of every entry. Our engine counts pages where it asks for them,
-//! in the mode without threads; another engine's are those that the kernel counts for this process, which
-//! must do nothing else meanwhile. Logs are left out: the other engine writes none, ours are not counted.
+//! One thread; it remembers the version of every entry. Our engine counts pages where it asks for
+//! them, in the mode without threads; another engine's are those that the kernel counts for this
+//! process, which must do nothing else meanwhile. Logs are left out: the other engine writes none,
+//! ours are not counted.
 use super::Settings;
 use crate::device::Device;
 use crate::engine::{self, Engine, EngineConfig};
@@ -112,7 +113,8 @@ pub(super) struct Pages {
     pub(super) reads: f64,
     /// Of the pages read, those that merges read.
     pub(super) merging: f64,
-    /// Of the pages read, index pages that lookups and scans read; `None` where they are not told apart.
+    /// Of the pages read, index pages that lookups and scans read; `None` where they are not told
+    /// apart.
     pub(super) index: Option<f64>,
 }
 

@@ -37,12 +37,12 @@ const READING: Shares = Shares {
 /// Operations after which automatic mode asks again.
 const EVERY: u64 = 2000;
 
-/// Operations that automatic mode takes to see a turn, at most: three answers in a row, and a half-life
-/// of what was done before.
+/// Operations that automatic mode takes to see a turn, at most: three answers in a row, and a
+/// half-life of what was done before.
 const DELAY: f64 = 3.0 * EVERY as f64 + 8192.0;
 
-/// What the model says of the two designs, and how long phases must be for a move to pay. Costs are in
-/// pages read and written.
+/// What the model says of the two designs, and how long phases must be for a move to pay. Costs are
+/// in pages read and written.
 struct Horizon {
     /// The designs that are best for writing and for reading.
     designs: [Design; 2],
@@ -54,8 +54,8 @@ struct Horizon {
 }
 
 impl Horizon {
-    /// Asks the engine: for the best design for writing; there, for the best for reading; there, what
-    /// writing costs.
+    /// Asks the engine: for the best design for writing; there, for the best for reading; there,
+    /// what writing costs.
     fn ask(settings: &Settings, dir: &Path, base: &Path) -> Result<Self> {
         let at = tempfile::tempdir_in(dir)?;
         let mut subject = copy(settings, base, &at.path().join("db"), standard(settings))?;
@@ -141,8 +141,8 @@ fn too_little() -> Error {
 }
 
 /// A phase of writing, then one of reading: the automatic mode beside the designs that are best for
-/// either, which begin in shape, as does the automatic one, with that for writing. Gives the horizon,
-/// the outcome, and the course of the pages.
+/// either, which begin in shape, as does the automatic one, with that for writing. Gives the
+/// horizon, the outcome, and the course of the pages.
 pub fn turn(turn: &Turn, note: &mut dyn FnMut(String)) -> Result<(Report, Report, Panel)> {
     let settings = &turn.settings;
     let dir = tempfile::tempdir_in(&settings.dir)?;

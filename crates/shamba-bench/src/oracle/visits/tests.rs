@@ -168,10 +168,10 @@ fn keys_and_numbers_are_the_same_tree() {
     assert!(tree.add(strange).is_err());
 }
 
-/// The limits of the standard setting (uniform lookups, ribbon columns, 8 bytes of index per data
-/// block) that were computed apart from this code, in pages per lookup at 10, 40 and 70 %. The 0.007
-/// of empty lookups at 70 % allows more than the eight columns there are here: four runs let
-/// 4 / 256 pass.
+/// The limits of the standard setting (uniform lookups, ribbon columns, 8 bytes of index per
+/// data block) that were computed apart from this code, in pages per lookup at 10, 40 and 70 %.
+/// The 0.007 of empty lookups at 70 % allows more than the eight columns there are here: four
+/// runs let 4 / 256 pass.
 #[test]
 fn the_standard_setting_has_the_limits_it_is_known_for() {
     // A sixteenth of everything has the same pages per lookup at the same percentages. A file is

@@ -138,8 +138,9 @@ fn reads(founds: &[Found]) -> String {
     )
 }
 
-/// How many of the reads are of keys that are there, which no filter saves. A false positive is taken to
-/// cost what it does where all keys are absent, in `absent`: reads of data are of nothing else there.
+/// How many of the reads are of keys that are there, which no filter saves. A false positive is
+/// taken to cost what it does where all keys are absent, in `absent`: reads of data are of nothing
+/// else there.
 fn of_keys_there(absent: &[Found], founds: &[Found]) -> String {
     let each = |of: usize| {
         let vain = &absent[of];

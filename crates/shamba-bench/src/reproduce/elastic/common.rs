@@ -1,10 +1,10 @@
-//! What the experiments on ElasticBF share: databases with filter units, and lookups with units that move
-//! beside units that stay where they are.
+//! What the experiments on ElasticBF share: databases with filter units, and lookups with units
+//! that move beside units that stay where they are.
 //!
-//! Both open the same files, so that the tree is the same and the filter memory: as many units enabled
-//! over all files, [`BITS`] per key. Both have the same budget, large enough that filters stay in memory
-//! beside data, as the paper's do outside its cache. Times are what a modelled device takes for the reads
-//! that were counted.
+//! Both open the same files, so that the tree is the same and the filter memory: as many units
+//! enabled over all files, [`BITS`] per key. Both have the same budget, large enough that filters
+//! stay in memory beside data, as the paper's do outside its cache. Times are what a modelled
+//! device takes for the reads that were counted.
 use crate::Result;
 use crate::device::Device;
 use crate::reproduce::Lab;
@@ -13,12 +13,13 @@ use crate::store::Base;
 use crate::workload::{Distribution, Mix};
 use shamba::MIN_MEMORY;
 
-/// Filter bits per key that are enabled on the average, with and without ElasticBF: few, so that false
-/// positives matter.
+/// Filter bits per key that are enabled on the average, with and without ElasticBF: few, so that
+/// false positives matter.
 pub(super) const BITS: f64 = 4.0;
 
-/// Units that move, as often as the engine lets them (after four lookups for each file; its default of
-/// 2048 is that of a larger tree): else hardly a file goes unasked for the two epochs of its lifetime.
+/// Units that move, as often as the engine lets them (after four lookups for each file; its default
+/// of 2048 is that of a larger tree): else hardly a file goes unasked for the two epochs of its
+/// lifetime.
 pub(super) const WITH: &str = "shamba:elastic+epoch=1";
 
 /// Units that stay: as many of each file.

@@ -87,7 +87,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     })
 }
 
-/// False positives in percent, by which keys are popular; and with uniform lookups of the same trees.
+/// False positives in percent, by which keys are popular; and with uniform lookups of the same
+/// trees.
 fn choices(lab: &mut Lab<'_>) -> Result<(Vec<f64>, Vec<f64>)> {
     let mut rates = (Vec::new(), Vec::new());
     for seed in 0..lab.scale.pick(1, 6, 12, 12) {

@@ -26,7 +26,8 @@ const DEVICES: [(&str, f64); 6] = [
     ("memory", 160.0),
 ];
 
-/// A probe in memory: as a page there, less than which the paper takes it for (its `T_P` is not given).
+/// A probe in memory: as a page there, less than which the paper takes it for (its `T_P` is not
+/// given).
 const PROBE: f64 = 100.0;
 
 /// Shares of empty lookups.

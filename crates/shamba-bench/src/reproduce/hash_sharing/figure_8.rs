@@ -1,4 +1,5 @@
-//! Figure 8: lookups with and without hash sharing, by key size (a) and by the number of levels (b).
+//! Figure 8: lookups with and without hash sharing, by key size (a) and by the number of levels
+//! (b).
 use super::lookups::{self, Point, Points};
 use crate::Result;
 use crate::device::Device;
@@ -46,7 +47,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     ) {
         let cell = Cell {
             levels: wanted,
-            // One write buffer, ever more data; smaller entries than elsewhere, to be written in time.
+            // One write buffer, ever more data; smaller entries than elsewhere, to be written in
+            // time.
             value: 16,
             data: BUFFER << wanted,
             ..lookups::base(lab, &DEVICES)

@@ -1,4 +1,5 @@
-//! Lookups in the engine with hash sharing beside lookups that hash the key for each table: the measuring of
+//! Lookups in the engine with hash sharing beside lookups that hash the key for each table: the
+//! measuring of
 //! `shamba-bench hash-sharing`, shared by the figures; and what figures say of it.
 use super::micro::{self, Hash};
 use crate::cell::{self, Request};
@@ -195,8 +196,8 @@ impl Points {
         self.devices().into_iter().map(panel).collect()
     }
 
-    /// For each device a panel of the gain: measured, by the model, and by the model with the paper's hash;
-    /// beside them the numbers of the paper, if it has any.
+    /// For each device a panel of the gain: measured, by the model, and by the model with the
+    /// paper's hash; beside them the numbers of the paper, if it has any.
     pub(super) fn gains(&self, paper: &[(Place, Vec<(f64, f64)>)]) -> Result<Vec<Panel>> {
         let mut panels = Vec::new();
         for device in self.devices() {
@@ -228,7 +229,8 @@ impl Points {
         Ok(panels)
     }
 
-    /// Every lookup hashed its key once with sharing (if it asked any table), and once for each table without.
+    /// Every lookup hashed its key once with sharing (if it asked any table), and once for each
+    /// table without.
     pub(super) fn counted(&self) -> Claim {
         let once =
             |p: &&Point| p.seen.shared_hashes <= 1.0 && p.seen.each_hashes >= p.seen.tables - 1e-9;
@@ -250,7 +252,8 @@ impl Points {
     }
 }
 
-/// A gain in percent of the paper beside the measured one; if it falls short, why: the hash is quicker.
+/// A gain in percent of the paper beside the measured one; if it falls short, why: the hash is
+/// quicker.
 pub(super) fn gain(what: &str, paper: f64, point: Option<&Point>) -> Result<Claim> {
     let untold = || Error::InvalidSetting(format!("{what}: not measured"));
     let point = point.ok_or_else(untold)?;
@@ -294,7 +297,8 @@ pub(super) fn percent(points: &[&Point]) -> String {
     all.join(", ")
 }
 
-/// Whether the last gain is no smaller than the first: by no more than both are uncertain, and a tenth.
+/// Whether the last gain is no smaller than the first: by no more than both are uncertain, and a
+/// tenth.
 pub(super) fn grows(points: &[&Point]) -> bool {
     match (points.first(), points.last()) {
         (Some(first), Some(last)) => {

@@ -1,5 +1,5 @@
-//! One Bloom filter and hash functions outside the engine: how long a hash takes, how often a filter errs
-//! by the way its positions are derived, and how long a lookup takes. One thread.
+//! One Bloom filter and hash functions outside the engine: how long a hash takes, how often a
+//! filter errs by the way its positions are derived, and how long a lookup takes. One thread.
 use crate::report::median;
 use crate::workload::{Random, random};
 use md5::Digest as _;
@@ -35,8 +35,8 @@ pub(super) enum Hash {
 }
 
 impl Hash {
-    /// Seven independent ones, as many as 10 bits per key need. The paper's CityHash64 is not among them:
-    /// the crate for it has had one release, in 2022.
+    /// Seven independent ones, as many as 10 bits per key need. The paper's CityHash64 is not among
+    /// them: the crate for it has had one release, in 2022.
     pub(super) const ALL: [Hash; 7] = [
         Hash::Murmur64Other,
         Hash::Murmur64,
@@ -119,8 +119,8 @@ impl Derive {
     /// Calls `at` with `count` hashes, until it returns false; whether it never did.
     fn each(self, key: &[u8], count: usize, mut at: impl FnMut(u64) -> bool) -> bool {
         match self {
-            // All before the first is looked at, as in the paper. With more positions than functions,
-            // their hashes are stirred.
+            // All before the first is looked at, as in the paper. With more positions than
+            // functions, their hashes are stirred.
             Derive::Independent => {
                 let mut hashes = [0; MAX_POSITIONS];
                 for (i, hash) in hashes.iter_mut().enumerate().take(count) {
@@ -205,8 +205,8 @@ impl Filter {
     }
 }
 
-/// Calls `at` with a hash and its rotation added again and again, until it returns false; whether it never
-/// did.
+/// Calls `at` with a hash and its rotation added again and again, until it returns false; whether
+/// it never did.
 fn rotated(hash: u64, count: usize, mut at: impl FnMut(u64) -> bool) -> bool {
     let step = hash.rotate_left(17);
     (0..count as u64).all(|i| at(hash.wrapping_add(i.wrapping_mul(step))))
@@ -228,8 +228,8 @@ pub(super) fn keys(size: usize, count: usize, random: &mut Random) -> Vec<Vec<u8
     (0..count).map(key).collect()
 }
 
-/// Nanoseconds to hash a key of so many bytes: median over batches of different keys in the processor's
-/// cache.
+/// Nanoseconds to hash a key of so many bytes: median over batches of different keys in the
+/// processor's cache.
 pub(super) fn hash_ns(hash: Hash, size: usize, batches: usize, seed: u64) -> f64 {
     let keys = keys(size, 16, &mut random(seed, size as u64));
     let rounds = 64;
@@ -306,8 +306,8 @@ pub(super) fn ask(setting: &Setting, effort: Effort) -> Seen {
     }
 }
 
-/// Nanoseconds of an empty lookup in so many filters, one after another as of a tree's levels: hashed
-/// once, and for each of them; medians over batches that alternate.
+/// Nanoseconds of an empty lookup in so many filters, one after another as of a tree's levels:
+/// hashed once, and for each of them; medians over batches that alternate.
 pub(super) fn filters_alone(
     hash: Hash,
     key_size: usize,
@@ -351,8 +351,8 @@ const BATCH: usize = 500;
 mod tests {
     use super::*;
 
-    /// SMHasher's verification value of MurmurHash64A: the hash of the hashes of keys 0, 1, 2, ... of
-    /// lengths 0 to 255.
+    /// SMHasher's verification value of MurmurHash64A: the hash of the hashes of keys 0, 1, 2, ...
+    /// of lengths 0 to 255.
     #[test]
     fn murmur_is_the_references() {
         let key: Vec<u8> = (0..=255).collect();

@@ -76,8 +76,8 @@ pub(super) fn figure(lab: &mut Lab<'_>, device: Place, paper: [f64; 2]) -> Resul
     })
 }
 
-/// What sharing gains in the filters of a lookup and nothing else, by hash function and key size: the
-/// gains in percent at 512 B with MurmurHash64 and XXH3.
+/// What sharing gains in the filters of a lookup and nothing else, by hash function and key size:
+/// the gains in percent at 512 B with MurmurHash64 and XXH3.
 fn filters_alone(lab: &Lab<'_>) -> (Report, Panel, f64, f64) {
     let mut table = Report::new(
         format!("An empty lookup in {LEVELS} filters, nothing else"),

@@ -1,4 +1,5 @@
-//! Table 2: false positives with one hash and rotation, by hash function, beside seven hash functions.
+//! Table 2: false positives with one hash and rotation, by hash function, beside seven hash
+//! functions.
 use super::micro::{self, Derive, Hash};
 use crate::Result;
 use crate::plot::{Panel, Series};

@@ -1,5 +1,5 @@
-//! Figure 10: what filters for the lookups there are gain over filters for absent keys, by the model and
-//! measured.
+//! Figure 10: what filters for the lookups there are gain over filters for absent keys, by the
+//! model and measured.
 use super::trees;
 use crate::Result;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
@@ -27,7 +27,8 @@ const RATIOS: [f64; 5] = [0.25, 1.0, 4.0, 16.0, 64.0];
 /// Levels of the paper's trees: 1 GB over a buffer of 1 MB, T = 2.
 const LEVELS: u32 = 10;
 
-/// Reads of a lookup with uniform filters, Monkey's for absent keys, and Monkey's for these lookups.
+/// Reads of a lookup with uniform filters, Monkey's for absent keys, and Monkey's for these
+/// lookups.
 fn costs(tree: &Tree, positive: f64, bits_per_key: f64) -> Result<[f64; 3]> {
     let curve = Curve::ideal();
     let of = |filters: Vec<Filter>| point_lookup(tree, &filters, positive);

@@ -1,4 +1,5 @@
-//! Figure 11: what each knob of the design contributes, over memory, for four workloads. By the model.
+//! Figure 11: what each knob of the design contributes, over memory, for four workloads. By the
+//! model.
 use super::trees;
 use crate::Result;
 use crate::plot::{Panel, Series};

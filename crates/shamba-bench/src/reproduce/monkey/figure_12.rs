@@ -281,7 +281,8 @@ fn growth(part: &Part, what: &str) -> Vec<Claim> {
     ]
 }
 
-/// The bits with which Monkey's filters do what uniform ones do with ten: measured and by the model.
+/// The bits with which Monkey's filters do what uniform ones do with ten: measured and by the
+/// model.
 fn equal_bits(part: &Part, filters: Filters) -> Option<(f64, f64)> {
     let even = part.of(Filters::Uniform);
     let goal = even.iter().find(|(bits, _)| *bits > USUAL - 0.5)?.1;

@@ -1,5 +1,5 @@
-//! Figure 13 (A to D): mixes of lookups, temporal skew, and the trade-off between lookups and updates.
-//! E and F are `figure_13_ef`.
+//! Figure 13 (A to D): mixes of lookups, temporal skew, and the trade-off between lookups and
+//! updates. E and F are `figure_13_ef`.
 use super::figure_8;
 use super::trade_off::{self, Point};
 use super::trees::{self, BesideModel};

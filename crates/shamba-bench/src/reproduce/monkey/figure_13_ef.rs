@@ -1,5 +1,5 @@
-//! Figure 13 (E, F): throughput of lookups and updates, and of short ranges and updates, when more and more
-//! of the design follows the workload.
+//! Figure 13 (E, F): throughput of lookups and updates, and of short ranges and updates, when more
+//! and more of the design follows the workload.
 use super::{trade_off, trees};
 use crate::Result;
 use crate::device::Device;
@@ -28,7 +28,8 @@ const VALUE: usize = 690;
 /// Bytes of an entry, such that five are a page as the model has it.
 const ENTRY: f64 = 4096.0 / trade_off::ENTRIES_PER_PAGE;
 
-/// Filter bits per key above which filters no longer err: in the smallest scale there is so much memory.
+/// Filter bits per key above which filters no longer err: in the smallest scale there is so much
+/// memory.
 const MOST_BITS: f64 = 32.0;
 
 /// Entries that a range lookup returns: 0.001 % of the paper's million.
@@ -170,8 +171,8 @@ fn workload(kind: Lookups, share: f64, entries: f64) -> Workload {
 }
 
 fn measure(lab: &mut Lab<'_>, design: Design, kind: Lookups, share: f64) -> Result<Outcome> {
-    // Costs follow from policy, ratio, levels and bits per key: a buffer of another size, with which tables
-    // fill their pages, makes a tree of another number of entries and the same costs.
+    // Costs follow from policy, ratio, levels and bits per key: a buffer of another size, with
+    // which tables fill their pages, makes a tree of another number of entries and the same costs.
     let tree = FullTree {
         policy: design.policy,
         size_ratio: design.size_ratio,

@@ -114,8 +114,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     })
 }
 
-/// What the searches that Monkey saves cost with uniform filters, and what the allocation for lookups that
-/// find their key, as all these do, saves; in the order of the filters measured.
+/// What the searches that Monkey saves cost with uniform filters, and what the allocation for
+/// lookups that find their key, as all these do, saves; in the order of the filters measured.
 fn why(all: &[Vec<Seen>]) -> String {
     let [even, zero, general] = all else {
         return String::new();

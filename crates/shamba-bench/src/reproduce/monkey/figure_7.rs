@@ -17,7 +17,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The paper's: 2^35 entries of 16 B, size ratio 4, a buffer of 2 MB, so that there are nine levels.
+/// The paper's: 2^35 entries of 16 B, size ratio 4, a buffer of 2 MB, so that there are nine
+/// levels.
 const ENTRIES: f64 = (1u64 << 35) as f64;
 const RATIO: u32 = 4;
 const LEVELS: u32 = 9;

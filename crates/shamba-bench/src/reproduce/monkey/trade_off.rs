@@ -1,5 +1,5 @@
-//! Trees of many size ratios and both merge policies, written and asked: the curve of lookup cost against
-//! update cost that Figures 8 and 13 (C, D) draw.
+//! Trees of many size ratios and both merge policies, written and asked: the curve of lookup cost
+//! against update cost that Figures 8 and 13 (C, D) draw.
 use super::trees;
 use crate::Result;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Measured, Seen};
@@ -19,8 +19,8 @@ pub(super) const BUFFER: u64 = 64;
 pub(super) struct Point {
     pub(super) policy: MergePolicy,
     pub(super) size_ratio: u32,
-    /// Pages that an update is worth in flushes and merges: each written once and, but for flushes, read
-    /// once.
+    /// Pages that an update is worth in flushes and merges: each written once and, but for flushes,
+    /// read once.
     pub(super) update: f64,
     /// Searches in vain of an empty lookup with uniform filters, measured and by the model.
     pub(super) uniform: (f64, f64),
@@ -88,9 +88,9 @@ pub(super) fn largest_saving(points: &[Point]) -> f64 {
     saved.fold(f64::MIN, f64::max)
 }
 
-/// The largest share of update cost that can be had for what uniform filters cost in lookups: from each
-/// point with uniform filters to the cheapest point with Monkey's that looks up no dearer; as measured, or
-/// with the model's lookups.
+/// The largest share of update cost that can be had for what uniform filters cost in lookups: from
+/// each point with uniform filters to the cheapest point with Monkey's that looks up no dearer; as
+/// measured, or with the model's lookups.
 pub(super) fn largest_trade(points: &[Point], by_model: bool) -> f64 {
     let lookups = |(measured, model): (f64, f64)| if by_model { model } else { measured };
     let saving = |from: &Point| {

@@ -1,5 +1,5 @@
-//! The trees that the paper's lookup experiments have in common, measured once for all figures, and what
-//! figures say of them.
+//! The trees that the paper's lookup experiments have in common, measured once for all figures, and
+//! what figures say of them.
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Measured};
 use crate::plot::Series;
 use crate::reproduce::{Claim, Lab};
@@ -16,7 +16,8 @@ pub(super) const BITS: f64 = 5.0;
 /// How far searches may be from the model's: the goal of the project's model experiment.
 const NEAR_MODEL: f64 = 0.1;
 
-/// The paper's default: size ratio 2, at which leveling and tiering have the same runs; 5 bits per key.
+/// The paper's default: size ratio 2, at which leveling and tiering have the same runs; 5 bits per
+/// key.
 pub(super) fn default(lab: &Lab<'_>) -> FullTree {
     let scale = lab.scale;
     FullTree {
@@ -63,8 +64,9 @@ pub(super) fn mixes(lab: &mut Lab<'_>, tree: FullTree) -> Result<Measured> {
     measure(lab, tree, &MIXES.map(Lookups::Mixed))
 }
 
-/// Measures lookups in a tree whose filters come out with the bits per key that are asked for: while it
-/// grows, a tree with Monkey's filters gets some more. Trees to be compared have equal memory so.
+/// Measures lookups in a tree whose filters come out with the bits per key that are asked for:
+/// while it grows, a tree with Monkey's filters gets some more. Trees to be compared have equal
+/// memory so.
 pub(super) fn equal(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Result<Measured> {
     let asked = tree.bits_per_key;
     let got = measure(lab, tree, &[])?.bits_per_key;
@@ -149,8 +151,8 @@ impl BesideModel {
         self.0.push((measured, model, count as f64));
     }
 
-    /// All are within a tenth of the model's, or within three standard errors of it where few events
-    /// were counted.
+    /// All are within a tenth of the model's, or within three standard errors of it where few
+    /// events were counted.
     pub(super) fn claim(&self, what: &str) -> Claim {
         let far = |(measured, model, count): &(f64, f64, f64)| {
             let error = 3.0 * (model.max(1e-9) / count).sqrt();

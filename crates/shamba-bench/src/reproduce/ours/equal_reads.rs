@@ -1,5 +1,5 @@
-//! The memory needed for equal reads: the smallest budget at which the default policy reads no more than
-//! another engine does with memory for all filters and indexes.
+//! The memory needed for equal reads: the smallest budget at which the default policy reads no more
+//! than another engine does with memory for all filters and indexes.
 use super::{missing, peers};
 use crate::Result;
 use crate::device::Device;

@@ -1,5 +1,6 @@
-//! What this engine claims itself, beyond the papers: fewer reads under pressure than any other, close to
-//! the optimum, steady when the hot spot moves and when the data grow, and quick when memory is plenty.
+//! What this engine claims itself, beyond the papers: fewer reads under pressure than any other,
+//! close to the optimum, steady when the hot spot moves and when the data grow, and quick when
+//! memory is plenty.
 mod equal_reads;
 mod graph;
 mod hot_spot;
@@ -23,8 +24,8 @@ pub(super) const ALL: &[&Experiment] = &[
     &without_pressure::EXPERIMENT,
 ];
 
-/// The competitors in this build whose reads can be counted: RocksDB with partitioned filters of both
-/// families ([`rocksdb`] has its other settings), none without the feature.
+/// The competitors in this build whose reads can be counted: RocksDB with partitioned filters of
+/// both families ([`rocksdb`] has its other settings), none without the feature.
 fn peers() -> Vec<&'static str> {
     match engine::available().contains(&"rocksdb") {
         true => vec!["rocksdb:bloom-partitioned", "rocksdb:ribbon-partitioned"],

@@ -1,5 +1,5 @@
-//! The settings of RocksDB that promise fewer reads, beside the default policy: which is its best where, and
-//! how far from it those are that stand in the other tables.
+//! The settings of RocksDB that promise fewer reads, beside the default policy: which is its best
+//! where, and how far from it those are that stand in the other tables.
 use super::{peers, pressure::nowhere_worse};
 use crate::Result;
 use crate::device::Device;
@@ -7,8 +7,9 @@ use crate::report::Report;
 use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
 use crate::reproduce::{Claim, Lab};
 
-/// Bloom, ribbon and both; filters of whole tables and of partitions; the caches; no filters on the last
-/// level; a hash index in data blocks. One at a time, from what reads least without: all combinations would be
+/// Bloom, ribbon and both; filters of whole tables and of partitions; the caches; no filters on the
+/// last level; a hash index in data blocks. One at a time, from what reads least without: all
+/// combinations would be
 /// 72. (Bits by level cannot be set through RocksDB's C interface.)
 const SETTINGS: [&str; 9] = [
     "rocksdb:ribbon-partitioned",
@@ -77,8 +78,8 @@ pub(super) fn settings(lab: &mut Lab<'_>) -> Result<Settings> {
     })
 }
 
-/// In how many points each setting is the best, and the most that the best of all reads less than the best
-/// of those that other experiments run.
+/// In how many points each setting is the best, and the most that the best of all reads less than
+/// the best of those that other experiments run.
 fn best(points: &[Point], run: &[&str]) -> String {
     let numbers = 1..=SETTINGS.len();
     let least = |point: &Point, of: &dyn Fn(&str) -> bool| {

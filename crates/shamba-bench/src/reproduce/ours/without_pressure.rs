@@ -167,8 +167,9 @@ fn past_the_cache(
     })
 }
 
-/// What several runs cost us, where in one run we are as quick: beside a B-tree, in which a key has one
-/// place and entries lie in order, or a peer with no more runs than ours, both of them merged into one.
+/// What several runs cost us, where in one run we are as quick: beside a B-tree, in which a key has
+/// one place and entries lie in order, or a peer with no more runs than ours, both of them merged
+/// into one.
 fn several_runs(
     table: &Report,
     phase: &str,

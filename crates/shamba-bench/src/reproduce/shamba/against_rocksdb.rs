@@ -1,5 +1,6 @@
-//! SHaMBa beside RocksDB itself, for Figures 13 and 14. Modelled devices are ours alone, so latency is
-//! what a SATA SSD would take for the reads that were counted: of RocksDB by the kernel, on the disk.
+//! SHaMBa beside RocksDB itself, for Figures 13 and 14. Modelled devices are ours alone, so latency
+//! is what a SATA SSD would take for the reads that were counted: of RocksDB by the kernel, on the
+//! disk.
 use super::pressure::{at, short};
 use crate::Result;
 use crate::device::Device;
@@ -18,8 +19,8 @@ const ROCKSDB: [&str; 2] = [
 /// The device whose latencies are taken.
 const DEVICE: Device = Device::SataSsd;
 
-/// Measures these engines of ours, whose names may hang on the budget, and RocksDB where it is built
-/// in.
+/// Measures these engines of ours, whose names may hang on the budget, and RocksDB where it is
+/// built in.
 pub(super) fn run(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
     let built_in = engine::available().contains(&"rocksdb");
     let peers: &[&str] = if built_in { &ROCKSDB } else { &[] };
@@ -108,10 +109,10 @@ pub(super) fn run(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
     })
 }
 
-/// Measures the points that are lost to RocksDB again, with as many bytes more as the budget has of other
-/// things than blocks: RocksDB's budget is its block cache alone. What is then still lost is put down to
-/// the two things that the device charges for: read operations, of which a filter in modules takes one for
-/// each, and pages.
+/// Measures the points that are lost to RocksDB again, with as many bytes more as the budget has of
+/// other things than blocks: RocksDB's budget is its block cache alone. What is then still lost is
+/// put down to the two things that the device charges for: read operations, of which a filter in
+/// modules takes one for each, and pages.
 fn with_cause(
     lab: &mut Lab<'_>,
     claim: Claim,

@@ -15,8 +15,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Those of Figure 8, then those with skipping, by thresholds relative to the number of files and as they
-/// are printed.
+/// Those of Figure 8, then those with skipping, by thresholds relative to the number of files and
+/// as they are printed.
 const ENGINES: [&str; 11] = [
     figure_8::ENGINES[0],
     figure_8::ENGINES[1],
@@ -81,7 +81,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Where these engines, of 2, 3, and 7 modules, differ most while memory is short, and by which pages.
+/// Where these engines, of 2, 3, and 7 modules, differ most while memory is short, and by which
+/// pages.
 fn where_most(points: &[Point], engines: std::ops::Range<usize>) -> String {
     let short = points.iter().filter(|point| point.percent < 100.0);
     let by_spread = |point: &&Point| spread(std::slice::from_ref(*point), engines.clone());

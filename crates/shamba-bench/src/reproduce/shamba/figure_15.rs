@@ -1,4 +1,5 @@
-//! Figure 15: what modules gain by the size of indexes beside filters, that is, by the size of keys.
+//! Figure 15: what modules gain by the size of indexes beside filters, that is, by the size of
+//! keys.
 use crate::Result;
 use crate::device::Device;
 use crate::plot::{Panel, Series};
@@ -20,8 +21,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Bytes of an entry.
 const ENTRY: u16 = 128;
 
-/// Index over filter size with 128-byte entries, by key size, as the paper's Table 2 has them (and its
-/// text for 124 B).
+/// Index over filter size with 128-byte entries, by key size, as the paper's Table 2 has them (and
+/// its text for 124 B).
 const PAPER: [(u16, f64); 4] = [(8, 0.2), (32, 0.8), (64, 1.6), (124, 3.1)];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {

@@ -141,8 +141,8 @@ fn by_level(levels: &Levels) -> Claim {
     )
 }
 
-/// For skewed lookups the same part of a level's files as the paper's gets as much of its accesses; beside
-/// it what is so for narrower ones, since the paper does not say how wide its lookups are.
+/// For skewed lookups the same part of a level's files as the paper's gets as much of its accesses;
+/// beside it what is so for narrower ones, since the paper does not say how wide its lookups are.
 fn few_hot(levels: &Levels, narrower: &Levels) -> Vec<Claim> {
     let beside = levels.iter().zip(narrower).zip(PAPER);
     beside

@@ -1,5 +1,5 @@
-//! Figure 6 (a to i): SHaMBa-eq beside one filter a table, over the budget, by distribution and share of
-//! existing keys.
+//! Figure 6 (a to i): SHaMBa-eq beside one filter a table, over the budget, by distribution and
+//! share of existing keys.
 use super::pressure::{self, DISTRIBUTIONS, Grid, Point};
 use crate::Result;
 use crate::device::Device;

@@ -75,7 +75,8 @@ struct Rise<'a> {
 }
 
 impl<'a> Rise<'a> {
-    /// The largest rise of a point from one number of modules to the next; `None` if pages fall throughout.
+    /// The largest rise of a point from one number of modules to the next; `None` if pages fall
+    /// throughout.
     fn most(point: &'a Point) -> Option<Self> {
         let share = |at: &usize| point.pages(at + 1) / point.pages(*at);
         let rises = (0..ENGINES.len() - 1).filter(|at| share(at) > 1.0);

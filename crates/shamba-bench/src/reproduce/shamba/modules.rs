@@ -1,4 +1,5 @@
-//! What lookups do with the modules of filters in 1, 2, 3 or 7 parts: for Table 3 and Figures 8 to 10.
+//! What lookups do with the modules of filters in 1, 2, 3 or 7 parts: for Table 3 and Figures 8
+//! to 10.
 use super::pressure::{self, Grid, Point};
 use crate::Result;
 use crate::device::Device;
@@ -12,8 +13,8 @@ pub(super) const MODULES: [usize; 4] = [1, 2, 3, 7];
 
 /// The database of an engine, in files large enough for seven modules.
 pub(super) fn base(lab: &Lab<'_>, engine: &str) -> Base {
-    // As large as the paper's, whatever the scale: 2 MiB are the least with a page for each of seven
-    // modules (Eq. 11), and in 4 MiB less is lost to whole pages.
+    // As large as the paper's, whatever the scale: 2 MiB are the least with a page for each of
+    // seven modules (Eq. 11), and in 4 MiB less is lost to whole pages.
     let file = lab.scale.pick(64 << 10, 4 << 20, 4 << 20, 4 << 20);
     Base {
         file_size: file,

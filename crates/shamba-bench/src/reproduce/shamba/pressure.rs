@@ -1,5 +1,5 @@
-//! Lookups over the budget, for the figures that compare engines so: one panel for each distribution
-//! and share of existing keys, one line for each engine.
+//! Lookups over the budget, for the figures that compare engines so: one panel for each
+//! distribution and share of existing keys, one line for each engine.
 use crate::Result;
 use crate::device::Device;
 use crate::engine::Resident;
@@ -14,16 +14,16 @@ use crate::workload::Distribution;
 pub(in crate::reproduce) const DISTRIBUTIONS: [Distribution; 3] =
     [Distribution::Uniform, HIGH_SKEW, Distribution::Zipf(0.99)];
 
-/// The paper's two skewed workloads (Figure 2). It does not say how wide they are: four fifths of what is
-/// normal lie within 1.28 standard deviations of the middle, so that these give about its shares of
-/// files, 14 and 8 %.
+/// The paper's two skewed workloads (Figure 2). It does not say how wide they are: four fifths of
+/// what is normal lie within 1.28 standard deviations of the middle, so that these give about its
+/// shares of files, 14 and 8 %.
 pub(in crate::reproduce) const LOW_SKEW: Distribution = Distribution::Normal(0.08);
 
 /// The narrower one, that of the other figures.
 pub(in crate::reproduce) const HIGH_SKEW: Distribution = Distribution::Normal(0.05);
 
-/// Stands in an engine's name for the bits of the first module that memory holds: at 70 % of memory 7
-/// of 10 (section 5.1.1).
+/// Stands in an engine's name for the bits of the first module that memory holds: at 70 % of memory
+/// 7 of 10 (section 5.1.1).
 const FIRST: &str = "+first={first}";
 
 /// What is measured: every combination.
@@ -244,7 +244,8 @@ pub(in crate::reproduce) fn short(engine: &str) -> &str {
 /// What is less than this much more counts as equal.
 pub(in crate::reproduce) const EQUAL: f64 = 1.02;
 
-/// That an engine reads no more than the baseline in all of these points; if not, what it reads more.
+/// That an engine reads no more than the baseline in all of these points; if not, what it reads
+/// more.
 pub(in crate::reproduce) fn fewer(what: &str, points: &[&Point], engine: usize) -> Claim {
     let lost: Vec<&Point> = points
         .iter()
@@ -270,8 +271,8 @@ const FACTORS: [&str; 2] = [
     "share of these that memory does not have",
 ];
 
-/// The numbers of [`FACTORS`]. Probes of modules in memory are counted in one lookup of eight; these are
-/// taken to have as many pages as those that are read.
+/// The numbers of [`FACTORS`]. Probes of modules in memory are counted in one lookup of eight;
+/// these are taken to have as many pages as those that are read.
 fn factors(found: &Found) -> [f64; FACTORS.len()] {
     let modules = found
         .counts
@@ -286,9 +287,9 @@ fn factors(found: &Found) -> [f64; FACTORS.len()] {
     [asked * pages / reads, reads / asked]
 }
 
-/// Which of the factors is the cause that more filter pages are read than others do: the one that rose most
-/// of their geometric means; `None` where none of them rose. `pairs` are of one point each, the one that reads
-/// more last.
+/// Which of the factors is the cause that more filter pages are read than others do: the one that
+/// rose most of their geometric means; `None` where none of them rose. `pairs` are of one point
+/// each, the one that reads more last.
 pub(in crate::reproduce) fn factor_to_blame<'a>(
     pairs: impl Iterator<Item = (&'a Found, &'a Found)>,
 ) -> Option<String> {
@@ -328,8 +329,8 @@ pub(in crate::reproduce) fn factor_to_blame<'a>(
     ))
 }
 
-/// By kind of page, what an engine reads beside the baseline on the average of points it loses, what filter
-/// pages come from, and what each had in memory.
+/// By kind of page, what an engine reads beside the baseline on the average of points it loses,
+/// what filter pages come from, and what each had in memory.
 pub(in crate::reproduce) fn more(lost: &[&Point], engine: usize) -> String {
     let mean = |of: usize, value: &dyn Fn(&Found) -> f64| {
         let each = lost.iter().filter_map(|point| point.found.get(of));
@@ -385,9 +386,9 @@ fn means<'a>(points: impl Iterator<Item = &'a Point>, engine: usize) -> Vec<(f64
     means.iter().map(|(at, sum, of)| (*at, sum / of)).collect()
 }
 
-/// The part of its memory with which an engine reads what the baseline reads, on the average over all
-/// panels, at the largest budget below 100 %; between the measured budgets by a straight line over
-/// the logarithm. The least budget measured, where that is enough.
+/// The part of its memory with which an engine reads what the baseline reads, on the average over
+/// all panels, at the largest budget below 100 %; between the measured budgets by a straight line
+/// over the logarithm. The least budget measured, where that is enough.
 pub(in crate::reproduce) fn memory_for_equal_reads<'a>(
     points: impl Iterator<Item = &'a Point> + Clone,
     engine: usize,

@@ -1,4 +1,5 @@
-//! Table 3: the false-positive rate of a filter in 1, 2, 3 or 7 modules, and how many a lookup asks.
+//! Table 3: the false-positive rate of a filter in 1, 2, 3 or 7 modules, and how many a lookup
+//! asks.
 use super::modules::{self, MODULES};
 use crate::Result;
 use crate::device::Device;

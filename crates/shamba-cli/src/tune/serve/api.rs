@@ -8,8 +8,8 @@
 //! | `POST /api/measure` | `{}` | as the start, the database asked anew |
 //! | `POST /api/stop` | `{}` | `{}`, and serving ends |
 //!
-//! What cannot be answered is `{"error", "hint", "fields"}`: with status 422 for inputs that make no
-//! sense, `fields` being those to look at.
+//! What cannot be answered is `{"error", "hint", "fields"}`: with status 422 for inputs that make
+//! no sense, `fields` being those to look at.
 
 use std::sync::Arc;
 
@@ -243,8 +243,8 @@ struct Designs {
     stores: Vec<Store>,
     /// Throughput of the best design over that of the present one.
     speedup: f64,
-    /// Pages that a lookup of those measured costs in the present design: of their mix of absent and
-    /// existing keys.
+    /// Pages that a lookup of those measured costs in the present design: of their mix of absent
+    /// and existing keys.
     measured_lookup: Option<f64>,
     /// The same question as a command.
     command: String,

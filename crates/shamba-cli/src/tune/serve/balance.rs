@@ -11,8 +11,8 @@ pub fn names() -> [&'static str; 4] {
     Inputs::default().shares().map(|(name, _)| name)
 }
 
-/// The share named `changed` as it is in `inputs`, and the others scaled in their proportions to what
-/// it leaves.
+/// The share named `changed` as it is in `inputs`, and the others scaled in their proportions to
+/// what it leaves.
 pub fn balanced(changed: &str, inputs: &Inputs) -> Result<[(&'static str, f64); 4], Failure> {
     let mut shares = inputs
         .shares()

@@ -1,7 +1,7 @@
 //! Which requests are answered, and what every response says to the browser.
 //!
-//! Anything on this machine can send requests, and so can any page that its browser shows. A page of
-//! another site reaches 127.0.0.1 under its own name when it controls that name's addresses (DNS
+//! Anything on this machine can send requests, and so can any page that its browser shows. A page
+//! of another site reaches 127.0.0.1 under its own name when it controls that name's addresses (DNS
 //! rebinding): so the Host must be ours. It can also send forms and simple requests: so what has a
 //! body must be JSON, and come from our own page where the browser says where from. Bodies are
 //! bounded in size, and requests in time once their head is there.

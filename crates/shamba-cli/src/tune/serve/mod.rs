@@ -1,8 +1,9 @@
 //! `tune --serve`: a page to explore designs on, over HTTP on this machine only.
 //!
-//! [`run`] listens on 127.0.0.1 and blocks until it is stopped: by Ctrl-C, by the page, or after some
-//! time without a request. [`guard`] lets through only what comes from this machine's own page,
-//! [`page`] holds its files, [`api`] answers its questions with the same functions as the rest of
+//! [`run`] listens on 127.0.0.1 and blocks until it is stopped: by Ctrl-C, by the page, or after
+//! some time without a request. [`guard`] lets through only what comes from this machine's own
+//! page, [`page`] holds its files, [`api`] answers its questions with the same functions as the
+//! rest of
 //! `tune`: the page itself computes nothing. One thread serves, two more ask the model.
 
 mod activity;

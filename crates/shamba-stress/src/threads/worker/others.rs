@@ -1,5 +1,5 @@
-//! What a thread does beside reading and writing entries: it moves data about, asks, copies, and opens the
-//! database beside the one that is open.
+//! What a thread does beside reading and writing entries: it moves data about, asks, copies, and
+//! opens the database beside the one that is open.
 
 use shamba::{Error, MemoryBudget, Options};
 
@@ -76,7 +76,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Opens the database to be read while it is open to be written, and verifies it as another process would.
+    /// Opens the database to be read while it is open to be written, and verifies it as another
+    /// process would.
     pub(super) fn open_beside(&mut self) {
         let options = || {
             let options = Options::new().fs(self.shared.fs.clone());

@@ -51,8 +51,8 @@ fn rank_of_incoming(shard: &Shard, incoming: &Incoming<'_>) -> Rank {
 }
 
 impl Incoming<'_> {
-    /// Notes that a block ranked so is worth less than what is there, and leaves the columns of it that
-    /// may be worth more.
+    /// Notes that a block ranked so is worth less than what is there, and leaves the columns of it
+    /// that may be worth more.
     fn outranked(&mut self, cache: &BlockCache, rank: Rank) -> Result<(), Refused> {
         cache.policy.note_evicted(self.owner.kind, rank.value);
         self.cut_down(rank.columns_left)
@@ -80,8 +80,8 @@ impl Ranking for ByExpectedReads {
 }
 
 impl Replacement for ByExpectedReads {
-    /// Free slots were left by others that had to go: they are for what is worth more than what is still
-    /// there, or what is worth little would keep frames from being free again.
+    /// Free slots were left by others that had to go: they are for what is worth more than what is
+    /// still there, or what is worth little would keep frames from being free again.
     fn admit<'a>(
         &self,
         cache: &'a BlockCache,

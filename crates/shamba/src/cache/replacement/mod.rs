@@ -1,8 +1,8 @@
-//! Which blocks leave a cache that is full, and which may come in: the only place where evictions are
-//! told apart.
+//! Which blocks leave a cache that is full, and which may come in: the only place where evictions
+//! are told apart.
 //!
-//! A [`Replacement`] ranks residents ([`Ranking`]) and makes room for a block that comes in. Stateless and thread-safe;
-//! no more than one shard is locked at a time.
+//! A [`Replacement`] ranks residents ([`Ranking`]) and makes room for a block that comes in.
+//! Stateless and thread-safe; no more than one shard is locked at a time.
 
 mod expected_reads;
 mod two_priority_lru;
@@ -34,8 +34,8 @@ pub(super) type Locked<'a> = Option<MutexGuard<'a, Shard>>;
 
 /// A way to choose which blocks go.
 pub(super) trait Replacement: Ranking {
-    /// Whether a block may come in where memory is free, in spite of what others are worth that had to
-    /// go; it may be cut down for it.
+    /// Whether a block may come in where memory is free, in spite of what others are worth that had
+    /// to go; it may be cut down for it.
     fn admit<'a>(
         &self,
         cache: &'a BlockCache,
@@ -43,8 +43,8 @@ pub(super) trait Replacement: Ranking {
         incoming: &mut Incoming<'_>,
     ) -> Result<Locked<'a>, Refused>;
 
-    /// Makes room for a block of `wanted` bytes more, or cuts it down to what is worth its room. Its own
-    /// shard is given.
+    /// Makes room for a block of `wanted` bytes more, or cuts it down to what is worth its room.
+    /// Its own shard is given.
     fn make_room<'a>(
         &self,
         cache: &'a BlockCache,

@@ -76,9 +76,9 @@ impl Replacement for ByRecency {
     }
 }
 
-/// Evicts a block of this shard or of another one, the longer unused of two, unless it ranks higher than
-/// `most`. Sizes differ: a shard that took room from itself alone would lose a large block to a small one,
-/// leave the rest to shards that grow, and soon have nothing but what was used last.
+/// Evicts a block of this shard or of another one, the longer unused of two, unless it ranks higher
+/// than `most`. Sizes differ: a shard that took room from itself alone would lose a large block to
+/// a small one, leave the rest to shards that grow, and soon have nothing but what was used last.
 fn evict_older(cache: &BlockCache, hash: u64, most: f32) -> Evicted {
     let own = cache.shard(hash);
     let at = cache.next_victim.fetch_add(1, Ordering::Relaxed);

@@ -20,7 +20,8 @@ pub(in crate::cache) enum Evicted {
     Held,
 }
 
-/// Whether nobody holds a block beside the cache, or lets go of it now; `partitions` is of its table.
+/// Whether nobody holds a block beside the cache, or lets go of it now; `partitions` is of its
+/// table.
 fn is_free(block: &Block, partitions: Option<&PartitionStats>) -> bool {
     let unpin_all = |partitions: &PartitionStats| {
         partitions.unpin_all();
@@ -54,7 +55,8 @@ impl Shard {
         victim.map_or(f32::INFINITY, |(_, rank)| rank.value)
     }
 
-    /// Evicts the part of a block that ranks lowest in a sample, unless it ranks higher than `most`.
+    /// Evicts the part of a block that ranks lowest in a sample, unless it ranks higher than
+    /// `most`.
     pub(in crate::cache) fn make_room(
         &mut self,
         by: &dyn Ranking,
@@ -103,8 +105,8 @@ impl Shard {
         Evicted::Freed(before)
     }
 
-    /// Moves some blocks to where fewer free slots lie beside them, so that what goes leaves whole frames;
-    /// false when none was moved.
+    /// Moves some blocks to where fewer free slots lie beside them, so that what goes leaves whole
+    /// frames; false when none was moved.
     pub(in crate::cache) fn repack(&mut self) -> bool {
         let mut moved = false;
         for _ in 0..REPACKED.min(self.entries.len()) {
@@ -140,7 +142,8 @@ impl Shard {
     }
 
     fn consider(&self, at: usize, by: &dyn Ranking, best: &mut Option<(usize, Rank)>) {
-        // The lock on the shard keeps a count of one from rising: the only reference is the entry's.
+        // The lock on the shard keeps a count of one from rising: the only reference is the
+        // entry's.
         let entry = self.entries.get(at);
         let free = |entry: &&Resident| is_free(&entry.block, entry.partitions.as_deref());
         let Some(entry) = entry.filter(free) else {

@@ -1,5 +1,5 @@
-//! What lies in a store's memory: blocks, which are shared and never change, and runs, which have one
-//! owner. Both are charged to the budget until the last owner lets go.
+//! What lies in a store's memory: blocks, which are shared and never change, and runs, which have
+//! one owner. Both are charged to the budget until the last owner lets go.
 //!
 //! Thread-safe: a [`Block`] is a reference count and bytes, as an `Arc<[u8]>` is.
 #![expect(
@@ -20,8 +20,8 @@ use super::size::Size;
 use crate::budget::{Account, Reservation, Role};
 use crate::fs::PAGE;
 
-/// What stands before a block's bytes, or in its chunk's first frame. Small: a block may be a few hundred
-/// bytes.
+/// What stands before a block's bytes, or in its chunk's first frame. Small: a block may be a few
+/// hundred bytes.
 #[repr(C, align(32))]
 struct BlockHeader {
     owners: AtomicU32,
@@ -82,18 +82,20 @@ impl BlockHeader {
 /// More owners than this are clones that were forgotten.
 const MOST_OWNERS: u32 = u32::MAX / 2;
 
-/// The bytes of a block, charged to the budget as long as anyone holds them. A clone is the same block.
+/// The bytes of a block, charged to the budget as long as anyone holds them. A clone is the same
+/// block.
 pub(crate) struct Block(NonNull<BlockHeader>);
 
-// SAFETY: all that is shared is the count, which is atomic, and bytes that nobody writes; the last owner
-// takes the rest.
+// SAFETY: all that is shared is the count, which is atomic, and bytes that nobody writes; the last
+// owner takes the rest.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
 impl Store {
-    /// A block of these bytes, of so many parts of which the last may go ([`Block::shorten`]), charged with
-    /// `extra` bytes besides the memory they lie in; first out of `purse`. Says how many bytes of the budget it takes where they are not there.
+    /// A block of these bytes, of so many parts of which the last may go ([`Block::shorten`]),
+    /// charged with `extra` bytes besides the memory they lie in; first out of `purse`. Says how
+    /// many bytes of the budget it takes where they are not there.
     pub(in crate::cache) fn block(
         self: &Arc<Self>,
         role: Role,
@@ -119,8 +121,8 @@ impl Block {
     ) -> Block {
         let header = BlockHeader::new(&piece, len, Arc::clone(store), account);
         let at = piece.header.cast::<BlockHeader>();
-        // SAFETY: the piece was taken, so nobody else has its address: room for as many bytes as its size
-        // says, and for a header, which is aligned as the pieces are.
+        // SAFETY: the piece was taken, so nobody else has its address: room for as many bytes as
+        // its size says, and for a header, which is aligned as the pieces are.
         unsafe {
             piece
                 .bytes
@@ -141,8 +143,8 @@ impl Block {
         self.header().account.bytes()
     }
 
-    /// The bytes that stay resident as long as the block is held: all of its span, for what is beside it may
-    /// go, or move, and it cannot.
+    /// The bytes that stay resident as long as the block is held: all of its span, for what is
+    /// beside it may go, or move, and it cannot.
     pub(crate) fn keeps(&self) -> u64 {
         let header = self.header();
         let frames = header.store.frames.lock();
@@ -154,9 +156,9 @@ impl Block {
         self.header().owners.load(Ordering::Acquire) == 1
     }
 
-    /// Reads a few bytes for nothing but that they come near: where who searches the block will look
-    /// first. Each may be far away; one after the other, as a search needs them, they would take as long as
-    /// all of them.
+    /// Reads a few bytes for nothing but that they come near: where who searches the block will
+    /// look first. Each may be far away; one after the other, as a search needs them, they would
+    /// take as long as all of them.
     #[inline]
     pub(in crate::cache) fn touch(&self) {
         let bytes: &[u8] = self;
@@ -165,8 +167,8 @@ impl Block {
         }
     }
 
-    /// Puts fewer bytes, of so many parts, in the place of these, where nobody else holds them and that
-    /// frees memory. A block that has to move is charged with `extra` bytes as this one is.
+    /// Puts fewer bytes, of so many parts, in the place of these, where nobody else holds them and
+    /// that frees memory. A block that has to move is charged with `extra` bytes as this one is.
     pub(in crate::cache) fn shorten(&mut self, bytes: &[u8], parts: u8, extra: u64) {
         let (header, size) = (self.header(), Size::of(bytes.len()));
         if !self.is_unshared() || bytes.len() > header.len as usize {
@@ -174,7 +176,8 @@ impl Block {
         }
         let (store, place) = (Arc::clone(&header.store), header.place());
         if place.slots > 1 {
-            // SAFETY: nobody else holds the block, which is borrowed mutably, and it has room for more.
+            // SAFETY: nobody else holds the block, which is borrowed mutably, and it has room for
+            // more.
             let header = unsafe {
                 let at = self.0.add(usize::from(header.away)).cast::<u8>();
                 at.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
@@ -193,8 +196,8 @@ impl Block {
         }
     }
 
-    /// Moves the bytes to where fewer free slots lie beside them, where nobody else holds them and much
-    /// memory is in free slots; says whether it did.
+    /// Moves the bytes to where fewer free slots lie beside them, where nobody else holds them and
+    /// much memory is in free slots; says whether it did.
     pub(in crate::cache) fn repack(&mut self) -> bool {
         let header = self.header();
         if !self.is_unshared() {
@@ -247,8 +250,8 @@ impl Drop for Block {
     #[inline]
     fn drop(&mut self) {
         if self.header().owners.fetch_sub(1, Ordering::Release) == 1 {
-            // What the others did with it comes before it goes. A load and no fence, which ThreadSanitizer
-            // does not know.
+            // What the others did with it comes before it goes. A load and no fence, which
+            // ThreadSanitizer does not know.
             self.header().owners.load(Ordering::Acquire);
             self.free();
         }
@@ -261,8 +264,8 @@ impl Deref for Block {
     #[inline]
     fn deref(&self) -> &[u8] {
         let header = self.header();
-        // SAFETY: so many bytes were written when the block was made, so far away in the same mapping, and
-        // nobody writes them again before the last owner lets go.
+        // SAFETY: so many bytes were written when the block was made, so far away in the same
+        // mapping, and nobody writes them again before the last owner lets go.
         unsafe {
             let bytes = self.0.add(usize::from(header.away)).cast::<u8>();
             std::slice::from_raw_parts(bytes.as_ptr(), header.len as usize)
@@ -291,8 +294,8 @@ unsafe impl Send for FrameRun {}
 unsafe impl Sync for FrameRun {}
 
 impl Store {
-    /// So many pages; says how many bytes of the budget they take where they are not there. `purse` has
-    /// some of them, or none.
+    /// So many pages; says how many bytes of the budget they take where they are not there. `purse`
+    /// has some of them, or none.
     pub(in crate::cache) fn run(
         self: &Arc<Self>,
         role: Role,
@@ -316,8 +319,8 @@ impl Deref for FrameRun {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the piece is this run's alone, of so many bytes, which the system gave as zeros or
-        // others wrote.
+        // SAFETY: the piece is this run's alone, of so many bytes, which the system gave as zeros
+        // or others wrote.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.size.bytes() as usize) }
     }
 }

@@ -1,9 +1,9 @@
 //! A chunk of memory, mapped from the system, that a store cuts pieces from.
 //!
-//! A chunk is [`FRAMES`] frames of a page. The first has a header for each other
-//! frame, which serves the block that begins there; so a block of a page takes a page, and not a little more
-//! than one. It is resident only if there are such blocks. What is free may be resident or not. Plain data under the store's lock: it hands out
-//! addresses, and borrows none of its memory.
+//! A chunk is [`FRAMES`] frames of a page. The first has a header for each other frame, which
+//! serves the block that begins there; so a block of a page takes a page, and not a little more
+//! than one. It is resident only if there are such blocks. What is free may be resident or not.
+//! Plain data under the store's lock: it hands out addresses, and borrows none of its memory.
 #![expect(unsafe_code, reason = "free frames are given back to the system")]
 
 use std::ptr::NonNull;
@@ -18,8 +18,8 @@ pub(super) const FRAMES: u32 = u64::BITS;
 /// The most frames of a run within a chunk; a longer one has a mapping of its own.
 pub(super) const MOST_RUN: u32 = FRAMES / 2;
 
-/// From one header to the next in the headers' frame: all of it for those of all frames, and a cache line, so
-/// that two counts of owners never share one.
+/// From one header to the next in the headers' frame: all of it for those of all frames, and a
+/// cache line, so that two counts of owners never share one.
 const HEADER_STRIDE: usize = PAGE / FRAMES as usize;
 
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
@@ -65,8 +65,8 @@ fn bits(frame: u32, count: u32) -> u64 {
 }
 
 impl Chunk {
-    /// What a chunk takes beside its frames: what is known of its spans, and its places in lists, which have
-    /// room for twice as many.
+    /// What a chunk takes beside its frames: what is known of its spans, and its places in lists,
+    /// which have room for twice as many.
     pub(super) const OVERHEAD: u64 = (FRAMES as usize
         * (size_of::<Span>() + 2 * size_of::<SpanId>())
         + 2 * size_of::<Chunk>()) as u64;
@@ -118,7 +118,8 @@ impl Chunk {
         frames * PAGE as u64
     }
 
-    /// Frames that are resident and hold nothing: the free ones, and that of the headers if there are none.
+    /// Frames that are resident and hold nothing: the free ones, and that of the headers if there
+    /// are none.
     fn idle_frames(&self) -> u64 {
         (self.free | u64::from(self.headers == 0)) & self.resident
     }
@@ -148,8 +149,8 @@ impl Chunk {
         self.headers = self.headers.saturating_sub(1);
     }
 
-    /// Where `count` frames in a row are free, and how many of them are not resident. Of one frame a
-    /// resident one, if there is one.
+    /// Where `count` frames in a row are free, and how many of them are not resident. Of one frame
+    /// a resident one, if there is one.
     pub(super) fn find(&self, count: u32) -> Option<(u32, u32)> {
         let idle = self.free & self.resident;
         let mut starts = match count {
@@ -190,7 +191,8 @@ impl Chunk {
             return false;
         }
         let frame = idle.trailing_zeros();
-        // SAFETY: the frame holds nothing, so nobody has its address but this chunk, which is borrowed mutably.
+        // SAFETY: the frame holds nothing, so nobody has its address but this chunk, which is
+        // borrowed mutably.
         unsafe { self.pages.discard(frame as usize..frame as usize + 1) };
         self.resident &= !bits(frame, 1);
         true

@@ -17,8 +17,8 @@ const CHUNKS_COMPARED: usize = 8;
 /// A slot may be larger than what comes into it by one in so many, where there is one free.
 const ROOMIER: u16 = 8;
 
-/// Of spans with free slots so many are looked at for several in a row, and so many are compared that have
-/// them: the fullest gets what comes in, so that the others empty.
+/// Of spans with free slots so many are looked at for several in a row, and so many are compared
+/// that have them: the fullest gets what comes in, so that the others empty.
 const SPANS_SEEN: usize = 16;
 const SPANS_COMPARED: usize = 4;
 
@@ -101,9 +101,9 @@ impl Frames {
         }
     }
 
-    /// Where a piece could be, and how many bytes are to be charged for what is not resident of it. Free
-    /// frames elsewhere go back to the system for it, and their charge to `purse`, unless that has so
-    /// much, and `extra`.
+    /// Where a piece could be, and how many bytes are to be charged for what is not resident of it.
+    /// Free frames elsewhere go back to the system for it, and their charge to `purse`, unless that
+    /// has so much, and `extra`.
     pub(super) fn find(
         &mut self,
         size: Size,
@@ -141,14 +141,16 @@ impl Frames {
         (room, new)
     }
 
-    /// A span with so many free slots in a row of so many units, or of a little more if there is none.
+    /// A span with so many free slots in a row of so many units, or of a little more if there is
+    /// none.
     fn partly_free(&mut self, units: u16, count: u8) -> Option<SpanId> {
         let mut roomier = units..=units.saturating_add(units / ROOMIER);
         roomier.find_map(|units| self.fullest(units, count, None))
     }
 
-    /// Of the spans of so many units that have so many free slots in a row the one that has the fewest, of
-    /// some: not always of the same, of which those could be left that nothing fits into.
+    /// Of the spans of so many units that have so many free slots in a row the one that has the
+    /// fewest, of some: not always of the same, of which those could be left that nothing fits
+    /// into.
     pub(super) fn fullest(
         &mut self,
         units: u16,
@@ -190,8 +192,8 @@ impl Frames {
         chunk.spans.get(usize::from(frame)).copied()
     }
 
-    /// So many free frames in a row, and how many of them, and of the headers if one is wanted, are not
-    /// resident.
+    /// So many free frames in a row, and how many of them, and of the headers if one is wanted, are
+    /// not resident.
     fn find_frames(&mut self, count: u32, header: bool) -> Option<(SpanId, u32)> {
         let mut best: Option<(SpanId, u32)> = None;
         let mut seen = 0;
@@ -262,7 +264,8 @@ impl Frames {
         }
     }
 
-    /// How the next span is cut, of which so many slots are wanted in a row, and whether there are many.
+    /// How the next span is cut, of which so many slots are wanted in a row, and whether there are
+    /// many.
     fn next_cut(&self, units: u16, count: u8) -> (Cut, bool) {
         let spans = self.spans.get(usize::from(units)).copied().unwrap_or(0);
         let many = spans >= FEW_SPANS || cut(units, false).slots < count;
@@ -372,7 +375,8 @@ impl Frames {
         (self.next, self.next_idle) = (place.chunk as usize, place.chunk as usize);
     }
 
-    /// Gives slots back, and says how many frames are free with them if they were the last of their span.
+    /// Gives slots back, and says how many frames are free with them if they were the last of their
+    /// span.
     pub(super) fn give_slot_back(&mut self, place: Location) -> Option<u32> {
         let chunk = self.chunks.get_mut(place.chunk as usize)?;
         let span = chunk.spans.get_mut(usize::from(place.frame))?;
@@ -395,8 +399,8 @@ impl Frames {
         })
     }
 
-    /// Gives a free frame back to the system, none of the chunk of `except`, and with its last frame the chunk; false if
-    /// there is none. The caller has the frame's charge.
+    /// Gives a free frame back to the system, none of the chunk of `except`, and with its last
+    /// frame the chunk; false if there is none. The caller has the frame's charge.
     pub(super) fn discard(&mut self, except: Option<SpanId>) -> bool {
         let all = self.chunks.len();
         for _ in 0..all {

@@ -1,20 +1,21 @@
-//! The memory that cached blocks and buffers lie in, mapped by the engine itself: what is charged for
-//! it is what is resident of it.
+//! The memory that cached blocks and buffers lie in, mapped by the engine itself: what is charged
+//! for it is what is resident of it.
 //!
-//! Memory comes in chunks of frames of a page ([`chunk`]). A block of about a page has a frame, a longer one a
-//! run of frames; of shorter ones several of a size share a span of frames, cut into slots. Whoever takes a
-//! piece is charged for the whole of it. What is resident beside is charged as [`Role::Spare`]: frames
-//! that were given back, of which a few are kept for who comes next, free slots of spans, and headers.
-//! Only with a charge for it does a frame become resident, and what is free goes back to the system when
-//! others need memory ([`Reclaim`]).
+//! Memory comes in chunks of frames of a page ([`chunk`]). A block of about a page has a frame, a
+//! longer one a run of frames; of shorter ones several of a size share a span of frames, cut into
+//! slots. Whoever takes a piece is charged for the whole of it. What is resident beside is charged
+//! as [`Role::Spare`]: frames that were given back, of which a few are kept for who comes next,
+//! free slots of spans, and headers. Only with a charge for it does a frame become resident, and
+//! what is free goes back to the system when others need memory ([`Reclaim`]).
 //!
-//! Slots come in small steps, since blocks of a tree have few sizes: an index, or some columns of a filter,
-//! each of which has a slot, so that one may go without the others. When the mix of sizes changes, spans
-//! are left half empty. A block then has its place in the fullest one, also of a size a little larger, and
-//! those that are in emptier ones are moved ([`Block::repack`]), until whole frames are free.
+//! Slots come in small steps, since blocks of a tree have few sizes: an index, or some columns of a
+//! filter, each of which has a slot, so that one may go without the others. When the mix of sizes
+//! changes, spans are left half empty. A block then has its place in the fullest one, also of a
+//! size a little larger, and those that are in emptier ones are moved ([`Block::repack`]), until
+//! whole frames are free.
 //!
-//! Thread-safe; its lock is innermost, and while it is held the budget is asked only in the way that
-//! never comes back here ([`Budget::try_reserve_now`]).
+//! Thread-safe; its lock is innermost, and while it is held the budget is asked only in the way
+//! that never comes back here ([`Budget::try_reserve_now`]).
 
 mod block;
 mod chunk;
@@ -68,9 +69,9 @@ impl Store {
         })
     }
 
-    /// Takes a piece for `role`, charged with `extra` bytes more: out of `purse`, and what that does not have
-    /// from the budget. Says how many bytes it takes, where they are not there. A block of whole frames
-    /// has a header beside them.
+    /// Takes a piece for `role`, charged with `extra` bytes more: out of `purse`, and what that
+    /// does not have from the budget. Says how many bytes it takes, where they are not there. A
+    /// block of whole frames has a header beside them.
     fn take(
         &self,
         role: Role,
@@ -96,7 +97,8 @@ impl Store {
         Ok((piece, held))
     }
 
-    /// Takes back a piece that nobody looks at any more, and its charge. `size` is that of whole frames.
+    /// Takes back a piece that nobody looks at any more, and its charge. `size` is that of whole
+    /// frames.
     fn give_back(&self, place: Location, size: Size, is_block: bool, held: &mut Reservation) {
         let mut frames = self.frames.lock();
         let bytes = frames.bytes_of(place, size);
@@ -108,8 +110,8 @@ impl Store {
         }
     }
 
-    /// Takes back those slots of a piece that so many bytes do not need, and their charge; says how many
-    /// are left.
+    /// Takes back those slots of a piece that so many bytes do not need, and their charge; says how
+    /// many are left.
     fn give_tail_back(&self, place: Location, bytes: usize, held: &mut Reservation) -> u8 {
         let mut frames = self.frames.lock();
         let Some(span) = frames.span((place.chunk, place.frame)) else {
@@ -128,8 +130,8 @@ impl Store {
         needed.min(place.slots)
     }
 
-    /// While free slots take much memory: slots in a fuller span than that of a place. None where a block
-    /// is as well off where it is.
+    /// While free slots take much memory: slots in a fuller span than that of a place. None where a
+    /// block is as well off where it is.
     fn take_better(&self, place: Location) -> Option<SpanPiece> {
         let mut frames = self.frames.lock();
         if place.slots == 0 || frames.loose <= loose_slots(self.budget.limit()) {

@@ -3,7 +3,8 @@
 use super::layout::{HEADER, MOST_SLOTS, UNIT};
 use crate::fs::PAGE;
 
-/// The most units of a slot: two pages and a half. Of what is longer the last page wastes a sixth at most.
+/// The most units of a slot: two pages and a half. Of what is longer the last page wastes a sixth
+/// at most.
 pub(super) const MOST_UNITS: usize = 320;
 
 /// The least units of a slot: of shorter ones a frame would have more than a span can count.
@@ -28,9 +29,9 @@ impl Cut {
     }
 }
 
-/// A cut of fewer frames is as good if no more than so much of them is left over, in thousandths: in the
-/// first spans of a size, and in those after them. Of each size that is in use one span is half empty, of
-/// which a small budget feels more than of what is left over.
+/// A cut of fewer frames is as good if no more than so much of them is left over, in thousandths:
+/// in the first spans of a size, and in those after them. Of each size that is in use one span is
+/// half empty, of which a small budget feels more than of what is left over.
 const LEFT_OVER: [usize; 2] = [250, 20];
 
 /// So many spans of a size are cut from few frames.
@@ -89,7 +90,8 @@ pub(in crate::cache) const fn memory_of(len: usize) -> u64 {
 /// The size of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
-    /// So many slots in a row of so many units, or of a little more, with the header at the beginning.
+    /// So many slots in a row of so many units, or of a little more, with the header at the
+    /// beginning.
     Slots { units: u16, count: u8 },
     /// Whole frames, with the header elsewhere.
     FrameRun(u32),
@@ -112,8 +114,8 @@ impl Size {
         Size::FrameRun(frames as u32)
     }
 
-    /// What suits bytes that consist of about equal parts, of which the last ones may go: a slot for
-    /// each, where that is hardly more.
+    /// What suits bytes that consist of about equal parts, of which the last ones may go: a slot
+    /// for each, where that is hardly more.
     pub(super) fn of_parts(len: usize, parts: u8) -> Size {
         let whole = Size::of(len);
         let count = usize::from(parts);

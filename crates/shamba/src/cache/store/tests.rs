@@ -61,8 +61,8 @@ fn sizes_waste_little_and_a_page_takes_a_page() {
     }
 }
 
-/// What a held block keeps resident once all beside it are gone, which is more than its own bytes: in the first
-/// spans of a size and in later ones, which are cut otherwise.
+/// What a held block keeps resident once all beside it are gone, which is more than its own bytes:
+/// in the first spans of a size and in later ones, which are cut otherwise.
 #[test]
 fn held_blocks_keep_as_much_as_they_say() {
     let lens: &[usize] = match cfg!(miri) {
@@ -212,7 +212,8 @@ fn memory_goes_from_hand_to_hand_in_a_full_budget() {
         held.push(put(len).unwrap());
     }
     assert!(put(4_000).is_err());
-    // Smaller ones do with the frames of two, or of three where nothing else is left for what comes beside.
+    // Smaller ones do with the frames of two, or of three where nothing else is left for what comes
+    // beside.
     held.truncate(held.len() - if cfg!(miri) { 3 } else { 2 });
     let small: Vec<_> = std::iter::from_fn(|| put(1_300).ok()).collect();
     assert!(small.len() >= 6, "{}", small.len());

@@ -185,8 +185,8 @@ impl Background {
         }
     }
 
-    /// After some reads: where nobody writes, readers look after the design, and take part in a move
-    /// with a task each time. What fails is kept where a thread's failure would be.
+    /// After some reads: where nobody writes, readers look after the design, and take part in a
+    /// move with a task each time. What fails is kept where a thread's failure would be.
     pub(super) fn work_after_reads(&self, keyspace: &KeyspaceInner) {
         if self.shared.has_threads() {
             return;
@@ -234,10 +234,10 @@ impl Background {
         self.compactor.is_running() || self.memtables.frozen().find(flushes).is_some()
     }
 
-    /// Does a piece of work, where there are no threads. Others may have some when there is none for
-    /// this one, and be done with it, or with a part of it, at any moment: that there is nothing to
-    /// wait for is certain only where nobody was at work before and nothing happened since the signal
-    /// was `seen`.
+    /// Does a piece of work, where there are no threads. Others may have some when there is none
+    /// for this one, and be done with it, or with a part of it, at any moment: that there is
+    /// nothing to wait for is certain only where nobody was at work before and nothing happened
+    /// since the signal was `seen`.
     fn step_beside_others(&self, seen: u64) -> Result<Stepped> {
         let others = self.others_at_work();
         if self.step()? {
@@ -265,8 +265,8 @@ impl Background {
         self.files.due().nothing() && !self.is_moving()
     }
 
-    /// Waits for `done`, doing the work itself when there are no threads: then until none is left at
-    /// most.
+    /// Waits for `done`, doing the work itself when there are no threads: then until none is left
+    /// at most.
     fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
         loop {
             let seen = self.shared.signal().now();
@@ -292,14 +292,15 @@ impl Background {
         }
     }
 
-    /// Waits until no flush or compaction is due or running. Compactions that rest after failures are tried
-    /// anew first; after that their failure is the answer.
+    /// Waits until no flush or compaction is due or running. Compactions that rest after failures
+    /// are tried anew first; after that their failure is the answer.
     pub(super) fn wait_idle(&self) -> Result<()> {
         self.shared.check_open()?;
         if self.shared.options().read_only {
             return Ok(());
         }
-        // What made them fail may have ended: the disk has room again, or the budget was made larger.
+        // What made them fail may have ended: the disk has room again, or the budget was made
+        // larger.
         self.compactor.try_anew();
         self.wait_until(|| self.compactor.stuck().is_some() || self.nothing_due())?;
         match self.compactor.stuck() {
@@ -339,8 +340,8 @@ impl Background {
         result
     }
 
-    /// Closes the log and replaces the active memtable by an empty one that takes an entry of `size`
-    /// bytes; waits while two of the keyspace wait to be flushed.
+    /// Closes the log and replaces the active memtable by an empty one that takes an entry of
+    /// `size` bytes; waits while two of the keyspace wait to be flushed.
     pub(super) fn freeze(
         &self,
         writer: &mut Writer,
@@ -353,7 +354,8 @@ impl Background {
         if few() {
             return Ok(());
         }
-        // Of any keyspace: what keeps another's from being flushed may keep this one from being tried.
+        // Of any keyspace: what keeps another's from being flushed may keep this one from being
+        // tried.
         self.wait_for_room(|| few() || self.memtables.stuck_flush().is_some())
     }
 
@@ -444,8 +446,8 @@ mod tests {
     use crate::fs::MemFs;
     use crate::{MemoryBudget, Options};
 
-    /// Another thread flushes the older of two memtables, is done with it just after this one saw that there
-    /// is nothing for it to flush, and does not go on.
+    /// Another thread flushes the older of two memtables, is done with it just after this one saw
+    /// that there is nothing for it to flush, and does not go on.
     #[test]
     fn what_another_thread_leaves_is_waited_for() {
         let options = Options::new()

@@ -1,8 +1,9 @@
-//! The keyspaces that have memtables waiting to be flushed, first those that have had some for longest. So
-//! nobody has to look at the many that have none.
+//! The keyspaces that have memtables waiting to be flushed, first those that have had some for
+//! longest. So nobody has to look at the many that have none.
 //!
-//! Thread-safe. The lock is held for a look at read states, and by nobody who takes another. A keyspace is
-//! added after its memtable was frozen, and leaves when somebody comes upon it with none.
+//! Thread-safe. The lock is held for a look at read states, and by nobody who takes another. A
+//! keyspace is added after its memtable was frozen, and leaves when somebody comes upon it with
+//! none.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,8 +13,9 @@ use parking_lot::Mutex;
 
 use crate::db::keyspaces::KeyspaceInner;
 
-/// The most memtables that are flushed together. The folder is synced, and the manifest written, once for
-/// all of them; with half of it twice as often. Nothing of them is given back before all are tables.
+/// The most memtables that are flushed together. The folder is synced, and the manifest written,
+/// once for all of them; with half of it twice as often. Nothing of them is given back before all
+/// are tables.
 const MOST_TOGETHER: usize = 256;
 
 /// Keyspaces with frozen memtables.
@@ -61,8 +63,8 @@ impl FrozenList {
         found
     }
 
-    /// Keyspaces whose oldest memtables are to be flushed together: those that `claim` says yes to, until
-    /// the memtables come to so many bytes.
+    /// Keyspaces whose oldest memtables are to be flushed together: those that `claim` says yes to,
+    /// until the memtables come to so many bytes.
     pub(in crate::db) fn group(
         &self,
         most: u64,

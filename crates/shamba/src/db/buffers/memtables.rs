@@ -1,5 +1,5 @@
-//! The memtables of all keyspaces: how much of the budget they take, which is frozen when, and which
-//! wait to be flushed. Nothing here waits for flushes.
+//! The memtables of all keyspaces: how much of the budget they take, which is frozen when, and
+//! which wait to be flushed. Nothing here waits for flushes.
 //!
 //! What freezes memtables needs the [`Writer`], and that nobody applies a group meanwhile, so that
 //! nobody fills what is frozen: [`Memtables::lock`], or [`Memtables::applying`] beside the writer.
@@ -280,8 +280,8 @@ impl Memtables {
         Ok(())
     }
 
-    /// Freezes the largest memtables if the budget was made so much smaller that memtables take more
-    /// than their share, and nobody writes who would do it.
+    /// Freezes the largest memtables if the budget was made so much smaller that memtables take
+    /// more than their share, and nobody writes who would do it.
     pub(in crate::db) fn shrink_to_budget(&self) -> Result<()> {
         if !self.over_share() || !self.frozen.is_empty() {
             return Ok(());

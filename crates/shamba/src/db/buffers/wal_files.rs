@@ -1,12 +1,13 @@
 //! The write-ahead logs of a running database: the one being written and the closed ones, until no
-//! memtable needs them. The manifest names each from its creation until it is needed no more, so that
-//! an open misses one that is gone.
+//! memtable needs them. The manifest names each from its creation until it is needed no more, so
+//! that an open misses one that is gone.
 //!
-//! The log being written is an [`ActiveLog`], which belongs to whoever leads the writers; the closed
-//! ones are [`WalFiles`]', which is thread-safe.
+//! The log being written is an [`ActiveLog`], which belongs to whoever leads the writers; the
+//! closed ones are [`WalFiles`]', which is thread-safe.
 //!
-//! A failed append or sync leaves the log's tail unknown, so it stops writes for good; but not an append
-//! for which there was no room, which is taken back, nor what was not even begun for want of files.
+//! A failed append or sync leaves the log's tail unknown, so it stops writes for good; but not an
+//! append for which there was no room, which is taken back, nor what was not even begun for want of
+//! files.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -199,8 +200,8 @@ impl ActiveLog {
     }
 }
 
-/// A number that no other log has: a copy of the database, or an earlier one in the folder, gives its logs the
-/// same numbers.
+/// A number that no other log has: a copy of the database, or an earlier one in the folder, gives
+/// its logs the same numbers.
 fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_nanos());
@@ -328,8 +329,8 @@ impl WalFiles {
         }
     }
 
-    /// Syncs the closed logs that are not durable yet, oldest first, but for the oldest so many, and
-    /// for those that end after a position.
+    /// Syncs the closed logs that are not durable yet, oldest first, but for the oldest so many,
+    /// and for those that end after a position.
     pub(in crate::db) fn sync_closed_to(&self, not_needed: usize, end: u64) -> Result<()> {
         let mut closed = self.closed.lock();
         let logs = closed.logs.iter_mut().skip(not_needed);
@@ -373,8 +374,8 @@ impl WalFiles {
                 self.shared.poison(&error);
                 return Err(error);
             }
-            // Every group flushes, or takes back, what it logs: only a header can have found no room,
-            // of a log that holds nothing and may as well stay.
+            // Every group flushes, or takes back, what it logs: only a header can have found no
+            // room, of a log that holds nothing and may as well stay.
             active.log = Some(log);
             return Ok(());
         }
@@ -392,8 +393,8 @@ impl WalFiles {
         Ok(())
     }
 
-    /// What a flush of memtables gives up of the logs: `firsts` and `lasts` are the memtables' first
-    /// (ascending) and last sequence numbers.
+    /// What a flush of memtables gives up of the logs: `firsts` and `lasts` are the memtables'
+    /// first (ascending) and last sequence numbers.
     pub(in crate::db) fn after_flush(
         &self,
         tree: &mut Tree,
@@ -448,7 +449,8 @@ impl WalFiles {
         }
     }
 
-    /// The last sequence number of the oldest closed log, if they are too long together or too many.
+    /// The last sequence number of the oldest closed log, if they are too long together or too
+    /// many.
     pub(in crate::db) fn oldest_to_give_up(&self) -> Option<SeqNo> {
         let max_bytes = self.shared.options().max_wal_bytes;
         self.closed.lock().oldest_to_give_up(max_bytes)

@@ -1,10 +1,11 @@
 //! Which keyspaces have a compaction due, so that nobody has to look at the many that have none.
 //!
-//! A keyspace is looked at when something changed of what its picker goes by: its version, files that are
-//! no longer busy, its design ([`DueList::changed`]), or the memory budget, for which all are. What was found
-//! is kept until then. Thread-safe; the lock is held for no longer than it takes to find or place a keyspace.
-//! Who looks ([`DueList::look`], [`DueList::most_urgent`]) holds the `tree` lock, so that no version changes
-//! meanwhile; what else changes while a keyspace is looked at has it looked at once more.
+//! A keyspace is looked at when something changed of what its picker goes by: its version, files
+//! that are no longer busy, its design ([`DueList::changed`]), or the memory budget, for which all
+//! are. What was found is kept until then. Thread-safe; the lock is held for no longer than it
+//! takes to find or place a keyspace. Who looks ([`DueList::look`], [`DueList::most_urgent`]) holds
+//! the `tree` lock, so that no version changes meanwhile; what else changes while a keyspace is
+//! looked at has it looked at once more.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,8 +21,8 @@ pub(in crate::db) enum DueWork {
     Nothing,
     /// A task of this urgency, which is above 0.
     Due(f64),
-    /// Something may be due at the next look though nothing changes; whether something is due now that
-    /// cannot be done.
+    /// Something may be due at the next look though nothing changes; whether something is due now
+    /// that cannot be done.
     Later {
         /// Whether something is.
         due: bool,
@@ -114,8 +115,8 @@ impl DueList {
         lists.failing.values().find_map(ask)
     }
 
-    /// Looks at the keyspaces that something changed of, under a budget: where that is another than before,
-    /// at all.
+    /// Looks at the keyspaces that something changed of, under a budget: where that is another than
+    /// before, at all.
     pub(in crate::db) fn look(
         &self,
         all: &BTreeMap<u32, Arc<KeyspaceInner>>,

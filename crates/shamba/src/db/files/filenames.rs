@@ -1,5 +1,5 @@
-//! What the files in a database's folder are, by their names (docs/format.md, "Files of a database"), and
-//! whether its tables are all there. Changes nothing.
+//! What the files in a database's folder are, by their names (docs/format.md, "Files of a
+//! database"), and whether its tables are all there. Changes nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,8 +23,8 @@ pub(in crate::db) enum FileKind {
     Other,
 }
 
-/// What a file of a database's folder is. What is not named exactly as the engine names its files is not
-/// the engine's.
+/// What a file of a database's folder is. What is not named exactly as the engine names its files
+/// is not the engine's.
 pub(in crate::db) fn classify(name: &str) -> FileKind {
     match number_in(name) {
         Some(_) if name.starts_with('M') => FileKind::Manifest,

@@ -92,12 +92,12 @@ pub(in crate::db) fn decode(bytes: &[u8]) -> Option<Hints> {
     Some(hints)
 }
 
-/// What reading hints takes, for each byte of the file: itself, and what is made of it, which is 12 bytes for
-/// three and up, and an entry of a map for each file.
+/// What reading hints takes, for each byte of the file: itself, and what is made of it, which is 12
+/// bytes for three and up, and an entry of a map for each file.
 const BYTES_READ: u64 = 8;
 
-/// The hints of a folder and the memory they take; none if they are not wanted, there are none that are sound,
-/// or no memory for them.
+/// The hints of a folder and the memory they take; none if they are not wanted, there are none that
+/// are sound, or no memory for them.
 pub(in crate::db) fn read(
     fs: &dyn Fs,
     dir: &Path,
@@ -142,8 +142,8 @@ pub(in crate::db) fn read(
     (hints, held)
 }
 
-/// Leaves with the files of a version what is known of them, as far as there is memory: first of what [`read`]
-/// holds.
+/// Leaves with the files of a version what is known of them, as far as there is memory: first of
+/// what [`read`] holds.
 pub(in crate::db) fn give(
     (hints, held): &mut (Hints, Reservation),
     version: &Version,

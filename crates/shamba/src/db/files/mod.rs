@@ -2,9 +2,9 @@
 //! each keyspace, and the table files that come and go with its edits.
 //!
 //! [`Files`] logs every edit ([`Files::log_edit`]) and shows readers what it made of a keyspace
-//! ([`Files::show`]). New tables become a part of the tree in this order: the tables are durable, then
-//! their names ([`Files::sync_new`]), then the edit, then readers see them; what fails before the
-//! edit leaves files that nobody names, which the next open removes. Thread-safe; whoever edits
+//! ([`Files::show`]). New tables become a part of the tree in this order: the tables are durable,
+//! then their names ([`Files::sync_new`]), then the edit, then readers see them; what fails before
+//! the edit leaves files that nobody names, which the next open removes. Thread-safe; whoever edits
 //! holds the [`Tree`], which is taken after the locks of writers.
 
 pub(super) mod due;
@@ -70,8 +70,8 @@ impl Tree {
     }
 
     /// The first sequence number that no table may hold, once the memtables that begin with the
-    /// numbers `flushed` (ascending) are in tables; what has `unseen` or more may be on its way into
-    /// a memtable this moment.
+    /// numbers `flushed` (ascending) are in tables; what has `unseen` or more may be on its way
+    /// into a memtable this moment.
     pub(super) fn first_unflushed(&mut self, unseen: SeqNo, flushed: &[SeqNo]) -> SeqNo {
         self.unflushed.first(&self.keyspaces, unseen, flushed)
     }
@@ -197,8 +197,8 @@ impl Files {
         })
     }
 
-    /// An error if what is known of tables would take more memory than it may with so many bytes more, and
-    /// so many less: the work is then tried again like such as fails on a full disk.
+    /// An error if what is known of tables would take more memory than it may with so many bytes
+    /// more, and so many less: the work is then tried again like such as fails on a full disk.
     pub(super) fn check_room(&self, added: u64, removed: u64) -> Result<()> {
         let more = added.saturating_sub(removed);
         let limit = self.shared.limit();

@@ -1,8 +1,9 @@
-//! The oldest entries that are in memtables only, by which a flush knows the logs that nobody needs.
+//! The oldest entries that are in memtables only, by which a flush knows the logs that nobody
+//! needs.
 //!
-//! Keyspaces are looked through once for all memtables found there: what was found is used up from the oldest
-//! on, and then they are looked through again. Where many are written that is once for many flushes; where one
-//! of many is, nearly at each. For whoever holds the `tree` lock.
+//! Keyspaces are looked through once for all memtables found there: what was found is used up from
+//! the oldest on, and then they are looked through again. Where many are written that is once for
+//! many flushes; where one of many is, nearly at each. For whoever holds the `tree` lock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::db::keyspaces::KeyspaceInner;
 /// Memtables with entries, as far as they are known.
 #[derive(Debug, Default)]
 pub(super) struct Unflushed {
-    /// The number of the first entry of a memtable, and its keyspace: ascending. A memtable that was flushed
-    /// since is known by its keyspace having none that begins so.
+    /// The number of the first entry of a memtable, and its keyspace: ascending. A memtable that
+    /// was flushed since is known by its keyspace having none that begins so.
     known: VecDeque<(SeqNo, Arc<KeyspaceInner>)>,
     /// Keyspaces looked at, to be counted in tests.
     #[cfg(test)]
@@ -22,9 +23,9 @@ pub(super) struct Unflushed {
 }
 
 impl Unflushed {
-    /// The first number that no table may hold, once the memtables that begin with the numbers `flushed`
-    /// (ascending) are in tables. `unseen` is above what is visible: what has it or more may be on its way
-    /// into a memtable this moment, and what has less is there.
+    /// The first number that no table may hold, once the memtables that begin with the numbers
+    /// `flushed` (ascending) are in tables. `unseen` is above what is visible: what has it or more
+    /// may be on its way into a memtable this moment, and what has less is there.
     pub(super) fn first(
         &mut self,
         keyspaces: &BTreeMap<u32, Arc<KeyspaceInner>>,
@@ -53,7 +54,8 @@ impl Unflushed {
         self.first_known(flushed).unwrap_or(unseen)
     }
 
-    /// The first that is known, still there and not among `flushed`, which stay known: their flush may fail.
+    /// The first that is known, still there and not among `flushed`, which stay known: their flush
+    /// may fail.
     fn first_known(&mut self, flushed: &[SeqNo]) -> Option<SeqNo> {
         let mut at = 0;
         while let Some((first, keyspace)) = self.known.get(at) {

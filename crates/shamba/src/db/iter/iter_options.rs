@@ -61,7 +61,8 @@ impl KeyRange for RangeFull {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IterOptions {
-    /// Where the range begins: the key itself is covered if the bound includes it. Default unbounded.
+    /// Where the range begins: the key itself is covered if the bound includes it. Default
+    /// unbounded.
     pub lower: Bound<Vec<u8>>,
     /// Where the range ends: the key itself is covered if the bound includes it. Default unbounded.
     /// A range that ends before it begins is empty.

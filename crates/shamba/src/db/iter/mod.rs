@@ -1,12 +1,13 @@
 //! Iterators of callers: user keys and their newest visible values, forward and backward.
 //!
 //! An iterator reads at a registered sequence number, so nothing it may need is dropped. When the
-//! keyspace's read state has changed, the next move first takes the new one and finds its place again.
-//! One thread at a time.
+//! keyspace's read state has changed, the next move first takes the new one and finds its place
+//! again. One thread at a time.
 //!
-//! An iterator that is left alone keeps the files of the runs it saw last on storage, and in memory a block
-//! of each at most and copies of a few entries of memtables ([`MemtableView`]); no memtable. What it holds
-//! is charged, and all iterators have a share of the budget: past it they are refused.
+//! An iterator that is left alone keeps the files of the runs it saw last on storage, and in memory
+//! a block of each at most and copies of a few entries of memtables ([`MemtableView`]); no
+//! memtable. What it holds is charged, and all iterators have a share of the budget: past it they
+//! are refused.
 //!
 //! [`MemtableView`]: crate::memtable::MemtableView
 //!
@@ -171,8 +172,9 @@ impl Iter {
     /// To the first key.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Corruption`] or [`Error::Closed`]; [`Error::IteratorsExhausted`] where there
-    /// is no memory for the entry. The iterator is then not valid and may be positioned again.
+    /// [`Error::Io`], [`Error::Corruption`] or [`Error::Closed`]; [`Error::IteratorsExhausted`]
+    /// where there is no memory for the entry. The iterator is then not valid and may be positioned
+    /// again.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.begin_range();
         self.until_found(|iter| {
@@ -304,8 +306,8 @@ impl Iter {
         })
     }
 
-    /// Moves to a new position by `go`, in the present read state; once more, where a memtable was gone
-    /// when its turn came.
+    /// Moves to a new position by `go`, in the present read state; once more, where a memtable was
+    /// gone when its turn came.
     fn until_found(&mut self, mut go: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         loop {
             self.prepare()?;
@@ -366,7 +368,8 @@ impl Iter {
         self.account()
     }
 
-    /// Brings the reservation to what the iterator holds; where that is refused the iterator is nowhere.
+    /// Brings the reservation to what the iterator holds; where that is refused the iterator is
+    /// nowhere.
     fn account(&mut self) -> Result<()> {
         let own = [&self.key, &self.value, &self.before].map(Vec::capacity);
         let own = own.iter().sum::<usize>() + self.options.bound_bytes();

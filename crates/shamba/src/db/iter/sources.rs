@@ -1,4 +1,5 @@
-//! What a caller's iterator merges: views of the memtables and the runs of a read state. Single-threaded.
+//! What a caller's iterator merges: views of the memtables and the runs of a read state.
+//! Single-threaded.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

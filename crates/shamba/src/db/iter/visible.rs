@@ -1,5 +1,5 @@
-//! How an iterator comes from a place of its merge to an entry that its reader sees: past what is newer, older
-//! or deleted. One thread at a time.
+//! How an iterator comes from a place of its merge to an entry that its reader sees: past what is
+//! newer, older or deleted. One thread at a time.
 
 use super::{Iter, Position};
 use crate::base::iter::InternalIterator;

@@ -1,5 +1,5 @@
-//! Compactions on any thread: which is due, of all keyspaces the most urgent, and those of a key range
-//! that somebody asks for. What is done then is in [`super::merge`]. Thread-safe.
+//! Compactions on any thread: which is due, of all keyspaces the most urgent, and those of a key
+//! range that somebody asks for. What is done then is in [`super::merge`]. Thread-safe.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,15 +41,15 @@ fn input_bytes(options: &KeyspaceOptions) -> u64 {
     }
 }
 
-/// The most bytes that an input holds beside its key, whatever else takes memory: of a block that is larger
-/// than `table::iter` calls essential it holds the present entry only, or not even that.
+/// The most bytes that an input holds beside its key, whatever else takes memory: of a block that
+/// is larger than `table::iter` calls essential it holds the present entry only, or not even that.
 const MOST_HELD: u64 = 24 << 10;
 
 /// Bytes that the lists take which are made of a task's tables while it runs, for each.
 const TASK_BYTES: u64 = 64;
 
-/// Whether a keyspace has files that hold dead entries which a snapshot still sees, or writes that are not
-/// visible yet: they can go later, of which nobody tells.
+/// Whether a keyspace has files that hold dead entries which a snapshot still sees, or writes that
+/// are not visible yet: they can go later, of which nobody tells.
 fn may_reclaim_later(keyspace: &KeyspaceInner, version: &Version, oldest_snapshot: SeqNo) -> bool {
     let dead = |file: &FileMeta| {
         file.max_seq() > oldest_snapshot && (file.tombstones() > 0 || file.garbage() > 0)
@@ -97,8 +97,8 @@ impl Compactor {
         self.running.load(Ordering::Acquire) > 0
     }
 
-    /// Keeps new compactions from beginning, but for those of [`Self::next_of_range`], until what is
-    /// given is dropped.
+    /// Keeps new compactions from beginning, but for those of [`Self::next_of_range`], until what
+    /// is given is dropped.
     pub(in crate::db) fn pause(&self) -> Held<'_, impl FnMut()> {
         self.paused.fetch_add(1, Ordering::AcqRel);
         self.jobs.hold("compacting a range", || {
@@ -113,7 +113,8 @@ impl Compactor {
             .of_failing(|keyspace| keyspace.compactions().stuck())
     }
 
-    /// Has compactions that keep failing tried anew at once, but for those that found damage: it stays.
+    /// Has compactions that keep failing tried anew at once, but for those that found damage: it
+    /// stays.
     pub(in crate::db) fn try_anew(&self) {
         self.files.due().of_failing(|keyspace| {
             let compactions = keyspace.compactions();
@@ -243,13 +244,13 @@ impl Compactor {
         }
     }
 
-    /// Merges once there is memory for it beside other merges; gives what the new tables left of holes in
-    /// the heap.
+    /// Merges once there is memory for it beside other merges; gives what the new tables left of
+    /// holes in the heap.
     fn merge_in_turn(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<usize> {
         let options = keyspace.options();
         let input = input_bytes(&options);
-        // Of each input a block of the usual size and a key; of large entries one at a time, with the block
-        // that it fills.
+        // Of each input a block of the usual size and a key; of large entries one at a time, with
+        // the block that it fills.
         let entry = |file: &FileMeta| 2 * file.size() / file.entries().max(1);
         let of_input = |of: &TaskInput| {
             let entries = of.files.iter().map(entry);
@@ -271,8 +272,8 @@ impl Compactor {
             .merge(keyspace, task, || self.flush_on_the_way())
     }
 
-    /// Called within a merge: whether it may go on, once what waits to be flushed was, if no other thread
-    /// is there to do it. Writers wait for flushes, and a merge may take minutes.
+    /// Called within a merge: whether it may go on, once what waits to be flushed was, if no other
+    /// thread is there to do it. Writers wait for flushes, and a merge may take minutes.
     fn flush_on_the_way(&self) -> Result<()> {
         self.shared.check_not_stopping()?;
         let threads = self.shared.options().background_threads as u64;
@@ -284,8 +285,8 @@ impl Compactor {
         Ok(())
     }
 
-    /// The inputs that a merge has memory for: of each it holds a block and what is read with it, of
-    /// all together a sixteenth of the budget. Several merges may run.
+    /// The inputs that a merge has memory for: of each it holds a block and what is read with it,
+    /// of all together a sixteenth of the budget. Several merges may run.
     fn most_inputs(&self, options: &KeyspaceOptions) -> usize {
         let inputs = merge_inputs(self.shared.working_limit()) / input_bytes(options);
         usize::try_from(inputs).unwrap_or(usize::MAX).max(2)
@@ -322,8 +323,8 @@ impl Compactor {
         Some(moving)
     }
 
-    /// The filter bits per key of new files by level; none where they go by more than the level: then
-    /// tables get theirs when they are next written.
+    /// The filter bits per key of new files by level; none where they go by more than the level:
+    /// then tables get theirs when they are next written.
     pub(in crate::db) fn wanted_bits(
         &self,
         version: &Version,

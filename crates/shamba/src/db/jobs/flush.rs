@@ -1,7 +1,7 @@
 //! Flushing: frozen memtables become runs of level 0, small ones of several keyspaces together.
 //!
-//! One thread at a time flushes a keyspace, oldest memtable first, so that its `flushed_seq` says that
-//! everything up to it is in tables. Thread-safe.
+//! One thread at a time flushes a keyspace, oldest memtable first, so that its `flushed_seq` says
+//! that everything up to it is in tables. Thread-safe.
 
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ impl Flusher {
         }
     }
 
-    /// Flushes memtables that wait for it and have nobody who does, small ones together; false when there
-    /// is none.
+    /// Flushes memtables that wait for it and have nobody who does, small ones together; false when
+    /// there is none.
     pub(in crate::db) fn flush_some(&self) -> Result<bool> {
         let claim = |keyspace: &Arc<KeyspaceInner>| {
             // Without threads who writes decides how often a flush that fails is tried.
@@ -219,8 +219,8 @@ impl Flusher {
         Ok(Lineage::of(ancestry, &self.shared.options().memory))
     }
 
-    /// An error if what is known of tables may take no more memory. The flush is then tried again like one
-    /// that fails on a full disk; merges go on, which make tables fewer.
+    /// An error if what is known of tables may take no more memory. The flush is then tried again
+    /// like one that fails on a full disk; merges go on, which make tables fewer.
     fn check_room_for_a_table(&self, memtable: &Arc<Memtable>) -> Result<()> {
         let mut iter = memtable.iter();
         let mut keys = 0;
@@ -323,8 +323,8 @@ impl Flusher {
         Ok(())
     }
 
-    /// Those whose memtable is still the oldest of its keyspace; the tables of the others are removed.
-    /// The caller holds the tree, so that no other is installed meanwhile.
+    /// Those whose memtable is still the oldest of its keyspace; the tables of the others are
+    /// removed. The caller holds the tree, so that no other is installed meanwhile.
     fn still_wanted(&self, all: Vec<Written>) -> Vec<Written> {
         let mut live = Vec::with_capacity(all.len());
         for written in all {
@@ -334,7 +334,8 @@ impl Flusher {
                 self.files.remove_new(written.tables.iter());
                 keyspace.update(|state| state.without(&written.memtable));
             } else if oldest.is_none_or(|oldest| !Arc::ptr_eq(&oldest, &written.memtable)) {
-                // Another thread flushed it meanwhile: a second time would put it above newer tables.
+                // Another thread flushed it meanwhile: a second time would put it above newer
+                // tables.
                 self.files.remove_new(written.tables.iter());
             } else {
                 live.push(written);

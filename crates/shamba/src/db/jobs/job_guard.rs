@@ -1,11 +1,11 @@
 //! Work on tables under way, on whatever thread: counted, so that closing can wait for it, and
 //! giving back what it holds however it ends.
 //!
-//! Protocol: [`Jobs::begin`] before anything else, [`Jobs::hold`] for each thing taken, [`Jobs::note`]
-//! of how it ended.
-//! A panic in the middle of work is a bug of which nobody knows what it left behind: it stops
-//! writes with [`Error::Panicked`], so that whoever waits for the work is told instead of waiting
-//! for ever, and what is on storage stays as it is until the next open.
+//! Protocol: [`Jobs::begin`] before anything else, [`Jobs::hold`] for each thing taken,
+//! [`Jobs::note`] of how it ended. A panic in the middle of work is a bug of which nobody knows
+//! what it left behind: it stops writes with [`Error::Panicked`], so that whoever waits for the
+//! work is told instead of waiting for ever, and what is on storage stays as it is until the next
+//! open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

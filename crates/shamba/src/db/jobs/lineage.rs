@@ -1,8 +1,9 @@
-//! Handing on to new tables what is known of the tables they come from: the partition_stats of their
-//! partitions, and those of their blocks that will be worth their room.
+//! Handing on to new tables what is known of the tables they come from: the partition_stats of
+//! their partitions, and those of their blocks that will be worth their room.
 //!
-//! Protocol of a flush or compaction: [`Lineage::of`] before it writes, its [`Lineage::keep`] in the
-//! build options, [`Lineage::slots`] for the files of the edit, [`warm`] once it is installed. Where nobody reads there is no lineage, and writing costs what it did.
+//! Protocol of a flush or compaction: [`Lineage::of`] before it writes, its [`Lineage::keep`] in
+//! the build options, [`Lineage::slots`] for the files of the edit, [`warm`] once it is installed.
+//! Where nobody reads there is no lineage, and writing costs what it did.
 
 use std::sync::Arc;
 

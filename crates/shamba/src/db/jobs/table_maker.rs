@@ -25,12 +25,13 @@ const PARTITION_KEYS: u32 = 8000;
 /// What the digest of a key takes, and its bits in the filter while they are written.
 const KEY_BYTES: u64 = 16;
 
-/// Keys are long that have more bytes: of shorter ones those that a table being written gathers are counted
-/// with [`OUTPUT_BYTES`].
+/// Keys are long that have more bytes: of shorter ones those that a table being written gathers are
+/// counted with [`OUTPUT_BYTES`].
 pub(super) const LONG_KEY: usize = 256;
 
-/// Keys that are gathered beside indexes: the first and the last of the table and of a block, the separator, and, when
-/// the table ends, the first and the last again as they are encoded and as pages.
+/// Keys that are gathered beside indexes: the first and the last of the table and of a block, the
+/// separator, and, when the table ends, the first and the last again as they are encoded and as
+/// pages.
 pub(super) const KEYS_OF_TABLE: u64 = 10;
 
 /// What writing tables takes beside filters over whole tables and the buffer of what is written.
@@ -76,8 +77,8 @@ impl TableMaker {
         }
     }
 
-    /// The bytes at which a merge begins a new table: as the options say, or more where what is known
-    /// of tables, which is all in memory, takes much of it already.
+    /// The bytes at which a merge begins a new table: as the options say, or more where what is
+    /// known of tables, which is all in memory, takes much of it already.
     pub(super) fn target_file(&self, options: &KeyspaceOptions) -> u64 {
         let known = self.shared.budget().used_by(Role::Files);
         let times = known / easily_known(self.shared.limit()).max(1);
@@ -85,8 +86,8 @@ impl TableMaker {
     }
 
     /// About the essential memory that writing so many entries to tables of a level takes: blocks
-    /// being filled and compressed, the keys and filters of a partition or of a whole table, and where keys are
-    /// long some of them and indexes.
+    /// being filled and compressed, the keys and filters of a partition or of a whole table, and
+    /// where keys are long some of them and indexes.
     pub(super) fn memory(
         &self,
         options: &KeyspaceOptions,

@@ -1,9 +1,10 @@
 //! The filter bits of tables that are about to be written.
 //!
-//! Where filter memory is divided by the place in the tree (`FilterOptions::allocation`), a table's bits come
-//! from the present version, by `shamba_model::growing`: pure functions of the levels' entries, what
-//! they usually hold, and the visits that were measured. Asked once for each flush and merge, and for
-//! files that are to be moved ([`rebuild_if_misfit`]). Tables under way elsewhere count as what they are made of.
+//! Where filter memory is divided by the place in the tree (`FilterOptions::allocation`), a table's
+//! bits come from the present version, by `shamba_model::growing`: pure functions of the levels'
+//! entries, what they usually hold, and the visits that were measured. Asked once for each flush
+//! and merge, and for files that are to be moved ([`rebuild_if_misfit`]). Tables under way
+//! elsewhere count as what they are made of.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -74,8 +75,9 @@ fn visits(file: &FileMeta) -> Visits {
         .fold(Visits::default(), add)
 }
 
-/// The visits of the run that has most. A lookup may come to several runs, but once to what is merged
-/// out of them; and to a run that reaches over all keys come all lookups but those that end above it.
+/// The visits of the run that has most. A lookup may come to several runs, but once to what is
+/// merged out of them; and to a run that reaches over all keys come all lookups but those that end
+/// above it.
 fn most<'a>(
     runs: impl Iterator<Item = impl IntoIterator<Item = &'a FileMeta>>,
     count: impl Fn(Visits) -> f32,
@@ -88,9 +90,9 @@ fn most<'a>(
     most
 }
 
-/// The bits per key of a table at a place; `None` where they do not depend on it. Also where memory does
-/// not hold a list of the tables, or the model refuses the numbers, which it has no reason to: a filter of
-/// any size gives the same answers.
+/// The bits per key of a table at a place; `None` where they do not depend on it. Also where memory
+/// does not hold a list of the tables, or the model refuses the numbers, which it has no reason to:
+/// a filter of any size gives the same answers.
 pub(super) fn bits_by_place(
     keyspace: &KeyspaceInner,
     version: &Version,
@@ -180,8 +182,8 @@ fn usual_content(keyspace: &KeyspaceInner, buffer_entries: f64, level: usize) ->
     usual(policy, by_file, ratio, runs, buffer_entries, level as u32).unwrap_or_default()
 }
 
-/// The entries that a level holds for each power of the size ratio: of the bytes of its capacity under
-/// leveling; where levels count runs, those that flushes really wrote.
+/// The entries that a level holds for each power of the size ratio: of the bytes of its capacity
+/// under leveling; where levels count runs, those that flushes really wrote.
 fn buffer_entries(keyspace: &KeyspaceInner, version: &Version) -> Option<f64> {
     if let MergePolicy::Leveling { .. } = keyspace.options().merge_policy {
         let sums = version.sums();
@@ -194,8 +196,8 @@ fn buffer_entries(keyspace: &KeyspaceInner, version: &Version) -> Option<f64> {
     version.runs().map(of).next()
 }
 
-/// Makes a move a merge where a file's filter would be wrong at its new place: else the filters of data
-/// that is written in the order of its keys would be those of a small level for ever.
+/// Makes a move a merge where a file's filter would be wrong at its new place: else the filters of
+/// data that is written in the order of its keys would be those of a small level for ever.
 pub(super) fn rebuild_if_misfit(keyspace: &KeyspaceInner, version: &Version, task: Task) -> Task {
     // Runs that keep their ids move as they are, all at once.
     if task.kind != TaskKind::TrivialMove

@@ -1,13 +1,14 @@
 //! The part of maintenance that keeps module limits: it ends epochs of the files' statistics and
 //! asks the keyspace's controller, then and at each change of the tree.
 //!
-//! An epoch is a number of lookups of a keyspace. Lookups count themselves here, some at a time; who
-//! counts the last of an epoch wakes the threads, or, when there are none, ends it itself. One
+//! An epoch is a number of lookups of a keyspace. Lookups count themselves here, some at a time;
+//! who counts the last of an epoch wakes the threads, or, when there are none, ends it itself. One
 //! thread at a time decides limits, under a lock that readers never wait for and that is held while
 //! a new version is published, so that the controller sees versions in their order and readers see
-//! no file without its limit; but for what came while memory did not hold a list of all files, which is read
-//! in full until there is room again. Under a controller that looks at no files, such as the default's, nobody
-//! goes through them: a version is published without the lock, and an epoch ends with its lookups counted.
+//! no file without its limit; but for what came while memory did not hold a list of all files,
+//! which is read in full until there is room again. Under a controller that looks at no files, such
+//! as the default's, nobody goes through them: a version is published without the lock, and an
+//! epoch ends with its lookups counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -61,12 +62,12 @@ struct Decider {
     guessed: HashMap<(u32, Option<u32>), Arc<[f64]>>,
 }
 
-/// A bit per key more or less doubles a rate or halves it, and what is told of a file that nobody opened
-/// is a guess: in quarters of a bit there are few to make, each once.
+/// A bit per key more or less doubles a rate or halves it, and what is told of a file that nobody
+/// opened is a guess: in quarters of a bit there are few to make, each once.
 const GUESS_STEPS: f64 = 4.0;
 
-/// The most filters that are known. Tables have as many as there were settings, and a few for each where
-/// a module's size follows the keys; past that the rates of each module still are.
+/// The most filters that are known. Tables have as many as there were settings, and a few for each
+/// where a module's size follows the keys; past that the rates of each module still are.
 const MOST_KNOWN: usize = 1024;
 
 impl Limits {
@@ -159,8 +160,8 @@ impl Limits {
         self.set_epoch(version);
         let files = version.sums().files;
         let count = files as u64;
-        // What is seen of each, the limit that comes of it, and what the controller remembers of it: once for
-        // good, and again while it is brought up to date.
+        // What is seen of each, the limit that comes of it, and what the controller remembers of
+        // it: once for good, and again while it is brought up to date.
         let remembered = decider.controller.bytes_per_file();
         if !decider.remembered.try_resize(count * remembered)
             || !decider.controller.looks_at_files()

@@ -76,8 +76,8 @@ pub struct ModuleLookups {
     pub probed: u64,
     /// Times it was read from storage and asked. Exact.
     pub fetched: u64,
-    /// Times nothing of it was in memory and a lookup went on to index and data without it, since it
-    /// was past the file's limit or not worth the read. Sampled.
+    /// Times nothing of it was in memory and a lookup went on to index and data without it, since
+    /// it was past the file's limit or not worth the read. Sampled.
     pub skipped: u64,
 }
 
@@ -175,8 +175,8 @@ impl LevelCounters {
     }
 
     /// Counts a visit of a table of `level` that is over: whether it found the key, or `None` if it
-    /// failed. It weighs `weight` where it is of the sample, else nothing. `skipped` are the modules
-    /// of which it asked nothing.
+    /// failed. It weighs `weight` where it is of the sample, else nothing. `skipped` are the
+    /// modules of which it asked nothing.
     pub(in crate::db) fn record(
         &self,
         level: usize,

@@ -259,7 +259,8 @@ impl KeyspaceInner {
         &self.asked_designs
     }
 
-    /// Memory for a list of the tables of a version, a few words for each, while it is gone through;
+    /// Memory for a list of the tables of a version, a few words for each, while it is gone
+    /// through;
     /// `None` where there is none left for it.
     pub(super) fn list_of(&self, version: &Version) -> Option<Reservation> {
         self.held

@@ -3,8 +3,8 @@
 //! Lookups count when they are over, iterators when they are dropped or positioned anew, and
 //! updates are what memtables were given, so that a write counts nothing. Relaxed atomics, spread
 //! over padded shards by thread. The fading picture is behind a lock that no operation takes:
-//! whoever asks, and whoever ends an epoch, folds what was counted since into it. Hints: they change
-//! no answer.
+//! whoever asks, and whoever ends an epoch, folds what was counted since into it. Hints: they
+//! change no answer.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -132,8 +132,8 @@ impl Operations {
         }
     }
 
-    /// Counts positionings and further moves of an iterator; true once in a while, for what is to be
-    /// looked at every so often.
+    /// Counts positionings and further moves of an iterator; true once in a while, for what is to
+    /// be looked at every so often.
     pub(crate) fn add_ranges(&self, ranges: u64, steps: u64) -> bool {
         let Some((shard, place)) = self.shard() else {
             return false;
@@ -149,8 +149,8 @@ impl Operations {
         self.frozen.fetch_add(entries, Relaxed);
     }
 
-    /// Forgets the entries of all memtables, of the active one so many: they came out of a log, and nobody
-    /// wrote them now.
+    /// Forgets the entries of all memtables, of the active one so many: they came out of a log, and
+    /// nobody wrote them now.
     pub(crate) fn forget_updates(&self, active: u64) {
         self.frozen.store(0_u64.wrapping_sub(active), Relaxed);
     }

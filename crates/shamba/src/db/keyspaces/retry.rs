@@ -1,8 +1,8 @@
 //! Background work that fails: what failed, and when it is tried again.
 //!
-//! A flush or merge that fails leaves nothing but files to remove, so it can be tried again, for ever: a
-//! full disk may have room later. Those who wait for it are told once it failed [`FAILURES`] times in a
-//! row; the first success ends that. Thread-safe.
+//! A flush or merge that fails leaves nothing but files to remove, so it can be tried again, for
+//! ever: a full disk may have room later. Those who wait for it are told once it failed
+//! [`FAILURES`] times in a row; the first success ends that. Thread-safe.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,8 +37,8 @@ struct Backoff {
 }
 
 impl Failing {
-    /// Takes note of a failure; whether those who wait are told from now on. Of damage they are told at
-    /// once: it stays.
+    /// Takes note of a failure; whether those who wait are told from now on. Of damage they are
+    /// told at once: it stays.
     pub(in crate::db) fn failed(&self, error: &Error) -> bool {
         let mut rest = self.rest.lock();
         rest.failures += 1;

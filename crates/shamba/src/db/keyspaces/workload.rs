@@ -1,6 +1,6 @@
 //! What the engine knows of its own data and use: estimates for people and for the choice of a
-//! design. They are made from counts that are kept anyway, when somebody asks, and decide nothing by
-//! themselves.
+//! design. They are made from counts that are kept anyway, when somebody asks, and decide nothing
+//! by themselves.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub struct WorkloadEstimate {
     /// Bytes that an entry takes in tables, without filters and indexes; of what is in memory while
     /// there are no tables. 0 while there is nothing.
     pub entry_bytes: f64,
-    /// Bytes of a key, before compression: the mean of the first and last keys of all tables; `None`
-    /// while there are none.
+    /// Bytes of a key, before compression: the mean of the first and last keys of all tables;
+    /// `None` while there are none.
     pub key_bytes: Option<f64>,
     /// Operations that the shares below are made of, as many as still count. Few say little.
     pub operations: f64,
@@ -36,8 +36,8 @@ pub struct WorkloadEstimate {
     /// without range lookups.
     pub entries_per_range: f64,
     /// The share of lookups that fall into the tenth of the key ranges that is asked most, of the
-    /// level that holds most data: 0.1 where all are alike, 1 where only that tenth is asked. `None`
-    /// while too few lookups came there to tell: fewer than four for each range.
+    /// level that holds most data: 0.1 where all are alike, 1 where only that tenth is asked.
+    /// `None` while too few lookups came there to tell: fewer than four for each range.
     pub hottest_tenth: Option<f64>,
 }
 
@@ -99,8 +99,8 @@ fn add_data(estimate: &mut WorkloadEstimate, state: &ReadState) {
     estimate.key_bytes = (count > 0).then(|| bytes as f64 / count as f64);
 }
 
-/// Visits of ranges of one size, counted by how many they are: to a sixteenth of an octave, so that it takes
-/// no more memory for many ranges than for few.
+/// Visits of ranges of one size, counted by how many they are: to a sixteenth of an octave, so that
+/// it takes no more memory for many ranges than for few.
 #[derive(Debug, Default)]
 struct VisitCounts {
     /// How many ranges, and their visits.
@@ -111,7 +111,8 @@ struct VisitCounts {
 
 impl VisitCounts {
     fn add(&mut self, visits: f32) {
-        // Bits of numbers above zero are in the numbers' order: sign, exponent and four bits of the rest.
+        // Bits of numbers above zero are in the numbers' order: sign, exponent and four bits of the
+        // rest.
         let (ranges, sum) = self.of_range.entry(visits.to_bits() >> 19).or_default();
         *ranges += 1;
         *sum += f64::from(visits);

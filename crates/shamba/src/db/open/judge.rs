@@ -1,5 +1,5 @@
-//! What an open, for writing or for reading only, and a verification find in a folder, and whether it can
-//! be right. Nothing here changes anything.
+//! What an open, for writing or for reading only, and a verification find in a folder, and whether
+//! it can be right. Nothing here changes anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ pub(in crate::db) fn refuse_what_is_no_database(dir: &Path, options: &Options) -
         .fs
         .list(dir)
         .map_err(|e| Error::io("list", dir, e))?;
-    // An open that is cut off before CURRENT is in place leaves a manifest of nothing; a CURRENT that
-    // was lost leaves more.
+    // An open that is cut off before CURRENT is in place leaves a manifest of nothing; a CURRENT
+    // that was lost leaves more.
     let of_a_database = |entry: &&DirEntry| match classify(&entry.name) {
         FileKind::Table(_) | FileKind::Log(_) | FileKind::Hints => true,
         FileKind::Manifest => was_in_use(&entry.name, entry.len),
@@ -103,10 +103,10 @@ pub(in crate::db) fn check_length(
     }
 }
 
-/// Makes the logs in a folder durable, oldest first. What a process wrote before it died may be in the system's
-/// cache alone: before anything made of a record is durable the record must be, or a power failure leaves a part
-/// of its batch, or later batches without earlier ones. And what is judged afterwards is what the medium holds
-/// ([`Fs::sync_file`]).
+/// Makes the logs in a folder durable, oldest first. What a process wrote before it died may be in
+/// the system's cache alone: before anything made of a record is durable the record must be, or a
+/// power failure leaves a part of its batch, or later batches without earlier ones. And what is
+/// judged afterwards is what the medium holds ([`Fs::sync_file`]).
 pub(super) fn sync_logs(fs: &dyn Fs, dir: &Path, entries: &[DirEntry]) -> Result<()> {
     let log = |entry: &DirEntry| match classify(&entry.name) {
         FileKind::Log(number) => Some(number),

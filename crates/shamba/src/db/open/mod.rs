@@ -1,9 +1,9 @@
 //! Opening: lock, manifest, logs, orphans, threads. To be read only: [`read_only`].
 //!
 //! First the logs are made durable, for the process that wrote them may have died before it synced
-//! them. Then everything is looked at and judged, so that an open that is refused leaves the folder as
-//! it was. What the logs hold beyond the tables is replayed into memtables, and the logs are kept until
-//! those are flushed, as those of a running database are (`replay`).
+//! them. Then everything is looked at and judged, so that an open that is refused leaves the folder
+//! as it was. What the logs hold beyond the tables is replayed into memtables, and the logs are
+//! kept until those are flushed, as those of a running database are (`replay`).
 
 mod judge;
 mod read_only;
@@ -79,8 +79,8 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
         Some(found) => (Some((found.state, found.name)), found.files),
         None => (None, ByNumber::default()),
     };
-    // From here on the folder changes. What nobody needs goes first: there may be no room for a manifest
-    // without.
+    // From here on the folder changes. What nobody needs goes first: there may be no room for a
+    // manifest without.
     let name = found.as_ref().map(|(_, name)| name.as_str());
     remove_orphans(&*fs, dir, &files, name)?;
     let (mut manifest, recovered) = Manifest::begin(&fs, dir, found, &obsolete)?;

@@ -1,11 +1,11 @@
-//! Opening a database to be read only, beside a process that may write to it, or where nothing can be
-//! written: nothing is locked and nothing is changed.
+//! Opening a database to be read only, beside a process that may write to it, or where nothing can
+//! be written: nothing is locked and nothing is changed.
 //!
-//! `CURRENT`, the manifest, the logs and the tables are looked at one after the other, and a writer may
-//! replace or remove any of them meanwhile. What is then missing, or does not fit together, looks like
-//! damage. So what looks like damage is looked at again ([`settled`]), until it is found well, or found
-//! twice in a row while no writer went on. Once the database is open its logs are in memory and its
-//! tables' files are held, so that the writer is not noticed any more.
+//! `CURRENT`, the manifest, the logs and the tables are looked at one after the other, and a writer
+//! may replace or remove any of them meanwhile. What is then missing, or does not fit together,
+//! looks like damage. So what looks like damage is looked at again ([`settled`]), until it is found
+//! well, or found twice in a row while no writer went on. Once the database is open its logs are in
+//! memory and its tables' files are held, so that the writer is not noticed any more.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use crate::version::{
     ByNumber, CURRENT, FoundManifest, Manifest, Obsolete, TreeState, VersionEdit,
 };
 
-/// How often a folder is looked at again that goes on changing. A writer changes the manifest with each
-/// flush, and to look takes little: with half of it, one that flushes all the time is told to be damaged
-/// more often; with double of it that takes twice as long.
+/// How often a folder is looked at again that goes on changing. A writer changes the manifest with
+/// each flush, and to look takes little: with half of it, one that flushes all the time is told to
+/// be damaged more often; with double of it that takes twice as long.
 const TRIES: u32 = 50;
 
 /// How long to wait before looking again: a record or file that is being written is whole by then.
@@ -100,8 +100,8 @@ fn may_be_a_writer(error: &Error) -> bool {
     }
 }
 
-/// Holds the files of a state's tables, where that can be done, and checks that all are there. Gives what is
-/// in the folder.
+/// Holds the files of a state's tables, where that can be done, and checks that all are there.
+/// Gives what is in the folder.
 pub(in crate::db) fn hold_tables(
     dir: &Path,
     options: &Options,

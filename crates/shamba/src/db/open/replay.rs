@@ -17,8 +17,8 @@ use crate::version::VersionEdit;
 use crate::wal::{Record, Survey};
 
 /// Applies what the logs hold beyond the tables. Logs that are whole are kept beside the memtables
-/// made of them, as if this run had written them; of others, and where they are too many or too long,
-/// tables are made at once, so that nothing depends on them any more.
+/// made of them, as if this run had written them; of others, and where they are too many or too
+/// long, tables are made at once, so that nothing depends on them any more.
 pub(super) fn replay_logs(db: &DbInner, logs: Logs) -> Result<()> {
     let wal = db.wal();
     let needed = logs.needed.as_ref();
@@ -163,8 +163,8 @@ impl<'a> LogReplay<'a> {
         }
     }
 
-    /// Makes room in a keyspace's active memtable for an entry of `size` bytes, and charges it, once
-    /// the largest memtables of all were flushed if there is too little memory for it.
+    /// Makes room in a keyspace's active memtable for an entry of `size` bytes, and charges it,
+    /// once the largest memtables of all were flushed if there is too little memory for it.
     fn make_room(&self, keyspace: &Arc<KeyspaceInner>, size: usize) -> Result<()> {
         let (memtables, flusher) = (self.db.memtables(), self.db.flusher());
         let read_only = self.db.shared().options().read_only;

@@ -13,17 +13,17 @@ use crate::value::AbsentValue;
 /// an iterator asks it for, found there or not. Times `accesses_per_lookup` it is page reads saved
 /// per lookup. They are the estimates by which the cache decides, so they follow what was asked
 /// lately, and they are 0 while memory is not `short`: all that is used fits in. Where most blocks
-/// are asked for less than once in a window (about 23 accesses per resident block) they are too low:
-/// what was not asked for lately counts as worth nothing.
+/// are asked for less than once in a window (about 23 accesses per resident block) they are too
+/// low: what was not asked for lately counts as worth nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct MarginalValue {
     /// Whether the cache evicted or refused anything within about its last two half-lives (each 16
     /// accesses per resident block).
     pub short: bool,
-    /// What the cache's memory is worth at its margin, of whatever kind: the mean of what lately was
-    /// evicted, or would have been for a block that was refused, and of nothing for a block that
-    /// found room. It is the price by which the cache decides.
+    /// What the cache's memory is worth at its margin, of whatever kind: the mean of what lately
+    /// was evicted, or would have been for a block that was refused, and of nothing for a block
+    /// that found room. It is the price by which the cache decides.
     pub cache: f64,
     /// A page of data blocks: the mean of those that lately were evicted or refused; 0 when none
     /// were.

@@ -35,14 +35,15 @@ pub struct Statistics {
     pub snapshots: usize,
     /// Tables open.
     pub open_tables: usize,
-    /// Whether writes are refused, and why: for good, or until flushes, which are tried again, succeed.
+    /// Whether writes are refused, and why: for good, or until flushes, which are tried again,
+    /// succeed.
     pub writes_stopped: Option<String>,
     /// Whether a keyspace's compactions keep failing, and why. They are tried again.
     pub compactions_stopped: Option<String>,
     /// Bytes of the manifest in use.
     pub manifest_bytes: u64,
-    /// Whether no new manifest can be begun in the place of one that has grown long, how often in a row
-    /// that failed, and why. The old one goes on, and it is tried again.
+    /// Whether no new manifest can be begun in the place of one that has grown long, how often in a
+    /// row that failed, and why. The old one goes on, and it is tried again.
     pub manifest_stopped: Option<String>,
 }
 

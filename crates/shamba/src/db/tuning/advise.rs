@@ -1,8 +1,8 @@
 //! Which design suits a keyspace best, and the automatic move to it.
 //!
 //! The answer is that of `shamba_model::search` for what the engine knows of the keyspace's data,
-//! operations and device. Nothing here changes an answer of the database; the automatic mode looks at
-//! most once in so many operations, on the thread that does background work.
+//! operations and device. Nothing here changes an answer of the database; the automatic mode looks
+//! at most once in so many operations, on the thread that does background work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -33,9 +33,9 @@ const GROWTH: f64 = 1.2;
 /// Recent operations below which the workload is not known.
 const FEW_OPERATIONS: f64 = 1000.0;
 
-/// Lookups that find nothing, those that find something and updates each count as at least this share
-/// of all operations: the best design for writes alone has hundreds of runs and no filters, and the
-/// first reader would pay for it.
+/// Lookups that find nothing, those that find something and updates each count as at least this
+/// share of all operations: the best design for writes alone has hundreds of runs and no filters,
+/// and the first reader would pay for it.
 const LEAST_SHARE: f64 = 0.01;
 
 /// The same of range lookups, which read a page of every run.
@@ -48,8 +48,8 @@ const LEAST_GAIN: f64 = 0.1;
 /// Answers in a row that must agree before an automatic move.
 const AGREEING: u32 = 3;
 
-/// A move is forecast on copies of what is known of each table, of which an edit makes another, and on lists
-/// of so many bytes for each.
+/// A move is forecast on copies of what is known of each table, of which an edit makes another, and
+/// on lists of so many bytes for each.
 const COPIES: u64 = 2;
 const LISTED_BYTES: u64 = 64;
 
@@ -67,13 +67,14 @@ pub struct PricedDesign {
 /// The present design of a keyspace beside the best one for what is known of it.
 ///
 /// Both have the same memory for write buffer and filters. Lookups without and with a result and
-/// updates count as at least a hundredth of the operations each, range lookups as a thousandth, so that no
-/// design is best only because nobody reads, or writes, just now. The costs of an operation on average
-/// count lookups and scans by the part of the data that the memory budget does not hold. Predictions are
-/// of the model of Monkey (`shamba_model::cost`): they know nothing else of the block cache, nor of the
-/// runs that [`KeyspaceOptions::level0_runs`] lets gather under leveling, and take merges for those of
-/// whole levels. Leveling by single files keeps its levels full and writes more: in trees that fill for
-/// the first time 1.4 times (size ratio 10) to 2.3 times (2) what is predicted.
+/// updates count as at least a hundredth of the operations each, range lookups as a thousandth, so
+/// that no design is best only because nobody reads, or writes, just now. The costs of an operation
+/// on average count lookups and scans by the part of the data that the memory budget does not hold.
+/// Predictions are of the model of Monkey (`shamba_model::cost`): they know nothing else of the
+/// block cache, nor of the runs that [`KeyspaceOptions::level0_runs`] lets gather under leveling,
+/// and take merges for those of whole levels. Leveling by single files keeps its levels full and
+/// writes more: in trees that fill for the first time 1.4 times (size ratio 10) to 2.3 times (2)
+/// what is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Advice {
@@ -84,8 +85,8 @@ pub struct Advice {
     /// The design there is, or that is moved to.
     pub present: PricedDesign,
     /// The best design, of all merge policies, size ratios, buffers and bits; with
-    /// [`FilterFamily::Auto`], which has bits of its own, of the present bits and buffer. The present
-    /// one if none is better.
+    /// [`FilterFamily::Auto`], which has bits of its own, of the present bits and buffer. The
+    /// present one if none is better.
     pub best: PricedDesign,
     /// About how many bytes of tables the move to it reads, and as many it writes.
     pub move_bytes: u64,
@@ -303,7 +304,8 @@ impl Advisor {
         }))
     }
 
-    /// About how many bytes of tables a move would read: all, where there is no memory to go through it.
+    /// About how many bytes of tables a move would read: all, where there is no memory to go
+    /// through it.
     fn bytes_to_move(&self, keyspace: &KeyspaceInner, design: &Design) -> u64 {
         let version = keyspace.version();
         let before = KeyspaceOptions::clone(&keyspace.options());
@@ -380,9 +382,9 @@ impl Advisor {
     }
 }
 
-/// A workload as the storage sees it, and how many of its operations that are: where memory holds a share
-/// of the data, so large a share of the lookups needs no reads, whatever the design (were all keys asked
-/// for alike; more of them, if not).
+/// A workload as the storage sees it, and how many of its operations that are: where memory holds a
+/// share of the data, so large a share of the lookups needs no reads, whatever the design (were all
+/// keys asked for alike; more of them, if not).
 fn on_storage(workload: Workload, held: f64) -> (Workload, f64) {
     let read = (1.0 - held).max(0.0);
     let point_lookups = workload.point_lookups() * read;

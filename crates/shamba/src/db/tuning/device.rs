@@ -1,7 +1,7 @@
 //! How quick the storage is: measured once, when it is first asked for, with a file of its own.
 //!
-//! The file is written, read and removed in the database's folder; one that a crash leaves behind is
-//! removed by the next open. No operation of callers is timed.
+//! The file is written, read and removed in the database's folder; one that a crash leaves behind
+//! is removed by the next open. No operation of callers is timed.
 
 use std::io;
 use std::sync::Arc;

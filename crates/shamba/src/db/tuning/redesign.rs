@@ -1,10 +1,10 @@
 //! Moving a keyspace to another design while it is read and written.
 //!
 //! A design is recorded in the manifest, then taken on: from that moment the pickers see a tree
-//! that is out of shape and give the tasks that bring it into shape (`compaction/redesign_picker.rs`). When
-//! none is left, the manifest is told that the design is reached. A crash in between leaves a design
-//! that is not reached, and the next open goes on. Thread-safe; what is written here is written with
-//! the tree held.
+//! that is out of shape and give the tasks that bring it into shape
+//! (`compaction/redesign_picker.rs`). When none is left, the manifest is told that the design is
+//! reached. A crash in between leaves a design that is not reached, and the next open goes on.
+//! Thread-safe; what is written here is written with the tree held.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! The way of a write: give sequence numbers, append to the log, sync if one of the batches asks for
-//! it, apply to the memtables, publish the last number.
+//! The way of a write: give sequence numbers, append to the log, sync if one of the batches asks
+//! for it, apply to the memtables, publish the last number.
 //!
-//! [`group`] decides who leads, [`stall`] waits for room. Groups go through two stages, in order, one
-//! at a time in each: logging under the writer's lock, applying under the `applying` lock, which is
-//! taken before the writer's is let go. So one group is logged while the one before it is applied. A
-//! group that may not fit its memtable, or that goes to several keyspaces, keeps both locks to its
-//! end, since making room closes the log. Thread-safe.
+//! [`group`] decides who leads, [`stall`] waits for room. Groups go through two stages, in order,
+//! one at a time in each: logging under the writer's lock, applying under the `applying` lock,
+//! which is taken before the writer's is let go. So one group is logged while the one before it is
+//! applied. A group that may not fit its memtable, or that goes to several keyspaces, keeps both
+//! locks to its end, since making room closes the log. Thread-safe.
 
 mod group;
 mod queue;
@@ -229,8 +229,8 @@ impl WritePath {
         })
     }
 
-    /// Puts a group into the log, numbered from `next` on; gives the number after it. After an error its
-    /// numbers are not spent: the caller takes out of the log what is there of it.
+    /// Puts a group into the log, numbered from `next` on; gives the number after it. After an
+    /// error its numbers are not spent: the caller takes out of the log what is there of it.
     fn append_group(
         &self,
         writer: &mut Writer,

@@ -1,9 +1,10 @@
 //! Who writes next: a queue of jobs of which one thread at a time, the leader, does everybody's.
 //!
-//! Protocol: [`Queue::enter`] makes a thread the leader or gives it a place to [`QueuedJob::wait`]. A
-//! leader takes jobs by [`Queue::take_group`], does them and tells each [`QueuedJob::finish`]. When the
-//! next may begin it calls [`Queue::pass_on`]; as long as that says that it still leads, it goes on
-//! taking groups. A thread that waits and is told to lead finds its own job first in the group.
+//! Protocol: [`Queue::enter`] makes a thread the leader or gives it a place to [`QueuedJob::wait`].
+//! A leader takes jobs by [`Queue::take_group`], does them and tells each [`QueuedJob::finish`].
+//! When the next may begin it calls [`Queue::pass_on`]; as long as that says that it still leads,
+//! it goes on taking groups. A thread that waits and is told to lead finds its own job first in the
+//! group.
 //!
 //! The lead goes to a thread that is awake. Waking one takes longer than doing its job, and nobody
 //! would write meanwhile; so jobs of sleepers are done by whoever leads, up to a limit, and the

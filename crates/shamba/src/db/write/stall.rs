@@ -1,5 +1,5 @@
-//! Making room for writes: waiting for flushes, slowing down while compactions lag, refusing what has
-//! no place.
+//! Making room for writes: waiting for flushes, slowing down while compactions lag, refusing what
+//! has no place.
 //!
 //! For the leader of a write group, under the writer's lock.
 
@@ -23,7 +23,8 @@ const SLOWED_RATE: f64 = (16 << 20) as f64;
 /// Writes sleep so long at least: shorter sleeps are not kept.
 const LEAST_SLEEP: Duration = Duration::from_millis(1);
 
-/// A write waits for memory that other databases have in pauses of this length, three seconds at most.
+/// A write waits for memory that other databases have in pauses of this length, three seconds at
+/// most.
 const PAUSE: Duration = Duration::from_millis(5);
 const MOST_PAUSES: u32 = 600;
 
@@ -111,8 +112,9 @@ impl Stalls {
         Ok(now >= slowdown)
     }
 
-    /// Whether level 0 with so many runs has too many because what is known of tables takes much of the budget: flushes,
-    /// each of which adds a table, would be refused soon, and merges make tables fewer.
+    /// Whether level 0 with so many runs has too many because what is known of tables takes much of
+    /// the budget: flushes, each of which adds a table, would be refused soon, and merges make
+    /// tables fewer.
     fn files_crowd(&self, keyspace: &KeyspaceInner, runs: u32) -> bool {
         runs > 1
             && runs >= 2 * keyspace.options().level0_runs
@@ -142,7 +144,8 @@ impl Stalls {
     }
 
     /// Waits until memtables have room for a group that takes so many bytes, so that what is logged
-    /// has a place. Refuses it where flushes fail that would make room; nothing of it is logged yet.
+    /// has a place. Refuses it where flushes fail that would make room; nothing of it is logged
+    /// yet.
     pub(super) fn wait_for_memtables(&self, writer: &mut Writer, bytes: u64) -> Result<()> {
         let memtables = &self.memtables;
         let room = || memtables.taken().saturating_add(bytes) <= memtables.share();
@@ -166,9 +169,10 @@ impl Stalls {
         Ok(())
     }
 
-    /// Waits until other databases, or readers, who have the memory that this one needs give some back;
-    /// false where they do not, for to wait for them might be for ever. Where several databases share the
-    /// budget, the threads of each look once a second whether memtables take too much.
+    /// Waits until other databases, or readers, who have the memory that this one needs give some
+    /// back; false where they do not, for to wait for them might be for ever. Where several
+    /// databases share the budget, the threads of each look once a second whether memtables take
+    /// too much.
     fn wait_for_others(&self, room: impl Fn() -> bool) -> bool {
         if self.shared.budget().databases() < 2 {
             return false;
@@ -186,8 +190,8 @@ impl Stalls {
         false
     }
 
-    /// Gives `keyspace` an active memtable with room for an entry of `size` bytes, which is charged,
-    /// waiting for flushes while memtables have their share.
+    /// Gives `keyspace` an active memtable with room for an entry of `size` bytes, which is
+    /// charged, waiting for flushes while memtables have their share.
     pub(super) fn make_room(
         &self,
         writer: &mut Writer,

@@ -1,5 +1,5 @@
-//! The top-level index as it is stored (docs/format.md, "Top-level index"): collected while a table is written, and
-//! read. [`ParsedTop`] says what the index takes in memory before it takes it.
+//! The top-level index as it is stored (docs/format.md, "Top-level index"): collected while a table
+//! is written, and read. [`ParsedTop`] says what the index takes in memory before it takes it.
 
 use super::{BEFORE_MODULES, FRONTS, HEAD, LONG, TopIndex, head_of, is_front_coded};
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_len, take_varint};
@@ -104,8 +104,8 @@ impl<'a> ParsedTop<'a> {
         pages: u32,
     ) -> Result<Self, Damage> {
         let columns = BEFORE_MODULES + modules;
-        // Each partition takes two bytes for its separator and one for each number, at least, so that no count
-        // can ask for much memory.
+        // Each partition takes two bytes for its separator and one for each number, at least, so
+        // that no count can ask for much memory.
         let most = encoded.len() / (2 + columns);
         let count = take_len(&mut encoded, most).ok_or(BAD)?;
         let mut input = encoded;
