@@ -117,7 +117,11 @@ impl Default for FilterOptions {
 ///
 /// ```
 /// use shamba::{KeyspaceOptions, MergePolicy};
-/// let options = KeyspaceOptions { merge_policy: MergePolicy::Tiering, size_ratio: 4, ..Default::default() };
+/// let options = KeyspaceOptions {
+///     merge_policy: MergePolicy::Tiering,
+///     size_ratio: 4,
+///     ..Default::default()
+/// };
 /// # assert_eq!(options.size_ratio, 4);
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -381,7 +381,8 @@ mod tests {
             multi: bool,
             probes in proptest::collection::vec(bytes(), 20),
         ) {
-            let keys: Vec<Vec<u8>> = keys.into_iter().map(|k| [prefix.as_slice(), &k].concat()).collect();
+            let keys = keys.into_iter().map(|k| [prefix.as_slice(), &k].concat());
+            let keys: Vec<Vec<u8>> = keys.collect();
             let mut builder = IndexBuilder::default();
             let mut page_ends = Vec::new();
             for i in 0..=keys.len() {

@@ -787,7 +787,12 @@ mod tests {
         }
 
         #[test]
-        fn damaged_edits_never_panic(edit in edits(), at in any::<prop::sample::Index>(), bit in 0..8, cut in any::<prop::sample::Index>()) {
+        fn damaged_edits_never_panic(
+            edit in edits(),
+            at in any::<prop::sample::Index>(),
+            bit in 0..8,
+            cut in any::<prop::sample::Index>(),
+        ) {
             let mut bytes = edit.encode();
             if !bytes.is_empty() {
                 let cut = cut.index(bytes.len());

@@ -594,14 +594,17 @@ mod tests {
             let files: Vec<_> = keys
                 .chunks(2)
                 .enumerate()
-                .map(|(i, pair)| file(i as u64, pair[0].as_bytes(), pair[pair.len() - 1].as_bytes()))
+                .map(|(i, pair)| {
+                    file(i as u64, pair[0].as_bytes(), pair[pair.len() - 1].as_bytes())
+                })
                 .collect();
             let run = Run::new(1, files.clone()).unwrap();
             let probe = probe.as_bytes();
             let want = files.iter().find(|f| meets(f, probe, probe)).map(|f| f.number());
             prop_assert_eq!(run.find(probe).map(|f| f.number()), want);
             let (lo, hi) = (probe.min(other.as_bytes()), probe.max(other.as_bytes()));
-            let want: Vec<_> = files.iter().filter(|f| meets(f, lo, hi)).map(|f| f.number()).collect();
+            let want = files.iter().filter(|f| meets(f, lo, hi));
+            let want: Vec<_> = want.map(|f| f.number()).collect();
             let got: Vec<_> = run.overlapping(lo, hi).iter().map(|f| f.number()).collect();
             prop_assert_eq!(got, want);
             prop_assert_eq!(run.overlapping_range(None, None).len(), files.len());

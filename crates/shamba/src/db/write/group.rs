@@ -224,7 +224,10 @@ mod tests {
     }
 
     fn stopped_by_a_panic(result: &Result<()>) -> bool {
-        matches!(result, Err(Error::Poisoned { cause }) if matches!(**cause, Error::Panicked { .. }))
+        match result {
+            Err(Error::Poisoned { cause }) => matches!(**cause, Error::Panicked { .. }),
+            _ => false,
+        }
     }
 
     #[test]
