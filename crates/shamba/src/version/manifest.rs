@@ -127,8 +127,7 @@ impl Manifest {
     }
 
     /// The manifest of a database that is only looked at: holds the state, whose files are charged
-    /// to
-    /// `account`, and takes no edits.
+    /// to `account`, and takes no edits.
     pub(crate) fn of_state(
         fs: &Arc<dyn Fs>,
         dir: &Path,

@@ -2,8 +2,7 @@
 //!
 //! [`decide`] is pure: it judges what reading each log found. Protocol: [`Survey::of`] reads every
 //! log once for its checksums and decides, so that nothing is changed or applied when the answer is
-//! an error; then
-//! [`Survey::replay`] reads again and applies.
+//! an error; then [`Survey::replay`] reads again and applies.
 
 use std::path::{Path, PathBuf};
 

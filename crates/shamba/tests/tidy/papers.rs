@@ -177,8 +177,8 @@ fn a_wrong_name_in_the_map_is_found() {
     }
 }
 
-/// What can be asked for: the commands of `shamba-bench` and of `shamba` (as `shamba tune`), and the
-/// names of experiments.
+/// What can be asked for: the commands of `shamba-bench` and of `shamba` (as `shamba tune`), and
+/// the names of experiments.
 fn commands() -> BTreeSet<String> {
     let crates = root().join("crates");
     let read = |path: &str| fs::read_to_string(crates.join(path)).unwrap();
