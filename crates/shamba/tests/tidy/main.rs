@@ -1,6 +1,7 @@
 //! The structure of the source: who imports whom, and the rules of the house that a program can
 //! check. The rules are those of ARCHITECTURE.md.
 
+mod documents;
 mod graph;
 mod layout;
 mod papers;

@@ -26,7 +26,7 @@ struct Looked {
 
 /// Whether a text defines a function, a type or a constant of such a name. A name with a type
 /// before it (`Partition::reads`) needs both.
-fn defines(text: &str, name: &str) -> bool {
+pub(crate) fn defines(text: &str, name: &str) -> bool {
     if let Some((first, second)) = name.rsplit_once("::") {
         return defines(text, first) && defines(text, second);
     }
@@ -106,7 +106,7 @@ impl Looked {
 }
 
 /// The names in backquotes.
-fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
