@@ -45,7 +45,7 @@ pub(super) struct Resident {
     pub(super) kind: u8,
     pub(super) priority: Priority,
     pub(super) columns: u8,
-    /// The visits for which those stand that the last column turned away sole_rejections; it fades.
+    /// Visits that only its last column rejected, as the number the model would need; it fades.
     pub(super) sole_rejections: MorrisCounter,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Shard {
     pub(super) page_frequency: PageFrequency,
     /// The tick up to which the counts of the filters' blocks have faded.
     faded: u32,
-    /// For the page_frequency.
+    /// For the counters of `page_frequency`.
     held: Option<Reservation>,
 }
 
@@ -169,8 +169,7 @@ impl Shard {
         Err(Some(had))
     }
 
-    /// Counts a visit that the last column of a block turned away sole_rejections, if it is
-    /// resident.
+    /// Counts a visit that only the last column of a block rejected, if the block is resident.
     pub(super) fn rejected_by(&mut self, hash: u64, key: &BlockKey) {
         let chance = self.chance();
         let at = self.find(hash, key).unwrap_or(usize::MAX);

@@ -1,8 +1,8 @@
 //! A batch of writes that is applied whole or not at all.
 //!
-//! Its bytes are those of a write-ahead log record (docs/format.md, "Write-ahead log"): operations
-//! one after another, each `kind u8, keyspace varint, key length varint, key` and, for a put,
-//! `value length varint, value`. So logging a batch copies nothing.
+//! Its bytes are those of a write-ahead log record (docs/format.md, "Records of the write-ahead
+//! log"): operations one after another, each `kind u8, keyspace varint, key length varint, key`
+//! and, for a put, `value length varint, value`. So logging a batch copies nothing.
 
 use std::sync::Arc;
 

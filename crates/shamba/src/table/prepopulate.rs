@@ -88,8 +88,8 @@ impl PrepopulationRoom {
 }
 
 impl Prepopulation {
-    /// Keeps at most `most` bytes of filters and indexes, and data; with none, only the
-    /// partition_stats is prepared.
+    /// Keeps at most `most` bytes of filters and indexes, and data; with none, only statistics of
+    /// partitions are prepared.
     pub(crate) fn new(expect: Arc<dyn Expect>, cache: &Arc<BlockCache>, most: u64) -> Self {
         let budget = Arc::clone(cache.budget());
         Prepopulation {
@@ -319,7 +319,7 @@ impl Prepared {
         spans(&self.top, &self.smallest)
     }
 
-    /// The file's slot, with the partition_stats that its partitions inherit, in their order.
+    /// The file's slot, with the statistics that its partitions inherit, in their order.
     pub(crate) fn slot(
         &self,
         cache: &BlockCache,

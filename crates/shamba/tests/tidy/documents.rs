@@ -105,3 +105,28 @@ fn links_between_documents_lead_somewhere() {
     }
     report("links that lead nowhere", &complaints);
 }
+
+/// Where the source says that bytes are specified, they are.
+#[test]
+fn sections_of_the_format_are_there() {
+    let format = fs::read_to_string(root().join("docs/format.md")).unwrap();
+    let mut complaints = Vec::new();
+    let mut seen = 0;
+    for source in super::sources() {
+        let comments = source.text.lines().map(|line| {
+            let line = line.trim_start().trim_start_matches(['/', '!']);
+            line.trim()
+        });
+        let text = comments.collect::<Vec<_>>().join(" ");
+        for rest in text.split("docs/format.md, \"").skip(1) {
+            seen += 1;
+            let section = rest.split('"').next().unwrap_or_default();
+            let heading = format!("# {section}\n");
+            if !format.contains(&heading) && !format.contains(&format!("**{section}**")) {
+                complaints.push(format!("{}: {section}", source.name()));
+            }
+        }
+    }
+    assert!(seen > 15, "{seen} sections named");
+    report("sections of docs/format.md", &complaints);
+}

@@ -174,7 +174,7 @@ impl Merger {
     ) -> Result<Vec<RemainingParts<'a>>> {
         let mut rests: Vec<RemainingParts<'a>> = Vec::new();
         for input in &task.inputs {
-            // RunFiles of a run do not meet: one of them at most goes on after the key.
+            // Files of a run do not meet: one of them at most goes on after the key.
             let Some(file) = input.files.last().filter(|file| file.largest() > cut) else {
                 continue;
             };
