@@ -197,10 +197,13 @@ impl Shard {
             stats.blocks += 1;
             stats.bytes += block.charge();
         }
+        // Grown by little: doubling would take as much memory again as all entries have.
         if self.entries.len() == self.entries.capacity() {
             self.entries.reserve_exact(self.entries.len() / SPARE + 1);
         }
         let at = self.entries.len() as u32;
+        // Its partition is told: what is resident of a filter decides what the next column is
+        // worth.
         let mut sole_rejections = 0.0;
         if let Some(partitions) = owner.partitions {
             let (partition, kind) = (owner.partition, owner.kind);

@@ -13,9 +13,11 @@ pub(super) fn pick(
     options: &PickerOptions,
     granularity: Granularity,
 ) -> Option<Task> {
+    // After a change of design: what is too large for its level.
     if let Some(task) = redesign_picker::place(version, options) {
         return Some(task);
     }
+    // The level that is fullest for its size gives first.
     let mut scores: Vec<(f64, usize)> = (0..version.levels().len())
         .map(|level| (score(version, options, level), level))
         .collect();
@@ -97,6 +99,7 @@ fn from_level0(
         None => return None,
     };
 
+    // Runs that meet nothing older go down as they are.
     let mut free = Draft::default();
     for run in version.runs_of(0) {
         let movable: Vec<_> = run
@@ -123,6 +126,8 @@ fn from_level0(
         );
     }
 
+    // Where memtables are small, runs gather in level 0 until they are worth what merging with
+    // level 1 writes.
     if let Some(target) = target
         && is_staged(version, options, target)
     {
@@ -133,6 +138,7 @@ fn from_level0(
             return task;
         }
     }
+    // All runs of level 0 at once: a newer one must not pass an older one.
     let mut draft = Draft::default();
     draft.add_runs(0, version.runs_of(0));
     match granularity {
@@ -208,6 +214,7 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
     let mut free = Vec::new();
     let mut least: Option<(f64, &FileMeta)> = None;
     for file in idle() {
+        // What lies below a file is what merging it would write besides.
         let met = target.map(|run| run.overlapping(file.smallest(), file.largest()));
         let met = met.into_iter().flatten();
         if met.clone().any(|other| other.is_busy()) {
@@ -227,6 +234,7 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
             least = Some((ratio, file));
         }
     }
+    // What meets nothing below moves for free; else the file goes that is cheapest to merge.
     let mut draft = Draft::default();
     if !free.is_empty() {
         draft.add(level, run, &free);

@@ -265,6 +265,7 @@ impl VersionEdit {
             put_bytes(&mut out, &scratch);
             Ok(())
         };
+        // What is of the whole database.
         for (tag, value) in [
             (TAG_FORMAT, self.format.map(u64::from)),
             (TAG_LOG_NUMBER, self.log_number),
@@ -283,6 +284,7 @@ impl VersionEdit {
                 put_all(out, &[log.number, log.base, log.salt.into()])
             })?;
         }
+        // Then each keyspace: what is of the whole of it, then its files.
         for keyspace in &self.keyspaces {
             let id = u64::from(keyspace.id);
             if let Some(name) = &keyspace.create {
@@ -306,6 +308,7 @@ impl VersionEdit {
                     design.put(out);
                 })?;
             }
+            // Its files: those that go, those that move, those that come.
             for file in &keyspace.removes {
                 field(TAG_REMOVE, &|out| {
                     put_all(out, &[id, u64::from(file.level), file.file.number()]);
@@ -324,6 +327,7 @@ impl VersionEdit {
                 })?;
             }
         }
+        // The caller goes on with this edit in further records.
         if last == EditPart::More {
             put_varint(&mut out, TAG_MORE);
             put_bytes(&mut out, &[]);
@@ -382,6 +386,7 @@ impl VersionEdit {
         budget: &Arc<Budget>,
     ) -> Option<Known> {
         match tag {
+            // Of the whole database.
             TAG_FORMAT => self.format = Some(take_u32_varint(input)?),
             TAG_LOG_NUMBER => self.log_number = Some(take_varint(input)?),
             TAG_NEXT_FILE => self.next_file = Some(take_varint(input)?),
@@ -394,6 +399,7 @@ impl VersionEdit {
                 base: take_varint(input)?,
                 salt: take_u32_varint(input)?,
             }),
+            // Which keyspaces there are.
             TAG_CREATE => {
                 let id = take_u32_varint(input)?;
                 let name = std::str::from_utf8(take_bytes(input)?).ok()?.into();
@@ -407,6 +413,7 @@ impl VersionEdit {
                 let id = take_u32_varint(input)?;
                 self.keyspace(id).drop = true;
             }
+            // How far a keyspace has come.
             TAG_FLUSHED_SEQ => {
                 let id = take_u32_varint(input)?;
                 let seq = take_seq(input)?;
@@ -422,6 +429,7 @@ impl VersionEdit {
                 let design = StoredDesign::take(input)?;
                 self.keyspace(id).design = Some(design);
             }
+            // Its files. One that is named and not there is damage.
             TAG_REMOVE => {
                 let id = take_u32_varint(input)?;
                 let level = take_level(input)?;

@@ -153,6 +153,7 @@ impl Run {
         gone: &[usize],
         mut new: Vec<FileMeta>,
     ) -> Result<Run, Inconsistent> {
+        // New files in key order go through the leaves beside the old ones.
         new.sort_by(|a, b| a.smallest().cmp(b.smallest()));
         let (mut gone, mut new) = (gone.iter().peekable(), new.into_iter().peekable());
         let mut leaves: Vec<Arc<Leaf>> = Vec::with_capacity(self.leaves.len() + 1);
@@ -165,6 +166,7 @@ impl Run {
             {
                 here.push(file);
             }
+            // A leaf that nothing changes in is shared with the run before.
             let past = first + leaf.files.len();
             if here.is_empty() && gone.peek().is_none_or(|&&at| at >= past) {
                 leaves.push(Arc::clone(leaf));
@@ -182,6 +184,7 @@ impl Run {
         if self.leaves.is_empty() {
             return Run::new(self.id, new.collect());
         }
+        // Leaves were checked alone; what is left is where two of them meet.
         let leaves = with_small_ones_joined(leaves);
         for pair in leaves.windows(2) {
             if let [a, b] = pair {

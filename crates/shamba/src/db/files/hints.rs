@@ -110,6 +110,7 @@ pub(in crate::db) fn read(
     }
     let path = dir.join(HINTS);
     let mut bytes = || -> std::io::Result<Vec<u8>> {
+        // No file is as good as one that says nothing.
         if !fs.exists(&path)? {
             return Ok(encode(std::iter::empty()));
         }
@@ -129,6 +130,7 @@ pub(in crate::db) fn read(
         file.read_exact_at(&mut bytes, 0, tag)?;
         Ok(bytes)
     };
+    // Hints only: whatever is wrong with them, the database opens.
     let hints = match bytes() {
         Ok(bytes) => decode(&bytes).unwrap_or_else(|| {
             log::warn!("{} is damaged and ignored", path.display());

@@ -133,6 +133,7 @@ fn shape(
             false => None,
         },
     };
+    // What a level holds on average, and not now, says how its filters share memory.
     let buffer = buffer_entries(keyspace, version).unwrap_or(place.entries as f64);
     let level = |number: usize| {
         let files_of = |run: &Arc<Run>| run.files().iter().any(&stays);
@@ -153,6 +154,7 @@ fn shape(
                 visits: None,
             }];
         }
+        // And the table that is about to be written, in its run or in a new one.
         if number == place.level {
             level.tables.push(Table {
                 entries: place.entries.max(1) as f64,

@@ -201,6 +201,7 @@ impl LevelCounters {
         else {
             return;
         };
+        // Reads are rare, and counted each.
         for (counters, trace) in [
             (&shard.data, trace.data),
             (&shard.index, trace.index),
@@ -212,6 +213,7 @@ impl LevelCounters {
         }
         add_modules(&shard.fetched, trace.fetched, 1);
         add(&shard.false_positives, u64::from(trace.false_positive));
+        // All else is counted for the sample, by its weight.
         let Some(found) = found.filter(|_| weight > 0) else {
             return;
         };

@@ -208,6 +208,7 @@ impl TableIter {
         let mut count = whole(self.options.readahead_pages.min(left));
         let held = self.ahead.memory.as_ref().map_or(0, Reservation::bytes);
         let unit = PAGE as u64;
+        // More than the buffer has: less and less is asked for, down to the one block.
         if u64::from(count) * unit > held {
             self.ahead = Ahead {
                 limit: self.ahead.limit,
@@ -224,6 +225,8 @@ impl TableIter {
                     break;
                 }
                 if count == needed {
+                    // A merge cannot go on without its block; a scan of a caller holds its entry
+                    // only.
                     let essential = self.options.purpose == Purpose::Background;
                     if !essential || bytes > ESSENTIAL_BLOCK {
                         return Ok(false);
@@ -235,6 +238,7 @@ impl TableIter {
                 count = whole(count / 4);
             }
         }
+        // After an error nothing of it counts as read.
         self.ahead.first = pages.start;
         self.ahead.pages.set_len(count as usize * PAGE);
         let tag = label(BlockKind::Data, self.options.purpose);
