@@ -416,7 +416,7 @@ impl Options {
         self
     }
 
-    /// Whether a lookup hashes its key once (true, the default) or once for each table it asks
+    /// Whether a lookup hashes its key once (true, the default) or once for each table it probes
     /// (the baseline of the hash-sharing paper). Answers are the same.
     #[must_use]
     pub fn hash_sharing(mut self, yes: bool) -> Self {

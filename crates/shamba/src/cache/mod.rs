@@ -161,7 +161,7 @@ impl BlockCache {
         shard.get_raced(hash, key, 0, &self.policy).ok()
     }
 
-    /// Counts a visit that the last column of a block turned away, and nothing else in memory of
+    /// Counts a visit that the last column of a block rejected, and nothing else in memory of
     /// its partition's filter.
     pub(crate) fn count_sole_rejection(&self, key: &BlockKey) {
         let hash = key.hash64();

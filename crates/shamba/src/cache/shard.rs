@@ -146,9 +146,9 @@ impl Shard {
         Some(block)
     }
 
-    /// A resident block that a reader fetched in vain, because another did so at the same time, if
-    /// it has at least so many columns. One of fewer goes, since what was read replaces it: gives
-    /// its columns, which count as resident for now.
+    /// A resident block that a reader fetched for nothing, because another did so at the same time,
+    /// if it has at least so many columns. One of fewer goes, since what was read replaces it:
+    /// gives its columns, which count as resident for now.
     pub(super) fn get_raced(
         &mut self,
         hash: u64,

@@ -83,13 +83,13 @@ impl NewTables {
         Ok(())
     }
 
-    /// The bytes at which the next table is to be begun where `asked` is asked for: more, once the
+    /// The bytes at which the next table is to be begun where `wanted` is asked for: more, once the
     /// list has taken most of what it may.
-    fn target_file(&self, asked: u64) -> u64 {
+    fn target_file(&self, wanted: u64) -> u64 {
         let (most, taken) = (new_tables(self.memory.limit()), self.memory.bytes());
         match taken > most / 4 * 3 {
-            true => asked.saturating_mul(most / most.saturating_sub(taken).max(most / 256 + 1)),
-            false => asked,
+            true => wanted.saturating_mul(most / most.saturating_sub(taken).max(most / 256 + 1)),
+            false => wanted,
         }
     }
 

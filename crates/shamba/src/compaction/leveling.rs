@@ -14,7 +14,7 @@ pub(super) fn pick(
     granularity: Granularity,
 ) -> Option<Task> {
     // After a change of design: what is too large for its level.
-    if let Some(task) = redesign_picker::place(version, options) {
+    if let Some(task) = redesign_picker::push_down_oversized(version, options) {
         return Some(task);
     }
     // The level that is fullest for its size gives first.
@@ -56,7 +56,7 @@ pub(super) fn pick(
                 )
             })
         })
-        .or_else(|| redesign_picker::shrink(version, options))
+        .or_else(|| redesign_picker::collapse_levels(version, options))
         .or_else(|| redesign_picker::rewrite_filters(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
@@ -157,7 +157,7 @@ pub(super) const STAGED_RUNS: usize = 4;
 
 /// Whether level 0 should go on gathering: where memory makes flushes much smaller than the buffer
 /// that the levels are made for, each merge into level 1 would write many times as much as it
-/// brings. So level 0 first comes to as many bytes as it meets there, or to a buffer.
+/// brings. So level 0 first reaches as many bytes as it meets there, or to a buffer.
 fn is_staged(version: &Version, options: &PickerOptions, target: &Run) -> bool {
     let runs = version.runs_of(0);
     let mut draft = Draft::default();
@@ -180,7 +180,7 @@ fn is_staged(version: &Version, options: &PickerOptions, target: &Run) -> bool {
 /// grows.
 fn stage(version: &Version, options: &PickerOptions, score: f64) -> Option<Task> {
     let together = options.level0_runs.max(2) as usize;
-    // Flushes come to tables of about half of a memtable and more.
+    // Flushes make tables of about half of a memtable and more.
     let unit = (options.flush_bytes / 2).max(1);
     let tier = |run: &Arc<Run>| (run.size() / unit).max(1).ilog(together as u64);
     let runs = version.runs_of(0);

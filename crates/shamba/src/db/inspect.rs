@@ -15,7 +15,7 @@ pub struct FileLookups {
     pub run: usize,
     /// Its entries, tombstones included.
     pub entries: u64,
-    /// Times a lookup asked it, wherever it was then: one lookup in eight is counted, as eight.
+    /// Times a lookup probed it, wherever it was then: one lookup in eight is counted, as eight.
     pub probes: u64,
     /// Times it held the key.
     pub positives: u64,

@@ -52,7 +52,7 @@ impl KeySpan<'_> {
 
 /// Who knows what visits are to be expected.
 pub(crate) trait Expect: Debug + Send + Sync {
-    /// About the visits that will come to a partition of this range.
+    /// About the visits that a partition of this range will have.
     fn visits(&self, span: KeySpan<'_>) -> Visits;
     /// About how often a page of so many entries, of which one is `key`, will be read.
     fn page_reads(&self, key: &[u8], entries: usize) -> f32;

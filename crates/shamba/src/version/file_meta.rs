@@ -340,7 +340,7 @@ impl FileMeta {
         Some(&seen.stats)
     }
 
-    /// Counts `weight` lookups that asked this file.
+    /// Counts `weight` lookups that probed this file.
     #[inline]
     pub(crate) fn record(&self, positive: bool, weight: u64, budget: &Arc<Budget>) {
         let stats = self.stats().or_else(|| {
@@ -370,7 +370,7 @@ impl FileMeta {
         }
     }
 
-    /// Lookups that asked this file.
+    /// Lookups that probed this file.
     pub(crate) fn probes(&self) -> u64 {
         self.stats().map_or(0, FileStats::probes)
     }
@@ -380,7 +380,7 @@ impl FileMeta {
         self.stats().map_or(0, FileStats::positives)
     }
 
-    /// The last epoch in which the file was asked; 0 for never.
+    /// The last epoch in which the file was probed; 0 for never.
     pub(crate) fn last_access(&self) -> u64 {
         self.stats().map_or(0, FileStats::last_access)
     }
@@ -548,19 +548,19 @@ mod tests {
     #[test]
     fn statistics_have_memory_only_where_there_is_something_to_keep() {
         let budget = Budget::new(32 * SEEN_BYTES);
-        let (asked, cold, late) = (file(1), file(2), file(3));
+        let (probed, cold, late) = (file(1), file(2), file(3));
         assert_eq!(cold.hotness(), None);
         for epoch in 1..4 {
-            asked.record(true, 10, &budget);
+            probed.record(true, 10, &budget);
             late.record(true, 10, &budget);
-            for file in [&asked, &cold, &late] {
+            for file in [&probed, &cold, &late] {
                 file.end_epoch(epoch, 100);
             }
         }
         assert_eq!(budget.used_by(Role::Seen), SEEN_BYTES);
-        assert!((asked.hotness().unwrap().access - 0.1).abs() < 1e-7);
+        assert!((probed.hotness().unwrap().access - 0.1).abs() < 1e-7);
         assert_eq!(
-            (asked.probes(), asked.positives(), asked.last_access()),
+            (probed.probes(), probed.positives(), probed.last_access()),
             (30, 30, 3)
         );
         for file in [cold, late] {

@@ -17,7 +17,7 @@ const LEAF: usize = 256;
 /// Leaves of fewer files are joined with a neighbour, where both fit into one.
 const SMALL_LEAF: usize = LEAF / 4;
 
-/// What the files of a leaf, run, level or version come to.
+/// The sums over the files of a leaf, run, level or version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     /// How many there are.
@@ -213,7 +213,7 @@ impl Run {
         }
     }
 
-    /// What the files come to.
+    /// The sums over the files.
     pub(crate) fn sums(&self) -> Sums {
         self.sums
     }

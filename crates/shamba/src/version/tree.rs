@@ -68,7 +68,7 @@ impl Version {
         self.levels.is_empty()
     }
 
-    /// What all files come to.
+    /// The sums over all files.
     pub(crate) fn sums(&self) -> Sums {
         self.levels.iter().map(Level::sums).sum()
     }

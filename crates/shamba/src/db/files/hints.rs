@@ -41,7 +41,7 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The visits of each file's partitions.
 type Hints = HashMap<u64, Box<[Visits]>>;
 
-/// The bytes of hints, in the order given; files nobody asked are left out.
+/// The bytes of hints, in the order given; files nobody probed are left out.
 pub(in crate::db) fn encode(files: impl Iterator<Item = (u64, Vec<Visits>)>) -> Vec<u8> {
     let mut body = Vec::new();
     for (number, visits) in files {
@@ -212,7 +212,7 @@ mod tests {
     fn hints_are_read_as_they_were_written() {
         let bytes = encode(some().into_iter());
         let hints = decode(&bytes).unwrap();
-        assert_eq!(hints.len(), 2, "nobody asked file 8");
+        assert_eq!(hints.len(), 2, "nobody probed file 8");
         assert_eq!(*hints[&7], *some()[0].1);
         assert_eq!(*hints[&900], *some()[2].1);
         assert_eq!(decode(&encode(std::iter::empty())).unwrap().len(), 0);

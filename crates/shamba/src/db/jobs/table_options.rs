@@ -29,7 +29,7 @@ pub(super) struct TableSite {
     run: Option<u64>,
     /// The numbers of the files it replaces.
     replaced: HashSet<u64>,
-    /// The visits in vain to expect, as [`visits`] counts them; 0 where that is not asked for.
+    /// The empty visits to expect, as [`visits`] counts them; 0 where that is not asked for.
     visits: f64,
 }
 
@@ -75,7 +75,7 @@ fn visits(file: &FileMeta) -> Visits {
         .fold(Visits::default(), add)
 }
 
-/// The visits of the run that has most. A lookup may come to several runs, but once to what is
+/// The visits of the run that has most. A lookup may visit several runs, but once to what is
 /// merged out of them; and to a run that reaches over all keys come all lookups but those that end
 /// above it.
 fn most<'a>(

@@ -136,8 +136,8 @@ fn assemble(
         let limit = budget.limit();
         return Err(Error::BudgetTooSmall { limit, needed });
     }
-    // Each keyspace with its options, what the manifest says of it, and what its files knew of
-    // their heat.
+    // Each keyspace with its options, what the manifest says of it, and what is remembered of
+    // its files' visits.
     let mut hints = hints::read(&*options.fs, dir, options.inherit_heat, &budget);
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {

@@ -26,9 +26,9 @@ const KEY_MEMORY: u64 = 1 << 10;
 
 /// A lookup between two rounds.
 struct PendingKey<'a, R> {
-    /// The key's place among the keys asked for.
+    /// The key's place among the keys given.
     at: usize,
-    /// The runs not asked yet, with their levels.
+    /// The runs not visited yet, with their levels.
     runs: R,
     /// Where it is, and what it waits for there.
     visit: TableVisit<'a>,

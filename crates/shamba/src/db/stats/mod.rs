@@ -95,9 +95,9 @@ pub struct LevelStatistics {
     pub resident: ResidentBytes,
     /// Filter bits in the block cache for each entry.
     pub resident_bits_per_key: f64,
-    /// Times a lookup asked one of the files that are here now, wherever they were then: one lookup
-    /// in eight is counted, as eight. Of what was counted before a restart, as much is left as the
-    /// manifest held.
+    /// Times a lookup probed one of the files that are here now, wherever they were then: one
+    /// lookup in eight is counted, as eight. Of what was counted before a restart, as much is left
+    /// as the manifest held.
     pub probes: u64,
     /// Times the file held the key.
     pub positives: u64,
@@ -259,7 +259,7 @@ fn keyspace_statistics(keyspace: &KeyspaceInner) -> (KeyspaceStatistics, Arc<Ver
     let state = keyspace.state();
     let memtables = || state.memtables();
     let present = state.version.levels();
-    // Levels that are empty now may have been asked.
+    // Levels that are empty now may have been probed.
     let count = present.len().max(keyspace.level_counters().levels());
     let none = Level::default();
     let levels = (0..count).map(|number| {

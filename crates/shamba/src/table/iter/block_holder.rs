@@ -6,7 +6,7 @@
 //! block, if that is of the usual size ([`ESSENTIAL_BLOCK`]): a merge has no more inputs than its
 //! memory holds blocks. Past these only the present entry is kept, and its block is read again for
 //! the next, unless the entry is the block's last; of a large entry not even its value, if memory
-//! is short, until the merge comes to it. One owner.
+//! is short, until the merge reaches it. One owner.
 
 use std::ops::Range;
 
@@ -124,7 +124,7 @@ impl TableIter {
         }
     }
 
-    /// Whether a value of so many bytes, of an input of a merge, is left until the merge comes to
+    /// Whether a value of so many bytes, of an input of a merge, is left until the merge reaches
     /// it: it is large, and what cannot do without memory would not find
     /// [much](short_for_large_values).
     pub(super) fn lets_wait(&self, bytes: usize) -> bool {
