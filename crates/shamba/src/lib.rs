@@ -58,10 +58,14 @@
 //!
 //! # Memory
 //! A [`MemoryBudget`] bounds memtables, cached blocks, open tables, iterators and buffers together.
-//! It can be shared by several databases and changed while they run. When it is used up the engine
-//! gets slower; it does not fail. Values are lent from the cache where they lie in it, so a
-//! [`Value`] that is kept holds a block in memory. [`Db::stats`] says where memory is and what more
-//! would be worth.
+//! Several databases can share it, and it can be changed while they run. When it is used up the
+//! engine gets slower. What can never fit is refused, and the error names the least budget that
+//! would do ([`Error::BudgetTooSmall`]): more tables, keyspaces or databases than it can know, and
+//! what was written under a larger one. So are iterators beyond their share
+//! ([`Error::IteratorsExhausted`]).
+//!
+//! A value may be lent from the cache, and then holds a block in memory for as long as the
+//! [`Value`] is kept. [`Db::stats`] says where memory is and what more would be worth.
 //!
 //! # Where to go on
 //! [`Options`] and [`KeyspaceOptions`] have the settings, each with its unit and default;

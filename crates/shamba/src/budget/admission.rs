@@ -1,8 +1,10 @@
 //! How many merges, and how many flushes, work at once: as many as memory holds.
 //!
-//! What such work cannot do without is held until it ends. Two merges that each wait for what the
-//! other holds would wait for ever, so a merge is let in only where all of it finds room beside the
-//! others, and one always is. A weighted semaphore, first come first served; permits are bytes.
+//! Such work holds what it cannot do without until it ends. Two merges that wait for what the other
+//! holds would wait for ever. So a merge is let in only where all it needs finds room beside the
+//! others, and one always is.
+//!
+//! A weighted semaphore, first come first served; permits are bytes. Thread-safe.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,6 +1,8 @@
-//! What allocations take of the heap, for those that are many and small, and giving back the holes
+//! What small allocations take of the heap, where there are many of them, and giving back the holes
 //! that they leave. `tests/charged_memory.rs` compares what is charged with every allocation that
-//! is really made.
+//! is made.
+//!
+//! Thread-safe. Large allocations are the system's affair: it is told to map them one by one.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! What is taken from a budget, and gives it back when it is dropped.
+//! What is taken from a budget, and gives it back when it is dropped. Each has one owner.
 
 use std::sync::Arc;
 

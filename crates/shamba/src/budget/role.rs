@@ -1,4 +1,4 @@
-//! What memory is used for.
+//! What memory is used for: the accounts of a budget. Plain values.
 
 /// What memory is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]

@@ -21,6 +21,8 @@
 //!
 //! All else is *kept*: cached blocks, open tables that nobody uses, buffers. It has whatever is not
 //! held, and gives way. The shares of kept things say who goes first; they need not add up.
+//!
+//! Pure functions of the limit, in bytes.
 
 use super::MIN_MEMORY;
 

@@ -1,4 +1,4 @@
-//! A block on its way into the cache.
+//! A block on its way into the cache, with what was tried to make room for it. One owner.
 
 use std::borrow::Cow;
 

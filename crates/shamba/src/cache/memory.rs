@@ -1,4 +1,5 @@
-//! [`MemoryBudget`]: the one number a caller gives, with everything that is kept under it.
+//! [`MemoryBudget`]: the one number a caller gives, with the block cache and the I/O buffers that
+//! are kept under it. Thread-safe; clones are the same budget.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What kinds of blocks the papers' baseline keeps longer.
+//! Which kinds of blocks two-priority LRU, the papers' baseline, keeps longer. Plain values.
 
 use crate::fs::BlockKind;
 

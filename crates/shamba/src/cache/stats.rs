@@ -1,4 +1,4 @@
-//! What the block cache counts, by kind of block.
+//! What the block cache counts, by kind of block. Each shard counts under its own lock.
 
 use crate::fs::{BlockKind, PAGE};
 

@@ -1,4 +1,4 @@
-//! Lazy leveling (Dostoevsky): tiering on all levels but the last, which is one run.
+//! Lazy leveling (Dostoevsky): tiering on all levels but the last, which is one run. Pure.
 
 use super::policy::PickerOptions;
 use super::task::{Draft, TargetRun, Task, TaskKind, is_level_busy};

@@ -1,4 +1,5 @@
 //! Leveling: one run per level from level 1 on; a level over its capacity gives files to the next.
+//! Pure.
 
 use std::sync::Arc;
 

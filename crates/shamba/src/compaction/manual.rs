@@ -1,5 +1,5 @@
 //! Compacting a range because the caller asks: everything in it goes down to the deepest level, in
-//! one run, without dead entries that no snapshot needs.
+//! one run, without dead entries that no snapshot needs. Pure: says the next step, again and again.
 
 use super::policy::PickerOptions;
 use super::reclaim;

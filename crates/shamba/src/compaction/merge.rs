@@ -3,9 +3,11 @@
 //! A binary heap of the children that are valid, ordered by their present entries; a child given
 //! earlier wins ties, but entries of one database never tie (tags differ). The heap holds what
 //! decides most comparisons, since a child is slow to ask. Switching direction repositions the
-//! other children around the present entry. Children may wait in front of entries they have not
-//! read, and so does the merge when one is first: as long as the others come first, nobody reads
-//! them. Single-threaded.
+//! other children around the present entry.
+//!
+//! A child may be deferred: it waits in front of entries that it has not read, of which only a
+//! bound is known. While other children come first, nobody reads them. A merge is deferred when its
+//! first child is. Single-threaded.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! The picker of each merge policy: what to do next.
+//! The picker of each merge policy: a pure function that says what to do next.
 
 use super::policy::{MergePolicy, PickerOptions};
 use super::task::Task;

@@ -1,4 +1,5 @@
-//! How a tree is merged: the merge policies, and what their pickers go by beside the version.
+//! How a tree is merged: the merge policies, and what their pickers go by beside the version. Plain
+//! data.
 
 use serde::{Deserialize, Serialize};
 use shamba_model::tree::level_capacity;

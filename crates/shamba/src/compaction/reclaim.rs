@@ -1,5 +1,5 @@
 //! Getting space back when nothing more urgent is to do. Level 0 is left alone: it is small, and
-//! soon merged.
+//! soon merged. Pure.
 
 use std::sync::Arc;
 

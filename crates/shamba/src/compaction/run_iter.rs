@@ -1,7 +1,7 @@
 //! A cursor over one run: its disjoint files one after another, each opened when it is reached.
 //!
-//! A lazy one waits in front of a file, whose smallest (or largest) key is known, until it is
-//! settled. Holds at most one table open at a time. Single-threaded.
+//! A lazy one waits in front of a file, whose smallest (or largest) key is known, and opens the
+//! file only when that key comes first. Holds at most one table open at a time. Single-threaded.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Tiering: a level collects runs; when it has as many as the size ratio, they become one run of
-//! the next level.
+//! the next level. Pure.
 
 use super::policy::PickerOptions;
 use super::task::{Draft, TargetRun, Task, is_level_busy, merge_level_in_place};

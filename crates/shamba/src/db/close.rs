@@ -1,4 +1,5 @@
-//! A database with its threads: what handles hold, and what closes it.
+//! A database with its threads: what handles hold, and what closes it when the last one is gone.
+//! Thread-safe.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -23,7 +23,8 @@ impl Options {
     /// # Errors
     /// [`Error::InvalidOption`], [`Error::NotFound`], [`Error::NotADatabase`],
     /// [`Error::AlreadyExists`], [`Error::Locked`], [`Error::UnsupportedFormat`],
-    /// [`Error::Corruption`], [`Error::LogsExceedMemory`] or [`Error::Io`].
+    /// [`Error::Corruption`], [`Error::BudgetTooSmall`], [`Error::LogsExceedMemory`] or
+    /// [`Error::Io`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open(path, self)
     }
@@ -203,7 +204,8 @@ impl Db {
     /// [`Options::keyspace_options`], or else are those of the default keyspace.
     ///
     /// # Errors
-    /// [`Error::KeyspaceExists`], [`Error::InvalidOption`], and those of [`Db::write`].
+    /// [`Error::KeyspaceExists`], [`Error::InvalidOption`], [`Error::BudgetTooSmall`], and those of
+    /// [`Db::write`].
     pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let inner = self.inner().create_keyspace(name, options)?;
         Ok(Keyspace::new(self.shared.clone(), inner))

@@ -1,4 +1,4 @@
-//! The database proper: its components, put together once.
+//! The database proper: its components, put together once. Thread-safe, as each of them is.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The handle to a keyspace (column family): a tree of its own behind one log and one memory
-//! budget.
+//! budget. Thread-safe.
 
 use std::sync::Arc;
 

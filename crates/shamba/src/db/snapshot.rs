@@ -1,4 +1,5 @@
 //! Snapshots: what callers hold of a sequence number that compaction must keep readable.
+//! Thread-safe; the last clone that is dropped lets go of the number.
 
 use std::sync::Arc;
 
@@ -9,8 +10,9 @@ use crate::base::key::SeqNo;
 use crate::db::iter::{Iter, IterOptions};
 use crate::error::Result;
 
-/// The database as it was at one moment. Holding it keeps the entries visible then from being
-/// dropped by compaction; it takes a few words of memory otherwise.
+/// The database as it was at one moment. While it is held, compactions keep the entries that were
+/// visible then. It takes a few words of memory. Where the list of all snapshots would take more
+/// than a 64th of the memory budget, compactions keep all entries from the first one not listed on.
 #[derive(Debug)]
 pub struct Snapshot {
     db: Arc<DbShared>,

@@ -38,13 +38,16 @@ pub enum ModuleSizes {
     FirstInMemory,
 }
 
-/// How filter memory is divided over the tree. Whatever it is, `bits_per_key` of the keyspace's
-/// entries are divided: as many bits for each new table as it should have in the tree of that
-/// moment, by what its levels hold on average (`shamba_model::growing`). So the memory of all
-/// filters is the total asked for on average, within about a tenth: by up to 8 % above it when all
-/// levels are full, by up to two bits per key below when a merge has just emptied those above the
-/// last. Tables that are there keep their filters until they are written again; one whose filter
-/// would be wrong by more than two bits per key where it is moved to is written again instead.
+/// How filter memory is divided over the tree.
+///
+/// What is divided is `bits_per_key` for each of the keyspace's entries. A new table gets the bits
+/// that it should have in the tree of that moment, where each level counts with what it holds on
+/// average (`shamba_model::growing`). So all filters together have the total asked for, within
+/// about a tenth on average: up to 8 % more when all levels are full, and up to two bits per key
+/// less when a merge has just emptied the levels above the last.
+///
+/// Tables keep their filters until they are written again. A table that is moved, and whose filter
+/// would be wrong by more than two bits per key there, is written again instead.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum FilterAllocation {
@@ -62,11 +65,11 @@ pub enum FilterAllocation {
         /// 0. With 0 it is `Monkey`.
         existing_per_empty: f64,
     },
-    /// By the lookups that did not find their key in tables, as the block cache counts them and as
-    /// they are handed on to new tables ([`Options::inherit_heat`](crate::Options::inherit_heat)),
-    /// so that bits go to the key ranges and levels that are asked for what they do not have. As
-    /// `Monkey` until something was counted. All tables of a merge get the same bits, so that key
-    /// ranges differ only where merges take a file at a time.
+    /// By the lookups that did not find their key, as they are counted for each key range of each
+    /// level, so that bits go where absent keys are looked up. New tables inherit the counts
+    /// ([`Options::inherit_heat`](crate::Options::inherit_heat)). As `Monkey` until something was
+    /// counted. All tables of a merge get the same bits, so key ranges differ only where merges
+    /// take a file at a time.
     Measured,
 }
 

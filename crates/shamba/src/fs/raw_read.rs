@@ -1,4 +1,4 @@
-//! A read as the system is asked for it.
+//! A read as it is handed to the system. Plain data.
 
 use std::fs::File;
 use std::io;

@@ -31,18 +31,18 @@ pub(crate) const EVERY_MODULE: u8 = u8::MAX;
 pub enum FilterPolicy {
     /// All modules of every file, whatever they are worth.
     All,
-    /// SHaMBa: the leading modules whose utility comes up to a threshold. Utility is the data reads
-    /// per lookup that a module saves, from how often the file is probed and how often without
-    /// finding.
+    /// SHaMBa: the leading modules whose utility reaches a threshold. Utility is the data reads per
+    /// lookup that a module saves. It follows from how often the file is probed, and how often
+    /// without finding the key.
     Utility {
         /// What may be skipped.
         skipping: Skipping,
         /// Below what utility.
         thresholds: Thresholds,
     },
-    /// ElasticBF: a fixed number of modules (filter units) is enabled over all files, and they move
-    /// from files that have not been probed lately to those that are, where that lowers the
-    /// reads expected from false positives.
+    /// ElasticBF: a fixed number of modules (filter units) is enabled over all files. They move
+    /// from files that were not probed lately to files that are, where that lowers the reads
+    /// expected from false positives.
     Elastic {
         /// Units enabled of each file on average, and of a file nothing is known of. At
         /// least 1.

@@ -1,5 +1,5 @@
-//! Numbers side by side, each in as few bytes as the largest needs: tables stay open, and have some
-//! for each of their partitions.
+//! Numbers side by side, each in as few bytes as the largest needs. Open tables have some for each
+//! of their partitions, and stay in memory. Plain data.
 
 /// How wide each of some numbers is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

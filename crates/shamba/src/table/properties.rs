@@ -1,4 +1,4 @@
-//! What a table says of itself: how to decode it and what it holds, never which policy made it
+//! What a table says of itself: how to decode it and what it holds, and never which policy made it
 //! (docs/format.md, "Properties"). Plain data and its bytes.
 
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint, varint_len};

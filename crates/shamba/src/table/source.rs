@@ -1,4 +1,5 @@
 //! A table's file, as its reader and its opening see it: pages, and errors that name their place.
+//! Thread-safe.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A level: runs, newest first. Immutable.
+//! A level: runs, newest first. Immutable, and so shared by threads.
 
 use std::sync::Arc;
 

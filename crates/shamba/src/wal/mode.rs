@@ -1,4 +1,4 @@
-//! What recovery does about damage.
+//! What recovery does about damage: the caller's choice. Plain data.
 
 use serde::{Deserialize, Serialize};
 

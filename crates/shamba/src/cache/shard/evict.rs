@@ -1,4 +1,5 @@
-//! What goes when room is needed: of a few random residents the part that is worth least.
+//! What goes when room is needed: of a few random residents the part that ranks lowest. With the
+//! shard locked.
 
 use super::ranking::{Rank, Ranking};
 use super::{ENTRY_OVERHEAD, Resident, Shard};

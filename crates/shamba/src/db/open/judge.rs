@@ -1,5 +1,5 @@
-//! What an open, for writing or for reading only, and a verification find in a folder, and whether
-//! it can be right. Nothing here changes anything.
+//! What is found in a folder, and whether it can be right: for opens to write, opens to read, and
+//! verification. Nothing here changes anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Applying what the logs hold beyond the tables, to memtables that stay, and to tables where they
-//! cannot.
+//! Applying what the logs hold beyond the tables: to memtables that stay, or to tables where there
+//! is no room, or where logs cannot be kept. Nobody else uses the database yet.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;

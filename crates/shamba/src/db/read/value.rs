@@ -1,4 +1,4 @@
-//! Values as lookups return them.
+//! Values as lookups return them: a copy, or a part of a block that stays in memory with them.
 
 use std::fmt;
 use std::ops::Deref;

@@ -9,12 +9,14 @@ use crate::value::AbsentValue;
 
 /// What one more page of 4 KiB of memory would be worth, by what it would hold.
 ///
-/// The unit of all values is page reads saved per access to the cache: per block that a lookup or
-/// an iterator asks it for, found there or not. Times `accesses_per_lookup` it is page reads saved
-/// per lookup. They are the estimates by which the cache decides, so they follow what was asked
-/// lately, and they are 0 while memory is not `short`: all that is used fits in. Where most blocks
-/// are asked for less than once in a window (about 23 accesses per resident block) they are too
-/// low: what was not asked for lately counts as worth nothing.
+/// The unit of all values is page reads saved per access to the cache. An access is a block that a
+/// lookup or an iterator looks for there, found or not. Times `accesses_per_lookup` it is page
+/// reads saved per lookup.
+///
+/// The cache decides by these estimates, so they follow recent accesses. They are 0 while memory is
+/// not `short`: all that is used fits in. They are too low where most blocks are accessed less than
+/// once in a window (about 23 accesses per resident block), since what was not accessed lately
+/// counts as worth nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct MarginalValue {

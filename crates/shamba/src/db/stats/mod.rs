@@ -1,4 +1,5 @@
-//! Statistics: what is on storage, in memory, and what was done.
+//! Statistics for people: what is on storage, in memory, and what was done. Nothing is decided by
+//! them.
 
 mod marginal_value;
 

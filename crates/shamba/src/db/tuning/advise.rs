@@ -66,15 +66,17 @@ pub struct PricedDesign {
 
 /// The present design of a keyspace beside the best one for what is known of it.
 ///
-/// Both have the same memory for write buffer and filters. Lookups without and with a result and
-/// updates count as at least a hundredth of the operations each, range lookups as a thousandth, so
-/// that no design is best only because nobody reads, or writes, just now. The costs of an operation
-/// on average count lookups and scans by the part of the data that the memory budget does not hold.
-/// Predictions are of the model of Monkey (`shamba_model::cost`): they know nothing else of the
-/// block cache, nor of the runs that [`KeyspaceOptions::level0_runs`] lets gather under leveling,
-/// and take merges for those of whole levels. Leveling by single files keeps its levels full and
-/// writes more: in trees that fill for the first time 1.4 times (size ratio 10) to 2.3 times (2)
-/// what is predicted.
+/// Both have the same memory for write buffer and filters. No kind of operation counts as nothing,
+/// or a design could be best only because nobody reads, or writes, just now: updates, and lookups
+/// with and without a result, count as a hundredth of the operations each at least, range lookups
+/// as a thousandth. The cost of an average operation counts lookups and scans by the part of the
+/// data that the memory budget does not hold.
+///
+/// Predictions are those of Monkey's model (`shamba_model::cost`). It knows nothing else of the
+/// block cache, and nothing of the runs that [`KeyspaceOptions::level0_runs`] lets gather under
+/// leveling. It takes all merges for merges of whole levels. Leveling by single files keeps its
+/// levels full and writes more: in trees that fill for the first time 1.4 times (size ratio 10) to
+/// 2.3 times (2) what is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Advice {
