@@ -14,7 +14,7 @@ mod edit;
 mod file_meta;
 mod file_stats;
 mod files;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub(crate) mod fuzzing;
 mod level;
 mod manifest;
