@@ -13,7 +13,7 @@ mod build_options;
 mod builder;
 mod files;
 mod format;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub(crate) mod fuzzing;
 mod get;
 mod index;

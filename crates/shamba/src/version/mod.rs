@@ -13,7 +13,7 @@ mod design;
 mod edit;
 mod file_meta;
 mod files;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub(crate) mod fuzzing;
 mod level;
 mod manifest;
