@@ -1,7 +1,7 @@
 //! `shamba tune`: which design suits data, device, memory and workload best, and what it gains.
 //!
-//! All is worked out by the crate `shamba_tune`. Here flags and files become its inputs, the database
-//! is asked with the lookups of `shamba stats`, and what comes of it is printed.
+//! All is worked out by the crate `shamba_tune`. Here flags and files become its inputs, the
+//! database is asked with the lookups of `shamba stats`, and what comes of it is printed.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

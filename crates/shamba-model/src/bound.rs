@@ -25,7 +25,12 @@ use crate::cost::{Environment, Workload};
 /// let environment = Environment {
 ///     entries: 1e6,
 ///     entry_bytes: 64.0,
-///     device: Device { page_bytes: 4096.0, read_seconds: 1e-4, write_cost: 0.5, merge_read_cost: 1.0 },
+///     device: Device {
+///         page_bytes: 4096.0,
+///         read_seconds: 1e-4,
+///         write_cost: 0.5,
+///         merge_read_cost: 1.0,
+///     },
 /// };
 /// let workload = Workload {
 ///     empty_lookups: 0.0,

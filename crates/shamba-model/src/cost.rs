@@ -244,7 +244,12 @@ fn allocate(
 /// let environment = Environment {
 ///     entries: 1e9,
 ///     entry_bytes: 128.0,
-///     device: Device { page_bytes: 4096.0, read_seconds: 58e-6, write_cost: 1.0, merge_read_cost: 1.0 },
+///     device: Device {
+///         page_bytes: 4096.0,
+///         read_seconds: 58e-6,
+///         write_cost: 1.0,
+///         merge_read_cost: 1.0,
+///     },
 /// };
 /// let workload = Workload {
 ///     empty_lookups: 0.25,

@@ -58,12 +58,10 @@ pub const MOST_MISFIT: f64 = 2.0;
 
 /// What a level above the last holds on average while it fills and is emptied, in entries, where a
 /// buffer holds `buffer_entries`. Under leveling with merges of whole levels it holds from nothing
-/// to
-/// `T - 1` times what a level above it does: `(T-1)/2T` of its capacity, in a run that is there
-/// `(T-1)/T` of the time. By single files
-/// (`by_file`) it gives away only what is too much, and stays at its capacity. Where runs are
-/// tiered it has `(T-1)/2` of them, each of a full level above it. Level 0 holds flushed buffers:
-/// under leveling half of `level0_runs - 1`.
+/// to `T - 1` times what a level above it does: `(T-1)/2T` of its capacity, in a run that is there
+/// `(T-1)/T` of the time. By single files (`by_file`) it gives away only what is too much, and
+/// stays at its capacity. Where runs are tiered it has `(T-1)/2` of them, each of a full level
+/// above it. Level 0 holds flushed buffers: under leveling half of `level0_runs - 1`.
 ///
 /// # Errors
 /// A buffer that is not finite and above 0; a size ratio below 2.

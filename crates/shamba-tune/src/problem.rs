@@ -42,8 +42,8 @@ impl Problem {
     /// The problem of what was given, of what a database knows, and of defaults.
     ///
     /// # Errors
-    /// [`Error::Refused`] where nothing says how many entries there are, and for inputs that make no
-    /// sense, alone or together.
+    /// [`Error::Refused`] where nothing says how many entries there are, and for inputs that make
+    /// no sense, alone or together.
     pub fn new(given: Inputs, known: Option<Known>) -> Result<Problem> {
         let Merged {
             mut inputs,

@@ -7,8 +7,8 @@ use crate::inputs::Inputs;
 use crate::value::Number;
 
 /// Complete inputs with some of them changed, each by `KEY=VALUE`, or by `KEY=` taken away. Shares
-/// of operations that are not named keep their proportions in what is left. The present design keeps
-/// its buffer where it fits, and gives its filters what memory is left.
+/// of operations that are not named keep their proportions in what is left. The present design
+/// keeps its buffer where it fits, and gives its filters what memory is left.
 ///
 /// # Errors
 /// [`Error::Refused`] for a change that is none, names no input or one twice, and for shares that

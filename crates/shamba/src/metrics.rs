@@ -50,7 +50,7 @@ counters! {
     lookups_found,
     /// Times a key was hashed for lookups.
     keys_hashed,
-    /// Tables asked by lookups.
+    /// Tables probed by lookups.
     tables_probed,
     /// Tables ruled out by a filter.
     filter_negatives,

@@ -117,7 +117,11 @@ impl Default for FilterOptions {
 ///
 /// ```
 /// use shamba::{KeyspaceOptions, MergePolicy};
-/// let options = KeyspaceOptions { merge_policy: MergePolicy::Tiering, size_ratio: 4, ..Default::default() };
+/// let options = KeyspaceOptions {
+///     merge_policy: MergePolicy::Tiering,
+///     size_ratio: 4,
+///     ..Default::default()
+/// };
 /// # assert_eq!(options.size_ratio, 4);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -201,6 +205,7 @@ impl KeyspaceOptions {
                 format!("{value} is not between {min} and {max}"),
             ))
         }
+        // The shape of the tree.
         range("size_ratio", self.size_ratio, 2, 1000)?;
         range("write_buffer", self.write_buffer, 4 << 10, 2 << 30)?;
         range("level0_runs", self.level0_runs, 1, 1000)?;
@@ -218,6 +223,7 @@ impl KeyspaceOptions {
         )?;
         range("target_file", self.target_file, 4 << 10, 1 << 40)?;
         range("restart_interval", self.restart_interval, 1, 1024)?;
+        // Filters, and who reads them.
         range("filter.bits_per_key", self.filter.bits_per_key, 0.0, 64.0)?;
         range("filter.modules", self.filter.modules, 1, MAX_MODULES as u8)?;
         if let FilterAllocation::MonkeyGeneral { existing_per_empty } = self.filter.allocation {
@@ -229,6 +235,7 @@ impl KeyspaceOptions {
         range("epoch_lookups", self.epoch_lookups, 1, u64::MAX)?;
         self.filter_policy.validate()?;
         self.auto_design.iter().try_for_each(AutoDesign::validate)?;
+        // The last entry is for all deeper levels.
         if self.compression.is_empty() {
             return Err(Error::option(
                 "compression",
@@ -409,7 +416,7 @@ impl Options {
         self
     }
 
-    /// Whether a lookup hashes its key once (true, the default) or once for each table it asks
+    /// Whether a lookup hashes its key once (true, the default) or once for each table it probes
     /// (the baseline of the hash-sharing paper). Answers are the same.
     #[must_use]
     pub fn hash_sharing(mut self, yes: bool) -> Self {

@@ -198,7 +198,10 @@ fn a_refused_open_changes_nothing() {
         let error = refused(options(&fs), "/db");
         match what.contains("newer") {
             true => assert!(
-                matches!(&error, Error::UnsupportedFormat { file, found: 7, supported: 1 } if *file == path),
+                matches!(
+                    &error,
+                    Error::UnsupportedFormat { file, found: 7, supported: 1 } if *file == path
+                ),
                 "{what}: {error}"
             ),
             false => assert!(error.is_corruption(), "{what}: {error}"),

@@ -136,7 +136,10 @@ fn a_key_may_take_a_64th_of_the_budget() {
         assert!(db.get(&key).unwrap().is_some());
         let error = db.put(vec![b'k'; longest + 1], b"v").unwrap_err();
         assert!(
-            matches!(error, Error::KeyTooLarge { len, max } if len == longest + 1 && max == longest),
+            matches!(
+                error,
+                Error::KeyTooLarge { len, max } if len == longest + 1 && max == longest
+            ),
             "{error:?}"
         );
         assert_eq!(memory.usage().budget.overdraft, 0);

@@ -18,10 +18,9 @@
 //! that what else the machine does disturbs few of them. Devices are modelled (`fs::MeteredFs`):
 //! what they charge is added, and nothing waits. Every answer is checked, and hashes are counted.
 //! Beside it stands the prediction of `shamba_model::hash_sharing` (Eqs. 4 and 8): `T_H` is
-//! measured here,
-//! `T_D` is the device's, and `T_P` what is left of the measured lookup with sharing. Eq. 4 has a
-//! lookup visit every level; a lookup asks only files that span its key, which in the smallest
-//! levels not all do, so that a little fewer hashes are counted.
+//! measured here, `T_D` is the device's, and `T_P` what is left of the measured lookup with
+//! sharing. Eq. 4 has a lookup visit every level; a lookup asks only files that span its key, which
+//! in the smallest levels not all do, so that a little fewer hashes are counted.
 mod pairs;
 mod tree;
 

@@ -21,8 +21,7 @@ pub enum Distribution {
     /// range.
     ClusteredZipf(f64),
     /// The coefficient `c` of temporal locality, above 0 and at most 0.5 (Monkey, Appendix K): the
-    /// share
-    /// `c` of the entries that were written last gets the share `1 - c` of the lookups.
+    /// share `c` of the entries that were written last gets the share `1 - c` of the lookups.
     Temporal(f64),
     /// [`Normal`](Self::Normal) with this standard deviation, around a place that changes after so
     /// many draws: a hot spot that moves.

@@ -318,7 +318,9 @@ mod tests {
             for (key, value) in &entries {
                 write(false, key, value, &mut text);
             }
-            let mut reader = ::csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_slice());
+            let mut reader = ::csv::ReaderBuilder::new()
+                .has_headers(false)
+                .from_reader(text.as_slice());
             let back: Vec<_> = reader.byte_records().map(|record| {
                 let record = record.unwrap();
                 (record[0].to_vec(), record[1].to_vec())

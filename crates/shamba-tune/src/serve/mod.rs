@@ -2,8 +2,8 @@
 //!
 //! [`PageServer::bind`] listens on 127.0.0.1, [`PageServer::run`] answers and blocks until it is
 //! stopped: by Ctrl-C, by the page, or after some time without a request. `guard` lets through only
-//! what comes from this machine's own page, `page` holds its files, `api` answers its questions with
-//! the same functions as the rest of this crate: the page itself computes nothing. One thread
+//! what comes from this machine's own page, `page` holds its files, `api` answers its questions
+//! with the same functions as the rest of this crate: the page itself computes nothing. One thread
 //! serves, two more ask the model.
 
 mod activity;

@@ -47,8 +47,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 impl Admission {
     /// Waits until `bytes` are at most `share()` together with those inside, or nobody is inside.
-    /// Asks
-    /// `go_on` meanwhile, now and then, and gives up with its error.
+    /// Asks `go_on` meanwhile, now and then, and gives up with its error.
     pub(super) fn enter<E>(
         &self,
         bytes: u64,

@@ -20,7 +20,7 @@ pub enum Role {
     /// What the manifest says of each table, and keyspaces.
     Files,
     /// What is remembered of tables that were read: their names in the block cache, and how often
-    /// they were asked.
+    /// they were probed.
     Seen,
     /// Iterators and the blocks they hold.
     Iterators,

@@ -37,16 +37,17 @@ pub(crate) fn memtable_share(limit: u64) -> u64 {
 /// four of the least budget's, as far as there is room for them.
 const LEFT_BY_MEMTABLES: u64 = 256 << 10;
 
-/// The most bytes that all iterators hold, without blocks that are pinned for them. What they cannot
-/// have is refused. With half of it fewer of them are held under the least limit, or of larger
-/// values; twice of it would be taken from what writes and merges cannot do without.
+/// The most bytes that all iterators hold, without blocks that are pinned for them. What they
+/// cannot have is refused. With half of it fewer of them are held under the least limit, or of
+/// larger values; twice of it would be taken from what writes and merges cannot do without.
 pub(super) fn most_of_iterators(limit: u64) -> u64 {
     limit / 4
 }
 
-/// The most bytes of cached blocks that are pinned, for iterators and for values: of the least limit
-/// 42 pages, so that a scan holds the blocks it is in of as many runs as level 0 may have. Past it
-/// blocks are copied. With half of it they are read again for each entry; twice of it does not fit.
+/// The most bytes of cached blocks that are pinned, for iterators and for values: of the least
+/// limit 42 pages, so that a scan holds the blocks it is in of as many runs as level 0 may have.
+/// Past it blocks are copied. With half of it they are read again for each entry; twice of it does
+/// not fit.
 pub(super) fn most_of_pins(limit: u64) -> u64 {
     (limit / 6).min(limit / 20 + (192 << 10))
 }

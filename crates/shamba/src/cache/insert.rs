@@ -49,6 +49,7 @@ impl BlockCache {
             if (incoming.bytes.len() + BLOCK_OVERHEAD) as u64 > self.budget.limit() {
                 return Err(Refused);
             }
+            // Free memory may be what others had to give up: then it is not for just any block.
             let admitted = replacement(&self.policy).admit(self, shard, incoming)?;
             let Some(locked) = admitted else { continue };
             shard = locked;
@@ -81,6 +82,8 @@ impl BlockCache {
                     incoming.packed += 1;
                     continue;
                 }
+                // Memory is short: something that ranks lower goes, or this block comes in with
+                // fewer columns, or not at all.
                 let room = replacement(&self.policy).make_room(self, shard, incoming, wanted)?;
                 let Some(locked) = room else { break };
                 shard = locked;

@@ -1,12 +1,12 @@
 //! The block cache: every data, index and filter byte that is read passes through it.
 //!
 //! [`BlockCache`] is sharded by key; a hit takes one shard's mutex for a table lookup and a
-//! counter. What stays is decided by [`Eviction`]: by expected reads, as [`PartitionStats`] and a
-//! page_frequency of the accesses to data pages tell them, or by two-priority LRU. Resident blocks
-//! are charged to the budget; a block that is evicted or removed while someone holds it stays
-//! charged until the last holder lets go. The cache is the budget's reclaimer: it grows into
-//! whatever is free and shrinks when others need memory. An insert may be refused, or only some
-//! columns of a block may be kept; the reader uses the bytes it has.
+//! counter. [`Eviction`] decides what stays: what saves most expected reads (as [`PartitionStats`]
+//! and the counts of accesses to data pages tell them), or what was used last. Resident blocks are
+//! charged to the budget; a block that is evicted or removed while someone holds it stays charged
+//! until the last holder lets go. The cache is the budget's reclaimer: it grows into whatever is
+//! free and shrinks when others need memory. An insert may be refused, or only some columns of a
+//! block may be kept; the reader uses the bytes it has.
 //!
 //! Protocol: `get`; on `None` read the block, check it, and offer it with `insert`, which counts
 //! the miss. Thread-safe. Lock order: a shard's mutex is innermost, and while it is held the budget
@@ -161,7 +161,7 @@ impl BlockCache {
         shard.get_raced(hash, key, 0, &self.policy).ok()
     }
 
-    /// Counts a visit that the last column of a block turned away, and nothing else in memory of
+    /// Counts a visit that the last column of a block rejected, and nothing else in memory of
     /// its partition's filter.
     pub(crate) fn count_sole_rejection(&self, key: &BlockKey) {
         let hash = key.hash64();

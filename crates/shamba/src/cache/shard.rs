@@ -45,7 +45,7 @@ pub(super) struct Resident {
     pub(super) kind: u8,
     pub(super) priority: Priority,
     pub(super) columns: u8,
-    /// The visits for which those stand that the last column turned away sole_rejections; it fades.
+    /// Visits that only its last column rejected, as the number the model would need; it fades.
     pub(super) sole_rejections: MorrisCounter,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Shard {
     pub(super) page_frequency: PageFrequency,
     /// The tick up to which the counts of the filters' blocks have faded.
     faded: u32,
-    /// For the page_frequency.
+    /// For the counters of `page_frequency`.
     held: Option<Reservation>,
 }
 
@@ -146,9 +146,9 @@ impl Shard {
         Some(block)
     }
 
-    /// A resident block that a reader fetched in vain, because another did so at the same time, if
-    /// it has at least so many columns. One of fewer goes, since what was read replaces it: gives
-    /// its columns, which count as resident for now.
+    /// A resident block that a reader fetched for nothing, because another did so at the same time,
+    /// if it has at least so many columns. One of fewer goes, since what was read replaces it:
+    /// gives its columns, which count as resident for now.
     pub(super) fn get_raced(
         &mut self,
         hash: u64,
@@ -169,8 +169,7 @@ impl Shard {
         Err(Some(had))
     }
 
-    /// Counts a visit that the last column of a block turned away sole_rejections, if it is
-    /// resident.
+    /// Counts a visit that only the last column of a block rejected, if the block is resident.
     pub(super) fn rejected_by(&mut self, hash: u64, key: &BlockKey) {
         let chance = self.chance();
         let at = self.find(hash, key).unwrap_or(usize::MAX);
@@ -198,10 +197,13 @@ impl Shard {
             stats.blocks += 1;
             stats.bytes += block.charge();
         }
+        // Grown by little: doubling would take as much memory again as all entries have.
         if self.entries.len() == self.entries.capacity() {
             self.entries.reserve_exact(self.entries.len() / SPARE + 1);
         }
         let at = self.entries.len() as u32;
+        // Its partition is told: what is resident of a filter decides what the next column is
+        // worth.
         let mut sole_rejections = 0.0;
         if let Some(partitions) = owner.partitions {
             let (partition, kind) = (owner.partition, owner.kind);

@@ -72,6 +72,7 @@ fn carry_out(task: &Task, target_file: u64, next: &mut Next) -> KeyspaceEdit {
             ..KeyspaceEdit::default()
         };
     }
+    // A merge: its inputs go.
     let mut edit = KeyspaceEdit {
         removes: task.removes(),
         ..KeyspaceEdit::default()
@@ -109,6 +110,7 @@ fn carry_out(task: &Task, target_file: u64, next: &mut Next) -> KeyspaceEdit {
         .filter_map(|part| part.last().copied())
         .collect();
     let part = total.part(chosen.len() as u64);
+    // Each output begins behind the one before.
     let mut start = task
         .files()
         .map(|file| file.smallest())

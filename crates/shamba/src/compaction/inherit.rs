@@ -1,11 +1,12 @@
 //! What the partitions of new tables inherit of the visits of the partitions they come from or lie
 //! above, so that a new table is as hot as its readers will find it.
 //!
-//! [`Parents`] says what a table is written of or above. An [`Inheritance`] is gathered before tables are written; while they are, it says about what a
-//! partition will inherit ([`InheritedVisits`]), and when they are installed, [`Inheritance::inherited`] says
-//! it exactly: a partition's visits go in equal parts to the new partitions that its range meets.
-//! Of the visits of several runs the rules of `shamba_model::expected_reads` make one. Visits are
-//! read when they are asked for, so that those of the meantime count. Thread-safe.
+//! [`Parents`] says what a table is written of or above. An [`Inheritance`] is gathered before
+//! tables are written; while they are, it says about what a partition will inherit
+//! ([`InheritedVisits`]), and when they are installed, [`Inheritance::inherited`] says it exactly:
+//! a partition's visits go in equal parts to the new partitions that its range meets. Of the visits
+//! of several runs the rules of `shamba_model::expected_reads` make one. Visits are read when they
+//! are asked for, so that those of the meantime count. Thread-safe.
 
 use std::sync::Arc;
 

@@ -83,13 +83,13 @@ impl NewTables {
         Ok(())
     }
 
-    /// The bytes at which the next table is to be begun where `asked` is asked for: more, once the
+    /// The bytes at which the next table is to be begun where `wanted` is asked for: more, once the
     /// list has taken most of what it may.
-    fn target_file(&self, asked: u64) -> u64 {
+    fn target_file(&self, wanted: u64) -> u64 {
         let (most, taken) = (new_tables(self.memory.limit()), self.memory.bytes());
         match taken > most / 4 * 3 {
-            true => asked.saturating_mul(most / most.saturating_sub(taken).max(most / 256 + 1)),
-            false => asked,
+            true => wanted.saturating_mul(most / most.saturating_sub(taken).max(most / 256 + 1)),
+            false => wanted,
         }
     }
 
@@ -162,6 +162,8 @@ fn run<I: Forward>(
     let mut since_check = 0u32;
     entries.start()?;
     while let Some((key, present, value)) = entries.entry() {
+        // Whoever waits for flushes, or for the database to close, is not kept waiting for a whole
+        // merge.
         since_check += 1;
         if since_check >= 1024 {
             since_check = 0;
@@ -169,15 +171,18 @@ fn run<I: Forward>(
                 return abandon(current, output, error);
             }
         }
+        // What no reader can see is left out; what only some snapshot sees counts as shadowed.
         let shadowed_before = retain.shadowed;
         if let Verdict::Keep(tag) = retain.judge(key, present) {
             let target = done.target_file(output.target_file);
+            // All versions of a key are in one table, or two tables of a run would meet.
             let full = current.as_ref().is_some_and(|c| {
                 is_full(&c.builder, key, target, output) && c.builder.last_key() != key
             });
             if full {
                 finish(current.take(), shadowed_before, output, done)?;
             }
+            // A table is begun with its first entry: none is ever empty.
             if current.is_none() {
                 current = Some(begin(output, shadowed_before)?);
             }
@@ -270,6 +275,7 @@ fn finish(
     let number = current.number;
     match current.builder.finish(output.sync) {
         Ok(summary) => {
+            // What the tree will know of the table, without opening it.
             let properties = summary.properties;
             let keys = properties.smallest.len() + properties.largest.len();
             let info = FileInfo {
@@ -291,6 +297,7 @@ fn finish(
                 info,
                 prepared: summary.prepared.map(Box::new),
             });
+            // The builder leaves holes between what stays of it in the heap.
             output.budget.left_holes(1 + keys / KEYS_OF_HOLE);
             // Of a table that is in no list nobody else knows.
             pushed.inspect_err(|_| {

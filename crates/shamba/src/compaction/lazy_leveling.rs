@@ -36,7 +36,7 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
                 }
             })
         })
-        .or_else(|| redesign_picker::shrink(version, options))
+        .or_else(|| redesign_picker::collapse_levels(version, options))
         .or_else(|| redesign_picker::rewrite_filters(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }

@@ -13,9 +13,11 @@ pub(super) fn pick(
     options: &PickerOptions,
     granularity: Granularity,
 ) -> Option<Task> {
-    if let Some(task) = redesign_picker::place(version, options) {
+    // After a change of design: what is too large for its level.
+    if let Some(task) = redesign_picker::push_down_oversized(version, options) {
         return Some(task);
     }
+    // The level that is fullest for its size gives first.
     let mut scores: Vec<(f64, usize)> = (0..version.levels().len())
         .map(|level| (score(version, options, level), level))
         .collect();
@@ -54,7 +56,7 @@ pub(super) fn pick(
                 )
             })
         })
-        .or_else(|| redesign_picker::shrink(version, options))
+        .or_else(|| redesign_picker::collapse_levels(version, options))
         .or_else(|| redesign_picker::rewrite_filters(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }
@@ -97,6 +99,7 @@ fn from_level0(
         None => return None,
     };
 
+    // Runs that meet nothing older go down as they are.
     let mut free = Draft::default();
     for run in version.runs_of(0) {
         let movable: Vec<_> = run
@@ -123,6 +126,8 @@ fn from_level0(
         );
     }
 
+    // Where memtables are small, runs gather in level 0 until they are worth what merging with
+    // level 1 writes.
     if let Some(target) = target
         && is_staged(version, options, target)
     {
@@ -133,6 +138,7 @@ fn from_level0(
             return task;
         }
     }
+    // All runs of level 0 at once: a newer one must not pass an older one.
     let mut draft = Draft::default();
     draft.add_runs(0, version.runs_of(0));
     match granularity {
@@ -151,7 +157,7 @@ pub(super) const STAGED_RUNS: usize = 4;
 
 /// Whether level 0 should go on gathering: where memory makes flushes much smaller than the buffer
 /// that the levels are made for, each merge into level 1 would write many times as much as it
-/// brings. So level 0 first comes to as many bytes as it meets there, or to a buffer.
+/// brings. So level 0 first reaches as many bytes as it meets there, or to a buffer.
 fn is_staged(version: &Version, options: &PickerOptions, target: &Run) -> bool {
     let runs = version.runs_of(0);
     let mut draft = Draft::default();
@@ -174,7 +180,7 @@ fn is_staged(version: &Version, options: &PickerOptions, target: &Run) -> bool {
 /// grows.
 fn stage(version: &Version, options: &PickerOptions, score: f64) -> Option<Task> {
     let together = options.level0_runs.max(2) as usize;
-    // Flushes come to tables of about half of a memtable and more.
+    // Flushes make tables of about half of a memtable and more.
     let unit = (options.flush_bytes / 2).max(1);
     let tier = |run: &Arc<Run>| (run.size() / unit).max(1).ilog(together as u64);
     let runs = version.runs_of(0);
@@ -208,6 +214,7 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
     let mut free = Vec::new();
     let mut least: Option<(f64, &FileMeta)> = None;
     for file in idle() {
+        // What lies below a file is what merging it would write besides.
         let met = target.map(|run| run.overlapping(file.smallest(), file.largest()));
         let met = met.into_iter().flatten();
         if met.clone().any(|other| other.is_busy()) {
@@ -227,6 +234,7 @@ fn one_file(version: &Version, options: &PickerOptions, level: usize, score: f64
             least = Some((ratio, file));
         }
     }
+    // What meets nothing below moves for free; else the file goes that is cheapest to merge.
     let mut draft = Draft::default();
     if !free.is_empty() {
         draft.add(level, run, &free);

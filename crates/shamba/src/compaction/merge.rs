@@ -329,10 +329,14 @@ mod tests {
                 children[*child].push(entry.clone());
                 all.push(entry);
             }
-            let sort = |list: &mut Vec<(Vec<u8>, Tag)>| list.sort_by(|a, b| compare(&a.0, a.1, &b.0, b.1));
+            let sort = |list: &mut Vec<(Vec<u8>, Tag)>| {
+                list.sort_by(|a, b| compare(&a.0, a.1, &b.0, b.1));
+            };
             children.iter_mut().for_each(sort);
             sort(&mut all);
-            let mut merged = MergeIter::new(children.into_iter().map(|entries| VecIter { entries, at: None }).collect());
+            let children = children.into_iter();
+            let children = children.map(|entries| VecIter { entries, at: None });
+            let mut merged = MergeIter::new(children.collect());
             let mut model = VecIter { entries: all, at: None };
             for (what, key, seq) in moves {
                 let (key, tag) = (vec![key], Tag::seek(seq));

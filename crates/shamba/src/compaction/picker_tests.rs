@@ -228,7 +228,7 @@ fn pickers_say_what_the_golden_file_says() {
     }
 }
 
-/// A level that was made for more memory goes down in moves that each take little, and comes to as
+/// A level that was made for more memory goes down in moves that each take little, and reaches as
 /// many files as it has room for.
 #[test]
 fn a_move_is_of_a_bounded_number_of_files() {

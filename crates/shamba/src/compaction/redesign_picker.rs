@@ -6,15 +6,16 @@
 //! changes is done while a keyspace moves to it (`PickerOptions::moving`), and only then, so that a
 //! tree in use is never compacted for the sake of its shape alone:
 //!
-//! * [`place`]: what is too large for its level goes down as it is where the level below is empty.
-//! * [`shrink`]: two neighbouring levels that would fit into the upper one become one level, and
-//!   what lies below an empty level moves up as it is. So a tree of fewer, larger levels has few
-//!   runs.
+//! * [`push_down_oversized`]: what is too large for its level goes down as it is where the level
+//!   below is empty.
+//! * [`collapse_levels`]: two neighbouring levels that would fit into the upper one become one
+//!   level, and what lies below an empty level moves up as it is. So a tree of fewer, larger levels
+//!   has few runs.
 //! * [`rewrite_filters`]: files of before whose filters have other bits are rewritten.
 //!
-//! Ends: `one_run` leaves fewer files that meet; `place` and `shrink` leave fewer levels in use, or
-//! the same ones at their place; `rewrite_filters` rewrites a file once. Data that come meanwhile
-//! only make levels fuller, so that less of them fits together.
+//! Ends: `one_run` leaves fewer files that meet; `push_down_oversized` and `collapse_levels` leave
+//! fewer levels in use, or the same ones at their place; `rewrite_filters` rewrites a file once.
+//! Data that come meanwhile only make levels fuller, so that less of them fits together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -120,7 +121,7 @@ fn room_at(options: &PickerOptions, level: usize, last: bool) -> u64 {
 }
 
 /// Moves what is too large for its level down where nothing lies below; deepest first.
-pub(super) fn place(version: &Version, options: &PickerOptions) -> Option<Task> {
+pub(super) fn push_down_oversized(version: &Version, options: &PickerOptions) -> Option<Task> {
     options.moving.as_ref()?;
     let last = last_level(version)?;
     let leveled = match options.policy {
@@ -157,7 +158,7 @@ fn last_level(version: &Version) -> Option<usize> {
 }
 
 /// Makes neighbouring levels one that fit into the upper one, from the top on, and moves levels up.
-pub(super) fn shrink(version: &Version, options: &PickerOptions) -> Option<Task> {
+pub(super) fn collapse_levels(version: &Version, options: &PickerOptions) -> Option<Task> {
     options.moving.as_ref()?;
     let last = last_level(version)?;
     let used: Vec<usize> = (1..=last)

@@ -565,7 +565,8 @@ proptest! {
                     7 if sim.under_way.len() < 4 => {
                         let (a, b) = (rng.below(keys), rng.below(keys));
                         let (lo, hi) = (a.min(b).to_be_bytes(), a.max(b).to_be_bytes());
-                        let range = ManualRange { from: Some(&lo), to: Some(&hi), max_seq: sim.seq };
+                        let (from, to) = (Some(lo.as_slice()), Some(hi.as_slice()));
+                        let range = ManualRange { from, to, max_seq: sim.seq };
                         if let Manual::Task(task) = manual(&sim.version, range, &sim.options) {
                             sim.start(task);
                         }

@@ -130,7 +130,9 @@ mod tests {
             let history: Vec<Tag> = std::mem::take(&mut seqs)
                 .into_iter()
                 .rev()
-                .map(|(seq, put)| Tag::new(seq, if put { EntryKind::Put } else { EntryKind::Delete }))
+                .map(|(seq, put)| {
+                    Tag::new(seq, if put { EntryKind::Put } else { EntryKind::Delete })
+                })
                 .collect();
             let newest = history.first().map_or(0, |tag| tag.seq());
             let mut boundaries = boundaries;
@@ -154,7 +156,9 @@ mod tests {
                         prop_assert!(bottom && before.kind() == Some(EntryKind::Delete));
                     }
                     (None, None) => {}
-                    (None, Some((original, _))) => prop_assert!(false, "{:?} came from nowhere", original),
+                    (None, Some((original, _))) => {
+                        prop_assert!(false, "{:?} came from nowhere", original)
+                    }
                 }
             }
             let stripes = kept.len();

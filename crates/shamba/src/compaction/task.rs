@@ -136,6 +136,7 @@ impl Task {
                 .filter(|input| input.level == level)
                 .count()
         };
+        // The level that most of the inputs are from is the one to take fewer of.
         let levels = self.inputs.iter().map(|input| input.level);
         let widest = levels.max_by_key(|level| count_at(*level)).unwrap_or(0);
         let count = count_at(widest);
@@ -143,6 +144,7 @@ impl Task {
             return Some(self);
         }
         const REASON: &str = "more runs than a merge has memory for";
+        // Out of a level: its oldest runs go down, as many as fit.
         if self.output_level > widest {
             let keep = most.saturating_sub(self.inputs.len() - count).max(1);
             let mut newer = count.saturating_sub(keep);
@@ -162,6 +164,7 @@ impl Task {
             let (to, output) = (self.output_level, self.output);
             return draft.finish_as(TaskKind::Merge, version, to, output, self.score, REASON);
         }
+        // Within a level: neighbours become one run, which keeps the place of the newest.
         let few = (self.inputs.len() - most + 1).clamp(2, most.min(count));
         let of_level = self.inputs.iter().filter(|input| input.level == widest);
         let of_level: Vec<&TaskInput> = of_level.collect();

@@ -9,7 +9,7 @@ use crate::version::Version;
 /// The next task under tiering.
 pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
     let last = version.levels().len().saturating_sub(1);
-    if let Some(task) = redesign_picker::place(version, options) {
+    if let Some(task) = redesign_picker::push_down_oversized(version, options) {
         return Some(task);
     }
     full_levels(version, options, version.levels().len())
@@ -27,7 +27,7 @@ pub(super) fn pick(version: &Version, options: &PickerOptions) -> Option<Task> {
                 push_runs(version, options, level, run)
             })
         })
-        .or_else(|| redesign_picker::shrink(version, options))
+        .or_else(|| redesign_picker::collapse_levels(version, options))
         .or_else(|| redesign_picker::rewrite_filters(version, options))
         .or_else(|| reclaim::in_place(version, options))
 }

@@ -1,8 +1,8 @@
 //! A batch of writes that is applied whole or not at all.
 //!
-//! Its bytes are those of a write-ahead log record (docs/format.md, "Write-ahead log"): operations
-//! one after another, each `kind u8, keyspace varint, key length varint, key` and, for a put,
-//! `value length varint, value`. So logging a batch copies nothing.
+//! Its bytes are those of a write-ahead log record (docs/format.md, "Records of the write-ahead
+//! log"): operations one after another, each `kind u8, keyspace varint, key length varint, key`
+//! and, for a put, `value length varint, value`. So logging a batch copies nothing.
 
 use std::sync::Arc;
 
@@ -220,14 +220,21 @@ mod tests {
     proptest! {
         #[test]
         fn operations_come_back_as_they_went_in(
-            ops in prop::collection::vec((any::<u32>(), any::<Vec<u8>>(), any::<Option<Vec<u8>>>()), 0..20)
+            ops in prop::collection::vec(
+                (any::<u32>(), any::<Vec<u8>>(), any::<Option<Vec<u8>>>()),
+                0..20,
+            )
         ) {
             let mut batch = WriteBatch::new();
             for (keyspace, key, value) in &ops {
                 batch.push(*keyspace, key, value.as_deref());
             }
             let back: Vec<_> = BatchOps(batch.rep())
-                .map(|op| op.map(|op| (op.keyspace, op.key.to_vec(), (op.kind == EntryKind::Put).then(|| op.value.to_vec()))))
+                .map(|op| {
+                    let op = op?;
+                    let value = (op.kind == EntryKind::Put).then(|| op.value.to_vec());
+                    Some((op.keyspace, op.key.to_vec(), value))
+                })
                 .collect::<Option<_>>()
                 .expect("well-formed");
             prop_assert_eq!(back, ops);

@@ -296,8 +296,7 @@ impl Db {
     }
 
     /// About how many bytes of tables (not of memtables) the keys between two bounds (`from`
-    /// inclusive,
-    /// `to` exclusive) of the default keyspace take.
+    /// inclusive, `to` exclusive) of the default keyspace take.
     #[must_use]
     pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> u64 {
         approximate_size(self.inner(), self.inner().default_keyspace(), from, to)

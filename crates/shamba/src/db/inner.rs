@@ -60,6 +60,7 @@ impl DbInner {
         (position, writer): (u64, Writer),
         default_keyspace: Arc<KeyspaceInner>,
     ) -> DbInner {
+        // In the order in which they know each other: each is given those before it.
         let context = (&shared, &visibility);
         let files = Arc::new(files);
         let wal = Arc::new(WalFiles::new(&shared, &files, &visibility, position));
@@ -71,6 +72,7 @@ impl DbInner {
         let compactor = Arc::new(Compactor::new(context, &files, making, &flusher));
         let redesigner = Arc::new(Redesigner::new(&shared, &files, &compactor));
         let advisor = Arc::new(Advisor::new(&shared, &files, &compactor, &redesigner));
+        // Last, those who decide what the others do and when.
         let background = Arc::new(Background::new(
             context,
             (&files, &memtables),

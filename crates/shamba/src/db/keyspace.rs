@@ -205,7 +205,11 @@ impl Keyspace {
     /// # let db = shamba::Options::new().open(dir.path())?;
     /// use shamba::{Design, MergePolicy};
     /// let keyspace = db.default_keyspace();
-    /// let tiered = Design { merge_policy: MergePolicy::Tiering, size_ratio: 4, ..keyspace.design() };
+    /// let tiered = Design {
+    ///     merge_policy: MergePolicy::Tiering,
+    ///     size_ratio: 4,
+    ///     ..keyspace.design()
+    /// };
     /// keyspace.redesign(tiered)?;
     /// db.wait_for_compaction()?;
     /// assert!(keyspace.design() == tiered && !keyspace.is_moving());

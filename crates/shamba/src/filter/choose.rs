@@ -62,11 +62,11 @@ pub enum FilterAllocation {
         /// 0. With 0 it is `Monkey`.
         existing_per_empty: f64,
     },
-    /// By the lookups that came to tables in vain, as the block cache counts them and as they are
-    /// handed on to new tables ([`Options::inherit_heat`](crate::Options::inherit_heat)), so that
-    /// bits go to the key ranges and levels that are asked for what they do not have. As `Monkey`
-    /// until something was counted. All tables of a merge get the same bits, so that key ranges
-    /// differ only where merges take a file at a time.
+    /// By the lookups that did not find their key in tables, as the block cache counts them and as
+    /// they are handed on to new tables ([`Options::inherit_heat`](crate::Options::inherit_heat)),
+    /// so that bits go to the key ranges and levels that are asked for what they do not have. As
+    /// `Monkey` until something was counted. All tables of a merge get the same bits, so that key
+    /// ranges differ only where merges take a file at a time.
     Measured,
 }
 
@@ -273,7 +273,7 @@ pub(crate) fn plan(options: &PlanOptions, file: &FileContext) -> FilterPlan {
 
 /// Flushed files are soon written again: a Bloom filter. The others get three ribbon modules: two,
 /// of 0.4 % false positives in 8.3 bits, are what memory holds where it is short; the third is read
-/// and kept where memory is plenty, and saves nearly all searches in vain that are left. Memory
+/// and kept where memory is plenty, and saves nearly all false positives that are left. Memory
 /// holds as many of the columns as are worth it.
 fn by_level(file: &FileContext) -> Vec<ModulePlan> {
     if file.level == 0 {

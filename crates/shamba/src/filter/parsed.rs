@@ -1,4 +1,4 @@
-//! Modules whose blocks are all in memory, made ready to be asked many times.
+//! Modules whose blocks are all in memory, made ready to be probed many times.
 //!
 //! [`Parsed::new`] looks at blocks once: at their number, and at the headers of ribbon columns.
 //! What stays to do for a key is what depends on it, and of ribbon modules of one partition that is
@@ -28,7 +28,7 @@ enum Kind<B> {
     Ribbon(B, Columns),
 }
 
-/// What was computed for a key and the modules asked so far; for one key and one partition.
+/// What was computed for a key and the modules probed so far; for one key and one partition.
 #[derive(Default)]
 pub(crate) struct Memo(Option<(Columns, Row)>);
 

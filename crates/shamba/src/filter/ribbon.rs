@@ -1,10 +1,10 @@
 //! Blocks of ribbon columns: a module's columns, or any part of them.
 //!
 //! A block holds its module's columns one after another, each on its own bytes, so that a part of
-//! them is cut out by copying ([`shrink`]); a header says which
-//! columns are there. Any columns of one partition, of whatever modules, answer independently:
-//! `n` of them let an absent key through at a rate of `2^-n`. Bytes are specified in
-//! docs/format.md, "Filter modules"; the equations are those of [`super::banding`]. Pure.
+//! them is cut out by copying ([`shrink`]); a header says which columns are there. Any columns of
+//! one partition, of whatever modules, answer independently: `n` of them let an absent key through
+//! at a rate of `2^-n`. Bytes are specified in docs/format.md, "Filter modules"; the equations are
+//! those of [`super::banding`]. Pure.
 
 use super::banding::{self, Row, Solution};
 

@@ -167,7 +167,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_vector(ops in proptest::collection::vec((any::<bool>(), 0usize..9000), 0..20)) {
+        fn behaves_like_a_vector(
+            ops in proptest::collection::vec((any::<bool>(), 0usize..9000), 0..20)
+        ) {
             let mut buf = AlignedBuf::new();
             let mut model: Vec<u8> = Vec::new();
             for (i, (drain, n)) in ops.into_iter().enumerate() {

@@ -317,7 +317,8 @@ mod tests {
             let mut pushed = Vec::new();
             for (height, seq, key, value) in &entries {
                 let tag = Tag::new(u64::from(*seq) << 20, EntryKind::Put);
-                let size = (height + PAYLOAD) * WORD + (2 + key.len() + value.len()).div_ceil(WORD) * WORD;
+                let payload = (2 + key.len() + value.len()).div_ceil(WORD) * WORD;
+                let size = (height + PAYLOAD) * WORD + payload;
                 let node = arena.push(*height, key, tag, value);
                 prop_assert_eq!(node.is_some(), used + size <= arena.len * WORD);
                 if let Some(node) = node {

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use proptest::prelude::*;
 
@@ -124,7 +125,8 @@ proptest! {
                 Move::Next => {
                     iter.next().unwrap();
                     expected = here.and_then(|here| {
-                        of(model.range((std::ops::Bound::Excluded(here), std::ops::Bound::Unbounded)).next())
+                        let behind = (Bound::Excluded(here), Bound::Unbounded);
+                        of(model.range(behind).next())
                     });
                 }
                 Move::Prev => {

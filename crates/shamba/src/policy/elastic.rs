@@ -1,8 +1,8 @@
 //! ElasticBF: a fixed number of filter units, moved to where they save the most reads.
 //!
 //! A segment is a file, and its units are its filter's modules. Segments stand in queues, one for
-//! each number of enabled units, the least recently asked first. A segment that was asked goes to
-//! the end of its queue, and may take a unit from an *expired* one, which has not been asked for a
+//! each number of enabled units, the least recently probed first. A segment that was probed goes to
+//! the end of its queue, and may take a unit from an *expired* one, which has not been probed for a
 //! lifetime: those are looked for from the queue of the most units down, and one is taken if that
 //! lowers the extra I/O expected of false positives. A new segment gets as many units as the old
 //! one that is nearest to it in hotness, which it inherited. So that the memory stays the same, the
@@ -56,7 +56,7 @@ pub(super) struct Elastic {
     initial_units: usize,
     lifetime: u64,
     segments: HashMap<u64, Segment>,
-    /// By number of units: segments, the least recently asked first.
+    /// By number of units: segments, the least recently probed first.
     queues: Vec<VecDeque<u64>>,
 }
 
@@ -145,8 +145,8 @@ impl Elastic {
         }
     }
 
-    /// Segments asked in the last epoch go to the recent end, the hottest last: it was asked last,
-    /// most probably.
+    /// Segments probed in the last epoch go to the recent end, the hottest last: it was probed
+    /// last, most probably.
     fn queue_accessed(&mut self, files: &[FileView], epoch: u64) {
         for queue in &mut self.queues {
             let mut accessed = Vec::new();
@@ -220,7 +220,7 @@ impl Elastic {
         }
     }
 
-    /// Gives units of expired segments to those that were asked, the hottest first.
+    /// Gives units of expired segments to those that were probed, the hottest first.
     fn adjust(&mut self, files: &[FileView], epoch: u64) {
         let mut accessed: Vec<(f64, u64)> = files
             .iter()
@@ -278,7 +278,7 @@ mod tests {
     use super::super::tests::file;
     use super::*;
 
-    fn asked(number: u64, access: f64, last_access: u64) -> FileView {
+    fn probed(number: u64, access: f64, last_access: u64) -> FileView {
         FileView {
             last_access,
             ..file(number, access, 0.0, 4)
@@ -295,12 +295,12 @@ mod tests {
         let fresh: Vec<_> = (0..10)
             .map(|i| FileView {
                 hotness: None,
-                ..asked(i, 0.0, 0)
+                ..probed(i, 0.0, 0)
             })
             .collect();
         assert_eq!(elastic.limits(&fresh, 0), [2; 10]);
-        let mut files: Vec<_> = (0..10).map(|i| asked(i, 0.0001, 0)).collect();
-        files[3] = asked(3, 0.9, 1);
+        let mut files: Vec<_> = (0..10).map(|i| probed(i, 0.0001, 0)).collect();
+        files[3] = probed(3, 0.9, 1);
         // Nothing has expired yet.
         assert_eq!(elastic.limits(&files, 1), [2; 10]);
         files[3].last_access = 2;
@@ -311,16 +311,16 @@ mod tests {
     #[test]
     fn nothing_moves_that_would_raise_the_extra_reads() {
         let mut elastic = Elastic::new(2, 1);
-        // The accessed file is the least asked of all: its unit would save less than it costs.
-        let mut files: Vec<_> = (0..4).map(|i| asked(i, 0.5, 1)).collect();
-        files[0] = asked(0, 0.001, 9);
+        // The accessed file is the least probed of all: its unit would save less than it costs.
+        let mut files: Vec<_> = (0..4).map(|i| probed(i, 0.5, 1)).collect();
+        files[0] = probed(0, 0.001, 9);
         assert_eq!(elastic.limits(&files, 9), [2; 4]);
     }
 
     #[test]
     fn a_cold_file_can_lose_its_last_unit() {
         let mut elastic = Elastic::new(1, 1);
-        let files = [asked(0, 0.0, 0), asked(1, 0.0, 0), asked(2, 1.0, 5)];
+        let files = [probed(0, 0.0, 0), probed(1, 0.0, 0), probed(2, 1.0, 5)];
         assert_eq!(elastic.limits(&files, 5), [0, 0, 3]);
     }
 
@@ -328,14 +328,14 @@ mod tests {
     fn a_new_file_gets_what_its_inherited_hotness_earns() {
         let mut elastic = Elastic::new(2, 1);
         let files: Vec<_> = (0..4)
-            .map(|i| asked(i, if i == 0 { 0.9 } else { 0.0001 }, u64::from(i == 0)))
+            .map(|i| probed(i, if i == 0 { 0.9 } else { 0.0001 }, u64::from(i == 0)))
             .collect();
         let limits = elastic.limits(&files, 1);
         assert_eq!((limits[0], total(&limits)), (4, 8), "{limits:?}");
         // Compaction replaces the hot file, and a cold one.
         let after = [
-            asked(10, 0.85, 0),
-            asked(11, 0.0001, 0),
+            probed(10, 0.85, 0),
+            probed(11, 0.0001, 0),
             files[2].clone(),
             files[3].clone(),
         ];

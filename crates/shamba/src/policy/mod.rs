@@ -32,7 +32,8 @@ pub enum FilterPolicy {
     /// All modules of every file, whatever they are worth.
     All,
     /// SHaMBa: the leading modules whose utility comes up to a threshold. Utility is the data reads
-    /// per lookup that a module saves, from how often the file is asked and how often in vain.
+    /// per lookup that a module saves, from how often the file is probed and how often without
+    /// finding.
     Utility {
         /// What may be skipped.
         skipping: Skipping,
@@ -40,7 +41,7 @@ pub enum FilterPolicy {
         thresholds: Thresholds,
     },
     /// ElasticBF: a fixed number of modules (filter units) is enabled over all files, and they move
-    /// from files that have not been asked lately to those that are asked, where that lowers the
+    /// from files that have not been probed lately to those that are, where that lowers the
     /// reads expected from false positives.
     Elastic {
         /// Units enabled of each file on average, and of a file nothing is known of. At
@@ -77,7 +78,7 @@ pub enum Thresholds {
         later: f64,
     },
     /// In data reads saved per lookup, times the number of files: 1 is what a perfect module saves
-    /// in a file that is asked as often as a file is if each lookup asks one, all alike.
+    /// in a file that is probed as often as a file is if each lookup probes one, all alike.
     Relative {
         /// For the first module, and with it the filter.
         first: f64,
@@ -155,7 +156,7 @@ pub(crate) struct FileView {
     /// The share of lookups that ask it, and the share of those that find their key in it; `None`
     /// when nothing was inherited or measured.
     pub(crate) hotness: Option<(f64, f64)>,
-    /// The last epoch in which it was asked; 0 for never.
+    /// The last epoch in which it was probed; 0 for never.
     pub(crate) last_access: u64,
     /// Each module's false-positive rate, in the order of probing.
     pub(crate) rates: Arc<[f64]>,

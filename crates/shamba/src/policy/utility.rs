@@ -74,7 +74,7 @@ mod tests {
             file(1, 1.0, 0.0, 2),  // 0.908 and 0.083 saved
             file(2, 0.23, 0.0, 2), // 0.209 and 0.019
             file(3, 0.1, 0.0, 2),  // 0.091
-            file(4, 1.0, 0.9, 2),  // 0.091: asked often, but for keys that are there
+            file(4, 1.0, 0.9, 2),  // 0.091: probed often, but for keys that are there
             file(5, 1.0, 0.0, 0),
         ];
         assert_eq!(
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn relative_thresholds_follow_the_number_of_files() {
-        // Each of many files is asked by its part of the lookups: worth nothing in absolute terms.
+        // Each of many files is probed by its part of the lookups: worth nothing in absolute terms.
         let files: Vec<_> = (0..100).map(|i| file(i, 0.02, 0.0, 2)).collect();
         let full = |thresholds| limits(Skipping::Full, thresholds, &files);
         assert_eq!(full(Thresholds::PAPER), [0; 100]);

@@ -410,7 +410,10 @@ mod tests {
         fn lookups_and_walks_agree_with_a_sorted_list(
             model in entries(),
             interval in 1usize..20,
-            probes in proptest::collection::vec((proptest::collection::vec(0u8..3, 0..12), 0u64..6), 20),
+            probes in proptest::collection::vec(
+                (proptest::collection::vec(0u8..3, 0..12), 0u64..6),
+                20,
+            ),
         ) {
             let payload = build(&model, interval);
             let block = DataBlock::parse(&payload).unwrap();
@@ -475,7 +478,10 @@ mod tests {
         }
 
         #[test]
-        fn common_prefixes_are_longest(a in proptest::collection::vec(0u8..2, 0..40), b in proptest::collection::vec(0u8..2, 0..40)) {
+        fn common_prefixes_are_longest(
+            a in proptest::collection::vec(0u8..2, 0..40),
+            b in proptest::collection::vec(0u8..2, 0..40),
+        ) {
             let len = common_prefix(&a, &b);
             prop_assert_eq!(&a[..len], &b[..len]);
             prop_assert!(len == a.len().min(b.len()) || a[len] != b[len]);

@@ -45,19 +45,19 @@ impl Default for TableBuildOptions {
 }
 
 impl TableBuildOptions {
-    /// The number of keys nearest to the one asked for that fills the pages of the first module;
-    /// the one asked for where filters have no say.
+    /// The number of keys nearest to the one wanted that fills the pages of the first module; the
+    /// one wanted where filters have no say.
     pub(super) fn partition_target(&self) -> usize {
-        let asked = self.partition_keys.max(1) as usize;
+        let wanted = self.partition_keys.max(1) as usize;
         let page = match (self.filter.layout, self.filter.modules.first()) {
             (Layout::Whole, _) => return usize::MAX,
-            (Layout::Partitioned, None) => return asked,
+            (Layout::Partitioned, None) => return wanted,
             (Layout::Partitioned, Some(module)) => filter::keys_filling(module, 1, PAGE_PAYLOAD),
         };
-        let pages = (asked + page / 2) / page.max(1);
+        let pages = (wanted + page / 2) / page.max(1);
         match (pages, self.filter.modules.first()) {
             (1.., Some(module)) => filter::keys_filling(module, pages as u32, PAGE_PAYLOAD),
-            _ => asked,
+            _ => wanted,
         }
     }
 }

@@ -236,6 +236,7 @@ impl TableBuilder {
         self.block.finish(&mut payload);
         let written = loop {
             let raw_pages = format::pages_for(payload.len());
+            // Of one page nothing would be saved.
             let squeezed = (raw_pages > 1)
                 .then(|| self.compressor.compress(&payload, &mut self.reservation))
                 .flatten();
@@ -244,13 +245,17 @@ impl TableBuilder {
             };
             let pages = format::pages_for(bytes.len());
             let ratio = bytes.len() as f32 / payload.len() as f32;
+            // What blocks are compressed to says how many entries the next is to gather.
             self.ratio = (0.75 * self.ratio + 0.25 * ratio).max(ratio.min(1.0) * 0.9);
             if pages == 1 || count == 1 && pages < raw_pages {
                 break self.writer.block(bytes, codec)?;
             }
+            // One entry that compression saves no page of.
             if count == 1 {
                 break self.writer.block(&payload, Codec::Raw)?;
             }
+            // It does not fit a page: fewer entries, by the ratio seen, and a little less to be
+            // sure.
             let keep = (count as f32 * PAGE_PAYLOAD as f32 / bytes.len() as f32 * 0.93) as usize;
             count = keep.clamp(1, count - 1);
             self.split(&mut payload, count)?;
@@ -260,6 +265,7 @@ impl TableBuilder {
             let page = self.writer.pages().saturating_sub(written);
             keeper.offer_data(page, &self.payload, &self.last_key, count);
         }
+        // Between this block and the one before the index has a separator.
         let mut separator = std::mem::take(&mut self.partition.separator);
         if self.partition.index.blocks() > 0 {
             self.partition.index.separate(&separator);
@@ -339,6 +345,7 @@ impl TableBuilder {
             self.write_block(next)?;
         }
         let plan = &self.options.filter;
+        // The last partition ends at the largest key.
         let separator = if next.is_some() {
             &self.partition.separator
         } else {
@@ -352,6 +359,8 @@ impl TableBuilder {
                 self.partition.keys,
             );
         }
+        // Modules from the last to the first, which so lies next to the index: one read brings
+        // both.
         let mut module_pages = vec![0; plan.modules.len()];
         let held = FilterWriter::memory(plan, self.partition.digests.len(), PAGE_PAYLOAD) as u64;
         self.reservation.grow(held);
@@ -374,6 +383,7 @@ impl TableBuilder {
         }
         drop(filter);
         self.reservation.shrink(held);
+        // Then the index, and the top index is told where all of it lies.
         let (data_pages, blocks) = (self.partition.index.pages(), self.partition.index.blocks());
         self.partition.index.finish(&mut self.payload);
         self.properties.index_bytes += self.payload.len() as u64;
@@ -384,6 +394,7 @@ impl TableBuilder {
         let index_pages = self.writer.block(&self.payload, Codec::Raw)?;
         self.top
             .push(separator, data_pages, blocks, &module_pages, index_pages);
+        // The next partition begins with nothing.
         self.partition.digests.clear();
         self.partition.keys = 0;
         self.partition.separator.clear();
@@ -430,6 +441,7 @@ impl TableBuilder {
             self.close_partition(None)?;
             self.properties.largest = std::mem::take(&mut self.last_key);
         }
+        // Ribbon filters come to other bits than were asked for: what was written counts.
         let keys = self.properties.keys;
         for (module, &bytes) in self
             .properties
@@ -459,6 +471,7 @@ impl TableBuilder {
             let top = meta.get(top..).unwrap_or_default();
             keeper.finish(top, plan, self.writer.pages(), smallest)
         });
+        // A small table says all of itself in its last page, which an open reads anyway.
         let mut footer = Footer {
             meta_page: self.writer.pages(),
             meta_pages: 0,

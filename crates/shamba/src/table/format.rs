@@ -223,6 +223,8 @@ impl Compressor {
             }
             Compression::Zstd(_) => (Codec::Zstd, zstd::zstd_safe::compress_bound(raw.len())),
         };
+        // Memory is charged before it is taken; a budget that changed asks for another Zstandard
+        // context.
         let limit = memory.limit();
         self.refit(limit);
         self.out.clear();
@@ -235,6 +237,7 @@ impl Compressor {
         }
         self.out.reserve_exact(bound + 4);
         self.out.resize(bound + 4, 0);
+        // The length comes first, so that readers know how much room they need.
         let (head, target) = self.out.split_first_chunk_mut::<4>()?;
         *head = u32::try_from(raw.len()).ok()?.to_le_bytes();
         let len = match self.kind {

@@ -188,7 +188,7 @@ pub(super) struct IndexBlock<'a> {
 
 #[derive(Debug, Clone, Copy)]
 enum Ends<'a> {
-    PackedInts(&'a [[u8; 2]]),
+    Narrow(&'a [[u8; 2]]),
     Wide(&'a [[u8; 4]]),
 }
 
@@ -196,7 +196,7 @@ impl Ends<'_> {
     #[inline]
     fn get(&self, index: usize) -> usize {
         match self {
-            Ends::PackedInts(ends) => ends
+            Ends::Narrow(ends) => ends
                 .get(index)
                 .map_or(0, |end| usize::from(u16::from_le_bytes(*end))),
             Ends::Wide(ends) => ends
@@ -232,7 +232,7 @@ impl<'a> IndexBlock<'a> {
         let ends = if flags & WIDE != 0 {
             Ends::Wide(take(&mut input, count.checked_mul(4)?)?.as_chunks::<4>().0)
         } else {
-            Ends::PackedInts(take(&mut input, count.checked_mul(2)?)?.as_chunks::<2>().0)
+            Ends::Narrow(take(&mut input, count.checked_mul(2)?)?.as_chunks::<2>().0)
         };
         Some(IndexBlock {
             blocks,
@@ -381,7 +381,8 @@ mod tests {
             multi: bool,
             probes in proptest::collection::vec(bytes(), 20),
         ) {
-            let keys: Vec<Vec<u8>> = keys.into_iter().map(|k| [prefix.as_slice(), &k].concat()).collect();
+            let keys = keys.into_iter().map(|k| [prefix.as_slice(), &k].concat());
+            let keys: Vec<Vec<u8>> = keys.collect();
             let mut builder = IndexBuilder::default();
             let mut page_ends = Vec::new();
             for i in 0..=keys.len() {

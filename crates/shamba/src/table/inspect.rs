@@ -127,8 +127,8 @@ impl PartitionData {
 }
 
 impl PartitionModule {
-    /// A module of several blocks, of which a lookup asks one, is one column of them all: what a
-    /// part of the blocks costs and saves is that part of all, if all are asked alike.
+    /// A module of several blocks, of which a lookup probes one, is one column of them all: what a
+    /// part of the blocks costs and saves is that part of all, if all are probed alike.
     fn of(table: &Table, partition: usize, number: usize) -> Result<PartitionModule> {
         let place = table.top.module(partition, number);
         let Some((plan, pages)) = table.plan.modules.get(number).zip(place) else {

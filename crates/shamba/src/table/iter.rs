@@ -6,7 +6,7 @@
 //! and never over the budget by more than the entry. One owner.
 //!
 //! Of an input of a merge not even a large value is held where memory is short: the cursor waits at
-//! its entry, of which key and tag are known, until the merge comes to it. So a merge holds one
+//! its entry, of which key and tag are known, until the merge reaches it. So a merge holds one
 //! such value at a time.
 //!
 //! A lazy cursor that leaves a block waits in front of the next one until it is settled. Meanwhile

@@ -323,7 +323,7 @@ impl Prepared {
         spans(&self.top, &self.smallest)
     }
 
-    /// The file's slot, with the partition_stats that its partitions inherit, in their order.
+    /// The file's slot, with the statistics that its partitions inherit, in their order.
     pub(crate) fn slot(
         &self,
         cache: &BlockCache,

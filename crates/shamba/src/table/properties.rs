@@ -209,6 +209,7 @@ impl Properties {
         let number = |mut bytes: &[u8]| take_varint(&mut bytes).ok_or(BAD);
         let small = |bytes| number(bytes).and_then(|n| u32::try_from(n).map_err(|_| BAD));
         match id {
+            // What a reader decodes the table by.
             RESTART_INTERVAL => self.restart_interval = small(bytes)?,
             LEVEL => self.level = small(bytes)?,
             LONGEST_KEY => self.longest_key = small(bytes)?,
@@ -233,7 +234,9 @@ impl Properties {
                     _ => Compression::None,
                 }
             }
+            // What people may want to know.
             CREATED_BY => self.created_by = String::from_utf8_lossy(bytes).into_owned(),
+            // A count, or what a newer build says: that is passed over.
             id => {
                 let place = id
                     .checked_sub(FIRST_NUMBER)

@@ -51,7 +51,7 @@ pub(super) struct SlotState {
     pub(super) partition_stats: ArcSwapOption<PartitionStats>,
     /// Whether it is among the table cache's closed ones.
     pub(super) listed: AtomicBool,
-    /// What the partition_stats is to start with.
+    /// What the statistics of its partitions start with.
     pub(super) hint: Mutex<Option<Box<Hint>>>,
     _held: Reservation,
 }
@@ -96,8 +96,8 @@ impl TableSlot {
         self.inner().map_or(0, id)
     }
 
-    /// The slot of a file that was never opened and has partition_stats all the same; an empty one
-    /// where memory is short.
+    /// The slot of a file that was never opened and has statistics all the same; an empty one where
+    /// memory is short.
     pub(super) fn with_partition_stats(
         cache_id: u64,
         partition_stats: Arc<PartitionStats>,

@@ -100,6 +100,7 @@ impl TableSource {
             .checked_sub(1)
             .filter(|_| len.is_multiple_of(PAGE as u64))
             .ok_or_else(|| self.damage(0, truncated))?;
+        // The last page says where the rest is.
         let tag = label(BlockKind::Footer, Purpose::Background);
         let mut buf = self.home.io.acquire(PAGE);
         self.read_pages(&mut buf, last, tag)?;
@@ -115,6 +116,7 @@ impl TableSource {
             return Err(self.damage(last, truncated));
         }
         let (len, pages) = (inline.len(), footer.meta_page);
+        // A small table: all of it is in this page.
         if footer.meta_pages == 0 {
             let pages = last;
             return Ok(Meta {
@@ -125,6 +127,8 @@ impl TableSource {
             });
         }
         drop(buf);
+        // A larger one has a block in front of the footer. Its length is what the table says, so it
+        // is bounded.
         let bytes = u64::from(footer.meta_pages) * PAGE as u64;
         let limit = self.home.cache.budget().limit();
         if bytes > most_of_meta(limit) {
@@ -139,6 +143,7 @@ impl TableSource {
         let mut buf = self.home.io.acquire(bytes as usize);
         self.read_pages(&mut buf, pages, tag)?;
         let damage = |d| self.damage(pages, d);
+        // No writer compresses it.
         let len = match format::open_block(&buf, footer.salt, pages).map_err(damage)? {
             (Codec::Raw, meta) => meta.len(),
             _ => return Err(damage(Damage("what a table says of itself is compressed"))),
@@ -166,6 +171,8 @@ impl TableSource {
             let footer = meta.footer;
             let damage = |d| self.damage(footer.meta_page, d);
             let (properties, encoded) = meta.parts().map_err(damage)?;
+            // Read anew once there is memory for it: the buffer is not held while others are waited
+            // for.
             let scratch = match footer.meta_pages {
                 0 => 0,
                 _ => ParsedTop::scratch(encoded.len()),
@@ -173,6 +180,7 @@ impl TableSource {
             if try_hold(held, scratch as u64) {
                 let (properties, keys) =
                     Properties::decode_beside_keys(properties).map_err(damage)?;
+                // Before anything of it is believed: is it the table that the tree means?
                 if let Some(stated) = stated {
                     let size = self.handle.len();
                     stated
@@ -180,6 +188,7 @@ impl TableSource {
                         .map_err(damage)?;
                 }
                 self.check_keys(properties.longest_key)?;
+                // Tables that were planned alike share their plan.
                 let plan = properties.filter.for_readers();
                 let plan = self.home.plans.share(Arc::new(plan));
                 let top = ParsedTop::of(encoded, plan.modules.len(), meta.pages);

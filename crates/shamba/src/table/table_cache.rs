@@ -319,8 +319,8 @@ impl TableCache {
             inner.listed.store(false, Ordering::Relaxed);
             if inner.table.load().is_none() && inner.partition_stats.load().is_some() {
                 drop(closed);
-                // Its blocks know the partition_stats: a table opened anew would not know that they
-                // are there.
+                // Its blocks know these statistics: a table opened anew would have others, and not
+                // know that the blocks are there.
                 self.home
                     .cache
                     .remove_file(inner.cache_id.load(Ordering::Relaxed));

@@ -539,7 +539,7 @@ fn filters_answer_before_storage_is_read_and_only_up_to_the_limit() {
     assert_eq!(stats.hashes, 1900, "one hash a lookup");
     let searched = u64::from(stats.data.hits + stats.data.reads);
     assert_eq!(searched, stats.false_positives[0]);
-    // Modules past the limit are asked once they are resident.
+    // Modules past the limit are probed once they are resident.
     for i in (0..19_000).step_by(10) {
         table
             .get(&Lookup::new(&absent(i), MAX_SEQNO, true), 2, &mut stats)

@@ -198,6 +198,7 @@ impl Verifier<'_> {
         let new_key = self.last_tag.is_none() || self.last_key != entry;
         let below = self.table.top.find(entry) >= partition;
         self.report.entries += 1;
+        // What the table states of itself is counted anew, and compared at the end.
         let seen = &mut self.seen;
         if seen.entries == 0 {
             seen.smallest = entry.to_vec();
@@ -216,6 +217,7 @@ impl Verifier<'_> {
         // An entry of the key before may go on in this block.
         let straddles = !new_key && entry == low;
         let inside = below && entry <= high && (low < entry || low.is_empty() || straddles);
+        // The next entry is compared with this one.
         self.last_key.clear();
         self.last_key.extend_from_slice(entry);
         self.last_tag = Some(tag);

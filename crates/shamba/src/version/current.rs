@@ -100,6 +100,7 @@ pub(super) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<CurrentManifest> {
         let what = "the file is missing; it names the manifest in use";
         return Err(Error::corruption(path, 0, what));
     }
+    // It is small: a length that no line has is damage, and nothing is read for it.
     let file = fs
         .open(&path, Access::Buffered)
         .map_err(|e| Error::io("open", &path, e))?;
@@ -115,6 +116,7 @@ pub(super) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<CurrentManifest> {
     };
     file.read_exact_at(&mut bytes, 0, tag)
         .map_err(|e| Error::io("read", &path, e))?;
+    // The checksum first: what is behind it is believed only if it is right.
     let fields = std::str::from_utf8(&bytes)
         .ok()
         .and_then(|text| text.strip_suffix('\n'))
@@ -125,6 +127,7 @@ pub(super) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<CurrentManifest> {
     let Some((format, manifest)) = fields else {
         return corrupt("the line does not match its checksum");
     };
+    // A sound line of another format is no damage.
     match format.parse::<u32>() {
         Ok(found) if found != FORMAT => Err(Error::UnsupportedFormat {
             file: path,

@@ -1,5 +1,6 @@
-//! The design of a keyspace as the manifest keeps it (docs/format.md, "Designs"): plain numbers, of
-//! which the `db` module makes a design. Pure; decoding takes arbitrary bytes and never panics.
+//! The design of a keyspace as the manifest keeps it (docs/format.md, "Version edits"): plain
+//! numbers, of which the `db` module makes a design. Pure; decoding takes arbitrary bytes and never
+//! panics.
 
 use crate::base::coding::{put_varint, take_varint};
 

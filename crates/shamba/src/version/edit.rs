@@ -260,6 +260,7 @@ impl VersionEdit {
             put_bytes(&mut out, &scratch);
             Ok(())
         };
+        // What is of the whole database.
         for (tag, value) in [
             (TAG_FORMAT, self.format.map(u64::from)),
             (TAG_LOG_NUMBER, self.log_number),
@@ -278,6 +279,7 @@ impl VersionEdit {
                 put_all(out, &[log.number, log.base, log.salt.into()])
             })?;
         }
+        // Then each keyspace: what is of the whole of it, then its files.
         for keyspace in &self.keyspaces {
             let id = u64::from(keyspace.id);
             if let Some(name) = &keyspace.create {
@@ -301,6 +303,7 @@ impl VersionEdit {
                     design.put(out);
                 })?;
             }
+            // Its files: those that go, those that move, those that come.
             for file in &keyspace.removes {
                 field(TAG_REMOVE, &|out| {
                     put_all(out, &[id, u64::from(file.level), file.file.number()]);
@@ -319,6 +322,7 @@ impl VersionEdit {
                 })?;
             }
         }
+        // The caller goes on with this edit in further records.
         if last == EditPart::More {
             put_varint(&mut out, TAG_MORE);
             put_bytes(&mut out, &[]);
@@ -374,6 +378,7 @@ impl VersionEdit {
         find: &impl Fn(u64) -> Option<FileMeta>,
     ) -> Option<Known> {
         match tag {
+            // Of the whole database.
             TAG_FORMAT => self.format = Some(take_u32_varint(input)?),
             TAG_LOG_NUMBER => self.log_number = Some(take_varint(input)?),
             TAG_NEXT_FILE => self.next_file = Some(take_varint(input)?),
@@ -386,6 +391,7 @@ impl VersionEdit {
                 base: take_varint(input)?,
                 salt: take_u32_varint(input)?,
             }),
+            // Which keyspaces there are.
             TAG_CREATE => {
                 let id = take_u32_varint(input)?;
                 let name = std::str::from_utf8(take_bytes(input)?).ok()?.into();
@@ -399,6 +405,7 @@ impl VersionEdit {
                 let id = take_u32_varint(input)?;
                 self.keyspace(id).drop = true;
             }
+            // How far a keyspace has come.
             TAG_FLUSHED_SEQ => {
                 let id = take_u32_varint(input)?;
                 let seq = take_seq(input)?;
@@ -414,6 +421,7 @@ impl VersionEdit {
                 let design = StoredDesign::take(input)?;
                 self.keyspace(id).design = Some(design);
             }
+            // Its files. One that is named and not there is damage.
             TAG_REMOVE => {
                 let id = take_u32_varint(input)?;
                 let level = take_level(input)?;
@@ -748,7 +756,12 @@ mod tests {
         }
 
         #[test]
-        fn damaged_edits_never_panic(edit in edits(), at in any::<prop::sample::Index>(), bit in 0..8, cut in any::<prop::sample::Index>()) {
+        fn damaged_edits_never_panic(
+            edit in edits(),
+            at in any::<prop::sample::Index>(),
+            bit in 0..8,
+            cut in any::<prop::sample::Index>(),
+        ) {
             let mut bytes = edit.encode();
             if !bytes.is_empty() {
                 let cut = cut.index(bytes.len());

@@ -1,6 +1,5 @@
 //! The two logs of a manifest, their names and their beginnings: `MANIFEST-NNNNNN` holds the edits,
-//! and
-//! `MARKS-NNNNNN` how far the first is durable. Bytes: docs/format.md, "Manifest".
+//! and `MARKS-NNNNNN` how far the first is durable. Bytes: docs/format.md, "Manifest".
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};

@@ -43,7 +43,7 @@ impl Level {
         self.runs.is_empty()
     }
 
-    /// What the files come to.
+    /// The sums over the files.
     pub(crate) fn sums(&self) -> Sums {
         self.runs.iter().map(|run| run.sums()).sum()
     }

@@ -97,6 +97,7 @@ impl Manifest {
         });
         listed.map_err(|e| Error::io("list", dir, e))?;
         state.next_file = next;
+        // Written whole, with its snapshot and mark durable, before `CURRENT` names it.
         let number = state.next_file;
         state.next_file = number.saturating_add(1);
         let files = begin(&**fs, dir, number, &state)?;
@@ -106,6 +107,7 @@ impl Manifest {
             }
             Error::from(why)
         })?;
+        // Nobody reads the old one any more.
         if let Some(old) = old {
             remove(&**fs, &dir.join(&old));
             if let Some(number) = number_in(&old) {
@@ -127,8 +129,7 @@ impl Manifest {
     }
 
     /// The manifest of a database that is only looked at: holds the state, whose files are charged
-    /// to
-    /// `account`, and takes no edits.
+    /// to `account`, and takes no edits.
     pub(crate) fn of_state(
         fs: &Arc<dyn Fs>,
         dir: &Path,

@@ -17,7 +17,7 @@ const LEAF: usize = 256;
 /// Leaves of fewer files are joined with a neighbour, where both fit into one.
 const SMALL_LEAF: usize = LEAF / 4;
 
-/// What the files of a leaf, run, level or version come to.
+/// The sums over the files of a leaf, run, level or version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     /// How many there are.
@@ -153,6 +153,7 @@ impl Run {
         gone: &[usize],
         mut new: Vec<FileMeta>,
     ) -> Result<Run, Inconsistent> {
+        // New files in key order go through the leaves beside the old ones.
         new.sort_by(|a, b| a.smallest().cmp(b.smallest()));
         let (mut gone, mut new) = (gone.iter().peekable(), new.into_iter().peekable());
         let mut leaves: Vec<Arc<Leaf>> = Vec::with_capacity(self.leaves.len() + 1);
@@ -165,6 +166,7 @@ impl Run {
             {
                 here.push(file);
             }
+            // A leaf that nothing changes in is shared with the run before.
             let past = first + leaf.files.len();
             if here.is_empty() && gone.peek().is_none_or(|&&at| at >= past) {
                 leaves.push(Arc::clone(leaf));
@@ -182,6 +184,7 @@ impl Run {
         if self.leaves.is_empty() {
             return Run::new(self.id, new.collect());
         }
+        // Leaves were checked alone; what is left is where two of them meet.
         let leaves = with_small_ones_joined(leaves);
         for pair in leaves.windows(2) {
             if let [a, b] = pair {
@@ -210,7 +213,7 @@ impl Run {
         }
     }
 
-    /// What the files come to.
+    /// The sums over the files.
     pub(crate) fn sums(&self) -> Sums {
         self.sums
     }
@@ -594,14 +597,17 @@ mod tests {
             let files: Vec<_> = keys
                 .chunks(2)
                 .enumerate()
-                .map(|(i, pair)| file(i as u64, pair[0].as_bytes(), pair[pair.len() - 1].as_bytes()))
+                .map(|(i, pair)| {
+                    file(i as u64, pair[0].as_bytes(), pair[pair.len() - 1].as_bytes())
+                })
                 .collect();
             let run = Run::new(1, files.clone()).unwrap();
             let probe = probe.as_bytes();
             let want = files.iter().find(|f| meets(f, probe, probe)).map(|f| f.number());
             prop_assert_eq!(run.find(probe).map(|f| f.number()), want);
             let (lo, hi) = (probe.min(other.as_bytes()), probe.max(other.as_bytes()));
-            let want: Vec<_> = files.iter().filter(|f| meets(f, lo, hi)).map(|f| f.number()).collect();
+            let want = files.iter().filter(|f| meets(f, lo, hi));
+            let want: Vec<_> = want.map(|f| f.number()).collect();
             let got: Vec<_> = run.overlapping(lo, hi).iter().map(|f| f.number()).collect();
             prop_assert_eq!(got, want);
             prop_assert_eq!(run.overlapping_range(None, None).len(), files.len());

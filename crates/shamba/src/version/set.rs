@@ -190,6 +190,7 @@ impl StateChange {
         change: &KeyspaceEdit,
     ) -> Result<(), Inconsistent> {
         let id = change.id;
+        // As an earlier change of the same edit left it, or else as it was.
         let present = match self.keyspaces.remove(&id) {
             Some(changed) => changed,
             None => before.keyspaces.get(&id).cloned(),
@@ -208,6 +209,7 @@ impl StateChange {
         keyspace.flushed_seq = keyspace.flushed_seq.max(change.flushed_seq.unwrap_or(0));
         keyspace.reach = keyspace.reach.max(change.reach.unwrap_or(0));
         keyspace.design = change.design.or(keyspace.design);
+        // Counters never go back: a number that was used once is not drawn again.
         for added in &change.adds {
             self.next_file = self.next_file.max(added.file.number().saturating_add(1));
             self.next_run = self.next_run.max(added.run.saturating_add(1));
@@ -219,6 +221,7 @@ impl StateChange {
         for moved in &change.moves {
             self.next_run = self.next_run.max(moved.run.saturating_add(1));
         }
+        // A dropped keyspace takes its files along, after the edit's other changes to it.
         if change.drop {
             self.names.insert(Arc::clone(&keyspace.name), None);
         }

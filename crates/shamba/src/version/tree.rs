@@ -68,7 +68,7 @@ impl Version {
         self.levels.is_empty()
     }
 
-    /// What all files come to.
+    /// The sums over all files.
     pub(crate) fn sums(&self) -> Sums {
         self.levels.iter().map(Level::sums).sum()
     }
@@ -78,6 +78,7 @@ impl Version {
     /// Removals and moves take effect before additions, so one edit may put new files where it
     /// removes old ones.
     pub(crate) fn apply(&self, edit: &KeyspaceEdit) -> Result<Version, Inconsistent> {
+        // By run: which files it loses, and which it gets.
         let mut changes: BTreeMap<(usize, u64), VersionChange> = BTreeMap::new();
         let moved = edit.moves.iter().map(|moved| (moved.from, &moved.file));
         let removed = edit.removes.iter().map(|gone| (gone.level, &gone.file));
@@ -99,6 +100,7 @@ impl Version {
                 return Err(Inconsistent::new("a file is taken out twice"));
             }
         }
+        // A move takes a file out of one run, and puts it into another.
         let moved = edit.moves.iter().map(|to| (to.to, to.run, &to.file));
         let added = edit.adds.iter().map(|to| (to.level, to.run, &to.file));
         for (level, run, file) in moved.chain(added) {
@@ -106,6 +108,7 @@ impl Version {
             change.new.push(file.clone());
         }
 
+        // Runs that are not named are shared with the version before.
         let mut runs: BTreeMap<(usize, u64), Arc<Run>> = self
             .runs()
             .map(|(level, run)| ((level, run.id()), Arc::clone(run)))
@@ -118,6 +121,7 @@ impl Version {
             runs.insert(place, Arc::new(run));
         }
 
+        // Runs that lost all their files are gone; so are empty levels at the end.
         let mut levels: Vec<Vec<Arc<Run>>> = Vec::new();
         for ((level, _), run) in runs {
             if run.files().is_empty() {
@@ -174,6 +178,7 @@ impl Version {
         if self.levels.last().is_some_and(Level::is_empty) {
             return Err(Inconsistent::new("the last level is empty"));
         }
+        // Each run and its files by themselves.
         for (level, run) in self.runs() {
             if run.files().is_empty() {
                 return Err(Inconsistent::new(format!("run {} is empty", run.id())));
@@ -191,6 +196,7 @@ impl Version {
                 }
             }
         }
+        // Runs stand newest first.
         for level in &self.levels {
             for pair in level.runs().windows(2) {
                 if let [newer, older] = pair
@@ -204,6 +210,7 @@ impl Version {
                 }
             }
         }
+        // In level 0 runs may meet: where two files do, all of the newer one is newer.
         let flushed = self.runs_of(0);
         for (i, newer) in flushed.iter().enumerate() {
             for older in flushed.iter().skip(i + 1) {

@@ -138,6 +138,7 @@ pub(super) fn walk(
         state.damage = Some(LogDamage::of_whole_log("the log is missing"));
         return judged(state, mode);
     };
+    // A log without a sound header has nothing in it that could be trusted.
     let mut log = Bytes {
         len: file.len(),
         file,
@@ -154,6 +155,7 @@ pub(super) fn walk(
     };
     state.info = Some(header.info());
     state.max_synced = header.synced;
+    // The header says where in the history of logs this one begins.
     let mut offset = LOG_HEADER as u64;
     let position = |offset: u64| header.base.saturating_add(offset);
     state.valid_end = position(offset);
@@ -164,6 +166,7 @@ pub(super) fn walk(
         let record = match log.record(&header, offset, wanted)? {
             Ok(record) => record,
             Err(what) => {
+                // The first damage is the one to be judged.
                 if state.damage.is_none() {
                     state.damage = Some(LogDamage {
                         offset,
@@ -174,6 +177,7 @@ pub(super) fn walk(
                 if mode == RecoveryMode::PointInTime || mode == RecoveryMode::AbsoluteConsistency {
                     break;
                 }
+                // What is valid behind it may say that it was durable, so the search goes on.
                 match log.scan(&header, offset + 1)? {
                     Some(next) => offset = next,
                     None => break,
@@ -182,12 +186,14 @@ pub(super) fn walk(
             }
         };
         let next = offset + record.record_len();
+        // Behind damage, too, a record says what was durable.
         let sound = state.damage.is_none();
         if sound {
             state.max_synced = state.max_synced.max(record.synced);
         } else {
             state.later_synced = state.later_synced.max(Some(record.synced));
         }
+        // A seal: the log ends here, and nothing may follow.
         if record.payload_len == 0 {
             if sound && next < log.len {
                 state.damage = Some(LogDamage {
@@ -203,6 +209,7 @@ pub(super) fn walk(
         if sound {
             state.valid_end = position(next);
         }
+        // Handed out: all before damage, and what follows it only to who asked for that.
         let wanted = sound || mode == RecoveryMode::SkipDamaged;
         if let Some(apply) = apply.as_mut().filter(|_| wanted) {
             apply(Record {

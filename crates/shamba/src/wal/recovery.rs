@@ -2,8 +2,7 @@
 //!
 //! [`decide`] is pure: it judges what reading each log found. Protocol: [`Survey::of`] reads every
 //! log once for its checksums and decides, so that nothing is changed or applied when the answer is
-//! an error; then
-//! [`Survey::replay`] reads again and applies.
+//! an error; then [`Survey::replay`] reads again and applies.
 
 use std::path::{Path, PathBuf};
 
@@ -253,6 +252,7 @@ pub(super) fn decide(
     if mode == RecoveryMode::SkipDamaged {
         return Ok(salvage(ends, start));
     }
+    // The logs that go on from each other, and where the last of them validly ends.
     let chain = chain(ends, start);
     let last = chain.last().copied();
     let last_log = last.and_then(|index| ends.get(index));
@@ -270,6 +270,8 @@ pub(super) fn decide(
             })
         })
     };
+    // Whether the logs may end here: not for damage of any kind, or not where anything valid says
+    // that more was durable.
     match (mode, &stop) {
         (RecoveryMode::AbsoluteConsistency, Some(stop)) => return error(stop),
         (RecoveryMode::AbsoluteConsistency, None) if chain.len() < ends.len() => {
@@ -283,6 +285,7 @@ pub(super) fn decide(
         }
         _ => {}
     }
+    // What the manifest says was durable, or is in tables, must be there as well.
     if mode == RecoveryMode::PointInTime {
         if let Some(place) = place().filter(|_| end < reached.in_tables) {
             let what = format!("{}; {NO_SUCH_MOMENT}", place.what);

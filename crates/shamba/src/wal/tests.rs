@@ -122,7 +122,8 @@ proptest! {
                 let len = if i % 4 == 0 { *len } else { len % 300 + 1 };
                 let payload: Vec<u8> = (0..len).map(|b| (b * 31 + i) as u8).collect();
                 let at = log.position();
-                prop_assert_eq!(log.append(*seq, &[&payload[..len / 3], &payload[len / 3..]]).unwrap(), at);
+                let parts = [&payload[..len / 3], &payload[len / 3..]];
+                prop_assert_eq!(log.append(*seq, &parts).unwrap(), at);
                 prop_assert_eq!(log.position(), at + (RECORD_HEADER + len) as u64);
                 expected.push((*seq, payload));
                 match then {
@@ -135,7 +136,8 @@ proptest! {
             }
             if sealed {
                 log.seal().unwrap();
-                prop_assert_eq!(log.append(1, &[b"x"]).unwrap_err().to_string(), Error::Closed.to_string());
+                let error = log.append(1, &[b"x"]).unwrap_err();
+                prop_assert_eq!(error.to_string(), Error::Closed.to_string());
             }
             log.sync().unwrap();
             position = log.position();
@@ -161,7 +163,8 @@ proptest! {
     ) {
         let fs = MemFs::new();
         let mut log = create(&fs, "/1", start(1, 0, 0));
-        let (mut paths, mut synced, mut all, mut rotated_dirty) = (vec!["/1"], 0, Records::new(), false);
+        let (mut paths, mut synced, mut all) = (vec!["/1"], 0, Records::new());
+        let mut rotated_dirty = false;
         for (i, (len, then)) in ops.iter().enumerate() {
             if i == rotate_at {
                 if sealed {

@@ -1,5 +1,5 @@
-//! The system's allocator, counting the calls and the bytes of each thread, for tests that assert on
-//! them. Including the file makes it the test's allocator.
+//! The system's allocator, counting the calls and the bytes of each thread, for tests that assert
+//! on them. Including the file makes it the test's allocator.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

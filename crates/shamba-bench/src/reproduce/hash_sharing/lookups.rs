@@ -1,6 +1,5 @@
 //! Lookups in the engine with hash sharing beside lookups that hash the key for each table: the
-//! measuring of
-//! `shamba-bench hash-sharing`, shared by the figures; and what figures say of it.
+//! measuring of `shamba-bench hash-sharing`, shared by the figures; and what figures say of it.
 use super::micro::{self, Hash};
 use crate::cell::{self, Request};
 use crate::experiments::hash_sharing::{Cell, Measured, Place, murmur_ns, predict};

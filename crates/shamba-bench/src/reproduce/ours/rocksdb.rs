@@ -9,8 +9,7 @@ use crate::reproduce::{Claim, Lab};
 
 /// Bloom, ribbon and both; filters of whole tables and of partitions; the caches; no filters on the
 /// last level; a hash index in data blocks. One at a time, from what reads least without: all
-/// combinations would be
-/// 72. (Bits by level cannot be set through RocksDB's C interface.)
+/// combinations would be 72. (Bits by level cannot be set through RocksDB's C interface.)
 const SETTINGS: [&str; 9] = [
     "rocksdb:ribbon-partitioned",
     "rocksdb:bloom-partitioned",

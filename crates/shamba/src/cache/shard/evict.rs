@@ -67,6 +67,7 @@ impl Shard {
         let Some((at, rank)) = self.choose_victim(by) else {
             return Evicted::Held;
         };
+        // What goes, or would go, next says what memory is worth at the margin.
         policy.note_marginal(rank.value);
         if rank.value > most {
             return Evicted::Outranked;
@@ -84,6 +85,7 @@ impl Shard {
                 partitions.note_eviction(entry.partition, kind, entry.sole_rejections.get());
             entry.sole_rejections = MorrisCounter::of(sole_rejections, 0.5);
         }
+        // Of a filter one column goes at a time; its last one goes with the block.
         let left = rank.columns_left;
         if left > 0
             && let Some(partitions) = &entry.partitions
@@ -101,6 +103,7 @@ impl Shard {
                 return Evicted::Freed(freed);
             }
         }
+        // Nothing is left of it, or what was cut off freed no slot.
         self.remove_at(at, policy);
         Evicted::Freed(before)
     }

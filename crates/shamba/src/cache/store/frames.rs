@@ -222,6 +222,7 @@ impl Frames {
 
     /// Takes a piece where [`Self::find`] found room for it.
     pub(super) fn take(&mut self, room: Vacancy, size: Size, is_block: bool) -> Option<SpanPiece> {
+        // Where the piece begins: memory that is mapped, or a chunk mapped for it.
         let (number, frame) = match room {
             Vacancy::Slot(place) | Vacancy::Frames(place) => place,
             Vacancy::NewChunk => self.grow(size),
@@ -229,6 +230,7 @@ impl Frames {
         let chunk = self.chunks.get_mut(number as usize)?;
         let idle = chunk.idle();
         match size {
+            // Slots that no span has free: frames are cut into a span of them first.
             Size::Slots { units, count } if !matches!(room, Vacancy::Slot(_)) => {
                 let (cut, many) = self.next_cut(units, count);
                 let chunk = self.chunks.get_mut(number as usize)?;
@@ -237,6 +239,7 @@ impl Frames {
                 self.begin_span((number, frame), units, many);
             }
             Size::Slots { .. } => {}
+            // Whole frames; longer runs have a chunk to themselves.
             Size::FrameRun(count) => {
                 if count <= MOST_RUN {
                     chunk.take(frame.into(), count);

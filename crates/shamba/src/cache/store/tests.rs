@@ -117,7 +117,8 @@ proptest! {
                 }
                 3 => {
                     let parts = 1 + (mark % 6) as u8;
-                    if let Ok(block) = store.block(Role::Index, (&fill(len, mark), parts), 100, None) {
+                    let bytes = fill(len, mark);
+                    if let Ok(block) = store.block(Role::Index, (&bytes, parts), 100, None) {
                         blocks.push((block.clone(), len, mark));
                         blocks.push((block, len, mark));
                     }
@@ -149,10 +150,13 @@ proptest! {
                 _ => {}
             }
             let beside: u64 = {
-                let distinct: std::collections::HashSet<_> = blocks.iter().map(|(b, ..)| b.as_ptr()).collect();
+                let starts = blocks.iter().map(|(b, ..)| b.as_ptr());
+                let distinct: std::collections::HashSet<_> = starts.collect();
                 100 * distinct.len() as u64
             };
-            let chunks = store.frames.lock().chunks.iter().filter(|c| c.resident_bytes() > 0).count() as u64;
+            let frames = store.frames.lock();
+            let chunks = frames.chunks.iter().filter(|c| c.resident_bytes() > 0).count() as u64;
+            drop(frames);
             prop_assert!(budget.used() <= limit);
             prop_assert_eq!(
                 budget.used() - beside,

@@ -41,7 +41,7 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The visits of each file's partitions.
 type Hints = HashMap<u64, Box<[Visits]>>;
 
-/// The bytes of hints, in the order given; files nobody asked are left out.
+/// The bytes of hints, in the order given; files nobody probed are left out.
 pub(in crate::db) fn encode(files: impl Iterator<Item = (u64, Vec<Visits>)>) -> Vec<u8> {
     let mut body = Vec::new();
     for (number, visits) in files {
@@ -110,6 +110,7 @@ pub(in crate::db) fn read(
     }
     let path = dir.join(HINTS);
     let mut bytes = || -> std::io::Result<Vec<u8>> {
+        // No file is as good as one that says nothing.
         if !fs.exists(&path)? {
             return Ok(encode(std::iter::empty()));
         }
@@ -129,6 +130,7 @@ pub(in crate::db) fn read(
         file.read_exact_at(&mut bytes, 0, tag)?;
         Ok(bytes)
     };
+    // Hints only: whatever is wrong with them, the database opens.
     let hints = match bytes() {
         Ok(bytes) => decode(&bytes).unwrap_or_else(|| {
             log::warn!("{} is damaged and ignored", path.display());
@@ -215,7 +217,7 @@ mod tests {
     fn hints_are_read_as_they_were_written() {
         let bytes = encode(some().into_iter());
         let hints = decode(&bytes).unwrap();
-        assert_eq!(hints.len(), 2, "nobody asked file 8");
+        assert_eq!(hints.len(), 2, "nobody probed file 8");
         assert_eq!(*hints[&7], *some()[0].1);
         assert_eq!(*hints[&900], *some()[2].1);
         assert_eq!(decode(&encode(std::iter::empty())).unwrap().len(), 0);

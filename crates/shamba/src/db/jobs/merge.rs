@@ -96,6 +96,7 @@ impl Merger {
         task: &Task,
         on_the_way: impl Fn() -> Result<()>,
     ) -> Result<usize> {
+        // Taken before anything is read: whoever registers later sees at least what is visible now.
         let boundaries = self.visibility.boundaries();
         let entries = task.files().map(|file| file.entries()).sum();
         let bytes_read = task.input_bytes();
@@ -103,6 +104,7 @@ impl Merger {
             let files = input.files.iter();
             files.map(|file| file.size()).sum()
         });
+        // Larger inputs are read further ahead: that takes the fewest reads for the memory.
         let ahead = readahead_pages(self.shared.working_limit(), &sizes.collect::<Vec<_>>());
         let scan = ScanOptions {
             purpose: Purpose::Background,
@@ -124,12 +126,16 @@ impl Merger {
                 RunIter::new(self.files.tables().clone(), files, scan)
             })
             .collect();
+        // A cut merge ends at a key; what its inputs hold behind it is written back to their runs
+        // below.
         let cut = task.cut.as_deref();
         let mut merged = BoundedIter::up_to(MergeIter::new(children), cut);
         let target = self.maker.target_file(&keyspace.options());
         let (level, parents) = (task.output_level, Parents::Merge(task));
         let mut output = self.maker.output(keyspace, level, entries, target, parents);
         output.on_the_way = Box::new(on_the_way);
+        // What is known of the inputs goes over to the outputs, and tells which of their blocks to
+        // keep in memory.
         let inherits = self.shared.options().inherit_heat;
         let heirs = inherits.then(|| Inheritance::of_merge(task, self.files.tables()));
         let heirs =
@@ -142,6 +148,7 @@ impl Merger {
             None => Ok(Vec::new()),
         };
         let rests = rests.inspect_err(|_| self.files.remove_new(tables.iter()))?;
+        // From here on the new tables are whole, and become a part of the tree or are removed.
         let all = rests
             .iter()
             .flat_map(|(_, tables)| tables.iter())
@@ -174,7 +181,7 @@ impl Merger {
     ) -> Result<Vec<RemainingParts<'a>>> {
         let mut rests: Vec<RemainingParts<'a>> = Vec::new();
         for input in &task.inputs {
-            // RunFiles of a run do not meet: one of them at most goes on after the key.
+            // Files of a run do not meet: one of them at most goes on after the key.
             let Some(file) = input.files.last().filter(|file| file.largest() > cut) else {
                 continue;
             };
@@ -184,6 +191,7 @@ impl Merger {
                 readahead_pages: ahead.first().copied().unwrap_or(1),
                 ..scan.clone()
             };
+            // It is an input once more, alone, from the cut on.
             let rest = RunIter::new(self.files.tables().clone(), files, scan);
             let target = self.maker.target_file(&keyspace.options());
             let output = self.maker.output(
@@ -214,6 +222,7 @@ impl Merger {
         rests: &[RemainingParts<'_>],
         heirs: Option<&Heirs>,
     ) -> Result<Vec<FileMeta>> {
+        // First the names of the new tables are durable, then an edit may name them.
         let of_rests = || rests.iter().flat_map(|(_, tables)| tables.iter());
         self.files.sync_new(tables.iter().chain(of_rests()))?;
         let mut tree = self.files.tree();
@@ -221,6 +230,7 @@ impl Merger {
             self.files.remove_new(tables.iter().chain(of_rests()));
             return Ok(Vec::new());
         }
+        // What the manifest is told: the outputs, and what a cut left in the runs it came from.
         let run = self.output_run(task);
         let parents = || Parents::Merge(task);
         let mut adds = self
@@ -233,6 +243,8 @@ impl Merger {
                     .adds(&tree, input.level, input.run, tables, (parents(), None)),
             );
         }
+        // Tables are known in memory. Where more of them would not fit, the merge is tried again
+        // later.
         let known = |files: &mut dyn Iterator<Item = u64>| files.sum();
         let added = known(&mut adds.iter().map(|added| added.file.memory()));
         let removed = known(&mut task.files().map(|file| file.memory()));

@@ -29,7 +29,7 @@ pub(super) struct TableSite {
     run: Option<u64>,
     /// The numbers of the files it replaces.
     replaced: HashSet<u64>,
-    /// The visits in vain to expect, as [`visits`] counts them; 0 where that is not asked for.
+    /// The empty visits to expect, as [`visits`] counts them; 0 where that is not asked for.
     visits: f64,
 }
 
@@ -75,7 +75,7 @@ fn visits(file: &FileMeta) -> Visits {
         .fold(Visits::default(), add)
 }
 
-/// The visits of the run that has most. A lookup may come to several runs, but once to what is
+/// The visits of the run that has most. A lookup may visit several runs, but once to what is
 /// merged out of them; and to a run that reaches over all keys come all lookups but those that end
 /// above it.
 fn most<'a>(
@@ -133,6 +133,7 @@ fn shape(
             false => None,
         },
     };
+    // What a level holds on average, and not now, says how its filters share memory.
     let buffer = buffer_entries(keyspace, version).unwrap_or(place.entries as f64);
     let level = |number: usize| {
         let files_of = |run: &Arc<Run>| run.files().iter().any(&stays);
@@ -153,6 +154,7 @@ fn shape(
                 visits: None,
             }];
         }
+        // And the table that is about to be written, in its run or in a new one.
         if number == place.level {
             level.tables.push(Table {
                 entries: place.entries.max(1) as f64,

@@ -1,7 +1,7 @@
 //! What lookups did in each level of a keyspace.
 //!
 //! Counters belong to the level at which a file was when the lookup came, wherever it goes later.
-//! Storage reads and searches in vain are rare enough to be counted each; the rest is counted for a
+//! Storage reads and false positives are rare enough to be counted each; the rest is counted for a
 //! sample of the lookups, by their weight. Written by the read path only, when a visit of a table
 //! ends. Relaxed atomics, spread over a few padded shards by thread (one where memory is scarce); a
 //! level's counters are allocated at the first visit of it, and charged to the budget. Hints: they
@@ -51,11 +51,11 @@ pub struct LevelLookups {
     /// Times a lookup came to a table here that did not hold its key. Sampled.
     pub absent: u64,
     /// Times a lookup searched an index and data block here, from memory or storage, and its key
-    /// was not there: a false positive of the filter, or no filter was asked (which
+    /// was not there: a false positive of the filter, or no filter was probed (which
     /// [`Counters::false_positives`](crate::Counters) leaves out). Exact.
     pub false_positives: u64,
     /// The false positives that the false-positive model of the filters' families predicts for the
-    /// `absent` lookups, given what each of them asked or would have asked: all modules that were
+    /// `absent` lookups, given what each of them probed or would have probed: all modules that were
     /// to be read, and of the others those in memory. Sampled.
     pub predicted_false_positives: f64,
     /// Storage reads of data blocks. Exact.
@@ -72,9 +72,9 @@ pub struct LevelLookups {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct ModuleLookups {
-    /// Times a lookup asked what was in memory of it: all, or some of its columns. Sampled.
+    /// Times a lookup probed what was in memory of it: all, or some of its columns. Sampled.
     pub probed: u64,
-    /// Times it was read from storage and asked. Exact.
+    /// Times it was read from storage and probed. Exact.
     pub fetched: u64,
     /// Times nothing of it was in memory and a lookup went on to index and data without it, since
     /// it was past the file's limit or not worth the read. Sampled.
@@ -82,8 +82,8 @@ pub struct ModuleLookups {
 }
 
 impl LevelLookups {
-    /// The share of lookups of absent keys that searched in vain: of the filters as they were used,
-    /// the false-positive rate. 0 to 1; `None` while there were none.
+    /// The share of lookups of absent keys that were false positives: of the filters as they were
+    /// used, the false-positive rate. 0 to 1; `None` while there were none.
     #[must_use]
     pub fn false_positive_rate(&self) -> Option<f64> {
         // The one is counted, the other sampled.
@@ -176,7 +176,7 @@ impl LevelCounters {
 
     /// Counts a visit of a table of `level` that is over: whether it found the key, or `None` if it
     /// failed. It weighs `weight` where it is of the sample, else nothing. `skipped` are the
-    /// modules of which it asked nothing.
+    /// modules of which it probed nothing.
     pub(in crate::db) fn record(
         &self,
         level: usize,
@@ -201,6 +201,7 @@ impl LevelCounters {
         else {
             return;
         };
+        // Reads are rare, and counted each.
         for (counters, trace) in [
             (&shard.data, trace.data),
             (&shard.index, trace.index),
@@ -212,6 +213,7 @@ impl LevelCounters {
         }
         add_modules(&shard.fetched, trace.fetched, 1);
         add(&shard.false_positives, u64::from(trace.false_positive));
+        // All else is counted for the sample, by its weight.
         let Some(found) = found.filter(|_| weight > 0) else {
             return;
         };

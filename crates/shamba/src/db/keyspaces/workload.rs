@@ -35,8 +35,8 @@ pub struct WorkloadEstimate {
     /// Entries that an iterator passes after it was positioned, on average, itself included; 0
     /// without range lookups.
     pub entries_per_range: f64,
-    /// The share of lookups that fall into the tenth of the key ranges that is asked most, of the
-    /// level that holds most data: 0.1 where all are alike, 1 where only that tenth is asked.
+    /// The share of lookups that fall into the tenth of the key ranges that is read most, of the
+    /// level that holds most data: 0.1 where all are alike, 1 where only that tenth is read.
     /// `None` while too few lookups came there to tell: fewer than four for each range.
     pub hottest_tenth: Option<f64>,
 }

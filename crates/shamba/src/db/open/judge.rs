@@ -155,12 +155,14 @@ impl Logs {
         };
         let found: BTreeMap<u64, u64> = entries.iter().filter_map(log).collect();
         let path = |number: &u64| log_path(dir, *number);
+        // The manifest says which logs there must be.
         let named = state.logs.iter().map(|(&number, &info)| {
             let path = path(&number);
             let info = Some(info);
             (number, NeededLog { path, info })
         });
         let mut needed: BTreeMap<u64, NeededLog> = named.collect();
+        // One that it does not name is of a copy, or of another history.
         for (&number, &len) in found.range(state.log_number..) {
             // One that was created and not yet named is empty.
             if len == 0 || needed.contains_key(&number) {
@@ -173,6 +175,7 @@ impl Logs {
             let (path, info) = (path(&number), None);
             needed.insert(number, NeededLog { path, info });
         }
+        // New logs have numbers behind all of these.
         let last = found.last_key_value().map(|(&number, _)| number);
         let last = last.max(needed.last_key_value().map(|(&number, _)| number));
         let survey = match needed.is_empty() {

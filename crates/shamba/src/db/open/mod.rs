@@ -129,12 +129,15 @@ fn assemble(
     let (last_seq, next_run) = (recovered.last_seq, recovered.next_run);
     let reached = recovered.logs_reached();
     let position = reached.durable.max(reached.in_tables);
+    // What the budget could never hold is refused.
     check_count(recovered.keyspaces.len(), budget.limit())?;
     let needed = least_limit_for_databases(budget.databases() + 1);
     if needed > budget.limit() {
         let limit = budget.limit();
         return Err(Error::BudgetTooSmall { limit, needed });
     }
+    // Each keyspace with its options, what the manifest says of it, and what is remembered of
+    // its files' visits.
     let mut hints = hints::read(&*options.fs, dir, options.inherit_heat, &budget);
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
@@ -159,6 +162,7 @@ fn assemble(
             "the manifest lacks the default keyspace",
         ));
     };
+    // Then the components. Writes go on behind all that is in logs and tables.
     let mut all = keyspaces.values().map(|keyspace| keyspace.options());
     let asks_designs = all.any(|options| options.auto_design.is_some());
     let log = ActiveLog::beginning_at(last_seq, position, &budget);
@@ -170,6 +174,7 @@ fn assemble(
     let files = Files::new(&shared, &visibility, tables, numbers, tree);
     let context = (shared, visibility);
     let inner = DbInner::new(context, files, (position, writer), default_keyspace);
+    // Who reads only changes no design.
     if asks_designs && !inner.shared().options().read_only {
         inner.advisor().begin_to_ask();
     }

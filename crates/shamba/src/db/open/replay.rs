@@ -28,6 +28,7 @@ pub(super) fn replay_logs(db: &DbInner, logs: Logs) -> Result<()> {
             None => wal.begin_at(needed.end()),
             Some(whole) => wal.begin_with(whole),
         }
+        // What is in no table yet goes into memtables, and what these have no room for into tables.
         let end = LogReplay::new(db).all(needed)?;
         let mut writer = db.memtables().lock();
         writer.log.replayed(end, db.visibility().newest());
@@ -37,10 +38,12 @@ pub(super) fn replay_logs(db: &DbInner, logs: Logs) -> Result<()> {
             }
             db.flusher().flush_frozen()?;
         }
+        // These updates are of the life before: they say nothing of what is done now.
         forget_updates(writer.keyspaces.values());
         let end = writer.log.position();
         drop(writer);
         let mut tree = db.files().tree();
+        // Only now the manifest may give up logs, and say up to where the rest is durable.
         let edit = match whole {
             None => {
                 wal.begin_at(end);

@@ -26,9 +26,9 @@ const KEY_MEMORY: u64 = 1 << 10;
 
 /// A lookup between two rounds.
 struct PendingKey<'a, R> {
-    /// The key's place among the keys asked for.
+    /// The key's place among the keys given.
     at: usize,
-    /// The runs not asked yet, with their levels.
+    /// The runs not visited yet, with their levels.
     runs: R,
     /// Where it is, and what it waits for there.
     visit: TableVisit<'a>,
@@ -230,6 +230,7 @@ impl<'a> PointReader<'a> {
             let mut get = self.begin(&visit, opened, &lookup, &mut state);
             let answer = match get.poll() {
                 Ok(Poll::Answer(answer)) => Ok(answer),
+                // The lookup lets go of what it holds pinned: many keys may wait.
                 Ok(Poll::Read(need)) => {
                     let table = Arc::clone(opened.table());
                     let get = PendingGet::new(table, lookup, state, need);
@@ -242,6 +243,7 @@ impl<'a> PointReader<'a> {
                 }
                 Err(error) => Err(error),
             };
+            // A newer run has the newest entry: the first that is found is the answer.
             if let Some(found) = self.record(&visit, &get, answer)? {
                 return Ok(KeyPoll::Done(Some(found)));
             }

@@ -250,7 +250,7 @@ fn keyspace_statistics(keyspace: &KeyspaceInner) -> (KeyspaceStatistics, Arc<Ver
     let state = keyspace.state();
     let memtables = || state.memtables();
     let present = state.version.levels();
-    // Levels that are empty now may have been asked.
+    // Levels that are empty now may have been probed.
     let count = present.len().max(keyspace.level_counters().levels());
     let none = Level::default();
     let levels = (0..count).map(|number| {

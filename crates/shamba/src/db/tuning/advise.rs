@@ -250,6 +250,7 @@ impl Advisor {
     pub(in crate::db) fn advise(&self, keyspace: &KeyspaceInner) -> Result<Option<Advice>> {
         self.shared.check_open()?;
         keyspace.check_alive()?;
+        // What is known, if it is enough to say anything.
         let known = WorkloadEstimate::of(keyspace);
         let options = KeyspaceOptions::clone(&keyspace.options());
         let design = options.design();
@@ -262,6 +263,8 @@ impl Advisor {
         if known.operations < FEW_OPERATIONS || known.entries * known.entry_bytes < 4.0 * buffer {
             return Ok(None);
         }
+        // The device, and the lookups that memory does not answer: the others cost no reads in any
+        // design.
         let device = self.device.costs()?;
         let held = limit as f64 / (known.entries * known.entry_bytes);
         let (workload, seen) = on_storage(workload, held);
@@ -289,6 +292,7 @@ impl Advisor {
                 _ => MergePolicy::default(),
             },
         };
+        // Present and best are priced by the same model, so that its errors are alike.
         let present = question.price(design).map_err(refused)?;
         let best = question.best(&design).map_err(refused)?;
         let move_bytes = match best == present {

@@ -68,6 +68,7 @@ impl DeviceMeter {
         let mut buffer = AlignedBuf::zeroed(bytes);
         let parts = PAGES * PAGE / bytes;
         let seconds = |since: Instant, pages: usize| since.elapsed().as_secs_f64() / pages as f64;
+        // Writing, as tables are written.
         let started = Instant::now();
         let mut file = fs.create(&path, Access::Direct)?;
         for _ in 0..parts {
@@ -82,11 +83,13 @@ impl DeviceMeter {
             last: None,
             purpose: Purpose::Background,
         };
+        // Reading in order, as merges read.
         let started = Instant::now();
         for part in 0..parts {
             file.read_exact_at(&mut buffer, (part * bytes) as u64, tag)?;
         }
         let read = seconds(started, parts * bytes / PAGE);
+        // Reading a page here and there, as lookups do.
         let mut page = AlignedBuf::zeroed(PAGE);
         let mut times = Vec::with_capacity(READS);
         for number in 0..READS {

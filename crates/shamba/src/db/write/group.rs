@@ -14,7 +14,7 @@ use std::thread::available_parallelism;
 
 use parking_lot::MutexGuard;
 
-use super::queue::{Queue, QueuedJob};
+use super::queue::{Entered, Queue, QueuedJob};
 use super::{WritePath, room_for};
 use crate::db::batch::WriteBatch;
 use crate::db::buffers::Writer;
@@ -52,7 +52,7 @@ struct Turn<'a> {
     /// Groups begun.
     rounds: usize,
     /// Whether this group has let the next begin, and whether the caller is to write that one too.
-    asked: bool,
+    passed_on: bool,
     leads: bool,
 }
 
@@ -61,15 +61,15 @@ impl<'a> Turn<'a> {
         Turn {
             path,
             rounds: 0,
-            asked: false,
+            passed_on: false,
             leads: true,
         }
     }
 
     /// Lets the next group begin, once for each group.
     fn pass_on(&mut self) {
-        if !self.asked {
-            self.asked = true;
+        if !self.passed_on {
+            self.passed_on = true;
             self.leads = self.path.queue.pass_on(self.rounds > SERVED_ROUNDS);
         }
     }
@@ -80,7 +80,7 @@ impl<'a> Turn<'a> {
         group: &[(&WriteBatch, Durability)],
     ) -> Result<()> {
         self.rounds += 1;
-        self.asked = false;
+        self.passed_on = false;
         let path = self.path;
         let result = path.write_group(writer, group, || self.pass_on());
         self.pass_on();
@@ -166,13 +166,13 @@ impl WritePath {
     /// Writes a batch, alone or with others.
     pub(super) fn enqueue(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
         let waiter = match self.queue.enter((batch, durability)) {
-            Ok(own) => {
+            Entered::Leader(own) => {
                 let mut turn = Turn::new(self);
                 let result = turn.write_own(&own);
                 turn.serve();
                 return result;
             }
-            Err(waiter) => waiter,
+            Entered::Follower(waiter) => waiter,
         };
         loop {
             if let Some(result) = waiter.wait(&self.queue) {
@@ -224,7 +224,10 @@ mod tests {
     }
 
     fn stopped_by_a_panic(result: &Result<()>) -> bool {
-        matches!(result, Err(Error::Poisoned { cause }) if matches!(**cause, Error::Panicked { .. }))
+        match result {
+            Err(Error::Poisoned { cause }) => matches!(**cause, Error::Panicked { .. }),
+            _ => false,
+        }
     }
 
     #[test]

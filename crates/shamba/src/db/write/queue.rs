@@ -44,6 +44,14 @@ pub(crate) struct QueuedJob<J, R> {
     told: Condvar,
 }
 
+/// What a thread is that brought a job.
+pub(crate) enum Entered<J, R> {
+    /// It leads, and does its job itself.
+    Leader(J),
+    /// It waits until somebody did its job, or tells it to lead.
+    Follower(Arc<QueuedJob<J, R>>),
+}
+
 impl<J, R> QueuedJob<J, R> {
     /// Waits for the job's result; `None` says to lead.
     pub(crate) fn wait(&self, queue: &Queue<J, R>) -> Option<R> {
@@ -100,12 +108,12 @@ impl<J, R> Queue<J, R> {
         }
     }
 
-    /// Leads if nobody does, else queues the job. Gives the job back to a leader.
-    pub(crate) fn enter(&self, job: J) -> Result<J, Arc<QueuedJob<J, R>>> {
+    /// Leads if nobody does, else queues the job.
+    pub(crate) fn enter(&self, job: J) -> Entered<J, R> {
         let mut state = self.state.lock();
         if !state.led {
             state.led = true;
-            return Ok(job);
+            return Entered::Leader(job);
         }
         let place = Arc::new(QueuedJob {
             job,
@@ -114,7 +122,7 @@ impl<J, R> Queue<J, R> {
             told: Condvar::new(),
         });
         state.waiting.push_back(place.clone());
-        Err(place)
+        Entered::Follower(place)
     }
 
     /// For the leader: the oldest jobs up to `limit` together, at least one if any waits.

@@ -41,7 +41,7 @@ mod sync {
 #[path = "queue.rs"]
 mod queue;
 
-use queue::{Queue, QueuedJob};
+use queue::{Entered, Queue, QueuedJob};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
@@ -60,11 +60,11 @@ fn submit(queue: &Queue<u32, u32>, leaders: &AtomicUsize, rounds: usize, number:
     };
     let mut own = None;
     match queue.enter(number) {
-        Ok(job) => {
+        Entered::Leader(job) => {
             lead(&|| {});
             own = Some(job * 2);
         }
-        Err(place) => {
+        Entered::Follower(place) => {
             if let Some(result) = place.wait(queue) {
                 return result;
             }
@@ -102,7 +102,7 @@ fn everyone_gets_its_own_result(looks: u32, rounds: usize) {
         thread.join().unwrap();
     }
     // Nobody leads any more, and nobody waits.
-    assert!(queue.enter(7).is_ok());
+    assert!(matches!(queue.enter(7), Entered::Leader(7)));
     assert!(queue.take_group(9, |_| 1).is_empty());
 }
 

@@ -108,11 +108,14 @@ impl TableCache {
                 let Some(first) = same.first().map(AsRef::as_ref) else {
                     break;
                 };
+                // A block that the budget could never hold is refused before a buffer is asked for.
                 first
                     .table
                     .blocks
                     .check_fits(&first.need.pages, first.need.kind)?;
                 let len = first.need.bytes();
+                // Waiting for a buffer while holding another could be for ever: only for the first
+                // one.
                 let buf = if groups.is_empty() {
                     self.io().acquire(len)
                 } else if let Some(buf) = self.io().try_acquire(len) {

@@ -97,6 +97,7 @@ impl Filling<'_> {
     ) -> Result<()> {
         let (table, need) = (self.table, self.need);
         let start = need.pages.start;
+        // Without index or data there is no answer: damage is an error.
         if !matches!(need.kind, BlockKind::Filter(_)) {
             let read = table.blocks.open_raw(read?, start)?;
             let block = table.blocks.admit(read, need.partition, need.kind, true)?;
@@ -121,12 +122,14 @@ impl Filling<'_> {
         };
         match read.as_ref().map_err(Clone::clone).and_then(filter) {
             Ok(()) => {}
+            // A damaged filter is done without: it only costs reads.
             Err(error) if error.is_corruption() => {
                 log::warn!("a filter is ignored: {error}");
                 waiting = deliver(Fetched::NoFilter)?.waiting;
             }
             Err(error) => return Err(error),
         }
+        // What came along is offered, and the index delivered to who goes on to it.
         let Ok(buf) = read else { return Ok(()) };
         self.offer_others(&buf);
         if need.with_index {

@@ -56,12 +56,12 @@ pub(crate) struct Trace {
     pub(crate) false_positive: bool,
     /// A filter let that key pass: something of it was probed.
     pub(crate) filtered: bool,
-    /// The chance that a key which is not there comes as far as that, where it was asked for.
+    /// The chance that a key which is not there is searched for, where that was forecast.
     pub(crate) forecast: f32,
 }
 
 impl Trace {
-    /// Whether the visit did what few do while memory is plenty: a read, or a search in vain.
+    /// Whether the visit did what few do while memory is plenty: a read, or a false positive.
     #[inline]
     pub(crate) fn is_rare(&self) -> bool {
         self.false_positive || self.data.reads | self.index.reads | self.filter.reads > 0

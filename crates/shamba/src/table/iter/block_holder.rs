@@ -6,7 +6,7 @@
 //! block, if that is of the usual size ([`ESSENTIAL_BLOCK`]): a merge has no more inputs than its
 //! memory holds blocks. Past these only the present entry is kept, and its block is read again for
 //! the next, unless the entry is the block's last; of a large entry not even its value, if memory
-//! is short, until the merge comes to it. One owner.
+//! is short, until the merge reaches it. One owner.
 
 use std::ops::Range;
 
@@ -124,7 +124,7 @@ impl TableIter {
         }
     }
 
-    /// Whether a value of so many bytes, of an input of a merge, is left until the merge comes to
+    /// Whether a value of so many bytes, of an input of a merge, is left until the merge reaches
     /// it: it is large, and what cannot do without memory would not find
     /// [much](short_for_large_values).
     pub(super) fn lets_wait(&self, bytes: usize) -> bool {
@@ -208,6 +208,7 @@ impl TableIter {
         let mut count = whole(self.options.readahead_pages.min(left));
         let held = self.ahead.memory.as_ref().map_or(0, Reservation::bytes);
         let unit = PAGE as u64;
+        // More than the buffer has: less and less is asked for, down to the one block.
         if u64::from(count) * unit > held {
             self.ahead = Ahead {
                 limit: self.ahead.limit,
@@ -224,6 +225,8 @@ impl TableIter {
                     break;
                 }
                 if count == needed {
+                    // A merge cannot go on without its block; a scan of a caller holds its entry
+                    // only.
                     let essential = self.options.purpose == Purpose::Background;
                     if !essential || bytes > ESSENTIAL_BLOCK {
                         return Ok(false);
@@ -235,6 +238,7 @@ impl TableIter {
                 count = whole(count / 4);
             }
         }
+        // After an error nothing of it counts as read.
         self.ahead.first = pages.start;
         self.ahead.pages.set_len(count as usize * PAGE);
         let tag = label(BlockKind::Data, self.options.purpose);

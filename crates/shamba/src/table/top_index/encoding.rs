@@ -132,6 +132,7 @@ impl<'a> ParsedTop<'a> {
             whole += len;
             front += rest.len();
             starts.push(next);
+            // The numbers of a partition.
             let row = rows.len();
             for _ in 0..columns {
                 let number = take_varint(&mut input).and_then(|n| u32::try_from(n).ok());
@@ -151,6 +152,7 @@ impl<'a> ParsedTop<'a> {
         if next != pages || !input.is_empty() {
             return Err(BAD);
         }
+        // Numbers that are alike in all partitions are kept once.
         let (first, others) = rows.split_at(rows.len().min(columns));
         let varies = |column: &usize| {
             let mut numbers = others.iter().skip(*column).step_by(columns);
@@ -160,6 +162,7 @@ impl<'a> ParsedTop<'a> {
         let numbers = rows.chunks(columns);
         let numbers = numbers.flat_map(|row| varying.iter().filter_map(|&at| row.get(at).copied()));
         let rows: Vec<u32> = first.iter().copied().chain(numbers).collect();
+        // Separators are kept as they are stored, or whole where sharing saves little.
         let front_coded = is_front_coded(count, whole, front);
         let separators = if front_coded { front } else { whole };
         let last = u32::try_from(separators).map_err(|_| BAD)?;

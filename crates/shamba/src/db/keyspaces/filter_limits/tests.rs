@@ -14,7 +14,8 @@ use crate::{Db, Preset};
 
 const KEYS: u32 = 12_000;
 
-/// A threshold between what a file is worth that all lookups ask in vain, and one hardly asked.
+/// A threshold between what a file is worth that all lookups probe and none finds its key in, and
+/// one hardly probed.
 const THRESHOLDS: Thresholds = Thresholds::Absolute {
     first: 0.2,
     later: 0.02,
