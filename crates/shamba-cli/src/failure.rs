@@ -154,6 +154,22 @@ impl From<shamba_bench::Error> for Failure {
     }
 }
 
+impl From<shamba_tune::Error> for Failure {
+    fn from(error: shamba_tune::Error) -> Self {
+        use shamba_tune::Error;
+        match error {
+            Error::Engine(error) => Failure::Engine(error),
+            Error::Serve(source) => Failure::io("serve", "the page", source),
+            error => {
+                let hint = error
+                    .hint()
+                    .unwrap_or("`shamba tune --help` says what inputs mean");
+                Failure::usage(error.to_string(), hint)
+            }
+        }
+    }
+}
+
 struct Message {
     what: String,
     hint: Option<String>,

@@ -1,5 +1,5 @@
-//! What a filter module is worth: SHaMBa's utility, its skipping thresholds, and how a file's
-//! statistics are inherited and blended with measured ones.
+//! What a filter module is worth: SHaMBa's utility and its skipping thresholds. (How a file's
+//! statistics are inherited is in [`expected_reads`](crate::expected_reads), by partition.)
 //!
 //! After Mun, Zhu, Raman, Athanassoulis, "LSM-Trees Under (Memory) Pressure" (ADMS 2022), section
 //! 4.2. Shares are of 1. *Access* is the share of lookups that consult the file (the paper's
@@ -91,95 +91,6 @@ pub fn relative_threshold(threshold: f64, files: u64) -> Result<f64, ModelError>
     Ok(threshold / files as f64)
 }
 
-/// The weight of measured statistics against inherited ones: 0 for a new file, rising evenly to 1
-/// at the age `threshold` and staying there. SHaMBa, the `w(t)` of Eq. 12, of which the paper gives
-/// the ends only. Age and threshold are in one unit, whatever measures time: lookups, or epochs of
-/// them.
-///
-/// # Errors
-/// A threshold of 0.
-pub fn measured_weight(age: u64, threshold: u64) -> Result<f64, ModelError> {
-    ModelError::check(threshold > 0, "threshold", threshold as f64, "at least 1")?;
-    Ok((age as f64 / threshold as f64).min(1.0))
-}
-
-/// Measured and inherited statistics together: `m w + i (1 - w)`. SHaMBa, Eq. 12, for both the
-/// positive share and the access.
-///
-/// # Errors
-/// An argument outside 0 to 1.
-pub fn blend(measured: f64, inherited: f64, weight: f64) -> Result<f64, ModelError> {
-    share("measured", measured)?;
-    share("inherited", inherited)?;
-    share("weight", weight)?;
-    Ok(measured * weight + inherited * (1.0 - weight))
-}
-
-/// The access a new file inherits from the files of the last level it overlaps: their sum, and no
-/// more than 1: a lookup consults one file of a run, and one that ends in any of those files passes
-/// through the new file above them. SHaMBa, section 4.2 ("calculated using the popularity of the
-/// overlapping files from the last level"). `None` for no file.
-///
-/// # Errors
-/// An access outside 0 to 1.
-pub fn inherited_access(
-    overlapping: impl IntoIterator<Item = f64>,
-) -> Result<Option<f64>, ModelError> {
-    let mut sum = None;
-    for access in overlapping {
-        share("access", access)?;
-        sum = Some(sum.unwrap_or(0.0) + access);
-    }
-    Ok(sum.map(|sum: f64| sum.min(1.0)))
-}
-
-/// The positive share a new file inherits: that of the files of the last level it overlaps, by the
-/// size ratio less for each level between (`levels_above` of them), since each level holds a
-/// `size_ratio`th of the keys of the next. SHaMBa, section 4.2.
-///
-/// # Errors
-/// A share outside 0 to 1; a size ratio below 2.
-pub fn inherited_positive(
-    last_level: f64,
-    size_ratio: u32,
-    levels_above: u32,
-) -> Result<f64, ModelError> {
-    share("last_level", last_level)?;
-    ModelError::check(
-        size_ratio >= 2,
-        "size_ratio",
-        f64::from(size_ratio),
-        "at least 2",
-    )?;
-    Ok(last_level / f64::from(size_ratio).powf(f64::from(levels_above)))
-}
-
-/// The mean of values by weight: what the output of a compaction inherits of its inputs' access and
-/// positive share, weighted by their entries. ElasticBF, "hotness inheritance", takes the plain
-/// mean of the old segments, which for its segments of equal size is the same. `None` when nothing
-/// has weight.
-///
-/// # Errors
-/// A value outside 0 to 1; a weight that is negative or not finite.
-pub fn weighted_mean(
-    values: impl IntoIterator<Item = (f64, f64)>,
-) -> Result<Option<f64>, ModelError> {
-    let (mut sum, mut weights) = (0.0, 0.0);
-    for (value, weight) in values {
-        share("value", value)?;
-        ModelError::check(
-            weight.is_finite() && weight >= 0.0,
-            "weight",
-            weight,
-            "finite and at least 0",
-        )?;
-        sum += value * weight;
-        weights += weight;
-    }
-    // Rounding must not carry the mean of shares past 1.
-    Ok((weights > 0.0).then(|| (sum / weights).clamp(0.0, 1.0)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,28 +159,6 @@ mod tests {
     }
 
     #[test]
-    fn measured_statistics_take_over_with_age() {
-        assert_eq!(measured_weight(0, 1000), Ok(0.0));
-        assert_eq!(measured_weight(250, 1000), Ok(0.25));
-        assert_eq!(measured_weight(5000, 1000), Ok(1.0));
-        close(blend(0.8, 0.2, 0.0).unwrap(), 0.2);
-        close(blend(0.8, 0.2, 0.25).unwrap(), 0.35);
-        close(blend(0.8, 0.2, 1.0).unwrap(), 0.8);
-    }
-
-    #[test]
-    fn statistics_are_inherited() {
-        close(inherited_access([0.1, 0.2]).unwrap().unwrap(), 0.3);
-        assert_eq!(inherited_access([0.8, 0.7]), Ok(Some(1.0)));
-        assert_eq!(inherited_access([]), Ok(None));
-        close(inherited_positive(0.8, 4, 0).unwrap(), 0.8);
-        close(inherited_positive(0.8, 4, 2).unwrap(), 0.05);
-        let mean = weighted_mean([(0.5, 300.0), (0.1, 100.0)]).unwrap();
-        close(mean.unwrap(), 0.4);
-        assert_eq!(weighted_mean([(0.5, 0.0)]), Ok(None));
-    }
-
-    #[test]
     fn nonsense_is_refused_by_name() {
         for bad in [-0.1, 1.1, f64::NAN] {
             assert!(passing(bad, 1).is_err());
@@ -277,16 +166,9 @@ mod tests {
             assert!(expected_io(0.0, bad, 0.0).is_err());
             assert!(utility(0.0, 0.0, bad, 0.0).is_err());
             assert!(utility(0.0, 0.0, 0.0, bad).is_err());
-            assert!(blend(bad, 0.0, 0.0).is_err());
-            assert!(inherited_access([bad]).is_err());
-            assert!(inherited_positive(bad, 4, 1).is_err());
-            assert!(weighted_mean([(bad, 1.0)]).is_err());
         }
         assert!(relative_threshold(-1.0, 1).is_err());
         assert!(relative_threshold(1.0, 0).is_err());
-        assert!(measured_weight(1, 0).is_err());
-        assert!(inherited_positive(0.5, 1, 1).is_err());
-        assert!(weighted_mean([(0.5, -1.0)]).is_err());
         let error = passing(2.0, 1).unwrap_err().to_string();
         assert_eq!(error, "module_rate is 2, but must be between 0 and 1");
     }

@@ -1,10 +1,11 @@
 //! Entry points for fuzzers: each takes any bytes, and panics when the engine is wrong.
 //!
-//! Compiled for `cargo fuzz` (`fuzz/` in the repository, which says how to run them) and for tests,
-//! which run every input that is kept there. A decoder's entry point stands in its module; where
-//! bytes are checked before they are decoded it puts the right checksums in, so that a fuzzer comes
-//! past them. What decodes is walked as the engine would, and must come back the same when it is
-//! encoded. Pure, except that `operations` and `table` use a file system in memory.
+//! Compiled for `cargo fuzz` (`fuzz/` in the repository, which says how to run them), with the
+//! feature `testing`, and for tests, which run every input that is kept there. A decoder's entry
+//! point stands in its module; where bytes are checked before they are decoded it puts the right
+//! checksums in, so that a fuzzer comes past them. What decodes is walked as the engine would, and
+//! must come back the same when it is encoded. Pure, except that `operations` and `table` use a
+//! file system in memory.
 
 mod input;
 mod operations;

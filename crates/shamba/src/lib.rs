@@ -67,6 +67,20 @@
 //! A value may be lent from the cache, and then holds a block in memory for as long as the
 //! [`Value`] is kept. [`Db::stats`] says where memory is and what more would be worth.
 //!
+//! # Cargo features
+//! `testing`, off by default, adds instruments for tests and measurements, of this crate and of
+//! programs that use it: in [`fs`] a file system in memory that can lose power (`MemFs`), one that
+//! fails as it is told (`FaultFs`), one that counts and takes the time of a modelled device
+//! (`MeteredFs`); and `MemoryBudget::hold`, which makes memory short. A program's tests get them by
+//!
+//! ```toml
+//! [dev-dependencies]
+//! shamba = { version = "0.1", features = ["testing"] }
+//! ```
+//!
+//! None is for production: files in memory are outside of the [`MemoryBudget`], and gone with the
+//! process. The engine reads and writes in the same way with the feature and without.
+//!
 //! # Where to go on
 //! [`Options`] and [`KeyspaceOptions`] have the settings, each with its unit and default;
 //! [`Db::create_keyspace`] gives a tree of its own behind the same log; [`Db::checkpoint`] makes a
@@ -98,8 +112,8 @@ mod db;
 mod error;
 mod filter;
 pub mod fs;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
+// Also by the feature, since `cargo fuzz` of a program that uses the engine sets `fuzzing` for it.
+#[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub mod fuzzing;
 mod memtable;
 mod metrics;

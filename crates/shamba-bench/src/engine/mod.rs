@@ -124,17 +124,17 @@ impl ReadCounters {
     }
 }
 
-/// A file of the tree and what lookups did with it since it was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// A file of the tree and what lookups did with it of late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct FileFacts {
     /// Its level; 0 holds flushed memtables.
     pub level: usize,
     /// Its entries.
     pub entries: u64,
-    /// Times a lookup asked it.
-    pub probes: u64,
-    /// Times it held the key.
-    pub positives: u64,
+    /// The share of the lookups that ask it, 0 to 1.
+    pub access: f64,
+    /// The share of those that find their key in it, 0 to 1.
+    pub positive: f64,
 }
 
 /// Bytes of memory by what they hold.

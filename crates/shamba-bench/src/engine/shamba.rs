@@ -434,8 +434,8 @@ impl Engine for Shamba {
         let facts = files.map(|file| FileFacts {
             level: file.level,
             entries: file.entries,
-            probes: file.probes,
-            positives: file.positives,
+            access: file.access,
+            positive: file.positive,
         });
         facts.collect()
     }

@@ -37,8 +37,10 @@ pub(in crate::reproduce) fn below_level_0(files: &[FileFacts]) -> Vec<FileFacts>
 
 /// The files' shares of all accesses, the most asked first.
 pub(in crate::reproduce) fn shares(files: &[FileFacts]) -> Vec<f64> {
-    let total = files.iter().map(|file| file.probes).sum::<u64>().max(1) as f64;
-    let mut shares: Vec<f64> = files.iter().map(|f| f.probes as f64 / total).collect();
+    let total: f64 = files.iter().map(|file| file.access).sum();
+    let mut shares: Vec<f64> = (files.iter())
+        .map(|file| file.access / total.max(f64::MIN_POSITIVE))
+        .collect();
     shares.sort_by(|a, b| b.total_cmp(a));
     shares
 }
@@ -66,12 +68,12 @@ mod tests {
 
     #[test]
     fn the_hottest_files_count_first() {
-        let file = |probes| FileFacts {
-            probes,
+        let file = |access| FileFacts {
+            access,
             ..FileFacts::default()
         };
-        let shares = shares(&[file(10), file(70), file(10), file(10)]);
-        assert_eq!(shares[0], 0.7);
+        let shares = shares(&[file(0.05), file(0.35), file(0.05), file(0.05)]);
+        assert!((shares[0] - 0.7).abs() < 1e-9);
         assert_eq!(files_with(&shares, 0.7), 25.0);
         assert_eq!(files_with(&shares, 0.8), 50.0);
         assert_eq!(cumulative(&shares).len(), 5);

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Role;
-use super::shares::{most_of_pins, most_of_readers, working_limit};
+use super::shares::{most_of_iterators, most_of_pins, working_limit};
 
 /// A shared 64-bit counter.
 pub(super) trait AtomicCounter: Send + Sync {
@@ -160,11 +160,7 @@ impl<C: AtomicCounter> Ledger<C> {
 
     /// Pins bytes that are taken, where all that are pinned stay within their share of the limit.
     pub(super) fn try_pin(&self, bytes: u64) -> bool {
-        let most = || {
-            let limit = self.working_limit();
-            let left = most_of_readers(limit).saturating_sub(self.used_by(Role::Iterators));
-            most_of_pins(limit).min(left)
-        };
+        let most = || most_of_pins(self.working_limit());
         let mut pinned = self.pinned.load();
         loop {
             let wanted = pinned.saturating_add(bytes);
@@ -247,9 +243,9 @@ impl<C: AtomicCounter> Ledger<C> {
         working_limit(self.limit.load(), files)
     }
 
-    /// The most bytes that iterators may hold beside what is pinned for readers.
+    /// The most bytes that all iterators may hold.
     pub(super) fn most_of_iterators(&self) -> u64 {
-        most_of_readers(self.working_limit()).saturating_sub(self.pinned.load())
+        most_of_iterators(self.working_limit())
     }
 
     /// The limit in bytes.

@@ -229,7 +229,7 @@ impl Budget {
         self.ledger.working_limit()
     }
 
-    /// The most bytes that iterators may hold now.
+    /// The most bytes that all iterators may hold.
     pub(crate) fn most_of_iterators(&self) -> u64 {
         self.ledger.most_of_iterators()
     }

@@ -8,9 +8,10 @@
 //! | held | 1 MiB | 32 MiB | 1 GiB | who wants more | share |
 //! |---|---|---|---|---|---|
 //! | memtables | 384 KiB | 15.75 MiB | 512 MiB | waits for a flush | [`memtable_share`] |
-//! | iterators, pinned blocks, values | 256 KiB | 8 MiB | 256 MiB | is refused, or copies | [`most_of_readers`] |
-//! | merges | 128 KiB | 2.1 MiB | 64 MiB | waits for other merges | [`merges`] |
-//! | flushes | 64 KiB | 1.0 MiB | 32 MiB | waits for other flushes | [`flushes`] |
+//! | iterators | 256 KiB | 8 MiB | 256 MiB | is refused | [`most_of_iterators`] |
+//! | pinned blocks | 171 KiB | 1.8 MiB | 51 MiB | copies | [`most_of_pins`] |
+//! | merges | 64 KiB | 2 MiB | 64 MiB | waits for other merges | [`merges`] |
+//! | flushes | 32 KiB | 1 MiB | 32 MiB | waits for other flushes | [`flushes`] |
 //! | batches of lookups | 32 KiB | 1 MiB | 32 MiB | waits for other batches | [`lookups`] |
 //! | the log's buffer | 16 KiB | 64 KiB | 64 KiB | writes sooner | [`log_buffer`] |
 //! | files and keyspaces | the rest | | | makes all the shares smaller | [`working_limit`] |
@@ -38,30 +39,30 @@ pub(crate) fn memtable_share(limit: u64) -> u64 {
 /// four of the least budget's, as far as there is room for them.
 const LEFT_BY_MEMTABLES: u64 = 256 << 10;
 
-/// The most bytes that readers hold: all iterators, and all blocks that are pinned for them and for
-/// values. What iterators cannot have is refused to them. With half of it fewer of them are held
-/// under the least limit, or of larger values; twice of it would be taken from what writes and
-/// merges cannot do without.
-pub(super) fn most_of_readers(limit: u64) -> u64 {
+/// The most bytes that all iterators hold, without blocks that are pinned for them. What they
+/// cannot have is refused. With half of it fewer of them are held under the least limit, or of
+/// larger values; twice of it would be taken from what writes and merges cannot do without.
+pub(super) fn most_of_iterators(limit: u64) -> u64 {
     limit / 4
 }
 
-/// The most bytes of that which are cached blocks: of the least limit 42 pages, so that a scan
-/// holds the blocks it is in of as many runs as level 0 may have. With half of it they are read
-/// again for each entry; twice of it would leave iterators nothing.
+/// The most bytes of cached blocks that are pinned, for iterators and for values: of the least
+/// limit 42 pages, so that a scan holds the blocks it is in of as many runs as level 0 may have.
+/// Past it blocks are copied. With half of it they are read again for each entry; twice of it does
+/// not fit.
 pub(super) fn most_of_pins(limit: u64) -> u64 {
-    limit / 6
+    (limit / 6).min(limit / 20 + (192 << 10))
 }
 
-/// What all merges may take that run at once, but for one that needs more alone. With half of it
-/// fewer run at once under the least limit, where two fit; larger limits have room for many.
+/// What all merges may take that run at once, but for one that needs more alone: under the least
+/// limit each does. With half of it fewer run at once under larger ones; twice of it does not fit.
 pub(super) fn merges(limit: u64) -> u64 {
-    limit / 16 + (limit / 16).min(128 << 10)
+    limit / 16
 }
 
 /// The same for flushes, on the way of merges too: they wait for no merge.
 pub(super) fn flushes(limit: u64) -> u64 {
-    limit / 32 + (limit / 32).min(32 << 10)
+    limit / 32
 }
 
 /// The same for batches of lookups. With half of it more of them wait for others; twice of it,
@@ -77,10 +78,10 @@ pub(crate) fn log_buffer(limit: u64, databases: u64) -> usize {
 }
 
 /// What the shares above are of, where files, and what is remembered of them, take so many bytes.
-/// The shares leave them an eighth of the limit: up to that they take nothing from the others.
+/// The shares leave them a sixteenth of the limit: up to that they take nothing from the others.
 pub(super) fn working_limit(limit: u64, files: u64) -> u64 {
     let left = limit.saturating_sub(files);
-    (left / 7).saturating_mul(8).min(limit)
+    (left / 15).saturating_mul(16).min(limit)
 }
 
 // What is held of one thing.
@@ -405,12 +406,13 @@ mod tests {
     #[test]
     fn what_is_held_at_once_adds_up_to_the_limit() {
         for limit in [MIN_MEMORY, 3 << 20, 7 << 20, 32 << 20, 1 << 30] {
-            for eighth in 1..=7 {
-                let files = (limit / 8 * eighth).min(most_of_files(limit));
+            for part in 1..=14 {
+                let files = (limit / 16 * part).min(most_of_files(limit));
                 let left = working_limit(limit, files);
                 let rows = [
                     memtable_share(left),
-                    most_of_readers(left),
+                    most_of_iterators(left),
+                    most_of_pins(left),
                     merges(left),
                     flushes(left),
                     lookups(left),
@@ -420,10 +422,9 @@ mod tests {
                 let held: u64 = rows.iter().sum();
                 assert!(held <= limit, "{held} of {limit}: {rows:?}");
                 // And little is left to nobody, where files take no more than is theirs.
-                assert!(eighth > 1 || held > limit / 16 * 15, "{held} of {limit}");
+                assert!(part > 1 || held > limit / 32 * 31, "{held} of {limit}");
             }
         }
-        assert!(most_of_pins(MIN_MEMORY) < most_of_readers(MIN_MEMORY));
         assert!(most_of_batch(MIN_MEMORY) <= memtable_share(MIN_MEMORY));
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{BlockCache, CacheStats, Eviction, IoPool, Store};
-use crate::budget::{Budget, MIN_MEMORY, MemoryStats, Role, container_memory};
+use crate::budget::{Budget, MIN_MEMORY, MemoryStats, container_memory};
 use crate::error::{Error, Result};
 use crate::fs::read_small;
 
@@ -135,11 +135,14 @@ impl MemoryBudget {
     }
 
     /// Takes so many bytes for nothing until what it gives is dropped, so that data which are few
-    /// meet a budget that is short; `None` where they are not to be had. For measurements.
-    #[doc(hidden)]
+    /// meet a budget that is short; `None` where they are not to be had. Counted as
+    /// [`Role::IoBuffers`](crate::Role::IoBuffers). With the feature `testing` only.
+    #[cfg(feature = "testing")]
     #[must_use]
     pub fn hold(&self, bytes: u64) -> Option<Box<dyn Send + Sync>> {
-        let held = self.budget.try_reserve(Role::IoBuffers, bytes)?;
+        let held = self
+            .budget
+            .try_reserve(crate::budget::Role::IoBuffers, bytes)?;
         Some(Box::new(held))
     }
 

@@ -4,7 +4,6 @@
 //! they take no lock and do no I/O. The job merges and writes ([`MergeIter`], [`Retain`], [`job`]).
 //! Claiming a task's files and installing the result is the `db` module's work.
 
-mod ancestry;
 mod bounded_iter;
 mod forecast;
 mod inherit;
@@ -27,10 +26,9 @@ mod picker_tests;
 #[cfg(test)]
 mod simulation;
 
-pub(crate) use ancestry::Ancestry;
 pub(crate) use bounded_iter::{BoundedIter, Forward};
 pub(crate) use forecast::bytes_to_merge;
-pub(crate) use inherit::Origin;
+pub(crate) use inherit::{Inheritance, Parents};
 pub(crate) use manual::{Manual, ManualRange, manual};
 pub(crate) use merge::MergeIter;
 pub(crate) use picker::pick;

@@ -43,7 +43,9 @@ impl DbInner {
             self.advisor().begin_to_ask();
         }
         let (name, version) = (name.to_owned(), Arc::default());
-        let inner = Arc::new(KeyspaceInner::new(id, name, options, version, 0, memory));
+        let time = self.shared().options().memory.cache().policy();
+        let inner = KeyspaceInner::new(id, name, options, version, 0, memory, time);
+        let inner = Arc::new(inner);
         tree.add_keyspace(&inner);
         writer.keyspaces.insert(id, inner.clone());
         Ok(inner)

@@ -5,9 +5,10 @@ use super::Db;
 use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::table::FilterPartition;
+use crate::value::Hotness;
 
-/// A file of the tree and what lookups did with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A file of the tree and what lookups did with it of late.
+#[derive(Debug, Clone, PartialEq)]
 pub struct FileLookups {
     /// Its level; 0 holds flushed memtables.
     pub level: usize,
@@ -15,10 +16,11 @@ pub struct FileLookups {
     pub run: usize,
     /// Its entries, tombstones included.
     pub entries: u64,
-    /// Times a lookup probed it, wherever it was then: one lookup in eight is counted, as eight.
-    pub probes: u64,
-    /// Times it held the key.
-    pub positives: u64,
+    /// The share of the keyspace's lookups that ask it, 0 to 1 (SHaMBa's and ElasticBF's access
+    /// frequency): what its partitions count, which fades, and which it inherits.
+    pub access: f64,
+    /// The share of those that find their key in it, 0 to 1.
+    pub positive: f64,
 }
 
 /// Roles whose memory is no copy of what is on storage, and is taken whatever is cached and
@@ -28,15 +30,20 @@ const FIXED: [Role; 3] = [Role::Iterators, Role::Wal, Role::IoBuffers];
 /// The files of the default keyspace: newer runs first, those of a run by their keys.
 #[must_use]
 pub fn file_lookups(db: &Db) -> Vec<FileLookups> {
-    let version = db.inner().default_keyspace().version();
+    let keyspace = db.inner().default_keyspace();
+    let version = keyspace.version();
+    let lookups = keyspace.limits().recent_lookups(&version);
     let mut files = Vec::new();
     for (run, (level, of_run)) in version.runs().enumerate() {
-        files.extend(of_run.files().iter().map(|file| FileLookups {
-            level,
-            run,
-            entries: file.entries(),
-            probes: file.probes(),
-            positives: file.positives(),
+        files.extend(of_run.files().iter().map(|file| {
+            let hotness = Hotness::of(file.visits().unwrap_or_default(), lookups);
+            FileLookups {
+                level,
+                run,
+                entries: file.entries(),
+                access: hotness.access,
+                positive: hotness.positive,
+            }
         }));
     }
     files

@@ -34,7 +34,7 @@ mod context;
 )]
 mod db;
 mod files;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub(crate) mod fuzzing;
 mod inner;
 pub(crate) mod inspect;

@@ -14,7 +14,7 @@ mod banding;
 mod blocked;
 mod bloom;
 mod choose;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub(crate) mod fuzzing;
 mod parsed;
 mod plan;

@@ -1,9 +1,10 @@
 //! The only door to storage.
 //!
 //! [`Fs`] is the file system as the engine needs it: create, read at an offset, append, sync,
-//! rename, remove, link, list, lock. Implementations: the operating system with direct I/O
-//! ([`OsFs`]), memory with simulated crashes ([`MemFs`]), and wrappers that inject faults
-//! ([`FaultFs`]) or count and delay operations ([`MeteredFs`]).
+//! rename, remove, link, list, lock. The engine's own is the operating system with direct I/O
+//! ([`OsFs`]). With the feature `testing` there are others, for tests and measurements: memory with
+//! simulated crashes (`MemFs`), and wrappers that inject faults (`FaultFs`) or count and delay
+//! operations (`MeteredFs`).
 //!
 //! What the engine assumes of the medium: `sync` makes every byte appended so far durable, and
 //! `sync_file` every byte of a file, whoever wrote it;
@@ -22,9 +23,13 @@ mod buf;
 #[cfg(test)]
 mod conformance;
 mod container;
+#[cfg(feature = "testing")]
 mod device;
+#[cfg(feature = "testing")]
 mod fault;
+#[cfg(feature = "testing")]
 mod mem;
+#[cfg(feature = "testing")]
 mod metered;
 mod os;
 mod raw_read;
@@ -33,9 +38,13 @@ mod uring;
 
 pub use buf::AlignedBuf;
 pub(crate) use container::read_small;
+#[cfg(feature = "testing")]
 pub use device::DeviceModel;
+#[cfg(feature = "testing")]
 pub use fault::{Effect, Fault, FaultError, FaultFs, Faults, Hook, Op};
+#[cfg(feature = "testing")]
 pub use mem::MemFs;
+#[cfg(feature = "testing")]
 pub use metered::{Charge, IoCounts, MeteredFs, ReadCount};
 pub(crate) use os::OPEN_FILE;
 pub use os::OsFs;

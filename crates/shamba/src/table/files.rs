@@ -162,7 +162,7 @@ impl OpenFiles {
     }
 
     /// A table's handle of a file that was opened elsewhere.
-    #[cfg(any(test, fuzzing))]
+    #[cfg(any(test, all(fuzzing, feature = "testing")))]
     pub(super) fn adopt(&self, number: u64, file: Arc<dyn ReadFile>) -> Arc<FileHandle> {
         self.count.fetch_add(1, Ordering::AcqRel);
         let count = Arc::clone(&self.count);

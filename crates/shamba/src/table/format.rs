@@ -184,7 +184,7 @@ pub(super) fn read_block_into(
 }
 
 /// Checks the pages of a block and gives its payload, decompressed, in memory of its exact size.
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub(super) fn read_block(pages: &[u8], salt: u32, page: u32) -> Result<Box<[u8]>, Damage> {
     let (codec, stored) = open_block(pages, salt, page)?;
     decode(codec, stored)

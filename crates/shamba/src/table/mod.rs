@@ -13,7 +13,7 @@ mod build_options;
 mod builder;
 mod files;
 mod format;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub(crate) mod fuzzing;
 mod get;
 mod index;
@@ -46,7 +46,7 @@ pub(crate) use get::{
 pub use inspect::{FilterPartition, PartitionData, PartitionModule};
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use pinned::Opened;
-pub(crate) use prepopulate::{Expect, KeySpan, Prepared, Prepopulation};
+pub(crate) use prepopulate::{InheritedVisits, KeySpan, Prepared, Prepopulation};
 pub(crate) use slot::{Hint, TableFile, TableSlot};
 pub(crate) use stated::Stated;
 pub(crate) use table_cache::TableCache;

@@ -51,8 +51,8 @@ impl KeySpan<'_> {
 }
 
 /// Who knows what visits are to be expected.
-pub(crate) trait Expect: Debug + Send + Sync {
-    /// About the visits that a partition of this range will have.
+pub(crate) trait InheritedVisits: Debug + Send + Sync {
+    /// About the visits that will come to a partition of this range.
     fn visits(&self, span: KeySpan<'_>) -> Visits;
     /// About how often a page of so many entries, of which one is `key`, will be read.
     fn page_reads(&self, key: &[u8], entries: usize) -> f32;
@@ -61,7 +61,7 @@ pub(crate) trait Expect: Debug + Send + Sync {
 /// What tables of one flush or compaction may keep for the cache. Clones share the room.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepopulation {
-    expect: Arc<dyn Expect>,
+    expect: Arc<dyn InheritedVisits>,
     clock: Arc<PolicyState>,
     budget: Arc<Budget>,
     room: Arc<PrepopulationRoom>,
@@ -90,7 +90,11 @@ impl PrepopulationRoom {
 impl Prepopulation {
     /// Keeps at most `most` bytes of filters and indexes, and data; with none, only statistics of
     /// partitions are prepared.
-    pub(crate) fn new(expect: Arc<dyn Expect>, cache: &Arc<BlockCache>, most: u64) -> Self {
+    pub(crate) fn new(
+        expect: Arc<dyn InheritedVisits>,
+        cache: &Arc<BlockCache>,
+        most: u64,
+    ) -> Self {
         let budget = Arc::clone(cache.budget());
         Prepopulation {
             expect,

@@ -139,6 +139,30 @@ impl TableSlot {
         }
     }
 
+    /// The visits of all partitions together; `None` where nothing is kept of them.
+    pub(crate) fn all_visits(&self) -> Option<Visits> {
+        let inner = self.inner()?;
+        if let Some(partition_stats) = &*inner.partition_stats.load() {
+            return Some(partition_stats.all_visits());
+        }
+        let hint = inner.hint.lock();
+        let add = |mut sum: Visits, more: &Visits| {
+            sum += *more;
+            sum
+        };
+        let visits = &hint.as_ref()?.visits;
+        Some(visits.iter().fold(Visits::default(), add))
+    }
+
+    /// Whether a lookup was counted since this was asked last.
+    pub(crate) fn take_asked(&self) -> bool {
+        let inner = self.inner();
+        inner.is_some_and(|inner| {
+            let stats = inner.partition_stats.load();
+            stats.as_ref().is_some_and(|stats| stats.take_asked())
+        })
+    }
+
     /// What is known of the file's partitions.
     pub(crate) fn partition_stats(&self) -> Option<Arc<PartitionStats>> {
         self.inner()?.partition_stats.load_full()

@@ -5,9 +5,10 @@
 //! that at one moment, as plain data, and the decisions are pure functions over it: what a block or
 //! a column of a filter is worth (`block_value`), what a lookup should read now and with it
 //! (`read_plan`), what the visits counted say against the model (`rejections`). [`PageFrequency`]
-//! says how often data pages are accessed. [`PolicyState`] is what all of a cache has in common:
-//! time (`decay`) and the price of memory (`price`). Nothing here does I/O or takes a lock but that
-//! of a pin holder; everything is a hint, and whatever it says, answers stay the same.
+//! says how often data pages are accessed; [`Hotness`] sums partitions up to files. [`PolicyState`]
+//! is what all of a cache has in common: time (`decay`) and the price of memory (`price`). Nothing
+//! here does I/O or takes a lock but that of a pin holder; everything is a hint, and whatever it
+//! says, answers stay the same.
 
 mod block_value;
 mod calibration;
@@ -16,6 +17,7 @@ mod fpr_forecast;
 mod geometry;
 #[cfg(test)]
 mod golden_tests;
+mod hotness;
 mod morris;
 mod page_frequency;
 mod partition_cell;
@@ -30,6 +32,7 @@ pub(crate) use block_value::PartValue;
 pub(crate) use decay::left_after;
 pub(crate) use fpr_forecast::AbsentValue;
 pub(crate) use geometry::{FilterGeometry, ModuleGeometry};
+pub(crate) use hotness::{Hotness, RecentLookups, lookups_among};
 pub(crate) use morris::MorrisCounter;
 pub(crate) use page_frequency::{PageFrequency, counters_for};
 pub(crate) use partition_stats::PartitionStats;

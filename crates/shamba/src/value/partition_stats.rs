@@ -6,7 +6,7 @@
 //! relaxed atomics: a lost update changes no answer. Thread-safe. The formulas are in
 //! `shamba_model::expected_reads`.
 
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use shamba_model::expected_reads::{Prior, Visits};
@@ -39,6 +39,8 @@ pub(crate) struct PartitionStats {
     /// The tick at which they were true.
     priors_tick: AtomicU16,
     index_pages: u16,
+    /// Whether a lookup came since that was asked last.
+    asked: AtomicBool,
     /// Who pins blocks of the table.
     pin_holder: OnceLock<Box<PinHolderSlot>>,
     _held: Reservation,
@@ -67,6 +69,7 @@ impl PartitionStats {
             priors: Default::default(),
             priors_tick: AtomicU16::new(tick.wrapping_sub(1)),
             index_pages: u16::try_from(index_pages).unwrap_or(u16::MAX),
+            asked: AtomicBool::new(false),
             pin_holder: OnceLock::new(),
         }
     }
@@ -112,6 +115,10 @@ impl PartitionStats {
             Outcome::Rejected | Outcome::FalsePositive | Outcome::Absent => &cell.empty,
         };
         add(count, weight);
+        // Readers share the line.
+        if !self.asked.load(Relaxed) {
+            self.asked.store(true, Relaxed);
+        }
         let implied = match outcome {
             Outcome::Found => return,
             Outcome::Rejected if weight == 1 => 0.0,
@@ -162,6 +169,11 @@ impl PartitionStats {
             sum += self.visits(partition as u32);
         }
         sum
+    }
+
+    /// Whether a lookup was counted since this was asked last.
+    pub(crate) fn take_asked(&self) -> bool {
+        self.asked.load(Relaxed) && self.asked.swap(false, Relaxed)
     }
 
     /// Sets what is expected of a partition before anyone came.

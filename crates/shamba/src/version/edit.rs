@@ -14,10 +14,8 @@ use std::sync::Arc;
 
 use super::design::StoredDesign;
 use super::file_meta::{FileInfo, FileMeta};
-use super::file_stats::Hotness;
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQNO, SeqNo};
-use crate::budget::Budget;
 use crate::error::Error;
 use crate::wal::LogInfo;
 
@@ -47,9 +45,6 @@ const TAG_MORE: u64 = 28;
 const TAG_LOG: u64 = 30;
 const TAG_LOGS_DURABLE: u64 = 32;
 const TAG_REACH: u64 = 34;
-
-/// Inside an added file: probes and positives counted so far, and hotness as far as it is known.
-const TAG_FILE_COUNTS: u64 = 2 | OPTIONAL;
 
 /// A change to the whole database's tree. Absent fields leave things as they are.
 #[derive(Debug, Clone, Default)]
@@ -336,13 +331,11 @@ impl VersionEdit {
     }
 
     /// Adds what the next record says of this edit, and tells whether it goes on in another. `find`
-    /// gives the files that it takes out or moves, by their numbers; `budget` is asked for the
-    /// memory of what lookups saw of files.
+    /// gives the files that it takes out or moves, by their numbers.
     pub(crate) fn decode_part(
         &mut self,
         bytes: &[u8],
         find: impl Fn(u64) -> Option<FileMeta>,
-        budget: &Arc<Budget>,
     ) -> Result<EditPart, EditError> {
         let mut rest = bytes;
         let mut part = EditPart::Last;
@@ -358,7 +351,7 @@ impl VersionEdit {
                 part = EditPart::More;
             }
             let known = self
-                .decode_field(tag, &mut payload, &find, budget)
+                .decode_field(tag, &mut payload, &find)
                 .ok_or(corrupt("a field's contents"))?;
             match known {
                 Known::Yes if payload.is_empty() => {}
@@ -383,7 +376,6 @@ impl VersionEdit {
         tag: u64,
         input: &mut &[u8],
         find: &impl Fn(u64) -> Option<FileMeta>,
-        budget: &Arc<Budget>,
     ) -> Option<Known> {
         match tag {
             // Of the whole database.
@@ -451,7 +443,7 @@ impl VersionEdit {
                 let id = take_u32_varint(input)?;
                 let level = take_level(input)?;
                 let run = take_varint(input)?;
-                let Some(file) = take_file(input, budget)? else {
+                let Some(file) = take_file(input)? else {
                     return Some(Known::No);
                 };
                 self.keyspace(id).adds.push(AddedFile { level, run, file });
@@ -507,22 +499,10 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     put_all(out, &[info.min_seq, info.max_seq, info.created]);
     put_all(out, &[info.filter_bytes, info.index_bytes]);
     put_varint(out, u64::from(info.salt));
-    let (probes, positives) = (file.probes(), file.positives());
-    let hotness = file.hotness();
-    if probes != 0 || hotness.is_some() {
-        let mut counts = Vec::new();
-        put_all(&mut counts, &[probes, positives]);
-        if let Some(hotness) = hotness {
-            put_all(&mut counts, &hotness.to_parts());
-        }
-        put_varint(out, TAG_FILE_COUNTS);
-        put_bytes(out, &counts);
-    }
 }
 
-/// `None`: damaged; `Some(None)`: it has a field this build must know and does not. What lookups
-/// saw of the file is kept as far as the budget has memory.
-fn take_file(input: &mut &[u8], budget: &Arc<Budget>) -> Option<Option<FileMeta>> {
+/// `None`: damaged; `Some(None)`: it has a field this build must know and does not.
+fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
     let info = FileInfo {
         number: take_varint(input)?,
         size: take_varint(input)?,
@@ -544,18 +524,9 @@ fn take_file(input: &mut &[u8], budget: &Arc<Budget>) -> Option<Option<FileMeta>
     let file = FileMeta::new(&info);
     while !input.is_empty() {
         let tag = take_varint(input)?;
-        let mut payload = take_bytes(input)?;
-        match tag {
-            TAG_FILE_COUNTS => {
-                let probes = take_varint(&mut payload)?;
-                let positives = take_varint(&mut payload)?;
-                // Hints: older builds wrote none.
-                let hotness = take_varint(&mut payload).zip(take_varint(&mut payload));
-                let hotness = hotness.map(|(a, p)| Hotness::from_parts([a, p]));
-                file.restore((probes, positives), hotness, budget);
-            }
-            _ if tag & OPTIONAL != 0 => {}
-            _ => return Some(None),
+        take_bytes(input)?;
+        if tag & OPTIONAL == 0 {
+            return Some(None);
         }
     }
     Some(Some(file))
@@ -631,20 +602,11 @@ mod tests {
     }
 
     fn added() -> impl Strategy<Value = AddedFile> {
-        let hotness = prop::option::of((0..=1_000_000_000u64, 0..=1_000_000_000u64));
-        let counts = (any::<(u64, u64)>(), hotness);
-        (0..MAX_LEVELS, any::<u64>(), info(), counts).prop_map(
-            |(level, run, info, ((probes, positives), hotness))| {
-                let file = FileMeta::new(&info);
-                let hotness = hotness.map(|(a, p)| Hotness::from_parts([a, p]));
-                let positives = match probes == 0 && hotness.is_none() {
-                    true => 0,
-                    false => positives,
-                };
-                file.restore((probes, positives), hotness, &Budget::new(u64::MAX));
-                AddedFile { level, run, file }
-            },
-        )
+        (0..MAX_LEVELS, any::<u64>(), info()).prop_map(|(level, run, info)| AddedFile {
+            level,
+            run,
+            file: FileMeta::new(&info),
+        })
     }
 
     fn keyspace() -> impl Strategy<Value = KeyspaceEdit> {
@@ -762,8 +724,7 @@ mod tests {
             find: impl Fn(u64) -> Option<FileMeta>,
         ) -> Result<Self, EditError> {
             let mut edit = VersionEdit::default();
-            edit.decode_part(bytes, find, &Budget::new(u64::MAX))
-                .map(|_| edit)
+            edit.decode_part(bytes, find).map(|_| edit)
         }
     }
 
@@ -774,7 +735,7 @@ mod tests {
             let parts = edit.parts(most);
             for (i, part) in parts.iter().enumerate() {
                 let find = |number| Some(numbered(number));
-                let more = back.decode_part(part, find, &Budget::new(u64::MAX)).unwrap();
+                let more = back.decode_part(part, find).unwrap();
                 prop_assert_eq!(more == EditPart::Last, i + 1 == parts.len());
             }
             prop_assert_eq!(format!("{back:?}"), format!("{edit:?}"));

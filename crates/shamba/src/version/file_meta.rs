@@ -5,20 +5,24 @@
 //! [`Obsolete`] list.
 //!
 //! There may be hundreds of thousands of files under a small budget, so a file is one allocation:
-//! its numbers are packed behind its keys, and what lookups saw of it has memory of its own once
-//! there is something.
+//! its numbers are packed behind its keys. What lookups saw of it is kept with its open table
+//! ([`TableSlot`]), by partition; here is only when it was asked last.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
 
-use super::file_stats::{ALL_MODULES, FileStats, Hotness};
+use shamba_model::expected_reads::Visits;
+
 use super::obsolete::Obsolete;
 use crate::base::coding::{put_varint, take_varint};
 use crate::base::key::SeqNo;
 use crate::base::once_arc::OnceArc;
 use crate::base::thin::Thin;
-use crate::budget::{Budget, Reservation, Role, allocated, most_of_seen, shared};
+use crate::budget::{Reservation, Role, allocated, shared};
 use crate::table::{Stated, TableFile, TableSlot};
+
+/// The module limit that lets a lookup probe every module a filter has.
+const ALL_MODULES: u8 = u8::MAX;
 
 /// What the manifest records of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,25 +65,25 @@ pub(crate) struct FileMeta(Thin<FileHead>);
 struct FileHead {
     /// The open table, while it is open.
     slot: TableSlot,
-    seen: OnceArc<Seen>,
+    /// Only a file that leaves the tree has one.
+    doom: OnceArc<Doom>,
     busy: AtomicBool,
     /// How many filter modules a lookup probes without asking.
     module_limit: AtomicU8,
-    /// Epochs that ended while nothing was seen of it, as far as a byte counts.
-    unasked: AtomicU8,
+    /// How long ago a lookup asked it: [`UNKNOWN`], [`LONG_AGO`], or epochs that have ended since,
+    /// the one in which it was asked included.
+    asked: AtomicU8,
     smallest: u16,
     largest: u16,
 }
 
 const _: () = assert!(size_of::<Thin<FileHead>>() == 8 && size_of::<FileHead>() == 24);
 
-/// What only some files have: those that were looked into, and those that leave the tree.
-#[derive(Debug)]
-struct Seen {
-    stats: FileStats,
-    doom: OnceLock<Doom>,
-    _held: Reservation,
-}
+/// No epoch has ended in the file's life, and nothing is known of those it comes from.
+const UNKNOWN: u8 = 0;
+
+/// Never since it was written, or more epochs ago than a byte counts.
+const LONG_AGO: u8 = u8::MAX;
 
 /// What is done when the last holder lets go.
 #[derive(Debug)]
@@ -87,9 +91,10 @@ struct Doom {
     list: Arc<Obsolete>,
     number: u64,
     bytes: u32,
+    _held: Reservation,
 }
 
-const SEEN_BYTES: u64 = shared(size_of::<Seen>()) as u64;
+const DOOM_BYTES: u64 = shared(size_of::<Doom>()) as u64;
 
 /// What a file takes in the leaf of its run: the pointer and two prefixes, and its part of the
 /// leaf's own.
@@ -182,10 +187,10 @@ impl FileMeta {
         let len = |key: &[u8]| u16::try_from(key.len()).unwrap_or(u16::MAX);
         let head = FileHead {
             slot,
-            seen: OnceArc::new(),
+            doom: OnceArc::new(),
             busy: AtomicBool::new(false),
             module_limit: AtomicU8::new(ALL_MODULES),
-            unasked: AtomicU8::new(0),
+            asked: AtomicU8::new(UNKNOWN),
             smallest: len(&info.smallest),
             largest: len(&info.largest),
         };
@@ -310,101 +315,57 @@ impl FileMeta {
     /// Says that no version refers to it any more: its number goes to `list`, which is charged for
     /// it, once the last holder lets go. Called after the edit that removes it is durable.
     pub(crate) fn mark_obsolete(&self, list: &Arc<Obsolete>) {
-        let seen = self.0.seen.get();
-        let seen = seen.unwrap_or_else(|| {
-            let held = list.budget().reserve_at_once(Role::Seen, SEEN_BYTES);
-            self.0
-                .seen
-                .get_or_set(Arc::new(Seen::new(FileStats::default(), held)))
-        });
-        // A second mark is harmless: the number still goes to one list, once.
-        let _ = seen.doom.set(Doom {
+        if self.0.doom.get().is_some() {
+            return;
+        }
+        self.0.doom.get_or_set(Arc::new(Doom {
             list: Arc::clone(list),
             number: self.number(),
             bytes: u32::try_from(self.memory()).unwrap_or(u32::MAX),
-        });
+            _held: list.budget().reserve_at_once(Role::Seen, DOOM_BYTES),
+        }));
     }
 }
 
-/// What lookups saw of it. Hints: where memory is short there are none, and that changes no answer.
+/// What lookups saw of it: what its partitions' statistics say, summed up. Hints: where memory is
+/// short there are none, and that changes no answer.
 impl FileMeta {
-    fn stats(&self) -> Option<&FileStats> {
-        self.0.seen.get().map(|seen| &seen.stats)
+    /// Its visits of late; `None` when nothing is known of them.
+    pub(crate) fn visits(&self) -> Option<Visits> {
+        let visits = self.slot().all_visits();
+        if visits.is_some_and(|visits| !visits.is_none()) {
+            return visits;
+        }
+        // A file that was open, and of which nothing is kept, may have been asked.
+        let forgotten = visits.is_none() && self.slot().cache_id() != 0;
+        let known = self.0.asked.load(Ordering::Relaxed) != UNKNOWN;
+        (known && !forgotten).then(Visits::default)
     }
 
-    fn stats_or_new(&self, budget: &Arc<Budget>, new: FileStats) -> Option<&FileStats> {
-        // Half of it is for what tables cannot be kept open without.
-        let most = most_of_seen(budget.limit()) / 2;
-        let held = budget.try_reserve_within(Role::Seen, SEEN_BYTES, most)?;
-        let seen = self.0.seen.get_or_set(Arc::new(Seen::new(new, held)));
-        Some(&seen.stats)
+    /// Ends an epoch. One thread at a time.
+    pub(crate) fn end_epoch(&self) {
+        let ago = match (
+            self.slot().take_asked(),
+            self.0.asked.load(Ordering::Relaxed),
+        ) {
+            (true, _) => 1,
+            (false, UNKNOWN | LONG_AGO) => LONG_AGO,
+            (false, ago) => ago + 1,
+        };
+        self.0.asked.store(ago, Ordering::Relaxed);
     }
 
-    /// Counts `weight` lookups that probed this file.
-    #[inline]
-    pub(crate) fn record(&self, positive: bool, weight: u64, budget: &Arc<Budget>) {
-        let stats = self.stats().or_else(|| {
-            let unasked = self.0.unasked.load(Ordering::Relaxed);
-            self.stats_or_new(budget, FileStats::after(unasked))
-        });
-        if let Some(stats) = stats {
-            stats.record(positive, weight);
+    /// The last of so many epochs in which it was asked; 0 for none that is known.
+    pub(crate) fn last_access(&self, epochs: u64) -> u64 {
+        match self.0.asked.load(Ordering::Relaxed) {
+            UNKNOWN | LONG_AGO => 0,
+            ago => (epochs + 1).saturating_sub(ago.into()),
         }
     }
 
-    /// Sets what was inherited or kept of a new file.
-    pub(crate) fn restore(
-        &self,
-        (probes, positives): (u64, u64),
-        hotness: Option<Hotness>,
-        budget: &Arc<Budget>,
-    ) {
-        match hotness {
-            None if probes == 0 && positives == 0 => {}
-            Some(Hotness::NEVER) if probes == 0 && positives == 0 => {
-                self.0.unasked.store(1, Ordering::Relaxed);
-            }
-            _ => {
-                self.stats_or_new(budget, FileStats::restored(probes, positives, hotness));
-            }
-        }
-    }
-
-    /// Lookups that probed this file.
-    pub(crate) fn probes(&self) -> u64 {
-        self.stats().map_or(0, FileStats::probes)
-    }
-
-    /// Lookups that found the key here, as value or tombstone.
-    pub(crate) fn positives(&self) -> u64 {
-        self.stats().map_or(0, FileStats::positives)
-    }
-
-    /// The last epoch in which the file was probed; 0 for never.
-    pub(crate) fn last_access(&self) -> u64 {
-        self.stats().map_or(0, FileStats::last_access)
-    }
-
-    /// How hot it is; `None` when nothing says anything.
-    pub(crate) fn hotness(&self) -> Option<Hotness> {
-        match self.stats() {
-            Some(stats) => stats.hotness(),
-            None => (self.0.unasked.load(Ordering::Relaxed) > 0).then_some(Hotness::NEVER),
-        }
-    }
-
-    /// Ends an epoch in which the keyspace saw so many lookups. One thread at a time.
-    pub(crate) fn end_epoch(&self, epoch: u64, lookups: u64) {
-        match self.stats() {
-            Some(stats) => stats.end_epoch(epoch, lookups),
-            None if lookups > 0 => {
-                let before = self.0.unasked.load(Ordering::Relaxed);
-                self.0
-                    .unasked
-                    .store(before.saturating_add(1), Ordering::Relaxed);
-            }
-            None => {}
-        }
+    /// Says of a new file that nobody asks it but those of whom its partitions' statistics say so.
+    pub(crate) fn set_known(&self) {
+        self.0.asked.store(LONG_AGO, Ordering::Relaxed);
     }
 
     /// How many modules a lookup probes without asking.
@@ -426,8 +387,7 @@ impl std::fmt::Debug for FileMeta {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FileMeta")
             .field("info", &self.info())
-            .field("lookups", &(self.probes(), self.positives()))
-            .field("hotness", &self.hotness())
+            .field("visits", &self.visits())
             .finish_non_exhaustive()
     }
 }
@@ -456,19 +416,9 @@ impl TableFile for FileMeta {
     }
 }
 
-impl Seen {
-    fn new(stats: FileStats, held: Reservation) -> Self {
-        Seen {
-            stats,
-            doom: OnceLock::new(),
-            _held: held,
-        }
-    }
-}
-
 impl Drop for FileHead {
     fn drop(&mut self) {
-        if let Some(doom) = self.seen.get().and_then(|seen| seen.doom.get()) {
+        if let Some(doom) = self.doom.get() {
             doom.list.push(doom.number, self.slot.cache_id());
             doom.list.release(doom.bytes.into());
         }
@@ -546,25 +496,13 @@ mod tests {
     }
 
     #[test]
-    fn statistics_have_memory_only_where_there_is_something_to_keep() {
-        let budget = Budget::new(32 * SEEN_BYTES);
-        let (probed, cold, late) = (file(1), file(2), file(3));
-        assert_eq!(cold.hotness(), None);
-        for epoch in 1..4 {
-            probed.record(true, 10, &budget);
-            late.record(true, 10, &budget);
-            for file in [&probed, &cold, &late] {
-                file.end_epoch(epoch, 100);
-            }
-        }
-        assert_eq!(budget.used_by(Role::Seen), SEEN_BYTES);
-        assert!((probed.hotness().unwrap().access - 0.1).abs() < 1e-7);
-        assert_eq!(
-            (probed.probes(), probed.positives(), probed.last_access()),
-            (30, 30, 3)
-        );
-        for file in [cold, late] {
-            assert_eq!(file.hotness(), Some(Hotness::NEVER), "no memory, no count");
-        }
+    fn a_file_is_known_as_unasked_once_an_epoch_has_ended() {
+        let (new, told) = (file(1), file(2));
+        assert_eq!((new.visits(), new.last_access(0)), (None, 0));
+        told.set_known();
+        assert_eq!(told.visits(), Some(Visits::default()));
+        new.end_epoch();
+        assert_eq!(new.visits(), Some(Visits::default()));
+        assert_eq!(new.last_access(1), 0);
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn version_edit(data: &[u8]) {
         };
         let decode = |bytes: &[u8]| {
             let mut edit = VersionEdit::default();
-            let part = edit.decode_part(bytes, find, &budget);
+            let part = edit.decode_part(bytes, find);
             part.map(|_| edit)
         };
         if let Ok(edit) = decode(record) {

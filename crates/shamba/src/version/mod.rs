@@ -12,9 +12,8 @@ mod current;
 mod design;
 mod edit;
 mod file_meta;
-mod file_stats;
 mod files;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub(crate) mod fuzzing;
 mod level;
 mod manifest;
@@ -32,7 +31,6 @@ pub(crate) use current::CURRENT;
 pub(crate) use design::StoredDesign;
 pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
 pub(crate) use file_meta::{FileInfo, FileMeta};
-pub(crate) use file_stats::Hotness;
 pub(crate) use files::{number_in, was_in_use};
 pub(crate) use level::Level;
 pub(crate) use manifest::{FoundManifest, Manifest};

@@ -75,7 +75,7 @@ impl Replay {
             })),
             false => self.files.get(number).cloned(),
         };
-        let part = self.edit.decode_part(payload, find, self.account.budget());
+        let part = self.edit.decode_part(payload, find);
         let part = part.map_err(Wrong::Edit)?;
         self.formatted |= self.edit.format.is_some();
         if part == EditPart::Last || self.edits == 0 {

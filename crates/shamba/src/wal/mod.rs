@@ -52,7 +52,7 @@
 //! Assumption about the medium: within the first 512 bytes of a file, a torn write leaves a prefix.
 
 mod format;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub(crate) mod fuzzing;
 mod mode;
 mod reader;

@@ -58,12 +58,9 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut largest = vec![0.0f64; rates.len()];
     for empty in EMPTY {
         let found = files::measure(lab, base.clone(), 1.0 - empty, Distribution::Uniform)?;
-        let (warm_up, measured) = lab.scale.lookups();
-        let lookups = (warm_up + measured) as f64;
         let mut utilities = vec![Vec::new(); rates.len()];
         for file in files::below_level_0(&found.files) {
-            let access = (file.probes as f64 / lookups).min(1.0);
-            let positive = file.positives as f64 / file.probes.max(1) as f64;
+            let (access, positive) = (file.access, file.positive);
             let mut passing = 1.0;
             for (module, rate) in rates.iter().enumerate() {
                 let saved = utility(access, positive, passing, *rate).map_err(failed)?;

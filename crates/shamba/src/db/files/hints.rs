@@ -151,8 +151,13 @@ pub(in crate::db) fn give(
     version: &Version,
     budget: &Arc<Budget>,
 ) {
+    let any_known = !hints.is_empty();
     for file in version.files() {
         let Some(visits) = hints.remove(&file.number()) else {
+            if any_known {
+                // All were written of which anything was known, and that is little else.
+                file.set_known();
+            }
             continue;
         };
         let bytes = size_of_val(&*visits) as u64;

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
+use super::heirs::{Heirs, warm};
 use super::job_guard::Jobs;
-use super::lineage::{Lineage, warm};
 use super::table_maker::{KEYS_OF_TABLE, LONG_KEY, TableMaker};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
 use crate::budget::{TableWork, flushed_together, most_of_key};
 use crate::compaction::job::{NewTable, NewTables, table_path, write_tables};
-use crate::compaction::{Ancestry, KEYS_OF_INPUT, Origin, Retain};
+use crate::compaction::{Inheritance, KEYS_OF_INPUT, Parents, Retain};
 use crate::db::buffers::{Memtables, WalFiles};
 use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
@@ -34,7 +34,7 @@ struct Written {
     keyspace: Arc<KeyspaceInner>,
     memtable: Arc<Memtable>,
     tables: NewTables,
-    lineage: Option<Lineage>,
+    heirs: Option<Heirs>,
 }
 
 impl Written {
@@ -182,13 +182,13 @@ impl Flusher {
         let boundaries = self.visibility.boundaries();
         let version = keyspace.version();
         let bottom = version.is_empty();
-        let origin = Origin::Flush(&version, keyspace.options().size_ratio);
+        let parents = Parents::Flush(&version);
         let mut output = self
             .maker
-            .output(keyspace, 0, memtable.len() as u64, u64::MAX, origin);
-        let lineage = self.lineage_of_flush(&version, &memtable)?;
+            .output(keyspace, 0, memtable.len() as u64, u64::MAX, parents);
+        let heirs = self.heirs_of_flush(&version, &memtable)?;
         drop(version);
-        output.options.keep = lineage.as_ref().map(Lineage::keep);
+        output.options.keep = heirs.as_ref().map(Heirs::keep);
         output.sync = sync;
         let retain = Retain::new(boundaries, bottom);
         let tables = write_tables(&mut memtable.iter(), retain, &output)?;
@@ -197,16 +197,12 @@ impl Flusher {
             keyspace: Arc::clone(keyspace),
             memtable,
             tables,
-            lineage,
+            heirs,
         }))
     }
 
     /// What is known of those below a memtable.
-    fn lineage_of_flush(
-        &self,
-        version: &Version,
-        memtable: &Arc<Memtable>,
-    ) -> Result<Option<Lineage>> {
+    fn heirs_of_flush(&self, version: &Version, memtable: &Arc<Memtable>) -> Result<Option<Heirs>> {
         if !self.shared.options().inherit_heat || version.is_empty() {
             return Ok(None);
         }
@@ -215,8 +211,8 @@ impl Flusher {
         let smallest = entries.key().to_vec();
         entries.seek_to_last()?;
         let range = (&*smallest, entries.key());
-        let ancestry = Ancestry::of_flush(version, range, memtable.len() as u64);
-        Ok(Lineage::of(ancestry, &self.shared.options().memory))
+        let inheritance = Inheritance::of_flush(version, range, memtable.len() as u64);
+        Ok(Heirs::of(inheritance, &self.shared.options().memory))
     }
 
     /// An error if what is known of tables may take no more memory. The flush is then tried again
@@ -349,8 +345,8 @@ impl Flusher {
         let keyspace = &written.keyspace;
         let run = self.files.new_run();
         let version = keyspace.version();
-        let origin = Origin::Flush(&version, keyspace.options().size_ratio);
-        let from = (origin, written.lineage.as_ref());
+        let parents = Parents::Flush(&version);
+        let from = (parents, written.heirs.as_ref());
         KeyspaceEdit {
             flushed_seq: Some(written.last_seq()),
             // With one keyspace a flush may overtake its log: what a power failure leaves then is

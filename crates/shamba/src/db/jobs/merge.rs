@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use shamba_model::merging::shares_of_read_ahead;
 
-use super::lineage::{Lineage, warm};
+use super::heirs::{Heirs, warm};
 use super::table_maker::TableMaker;
 use crate::budget::merge_readahead;
 use crate::compaction::job::{NewTable, NewTables, write_tables};
 use crate::compaction::{
-    Ancestry, Boundaries, BoundedIter, MergeIter, Origin, Retain, RunFiles, RunIter, TargetRun,
+    Boundaries, BoundedIter, Inheritance, MergeIter, Parents, Retain, RunFiles, RunIter, TargetRun,
     Task, TaskInput,
 };
 use crate::db::context::DbContext;
@@ -131,16 +131,16 @@ impl Merger {
         let cut = task.cut.as_deref();
         let mut merged = BoundedIter::up_to(MergeIter::new(children), cut);
         let target = self.maker.target_file(&keyspace.options());
-        let (level, origin) = (task.output_level, Origin::Merge(task));
-        let mut output = self.maker.output(keyspace, level, entries, target, origin);
+        let (level, parents) = (task.output_level, Parents::Merge(task));
+        let mut output = self.maker.output(keyspace, level, entries, target, parents);
         output.on_the_way = Box::new(on_the_way);
         // What is known of the inputs goes over to the outputs, and tells which of their blocks to
         // keep in memory.
         let inherits = self.shared.options().inherit_heat;
-        let lineage = inherits.then(|| Ancestry::of_merge(task, self.files.tables()));
-        let lineage =
-            lineage.and_then(|ancestry| Lineage::of(ancestry, &self.shared.options().memory));
-        output.options.keep = lineage.as_ref().map(Lineage::keep);
+        let heirs = inherits.then(|| Inheritance::of_merge(task, self.files.tables()));
+        let heirs =
+            heirs.and_then(|inheritance| Heirs::of(inheritance, &self.shared.options().memory));
+        output.options.keep = heirs.as_ref().map(Heirs::keep);
         let retain = Retain::new(boundaries.clone(), task.bottom);
         let mut tables = write_tables(&mut merged, retain, &output)?;
         let rests = match cut {
@@ -154,8 +154,8 @@ impl Merger {
             .flat_map(|(_, tables)| tables.iter())
             .chain(tables.iter());
         let written = all.map(|table| table.info.size).sum();
-        let files = self.install_merge(keyspace, task, &tables, &rests, lineage.as_ref())?;
-        if lineage.is_some() {
+        let files = self.install_merge(keyspace, task, &tables, &rests, heirs.as_ref())?;
+        if heirs.is_some() {
             // What is in memory of the inputs makes room for what takes its place.
             let gone = task.files().map(|file| file.slot().cache_id());
             self.files.tables().forget_all(&gone.collect());
@@ -199,7 +199,7 @@ impl Merger {
                 input.level,
                 file.entries(),
                 target,
-                Origin::Merge(task),
+                Parents::Merge(task),
             );
             let retain = Retain::new(boundaries.clone(), false);
             match write_tables(&mut BoundedIter::after(rest, cut), retain, &output) {
@@ -220,7 +220,7 @@ impl Merger {
         task: &Task,
         tables: &[NewTable],
         rests: &[RemainingParts<'_>],
-        lineage: Option<&Lineage>,
+        heirs: Option<&Heirs>,
     ) -> Result<Vec<FileMeta>> {
         // First the names of the new tables are durable, then an edit may name them.
         let of_rests = || rests.iter().flat_map(|(_, tables)| tables.iter());
@@ -232,15 +232,15 @@ impl Merger {
         }
         // What the manifest is told: the outputs, and what a cut left in the runs it came from.
         let run = self.output_run(task);
-        let origin = || Origin::Merge(task);
+        let parents = || Parents::Merge(task);
         let mut adds = self
             .maker
-            .adds(&tree, task.output_level, run, tables, (origin(), lineage));
+            .adds(&tree, task.output_level, run, tables, (parents(), heirs));
         let files = adds.iter().map(|added| added.file.clone()).collect();
         for (input, tables) in rests {
             adds.extend(
                 self.maker
-                    .adds(&tree, input.level, input.run, tables, (origin(), None)),
+                    .adds(&tree, input.level, input.run, tables, (parents(), None)),
             );
         }
         // Tables are known in memory. Where more of them would not fit, the merge is tried again

@@ -6,8 +6,8 @@
 
 mod compact;
 mod flush;
+mod heirs;
 mod job_guard;
-mod lineage;
 mod merge;
 mod table_maker;
 mod table_options;

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::lineage::Lineage;
+use super::heirs::Heirs;
 use super::table_options::{TableSite, bits_by_place};
 use crate::budget::{
     Role, easily_known, keys_of_whole_filter, most_of_index, partition_keys, table_buffer,
 };
-use crate::compaction::Origin;
+use crate::compaction::Parents;
 use crate::compaction::job::{MergeOutput, NewTable};
 use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
@@ -58,7 +58,7 @@ impl TableMaker {
         level: usize,
         entries: u64,
         target_file: u64,
-        origin: Origin<'_>,
+        parents: Parents<'_>,
     ) -> MergeOutput<'a> {
         MergeOutput {
             // A filter over a whole table is built of all its keys at once.
@@ -70,7 +70,7 @@ impl TableMaker {
             dir: self.shared.dir(),
             budget: self.shared.budget(),
             next_file: self.files.next_file(),
-            options: self.build_options(keyspace, level, entries, origin),
+            options: self.build_options(keyspace, level, entries, parents),
             target_file,
             sync: true,
             on_the_way: Box::new(|| self.shared.check_not_stopping()),
@@ -115,19 +115,21 @@ impl TableMaker {
         level: usize,
         run: u64,
         tables: &[NewTable],
-        (origin, lineage): (Origin<'_>, Option<&Lineage>),
+        (parents, heirs): (Parents<'_>, Option<&Heirs>),
     ) -> Vec<AddedFile> {
         let cache = self.shared.options().memory.cache();
-        let slots = lineage.map_or_else(Vec::new, |lineage| lineage.slots(tables, cache));
+        let slots = heirs.map_or_else(Vec::new, |heirs| heirs.slots(tables, cache));
         let created = tree.manifest.state().next_created;
+        let inherits = self.shared.options().inherit_heat;
         let add = |(table, slot): (&NewTable, TableSlot)| {
             let info = FileInfo {
                 created,
                 ..table.info.clone()
             };
-            let hotness = origin.hotness(&info.smallest, &info.largest);
             let file = FileMeta::with_slot(&info, slot);
-            file.restore((0, 0), hotness, self.shared.budget());
+            if inherits && parents.are_known(&info.smallest, &info.largest) {
+                file.set_known();
+            }
             AddedFile {
                 level: level as u32,
                 run,
@@ -146,7 +148,7 @@ impl TableMaker {
         keyspace: &KeyspaceInner,
         level: usize,
         entries: u64,
-        origin: Origin<'_>,
+        parents: Parents<'_>,
     ) -> TableBuildOptions {
         let version = keyspace.version();
         let limit = self.shared.limit();
@@ -154,7 +156,7 @@ impl TableMaker {
             level: level as u32,
             expected_entries: entries,
             bits_per_key: bits_by_place(keyspace, &version, |measured| {
-                TableSite::of(level, entries, origin, measured)
+                TableSite::of(level, entries, parents, measured)
             }),
         };
         let mut wish = keyspace.options().filter_wish();

@@ -13,7 +13,7 @@ use shamba_model::expected_reads::Visits;
 use shamba_model::growing::{Content, Level, MOST_MISFIT, Table, next_filter, usual};
 use shamba_model::tree;
 
-use crate::compaction::{Granularity, MergePolicy, Origin, TargetRun, Task, TaskKind};
+use crate::compaction::{Granularity, MergePolicy, Parents, TargetRun, Task, TaskKind};
 use crate::db::keyspaces::KeyspaceInner;
 use crate::filter::curve;
 use crate::version::{FileMeta, Run, Version};
@@ -34,14 +34,14 @@ pub(super) struct TableSite {
 }
 
 impl TableSite {
-    pub(super) fn of(level: usize, entries: u64, origin: Origin<'_>, measured: bool) -> Self {
-        let (run, visits, replaced) = match origin {
-            Origin::Flush(version, _) => {
+    pub(super) fn of(level: usize, entries: u64, parents: Parents<'_>, measured: bool) -> Self {
+        let (run, visits, replaced) = match parents {
+            Parents::Flush(version) => {
                 let runs = version.runs().map(|(_, run)| run.files());
                 let visits = most(runs.filter(|_| measured), |visits| visits.empty);
                 (None, visits, HashSet::new())
             }
-            Origin::Merge(task) => {
+            Parents::Merge(task) => {
                 let run = match task.output {
                     TargetRun::Join(run) => Some(run),
                     TargetRun::New | TargetRun::Keep => None,

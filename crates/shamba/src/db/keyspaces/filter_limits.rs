@@ -1,5 +1,5 @@
-//! The part of maintenance that keeps module limits: it ends epochs of the files' statistics and
-//! asks the keyspace's controller, then and at each change of the tree.
+//! The part of maintenance that keeps module limits: it ends epochs and asks the keyspace's
+//! controller, then and at each change of the tree, how hot files are being told.
 //!
 //! An epoch is a number of lookups of a keyspace. Lookups count themselves here, some at a time;
 //! who counts the last of an epoch wakes the threads, or, when there are none, ends it itself. One
@@ -22,10 +22,15 @@ use crate::filter::{FileContext, FilterPlan, PlanOptions, choose};
 use crate::options::KeyspaceOptions;
 use crate::policy::{EVERY_MODULE, FileView, FilterPolicy, ModuleController, Rates};
 use crate::table::ModuleReads;
+use crate::value::{Hotness, PolicyState, RecentLookups, lookups_among};
 use crate::version::{FileMeta, Version};
 
 /// An epoch is at least so many lookups for each file, so that ending it costs each lookup little.
 const LOOKUPS_PER_FILE: u64 = 4;
+
+/// And at least one for so many entries: partitions have some thousands, and what all of them count
+/// is summed up at the end of an epoch.
+const ENTRIES_PER_LOOKUP: u64 = 1 << 10;
 
 /// A keyspace's limits.
 #[derive(Debug)]
@@ -35,8 +40,10 @@ pub(in crate::db) struct Limits {
     /// The lookups of an epoch of the present tree.
     epoch_lookups: AtomicU64,
     least_lookups: u64,
-    /// Lookups of epochs that ended while the controller did not look at files.
-    unseen_lookups: AtomicU64,
+    /// Lookups of the epochs that have ended, fading.
+    recent: RecentLookups,
+    /// The time by which they fade: the cache's, as for what partitions count.
+    time: Arc<PolicyState>,
     /// Whether the controller looks at files and sets limits: else nobody goes through them.
     sets_limits: AtomicBool,
     /// What the controller says of all lookups ([`ModuleController::reads_as_valued`]).
@@ -76,13 +83,15 @@ impl Limits {
         options: &KeyspaceOptions,
         version: &Version,
         budget: &Arc<Budget>,
+        time: &Arc<PolicyState>,
     ) -> Self {
         let controller = options.filter_policy.controller();
         let limits = Limits {
             lookups: AtomicU64::new(0),
             epoch_lookups: AtomicU64::new(u64::MAX),
             least_lookups: options.epoch_lookups,
-            unseen_lookups: AtomicU64::new(0),
+            recent: RecentLookups::default(),
+            time: Arc::clone(time),
             sets_limits: AtomicBool::new(controller.looks_at_files()),
             as_valued: AtomicBool::new(controller.reads_as_valued()),
             decider: Mutex::new(Decider {
@@ -151,9 +160,11 @@ impl Limits {
 
     /// Makes epochs as long as suits a version.
     fn set_epoch(&self, version: &Version) {
-        let count = version.sums().files as u64;
-        let epoch = self.least_lookups.max(count * LOOKUPS_PER_FILE);
-        self.epoch_lookups.store(epoch, Relaxed);
+        let sums = version.sums();
+        let of_files = sums.files as u64 * LOOKUPS_PER_FILE;
+        let least = of_files.max(sums.entries / ENTRIES_PER_LOOKUP);
+        self.epoch_lookups
+            .store(self.least_lookups.max(least), Relaxed);
     }
 
     fn decide(&self, decider: &mut Decider, version: &Version) {
@@ -168,6 +179,7 @@ impl Limits {
         {
             return;
         }
+        let lookups = self.recent_lookups(version);
         let all = version.runs().flat_map(|(level, run)| {
             let files = run.files().iter();
             files.map(move |file| (level as u32, file))
@@ -177,11 +189,23 @@ impl Limits {
             return;
         };
         let mut views = Vec::with_capacity(files);
-        views.extend(all.map(|(level, file)| decider.view(file, level)));
+        views.extend(all.map(|(level, file)| decider.view(file, level, lookups)));
         let limits = decider.controller.limits(&views, decider.epoch);
         for (file, limit) in version.files().zip(limits) {
             file.set_module_limit(limit);
         }
+    }
+
+    /// The keyspace's lookups that still count. A lookup asks one file of a run at most: so there
+    /// were at least as many as came to the run that was asked most, also before a restart, over
+    /// which only visits are kept.
+    pub(in crate::db) fn recent_lookups(&self, version: &Version) -> f64 {
+        let counted = self.recent.at(self.time.ticks()) + self.lookups.load(Relaxed) as f64;
+        let of_runs = version.runs().map(|(_, run)| {
+            let visits = run.files().iter().filter_map(FileMeta::visits);
+            visits.map(lookups_among).sum::<f64>()
+        });
+        of_runs.fold(counted, f64::max)
     }
 
     /// Counts lookups; whether an epoch is over with them.
@@ -222,16 +246,17 @@ impl Decider {
         rates
     }
 
-    fn view(&mut self, file: &FileMeta, level: u32) -> FileView {
+    fn view(&mut self, file: &FileMeta, level: u32, lookups: f64) -> FileView {
         let rates = match file.slot().peek() {
             None => self.guess(file, level),
             Some(table) => self.rates_of(table.plan()),
         };
-        let hotness = file.hotness();
+        let visits = file.visits();
+        let hotness = visits.map(|visits| Hotness::of(visits, lookups));
         FileView {
             number: file.number(),
             hotness: hotness.map(|hotness| (hotness.access, hotness.positive)),
-            last_access: file.last_access(),
+            last_access: file.last_access(self.epoch),
             rates,
         }
     }
@@ -247,22 +272,24 @@ pub(in crate::db) fn end_epoch(keyspace: &KeyspaceInner) -> bool {
         let active = keyspace.state().active.len() as u64;
         keyspace.operations().of_late(active);
     };
-    if !limits.sets_limits.load(Relaxed) {
+    let tell_lookups = || {
         let lookups = limits.lookups.swap(0, Relaxed);
-        limits.unseen_lookups.fetch_add(lookups, Relaxed);
+        limits.recent.add(lookups, limits.time.ticks());
+    };
+    if !limits.sets_limits.load(Relaxed) {
+        tell_lookups();
         fold_operations();
         return true;
     }
     let Some(mut decider) = limits.decider.try_lock() else {
         return false;
     };
-    let unseen = limits.unseen_lookups.swap(0, Relaxed);
-    let lookups = limits.lookups.swap(0, Relaxed) + unseen;
+    tell_lookups();
     decider.epoch += 1;
     fold_operations();
     let version = keyspace.version();
     for file in version.files() {
-        file.end_epoch(decider.epoch, lookups);
+        file.end_epoch();
     }
     limits.decide(&mut decider, &version);
     true

@@ -23,6 +23,7 @@ use crate::budget::{
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::{Design, KeyspaceOptions};
+use crate::value::PolicyState;
 use crate::version::{StoredDesign, Version};
 use filter_limits::Limits;
 use level_counters::LevelCounters;
@@ -90,7 +91,7 @@ const KEYSPACE_BYTES: usize =
     shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 1536;
 
 impl KeyspaceInner {
-    /// `memory` is that of [`Self::memory`].
+    /// `memory` is that of [`Self::memory`], `time` that of the cache.
     pub(super) fn new(
         id: u32,
         name: String,
@@ -98,13 +99,14 @@ impl KeyspaceInner {
         version: Arc<Version>,
         flushed_seq: u64,
         memory: Reservation,
+        time: &Arc<PolicyState>,
     ) -> Self {
         let budget = memory.budget();
         let active = Arc::new(Memtable::new(
             budget,
             options.memtable_capacity(budget.working_limit()),
         ));
-        let limits = Limits::new(&options, &version, budget);
+        let limits = Limits::new(&options, &version, budget, time);
         let (level_counters, operations) = (LevelCounters::new(budget), Operations::new(budget));
         KeyspaceInner {
             id,

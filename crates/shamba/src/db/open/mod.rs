@@ -150,7 +150,8 @@ fn assemble(
         hints::give(&mut hints, &found.version, &budget);
         let (version, flushed) = (found.version, found.flushed_seq);
         let (name, memory) = (found.name.to_string(), KeyspaceInner::memory(&budget));
-        let keyspace = KeyspaceInner::new(id, name, own, version, flushed, memory);
+        let time = options.memory.cache().policy();
+        let keyspace = KeyspaceInner::new(id, name, own, version, flushed, memory, time);
         restore(&keyspace, found.design.as_ref());
         keyspaces.insert(id, Arc::new(keyspace));
     }

@@ -340,18 +340,11 @@ impl<'a> PointReader<'a> {
     /// Counts a visit of the sample, or one that did what few do: for the level, and for the file.
     #[cold]
     fn count_in_level(&self, visit: &TableVisit<'_>, get: &Get<'_>, found: Option<bool>) {
-        let TableVisit {
-            level,
-            file,
-            weight,
-        } = *visit;
+        let TableVisit { level, weight, .. } = *visit;
         let (trace, counters) = (get.trace(), self.keyspace.level_counters());
         counters.record(level, found, trace, get.skipped(), weight);
         if weight == 0 {
             return;
-        }
-        if let Some(found) = found {
-            file.record(found, weight, self.path.shared.budget());
         }
         // Others like it used as many pinned blocks, without which the cache's time would stand
         // still.

@@ -16,7 +16,7 @@ use crate::cache::MemoryUsage;
 use crate::fs::BlockKind;
 use crate::metrics::Counters;
 use crate::options::Design;
-use crate::version::{FileMeta, Level, Version};
+use crate::version::{Level, Version};
 pub use marginal_value::MarginalValue;
 
 /// A picture of the database.
@@ -96,12 +96,6 @@ pub struct LevelStatistics {
     pub resident: ResidentBytes,
     /// Filter bits in the block cache for each entry.
     pub resident_bits_per_key: f64,
-    /// Times a lookup probed one of the files that are here now, wherever they were then: one
-    /// lookup in eight is counted, as eight. Of what was counted before a restart, as much is left
-    /// as the manifest held.
-    pub probes: u64,
-    /// Times the file held the key.
-    pub positives: u64,
     /// What lookups did in this level since the database was opened.
     pub lookups: LevelLookups,
 }
@@ -234,7 +228,6 @@ fn bits_per_key(bytes: u64, entries: u64) -> f64 {
 }
 
 fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> LevelStatistics {
-    let sum = |of: fn(&FileMeta) -> u64| level.files().map(&of).sum::<u64>();
     let sums = level.sums();
     let (entries, filter_bytes) = (sums.entries, sums.filter_bytes);
     LevelStatistics {
@@ -249,8 +242,6 @@ fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> L
         bits_per_key: bits_per_key(filter_bytes, entries),
         resident: ResidentBytes::default(),
         resident_bits_per_key: 0.0,
-        probes: sum(|file| file.probes()),
-        positives: sum(|file| file.positives()),
         lookups: keyspace.level_counters().snapshot(number),
     }
 }

@@ -1,9 +1,9 @@
-//! All that `tune` can be told, each part by flag, description or database, or not at all.
+//! All that can be said of a problem, each part by flag, description or database, or not at all.
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::value::{Division, Filter, Number, Policy};
+use crate::value::{Division, Filter, Number, Policy};
 
 /// What is known; the flags of the command line and the keys of a description in one.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]

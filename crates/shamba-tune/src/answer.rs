@@ -12,10 +12,10 @@ use shamba_model::curve::{Curve, Family};
 use shamba_model::search::{self, Knob};
 use shamba_model::{ModelError, tree};
 
-use super::inputs::Inputs;
-use super::problem::{Problem, explain};
-use super::value::Filter;
-use crate::failure::Failure;
+use crate::error::Result;
+use crate::inputs::Inputs;
+use crate::problem::{Problem, explain};
+use crate::value::Filter;
 
 /// Everything that is told.
 #[derive(Debug, Serialize)]
@@ -42,13 +42,16 @@ pub struct Answer {
 /// A design with what it costs and its filters.
 #[derive(Debug, Serialize)]
 pub struct Plan {
+    /// Merge policy, size ratio, buffer and filters.
     #[serde(flatten)]
     pub design: Design,
     /// Bits of all filters over all entries, without those that are of no use.
     pub bits_per_key: f64,
     /// Bytes of filter memory that are of no use to any filter.
     pub spare_bytes: f64,
+    /// What its operations cost.
     pub costs: Costs,
+    /// Its levels, when the tree is full.
     pub levels: Vec<Level>,
 }
 
@@ -57,20 +60,28 @@ pub struct Plan {
 pub struct Level {
     /// 1 is the first on storage.
     pub level: u32,
+    /// Its sorted runs, when it is full.
     pub runs: f64,
+    /// Its entries, when it is full.
     pub entries: f64,
     /// Of the entries, without filters and index.
     pub bytes: f64,
+    /// Filter bits for each of its entries.
     pub bits_per_key: f64,
+    /// The share of lookups of absent keys that one of its filters lets through.
     pub false_positive_rate: f64,
 }
 
 /// A step from the present design on.
 #[derive(Debug, Serialize)]
 pub struct Step {
+    /// What changes: `present` (nothing yet), `memory`, `filters`, `memory-split`, `merge-policy`,
+    /// `size-ratio`, `merging` or `all`.
     pub step: &'static str,
+    /// The design it leads to.
     #[serde(flatten)]
     pub design: Design,
+    /// What that costs.
     pub costs: Costs,
     /// Throughput over that of the present design.
     pub speedup: f64,
@@ -79,10 +90,15 @@ pub struct Step {
 /// Options of a keyspace.
 #[derive(Debug, Serialize)]
 pub struct EngineOptions {
+    /// [`KeyspaceOptions::merge_policy`].
     pub merge_policy: MergePolicy,
+    /// [`KeyspaceOptions::size_ratio`].
     pub size_ratio: u32,
+    /// [`KeyspaceOptions::write_buffer`], in bytes.
     pub write_buffer: u64,
+    /// [`FilterOptions::bits_per_key`].
     pub bits_per_key: f64,
+    /// The name of the filter family in [`FilterFamily`].
     pub filter: &'static str,
     /// How filters are divided.
     pub allocation: Allocation,
@@ -102,17 +118,21 @@ pub struct EngineOptions {
 pub struct WhatIf {
     /// The changes, as given.
     pub changes: Vec<String>,
+    /// All inputs, changed.
     pub input: Inputs,
+    /// What the design there is becomes.
     pub present: Plan,
+    /// The best one.
     pub best: Plan,
+    /// That as options.
     pub options: EngineOptions,
 }
 
 /// Answers a problem, and what changes with another one.
-pub fn answer(
-    problem: &Problem,
-    changed: Option<(Vec<String>, Problem)>,
-) -> Result<Answer, Failure> {
+///
+/// # Errors
+/// [`Error::Refused`](crate::Error::Refused) where no design does what must hold.
+pub fn answer(problem: &Problem, changed: Option<(Vec<String>, Problem)>) -> Result<Answer> {
     let curve = curve(problem.filter)?;
     let (present, best, options) = solve(problem, curve)?;
     let what_if = match changed {
@@ -141,7 +161,7 @@ pub fn answer(
 }
 
 /// The family's false-positive rates; computed once, which takes some milliseconds.
-pub fn curve(filter: Filter) -> Result<&'static Curve, Failure> {
+pub(crate) fn curve(filter: Filter) -> Result<&'static Curve> {
     static CURVES: [OnceLock<Curve>; 4] = [const { OnceLock::new() }; 4];
     let [bloom, blocked, ribbon, ideal] = &CURVES;
     let known = match filter {
@@ -157,7 +177,7 @@ pub fn curve(filter: Filter) -> Result<&'static Curve, Failure> {
     Ok(known.get_or_init(|| curve))
 }
 
-fn solve(problem: &Problem, curve: &Curve) -> Result<(Plan, Plan, EngineOptions), Failure> {
+fn solve(problem: &Problem, curve: &Curve) -> Result<(Plan, Plan, EngineOptions)> {
     let found = search::search(&problem.request, curve).map_err(explain)?;
     let present = plan(problem, &problem.present, curve).map_err(explain)?;
     let best = plan(problem, &found.design, curve).map_err(explain)?;
@@ -245,7 +265,7 @@ const SIZE_RATIOS: (u32, u32) = (2, 1000);
 const WRITE_BUFFERS: (f64, f64) = (4096.0, (2u64 << 30) as f64);
 const MOST_BITS: f64 = 64.0;
 
-fn engine_options(problem: &Problem, best: &Plan, curve: &Curve) -> Result<EngineOptions, Failure> {
+fn engine_options(problem: &Problem, best: &Plan, curve: &Curve) -> Result<EngineOptions> {
     let environment = &problem.request.environment;
     // Up: the search often finds the least buffer with which so many levels are enough.
     let (size_ratio, buffer) = (best.design.size_ratio, best.design.buffer_bytes.ceil());

@@ -1,4 +1,4 @@
-//! What flags, descriptions and what-ifs are made of: numbers with units, and names of choices.
+//! What inputs are made of: numbers with units, and names of choices.
 //!
 //! A value reads the same wherever it stands: as a word of the command line, as text in a
 //! description, or (numbers) as a number there. It is written as a number or a name.
@@ -171,7 +171,7 @@ impl From<Filter> for Family {
 }
 
 /// The name of a choice, as flags and descriptions have it.
-pub fn name(choice: impl ValueEnum) -> String {
+pub(crate) fn name(choice: impl ValueEnum) -> String {
     choice
         .to_possible_value()
         .map_or_else(String::new, |value| value.get_name().to_owned())

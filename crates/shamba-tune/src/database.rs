@@ -1,23 +1,21 @@
-//! What an open database tells `tune` of its data and of the lookups it has seen.
+//! What a database tells of its data and of the lookups it has seen.
 //!
-//! [`Known`] is all that the rest of `tune` learns of a database: its inputs stand for what nobody
-//! gave, its measurements are only shown. A database keeps its design once that was changed, but
-//! counts operations only while it is open: one that was opened to be asked has counted none.
+//! [`Known`] is all that the rest of this crate learns of a database: its inputs stand for what
+//! nobody gave, its measurements are only shown. A database keeps its design once that was changed,
+//! but counts operations only while it is open: one that was opened to be asked has counted none.
 
 use std::path::Path;
 
 use serde::Serialize;
 use shamba::{
-    Counters, Design, KeyspaceOptions, KeyspaceStatistics, LevelStatistics, MergePolicy, Statistics,
+    Counters, Design, Keyspace, KeyspaceOptions, KeyspaceStatistics, LevelStatistics, MergePolicy,
+    Options, Statistics,
 };
 use shamba_model::cost::Workload;
 
-use super::inputs::Inputs;
-use super::value::{Number, Policy};
-use crate::args::Global;
-use crate::failure::Failure;
-use crate::open::{Access, EngineArgs, open};
-use crate::stats::look_up;
+use crate::error::Result;
+use crate::inputs::Inputs;
+use crate::value::{Number, Policy};
 
 /// What was found out.
 #[derive(Debug, Default)]
@@ -51,8 +49,11 @@ pub struct Measured {
 /// A level as it is.
 #[derive(Debug, Clone, Serialize)]
 pub struct MeasuredLevel {
+    /// 0 is that of flushed memtables.
     pub level: usize,
+    /// Its sorted runs.
     pub runs: usize,
+    /// Its entries, old versions and deletions included.
     pub entries: u64,
     /// Of files: entries, filters and index.
     pub bytes: u64,
@@ -67,6 +68,7 @@ pub struct MeasuredLevel {
 /// What lookups did.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct MeasuredLookups {
+    /// How many there were.
     pub lookups: u64,
     /// The share of them that found their key.
     pub positive: f64,
@@ -80,27 +82,36 @@ pub struct MeasuredLookups {
     pub filter_reads: f64,
 }
 
-/// Asks the database in `dir`. It is opened with memory of its own: `--memory` is what is to be
-/// tuned, and may be less than any database can do with. What lookups find is not kept when a
-/// database closes; a file of `keys` makes some.
-pub fn ask(global: &Global, dir: &Path, keys: Option<&Path>) -> Result<Known, Failure> {
-    let global = Global {
-        memory: None,
-        keyspace: global.keyspace.clone(),
-        quiet: global.quiet,
-    };
+/// Asks the database in `dir` about a keyspace, the default one if there is no name. It is opened
+/// with memory of its own, a quarter of the container's: the memory that is to be tuned may be less
+/// than any database can do with. It is only read, so that it may be open elsewhere.
+///
+/// What lookups find is not kept when a database closes; `look_up` may make some.
+///
+/// # Errors
+/// The engine's, where the database or the keyspace cannot be read, and those of `look_up`.
+pub fn ask<E: From<shamba::Error>>(
+    dir: &Path,
+    keyspace: Option<&str>,
+    look_up: Option<impl FnOnce(&Keyspace) -> Result<(), E>>,
+) -> Result<Known, E> {
     let unstored = unstored();
-    let engine = EngineArgs {
-        write_buffer: Some(unstored.write_buffer),
-        ..EngineArgs::default()
+    let db = Options::new()
+        .keyspace(KeyspaceOptions::default().with_design(&unstored))
+        .create_if_missing(false)
+        .read_only(true)
+        .open(dir)?;
+    let keyspace = match keyspace {
+        None => db.default_keyspace(),
+        Some(name) => db.keyspace(name)?,
     };
-    let opened = open(&global, dir, Access::Read, &engine)?;
-    if let Some(path) = keys {
-        look_up(&opened.keyspace, path, global.quiet)?;
+    let sampled = look_up.is_some();
+    if let Some(look_up) = look_up {
+        look_up(&keyspace)?;
     }
-    let stats = opened.db.stats();
-    let known = known_of(&stats, opened.keyspace.name(), &unstored, keys.is_some());
-    opened.close()?;
+    let known = known_of(&db.stats(), keyspace.name(), &unstored, sampled);
+    drop(keyspace);
+    db.close()?;
     Ok(known)
 }
 
@@ -228,9 +239,9 @@ fn inputs_of(keyspace: &KeyspaceStatistics) -> Inputs {
 mod tests {
     use shamba::{Db, IterOptions, Options};
 
-    use super::super::merged::UPDATES;
-    use super::super::problem::Problem;
     use super::*;
+    use crate::merged::UPDATES;
+    use crate::problem::Problem;
 
     /// A new database of 100 keys, opened as to be asked.
     fn opened(dir: &Path) -> Db {
@@ -306,12 +317,8 @@ mod tests {
             std::fs::copy(file.path(), crashed.path().join(file.file_name())).unwrap();
         }
         drop(db);
-        let global = Global {
-            memory: None,
-            keyspace: None,
-            quiet: true,
-        };
-        let known = ask(&global, crashed.path(), None).unwrap();
+        let no_lookups = None::<fn(&Keyspace) -> Result<()>>;
+        let known = ask(crashed.path(), None, no_lookups).unwrap();
         assert_eq!(known.inputs.entries, Some(Number(100.0)));
         assert_eq!(known.workload, None);
         let problem = Problem::new(Inputs::default(), Some(known)).unwrap();

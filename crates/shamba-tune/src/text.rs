@@ -1,16 +1,15 @@
-//! The answer as tables and the inputs as a description, for a person to read.
+//! The answer as tables, for a person to read.
 
 use shamba_model::cost::{Allocation, Costs, Design};
 use shamba_model::tree::MergePolicy;
 
-use super::answer::{Answer, EngineOptions, Level, Plan, Step, WhatIf};
-use super::inputs::Inputs;
-use super::problem::percent;
-use super::value::{Number, name};
-use crate::failure::Failure;
-use crate::show;
+use crate::answer::{Answer, EngineOptions, Level, Plan, Step, WhatIf};
+use crate::inputs::Inputs;
+use crate::problem::percent;
+use crate::tables;
+use crate::value::{Number, name};
 
-/// Everything.
+/// Everything that was answered.
 pub fn text(answer: &Answer) -> String {
     let mut parts = vec![
         given(&answer.input),
@@ -40,7 +39,7 @@ pub fn text(answer: &Answer) -> String {
 /// The inputs in two lines.
 fn given(input: &Inputs) -> String {
     let number = |number: Option<Number>| number.map_or(0.0, |number| number.0);
-    let bytes = |size: Option<Number>| show::bytes(number(size) as u64);
+    let bytes = |size: Option<Number>| tables::bytes(number(size) as u64);
     let shares = input.shares().map(|(name, share)| {
         let share = percent(number(share));
         format!("{share} {}", name.replace('-', " "))
@@ -49,9 +48,9 @@ fn given(input: &Inputs) -> String {
     let data = entries * number(input.entry_size);
     format!(
         "{} entries of {} bytes ({}), memory {}, pages of {} read in {} µs, a write worth {} reads, {} filters\n{}",
-        show::number(entries as u64),
+        tables::number(entries as u64),
         number(input.entry_size),
-        show::bytes(data as u64),
+        tables::bytes(data as u64),
         bytes(input.memory),
         bytes(input.page_size),
         number(input.read_latency),
@@ -81,13 +80,13 @@ fn allocation(allocation: Allocation) -> &'static str {
 fn pages(cost: f64) -> String {
     match cost > 0.0 && cost < 0.001 {
         true => format!("{cost:.1e}"),
-        false => show::measured(cost),
+        false => tables::measured(cost),
     }
 }
 
 fn per_second(throughput: f64) -> String {
     match throughput < 1e15 {
-        true => show::measured(throughput),
+        true => tables::measured(throughput),
         false => "no bound".to_owned(),
     }
 }
@@ -96,7 +95,7 @@ fn gain(speedup: f64) -> String {
     let percent = (speedup - 1.0) * 100.0;
     match percent < 1000.0 {
         true => format!("{percent:+.1} %"),
-        false => format!("{} times", show::measured(speedup)),
+        false => format!("{} times", tables::measured(speedup)),
     }
 }
 
@@ -117,19 +116,19 @@ fn designs(plans: &[(&str, &Plan)]) -> String {
             (*name).to_owned(),
             policy(design.policy).to_owned(),
             design.size_ratio.to_string(),
-            show::bytes(design.buffer_bytes as u64),
-            show::bytes(design.filter_bytes as u64),
+            tables::bytes(design.buffer_bytes as u64),
+            tables::bytes(design.filter_bytes as u64),
             format!("{:.2}", plan.bits_per_key),
             allocation(design.allocation).to_owned(),
             plan.costs.levels.to_string(),
         ]
     });
-    let mut text = show::table(&header, &rows.collect::<Vec<_>>());
+    let mut text = tables::table(&header, &rows.collect::<Vec<_>>());
     for (name, plan) in plans {
         if plan.spare_bytes > 0.0 {
             text += &format!(
                 "\n{name}: {} of the memory for filters are of no use to them",
-                show::bytes(plan.spare_bytes as u64)
+                tables::bytes(plan.spare_bytes as u64)
             );
         }
     }
@@ -157,7 +156,7 @@ fn costs(designs: &[(&str, &Costs)]) -> String {
             per_second(costs.throughput),
         ]
     });
-    show::table(&header, &rows.collect::<Vec<_>>())
+    tables::table(&header, &rows.collect::<Vec<_>>())
 }
 
 /// A design in a few words.
@@ -166,7 +165,7 @@ fn brief(design: &Design) -> String {
         "{}, T = {}, buffer {}",
         policy(design.policy),
         design.size_ratio,
-        show::bytes(design.buffer_bytes as u64)
+        tables::bytes(design.buffer_bytes as u64)
     )
 }
 
@@ -197,7 +196,7 @@ fn contributions(steps: &[Step], input: &Inputs) -> String {
             gain(step.speedup),
         ]
     });
-    let mut text = show::table(&header, &rows.collect::<Vec<_>>());
+    let mut text = tables::table(&header, &rows.collect::<Vec<_>>());
     let fixed = input.size_ratio.is_some() || input.write_buffer.is_some();
     let bound = input.max_lookup_cost.is_some() || input.max_update_cost.is_some();
     if fixed || bound {
@@ -218,8 +217,8 @@ fn levels(levels: &[Level]) -> String {
         let rate = level.false_positive_rate * 100.0;
         vec![
             level.level.to_string(),
-            show::number(level.runs as u64),
-            show::number(level.entries as u64),
+            tables::number(level.runs as u64),
+            tables::number(level.entries as u64),
             format!("{:.2}", level.bits_per_key),
             match rate > 0.0 && rate < 0.001 {
                 true => format!("{rate:.1e} %"),
@@ -227,7 +226,7 @@ fn levels(levels: &[Level]) -> String {
             },
         ]
     });
-    show::table(&header, &rows.collect::<Vec<_>>())
+    tables::table(&header, &rows.collect::<Vec<_>>())
 }
 
 fn options(options: &EngineOptions) -> String {
@@ -263,30 +262,4 @@ fn what_if(answer: &Answer, other: &WhatIf) -> String {
         costs(&all),
         options(&other.options)
     )
-}
-
-const HEAD: &str = "\
-# Inputs of `shamba tune`: shamba tune --description FILE. Keys and values are those of the flags:
-# sizes also as \"64MiB\", numbers as \"100M\", shares as \"25%\". Lines left out take defaults.
-";
-
-/// The inputs as TOML, with what may be set beside them.
-pub fn description(inputs: &Inputs) -> Result<String, Failure> {
-    let text =
-        toml::to_string(inputs).map_err(|error| Failure::output(std::io::Error::other(error)))?;
-    let mut text = format!("{HEAD}\n{text}");
-    let unset = [
-        ("max-lookup-cost = 1.1", inputs.max_lookup_cost.is_none()),
-        ("max-update-cost = 0.5", inputs.max_update_cost.is_none()),
-        ("merge-policy = \"leveling\"", inputs.merge_policy.is_none()),
-        ("size-ratio = 10", inputs.size_ratio.is_none()),
-        ("write-buffer = \"64MiB\"", inputs.write_buffer.is_none()),
-    ];
-    if unset.iter().any(|(_, unset)| *unset) {
-        text += "\n# What must hold:\n";
-    }
-    for (line, _) in unset.iter().filter(|(_, unset)| *unset) {
-        text += &format!("# {line}\n");
-    }
-    Ok(text.trim_end().to_owned())
 }

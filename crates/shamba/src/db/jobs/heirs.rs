@@ -1,32 +1,32 @@
-//! Handing on to new tables what is known of the tables they come from: the partition_stats of
-//! their partitions, and those of their blocks that will be worth their room.
+//! Handing on to new tables what is known of the tables they come from: the statistics of their
+//! partitions, and those of their blocks that will be worth their room.
 //!
-//! Protocol of a flush or compaction: [`Lineage::of`] before it writes, its [`Lineage::keep`] in
-//! the build options, [`Lineage::slots`] for the files of the edit, [`warm`] once it is installed.
-//! Where nobody reads there is no lineage, and writing costs what it did.
+//! Protocol of a flush or compaction: [`Heirs::of`] before it writes, its [`Heirs::keep`] in
+//! the build options, [`Heirs::slots`] for the files of the edit, [`warm`] once it is installed.
+//! Where nobody reads nothing is handed on, and writing costs what it did.
 
 use std::sync::Arc;
 
 use crate::budget::{Reservation, Role, prepopulation};
 use crate::cache::{BlockCache, MemoryBudget};
-use crate::compaction::Ancestry;
+use crate::compaction::Inheritance;
 use crate::compaction::job::NewTable;
 use crate::table::{Prepared, Prepopulation, TableSlot};
 use crate::version::FileMeta;
 
 /// Those from whom new tables inherit.
 #[derive(Debug)]
-pub(super) struct Lineage {
-    ancestry: Arc<Ancestry>,
+pub(super) struct Heirs {
+    inheritance: Arc<Inheritance>,
     keep: Prepopulation,
     _held: Reservation,
 }
 
-impl Lineage {
+impl Heirs {
     /// Prepares to hand on what is known of those from whom new tables will inherit; `None` where
     /// nobody reads.
-    pub(super) fn of(ancestry: Ancestry, memory: &MemoryBudget) -> Option<Lineage> {
-        if ancestry.is_cold() {
+    pub(super) fn of(inheritance: Inheritance, memory: &MemoryBudget) -> Option<Heirs> {
+        if inheritance.is_cold() {
             return None;
         }
         let cache = memory.cache();
@@ -35,11 +35,13 @@ impl Lineage {
             // What is used is kept; what will be used has no say.
             false => 0,
         };
-        let held = memory.budget().reserve(Role::Compaction, ancestry.memory());
-        let ancestry = Arc::new(ancestry);
-        Some(Lineage {
-            keep: Prepopulation::new(ancestry.clone(), cache, most),
-            ancestry,
+        let held = memory
+            .budget()
+            .reserve(Role::Compaction, inheritance.memory());
+        let inheritance = Arc::new(inheritance);
+        Some(Heirs {
+            keep: Prepopulation::new(inheritance.clone(), cache, most),
+            inheritance,
             _held: held,
         })
     }
@@ -56,7 +58,7 @@ impl Lineage {
             tables.map(|table| table.prepared.as_deref())
         };
         let spans: Vec<_> = prepared().flatten().flat_map(|p| p.spans()).collect();
-        let mut visits = self.ancestry.inherited(&spans).into_iter();
+        let mut visits = self.inheritance.inherited(&spans).into_iter();
         let slot = |prepared: Option<&Prepared>| {
             let Some(prepared) = prepared else {
                 return TableSlot::default();

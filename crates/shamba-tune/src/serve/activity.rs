@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 /// Requests now, and when the last one ended.
 #[derive(Debug)]
-pub struct Activity {
+pub(super) struct Activity {
     started: Instant,
     /// Requests being answered.
     busy: AtomicUsize,
@@ -17,7 +17,7 @@ pub struct Activity {
 
 /// Lives as long as a request is being answered, or until its client has gone.
 #[derive(Debug)]
-pub struct Busy<'a>(&'a Activity);
+pub(super) struct Busy<'a>(&'a Activity);
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
@@ -29,7 +29,7 @@ impl Drop for Busy<'_> {
 }
 
 impl Activity {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Activity {
             started: Instant::now(),
             busy: AtomicUsize::new(0),
@@ -38,13 +38,13 @@ impl Activity {
     }
 
     /// A request has come.
-    pub fn busy(&self) -> Busy<'_> {
+    pub(super) fn busy(&self) -> Busy<'_> {
         self.busy.fetch_add(1, Relaxed);
         Busy(self)
     }
 
     /// Returns once nothing was asked for `idle`.
-    pub async fn silence(&self, idle: Duration) {
+    pub(super) async fn silence(&self, idle: Duration) {
         loop {
             let last = Duration::from_millis(self.last_answer.load(Relaxed));
             let silent = match self.busy.load(Relaxed) {

@@ -26,14 +26,14 @@ use shamba_model::trade_off::{self, trade_off};
 use shamba_model::tree::MergePolicy;
 
 use super::{Server, balance};
-use crate::failure::Failure;
-use crate::tune::answer::{self, Answer};
-use crate::tune::inputs::Inputs;
-use crate::tune::problem::{Problem, explain};
+use crate::answer::{self, Answer};
+use crate::error::Error;
+use crate::inputs::Inputs;
+use crate::problem::{Problem, explain};
 
 /// What cannot be answered.
 #[derive(Debug, Serialize)]
-pub struct Refusal {
+pub(super) struct Refusal {
     #[serde(skip)]
     status: StatusCode,
     error: String,
@@ -43,7 +43,7 @@ pub struct Refusal {
 }
 
 /// A refusal in one sentence.
-pub fn refusal(status: StatusCode, error: impl Into<String>) -> Refusal {
+pub(super) fn refusal(status: StatusCode, error: impl Into<String>) -> Refusal {
     Refusal {
         status,
         error: error.into(),
@@ -69,40 +69,40 @@ fn json(status: StatusCode, body: &impl Serialize) -> Response {
 }
 
 /// Of a path that there is not.
-pub async fn nothing() -> Refusal {
+pub(super) async fn nothing() -> Refusal {
     refusal(StatusCode::NOT_FOUND, "there is nothing here")
 }
 
 /// Of a method that a path does not have.
-pub async fn no_method() -> Refusal {
+pub(super) async fn no_method() -> Refusal {
     refusal(StatusCode::METHOD_NOT_ALLOWED, "not with this method")
 }
 
 /// What the page begins with.
-pub async fn start(State(server): State<Arc<Server>>) -> Response {
+pub(super) async fn start(State(server): State<Arc<Server>>) -> Response {
     json(StatusCode::OK, &server.source.start())
 }
 
 /// Ends serving once this is answered.
-pub async fn stop(State(server): State<Arc<Server>>) -> Response {
+pub(super) async fn stop(State(server): State<Arc<Server>>) -> Response {
     server.stop.notify_one();
     json(StatusCode::OK, &Map::new())
 }
 
 /// Asks the database anew.
-pub async fn measure(State(server): State<Arc<Server>>) -> Answered {
+pub(super) async fn measure(State(server): State<Arc<Server>>) -> Answered {
     let of = server.clone();
     let start = work(&server, move || {
-        of.source.measure().map_err(|failure| Refusal {
+        of.source.measure().map_err(|error| Refusal {
             status: StatusCode::CONFLICT,
-            ..told(&failure)
+            ..told(&error)
         })
     });
     Ok(json(StatusCode::OK, &start.await?))
 }
 
 /// The designs for inputs.
-pub async fn design(
+pub(super) async fn design(
     State(server): State<Arc<Server>>,
     body: Result<Bytes, BytesRejection>,
 ) -> Answered {
@@ -121,7 +121,7 @@ struct Unbalanced {
 }
 
 /// The shares with all but the one changed scaled so that they sum to 1.
-pub async fn balanced(body: Result<Bytes, BytesRejection>) -> Answered {
+pub(super) async fn balanced(body: Result<Bytes, BytesRejection>) -> Answered {
     let Unbalanced { changed, shares } = read(body)?;
     let known = balance::names();
     if let Some(other) = shares
@@ -134,7 +134,7 @@ pub async fn balanced(body: Result<Bytes, BytesRejection>) -> Answered {
             format!("`{other}` is not a share of operations"),
         ));
     }
-    let shares = balance::balanced(&changed, &inputs(shares)?).map_err(|failure| told(&failure))?;
+    let shares = balance::balanced(&changed, &inputs(shares)?).map_err(|error| told(&error))?;
     let shares: Map<String, Value> = shares
         .into_iter()
         .map(|(name, share)| (name.to_owned(), Value::from(share)))
@@ -191,14 +191,13 @@ fn inputs(given: Map<String, Value>) -> Result<Inputs, Refusal> {
 }
 
 /// What is wrong with inputs.
-fn told(failure: &Failure) -> Refusal {
-    let (error, hint) = failure.words();
-    let fields = fields(&error, hint.as_deref().unwrap_or_default());
+fn told(error: &Error) -> Refusal {
+    let (hint, error) = (error.hint(), error.to_string());
     Refusal {
         status: StatusCode::UNPROCESSABLE_ENTITY,
+        fields: fields(&error, hint.unwrap_or_default()),
+        hint: hint.map(str::to_owned),
         error,
-        hint,
-        fields,
     }
 }
 
@@ -297,7 +296,7 @@ struct StorePlan {
 }
 
 fn designs(given: Map<String, Value>, positive: Option<f64>) -> Result<Designs, Refusal> {
-    let wrong = |failure: Failure| told(&failure);
+    let wrong = |error: Error| told(&error);
     let problem = Problem::new(inputs(given)?, None).map_err(wrong)?;
     let answer = answer::answer(&problem, None).map_err(wrong)?;
     let (environment, workload) = (&problem.request.environment, &problem.request.workload);
@@ -359,7 +358,7 @@ fn command(input: &Inputs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tune::value::Number;
+    use crate::value::Number;
 
     #[test]
     fn messages_name_their_inputs() {

@@ -4,14 +4,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
 /// A file of the page.
-pub struct File {
-    pub path: &'static str,
+pub(super) struct File {
+    pub(super) path: &'static str,
     kind: &'static str,
     content: &'static str,
 }
 
 impl File {
-    pub fn response(&self) -> Response {
+    pub(super) fn response(&self) -> Response {
         ([(CONTENT_TYPE, self.kind)], self.content).into_response()
     }
 }
@@ -24,7 +24,7 @@ const SVG: &str = "image/svg+xml";
 macro_rules! files {
     ($($path:literal $kind:ident $name:literal,)*) => {
         /// All of them.
-        pub const FILES: &[File] = &[$(File {
+        pub(super) const FILES: &[File] = &[$(File {
             path: $path,
             kind: $kind,
             content: include_str!(concat!("page/", $name)),

@@ -1,17 +1,17 @@
 //! What was given laid over what a database knows, with shares of operations; pure.
 
-use super::database::Known;
-use super::inputs::Inputs;
-use super::problem::{percent, round};
-use super::value::{Number, name};
-use crate::failure::Failure;
+use crate::database::Known;
+use crate::error::{Error, Result};
+use crate::inputs::Inputs;
+use crate::problem::{percent, round};
+use crate::value::{Number, name};
 
 /// The share of updates, where nothing is known of the workload.
-pub const UPDATES: f64 = 0.5;
+pub(crate) const UPDATES: f64 = 0.5;
 
 /// Inputs of which some may still be missing, and who told those that nobody gave.
 #[derive(Debug)]
-pub struct Merged {
+pub(crate) struct Merged {
     pub inputs: Inputs,
     /// Names and values of inputs that the database told.
     pub from_database: Vec<String>,
@@ -21,7 +21,7 @@ pub struct Merged {
 
 impl Merged {
     /// What was given over what the database knows, with shares of operations.
-    pub fn new(given: Inputs, known: Option<Known>) -> Result<Merged, Failure> {
+    pub(crate) fn new(given: Inputs, known: Option<Known>) -> Result<Merged> {
         let (mut from_database, mut assumed) = (Vec::new(), Vec::new());
         let asked = known.is_some();
         let Known {
@@ -33,7 +33,7 @@ impl Merged {
             measured: _,
         } = known.unwrap_or_default();
         if asked && given.entries.is_none() && below.entries == Some(Number(0.0)) {
-            return Err(Failure::usage(
+            return Err(Error::refused(
                 "the database holds no entries",
                 "fill it first, or say with --entries how many it will hold",
             ));
@@ -147,8 +147,8 @@ impl Merged {
 
 #[cfg(test)]
 mod tests {
-    use super::super::value::Policy;
     use super::*;
+    use crate::value::Policy;
 
     #[test]
     fn a_move_that_is_under_way_is_told() {

@@ -1,19 +1,19 @@
 //! Shares of operations that go on summing to 1 while one of them is moved.
 
-use crate::failure::Failure;
-use crate::tune::inputs::Inputs;
+use crate::error::{Error, Result};
+use crate::inputs::Inputs;
 
 /// A share keeps six digits: what a person can read, and less than what sums may be off.
 const DIGITS: f64 = 1e6;
 
 /// The names of the shares of operations.
-pub fn names() -> [&'static str; 4] {
+pub(super) fn names() -> [&'static str; 4] {
     Inputs::default().shares().map(|(name, _)| name)
 }
 
 /// The share named `changed` as it is in `inputs`, and the others scaled in their proportions to
 /// what it leaves.
-pub fn balanced(changed: &str, inputs: &Inputs) -> Result<[(&'static str, f64); 4], Failure> {
+pub(super) fn balanced(changed: &str, inputs: &Inputs) -> Result<[(&'static str, f64); 4]> {
     let mut shares = inputs
         .shares()
         .map(|(name, share)| (name, share.map_or(0.0, |share| share.0)));
@@ -21,7 +21,7 @@ pub fn balanced(changed: &str, inputs: &Inputs) -> Result<[(&'static str, f64); 
     let own = own.map_or(0.0, |(_, share)| *share);
     for (name, share) in shares {
         if share < 0.0 || (name == changed && share > 1.0) {
-            return Err(Failure::usage(
+            return Err(Error::refused(
                 format!("{name} is {} %, but must be from 0 to 100 %", share * 100.0),
                 "a share is a part of all operations",
             ));
@@ -31,7 +31,7 @@ pub fn balanced(changed: &str, inputs: &Inputs) -> Result<[(&'static str, f64); 
     let others: f64 = others.map(|(_, share)| share).sum();
     let left = 1.0 - own;
     if others == 0.0 && left > 0.0 {
-        return Err(Failure::usage(
+        return Err(Error::refused(
             format!("{changed} is {} %, and all other shares are 0", own * 100.0),
             "raise another share instead, or let the sum be free while several change",
         ));
@@ -53,7 +53,7 @@ pub fn balanced(changed: &str, inputs: &Inputs) -> Result<[(&'static str, f64); 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tune::value::Number;
+    use crate::value::Number;
 
     fn shares(shares: [f64; 4]) -> Inputs {
         let mut inputs = Inputs::default();

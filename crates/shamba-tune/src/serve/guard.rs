@@ -23,7 +23,7 @@ use super::Server;
 use super::api::refusal;
 
 /// Bytes of a request's body; all inputs together are far below it.
-pub const MOST_BODY: usize = 16 << 10;
+pub(super) const MOST_BODY: usize = 16 << 10;
 
 /// From a request's head to its answer. Measuring looks many keys up.
 const MOST_TIME: Duration = Duration::from_secs(600);
@@ -44,7 +44,11 @@ const HEADERS: [(HeaderName, &str); 5] = [
 ];
 
 /// Passes a request on if it may be answered.
-pub async fn check(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+pub(super) async fn check(
+    State(server): State<Arc<Server>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let mut response = match allowed(&request, server.port) {
         Ok(()) => {
             let _busy = server.activity.busy();

@@ -14,7 +14,7 @@ fn visits(empty: f32, positive: f32) -> Visits {
 }
 
 /// A file of partitions that end at these keys, the first of which starts at `smallest`.
-fn file(cache: &BlockCache, smallest: &str, partitions: &[(&str, Visits)]) -> Ancestor {
+fn file(cache: &BlockCache, smallest: &str, partitions: &[(&str, Visits)]) -> Parent {
     let (clock, budget) = (Arc::clone(cache.policy()), cache.budget());
     let shapes = FilterGeometry {
         modules: [].into(),
@@ -29,7 +29,7 @@ fn file(cache: &BlockCache, smallest: &str, partitions: &[(&str, Visits)]) -> An
         .iter()
         .map(|(end, _)| end.as_bytes().into())
         .collect();
-    Ancestor {
+    Parent {
         smallest: smallest.as_bytes().into(),
         largest: ends.pop().unwrap(),
         entries: 100 * partitions.len() as u64,
@@ -64,17 +64,17 @@ fn partitions_of_the_same_ranges_inherit_each_its_own() {
         ("m", visits(0.0, 0.0)),
         ("z", visits(4.0, 16.0)),
     ];
-    let ancestry = Ancestry::new(
-        vec![AncestorRun {
+    let inheritance = Inheritance::new(
+        vec![ParentRun {
             files: vec![file(&cache, "a", &parts)],
         }],
         Rule::Merge,
     );
     let new = spans("a", &["f", "m", "z"]);
     let want = parts.map(|(_, visits)| visits);
-    assert_eq!(ancestry.inherited(&new), want);
+    assert_eq!(inheritance.inherited(&new), want);
     for (span, want) in new.iter().zip(want) {
-        assert_eq!(ancestry.visits(*span), want, "{span:?}");
+        assert_eq!(inheritance.visits(*span), want, "{span:?}");
     }
 }
 
@@ -90,16 +90,16 @@ fn visits_are_shared_out_and_none_is_lost() {
         ),
         file(&cache, "n", &[("z", visits(12.0, 6.0))]),
     ];
-    let ancestry = Ancestry::new(
+    let inheritance = Inheritance::new(
         [newer.into(), older.into()]
-            .map(|files: Vec<_>| AncestorRun { files })
+            .map(|files: Vec<_>| ParentRun { files })
             .into(),
         Rule::Merge,
     );
     // The newer run's partition meets all four, a-f the first two, f-m the second and third, n-z
     // the third and fourth.
     let new = spans("a", &["d", "k", "s", "z"]);
-    let found = ancestry.inherited(&new);
+    let found = inheritance.inherited(&new);
     let want = [
         visits(15.0, 2.0 + 2.5),
         visits(15.0 + 10.0, 2.0 + 4.0 + 2.5),
@@ -132,8 +132,8 @@ fn visits_are_shared_out_and_none_is_lost() {
 #[test]
 fn a_flushed_partition_expects_those_who_come_to_the_run_below() {
     let cache = cache();
-    let run = |files| AncestorRun { files };
-    let ancestry = Ancestry::new(
+    let run = |files| ParentRun { files };
+    let inheritance = Inheritance::new(
         vec![
             run(vec![file(&cache, "a", &[("h", visits(40.0, 20.0))])]),
             run(vec![file(
@@ -145,26 +145,29 @@ fn a_flushed_partition_expects_those_who_come_to_the_run_below() {
         Rule::Above(50),
     );
     // 50 new entries above 100, and above 200 where the newer run has none.
-    let found = ancestry.inherited(&spans("b", &["h", "y"]));
+    let found = inheritance.inherited(&spans("b", &["h", "y"]));
     assert_eq!(found, [visits(50.0, 10.0), visits(48.0, 16.0)]);
 }
 
 #[test]
 fn nobody_is_expected_where_nobody_came() {
     let cache = cache();
-    let cold = Ancestor {
+    let cold = Parent {
         partition_stats: None,
         ..file(&cache, "a", &[("z", visits(1.0, 1.0))])
     };
-    let ancestry = Ancestry::new(vec![AncestorRun { files: vec![cold] }], Rule::Merge);
-    assert!(ancestry.is_cold());
-    assert_eq!(ancestry.inherited(&spans("a", &["z"])), [Visits::default()]);
+    let inheritance = Inheritance::new(vec![ParentRun { files: vec![cold] }], Rule::Merge);
+    assert!(inheritance.is_cold());
+    assert_eq!(
+        inheritance.inherited(&spans("a", &["z"])),
+        [Visits::default()]
+    );
 }
 
 #[test]
 fn pages_are_read_by_those_who_read_what_is_in_them() {
     let cache = cache();
-    let run = |visits| AncestorRun {
+    let run = |visits| ParentRun {
         files: vec![file(
             &cache,
             "a",
@@ -177,11 +180,11 @@ fn pages_are_read_by_those_who_read_what_is_in_them() {
         scans: 50.0,
     };
     // Merged: half of the entries of a new page are of either run, and the scans are the same.
-    let merge = Ancestry::new(vec![run(visits), run(visits)], Rule::Merge);
+    let merge = Inheritance::new(vec![run(visits), run(visits)], Rule::Merge);
     assert_eq!(merge.page_reads(b"f", 10), 10.0 * (0.25 + 0.25));
     assert_eq!(merge.page_reads(b"x", 10), 0.0);
     // Above 200 entries a tenth as many: their pages lie over ten times as many keys each, and
     // hold a tenth of what lookups find.
-    let above = Ancestry::new(vec![run(visits)], Rule::Above(20));
+    let above = Inheritance::new(vec![run(visits)], Rule::Above(20));
     assert!((above.page_reads(b"f", 10) - 10.0 * (0.25 + 5.0)).abs() < 1e-3);
 }

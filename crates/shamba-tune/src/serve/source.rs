@@ -3,24 +3,48 @@
 //! The database is opened only while it is asked, at the start and whenever the page wants to
 //! measure again; in between other programs may have it.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
-use super::super::database::{self, Measured};
-use super::super::inputs::Inputs;
-use super::super::problem::Problem;
-use super::super::value::Number;
-use crate::args::Global;
-use crate::failure::Failure;
+use crate::database::{Known, Measured};
+use crate::error::Result;
+use crate::inputs::Inputs;
+use crate::problem::Problem;
+use crate::value::Number;
 
 /// Entries that the page begins with where nobody says how many there are.
 const ENTRIES: f64 = 1e8;
 
+/// Opens a database, asks it and closes it again.
+pub type Ask = Box<dyn Fn() -> Result<Known> + Send + Sync>;
+
+/// A database to attach a page to.
+pub struct Database {
+    /// Where it is.
+    pub path: String,
+    /// The keyspace that is asked, if it is not the default one.
+    pub keyspace: Option<String>,
+    /// The file whose keys are looked up to measure.
+    pub keys: Option<String>,
+    /// Asks it, whenever the page wants to measure again.
+    pub ask: Ask,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("path", &self.path)
+            .field("keyspace", &self.keyspace)
+            .field("keys", &self.keys)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What the page begins with.
 #[derive(Debug, Clone, Serialize)]
-pub struct Start {
+pub(super) struct Start {
     pub version: &'static str,
     /// All inputs.
     pub input: Inputs,
@@ -33,7 +57,7 @@ pub struct Start {
 
 /// A database the page is attached to.
 #[derive(Debug, Clone, Serialize)]
-pub struct Attached {
+pub(super) struct Attached {
     pub path: String,
     pub keyspace: Option<String>,
     /// The file whose keys are looked up to measure.
@@ -41,93 +65,69 @@ pub struct Attached {
     pub measured: Measured,
 }
 
-/// What was given on the command line, and what came of it.
+/// What a page begins with: what was given, and what a database knows.
 #[derive(Debug)]
 pub struct Source {
     given: Inputs,
-    global: Global,
-    database: Option<(PathBuf, Option<PathBuf>)>,
+    database: Option<Database>,
     start: Mutex<Start>,
 }
 
 impl Source {
-    /// Asks the database in `dir`, if there is one, and checks the inputs.
-    pub fn new(
-        global: &Global,
-        mut given: Inputs,
-        dir: Option<&Path>,
-        keys: Option<&Path>,
-    ) -> Result<Source, Failure> {
-        if keys.is_some_and(|path| path.as_os_str() == "-") {
-            return Err(Failure::usage(
-                "--serve cannot read keys from standard input",
-                "give a file: its keys are looked up again whenever the page measures",
-            ));
-        }
+    /// Checks what was given, over what a database told when it was asked first.
+    ///
+    /// # Errors
+    /// Those of [`Problem::new`].
+    pub fn new(mut given: Inputs, database: Option<(Database, Known)>) -> Result<Source> {
         let mut assumed = None;
-        if dir.is_none() && given.entries.is_none() {
+        if database.is_none() && given.entries.is_none() {
             given.entries = Some(Number(ENTRIES));
             assumed = Some(format!("entries {ENTRIES}"));
         }
-        let database = dir.map(|dir| (dir.to_owned(), keys.map(Path::to_owned)));
-        let global = Global {
-            memory: None,
-            keyspace: global.keyspace.clone(),
-            quiet: global.quiet,
-        };
-        let mut start = ask(&global, &given, database.as_ref())?;
+        let (database, known) = database.unzip();
+        let mut start = start(&given, database.as_ref().zip(known))?;
         start.assumed.splice(0..0, assumed);
         Ok(Source {
             given,
-            // Only the first time is there somebody at the terminal.
-            global: Global {
-                quiet: true,
-                ..global
-            },
             database,
             start: Mutex::new(start),
         })
     }
 
     /// What the page begins with.
-    pub fn start(&self) -> Start {
+    pub(super) fn start(&self) -> Start {
         let start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
         start.clone()
     }
 
     /// The share of the lookups measured that found their key.
-    pub fn positive(&self) -> Option<f64> {
+    pub(super) fn positive(&self) -> Option<f64> {
         let start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
         let measured = &start.database.as_ref()?.measured;
         measured.lookups.map(|lookups| lookups.positive)
     }
 
     /// The same, the database asked anew.
-    pub fn measure(&self) -> Result<Start, Failure> {
+    pub(super) fn measure(&self) -> Result<Start> {
         // Held all the while: only one can have the database open.
         let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.database.is_some() {
-            *start = ask(&self.global, &self.given, self.database.as_ref())?;
+        if let Some(database) = &self.database {
+            let known = (database.ask)()?;
+            *start = self::start(&self.given, Some((database, known)))?;
         }
         Ok(start.clone())
     }
 }
 
-fn ask(
-    global: &Global,
-    given: &Inputs,
-    database: Option<&(PathBuf, Option<PathBuf>)>,
-) -> Result<Start, Failure> {
-    let known = database.map(|(dir, keys)| database::ask(global, dir, keys.as_deref()));
-    let known = known.transpose()?;
-    let attached = database.zip(known.as_ref());
-    let attached = attached.map(|((dir, keys), known)| Attached {
-        path: dir.display().to_string(),
-        keyspace: global.keyspace.clone(),
-        keys: keys.as_ref().map(|path| path.display().to_string()),
+/// The start of a page for what was given, over what its database knows.
+fn start(given: &Inputs, database: Option<(&Database, Known)>) -> Result<Start> {
+    let attached = database.as_ref().map(|(database, known)| Attached {
+        path: database.path.clone(),
+        keyspace: database.keyspace.clone(),
+        keys: database.keys.clone(),
         measured: known.measured.clone(),
     });
-    let problem = Problem::new(given.clone(), known)?;
+    let problem = Problem::new(given.clone(), database.map(|(_, known)| known))?;
     let mut input = problem.inputs;
     // Filters that fill the memory are to fill it when it changes, too.
     let filled = problem.present.buffer_bytes + problem.present.filter_bytes;

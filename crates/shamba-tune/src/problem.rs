@@ -7,11 +7,11 @@ use shamba_model::cost::{Design, Device, Environment, Workload};
 use shamba_model::search::{Bounds, Knobs, Request};
 use shamba_model::tree::{self, MergePolicy};
 
-use super::database::Known;
-use super::inputs::Inputs;
-use super::merged::Merged;
-use super::value::{Division, Filter, Number, Policy};
-use crate::failure::Failure;
+use crate::database::Known;
+use crate::error::{Error, Result};
+use crate::inputs::Inputs;
+use crate::merged::Merged;
+use crate::value::{Division, Filter, Number, Policy};
 
 /// What is asked of the model.
 #[derive(Debug, Clone)]
@@ -40,7 +40,11 @@ const ROUNDING: f64 = 1e-6;
 
 impl Problem {
     /// The problem of what was given, of what a database knows, and of defaults.
-    pub fn new(given: Inputs, known: Option<Known>) -> Result<Problem, Failure> {
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where nothing says how many entries there are, and for inputs that make
+    /// no sense, alone or together.
+    pub fn new(given: Inputs, known: Option<Known>) -> Result<Problem> {
         let Merged {
             mut inputs,
             from_database,
@@ -90,9 +94,9 @@ impl Maker {
         number.0
     }
 
-    fn environment(&mut self, inputs: &mut Inputs) -> Result<Environment, Failure> {
+    fn environment(&mut self, inputs: &mut Inputs) -> Result<Environment> {
         let entries = inputs.entries.ok_or_else(|| {
-            Failure::usage(
+            Error::refused(
                 "nothing says how many entries there are",
                 "give --entries, a --description that has them, or a database folder",
             )
@@ -122,11 +126,7 @@ impl Maker {
         })
     }
 
-    fn workload(
-        &mut self,
-        inputs: &mut Inputs,
-        environment: &Environment,
-    ) -> Result<Workload, Failure> {
+    fn workload(&mut self, inputs: &mut Inputs, environment: &Environment) -> Result<Workload> {
         let shares = normal_shares(inputs)?;
         inputs.set_shares(shares.map(|share| Some(Number(share))));
         let [empty_lookups, existing_lookups, range_lookups, updates] = shares;
@@ -139,7 +139,7 @@ impl Maker {
         }
         let selectivity = match (inputs.range_entries, inputs.selectivity) {
             (Some(_), Some(_)) => {
-                return Err(Failure::usage(
+                return Err(Error::refused(
                     "range-entries and selectivity say the same in two ways",
                     "leave one of them out",
                 ));
@@ -151,7 +151,7 @@ impl Maker {
             (None, selectivity) => selectivity.map_or(0.0, |share| share.0),
         };
         if !(0.0..=1.0).contains(&selectivity) {
-            return Err(Failure::usage(
+            return Err(Error::refused(
                 format!("a range lookup cannot return {selectivity} of all entries"),
                 "--selectivity is between 0 and 1, --range-entries between 0 and --entries",
             ));
@@ -166,17 +166,13 @@ impl Maker {
     }
 
     /// The present design, and the memory that it has if no other was given.
-    fn present(
-        &mut self,
-        inputs: &mut Inputs,
-        environment: &Environment,
-    ) -> Result<Design, Failure> {
+    fn present(&mut self, inputs: &mut Inputs, environment: &Environment) -> Result<Design> {
         let engine = KeyspaceOptions::default();
         let page = environment.device.page_bytes;
         if let Some(Number(memory)) = inputs.memory
             && memory < page
         {
-            return Err(Failure::usage(
+            return Err(Error::refused(
                 format!("a memory of {memory} bytes does not hold one page of {page} bytes"),
                 "give more --memory: the write buffer alone takes a page",
             ));
@@ -217,7 +213,7 @@ impl Maker {
             }
         };
         if !(page..=memory).contains(&buffer) {
-            return Err(Failure::usage(
+            return Err(Error::refused(
                 format!("{name} is {buffer} bytes, but memory is {memory} and a page {page}"),
                 "the buffer is at least a page and at most --memory",
             ));
@@ -252,7 +248,7 @@ impl Maker {
 }
 
 /// The shares as parts of 1, those left out as 0.
-fn normal_shares(inputs: &Inputs) -> Result<[f64; 4], Failure> {
+fn normal_shares(inputs: &Inputs) -> Result<[f64; 4]> {
     let named = inputs.shares();
     for (name, share) in named {
         not_negative(name, share.map_or(0.0, |share| share.0))?;
@@ -268,7 +264,7 @@ fn normal_shares(inputs: &Inputs) -> Result<[f64; 4], Failure> {
             Some(share) => format!("{name} {share}"),
             None => format!("{name} left out"),
         });
-        Err(Failure::usage(
+        Err(Error::refused(
             format!(
                 "the shares of operations sum to {}: {}",
                 round(sum),
@@ -279,13 +275,13 @@ fn normal_shares(inputs: &Inputs) -> Result<[f64; 4], Failure> {
     }
 }
 
-fn knobs(inputs: &Inputs, environment: &Environment, memory: f64) -> Result<Knobs, Failure> {
+fn knobs(inputs: &Inputs, environment: &Environment, memory: f64) -> Result<Knobs> {
     let page = environment.device.page_bytes;
     let buffer = inputs.write_buffer.map(|buffer| buffer.0);
     if let Some(buffer) = buffer
         && !(page..=memory).contains(&buffer)
     {
-        return Err(Failure::usage(
+        return Err(Error::refused(
             format!("write-buffer is {buffer} bytes, but memory is {memory} and a page {page}"),
             "the buffer is at least a page and at most --memory",
         ));
@@ -298,7 +294,7 @@ fn knobs(inputs: &Inputs, environment: &Environment, memory: f64) -> Result<Knob
     if let Some(ratio) = ratio
         && f64::from(ratio) > most.max(2.0)
     {
-        return Err(Failure::usage(
+        return Err(Error::refused(
             format!(
                 "size-ratio is {ratio}, but the data are only {:.1} buffers",
                 most
@@ -318,7 +314,7 @@ fn knobs(inputs: &Inputs, environment: &Environment, memory: f64) -> Result<Knob
     })
 }
 
-fn bounds(inputs: &Inputs) -> Result<Bounds, Failure> {
+fn bounds(inputs: &Inputs) -> Result<Bounds> {
     let bound = |name: &'static str, bound: Option<Number>| {
         bound
             .map(|Number(bound)| above_zero(name, bound).map(|()| bound))
@@ -331,47 +327,47 @@ fn bounds(inputs: &Inputs) -> Result<Bounds, Failure> {
 }
 
 /// Ten digits: what a person typed, without what computing added.
-pub fn round(number: f64) -> f64 {
+pub(crate) fn round(number: f64) -> f64 {
     (number * 1e10).round() / 1e10
 }
 
 /// A share of 1 in percent.
-pub fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{} %", (share * 1e4).round() / 1e2)
 }
 
-fn above_zero(name: &str, value: f64) -> Result<(), Failure> {
+fn above_zero(name: &str, value: f64) -> Result<()> {
     match value > 0.0 {
         true => Ok(()),
-        false => Err(Failure::usage(
+        false => Err(Error::refused(
             format!("{name} is {value}, but must be above 0"),
             format!("give another --{name}"),
         )),
     }
 }
 
-fn not_negative(name: &str, value: f64) -> Result<(), Failure> {
+fn not_negative(name: &str, value: f64) -> Result<()> {
     match value >= 0.0 {
         true => Ok(()),
-        false => Err(Failure::usage(
+        false => Err(Error::refused(
             format!("{name} is {value}, but must not be negative"),
             format!("give another --{name}"),
         )),
     }
 }
 
-fn size_ratio(name: &str, value: f64) -> Result<u32, Failure> {
+fn size_ratio(name: &str, value: f64) -> Result<u32> {
     match value.fract() == 0.0 && (2.0..=f64::from(u32::MAX)).contains(&value) {
         true => Ok(value as u32),
-        false => Err(Failure::usage(
+        false => Err(Error::refused(
             format!("{name} is {value}, but must be a whole number from 2 on"),
             format!("give another --{name}"),
         )),
     }
 }
 
-/// A model's error as one of the command line.
-pub fn explain(error: ModelError) -> Failure {
+/// A model's error in the words of inputs.
+pub(crate) fn explain(error: ModelError) -> Error {
     match error {
         ModelError::OutOfReach { name, bound, best } => {
             let flag = match name.starts_with("the update") {
@@ -381,7 +377,7 @@ pub fn explain(error: ModelError) -> Failure {
             // Up, so that the hint can be followed.
             let digits = 10f64.powf(3.0 - best.log10().floor());
             let best = (best * digits).ceil() / digits;
-            Failure::usage(
+            Error::refused(
                 format!(
                     "no design keeps {name} at or below {bound} pages; the lowest found is {best}"
                 ),
@@ -390,7 +386,7 @@ pub fn explain(error: ModelError) -> Failure {
                 ),
             )
         }
-        other => Failure::usage(
+        other => Error::refused(
             other.to_string(),
             "check entries, sizes and memory: `shamba tune --help` says what they mean",
         ),

@@ -1,33 +1,24 @@
 //! `shamba tune`: which design suits data, device, memory and workload best, and what it gains.
 //!
-//! Three layers say what is given, an upper one where it speaks before those below: flags, a
-//! description file, the database. [`merged`] lays them over each other, [`problem`] adds what is
-//! assumed and checks it all, [`answer`] asks the model (`shamba_model`), [`text`] shows the answer
-//! to a person, and [`serve`] does it all again and again for a page.
-
-mod answer;
-mod database;
-mod inputs;
-mod merged;
-mod problem;
-mod serve;
-mod text;
-mod value;
+//! All is worked out by the crate `shamba_tune`. Here flags and files become its inputs, the
+//! database is asked with the lookups of `shamba stats`, and what comes of it is printed.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, Value};
+use shamba::Keyspace;
+use shamba_tune::database::{self, Known};
+use shamba_tune::description::{self, Malformed};
+use shamba_tune::serve::{Database, PageServer, Source};
+use shamba_tune::{Inputs, Number, Problem, what_if};
 
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::import::open_input;
 use crate::show;
-use database::Known;
-use inputs::Inputs;
-use problem::Problem;
-use value::Number;
+use crate::stats::look_up;
 
 const HELP: &str = "\
 Costs are pages read by an operation in a full tree, as the model of Monkey predicts them: for a
@@ -97,9 +88,48 @@ pub struct TuneArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    serve: serve::ServeArgs,
+    serve: ServeArgs,
     #[command(flatten)]
     inputs: Inputs,
+}
+
+/// How the page is served.
+#[derive(Debug, Clone, Args)]
+struct ServeArgs {
+    /// Serve a page on this machine on which to explore designs
+    #[arg(
+        long,
+        conflicts_with_all = ["json", "what_if", "print_description"],
+        help_heading = "Page"
+    )]
+    serve: bool,
+    /// The port of the page; 0 for any that is free
+    #[arg(
+        long,
+        value_name = "PORT",
+        requires = "serve",
+        default_value_t = 8417,
+        help_heading = "Page"
+    )]
+    port: u16,
+    /// Minutes without a request after which serving ends
+    #[arg(
+        long,
+        value_name = "MINUTES",
+        requires = "serve",
+        default_value = "60",
+        value_parser = minutes,
+        help_heading = "Page"
+    )]
+    idle: Duration,
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match minutes > 0.0 && minutes <= 60.0 * 24.0 * 365.0 {
+        true => Ok(Duration::from_secs_f64(minutes * 60.0)),
+        false => Err("it must be above 0 and at most a year".to_owned()),
+    }
 }
 
 pub fn run(global: &Global, args: &TuneArgs) -> Result<(), Failure> {
@@ -110,128 +140,94 @@ pub fn run(global: &Global, args: &TuneArgs) -> Result<(), Failure> {
     if let Some(path) = &args.description {
         given = given.over(read_description(path)?);
     }
-    if args.serve.asked() {
-        let source = serve::Source::new(global, given, args.dir.as_deref(), args.keys.as_deref())?;
-        return serve::run(global, &args.serve, source);
+    if args.serve.serve {
+        return serve(global, args, given);
     }
-    let known: Option<Known> = match &args.dir {
-        Some(dir) => Some(database::ask(global, dir, args.keys.as_deref())?),
-        None => None,
-    };
-    let problem = Problem::new(given, known)?;
+    let problem = Problem::new(given, ask(global, args)?)?;
     if args.print_description {
         return match args.json {
             true => show::print_json(&problem.inputs),
-            false => show::print(text::description(&problem.inputs)?),
+            false => show::print(description::to_toml(&problem.inputs)?),
         };
     }
     let changed = match args.what_if.as_slice() {
         [] => None,
         changes => {
-            let inputs = change(&problem.inputs, changes)?;
+            let inputs = what_if::change(&problem.inputs, changes)?;
             Some((changes.to_vec(), Problem::new(inputs, None)?))
         }
     };
-    let answer = answer::answer(&problem, changed)?;
+    let answer = shamba_tune::answer(&problem, changed)?;
     match args.json {
         true => show::print_json(&answer),
-        false => show::print(text::text(&answer)),
+        false => show::print(shamba_tune::text(&answer)),
     }
 }
 
-/// Reads a description: JSON if it begins with a brace, which no TOML does.
+fn serve(global: &Global, args: &TuneArgs, given: Inputs) -> Result<(), Failure> {
+    if args
+        .keys
+        .as_ref()
+        .is_some_and(|path| path.as_os_str() == "-")
+    {
+        return Err(Failure::usage(
+            "--serve cannot read keys from standard input",
+            "give a file: its keys are looked up again whenever the page measures",
+        ));
+    }
+    let known = ask(global, args)?;
+    let database = args.dir.as_ref().map(|dir| attached(global, args, dir));
+    let server = PageServer::bind(args.serve.port, Source::new(given, database.zip(known))?)?;
+    show::print(server.url())?;
+    eprintln!("Ctrl-C stops it, as does its own button");
+    let ended = server.run(args.serve.idle)?;
+    show::note(global.quiet, format!("stopped: {ended}"));
+    Ok(())
+}
+
+/// What the database knows, if one was named.
+fn ask(global: &Global, args: &TuneArgs) -> Result<Option<Known>, Failure> {
+    let (keyspace, keys) = (global.keyspace.as_deref(), args.keys.as_deref());
+    let ask = |dir: &PathBuf| ask_dir(dir, keyspace, keys, global.quiet);
+    args.dir.as_ref().map(ask).transpose()
+}
+
+fn ask_dir(
+    dir: &Path,
+    keyspace: Option<&str>,
+    keys: Option<&Path>,
+    quiet: bool,
+) -> Result<Known, Failure> {
+    let look_up = keys.map(|path| move |keyspace: &Keyspace| look_up(keyspace, path, quiet));
+    database::ask(dir, keyspace, look_up)
+}
+
+/// The database as the page has it: asked again without progress, since nobody is at the terminal.
+fn attached(global: &Global, args: &TuneArgs, dir: &Path) -> Database {
+    let (dir, keys, keyspace) = (dir.to_owned(), args.keys.clone(), global.keyspace.clone());
+    Database {
+        path: dir.display().to_string(),
+        keyspace: keyspace.clone(),
+        keys: keys.as_ref().map(|path| path.display().to_string()),
+        ask: Box::new(move || {
+            ask_dir(&dir, keyspace.as_deref(), keys.as_deref(), true).map_err(|failure| {
+                let (what, hint) = failure.words();
+                shamba_tune::Error::refused(what, hint.unwrap_or_default())
+            })
+        }),
+    }
+}
+
 fn read_description(path: &Path) -> Result<Inputs, Failure> {
     let (mut input, name, _) = open_input(path)?;
     let mut text = String::new();
     input
         .read_to_string(&mut text)
         .map_err(|source| Failure::io("read", &name, source))?;
-    let malformed = |line: usize, what: &str| {
+    description::parse(&text).map_err(|Malformed { line, what }| {
         Failure::data(
             format!("{name}:{line}: {what}"),
             "`shamba tune --entries 1M --print-description` prints a complete description",
         )
-    };
-    if text.trim_start().starts_with('{') {
-        return serde_json::from_str(&text).map_err(|e| malformed(e.line(), &e.to_string()));
-    }
-    toml::from_str(&text).map_err(|e| {
-        let start = e.span().map_or(0, |span| span.start);
-        let before = text.get(..start).unwrap_or_default();
-        malformed(before.matches('\n').count() + 1, e.message())
     })
-}
-
-/// Complete inputs with some of them changed.
-fn change(inputs: &Inputs, changes: &[String]) -> Result<Inputs, Failure> {
-    let hint = "write for example --what-if entries=10G; the keys are the names of the flags";
-    let mut map = Map::new();
-    for change in changes {
-        let Some((key, value)) = change.split_once('=') else {
-            return Err(Failure::usage(format!("`{change}` has no `=`"), hint));
-        };
-        let key = key.trim().trim_start_matches("--").to_owned();
-        let value = match value.trim() {
-            "" => Value::Null,
-            value => Value::from(value),
-        };
-        if map.insert(key.clone(), value).is_some() {
-            return Err(Failure::usage(format!("`{key}` is changed twice"), hint));
-        }
-    }
-    let nothing = |(key, value): (&String, &Value)| value.is_null().then(|| key.clone());
-    let taken: Vec<String> = map.iter().filter_map(nothing).collect();
-    let wrong = |error| Failure::usage(format!("--what-if: {error}"), hint);
-    let mut named: Inputs = serde_json::from_value(Value::Object(map)).map_err(wrong)?;
-    make_room(&mut named, inputs)?;
-    let mut base = serde_json::to_value(inputs).map_err(wrong)?;
-    if let Value::Object(base) = &mut base {
-        base.retain(|key, _| !taken.contains(key));
-    }
-    let mut base: Inputs = serde_json::from_value(base).map_err(wrong)?;
-    // What fills the memory there is fills other memory differently.
-    if named.entries.is_some() || named.memory.is_some() || named.present_write_buffer.is_some() {
-        base.present_bits_per_key = None;
-    }
-    if named.memory < base.present_write_buffer && named.memory.is_some() {
-        base.present_write_buffer = None;
-    }
-    Ok(named.over(base))
-}
-
-/// Scales the shares that were not named so that all sum to 1 again.
-fn make_room(named: &mut Inputs, inputs: &Inputs) -> Result<(), Failure> {
-    let shares = named.shares();
-    let taken: f64 = shares
-        .iter()
-        .filter_map(|(_, share)| *share)
-        .map(|share| share.0)
-        .sum();
-    if shares.iter().all(|(_, share)| share.is_none()) {
-        return Ok(());
-    }
-    let unit = if taken > 1.0 { 100.0 } else { 1.0 };
-    let others = inputs.shares().into_iter().zip(shares);
-    let others = others.filter(|(_, (_, share))| share.is_none());
-    let others: f64 = others
-        .filter_map(|((_, share), _)| share)
-        .map(|share| share.0)
-        .sum();
-    let left = 1.0 - taken / unit;
-    if left < 0.0 || (left > 1e-6 && others == 0.0) {
-        return Err(Failure::usage(
-            format!("the shares of operations that --what-if names sum to {taken}"),
-            "name others too, so that all sum to 1, or to 100 if they are percentages",
-        ));
-    }
-    let scale = if others > 0.0 { left / others } else { 0.0 };
-    let mut all = inputs.shares().map(|(_, share)| share);
-    for (share, (_, own)) in all.iter_mut().zip(shares) {
-        *share = match own {
-            Some(own) => Some(Number(own.0 / unit)),
-            None => share.map(|share| Number(share.0 * scale)),
-        };
-    }
-    named.set_shares(all);
-    Ok(())
 }
