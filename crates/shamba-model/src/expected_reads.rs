@@ -121,7 +121,8 @@ impl Partition {
 /// What one read operation is worth saving, in page reads. A device that takes 60 us for an
 /// operation and 1.4 us for each page of it (an NVMe flash SSD) would have it a multiple of a page;
 /// it is this little so that where memory is short, joint reads cost hardly any pages, which
-/// another reader of the same device may be waiting for.
+/// another reader of the same device may be waiting for. Felt in the first lookups of a cold
+/// database: half reads with 1 % more operations, double with 2 % fewer and .6 % more pages.
 const OPERATION: f32 = 1.0 / 16.0;
 
 /// A filter module that is about to be read, whose neighbour on storage is the index block.
@@ -262,7 +263,15 @@ impl Prior {
 /// visits of cold partitions count.
 #[must_use]
 pub fn unless_refuted(expected: f32, counted: f32) -> f32 {
-    let by_chance = (2.0 * expected.max(0.0)).sqrt() + 1.0;
+    /// Standard deviations. With half of it the model is refuted by chance: 3 % more is read where
+    /// keys are absent, and .7 % less where they are skewed; with double hot keys go unnoticed, and
+    /// skewed lookups read 1.5 % more.
+    const DEVIATIONS: f32 = 2.0;
+    /// With half of it single visits refute the model, and 2 % more is read where keys are absent;
+    /// with double up to .9 % less, and hot keys of cold partitions are noticed later.
+    const EVENTS: f32 = 1.0;
+    let variance = expected.max(0.0) / 2.0;
+    let by_chance = (DEVIATIONS * DEVIATIONS * variance).sqrt() + EVENTS;
     match (counted - expected).abs() > by_chance {
         true => counted,
         false => expected,
@@ -319,7 +328,8 @@ pub fn page_reads(runs: impl IntoIterator<Item = (Visits, f32)>, entries: f32) -
 /// it does (the question of Good, "The population frequencies of species", 1953).
 #[must_use]
 pub fn further_accesses(expected: f32, items: f32, met: f32) -> f32 {
-    /// Items' worth of belief in what is expected.
+    /// Items' worth of belief in what is expected: a count that few items have says little. Half
+    /// and double change what a cache that just opened reads by .2 %, and nothing later.
     const BELIEF: f32 = 64.0;
     (met + BELIEF * expected) / (items + BELIEF)
 }
@@ -333,7 +343,11 @@ pub fn further_accesses(expected: f32, items: f32, met: f32) -> f32 {
 /// others.
 #[must_use]
 pub fn accesses_at_first(count: f32, windows: f32, fewer: Option<f32>) -> f32 {
+    /// Accesses. Neither half of it nor 3/4 is felt.
     const DISCOUNT: f32 = 0.5;
+    /// Between uniform accesses, where none go on, and a few pages accessed again and again. With
+    /// half of it a cache that just opened reads 1 % more where accesses are skewed, with double
+    /// 1 % less; later neither is felt.
     const SHARE: f32 = 0.25;
     let more = count - DISCOUNT;
     let own = more / windows.max(1.0);
@@ -347,7 +361,9 @@ pub fn accesses_at_first(count: f32, windows: f32, fewer: Option<f32>) -> f32 {
 /// own rule.
 #[must_use]
 pub fn after_rest(expected: f32, windows: f32) -> f32 {
-    /// Mean distances that a rest may last.
+    /// Mean distances that a rest may last. With half of it pages are forgotten by chance, and up
+    /// to 7 % more is read where they are what memory holds; with double it takes 35,000 lookups
+    /// instead of 22,000 until such a memory has followed a hot spot.
     const PATIENCE: f32 = 4.0;
     if expected * windows <= PATIENCE {
         expected

@@ -23,10 +23,13 @@ use crate::value::{
 pub(super) use evict::Evicted;
 pub(super) use ranking::{Rank, Ranking};
 
-/// While memory is plenty, one in so many uses of data pages counts, for as many.
+/// While memory is plenty, one in so many uses of data pages counts, for as many. Half is twice the
+/// work, double half of it; once memory is full neither is felt.
 const SAMPLED: u8 = 4;
 
-/// The cache's policy is told of so many accesses at once.
+/// The cache's policy is told of so many accesses at once, so that shards do not fight for its
+/// counters: an eighth of the shortest tick. Half tells twice as often, double is that much later;
+/// neither is felt.
 const REPORT: u32 = 32;
 
 /// What is known of a resident block.
@@ -62,6 +65,10 @@ impl Resident {
 fn hash_at(entries: &[Resident], at: usize) -> u64 {
     entries.get(at).map_or(0, |entry| entry.key().hash64())
 }
+
+/// Counters are given back from so many times on as suit what is resident. With less a shard could
+/// halve them and double them again in turn; with more memory that was taken back stays theirs.
+const COUNTERS_KEPT: u64 = 2;
 
 /// The list of entries grows by one in so many.
 const SPARE: usize = 16;
@@ -253,7 +260,7 @@ impl Shard {
         self.entries.shrink_to_fit();
         let entries = &self.entries;
         self.table.shrink_to_fit(|&i| hash_at(entries, i as usize));
-        let most = 2 * counters_for(pages_held(&self.kinds));
+        let most = COUNTERS_KEPT * counters_for(pages_held(&self.kinds));
         while self.page_frequency.len() as u64 > most && self.page_frequency.fold() {
             if let Some(held) = &mut self.held {
                 held.resize(self.page_frequency.len() as u64);

@@ -4,8 +4,15 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use shamba_model::expected_reads::{accesses_at_first, further_accesses};
 
-/// Counts told apart in learning what a count means.
+/// Counts told apart in learning what a count means: 0 to 7, and all from 8 on, which few pages
+/// have and which are valued in proportion. With half of it .3 % more is read where data pages fill
+/// memory; double changes nothing.
 pub(super) const CLASSES: usize = 9;
+
+/// The weight of a half-life of all shards in what counts mean: about the last two count. With half
+/// of it a cache that just opened learns more slowly, and reads .3 % more; with double it reads
+/// .2 % less, and learns from the last half-life alone.
+const LAST_HALF_LIFE: f32 = 0.5;
 
 /// What counts turned out to mean lately, of all shards of a cache together: a page is in one of
 /// them by chance. Relaxed atomics, being hints.
@@ -25,7 +32,7 @@ impl Calibration {
         Calibration {
             pages: Default::default(),
             met: Default::default(),
-            step: 0.5 / shards.max(1) as f32,
+            step: LAST_HALF_LIFE / shards.max(1) as f32,
         }
     }
 

@@ -5,14 +5,23 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Ticks in which counts halve.
+/// Ticks in a half-life, in which counts halve. At four a count is at most 19 % too high before the
+/// next tick. With half of it that is 41 %; with double 9 %, and counts are aged twice as often.
+/// Neither costs pages that could be measured (docs/policy.md, as all of these).
 pub(crate) const TICKS_PER_HALF_LIFE: u32 = 4;
 
-/// Accesses in which counts halve, at least and at most; between these, in proportion to the number
-/// of resident blocks.
+/// The shortest and the longest half-life, in accesses; between these, in proportion to the number
+/// of resident blocks. The shortest is felt before 32 blocks are resident: neither half nor double
+/// of it changes what the first 3,000 lookups read. The longest is felt above 16,384 blocks: with
+/// half of it a cache of 370 MB reads 6 % more, with double 1 % less, and follows a change more
+/// slowly.
 const HALF_LIFE: (u64, u64) = (1 << 10, 512 << 10);
 
-/// A half-life is so many accesses per resident block.
+/// A half-life is so many accesses per resident block: a block that is used as often as the average
+/// has been used 32 times in it, so that its count says more than chance does. With half of it 1 to
+/// 2 % more is read where nothing changes, with double 1 % less. But after a hot spot has moved, it
+/// takes 2,000 lookups with half of it, 6,000 as it is and 12,000 with double until hardly more is
+/// read than before.
 const ACCESSES_PER_BLOCK: u64 = 32;
 
 /// The time of one cache.

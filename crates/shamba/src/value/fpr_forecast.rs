@@ -5,7 +5,7 @@ use super::geometry::ModuleGeometry;
 use super::view::PartitionView;
 use crate::fs::{BlockKind, PAGE};
 
-/// No filter has more modules.
+/// No filter has more modules: a limit of the format (`filter::MAX_MODULES`), nothing to tune.
 const MODULES: usize = 16;
 
 /// What a byte is worth of the index block and of the part of a filter that are worth most of those

@@ -9,6 +9,9 @@
 //! is what all of a cache has in common: time (`decay`) and the price of memory (`price`). Nothing
 //! here does I/O or takes a lock but that of a pin holder; everything is a hint, and whatever it
 //! says, answers stay the same.
+//!
+//! `docs/policy.md` follows one partition in numbers from its first visit to its eviction, and has
+//! every constant with what half and double of it do, measured.
 
 mod block_value;
 mod calibration;
@@ -27,6 +30,8 @@ mod price;
 mod read_plan;
 mod rejections;
 mod view;
+#[cfg(test)]
+mod walkthrough_tests;
 
 pub(crate) use block_value::PartValue;
 pub(crate) use decay::left_after;

@@ -9,7 +9,9 @@ use shamba_model::expected_reads::{Prior, Visits};
 use super::morris::MorrisCounter;
 use super::view::TRACKED;
 
-/// Counts are kept in units of 1 / SCALE visits.
+/// Counts are kept in units of 1 / SCALE visits: a single visit fades over twelve ticks, and
+/// sixteen bits hold 8,191. With half of it that is eight ticks, with double counts end at 4,095.
+/// Neither costs pages that could be measured.
 pub(super) const SCALE: f32 = 8.0;
 
 /// Who visited one partition, and what of it is resident.

@@ -10,11 +10,20 @@ use super::decay::Decay;
 use super::price::Price;
 use crate::fs::BlockKind;
 
-/// Accesses at first of which all count, whether memory is short or not.
+/// Accesses at first of which all count, whether memory is short or not: two of the longest
+/// half-lives, so that memory that fills has counts to go by. Only felt in caches that fill more
+/// slowly than that: with half of it, which leaves them a sample of one in eight, they read .5 %
+/// more; with double .6 % less, and lookups are slower for longer while memory is plenty.
 const LEARNING: u64 = 1 << 20;
 
-/// The weight of one reader of a filter block in the share of those who pass.
+/// The weight of one reader of a filter block in the share of those who pass. It is asked for
+/// partitions nobody was counted in, so it must follow quickly: over the last eight or so. Felt in
+/// the first lookups of a cold database: half reads with 1 % more operations, double with 2 % fewer
+/// and half a percent more pages.
 const PASSING_STEP: f32 = 1.0 / 8.0;
+
+/// That share before anyone read one: as likely as not.
+const PASSING_AT_FIRST: f32 = 0.5;
 
 /// What the policy knows of one cache.
 #[derive(Debug)]
@@ -37,7 +46,7 @@ impl PolicyState {
             decay: Decay::new(),
             price: Price::default(),
             active: AtomicBool::new(true),
-            passing: AtomicU32::new(0.5f32.to_bits()),
+            passing: AtomicU32::new(PASSING_AT_FIRST.to_bits()),
             calibration: Calibration::new(shards),
         }
     }

@@ -8,11 +8,20 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use super::decay::TICKS_PER_HALF_LIFE;
 use crate::fs::BlockKind;
 
-/// Ticks for which memory counts as short after something was evicted or refused.
+/// Ticks for which memory counts as short after something was evicted or refused: two half-lives,
+/// after which a quarter is left of what was counted then. A full cache is never without, so that
+/// neither half nor double is felt in it. One at the edge would go back and forth sooner, one whose
+/// budget was raised would fill later.
 const PRESSURE_TICKS: u8 = 2 * TICKS_PER_HALF_LIFE as u8;
 
-/// The weight of one victim in the price.
+/// The weight of one victim in the price: an average over the last 32 or so, since victims are the
+/// least of random samples and differ by a factor of two. Half is slow to follow a changed budget,
+/// double follows single victims; of pages neither costs any that could be measured.
 const PRICE_STEP: f32 = 1.0 / 32.0;
+
+/// A lower price is none: the average must come to an end. This is a page read per window for a
+/// terabyte; anything about as small says the same.
+const NO_PRICE: f32 = 1e-12;
 
 /// What the blocks of one kind that lately were evicted or refused were worth.
 #[derive(Debug, Default)]
@@ -100,6 +109,6 @@ impl Price {
 fn blend(price: &AtomicU32, density: f32) {
     let before = f32::from_bits(price.load(Relaxed));
     let next = before + (density - before) * PRICE_STEP;
-    let next = if next < 1e-12 { 0.0 } else { next };
+    let next = if next < NO_PRICE { 0.0 } else { next };
     price.store(next.to_bits(), Relaxed);
 }

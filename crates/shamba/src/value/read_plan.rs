@@ -9,7 +9,9 @@ use super::view::PartitionView;
 use crate::fs::PAGE;
 
 /// An index block that was read with a filter is expected to be of use within so many windows, if
-/// at all: so few that it is read only where about every other visit needs one.
+/// at all: so few that it is read only where about every other visit needs one. Felt in the first
+/// lookups of a cold database: half reads with 5 % more operations and 1 % fewer pages, double with
+/// 12 % fewer operations and 3 % more pages. Once memory is full nothing is read so.
 const INDEX_WINDOWS: f32 = 2.0;
 
 impl PartitionView<'_> {

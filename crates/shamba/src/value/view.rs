@@ -5,8 +5,15 @@ use shamba_model::expected_reads::{Missing, Partition, Visits, unless_refuted};
 use super::geometry::ModuleGeometry;
 use crate::fs::BlockKind;
 
-/// Modules whose resident columns or blocks are known; of later ones nothing counts as resident.
+/// Modules whose resident columns or blocks are known; of later ones nothing counts as resident. A
+/// byte for each in each partition. The default filter has three; with half of it the third would
+/// never count as resident, double is four bytes more for each partition.
 pub(crate) const TRACKED: usize = 4;
+
+/// A module counts as missing if what is missing of it lets fewer of the absent keys pass than
+/// this: else there is nothing to read. One column less lets half pass, so that for columns any
+/// number from 0.5 to 1 says the same; it is felt by Bloom modules of less than a bit per key.
+const LETS_ALL_PASS: f32 = 0.9;
 
 /// A partition at one moment: its filter, who visits it, what of it is resident, and the price of
 /// memory.
@@ -92,7 +99,7 @@ impl PartitionView<'_> {
             let fpr = self.fpr_of(number, module);
             partition.pass *= fpr;
             let rest = module.fpr_of(module.columns) / fpr.max(1e-9);
-            if rest < 0.9 && partition.missing.is_none_or(|best| rest < best.pass) {
+            if rest < LETS_ALL_PASS && partition.missing.is_none_or(|best| rest < best.pass) {
                 partition.missing = Some(Missing {
                     pass: rest,
                     pages: f32::from(module.pages),

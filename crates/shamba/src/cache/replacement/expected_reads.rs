@@ -10,7 +10,9 @@ use crate::cache::stats::kind_at;
 use crate::cache::{BLOCK_OVERHEAD, BlockCache};
 use crate::value::{ColumnEvidence, PartValue};
 
-/// How many residents an eviction compares.
+/// How many residents an eviction compares. The least of twelve is among the lowest sixth of all
+/// nine times in ten. With half of it 1 % more is read where data pages are most of what is
+/// evicted; with double 1 % less, for twice the time under the shard's lock.
 const SAMPLE: usize = 12;
 
 /// See [`Eviction::ExpectedReads`](super::Eviction::ExpectedReads).

@@ -11,10 +11,12 @@ use crate::cache::incoming::{Incoming, Refused};
 use crate::cache::priority::Priority;
 use crate::cache::shard::{Evicted, Rank, Ranking, Resident, Shard};
 
-/// How many residents an eviction compares, which is cheap.
+/// How many residents an eviction compares, which is cheap: the least of sixteen is nearly the
+/// least recently used. With half of it up to 1 % more is read, with double up to .6 % less.
 const SAMPLE: usize = 16;
 
-/// Everything of low priority ranks lower than this, and nothing else.
+/// Everything of low priority ranks lower than this, and nothing else: recency is from 0 to 1/2.
+/// Any number from 1/2 on says the same.
 const LOW_PRIORITY: f32 = 1.0;
 
 /// See [`Eviction::TwoPriorityLru`](super::Eviction::TwoPriorityLru).
