@@ -352,7 +352,9 @@ impl Flusher {
             // With one keyspace a flush may overtake its log: what a power failure leaves then is
             // the state after the flush, so that nothing more than what is durable is to be found.
             reach: Some(end),
-            adds: self.maker.adds(tree, 0, run, &written.tables, from),
+            adds: self
+                .maker
+                .adds(keyspace, tree, (0, run), &written.tables, from),
             ..KeyspaceEdit::new(keyspace.id())
         }
     }

@@ -233,18 +233,15 @@ impl Merger {
         // What the manifest is told: the outputs, and what a cut left in the runs it came from.
         let run = self.output_run(task);
         let parents = || Parents::Merge(task);
-        let mut adds = self
-            .maker
-            .adds(&tree, task.output_level, run, tables, (parents(), heirs));
+        let place = (task.output_level, run);
+        let from = (parents(), heirs);
+        let mut adds = self.maker.adds(keyspace, &tree, place, tables, from);
         let files = adds.iter().map(|added| added.file.clone()).collect();
         for (input, tables) in rests {
-            adds.extend(
-                self.maker
-                    .adds(&tree, input.level, input.run, tables, (parents(), None)),
-            );
+            let place = (input.level, input.run);
+            let from = (parents(), None);
+            adds.extend(self.maker.adds(keyspace, &tree, place, tables, from));
         }
-        // Tables are known in memory. Where more of them would not fit, the merge is tried again
-        // later.
         let known = |files: &mut dyn Iterator<Item = u64>| files.sum();
         let added = known(&mut adds.iter().map(|added| added.file.memory()));
         let removed = known(&mut task.files().map(|file| file.memory()));

@@ -111,23 +111,24 @@ impl TableMaker {
     /// New tables as an edit adds them.
     pub(super) fn adds(
         &self,
+        keyspace: &KeyspaceInner,
         tree: &Tree,
-        level: usize,
-        run: u64,
+        (level, run): (usize, u64),
         tables: &[NewTable],
         (parents, heirs): (Parents<'_>, Option<&Heirs>),
     ) -> Vec<AddedFile> {
         let cache = self.shared.options().memory.cache();
         let slots = heirs.map_or_else(Vec::new, |heirs| heirs.slots(tables, cache));
         let created = tree.manifest.state().next_created;
-        let inherits = self.shared.options().inherit_heat;
+        // Else nobody asks how hot a file is as a whole, and all parents would be looked at in vain.
+        let told = self.shared.options().inherit_heat && keyspace.limits().sets_limits();
         let add = |(table, slot): (&NewTable, TableSlot)| {
             let info = FileInfo {
                 created,
                 ..table.info.clone()
             };
             let file = FileMeta::with_slot(&info, slot);
-            if inherits && parents.are_known(&info.smallest, &info.largest) {
+            if told && parents.are_known(&info.smallest, &info.largest) {
                 file.set_known();
             }
             AddedFile {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use shamba_model::expected_reads::Visits;
 
 use super::KeyspaceInner;
 use crate::budget::{Budget, Reservation, Role};
@@ -109,6 +110,11 @@ impl Limits {
         limits
     }
 
+    /// Whether files have limits at present, for which it matters how hot each is.
+    pub(in crate::db) fn sets_limits(&self) -> bool {
+        self.sets_limits.load(Relaxed)
+    }
+
     /// Which modules lookups read of a file's filter.
     #[inline]
     pub(in crate::db) fn module_reads(&self, file: &FileMeta) -> ModuleReads {
@@ -149,7 +155,7 @@ impl Limits {
 
     /// Sets the limits of a version, then lets `publish` show it to readers.
     pub(in crate::db) fn publish(&self, version: &Version, publish: impl FnOnce()) {
-        if !self.sets_limits.load(Relaxed) {
+        if !self.sets_limits() {
             self.set_epoch(version);
             return publish();
         }
@@ -179,32 +185,49 @@ impl Limits {
         {
             return;
         }
-        let lookups = self.recent_lookups(version);
+        let each = size_of::<FileView>() + size_of::<Option<Visits>>() + 1;
+        let each = each as u64 + remembered;
+        let Some(_listed) = decider.remembered.try_beside(count * each) else {
+            return;
+        };
+        // Each file's partitions are summed up once: how many lookups there were follows from all.
+        let mut visits = Vec::with_capacity(files);
+        let mut of_runs = Vec::new();
+        for (_, run) in version.runs() {
+            let start = visits.len();
+            visits.extend(run.files().iter().map(FileMeta::visits));
+            of_runs.push(lookups_of(visits.iter().skip(start).copied()));
+        }
+        let lookups = self.lookups_beside(of_runs.into_iter());
         let all = version.runs().flat_map(|(level, run)| {
             let files = run.files().iter();
             files.map(move |file| (level as u32, file))
         });
-        let each = size_of::<FileView>() as u64 + 1 + remembered;
-        let Some(_listed) = decider.remembered.try_beside(count * each) else {
-            return;
-        };
+        let hotness = visits
+            .into_iter()
+            .map(|visits| visits.map(|v| Hotness::of(v, lookups)));
         let mut views = Vec::with_capacity(files);
-        views.extend(all.map(|(level, file)| decider.view(file, level, lookups)));
+        views.extend(
+            all.zip(hotness)
+                .map(|((level, file), hotness)| decider.view(file, level, hotness)),
+        );
         let limits = decider.controller.limits(&views, decider.epoch);
         for (file, limit) in version.files().zip(limits) {
             file.set_module_limit(limit);
         }
     }
 
-    /// The keyspace's lookups that still count. A lookup asks one file of a run at most: so there
+    /// The keyspace's lookups that still count.
+    pub(in crate::db) fn recent_lookups(&self, version: &Version) -> f64 {
+        let runs = version.runs().map(|(_, run)| run.files());
+        self.lookups_beside(runs.map(|files| lookups_of(files.iter().map(FileMeta::visits))))
+    }
+
+    /// The same, where so many came to each run. A lookup asks one file of a run at most: so there
     /// were at least as many as came to the run that was asked most, also before a restart, over
     /// which only visits are kept.
-    pub(in crate::db) fn recent_lookups(&self, version: &Version) -> f64 {
+    fn lookups_beside(&self, of_runs: impl Iterator<Item = f64>) -> f64 {
         let counted = self.recent.at(self.time.ticks()) + self.lookups.load(Relaxed) as f64;
-        let of_runs = version.runs().map(|(_, run)| {
-            let visits = run.files().iter().filter_map(FileMeta::visits);
-            visits.map(lookups_among).sum::<f64>()
-        });
         of_runs.fold(counted, f64::max)
     }
 
@@ -214,6 +237,11 @@ impl Limits {
         let epoch = self.epoch_lookups.load(Relaxed);
         before < epoch && before.saturating_add(lookups) >= epoch
     }
+}
+
+/// The lookups that came to the files of a run.
+fn lookups_of(visits: impl Iterator<Item = Option<Visits>>) -> f64 {
+    visits.flatten().map(lookups_among).sum()
 }
 
 impl Decider {
@@ -246,13 +274,11 @@ impl Decider {
         rates
     }
 
-    fn view(&mut self, file: &FileMeta, level: u32, lookups: f64) -> FileView {
+    fn view(&mut self, file: &FileMeta, level: u32, hotness: Option<Hotness>) -> FileView {
         let rates = match file.slot().peek() {
             None => self.guess(file, level),
             Some(table) => self.rates_of(table.plan()),
         };
-        let visits = file.visits();
-        let hotness = visits.map(|visits| Hotness::of(visits, lookups));
         FileView {
             number: file.number(),
             hotness: hotness.map(|hotness| (hotness.access, hotness.positive)),
@@ -276,7 +302,7 @@ pub(in crate::db) fn end_epoch(keyspace: &KeyspaceInner) -> bool {
         let lookups = limits.lookups.swap(0, Relaxed);
         limits.recent.add(lookups, limits.time.ticks());
     };
-    if !limits.sets_limits.load(Relaxed) {
+    if !limits.sets_limits() {
         tell_lookups();
         fold_operations();
         return true;
