@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Role;
-use super::shares::{most_of_iterators, most_of_pins, working_limit};
+use super::shares::{come_down_to, most_of_iterators, most_of_pins, working_limit};
 
 /// A shared 64-bit counter.
 pub(super) trait AtomicCounter: Send + Sync {
@@ -220,7 +220,7 @@ impl<C: AtomicCounter> Ledger<C> {
     fn came_down(&self, limit: u64) -> bool {
         let used = self.used.load();
         let pins = self.pinned.load() <= most_of_pins(self.working_limit());
-        pins && used <= limit && self.kept(used) <= limit / 2
+        pins && used <= limit && self.kept(used) <= come_down_to(limit)
     }
 
     /// What of the bytes used is not of cached blocks.

@@ -35,8 +35,8 @@ pub(crate) use heap::{
 pub(crate) use reservation::{Account, Permit, Pin, Reservation, Sharer};
 pub use role::Role;
 pub(crate) use shares::{
-    copied_index, copy_buffer, easily_known, extra_buffers, flushed_together, frozen_together,
-    further_readahead, held_files, idle_buffers, idle_frames, kept_for_next_block,
+    come_down_to, copied_index, copy_buffer, easily_known, extra_buffers, flushed_together,
+    frozen_together, further_readahead, held_files, idle_buffers, idle_frames, kept_for_next_block,
     keys_looked_up_together, keys_of_whole_filter, large_value, least_limit_for_batch,
     least_limit_for_block, least_limit_for_databases, least_limit_for_files, least_limit_for_key,
     least_limit_for_keyspaces, least_limit_for_meta, log_buffer, long_keys_of_table, loose_slots,

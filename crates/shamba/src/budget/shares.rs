@@ -84,6 +84,13 @@ pub(super) fn working_limit(limit: u64, files: u64) -> u64 {
     (left / 15).saturating_mul(16).min(limit)
 }
 
+/// A limit that was made smaller is come down to once what is held takes no more of it than this:
+/// half. With half of it, what was begun under the larger one is forgiven for longer; with twice of
+/// it what is begun then finds no room.
+pub(crate) fn come_down_to(limit: u64) -> u64 {
+    limit / 2
+}
+
 // What is held of one thing.
 
 /// What is left to everything else at least, where tables are many: an eighth of the limit, and not

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{BlockCache, CacheStats, Eviction, IoPool, Store};
-use crate::budget::{Budget, MIN_MEMORY, MemoryStats, container_memory};
+use crate::budget::{Budget, MIN_MEMORY, MemoryStats, come_down_to, container_memory};
 use crate::error::{Error, Result};
 use crate::fs::read_small;
 
@@ -113,7 +113,7 @@ impl MemoryBudget {
     pub fn set_limit(&self, limit: u64) -> Result<()> {
         check_limit(limit)?;
         self.budget.set_limit(limit);
-        if self.budget.used() > limit / 2 {
+        if self.budget.used() > come_down_to(limit) {
             self.cache.shrink();
         }
         Ok(())
