@@ -200,13 +200,14 @@ pub enum Error {
         /// What memtables may take under the present memory budget, in bytes.
         max: u64,
     },
-    /// A database that is open for reading only needs a table that whoever writes to it has removed
-    /// since.
+    /// A database that is read beside whoever writes to it needs a file that was changed or removed
+    /// since it was looked at.
     #[error(
-        "{} was removed since the database was opened for reading; open it again", file.display()
+        "{} was changed or removed by whoever writes to the database while it was read; open it again",
+        file.display()
     )]
     Outdated {
-        /// The table.
+        /// The file.
         file: PathBuf,
     },
 }

@@ -287,7 +287,8 @@ fn readers_beside_a_writer_see_one_moment_each() {
         let end = Done(&done);
         while views < VIEWS {
             let acknowledged = written.load(Ordering::SeqCst);
-            let memory = MemoryBudget::bytes(8 << 20);
+            // Enough to hold the files of all tables, also of a writer that merges late.
+            let memory = MemoryBudget::bytes(64 << 20);
             let view = reader(&fs).memory(memory).open(DIR).unwrap();
             let begun = written.load(Ordering::SeqCst) + 1;
             let of_other = contents(&view.keyspace("other").unwrap()).unwrap();

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::judge::{Logs, check_tables_exist, is_database};
 use super::{DEFAULT_NAME, assemble, replay, tables_of};
@@ -31,6 +31,11 @@ use crate::version::{
 /// each flush, and to look takes little: with half of it, one that flushes all the time is told to
 /// be damaged more often; with double of it that takes twice as long.
 const TRIES: u32 = 50;
+
+/// And for how long at least: on a machine with other work a writer may get many turns for each of
+/// ours. With half of it a reader gives up sooner there; with double of it damage beside a writer
+/// that never rests is told so much later.
+const LEAST_TIME: Duration = Duration::from_secs(4);
 
 /// How long to wait before looking again: a record or file that is being written is whole by then.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -52,6 +57,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Arc<DbShared>> {
 }
 
 /// Why looking at a folder failed.
+#[derive(Debug)]
 pub(in crate::db) struct Unsettled {
     pub(in crate::db) error: Error,
     /// Whether a writer was still changing the folder, which may be all that is wrong with it.
@@ -64,7 +70,7 @@ pub(in crate::db) fn settled<T>(
     dir: &Path,
     look: impl Fn() -> Result<T>,
 ) -> Result<T, Unsettled> {
-    let mut tries = 0;
+    let (mut tries, begun) = (0, Instant::now());
     loop {
         let before = Manifest::mark_of_change(fs, dir);
         let error = match look() {
@@ -80,13 +86,27 @@ pub(in crate::db) fn settled<T>(
         sleep(PAUSE);
         // Once more in any case: of a record in the middle of being written only its log tells.
         let quiet = before.is_some() && before == Manifest::mark_of_change(fs, dir);
-        if tries > 0 && quiet || tries >= TRIES {
+        if tries > 0 && quiet {
             return Err(Unsettled {
                 error,
-                beside_writer: !quiet,
+                beside_writer: false,
+            });
+        }
+        if tries >= TRIES && begun.elapsed() >= LEAST_TIME {
+            return Err(Unsettled {
+                error: as_outdated(error),
+                beside_writer: true,
             });
         }
         tries += 1;
+    }
+}
+
+/// What looks like damage beside a writer that goes on, for whom it is none.
+fn as_outdated(error: Error) -> Error {
+    match error {
+        Error::Corruption { file, .. } => Error::Outdated { file },
+        other => other,
     }
 }
 
@@ -178,4 +198,36 @@ fn look(dir: &Path, options: &Options, tables: &Arc<TableCache>) -> Result<Arc<D
     replay::keep_logs(&inner, logs)?;
     inner.shared().budget().left_holes(count);
     DbShared::start(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::MemFs;
+
+    /// A writer that flushes between any two looks makes nobody call its folder damaged; without
+    /// one the second look is believed.
+    #[test]
+    fn what_a_writer_goes_on_changing_is_outdated_and_not_damaged() {
+        let (fs, dir) = (MemFs::new(), Path::new("/db"));
+        let options = Options::new().fs(Arc::new(fs.clone()));
+        let db = options.background_threads(0).open(dir).unwrap();
+        let table = dir.join("000007.sst");
+        let looks = std::cell::Cell::new(0);
+        let look = |writes: bool| {
+            looks.set(looks.get() + 1);
+            if writes {
+                db.put([1], [2]).unwrap();
+                db.flush().unwrap();
+            }
+            Err::<(), _>(Error::corruption(&table, 0, "missing"))
+        };
+        let beside = settled(&fs, dir, || look(true)).unwrap_err();
+        assert!(beside.beside_writer && looks.get() > TRIES);
+        assert!(matches!(beside.error, Error::Outdated { file } if file == table));
+        looks.set(0);
+        let alone = settled(&fs, dir, || look(false)).unwrap_err();
+        assert!(!alone.beside_writer && looks.get() == 2);
+        assert!(matches!(alone.error, Error::Corruption { .. }));
+    }
 }
