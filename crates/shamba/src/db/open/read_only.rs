@@ -85,16 +85,18 @@ pub(in crate::db) fn settled<T>(
         };
         sleep(PAUSE);
         // Once more in any case: of a record in the middle of being written only its log tells.
-        let quiet = before.is_some() && before == Manifest::mark_of_change(fs, dir);
+        let after = Manifest::mark_of_change(fs, dir);
+        // Where there is no mark, nothing tells whether there is a writer.
+        let (quiet, changes) = (before.is_some() && before == after, before != after);
         if tries > 0 && quiet {
             return Err(Unsettled {
                 error,
                 beside_writer: false,
             });
         }
-        if tries >= TRIES && begun.elapsed() >= LEAST_TIME {
+        if tries >= TRIES && (!changes || begun.elapsed() >= LEAST_TIME) {
             return Err(Unsettled {
-                error: as_outdated(error),
+                error: if changes { as_outdated(error) } else { error },
                 beside_writer: true,
             });
         }
@@ -229,5 +231,9 @@ mod tests {
         let alone = settled(&fs, dir, || look(false)).unwrap_err();
         assert!(!alone.beside_writer && looks.get() == 2);
         assert!(matches!(alone.error, Error::Corruption { .. }));
+        // Where CURRENT says nothing, nobody is known to write.
+        let nowhere = Path::new("/none");
+        let damaged = settled(&fs, nowhere, || look(false)).unwrap_err();
+        assert!(matches!(damaged.error, Error::Corruption { .. }));
     }
 }
