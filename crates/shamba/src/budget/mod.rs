@@ -382,6 +382,14 @@ impl Budget {
     }
 
     fn take(&self, role: Role, bytes: u64) {
+        if !self.take_waiting(role, bytes) {
+            self.ledger.take(role, bytes);
+        }
+    }
+
+    /// Takes bytes, if need be once others gave some back; false, with nothing taken, where that
+    /// was waited for in vain and the limit would be passed.
+    fn take_waiting(&self, role: Role, bytes: u64) -> bool {
         let patience = self.patience.load(Relaxed);
         let mut pauses = 0;
         let mut stirred = 0;
@@ -392,11 +400,12 @@ impl Budget {
                 continue;
             }
             if bytes == 0 || !self.ledger.would_overdraw(bytes) {
-                return self.ledger.take(role, bytes);
+                self.ledger.take(role, bytes);
+                return true;
             }
             if pauses == patience {
                 self.patience.store(patience.div_ceil(2), Relaxed);
-                return self.ledger.take(role, bytes);
+                return false;
             }
             let now = self.ledger.used();
             let changed = used.replace(now).is_some_and(|before| before != now);
@@ -409,6 +418,7 @@ impl Budget {
         if pauses + stirred > 0 {
             self.patience.store(MOST_PAUSES, Relaxed);
         }
+        true
     }
 
     fn take_at_once(&self, role: Role, bytes: u64) {
@@ -539,6 +549,26 @@ mod tests {
             assert!(held.0 < 1000, "waits for ever");
             0
         }
+    }
+
+    #[test]
+    fn what_may_be_refused_waits_too_and_is_never_an_overdraft() {
+        let budget = Budget::new(1000);
+        let held = budget.reserve(Role::Memtable, 950);
+        let mut list = budget.reserve(Role::Compaction, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                drop(held);
+            });
+            assert!(list.grow_waiting(100), "given back meanwhile");
+        });
+        let _held = budget.reserve(Role::Memtable, 850);
+        assert!(!list.grow_waiting(100), "held for good");
+        assert_eq!(
+            (list.bytes(), budget.overdraft(), budget.used()),
+            (100, 0, 950)
+        );
     }
 
     #[test]

@@ -107,6 +107,16 @@ impl Reservation {
         little
     }
 
+    /// Takes more bytes, if need be once others gave some back: false, and nothing changes, where
+    /// that was waited for in vain.
+    pub(crate) fn grow_waiting(&mut self, bytes: u64) -> bool {
+        let taken = self.budget.take_waiting(self.account.role(), bytes);
+        if taken {
+            self.set(self.bytes() + bytes);
+        }
+        taken
+    }
+
     /// Takes more bytes as [`Budget::reserve`] does.
     pub(crate) fn grow(&mut self, bytes: u64) {
         self.budget.take(self.account.role(), bytes);

@@ -54,6 +54,8 @@ const FEW_TABLES: usize = 16;
 pub(crate) struct NewTables {
     tables: Vec<NewTable>,
     memory: Reservation,
+    /// The largest limit since the job began: what the list took under it is taken.
+    limit: u64,
 }
 
 impl NewTables {
@@ -70,9 +72,13 @@ impl NewTables {
         };
         let bytes = (keys + places * size_of::<NewTable>()) as u64;
         let limit = self.memory.limit();
+        self.limit = self.limit.max(limit);
         if self.tables.len() < FEW_TABLES {
             self.memory.grow(bytes);
-        } else if self.memory.bytes() + bytes > new_tables(limit) || !self.memory.try_grow(bytes) {
+        } else if self.memory.bytes() + bytes > new_tables(self.limit)
+            || !self.memory.grow_waiting(bytes)
+        {
+            // A moment's shortage has passed: others hold what it needs for good.
             return Err(Error::BudgetTooSmall {
                 limit,
                 needed: limit.saturating_mul(2),
@@ -134,6 +140,7 @@ pub(crate) fn write_tables<I: Forward>(
     let mut done = NewTables {
         tables: Vec::new(),
         memory: output.budget.reserve(Role::Compaction, 0),
+        limit: output.budget.limit(),
     };
     let result = run(entries, &mut retain, output, &mut done);
     if let Err(error) = result {
