@@ -109,7 +109,7 @@ impl TableCache {
 
     /// The table of a file, opened if it isn't, for the time of the guard, which is never `None`;
     /// costs no reference count while it is open.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn visit(&self, file: &impl TableFile) -> Result<Guard<Option<Arc<Opened>>>> {
         let open = self.load(file.slot());
         if open.is_some() {

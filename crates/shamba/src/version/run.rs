@@ -281,7 +281,7 @@ impl Run {
     }
 
     /// The one file that can hold `key`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, key: &[u8]) -> Option<&FileMeta> {
         let wanted = prefix(key);
         let leaf = self.leaves.get(self.leaf_for(key, wanted))?;

@@ -10,6 +10,9 @@
 //! older number (a compaction may have dropped what that number could see), so it looks whether a
 //! change of the state began meanwhile, and if so loads it until it stays the same. A caller's
 //! snapshot is registered and needs no such care.
+//!
+//! What the loop over tables calls at each is `inline(always)`: the compiler leaves four of these
+//! calls standing otherwise, a seventh of a lookup's instructions (`shamba-bench cpu`).
 
 mod multi_get;
 mod value;
@@ -260,7 +263,9 @@ impl<'a> PointReader<'a> {
                 weight,
             };
             let opened = self.path.tables.visit(file)?;
-            let opened = opened.as_deref().ok_or(Error::Closed)?;
+            let Some(opened) = opened.as_deref() else {
+                return Err(Error::Closed);
+            };
             let mut state = self.enter(&visit, opened, lookup);
             let mut get = self.begin(&visit, opened, lookup, &mut state);
             let answer = get.finish();
@@ -306,25 +311,29 @@ impl<'a> PointReader<'a> {
     }
 
     /// Records what a visit did and came to, in all counters, and says what it means.
-    #[inline]
+    #[inline(always)]
     pub(super) fn record(
         &mut self,
         visit: &TableVisit<'_>,
         get: &Get<'_>,
         answer: Result<TableGet>,
     ) -> Result<Option<Found>> {
-        let found = match &answer {
-            Ok(TableGet::Found { .. }) => Some(true),
-            Ok(TableGet::Absent) => Some(false),
-            Err(_) => None,
-        };
-        self.count(visit, get, found);
-        let answer = answer?;
-        get.count_visit(found == Some(true), visit.weight);
-        Ok(match answer {
-            TableGet::Found { tag, value } => Some(Found::new(tag, Value::in_table(value))),
-            TableGet::Absent => None,
-        })
+        match answer {
+            Ok(TableGet::Absent) => {
+                self.count(visit, get, Some(false));
+                get.count_visit(false, visit.weight);
+                Ok(None)
+            }
+            Ok(TableGet::Found { tag, value }) => {
+                self.count(visit, get, Some(true));
+                get.count_visit(true, visit.weight);
+                Ok(Some(Found::new(tag, Value::in_table(value))))
+            }
+            Err(error) => {
+                self.count(visit, get, None);
+                Err(error)
+            }
+        }
     }
 
     /// Counts what a visit did: whether it found the key, `None` where it came to no answer.

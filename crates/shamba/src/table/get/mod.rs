@@ -155,7 +155,7 @@ impl<'a> Get<'a> {
     }
 
     /// Goes on as far as memory reaches. Polled again without what it needs, it looks for it again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll(&mut self) -> Result<Poll> {
         if self.state.partition >= self.table.top.len() {
             return Ok(Poll::Answer(TableGet::Absent));

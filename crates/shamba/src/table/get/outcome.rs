@@ -19,8 +19,15 @@ impl Get<'_> {
             weight as u16
         };
         if visits > 0 {
-            stats.record(self.state.partition as u32, self.outcome(found), visits);
+            self.record_outcome(found, visits);
         }
+    }
+
+    #[inline(never)]
+    fn record_outcome(&self, found: bool, visits: u16) {
+        let partition = self.state.partition as u32;
+        let stats = self.table.partition_stats();
+        stats.record(partition, self.outcome(found), visits);
     }
 
     fn outcome(&self, found: bool) -> Outcome {

@@ -56,7 +56,7 @@ pub(super) enum Probe {
 
 impl<'a> Get<'a> {
     /// Probes the modules that were not probed yet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn probe_filter(&mut self) -> Probe {
         let modules = &*self.table.plan.modules;
         let pinned = match self.pinned {
