@@ -57,7 +57,7 @@ pub fn uniform(runs: &[Run], bits: f64, curve: &Curve) -> Result<Vec<Filter>, Mo
     Ok(vec![Filter { bits_per_key, rate }; runs.len()])
 }
 
-/// The filters of `bits` bits together for which [`reads_in_vain`] is least. Bits are left over
+/// The filters of `bits` bits together for which [`false_positive_reads`] is least. Bits are left over
 /// only when every filter that is of any use has all the bits its curve knows a use for.
 ///
 /// Solves the problem of Monkey's Appendices A and B (Eqs. 30 to 33, Algorithms 2 to 4) for runs of
@@ -113,7 +113,7 @@ pub fn bits_at_price(run: &Run, price: f64, curve: &Curve) -> Result<f64, ModelE
 ///
 /// # Errors
 /// As many filters as runs are needed; a weight that is negative; a rate outside 0 to 1.
-pub fn reads_in_vain(runs: &[Run], filters: &[Filter]) -> Result<f64, ModelError> {
+pub fn false_positive_reads(runs: &[Run], filters: &[Filter]) -> Result<f64, ModelError> {
     let (given, needed) = (filters.len(), runs.len());
     ModelError::check(given == needed, "filters", given as f64, "one for each run")?;
     let mut sum = 0.0;

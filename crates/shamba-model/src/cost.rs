@@ -13,7 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
-use crate::allocation::{Filter, Run, reads_in_vain, uniform, water_filling};
+use crate::allocation::{Filter, Run, false_positive_reads, uniform, water_filling};
 use crate::curve::Curve;
 use crate::merging;
 use crate::tree::{self, MergePolicy, Tree};
@@ -315,7 +315,7 @@ pub fn costs(
 /// Not one filter for each level; a share outside 0 to 1.
 pub fn point_lookup(tree: &Tree, filters: &[Filter], positive: f64) -> Result<f64, ModelError> {
     let runs: Vec<Run> = tree.filter_runs(positive)?;
-    Ok(positive + reads_in_vain(&runs, filters)?)
+    Ok(positive + false_positive_reads(&runs, filters)?)
 }
 
 /// Reads of a range lookup that returns a share `selectivity` of all entries: one seek for each

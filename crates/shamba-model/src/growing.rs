@@ -213,7 +213,7 @@ pub fn next_filter(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocation::reads_in_vain;
+    use crate::allocation::false_positive_reads;
     use crate::curve::Family;
     use crate::tree::Tree;
 
@@ -349,7 +349,7 @@ mod tests {
             weight,
         });
         let filters = [true, false].map(|on| [0, 1, 2, 3].map(|number| filter_of(number, on)));
-        let reads = filters.map(|filters| reads_in_vain(&runs, &filters).unwrap());
+        let reads = filters.map(|filters| false_positive_reads(&runs, &filters).unwrap());
         assert!(reads[0] < 0.6 * reads[1], "{reads:?}");
         for filters in filters {
             let bits: f64 = filters.iter().map(|filter| filter.bits_per_key).sum();

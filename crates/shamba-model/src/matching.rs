@@ -10,7 +10,7 @@
 //! last level needs no filter, and 4.2 bits are enough.
 
 use crate::ModelError;
-use crate::allocation::{reads_in_vain, uniform, water_filling};
+use crate::allocation::{false_positive_reads, uniform, water_filling};
 use crate::curve::{Curve, LN2_SQUARED};
 use crate::tree::Tree;
 
@@ -38,13 +38,13 @@ pub fn bits(
     ModelError::not_negative("uniform_bits", uniform_bits)?;
     let runs = tree.filter_runs(positive)?;
     let stored: f64 = runs.iter().map(|run| run.entries).sum();
-    let goal = reads_in_vain(&runs, &uniform(&runs, uniform_bits * stored, curve)?)?;
+    let goal = false_positive_reads(&runs, &uniform(&runs, uniform_bits * stored, curve)?)?;
     let (mut few, mut enough) = (0.0, uniform_bits);
     for _ in 0..60 {
         let middle = (few + enough) / 2.0;
         let filters = water_filling(&runs, middle * stored, curve)?;
         // Equal costs of equal filters may differ in the last digits.
-        if reads_in_vain(&runs, &filters)? <= goal * (1.0 + 1e-9) {
+        if false_positive_reads(&runs, &filters)? <= goal * (1.0 + 1e-9) {
             enough = middle;
         } else {
             few = middle;
@@ -89,7 +89,9 @@ pub fn levels(
         let stored: f64 = runs.iter().map(|run| run.entries).sum();
         let monkey = water_filling(&runs, bits_per_key * stored, curve)?;
         let even = uniform(&runs, uniform_bits * stored, curve)?;
-        if reads_in_vain(&runs, &monkey)? > reads_in_vain(&runs, &even)? * (1.0 + 1e-9) {
+        if false_positive_reads(&runs, &monkey)?
+            > false_positive_reads(&runs, &even)? * (1.0 + 1e-9)
+        {
             break;
         }
         enough = Some(levels);
@@ -147,8 +149,8 @@ mod tests {
                     let stored: f64 = runs.iter().map(|run| run.entries).sum();
                     let monkey = water_filling(&runs, found * stored, &curve).unwrap();
                     let even = uniform(&runs, 10.0 * stored, &curve).unwrap();
-                    let ratio = reads_in_vain(&runs, &monkey).unwrap()
-                        / reads_in_vain(&runs, &even).unwrap();
+                    let ratio = false_positive_reads(&runs, &monkey).unwrap()
+                        / false_positive_reads(&runs, &even).unwrap();
                     assert!((ratio - 1.0).abs() < 1e-4, "{ratio} at {found} bits");
                 }
             }

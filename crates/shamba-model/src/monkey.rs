@@ -8,7 +8,7 @@
 //! `Z`). Costs are expected page reads per point lookup, memory is in bits.
 //!
 //! The paper has each equation twice, for leveling and for tiering. They are one: a level's weight
-//! is the number of its runs that lookups visit in vain ([`Tree::visits_in_vain`]), `k` on every
+//! is the number of its runs that lookups visit in vain ([`Tree::empty_visits`]), `k` on every
 //! level but the last and `l` there, and the level's rate is in proportion to entries over weight.
 //! Leveling is `k = 1`, `l = 1 / (v + 1)`, tiering `k = T - 1`, `l = T - 1 - (T/2) v / (v + 1)`,
 //! and lazy leveling, which the paper does not have, `k = T - 1`, `l = 1 / (v + 1)` (at `v = 0` its
@@ -29,7 +29,7 @@ use crate::tree::Tree;
 
 /// `k` and `l` of the module's text.
 fn weights(tree: &Tree, positive: f64) -> Result<(f64, f64), ModelError> {
-    let last = tree.visits_in_vain(tree.levels(), positive)?;
+    let last = tree.empty_visits(tree.levels(), positive)?;
     Ok((tree.runs(0), last))
 }
 

@@ -138,7 +138,7 @@ impl Tree {
     ///
     /// # Errors
     /// A share outside 0 to 1.
-    pub fn visits_in_vain(&self, level: u32, positive: f64) -> Result<f64, ModelError> {
+    pub fn empty_visits(&self, level: u32, positive: f64) -> Result<f64, ModelError> {
         ModelError::share("positive", positive)?;
         let runs = self.runs(level);
         let found = if level < self.levels { 0.0 } else { positive };
@@ -147,7 +147,7 @@ impl Tree {
 
     /// The levels from the first to the last, as runs to allocate filters to: the runs of a level
     /// are of one size and get the same filters, so that they count as one with the entries and the
-    /// [`Self::visits_in_vain`] of them all.
+    /// [`Self::empty_visits`] of them all.
     ///
     /// # Errors
     /// A share outside 0 to 1.
@@ -155,7 +155,7 @@ impl Tree {
         let run = |level| {
             Ok(Run {
                 entries: self.entries_at(level),
-                weight: self.visits_in_vain(level, positive)?,
+                weight: self.empty_visits(level, positive)?,
             })
         };
         (1..=self.levels).map(run).collect()
@@ -328,10 +328,10 @@ mod tests {
             let positive = v / (v + 1.0);
             let leveled = Tree::new(Leveling, 6, 4, 1e6).unwrap();
             let tiered = Tree::new(Tiering, 6, 4, 1e6).unwrap();
-            let last = |tree: Tree| tree.visits_in_vain(4, positive).unwrap();
+            let last = |tree: Tree| tree.empty_visits(4, positive).unwrap();
             assert!((last(leveled) - 1.0 / (v + 1.0)).abs() < 1e-12);
             assert!((last(tiered) - (5.0 - 3.0 * positive)).abs() < 1e-12);
-            assert_eq!(tiered.visits_in_vain(3, positive), Ok(5.0));
+            assert_eq!(tiered.empty_visits(3, positive), Ok(5.0));
         }
     }
 

@@ -301,7 +301,7 @@ pub struct Options {
     pub(crate) max_open_files: usize,
     pub(crate) hash_sharing: bool,
     pub(crate) eviction: Option<Eviction>,
-    pub(crate) inherit_heat: bool,
+    pub(crate) inherit_statistics: bool,
     pub(crate) max_wal_bytes: u64,
     pub(crate) device: Option<DeviceCosts>,
     pub(crate) default_keyspace: KeyspaceOptions,
@@ -331,7 +331,7 @@ impl Options {
             max_open_files: 4096,
             hash_sharing: true,
             eviction: None,
-            inherit_heat: true,
+            inherit_statistics: true,
             max_wal_bytes: 1 << 30,
             device: None,
             default_keyspace: KeyspaceOptions::default(),
@@ -430,8 +430,8 @@ impl Options {
     /// true. Without it a new table starts unknown, and its blocks are read when first needed. Turn
     /// it off only to measure its effect.
     #[must_use]
-    pub fn inherit_heat(mut self, yes: bool) -> Self {
-        self.inherit_heat = yes;
+    pub fn inherit_statistics(mut self, yes: bool) -> Self {
+        self.inherit_statistics = yes;
         self
     }
 

@@ -11,7 +11,7 @@ use shamba::{
     Db, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy, Granularity, KeyspaceOptions,
     LevelStatistics, MemoryBudget, MergePolicy, Options, Preset,
 };
-use shamba_model::allocation::{Run, reads_in_vain, uniform, water_filling};
+use shamba_model::allocation::{Run, false_positive_reads, uniform, water_filling};
 use shamba_model::curve;
 
 const FILES: MergePolicy = MergePolicy::Leveling {
@@ -247,7 +247,7 @@ fn fewer_false_positives_at_equal_memory_and_as_many_as_the_model_says() {
                 FilterAllocation::Uniform => uniform(&runs, bytes as f64 * 8.0, &curve),
                 _ => water_filling(&runs, bytes as f64 * 8.0, &curve),
             };
-            let model = reads_in_vain(&runs, &filters.unwrap()).unwrap();
+            let model = false_positive_reads(&runs, &filters.unwrap()).unwrap();
             let sum: f64 = seen.iter().sum();
             assert!((sum / model - 1.0).abs() < 0.1, "{case}: {sum} and {model}");
             outcomes.push((sum, bits(&db)));

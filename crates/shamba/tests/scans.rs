@@ -184,7 +184,7 @@ fn pages_that_a_scan_does_not_reach_are_not_read() {
 /// Data pages a scan among as many updates, of 3.6 MB of data under 1.5 MB.
 fn data_among_updates(fs: &MemFs, inherit: bool) -> f64 {
     let fs = MeteredFs::new(Arc::new(fs.deep_clone()));
-    let options = options(fs.clone(), 3 << 19).inherit_heat(inherit);
+    let options = options(fs.clone(), 3 << 19).inherit_statistics(inherit);
     let db = options.open(DIR).unwrap();
     let mut before = scanned(&fs);
     for number in 0..24_000 {

@@ -312,7 +312,7 @@ impl Shamba {
             .memory(MemoryBudget::bytes(config.memory))
             .background_threads(config.background)
             .durability(durability)
-            .inherit_heat(!variant.cold)
+            .inherit_statistics(!variant.cold)
             .hash_sharing(variant.preset.hash_sharing() && !variant.rehash)
             .keyspace(variant.keyspace(config))
             .eviction(variant.eviction())

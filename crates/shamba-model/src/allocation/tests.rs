@@ -23,7 +23,7 @@ fn used(runs: &[Run], filters: &[Filter]) -> f64 {
 }
 
 fn vain(runs: &[Run], filters: &[Filter]) -> f64 {
-    reads_in_vain(runs, filters).unwrap()
+    false_positive_reads(runs, filters).unwrap()
 }
 
 /// Runs of any sizes and weights, every family, little memory and much: brute force finds nothing
@@ -221,5 +221,5 @@ fn nonsense_is_refused() {
     let error = water_filling(&runs(&[(0.0, 1.0)]), 1.0, &ideal).unwrap_err();
     let text = "entries is 0, but must be finite and above 0";
     assert_eq!(error.to_string(), text);
-    assert!(reads_in_vain(&good, &[]).is_err());
+    assert!(false_positive_reads(&good, &[]).is_err());
 }

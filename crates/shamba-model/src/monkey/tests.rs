@@ -2,7 +2,7 @@
 //! what the paper prints where that is wrong.
 
 use super::*;
-use crate::allocation::{Filter, reads_in_vain, uniform, water_filling};
+use crate::allocation::{Filter, false_positive_reads, uniform, water_filling};
 use crate::brute_force::brute_force;
 use crate::curve::Curve;
 use crate::tree::MergePolicy::{self, LazyLeveling, Leveling, Tiering};
@@ -18,7 +18,7 @@ fn best(tree: &Tree, positive: f64, bits_per_key: f64) -> (f64, Vec<f64>) {
     let runs = tree.filter_runs(positive).unwrap();
     let bits = bits_per_key * tree.entries();
     let filters = water_filling(&runs, bits, &Curve::ideal()).unwrap();
-    let cost = positive + reads_in_vain(&runs, &filters).unwrap();
+    let cost = positive + false_positive_reads(&runs, &filters).unwrap();
     (cost, filters.iter().map(|filter| filter.rate).collect())
 }
 
@@ -82,7 +82,7 @@ fn rates_take_the_least_memory() {
     for policy in MergePolicy::ALL {
         let tree = tree(policy, 4, 3);
         let weights: Vec<f64> = (1..=3)
-            .map(|level| tree.visits_in_vain(level, 0.5).unwrap())
+            .map(|level| tree.empty_visits(level, 0.5).unwrap())
             .collect();
         for cost in [0.6, 1.3, 2.0] {
             let least = filter_bits(&tree, &rates(&tree, 0.5, cost).unwrap()).unwrap();
@@ -242,7 +242,7 @@ fn the_uniform_baseline_for_few_levels() {
         let tree = tree(policy, t, levels);
         let runs = tree.filter_runs(0.3).unwrap();
         let filters = uniform(&runs, 10.0 * ENTRIES, &Curve::ideal()).unwrap();
-        let exact = 0.3 + reads_in_vain(&runs, &filters).unwrap();
+        let exact = 0.3 + false_positive_reads(&runs, &filters).unwrap();
         close(
             uniform_cost(&tree, 0.3, 10.0 * ENTRIES).unwrap(),
             exact,
@@ -270,7 +270,7 @@ fn uniform_never_beats_monkey() {
                 .map(|rate| Filter { bits_per_key, rate })
                 .collect();
             let runs = tree.filter_runs(positive).unwrap();
-            let zero = positive + reads_in_vain(&runs, &of_zero).unwrap();
+            let zero = positive + false_positive_reads(&runs, &of_zero).unwrap();
             let even = uniform_cost(&tree, positive, bits_per_key * ENTRIES).unwrap();
             assert!(general <= even * (1.0 + 1e-12));
             assert!(general <= zero * (1.0 + 1e-12));

@@ -55,11 +55,15 @@ impl AtomicCounter for AtomicU64 {
     }
 }
 
-/// What there is too little of.
+/// An error: so many bytes are lacking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Short {
-    /// Of the limit, by so many bytes.
-    OfLimit(u64),
+pub(crate) struct Shortage(pub(crate) u64);
+
+/// An error: what there is too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ShareShortage {
+    /// Of the limit.
+    OfLimit(Shortage),
     /// Of what the role may have.
     OfShare,
 }
@@ -94,20 +98,25 @@ impl<C: AtomicCounter> Ledger<C> {
     }
 
     /// Takes bytes if they fit under the limit, or says how many are short.
-    pub(super) fn try_take(&self, role: Role, bytes: u64) -> Result<(), u64> {
+    pub(super) fn try_take(&self, role: Role, bytes: u64) -> Result<(), Shortage> {
         self.try_take_total(bytes)?;
         self.role(role).add(bytes);
         Ok(())
     }
 
     /// [`Self::try_take`], if the role has at most `most` bytes then.
-    pub(super) fn try_take_within(&self, role: Role, bytes: u64, most: u64) -> Result<(), Short> {
+    pub(super) fn try_take_within(
+        &self,
+        role: Role,
+        bytes: u64,
+        most: u64,
+    ) -> Result<(), ShareShortage> {
         let role = self.role(role);
         let mut now = role.load();
         if now.saturating_add(bytes) > most {
-            return Err(Short::OfShare);
+            return Err(ShareShortage::OfShare);
         }
-        self.try_take_total(bytes).map_err(Short::OfLimit)?;
+        self.try_take_total(bytes).map_err(ShareShortage::OfLimit)?;
         while now.saturating_add(bytes) <= most {
             match role.swap_if(now, now + bytes) {
                 Ok(()) => return Ok(()),
@@ -115,16 +124,16 @@ impl<C: AtomicCounter> Ledger<C> {
             }
         }
         self.used.sub(bytes);
-        Err(Short::OfShare)
+        Err(ShareShortage::OfShare)
     }
 
-    fn try_take_total(&self, bytes: u64) -> Result<(), u64> {
+    fn try_take_total(&self, bytes: u64) -> Result<(), Shortage> {
         let mut used = self.used.load();
         loop {
             let wanted = used.saturating_add(bytes);
             let limit = self.limit.load();
             if wanted > limit {
-                return Err(wanted - limit);
+                return Err(Shortage(wanted - limit));
             }
             match self.used.swap_if(used, wanted) {
                 Ok(()) => {
@@ -360,7 +369,7 @@ mod tests {
                                 assert!(taken <= SHARE && taken >= bytes, "{taken}");
                                 ledger.release(Role::Memtable, bytes);
                             }
-                            Err(short) => assert_ne!(short, Short::OfLimit(0)),
+                            Err(short) => assert_ne!(short, ShareShortage::OfLimit(Shortage(0))),
                         }
                     }
                 })

@@ -24,7 +24,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use admission::Admission;
-use ledger::{Ledger, Short};
+pub(crate) use ledger::Shortage;
+use ledger::{Ledger, ShareShortage};
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
@@ -358,7 +359,7 @@ impl Budget {
                 Ok(()) => return true,
                 // What was freed may be taken by others first; asking again goes on only while
                 // something is being freed.
-                Err(short) => {
+                Err(Shortage(short)) => {
                     if bytes > self.limit() || self.reclaim(short) == 0 {
                         return self.ledger.try_take(role, bytes).is_ok();
                     }
@@ -371,8 +372,8 @@ impl Budget {
         loop {
             match self.ledger.try_take_within(role, bytes, most) {
                 Ok(()) => return true,
-                Err(Short::OfShare) => return false,
-                Err(Short::OfLimit(short)) => {
+                Err(ShareShortage::OfShare) => return false,
+                Err(ShareShortage::OfLimit(Shortage(short))) => {
                     if bytes > self.limit() || self.reclaim(short) == 0 {
                         return self.ledger.try_take_within(role, bytes, most).is_ok();
                     }
@@ -394,7 +395,7 @@ impl Budget {
         let mut pauses = 0;
         let mut stirred = 0;
         let mut used = None;
-        while let Err(short) = self.ledger.try_take(role, bytes) {
+        while let Err(Shortage(short)) = self.ledger.try_take(role, bytes) {
             if self.reclaim(short) > 0 {
                 used = None;
                 continue;
@@ -422,7 +423,7 @@ impl Budget {
     }
 
     fn take_at_once(&self, role: Role, bytes: u64) {
-        while let Err(short) = self.ledger.try_take(role, bytes) {
+        while let Err(Shortage(short)) = self.ledger.try_take(role, bytes) {
             if self.reclaim(short) == 0 {
                 return self.ledger.take(role, bytes);
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Budget, Role, TableWork};
+use super::{Budget, Role, Shortage, TableWork};
 
 /// What an iterator may take beyond the limit where others have all of it, in bytes: about an entry
 /// of the usual size.
@@ -146,7 +146,7 @@ impl Reservation {
     }
 
     /// Takes more bytes as [`Budget::try_reserve_now`] does, or says how many are short.
-    pub(crate) fn try_grow_now(&mut self, bytes: u64) -> Result<(), u64> {
+    pub(crate) fn try_grow_now(&mut self, bytes: u64) -> Result<(), Shortage> {
         self.budget.ledger.try_take(self.account.role(), bytes)?;
         self.set(self.bytes() + bytes);
         Ok(())

@@ -4,10 +4,6 @@ use std::borrow::Cow;
 
 use super::Owner;
 
-/// There is no room for a block.
-#[derive(Debug)]
-pub(super) struct Refused;
-
 /// A block that comes in, or what is left of it.
 pub(super) struct Incoming<'a> {
     pub(super) hash: u64,
@@ -40,14 +36,15 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Leaves so many columns of it, the best ones, if it has columns.
-    pub(super) fn cut_down(&mut self, columns: u8) -> Result<(), Refused> {
-        let partitions = self.owner.partitions.filter(|_| columns > 0);
-        let partitions = partitions.ok_or(Refused)?;
+    /// Leaves so many columns of it, the best ones; says whether that leaves anything.
+    pub(super) fn cut_down(&mut self, columns: u8) -> bool {
+        let Some(partitions) = self.owner.partitions.filter(|_| columns > 0) else {
+            return false;
+        };
         let (had, rejected_by) = (self.gone.unwrap_or(0), self.owner.rejected_by);
         let best = partitions.best_columns(self.owner.kind, columns, had, rejected_by);
         self.bytes = Cow::Owned(partitions.keep_columns(self.whole, best));
         self.columns = columns;
-        Ok(())
+        true
     }
 }

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
-use super::incoming::{Incoming, Refused};
-use super::replacement::replacement;
-use super::shard::{ENTRY_OVERHEAD, Evicted, Ranking, Shard};
+use super::incoming::Incoming;
+use super::replacement::{Decision, replacement};
+use super::shard::{ENTRY_OVERHEAD, Evicted, Raced, Ranking, Shard};
 use super::{BLOCK_OVERHEAD, Block, BlockCache, Owner, role_of};
-use crate::budget::{Role, plenty_of_memory};
+use crate::budget::{Role, Shortage, plenty_of_memory};
 
 /// Shards a block looks at for room when its own has nothing that ranks lower: where blocks are
 /// large, as filters of whole tables are, a shard has three or four. With partitions neither half
@@ -26,9 +26,7 @@ impl BlockCache {
     pub(super) fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
         let mut incoming = Incoming::new(hash, &owner, bytes);
         let inserted = self.insert_or_evict(&mut incoming);
-        if let (Err(Refused), Some(_), Some(partitions)) =
-            (&inserted, incoming.gone, owner.partitions)
-        {
+        if let (None, Some(_), Some(partitions)) = (&inserted, incoming.gone, owner.partitions) {
             // What was resident gave way to what found no room, unless somebody else brought it
             // back.
             let shard = self.shard(hash).lock();
@@ -36,26 +34,28 @@ impl BlockCache {
                 partitions.set_resident(owner.partition, owner.kind, 0, false);
             }
         }
-        inserted.ok()
+        inserted
     }
 
     /// [`Self::try_insert`], but that columns which gave way count as resident.
-    fn insert_or_evict(&self, incoming: &mut Incoming<'_>) -> Result<Block, Refused> {
+    fn insert_or_evict(&self, incoming: &mut Incoming<'_>) -> Option<Block> {
         let (hash, owner) = (incoming.hash, incoming.owner);
         let role = role_of(owner.kind);
         loop {
             let mut shard = self.shard(hash).lock();
             match shard.get_raced(hash, &owner.key, incoming.columns, &self.policy) {
-                Ok(block) => return Ok(block),
-                Err(fewer) => incoming.gone = incoming.gone.max(fewer),
+                Raced::Resident(block) => return Some(block),
+                Raced::Absent { gone } => incoming.gone = incoming.gone.max(gone),
             }
             if (incoming.bytes.len() + BLOCK_OVERHEAD) as u64 > self.budget.limit() {
-                return Err(Refused);
+                return None;
             }
             // Free memory may be what others had to give up: then it is not for just any block.
-            let admitted = replacement(&self.policy).admit(self, shard, incoming)?;
-            let Some(locked) = admitted else { continue };
-            shard = locked;
+            shard = match replacement(&self.policy).admit(self, shard, incoming) {
+                Decision::GoOn(shard) => shard,
+                Decision::Again => continue,
+                Decision::Refused => return None,
+            };
             let mut free = true;
             loop {
                 let block = (&*incoming.bytes, incoming.columns);
@@ -73,9 +73,9 @@ impl BlockCache {
                         {
                             shard.grow_counters(held);
                         }
-                        return Ok(block);
+                        return Some(block);
                     }
-                    Err(wanted) => wanted,
+                    Err(Shortage(wanted)) => wanted,
                 };
                 free = false;
                 if self.shortage(wanted) == 0 {
@@ -87,9 +87,11 @@ impl BlockCache {
                 }
                 // Memory is short: something that ranks lower goes, or this block comes in with
                 // fewer columns, or not at all.
-                let room = replacement(&self.policy).make_room(self, shard, incoming, wanted)?;
-                let Some(locked) = room else { break };
-                shard = locked;
+                shard = match replacement(&self.policy).make_room(self, shard, incoming, wanted) {
+                    Decision::GoOn(shard) => shard,
+                    Decision::Again => break,
+                    Decision::Refused => return None,
+                };
             }
         }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::store::{FrameRun, Store};
-use crate::budget::{Budget, Reclaim, Role, extra_buffers, idle_buffers};
+use crate::budget::{Budget, Reclaim, Role, Shortage, extra_buffers, idle_buffers};
 use crate::fs::PAGE;
 
 /// Larger buffers are not kept when they come back, in bytes.
@@ -95,7 +95,7 @@ fn buffer(store: &Arc<Store>, len: usize, essential: bool) -> Option<Buffer> {
     loop {
         let wanted = match made {
             Ok(bytes) => return Some(Buffer::new(bytes)),
-            Err(wanted) => wanted,
+            Err(Shortage(wanted)) => wanted,
         };
         // The store's lock is not held meanwhile, so that others may give way; once that is done
         // the place that was found may be another's, and the next one take more.

@@ -35,7 +35,7 @@ use crate::base::interner::Interner;
 use crate::budget::{Budget, Reclaim, Role};
 use crate::fs::BlockKind;
 use crate::value::{FilterGeometry, PartitionStats, PolicyState};
-use shard::Shard;
+use shard::{Raced, Shard};
 
 pub(crate) use io_pool::{IoBuf, IoPool};
 pub(crate) use memory::check_limit;
@@ -158,7 +158,10 @@ impl BlockCache {
     pub(crate) fn peek(&self, key: &BlockKey) -> Option<Block> {
         let hash = key.hash64();
         let mut shard = self.shard(hash).lock();
-        shard.get_raced(hash, key, 0, &self.policy).ok()
+        match shard.get_raced(hash, key, 0, &self.policy) {
+            Raced::Resident(block) => Some(block),
+            Raced::Absent { .. } => None,
+        }
     }
 
     /// Counts a visit that the last column of a block rejected, and nothing else in memory of

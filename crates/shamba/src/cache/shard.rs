@@ -32,6 +32,14 @@ const SAMPLED: u8 = 4;
 /// neither is felt.
 const REPORT: u32 = 32;
 
+/// What a shard has of a block that was read though another reader may have brought it meanwhile.
+pub(super) enum Raced {
+    /// All that is wanted of it.
+    Resident(Block),
+    /// Nothing, now: columns that it had of the block are gone, if it had some.
+    Absent { gone: Option<u8> },
+}
+
 /// What is known of a resident block.
 #[derive(Debug)]
 pub(super) struct Resident {
@@ -162,18 +170,18 @@ impl Shard {
         key: &BlockKey,
         columns: u8,
         policy: &PolicyState,
-    ) -> Result<Block, Option<u8>> {
+    ) -> Raced {
         let at = self.find(hash, key).unwrap_or(usize::MAX);
         let Some(entry) = self.entries.get(at) else {
-            return Err(None);
+            return Raced::Absent { gone: None };
         };
         if entry.columns >= columns {
-            return Ok(entry.block.clone());
+            return Raced::Resident(entry.block.clone());
         }
         let partitions = entry.partitions.as_ref();
         let had = partitions.map_or(0, |partitions| partitions.columns_in(&entry.block));
         self.take_out(at, policy);
-        Err(Some(had))
+        Raced::Absent { gone: Some(had) }
     }
 
     /// Counts a visit that only the last column of a block rejected, if the block is resident.

@@ -4,7 +4,7 @@
 //!
 //! Protocol: the builder gets a [`Prepopulation`] with its options and gives a [`Prepared`] with
 //! its summary. [`Prepared::slot`] makes the file's slot, before the file is shown to readers;
-//! [`Prepared::warm`] offers the blocks to the cache, after it. Blocks are held within the room of
+//! [`Prepared::prepopulate`] offers the blocks to the cache, after it. Blocks are held within the room of
 //! their [`Prepopulation`]; where memory is short they are left out. Data is not held: it is more,
 //! and goes to the cache at once, which can drop it, under the number that the file will have
 //! there; a table that is not shown to readers takes it along. All of it is hints: without a
@@ -339,7 +339,7 @@ impl Prepared {
     }
 
     /// Offers the blocks to the cache, in the name of the file of this slot.
-    pub(crate) fn warm(&mut self, cache: &BlockCache, slot: &TableSlot) {
+    pub(crate) fn prepopulate(&mut self, cache: &BlockCache, slot: &TableSlot) {
         let Some(partition_stats) = slot.partition_stats() else {
             return;
         };

@@ -155,11 +155,11 @@ impl TableSlot {
     }
 
     /// Whether a lookup was counted since this was asked last.
-    pub(crate) fn take_asked(&self) -> bool {
+    pub(crate) fn take_accessed(&self) -> bool {
         let inner = self.inner();
         inner.is_some_and(|inner| {
             let stats = inner.partition_stats.load();
-            stats.as_ref().is_some_and(|stats| stats.take_asked())
+            stats.as_ref().is_some_and(|stats| stats.take_accessed())
         })
     }
 

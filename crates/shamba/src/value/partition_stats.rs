@@ -42,8 +42,8 @@ pub(crate) struct PartitionStats {
     /// The tick at which they were true.
     priors_tick: AtomicU16,
     index_pages: u16,
-    /// Whether a lookup came since that was asked last.
-    asked: AtomicBool,
+    /// Whether a lookup came since this was taken last.
+    accessed: AtomicBool,
     /// Who pins blocks of the table.
     pin_holder: OnceLock<Box<PinHolderSlot>>,
     _held: Reservation,
@@ -72,7 +72,7 @@ impl PartitionStats {
             priors: Default::default(),
             priors_tick: AtomicU16::new(tick.wrapping_sub(1)),
             index_pages: u16::try_from(index_pages).unwrap_or(u16::MAX),
-            asked: AtomicBool::new(false),
+            accessed: AtomicBool::new(false),
             pin_holder: OnceLock::new(),
         }
     }
@@ -119,8 +119,8 @@ impl PartitionStats {
         };
         add(count, weight);
         // Readers share the line.
-        if !self.asked.load(Relaxed) {
-            self.asked.store(true, Relaxed);
+        if !self.accessed.load(Relaxed) {
+            self.accessed.store(true, Relaxed);
         }
         let implied = match outcome {
             Outcome::Found => return,
@@ -174,9 +174,9 @@ impl PartitionStats {
         sum
     }
 
-    /// Whether a lookup was counted since this was asked last.
-    pub(crate) fn take_asked(&self) -> bool {
-        self.asked.load(Relaxed) && self.asked.swap(false, Relaxed)
+    /// Whether a lookup was counted since this was taken last.
+    pub(crate) fn take_accessed(&self) -> bool {
+        self.accessed.load(Relaxed) && self.accessed.swap(false, Relaxed)
     }
 
     /// Sets what is expected of a partition before anyone came.

@@ -345,7 +345,7 @@ impl FileMeta {
     /// Ends an epoch. One thread at a time.
     pub(crate) fn end_epoch(&self) {
         let ago = match (
-            self.slot().take_asked(),
+            self.slot().take_accessed(),
             self.0.asked.load(Ordering::Relaxed),
         ) {
             (true, _) => 1,

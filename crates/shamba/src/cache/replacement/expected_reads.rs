@@ -2,9 +2,9 @@
 
 use parking_lot::MutexGuard;
 
-use super::{Locked, Replacement};
+use super::{Decision, Replacement};
 use crate::budget::short_of_memory;
-use crate::cache::incoming::{Incoming, Refused};
+use crate::cache::incoming::Incoming;
 use crate::cache::shard::{Evicted, Rank, Ranking, Resident, Shard};
 use crate::cache::stats::kind_at;
 use crate::cache::{BLOCK_OVERHEAD, BlockCache};
@@ -55,9 +55,13 @@ fn rank_of_incoming(shard: &Shard, incoming: &Incoming<'_>) -> Rank {
 impl Incoming<'_> {
     /// Notes that a block ranked so is worth less than what is there, and leaves the columns of it
     /// that may be worth more.
-    fn outranked(&mut self, cache: &BlockCache, rank: Rank) -> Result<(), Refused> {
+    fn outranked<'a>(&mut self, cache: &BlockCache, rank: Rank) -> Decision<'a> {
         cache.policy.note_evicted(self.owner.kind, rank.value);
-        self.cut_down(rank.columns_left)
+        if self.cut_down(rank.columns_left) {
+            Decision::Again
+        } else {
+            Decision::Refused
+        }
     }
 }
 
@@ -89,10 +93,10 @@ impl Replacement for ByExpectedReads {
         cache: &'a BlockCache,
         mut shard: MutexGuard<'a, Shard>,
         incoming: &mut Incoming<'_>,
-    ) -> Result<Locked<'a>, Refused> {
+    ) -> Decision<'a> {
         let short = || cache.shortage(short_of_memory(cache.budget.limit()));
         if incoming.admitted || short() <= cache.store.loose() {
-            return Ok(Some(shard));
+            return Decision::GoOn(shard);
         }
         let rank = rank_of_incoming(&shard, incoming);
         let least = shard.least(self);
@@ -104,10 +108,11 @@ impl Replacement for ByExpectedReads {
         incoming.admitted = least <= rank.value
             || least.is_infinite()
             || cache.is_cheaper_elsewhere(self, rank.value);
-        if !incoming.admitted {
-            incoming.outranked(cache, rank)?;
+        if incoming.admitted {
+            Decision::Again
+        } else {
+            incoming.outranked(cache, rank)
         }
-        Ok(None)
     }
 
     fn make_room<'a>(
@@ -116,19 +121,20 @@ impl Replacement for ByExpectedReads {
         mut shard: MutexGuard<'a, Shard>,
         incoming: &mut Incoming<'_>,
         wanted: u64,
-    ) -> Result<Locked<'a>, Refused> {
+    ) -> Decision<'a> {
         let rank = rank_of_incoming(&shard, incoming);
         if matches!(
             shard.make_room(self, rank.value, &cache.policy),
             Evicted::Freed(_)
         ) {
-            return Ok(Some(shard));
+            return Decision::GoOn(shard);
         }
         drop(shard);
         let shortage = cache.shortage(wanted).max(1);
-        if !cache.take_elsewhere(self, rank.value, shortage) {
-            incoming.outranked(cache, rank)?;
+        if cache.take_elsewhere(self, rank.value, shortage) {
+            Decision::Again
+        } else {
+            incoming.outranked(cache, rank)
         }
-        Ok(None)
     }
 }

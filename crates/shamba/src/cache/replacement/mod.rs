@@ -10,7 +10,7 @@ mod two_priority_lru;
 use parking_lot::MutexGuard;
 
 use super::BlockCache;
-use super::incoming::{Incoming, Refused};
+use super::incoming::Incoming;
 use super::shard::{Ranking, Shard};
 use crate::value::PolicyState;
 use expected_reads::ByExpectedReads;
@@ -29,8 +29,15 @@ pub enum Eviction {
     TwoPriorityLru,
 }
 
-/// A shard, still locked, in which to go on; or none, to begin anew.
-pub(super) type Locked<'a> = Option<MutexGuard<'a, Shard>>;
+/// What becomes of a block that comes in.
+pub(super) enum Decision<'a> {
+    /// It goes on in its shard, which is still locked.
+    GoOn(MutexGuard<'a, Shard>),
+    /// Its shard was unlocked meanwhile: it begins anew.
+    Again,
+    /// There is no room for it.
+    Refused,
+}
 
 /// A way to choose which blocks go.
 pub(super) trait Replacement: Ranking {
@@ -41,7 +48,7 @@ pub(super) trait Replacement: Ranking {
         cache: &'a BlockCache,
         shard: MutexGuard<'a, Shard>,
         incoming: &mut Incoming<'_>,
-    ) -> Result<Locked<'a>, Refused>;
+    ) -> Decision<'a>;
 
     /// Makes room for a block of `wanted` bytes more, or cuts it down to what is worth its room.
     /// Its own shard is given.
@@ -51,7 +58,7 @@ pub(super) trait Replacement: Ranking {
         shard: MutexGuard<'a, Shard>,
         incoming: &mut Incoming<'_>,
         wanted: u64,
-    ) -> Result<Locked<'a>, Refused>;
+    ) -> Decision<'a>;
 }
 
 /// The one in use.

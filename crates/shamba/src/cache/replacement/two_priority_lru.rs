@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
-use super::{Locked, Replacement};
+use super::{Decision, Replacement};
 use crate::budget::Reclaim;
 use crate::cache::BlockCache;
-use crate::cache::incoming::{Incoming, Refused};
+use crate::cache::incoming::Incoming;
 use crate::cache::priority::Priority;
 use crate::cache::shard::{Evicted, Rank, Ranking, Resident, Shard};
 
@@ -47,8 +47,8 @@ impl Replacement for ByRecency {
         _: &'a BlockCache,
         shard: MutexGuard<'a, Shard>,
         _: &mut Incoming<'_>,
-    ) -> Result<Locked<'a>, Refused> {
-        Ok(Some(shard))
+    ) -> Decision<'a> {
+        Decision::GoOn(shard)
     }
 
     fn make_room<'a>(
@@ -57,7 +57,7 @@ impl Replacement for ByRecency {
         shard: MutexGuard<'a, Shard>,
         incoming: &mut Incoming<'_>,
         wanted: u64,
-    ) -> Result<Locked<'a>, Refused> {
+    ) -> Decision<'a> {
         drop(shard);
         // High priority goes once no shard that was looked at has anything of low priority.
         let most = match incoming.admitted {
@@ -67,14 +67,14 @@ impl Replacement for ByRecency {
         let room = evict_older(cache, incoming.hash, most);
         let shortage = cache.shortage(wanted).max(1);
         if matches!(room, Evicted::Freed(_)) || cache.take_elsewhere(self, most, shortage) {
-            return Ok(None);
+            return Decision::Again;
         }
         match room {
             Evicted::Outranked => incoming.admitted = true,
-            _ if cache.reclaim(shortage) == 0 => return Err(Refused),
+            _ if cache.reclaim(shortage) == 0 => return Decision::Refused,
             _ => {}
         }
-        Ok(None)
+        Decision::Again
     }
 }
 

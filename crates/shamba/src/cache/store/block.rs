@@ -17,7 +17,7 @@ use super::Store;
 use super::frames::{Location, SpanPiece};
 use super::layout::HEADER;
 use super::size::Size;
-use crate::budget::{Account, Reservation, Role};
+use crate::budget::{Account, Reservation, Role, Shortage};
 use crate::fs::PAGE;
 
 /// What stands before a block's bytes, or in its chunk's first frame. Small: a block may be a few
@@ -102,8 +102,8 @@ impl Store {
         (bytes, parts): (&[u8], u8),
         extra: u64,
         purse: Option<Reservation>,
-    ) -> Result<Block, u64> {
-        let len = u32::try_from(bytes.len()).map_err(|_| u64::MAX)?;
+    ) -> Result<Block, Shortage> {
+        let len = u32::try_from(bytes.len()).map_err(|_| Shortage(u64::MAX))?;
         let size = Size::of_parts(bytes.len(), parts);
         let (piece, held) = self.take(role, size, true, extra, purse)?;
         Ok(Block::written(self, piece, len, bytes, held.into_account()))
@@ -301,8 +301,8 @@ impl Store {
         role: Role,
         pages: usize,
         purse: Option<Reservation>,
-    ) -> Result<FrameRun, u64> {
-        let count = u32::try_from(pages.max(1)).map_err(|_| u64::MAX)?;
+    ) -> Result<FrameRun, Shortage> {
+        let count = u32::try_from(pages.max(1)).map_err(|_| Shortage(u64::MAX))?;
         let size = Size::FrameRun(count);
         let (piece, held) = self.take(role, size, false, 0, purse)?;
         Ok(FrameRun {

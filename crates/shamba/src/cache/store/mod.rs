@@ -28,7 +28,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::budget::{Budget, Reclaim, Reservation, Role, idle_frames, loose_slots};
+use crate::budget::{Budget, Reclaim, Reservation, Role, Shortage, idle_frames, loose_slots};
 use crate::fs::PAGE;
 pub(crate) use block::Block;
 pub(in crate::cache) use block::FrameRun;
@@ -79,17 +79,17 @@ impl Store {
         is_block: bool,
         extra: u64,
         purse: Option<Reservation>,
-    ) -> Result<(SpanPiece, Reservation), u64> {
+    ) -> Result<(SpanPiece, Reservation), Shortage> {
         let mut purse = purse.unwrap_or_else(|| self.budget.open_account(Role::Spare));
         let mut frames = self.frames.lock();
         let (room, new) = frames.find(size, is_block, extra, &mut purse);
         let wanted = new + extra;
         let more = wanted.saturating_sub(purse.bytes());
         if more > 0 && purse.try_grow_now(more).is_err() {
-            return Err(wanted);
+            return Err(Shortage(wanted));
         }
         purse.move_to(&mut frames.spare, new);
-        let piece = frames.take(room, size, is_block).ok_or(wanted)?;
+        let piece = frames.take(room, size, is_block).ok_or(Shortage(wanted))?;
         let mut held = self.budget.open_account(role);
         let bytes = frames.bytes_of(piece.place, size);
         frames.spare.move_to(&mut held, bytes);

@@ -173,7 +173,7 @@ pub(in crate::db) fn give(
 
 /// Writes the hints of all files. Not synced: a torn file is damaged, and so ignored.
 pub(super) fn write(shared: &DbContext, tree: &Tree) {
-    if !shared.options().inherit_heat {
+    if !shared.options().inherit_statistics {
         return;
     }
     let ids = tree.keyspaces().keys();

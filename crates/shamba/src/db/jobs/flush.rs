@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::heirs::{Heirs, warm};
+use super::heirs::{Heirs, prepopulate};
 use super::job_guard::Jobs;
 use super::table_maker::{KEYS_OF_TABLE, LONG_KEY, TableMaker};
 use crate::base::iter::InternalIterator;
@@ -203,7 +203,7 @@ impl Flusher {
 
     /// What is known of those below a memtable.
     fn heirs_of_flush(&self, version: &Version, memtable: &Arc<Memtable>) -> Result<Option<Heirs>> {
-        if !self.shared.options().inherit_heat || version.is_empty() {
+        if !self.shared.options().inherit_statistics || version.is_empty() {
             return Ok(None);
         }
         let mut entries = memtable.iter();
@@ -311,7 +311,7 @@ impl Flusher {
         drop(tree);
         let cache = self.shared.options().memory.cache();
         for (written, files) in live.iter_mut().zip(files) {
-            warm(cache, &mut written.tables, &files);
+            prepopulate(cache, &mut written.tables, &files);
         }
         let holes = live.iter().map(|of| of.tables.holes()).sum();
         drop(live);

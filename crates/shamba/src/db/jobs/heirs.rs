@@ -2,7 +2,7 @@
 //! partitions, and those of their blocks that will be worth their room.
 //!
 //! Protocol of a flush or compaction: [`Heirs::of`] before it writes, its [`Heirs::keep`] in
-//! the build options, [`Heirs::slots`] for the files of the edit, [`warm`] once it is installed.
+//! the build options, [`Heirs::slots`] for the files of the edit, [`prepopulate`] once it is installed.
 //! Where nobody reads nothing is handed on, and writing costs what it did.
 
 use std::sync::Arc;
@@ -71,10 +71,10 @@ impl Heirs {
 }
 
 /// Offers to the cache what was kept of tables that are installed now as these files.
-pub(super) fn warm(cache: &BlockCache, tables: &mut [NewTable], files: &[FileMeta]) {
+pub(super) fn prepopulate(cache: &BlockCache, tables: &mut [NewTable], files: &[FileMeta]) {
     for (table, file) in tables.iter_mut().zip(files) {
         if let Some(prepared) = &mut table.prepared {
-            prepared.warm(cache, file.slot());
+            prepared.prepopulate(cache, file.slot());
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use shamba_model::merging::shares_of_read_ahead;
 
-use super::heirs::{Heirs, warm};
+use super::heirs::{Heirs, prepopulate};
 use super::table_maker::TableMaker;
 use crate::budget::merge_readahead;
 use crate::compaction::job::{NewTable, NewTables, write_tables};
@@ -136,7 +136,7 @@ impl Merger {
         output.on_the_way = Box::new(on_the_way);
         // What is known of the inputs goes over to the outputs, and tells which of their blocks to
         // keep in memory.
-        let inherits = self.shared.options().inherit_heat;
+        let inherits = self.shared.options().inherit_statistics;
         let heirs = inherits.then(|| Inheritance::of_merge(task, self.files.tables()));
         let heirs =
             heirs.and_then(|inheritance| Heirs::of(inheritance, &self.shared.options().memory));
@@ -159,7 +159,7 @@ impl Merger {
             // What is in memory of the inputs makes room for what takes its place.
             let gone = task.files().map(|file| file.slot().cache_id());
             self.files.tables().forget_all(&gone.collect());
-            warm(self.shared.options().memory.cache(), &mut tables, &files);
+            prepopulate(self.shared.options().memory.cache(), &mut tables, &files);
         }
         self.shared.metrics().add_all(&[
             (Counter::compactions, 1),

@@ -121,7 +121,7 @@ impl TableMaker {
         let slots = heirs.map_or_else(Vec::new, |heirs| heirs.slots(tables, cache));
         let created = tree.manifest.state().next_created;
         // Else nobody asks how hot a file is, and all parents would be looked at for nothing.
-        let told = self.shared.options().inherit_heat && keyspace.limits().sets_limits();
+        let told = self.shared.options().inherit_statistics && keyspace.limits().sets_limits();
         let add = |(table, slot): (&NewTable, TableSlot)| {
             let info = FileInfo {
                 created,

@@ -138,7 +138,7 @@ fn assemble(
     }
     // Each keyspace with its options, what the manifest says of it, and what is remembered of
     // its files' visits.
-    let mut hints = hints::read(&*options.fs, dir, options.inherit_heat, &budget);
+    let mut hints = hints::read(&*options.fs, dir, options.inherit_statistics, &budget);
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
         let own = options

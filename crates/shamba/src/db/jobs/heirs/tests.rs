@@ -85,7 +85,7 @@ fn touch(db: &Db) {
 #[test]
 fn new_files_are_as_hot_as_those_they_come_from() {
     for inherit in [true, false] {
-        let options = options(&MemFs::new(), 4 << 20).inherit_heat(inherit);
+        let options = options(&MemFs::new(), 4 << 20).inherit_statistics(inherit);
         let db = filled(options);
         let old = files(&db);
         let hot = old[3].clone();
@@ -154,7 +154,7 @@ fn a_flushed_file_is_as_hot_as_those_below() {
 /// Filter and index reads of the lookups right after a compaction.
 fn reads_after_a_merge(inherit: bool, eviction: Eviction) -> (u64, u64) {
     let options = options(&MemFs::new(), 1 << 20)
-        .inherit_heat(inherit)
+        .inherit_statistics(inherit)
         .eviction(eviction);
     let db = filled(options);
     let ask = |salt: u32, times: u32| {
