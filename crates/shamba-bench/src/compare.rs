@@ -452,12 +452,13 @@ fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
                 own.filter_map(|(.., measured)| fact(measured))
                     .max_by(f64::total_cmp)
             };
-            let values: Vec<_> = (0..settings.engines.len())
-                .map(|which| match name == KILLED {
-                    true => most(which),
-                    false => of(which, &fact),
-                })
-                .collect();
+            let value = |which| {
+                if name == KILLED {
+                    return most(which);
+                }
+                of(which, &fact)
+            };
+            let values: Vec<_> = (0..settings.engines.len()).map(value).collect();
             let mut row = vec![name.clone().into(), threads.to_string().into()];
             for value in &values {
                 row.push((*value).into());

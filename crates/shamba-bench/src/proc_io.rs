@@ -87,9 +87,10 @@ pub fn bytes_in(dir: &Path) -> std::io::Result<u64> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let facts = entry.metadata()?;
-        bytes += match facts.is_dir() {
-            true => bytes_in(&entry.path())?,
-            false => facts.blocks() * 512,
+        bytes += if facts.is_dir() {
+            bytes_in(&entry.path())?
+        } else {
+            facts.blocks() * 512
         };
     }
     Ok(bytes)

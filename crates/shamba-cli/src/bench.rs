@@ -216,9 +216,10 @@ pub fn run(global: &Global, args: &BenchArgs) -> Result<(), Failure> {
         process_peak_bytes: proc_io::peak_memory(),
     };
     db.close()?;
-    match args.json {
-        true => show::print_json(&report),
-        false => show::print(text(&report)),
+    if args.json {
+        show::print_json(&report)
+    } else {
+        show::print(text(&report))
     }
 }
 
@@ -256,9 +257,10 @@ fn phases(
             Order::Random
         };
         // What is only the way to another workload is done in the quickest way.
-        let (name, threads, batch) = match is_fill {
-            true => (args.workload.name(), threads, args.batch as usize),
-            false => ("fill".to_owned(), 1, 100.max(args.batch as usize)),
+        let (name, threads, batch) = if is_fill {
+            (args.workload.name(), threads, args.batch as usize)
+        } else {
+            ("fill".to_owned(), 1, 100.max(args.batch as usize))
         };
         phases.push(measure::phase(
             db,

@@ -118,17 +118,19 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
     }
     let report = measure(global, args, &db, entries)?;
     db.close()?;
-    match args.json {
-        true => show::print_json(&report)?,
-        false => show::print(text(&report))?,
+    if args.json {
+        show::print_json(&report)?
+    } else {
+        show::print(text(&report))?
     }
-    match report.process_peak_bytes > report.process_allowed_bytes {
-        false => Ok(()),
-        true => Err(Failure::Limit(format!(
+    if report.process_peak_bytes <= report.process_allowed_bytes {
+        Ok(())
+    } else {
+        Err(Failure::Limit(format!(
             "the process took {}, more than the {} of budget and allowance",
             show::bytes(report.process_peak_bytes),
             show::bytes(report.process_allowed_bytes)
-        ))),
+        )))
     }
 }
 

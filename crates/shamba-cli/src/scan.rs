@@ -93,9 +93,10 @@ pub fn run(global: &Global, args: &ScanArgs) -> Result<(), Failure> {
     let opened = open(global, &args.dir, Access::Read, &EngineArgs::default())?;
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let mut iter = opened.keyspace.iter(range)?;
-    match args.reverse {
-        true => iter.seek_to_last()?,
-        false => iter.seek_to_first()?,
+    if args.reverse {
+        iter.seek_to_last()?
+    } else {
+        iter.seek_to_first()?
     }
     let mut left = args.limit.unwrap_or(u64::MAX);
     let mut line = Vec::new();
@@ -105,9 +106,10 @@ pub fn run(global: &Global, args: &ScanArgs) -> Result<(), Failure> {
             .map_err(|what| Failure::data(what, "use `shamba export`"))?;
         out.write_all(&line).map_err(Failure::output)?;
         left -= 1;
-        match args.reverse {
-            true => iter.prev()?,
-            false => iter.next()?,
+        if args.reverse {
+            iter.prev()?
+        } else {
+            iter.next()?
         }
     }
     out.flush().map_err(Failure::output)?;

@@ -63,9 +63,10 @@ pub fn run(global: &Global, args: &StatsArgs) -> Result<(), Failure> {
     if let Some(name) = &global.keyspace {
         stats.keyspaces.retain(|keyspace| keyspace.name == *name);
     }
-    match args.json {
-        true => show::print_json(&stats)?,
-        false => show::print(text(&stats))?,
+    if args.json {
+        show::print_json(&stats)?
+    } else {
+        show::print(text(&stats))?
     }
     opened.close()
 }
@@ -158,9 +159,10 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
         show::number(keyspace.memtable_entries),
         show::bytes(keyspace.memtable_bytes)
     );
-    match rows.is_empty() {
-        true => text += ", no tables",
-        false => text += &format!("\n{}", show::table(&header, &rows)),
+    if rows.is_empty() {
+        text += ", no tables"
+    } else {
+        text += &format!("\n{}", show::table(&header, &rows))
     }
     text += &format!("\n{}", use_and_design(keyspace));
     for part in [lookups(keyspace), modules(keyspace)].into_iter().flatten() {

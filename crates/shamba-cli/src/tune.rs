@@ -126,9 +126,10 @@ struct ServeArgs {
 
 fn minutes(text: &str) -> Result<Duration, String> {
     let minutes: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    match minutes > 0.0 && minutes <= 60.0 * 24.0 * 365.0 {
-        true => Ok(Duration::from_secs_f64(minutes * 60.0)),
-        false => Err("it must be above 0 and at most a year".to_owned()),
+    if minutes > 0.0 && minutes <= 60.0 * 24.0 * 365.0 {
+        Ok(Duration::from_secs_f64(minutes * 60.0))
+    } else {
+        Err("it must be above 0 and at most a year".to_owned())
     }
 }
 
@@ -145,9 +146,10 @@ pub fn run(global: &Global, args: &TuneArgs) -> Result<(), Failure> {
     }
     let problem = Problem::new(given, ask(global, args)?)?;
     if args.print_description {
-        return match args.json {
-            true => show::print_json(&problem.inputs),
-            false => show::print(description::to_toml(&problem.inputs)?),
+        return if args.json {
+            show::print_json(&problem.inputs)
+        } else {
+            show::print(description::to_toml(&problem.inputs)?)
         };
     }
     let changed = match args.what_if.as_slice() {
@@ -158,9 +160,10 @@ pub fn run(global: &Global, args: &TuneArgs) -> Result<(), Failure> {
         }
     };
     let answer = shamba_tune::answer(&problem, changed)?;
-    match args.json {
-        true => show::print_json(&answer),
-        false => show::print(shamba_tune::text(&answer)),
+    if args.json {
+        show::print_json(&answer)
+    } else {
+        show::print(shamba_tune::text(&answer))
     }
 }
 

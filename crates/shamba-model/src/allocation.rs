@@ -57,8 +57,8 @@ pub fn uniform(runs: &[Run], bits: f64, curve: &Curve) -> Result<Vec<Filter>, Mo
     Ok(vec![Filter { bits_per_key, rate }; runs.len()])
 }
 
-/// The filters of `bits` bits together for which [`false_positive_reads`] is least. Bits are left over
-/// only when every filter that is of any use has all the bits its curve knows a use for.
+/// The filters of `bits` bits together for which [`false_positive_reads`] is least. Bits are left
+/// over only when every filter that is of any use has all the bits its curve knows a use for.
 ///
 /// Solves the problem of Monkey's Appendices A and B (Eqs. 30 to 33, Algorithms 2 to 4) for runs of
 /// any sizes and weights; with the visits that runs saw in vain as weights, it is the allocation by

@@ -155,10 +155,10 @@ impl Partition {
         let passing = self.visits.empty * self.pass;
         let needing = passing * both.module.pass + self.visits.positive;
         let all = passing + self.visits.positive;
-        let needs = match all > 0.0 {
-            true => needing / all,
-            // Nobody came before: as likely one as the other.
-            false => 0.5 + 0.5 * both.module.pass,
+        let needs = if all > 0.0 {
+            needing / all
+        } else {
+            0.5 + 0.5 * both.module.pass
         };
         let value = (needing + self.visits.scans) * both.index_pages - both.room;
         let later = (value / both.index_pages.max(1e-9) * both.windows).clamp(0.0, 1.0);
@@ -247,9 +247,10 @@ impl Prior {
     pub fn expect(&self, count: f32) -> f32 {
         // Chance is half of what it is for a Poisson count.
         let own = 2.0 * self.mean * self.spread;
-        match own.is_finite() {
-            true => self.mean + (count - self.mean) * own / (own + 1.0),
-            false => count,
+        if own.is_finite() {
+            self.mean + (count - self.mean) * own / (own + 1.0)
+        } else {
+            count
         }
     }
 }
@@ -272,9 +273,10 @@ pub fn unless_refuted(expected: f32, counted: f32) -> f32 {
     const EVENTS: f32 = 1.0;
     let variance = expected.max(0.0) / 2.0;
     let by_chance = (DEVIATIONS * DEVIATIONS * variance).sqrt() + EVENTS;
-    match (counted - expected).abs() > by_chance {
-        true => counted,
-        false => expected,
+    if (counted - expected).abs() > by_chance {
+        counted
+    } else {
+        expected
     }
 }
 

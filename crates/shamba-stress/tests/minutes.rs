@@ -102,9 +102,10 @@ fn every_row_of_memory_stays_within_its_bound() {
     let mut wrong = Vec::new();
     for (number, row) in ROWS.iter().enumerate() {
         let measured = memory.measure(number, number as u64).unwrap();
-        let place = match measured.contained {
-            true => "in a control group",
-            false => "in no control group",
+        let place = if measured.contained {
+            "in a control group"
+        } else {
+            "in no control group"
         };
         let cells = HEADINGS.iter().skip(1).zip(measured.cells());
         let cells: Vec<String> = cells.map(|(of, cell)| format!("{of} {cell}")).collect();

@@ -200,9 +200,10 @@ fn plan(problem: &Problem, design: &Design, curve: &Curve) -> Result<Plan, Model
     let levels: Vec<Level> = levels.collect();
     let used = filter_bits(&levels) / 8.0;
     // Rounding leaves nothing over.
-    let used = match used > design.filter_bytes * (1.0 - 1e-6) {
-        true => design.filter_bytes,
-        false => used,
+    let used = if used > design.filter_bytes * (1.0 - 1e-6) {
+        design.filter_bytes
+    } else {
+        used
     };
     Ok(Plan {
         design: *design,

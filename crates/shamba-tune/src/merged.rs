@@ -42,9 +42,10 @@ impl Merged {
             below.present_bits_per_key = None;
         }
         if let (None, Some(policy)) = (given.present_merge_policy, below.present_merge_policy) {
-            let moved = match moving {
-                true => ", which the tree has yet to reach",
-                false => "",
+            let moved = if moving {
+                ", which the tree has yet to reach"
+            } else {
+                ""
             };
             let policy = name(policy);
             from_database.push(format!(

@@ -221,9 +221,10 @@ impl Maker {
         let left = (memory - buffer) / full;
         let bits = inputs.present_bits_per_key.get_or_insert(Number(left)).0;
         not_negative("present-bits-per-key", bits)?;
-        let filter_bytes = match (buffer + bits * full - memory).abs() <= ROUNDING * memory {
-            true => memory - buffer,
-            false => bits * full,
+        let filter_bytes = if (buffer + bits * full - memory).abs() <= ROUNDING * memory {
+            memory - buffer
+        } else {
+            bits * full
         };
         let allocation = *inputs.present_allocation.get_or_insert_with(|| {
             self.assumed.push("present-allocation uniform".to_owned());
@@ -337,32 +338,35 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 fn above_zero(name: &str, value: f64) -> Result<()> {
-    match value > 0.0 {
-        true => Ok(()),
-        false => Err(Error::refused(
+    if value > 0.0 {
+        Ok(())
+    } else {
+        Err(Error::refused(
             format!("{name} is {value}, but must be above 0"),
             format!("give another --{name}"),
-        )),
+        ))
     }
 }
 
 fn not_negative(name: &str, value: f64) -> Result<()> {
-    match value >= 0.0 {
-        true => Ok(()),
-        false => Err(Error::refused(
+    if value >= 0.0 {
+        Ok(())
+    } else {
+        Err(Error::refused(
             format!("{name} is {value}, but must not be negative"),
             format!("give another --{name}"),
-        )),
+        ))
     }
 }
 
 fn size_ratio(name: &str, value: f64) -> Result<u32> {
-    match value.fract() == 0.0 && (2.0..=f64::from(u32::MAX)).contains(&value) {
-        true => Ok(value as u32),
-        false => Err(Error::refused(
+    if value.fract() == 0.0 && (2.0..=f64::from(u32::MAX)).contains(&value) {
+        Ok(value as u32)
+    } else {
+        Err(Error::refused(
             format!("{name} is {value}, but must be a whole number from 2 on"),
             format!("give another --{name}"),
-        )),
+        ))
     }
 }
 
@@ -370,9 +374,10 @@ fn size_ratio(name: &str, value: f64) -> Result<u32> {
 pub(crate) fn explain(error: ModelError) -> Error {
     match error {
         ModelError::OutOfReach { name, bound, best } => {
-            let flag = match name.starts_with("the update") {
-                true => "--max-update-cost",
-                false => "--max-lookup-cost",
+            let flag = if name.starts_with("the update") {
+                "--max-update-cost"
+            } else {
+                "--max-lookup-cost"
             };
             // Up, so that the hint can be followed.
             let digits = 10f64.powf(3.0 - best.log10().floor());

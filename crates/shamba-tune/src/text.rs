@@ -78,24 +78,27 @@ fn allocation(allocation: Allocation) -> &'static str {
 
 /// A cost in pages; small ones matter too.
 fn pages(cost: f64) -> String {
-    match cost > 0.0 && cost < 0.001 {
-        true => format!("{cost:.1e}"),
-        false => tables::measured(cost),
+    if cost > 0.0 && cost < 0.001 {
+        format!("{cost:.1e}")
+    } else {
+        tables::measured(cost)
     }
 }
 
 fn per_second(throughput: f64) -> String {
-    match throughput < 1e15 {
-        true => tables::measured(throughput),
-        false => "no bound".to_owned(),
+    if throughput < 1e15 {
+        tables::measured(throughput)
+    } else {
+        "no bound".to_owned()
     }
 }
 
 fn gain(speedup: f64) -> String {
     let percent = (speedup - 1.0) * 100.0;
-    match percent < 1000.0 {
-        true => format!("{percent:+.1} %"),
-        false => format!("{} times", tables::measured(speedup)),
+    if percent < 1000.0 {
+        format!("{percent:+.1} %")
+    } else {
+        format!("{} times", tables::measured(speedup))
     }
 }
 
@@ -220,9 +223,10 @@ fn levels(levels: &[Level]) -> String {
             tables::number(level.runs as u64),
             tables::number(level.entries as u64),
             format!("{:.2}", level.bits_per_key),
-            match rate > 0.0 && rate < 0.001 {
-                true => format!("{rate:.1e} %"),
-                false => format!("{rate:.3} %"),
+            if rate > 0.0 && rate < 0.001 {
+                format!("{rate:.1e} %")
+            } else {
+                format!("{rate:.3} %")
             },
         ]
     });

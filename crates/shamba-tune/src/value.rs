@@ -59,9 +59,10 @@ impl fmt::Display for Number {
 
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0.fract() == 0.0 && self.0.abs() <= EXACT {
-            true => serializer.serialize_i64(self.0 as i64),
-            false => serializer.serialize_f64(self.0),
+        if self.0.fract() == 0.0 && self.0.abs() <= EXACT {
+            serializer.serialize_i64(self.0 as i64)
+        } else {
+            serializer.serialize_f64(self.0)
         }
     }
 }
@@ -82,9 +83,10 @@ impl Visitor<'_> for NumberVisitor {
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Number, E> {
-        match number.is_finite() {
-            true => Ok(Number(number)),
-            false => Err(E::custom(format!("{number} is not a finite number"))),
+        if number.is_finite() {
+            Ok(Number(number))
+        } else {
+            Err(E::custom(format!("{number} is not a finite number")))
         }
     }
 

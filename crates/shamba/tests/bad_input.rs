@@ -196,15 +196,16 @@ fn a_refused_open_changes_nothing() {
         };
         let before = all(&fs);
         let error = refused(options(&fs), "/db");
-        match what.contains("newer") {
-            true => assert!(
+        if what.contains("newer") {
+            assert!(
                 matches!(
                     &error,
                     Error::UnsupportedFormat { file, found: 7, supported: 1 } if *file == path
                 ),
                 "{what}: {error}"
-            ),
-            false => assert!(error.is_corruption(), "{what}: {error}"),
+            )
+        } else {
+            assert!(error.is_corruption(), "{what}: {error}")
         }
         assert!(all(&fs) == before, "{what}: the folder changed");
         assert_whole(&whole);

@@ -576,16 +576,15 @@ fn a_panic_in_a_flush_or_compaction_stops_writes_and_hangs_nobody() {
                     let struck = left.load(Ordering::SeqCst) > u64::MAX / 2
                         || left.load(Ordering::SeqCst) == 0;
                     faults.set_hook(None);
-                    match struck {
-                        false => worked.unwrap().unwrap(),
-                        true => {
-                            assert!(!matches!(worked, Ok(Ok(()))) || threads > 0);
-                            // A thread may be in the middle of its last work.
-                            while db.put(b"more", b"x").is_ok() {
-                                wanted.insert(b"more".to_vec(), b"x".to_vec());
-                            }
-                            check_after_panic(db, &fs, &wanted, number);
+                    if !struck {
+                        worked.unwrap().unwrap()
+                    } else {
+                        assert!(!matches!(worked, Ok(Ok(()))) || threads > 0);
+                        // A thread may be in the middle of its last work.
+                        while db.put(b"more", b"x").is_ok() {
+                            wanted.insert(b"more".to_vec(), b"x".to_vec());
                         }
+                        check_after_panic(db, &fs, &wanted, number);
                     }
                     tell.send(struck).unwrap();
                 },

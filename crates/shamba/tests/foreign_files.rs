@@ -44,12 +44,11 @@ fn names_like_the_engines_are_not_the_engines() {
         let fs = MemFs::new();
         let db = options(&fs).open(DIR).unwrap();
         fill(&db, 0);
-        let fs = match killed {
-            true => fs.kill_clone(),
-            false => {
-                db.close().unwrap();
-                fs
-            }
+        let fs = if killed {
+            fs.kill_clone()
+        } else {
+            db.close().unwrap();
+            fs
         };
         let path = |name: &str| Path::new(DIR).join(name);
         for name in NAMES {

@@ -166,10 +166,10 @@ fn values_of_a_larger_budget_name_the_budget_they_need() {
     for compressed in [false, true] {
         let fs = MemFs::new();
         let db = options(fs.clone(), 64 << 20, 0).open(DIR).unwrap();
-        let value = match compressed {
-            true => value.clone(),
-            // Nothing to compress.
-            false => common::Rng::new(1).bytes(value.len()),
+        let value = if compressed {
+            value.clone()
+        } else {
+            common::Rng::new(1).bytes(value.len())
         };
         db.put("large", &value).unwrap();
         db.put("small", b"here").unwrap();

@@ -355,13 +355,12 @@ fn a_point_in_time_is_one_that_was() {
             let sound = killed.fs.read_file(&log).unwrap();
             for at in (0..=sound.len()).step_by(211).chain([sound.len()]) {
                 let fs = killed.fs.kill_clone();
-                match at == sound.len() {
-                    true => fs.remove(&log).unwrap(),
-                    false => {
-                        let mut bytes = sound.clone();
-                        bytes[at] ^= 0x10;
-                        fs.write_file(&log, &bytes).unwrap();
-                    }
+                if at == sound.len() {
+                    fs.remove(&log).unwrap()
+                } else {
+                    let mut bytes = sound.clone();
+                    bytes[at] ^= 0x10;
+                    fs.write_file(&log, &bytes).unwrap();
                 }
                 match recovering(&fs, RecoveryMode::PointInTime) {
                     Ok(db) => {

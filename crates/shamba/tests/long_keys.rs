@@ -24,19 +24,17 @@ fn scan(db: &Db) -> Result<[usize; 2]> {
     for (back, count) in [false, true].into_iter().zip(&mut counts) {
         let mut iter = db.iter(IterOptions::default())?;
         let mut last: Option<Vec<u8>> = None;
-        match back {
-            true => iter.seek_to_last()?,
-            false => iter.seek_to_first()?,
+        if back {
+            iter.seek_to_last()?
+        } else {
+            iter.seek_to_first()?
         }
         while iter.valid() {
             let key = iter.key();
             assert!(last.is_none_or(|last| (*last < *key) != back));
             last = Some(key.to_vec());
             *count += 1;
-            match back {
-                true => iter.prev()?,
-                false => iter.next()?,
-            }
+            if back { iter.prev()? } else { iter.next()? }
         }
     }
     Ok(counts)

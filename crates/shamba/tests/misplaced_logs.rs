@@ -119,13 +119,12 @@ fn a_manifest_of_a_copy_or_of_another_database_is_noticed() {
         let fs = MemFs::new();
         let db = open(&fs, "/db");
         put(&db, 1);
-        let copy = match unrelated {
-            true => open(&fs, "/copy"),
-            false => {
-                db.flush().unwrap();
-                db.checkpoint("/copy").unwrap();
-                open(&fs, "/copy")
-            }
+        let copy = if unrelated {
+            open(&fs, "/copy")
+        } else {
+            db.flush().unwrap();
+            db.checkpoint("/copy").unwrap();
+            open(&fs, "/copy")
         };
         let design = |size_ratio| shamba::Design {
             size_ratio,

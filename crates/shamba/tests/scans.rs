@@ -139,14 +139,16 @@ fn pages_of(fs: &MemFs, numbers: &[u64], bounded: bool) -> f64 {
         return 0.0;
     };
     let (least, most) = (first.min(last), first.max(last));
-    let mut iter = match bounded {
-        true => db.iter(IterOptions::range(key(least).to_vec()..=key(most).to_vec())),
-        false => db.iter(IterOptions::default()),
+    let mut iter = if bounded {
+        db.iter(IterOptions::range(key(least).to_vec()..=key(most).to_vec()))
+    } else {
+        db.iter(IterOptions::default())
     }
     .unwrap();
-    match first <= last {
-        true => iter.seek(key(first)).unwrap(),
-        false => iter.seek_for_prev(key(first)).unwrap(),
+    if first <= last {
+        iter.seek(key(first)).unwrap()
+    } else {
+        iter.seek_for_prev(key(first)).unwrap()
     }
     for &number in numbers {
         assert_eq!(iter.key(), key(number));

@@ -155,15 +155,17 @@ fn a_scan_over_forty_runs_reads_each_block_once() {
         let before = data_pages(&fs, Purpose::Scan);
         let mut iter = db.iter(IterOptions::default()).unwrap();
         let mut seen = 0;
-        match forward {
-            true => iter.seek_to_first().unwrap(),
-            false => iter.seek_to_last().unwrap(),
+        if forward {
+            iter.seek_to_first().unwrap()
+        } else {
+            iter.seek_to_last().unwrap()
         }
         while iter.valid() {
             seen += 1;
-            match forward {
-                true => iter.next().unwrap(),
-                false => iter.prev().unwrap(),
+            if forward {
+                iter.next().unwrap()
+            } else {
+                iter.prev().unwrap()
             }
         }
         assert_eq!(seen, ENTRIES);

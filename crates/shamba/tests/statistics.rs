@@ -67,9 +67,12 @@ fn look_up(db: &Db, rng: &mut Rng, count: u64, existing: u64) {
 }
 
 fn look_up_among(db: &Db, rng: &mut Rng, count: u64, existing: u64, keys: u64) {
-    let mut random = || match rng.below(4) < existing {
-        true => (key(rng.below(keys) * 2).to_vec(), true),
-        false => (absent(rng, keys), false),
+    let mut random = || {
+        if rng.below(4) < existing {
+            (key(rng.below(keys) * 2).to_vec(), true)
+        } else {
+            (absent(rng, keys), false)
+        }
     };
     for _ in 0..count / 64 {
         for _ in 0..48 {

@@ -210,9 +210,10 @@ impl Variant {
                 FilterFamily::Ribbon => "ribbon",
                 FilterFamily::Auto => "auto",
             },
-            match filter.partitioned {
-                true => "partitioned",
-                false => "whole",
+            if filter.partitioned {
+                "partitioned"
+            } else {
+                "whole"
             }
         );
         if modules != 1 {

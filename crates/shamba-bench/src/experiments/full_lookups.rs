@@ -156,17 +156,21 @@ impl FullTree {
         let entries = self.entries();
         let within = |range: Range<u64>, random: &mut Random| Some(random.random_range(range));
         match lookups {
-            Lookups::Mixed(positive) => match random.random_bool(positive) {
-                true => within(self.level(self.levels), random),
-                false => None,
-            },
+            Lookups::Mixed(positive) => {
+                if random.random_bool(positive) {
+                    within(self.level(self.levels), random)
+                } else {
+                    None
+                }
+            }
             Lookups::Level(level) => within(self.level(level), random),
             Lookups::Scan(_) => within(0..entries, random),
             Lookups::Recent(share) => {
                 let newest = self.newest(share);
-                match newest == 0 || random.random_bool(share) {
-                    true => within(newest..entries, random),
-                    false => within(0..newest, random),
+                if newest == 0 || random.random_bool(share) {
+                    within(newest..entries, random)
+                } else {
+                    within(0..newest, random)
                 }
             }
         }

@@ -173,12 +173,13 @@ impl Files {
                 files.push((fs.open(&dir.join(entry.name), Access::Direct)?, pages));
             }
         }
-        match files.is_empty() {
-            true => Err(Error::InvalidSetting(format!(
+        if files.is_empty() {
+            Err(Error::InvalidSetting(format!(
                 "{} holds no tables",
                 dir.display()
-            ))),
-            false => Ok(Self(files)),
+            )))
+        } else {
+            Ok(Self(files))
         }
     }
 

@@ -226,9 +226,10 @@ impl Mix {
         }
         let pages = subject.pages().since(before);
         Ok(Mix {
-            design: match own {
-                true => name(&subject.design()?.0),
-                false => "its own leveling T=10".to_owned(),
+            design: if own {
+                name(&subject.design()?.0)
+            } else {
+                "its own leveling T=10".to_owned()
             },
             pages,
             took,

@@ -85,9 +85,10 @@ fn engine(error: shamba::Error) -> Error {
 
 /// The key of an entry: those of numbers in a row are in order, or far from one another.
 fn key(number: u64, ascending: bool) -> [u8; 8] {
-    match ascending {
-        true => number,
-        false => number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    if ascending {
+        number
+    } else {
+        number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
     .to_be_bytes()
 }
@@ -179,9 +180,10 @@ impl Cell {
                 seen += 1;
                 iter.next().map_err(engine)?;
             }
-            match seen == self.entries {
-                true => Ok(start.elapsed().as_secs_f64()),
-                false => Err(Error::WrongAnswer(format!("{seen} entries scanned"))),
+            if seen == self.entries {
+                Ok(start.elapsed().as_secs_f64())
+            } else {
+                Err(Error::WrongAnswer(format!("{seen} entries scanned")))
             }
         };
         let (first, second) = (once()?, once()?);

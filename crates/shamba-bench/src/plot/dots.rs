@@ -14,9 +14,10 @@ const NAMES: (u32, u32, u32) = (230, 520, 6);
 /// A name that fits into so many pixels.
 fn shortened(name: &str, pixels: u32) -> String {
     let letters = (pixels / NAMES.2) as usize;
-    match name.chars().count() <= letters {
-        true => name.to_owned(),
-        false => name.chars().take(letters - 1).chain(['…']).collect(),
+    if name.chars().count() <= letters {
+        name.to_owned()
+    } else {
+        name.chars().take(letters - 1).chain(['…']).collect()
     }
 }
 
@@ -117,9 +118,10 @@ impl Dots {
         };
         // From a power of ten on: numbers are put at the axis from the first one.
         let low = power_of_ten(low, f64::floor) * 0.999;
-        let high = match high * 1.3 > low * super::WIDE {
-            true => high * 1.3,
-            false => low * super::WIDE,
+        let high = if high * 1.3 > low * super::WIDE {
+            high * 1.3
+        } else {
+            low * super::WIDE
         };
         let across = (low..high).log_scale();
         let mut chart = ChartBuilder::on(area)

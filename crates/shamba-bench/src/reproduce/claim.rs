@@ -119,9 +119,10 @@ impl Claim {
 }
 
 fn reproduced(so: bool) -> Verdict {
-    match so {
-        true => Verdict::Reproduced,
-        false => Verdict::NotReproduced,
+    if so {
+        Verdict::Reproduced
+    } else {
+        Verdict::NotReproduced
     }
 }
 

@@ -149,9 +149,10 @@ impl<'a> Lab<'a> {
             return Ok(found.clone());
         }
         let loaded = self.loaded(&trial.base)?;
-        let copy = match trial.mix.writes() {
-            true => Some(store::copy(&loaded.dir)?),
-            false => None,
+        let copy = if trial.mix.writes() {
+            Some(store::copy(&loaded.dir)?)
+        } else {
+            None
         };
         let dir = copy
             .as_ref()

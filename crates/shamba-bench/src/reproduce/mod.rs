@@ -171,9 +171,10 @@ impl Ended {
 
     /// The numbers claimed, by a paper or by us, and those measured.
     fn beside_the_paper(&self, findings: &Findings) -> Option<Dots> {
-        let whom = match self.name.starts_with("ours") {
-            true => "claimed",
-            false => "paper",
+        let whom = if self.name.starts_with("ours") {
+            "claimed"
+        } else {
+            "paper"
         };
         claim::beside_the_paper(&findings.claims, whom)
     }

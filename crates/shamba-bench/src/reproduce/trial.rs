@@ -216,9 +216,10 @@ impl Cell {
             memory: engine.memory(),
             peak_memory: proc_io::peak_memory(),
             resident: engine.resident(),
-            files: match trial.files {
-                true => engine.files(),
-                false => Vec::new(),
+            files: if trial.files {
+                engine.files()
+            } else {
+                Vec::new()
             },
         })
     }

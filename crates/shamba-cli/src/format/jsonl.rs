@@ -40,9 +40,10 @@ impl<R: BufRead> Reader for Jsonl<R> {
         }
         entry.line = self.lines.number();
         let line = trim_end(&self.buffer);
-        let read = match self.selection.is_default() {
-            true => plain(line, entry),
-            false => fields(line, &self.selection, entry),
+        let read = if self.selection.is_default() {
+            plain(line, entry)
+        } else {
+            fields(line, &self.selection, entry)
         };
         read.map(|()| true).map_err(|what| Problem::Malformed {
             line: entry.line,

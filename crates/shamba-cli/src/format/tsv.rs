@@ -31,9 +31,10 @@ impl<R: BufRead> Tsv<R> {
                     .collect::<Vec<_>>(),
             );
         }
-        let chosen = match selection.is_default() {
-            true => None,
-            false => Some(Chosen::find(selection, header.as_deref())?),
+        let chosen = if selection.is_default() {
+            None
+        } else {
+            Some(Chosen::find(selection, header.as_deref())?)
         };
         Ok(Tsv {
             lines,
@@ -53,9 +54,10 @@ impl<R: BufRead> Reader for Tsv<R> {
         entry.line = self.lines.number();
         entry.key.clear();
         entry.value.clear();
-        let line = match self.no_escapes {
-            true => self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer),
-            false => trim_end(&self.buffer),
+        let line = if self.no_escapes {
+            self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer)
+        } else {
+            trim_end(&self.buffer)
         };
         split(line, self.chosen.as_ref(), self.no_escapes, entry)
             .map(|()| true)
@@ -72,12 +74,13 @@ fn split(
     no_escapes: bool,
     entry: &mut Entry,
 ) -> Result<(), String> {
-    let decode = |text: &[u8], out: &mut Vec<u8>| match no_escapes {
-        true => {
+    let decode = |text: &[u8], out: &mut Vec<u8>| {
+        if no_escapes {
             out.extend_from_slice(text);
             Ok(())
+        } else {
+            text::unescape(text, out)
         }
-        false => text::unescape(text, out),
     };
     let Some(chosen) = chosen else {
         let Some(tab) = line.iter().position(|&byte| byte == b'\t') else {

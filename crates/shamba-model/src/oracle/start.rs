@@ -30,9 +30,10 @@ impl Start {
             return 0.0;
         }
         let at_first = (-visits * self.before).exp();
-        match visits < 1e-9 {
-            true => at_first,
-            false => at_first * -(-visits).exp_m1() / visits,
+        if visits < 1e-9 {
+            at_first
+        } else {
+            at_first * -(-visits).exp_m1() / visits
         }
     }
 }

@@ -98,9 +98,10 @@ impl Measured {
             of(|said| said.resident),
             of(|said| said.charged),
             mib(self.bound),
-            match self.contained {
-                true => self.reclaims.to_string(),
-                false => "no group".to_owned(),
+            if self.contained {
+                self.reclaims.to_string()
+            } else {
+                "no group".to_owned()
             },
             format!("{:.0}", self.took.as_secs_f64()),
             self.complaint().unwrap_or_else(|| "within".to_owned()),

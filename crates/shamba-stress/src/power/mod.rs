@@ -407,9 +407,10 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) -> u64 {
                 let ops = random_batch(rng, &names, 1_000_000 + number);
                 let batch = to_batch(&db, &ops).unwrap();
                 longer.push(ops);
-                let durability = match synced {
-                    true => Durability::Synced,
-                    false => Durability::Buffered,
+                let durability = if synced {
+                    Durability::Synced
+                } else {
+                    Durability::Buffered
                 };
                 let durability = Some(durability);
                 let written = db.write(batch, WriteOptions { durability });

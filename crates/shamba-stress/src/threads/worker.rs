@@ -317,9 +317,10 @@ impl<'a> Worker<'a> {
         };
         let iter = &mut held.iter;
         let mut entries = Vec::new();
-        let mut moved = match forward {
-            true => iter.seek(key_bytes(from)),
-            false => iter.seek_for_prev(key_bytes(from)),
+        let mut moved = if forward {
+            iter.seek(key_bytes(from))
+        } else {
+            iter.seek_for_prev(key_bytes(from))
         };
         for step in 0.. {
             if self.shared.unless_refused(moved).is_none() {
@@ -330,10 +331,7 @@ impl<'a> Worker<'a> {
                 break;
             }
             entries.push((key_number(iter.key()), iter.value().to_vec()));
-            moved = match forward {
-                true => iter.next(),
-                false => iter.prev(),
-            };
+            moved = if forward { iter.next() } else { iter.prev() };
         }
         let last = entries.last().map(|entry| entry.0).filter(|_| iter.valid());
         let range = if forward {

@@ -88,12 +88,13 @@ fn allowed(request: &Request, port: u16) -> Result<(), (StatusCode, &'static str
         let kind = kind.split(';').next().unwrap_or_default();
         kind.trim().eq_ignore_ascii_case("application/json")
     });
-    match json {
-        true => Ok(()),
-        false => Err((
+    if json {
+        Ok(())
+    } else {
+        Err((
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "the body must be application/json",
-        )),
+        ))
     }
 }
 

@@ -162,9 +162,10 @@ mod tests {
     #[test]
     fn pages_are_zero_hold_what_is_stored_and_are_zero_again_in_the_next_region() {
         // Miri takes minutes for more.
-        let lens: &[usize] = match cfg!(miri) {
-            true => &[0, 1, 70],
-            false => &[0, 1, 1023, 1024, 5000, 1 << 20],
+        let lens: &[usize] = if cfg!(miri) {
+            &[0, 1, 70]
+        } else {
+            &[0, 1, 1023, 1024, 5000, 1 << 20]
         };
         for &len in lens {
             for _ in 0..3 {

@@ -410,9 +410,10 @@ impl Budget {
             }
             let now = self.ledger.used();
             let changed = used.replace(now).is_some_and(|before| before != now);
-            match changed && stirred < MOST_STIRRED * patience {
-                true => stirred += 1,
-                false => pauses += 1,
+            if changed && stirred < MOST_STIRRED * patience {
+                stirred += 1
+            } else {
+                pauses += 1
             }
             std::thread::sleep(PAUSE * (pauses + stirred).min(MOST_PAUSES));
         }

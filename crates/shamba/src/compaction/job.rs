@@ -93,9 +93,10 @@ impl NewTables {
     /// list has taken most of what it may.
     fn target_file(&self, wanted: u64) -> u64 {
         let (most, taken) = (new_tables(self.memory.limit()), self.memory.bytes());
-        match taken > most / 4 * 3 {
-            true => wanted.saturating_mul(most / most.saturating_sub(taken).max(most / 256 + 1)),
-            false => wanted,
+        if taken > most / 4 * 3 {
+            wanted.saturating_mul(most / most.saturating_sub(taken).max(most / 256 + 1))
+        } else {
+            wanted
         }
     }
 
@@ -104,9 +105,10 @@ impl NewTables {
     pub(crate) fn holes(&self) -> usize {
         // Several of half that size leave as much.
         let large = |table: &NewTable| 2 * table.info.size / table.info.entries.max(1) >= LARGE;
-        match self.tables.iter().any(large) {
-            true => MANY,
-            false => 0,
+        if self.tables.iter().any(large) {
+            MANY
+        } else {
+            0
         }
     }
 }
@@ -230,9 +232,10 @@ const LONG_KEYS_IN_TABLE: u64 = 8 * KEYS_IN_TABLE;
 /// Whether a table should end before a key.
 fn is_full(table: &TableBuilder, key: &[u8], target: u64, output: &MergeOutput<'_>) -> bool {
     let (len, keys) = (table.estimated_len(), table.known_key_bytes());
-    let times = match keys > long_keys_of_table(output.budget.limit()) {
-        true => LONG_KEYS_IN_TABLE,
-        false => KEYS_IN_TABLE,
+    let times = if keys > long_keys_of_table(output.budget.limit()) {
+        LONG_KEYS_IN_TABLE
+    } else {
+        KEYS_IN_TABLE
     };
     len >= target && len >= times * keys
         || table.keys() >= output.target_keys

@@ -85,9 +85,10 @@ fn end_of_range<'a>(runs: &'a [Arc<Run>], start: &[u8]) -> Option<&'a [u8]> {
             (end, taken) = (last, bytes);
         }
     }
-    match taken.saturating_mul(4) >= bytes.saturating_mul(3) {
-        true => last,
-        false => end,
+    if taken.saturating_mul(4) >= bytes.saturating_mul(3) {
+        last
+    } else {
+        end
     }
 }
 
@@ -136,10 +137,10 @@ pub(super) fn push_down_oversized(version: &Version, options: &PickerOptions) ->
         };
         let runs = version.runs_of(level);
         let Some(oldest) = runs.last() else { continue };
-        let too_large = match leveled {
-            true => runs.len() == 1 && oldest.size() > options.capacity(level),
-            // A run is to be as large as a leveled level of its number.
-            false => level == last && oldest.size() > options.capacity(level + 1) / 2,
+        let too_large = if leveled {
+            runs.len() == 1 && oldest.size() > options.capacity(level)
+        } else {
+            level == last && oldest.size() > options.capacity(level + 1) / 2
         };
         if too_large && version.runs_of(below).is_empty() && !is_level_busy(version, level) {
             let mut draft = Draft::default();

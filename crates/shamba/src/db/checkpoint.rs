@@ -34,11 +34,12 @@ struct Checkpoint<'a> {
 /// An error if a folder holds anything but a lock, which a failed checkpoint leaves.
 fn check_empty(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let entries = fs.list(dir).map_err(|e| Error::io("list", dir, e))?;
-    match entries.iter().all(|entry| entry.name == LOCK) {
-        true => Ok(()),
-        false => Err(Error::NotEmpty {
+    if entries.iter().all(|entry| entry.name == LOCK) {
+        Ok(())
+    } else {
+        Err(Error::NotEmpty {
             path: dir.to_path_buf(),
-        }),
+        })
     }
 }
 

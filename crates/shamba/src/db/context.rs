@@ -135,9 +135,10 @@ impl DbContext {
 
     #[inline]
     pub(super) fn check_open(&self) -> Result<()> {
-        match self.is_closed() {
-            true => Err(Error::Closed),
-            false => Ok(()),
+        if self.is_closed() {
+            Err(Error::Closed)
+        } else {
+            Ok(())
         }
     }
 
@@ -194,9 +195,10 @@ impl DbContext {
 
     /// Whether work on tables may go on: not once the database closes.
     pub(super) fn check_not_stopping(&self) -> Result<()> {
-        match self.stop.load(Ordering::Relaxed) {
-            true => Err(Error::Closed),
-            false => Ok(()),
+        if self.stop.load(Ordering::Relaxed) {
+            Err(Error::Closed)
+        } else {
+            Ok(())
         }
     }
 

@@ -352,33 +352,33 @@ fn verify_closed(
             path: dir.to_path_buf(),
         });
     }
-    let (_lock, found) = match options.read_only {
-        false => {
-            let lock = lock_folder(&**fs, dir)?;
-            let found = look(dir, options, tables_of(dir, options), false)?;
-            (Some(lock), found)
-        }
-        // What only a writer beside us has caused passes; what stays is damage.
-        true => {
-            let tables = tables_of(dir, options);
-            let found = settled(&**fs, dir, || look(dir, options, Arc::clone(&tables), true));
-            let found = match found {
-                Ok(found) => found,
-                Err(unsettled) if unsettled.beside_writer => return Err(unsettled.error),
-                Err(_) => look(dir, options, tables_of(dir, options), false)?,
-            };
-            (None, found)
-        }
+    // With the lock nobody changes anything meanwhile; without, it is looked at until it stays.
+    let (_lock, found) = if !options.read_only {
+        let lock = lock_folder(&**fs, dir)?;
+        let found = look(dir, options, tables_of(dir, options), false)?;
+        (Some(lock), found)
+    } else {
+        let tables = tables_of(dir, options);
+        let found = settled(&**fs, dir, || look(dir, options, Arc::clone(&tables), true));
+        let found = match found {
+            Ok(found) => found,
+            Err(unsettled) if unsettled.beside_writer => return Err(unsettled.error),
+            Err(_) => look(dir, options, tables_of(dir, options), false)?,
+        };
+        (None, found)
     };
     let lengths = lengths(&found.entries);
     let versions: Vec<_> = (found.state.keyspaces.values())
         .map(|keyspace| (&*keyspace.name, keyspace.version.clone()))
         .collect();
     let mut summary = VerifySummary::default();
-    let length = |file: &FileMeta| match found.strictly {
-        // Checked; a writer may have removed it since.
-        true => Ok(()),
-        false => check_length(dir, file, &lengths),
+    // What was looked at strictly was there in its full length.
+    let length = |file: &FileMeta| {
+        if found.strictly {
+            Ok(())
+        } else {
+            check_length(dir, file, &lengths)
+        }
     };
     summary.tables(&found.tables, &versions, length, progress)?;
     if let Err(error @ Error::BudgetTooSmall { .. }) = &found.logs {

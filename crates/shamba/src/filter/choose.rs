@@ -67,9 +67,9 @@ pub enum FilterAllocation {
     },
     /// By the lookups that did not find their key, as they are counted for each key range of each
     /// level, so that bits go where absent keys are looked up. New tables inherit the counts
-    /// ([`Options::inherit_statistics`](crate::Options::inherit_statistics)). As `Monkey` until something was
-    /// counted. All tables of a merge get the same bits, so key ranges differ only where merges
-    /// take a file at a time.
+    /// ([`Options::inherit_statistics`](crate::Options::inherit_statistics)). As `Monkey` until
+    /// something was counted. All tables of a merge get the same bits, so key ranges differ only
+    /// where merges take a file at a time.
     Measured,
 }
 

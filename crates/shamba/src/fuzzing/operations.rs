@@ -142,11 +142,12 @@ impl OperationsRun<'_> {
     fn step(&mut self) {
         let byte = self.input.byte();
         let synced = byte & 0x80 != 0;
-        let options = match synced {
-            true => WriteOptions::synced(),
-            false => WriteOptions {
+        let options = if synced {
+            WriteOptions::synced()
+        } else {
+            WriteOptions {
                 durability: Some(Durability::Buffered),
-            },
+            }
         };
         match byte & 0x1f {
             0..=5 => {
@@ -274,13 +275,13 @@ impl OperationsRun<'_> {
         let (from, to) = (self.key(), self.key());
         let options = IterOptions::range(from.clone()..to.clone());
         let iter = self.db().iter(options).expect("an iterator");
-        let wanted = match from < to {
-            true => self
-                .now
+        let wanted = if from < to {
+            self.now
                 .range(from..to)
                 .map(|(k, v)| (k.clone(), v.clone()))
-                .collect(),
-            false => Map::new(),
+                .collect()
+        } else {
+            Map::new()
         };
         check_scan(iter, &wanted);
     }

@@ -176,9 +176,10 @@ fn a_memtable_is_full_at_its_capacity_and_charges_no_more_than_it_holds() {
 #[test]
 fn an_oversize_entry_fits_a_memtable_made_for_it() {
     let budget = Budget::new(1 << 30);
-    let (len, capacity) = match cfg!(miri) {
-        true => (5_000, 1 << 12),
-        false => (5 << 20, 1 << 16),
+    let (len, capacity) = if cfg!(miri) {
+        (5_000, 1 << 12)
+    } else {
+        (5 << 20, 1 << 16)
     };
     let value = vec![0xabu8; len];
     let small = Memtable::new(&budget, capacity);

@@ -112,11 +112,12 @@ impl Copies {
             return Ok(false);
         }
         if !self.take_memory(more) {
-            return match first {
-                true => Err(Error::IteratorsExhausted {
+            return if first {
+                Err(Error::IteratorsExhausted {
                     limit: self.budget.limit(),
-                }),
-                false => Ok(false),
+                })
+            } else {
+                Ok(false)
             };
         }
         self.entries.push(CopiedEntry {
@@ -358,10 +359,7 @@ impl InternalIterator for MemtableView {
 impl MemtableView {
     /// Goes on past the last copy, or before the first, which the cursor is at.
     fn go_on(&mut self, at: usize, forward: bool) -> Result<()> {
-        let over = match forward {
-            true => self.ends.1,
-            false => self.ends.0,
-        };
+        let over = if forward { self.ends.1 } else { self.ends.0 };
         self.at = None;
         if over {
             return Ok(());
@@ -370,16 +368,13 @@ impl MemtableView {
         let filled = self.look(|view, list| {
             // Found before the copies make room for others.
             let key = view.copies.key(at);
-            match forward {
-                true => {
-                    let node = list.at_or_after(key, Tag::seek(view.seq));
-                    let from = node.and_then(|node| after_key(list, node));
-                    view.fill_forward(list, from)
-                }
-                false => {
-                    let from = before_key(list, key);
-                    view.fill_backward(list, from)
-                }
+            if forward {
+                let node = list.at_or_after(key, Tag::seek(view.seq));
+                let from = node.and_then(|node| after_key(list, node));
+                view.fill_forward(list, from)
+            } else {
+                let from = before_key(list, key);
+                view.fill_backward(list, from)
             }
         });
         filled.unwrap_or(Ok(()))

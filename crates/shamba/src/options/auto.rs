@@ -47,12 +47,13 @@ impl AutoDesign {
             );
             return Err(Error::option("auto_design", what));
         }
-        match self.factor.is_finite() && self.factor >= 1.0 {
-            true => Ok(()),
-            false => Err(Error::option(
+        if self.factor.is_finite() && self.factor >= 1.0 {
+            Ok(())
+        } else {
+            Err(Error::option(
                 "auto_design.factor",
                 format!("{} is not a number of at least 1", self.factor),
-            )),
+            ))
         }
     }
 }

@@ -24,12 +24,13 @@ impl DeviceCosts {
             && [self.write_cost, self.merge_read_cost]
                 .iter()
                 .all(|cost| cost.is_finite() && *cost >= 0.0);
-        match ok {
-            true => Ok(()),
-            false => Err(Error::option(
+        if ok {
+            Ok(())
+        } else {
+            Err(Error::option(
                 "device",
                 format!("{self:?}: read_seconds must be above 0, the costs at least 0"),
-            )),
+            ))
         }
     }
 }

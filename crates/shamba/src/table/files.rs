@@ -248,9 +248,10 @@ impl OpenFiles {
                 // An open that began before that.
                 Err(_) if self.is_shut() => return Err(Error::Closed),
                 Err(e) if e.kind() == ErrorKind::NotFound => {
-                    return Err(match self.held.lock().is_some() {
-                        true => Error::Outdated { file: path },
-                        false => Error::corruption(path, 0, "the table file is missing"),
+                    return Err(if self.held.lock().is_some() {
+                        Error::Outdated { file: path }
+                    } else {
+                        Error::corruption(path, 0, "the table file is missing")
                     });
                 }
                 Err(e) => return Err(Error::io("open", &path, e)),

@@ -311,9 +311,10 @@ impl ZstdBounds {
     /// about ten windows, leaves room for a merge and a flush at once under the least one; half of
     /// that where it takes more.
     fn of(level: i32, limit: u64) -> Self {
-        let level = match limit < ZSTD_BEST_FROM {
-            true => level.min(ZSTD_QUICK),
-            false => level,
+        let level = if limit < ZSTD_BEST_FROM {
+            level.min(ZSTD_QUICK)
+        } else {
+            level
         };
         let share = if level > ZSTD_QUICK { 512 } else { 256 };
         let window_log = (limit / share).max(1 << 10).ilog2();
@@ -325,9 +326,10 @@ impl ZstdBounds {
 
     /// The most that it takes, in bytes. A test compares it with what Zstandard says.
     fn memory(self) -> u64 {
-        let (windows, fixed) = match self.level > ZSTD_QUICK {
-            true => (14, 208 << 10),
-            false => (10, 18 << 10),
+        let (windows, fixed) = if self.level > ZSTD_QUICK {
+            (14, 208 << 10)
+        } else {
+            (10, 18 << 10)
         };
         windows * (1 << self.window_log) + fixed
     }

@@ -133,9 +133,10 @@ impl IndexBuilder {
     /// The payload's length if it were finished now.
     pub(super) fn len(&self) -> usize {
         let width = if self.is_wide() { 4 } else { 2 };
-        let pages = match self.has_pages() {
-            true => 4 * self.page_ends.len(),
-            false => 0,
+        let pages = if self.has_pages() {
+            4 * self.page_ends.len()
+        } else {
+            0
         };
         HEADER + self.prefix.len() + self.suffixes.len() + self.ends.len() * width + pages
     }

@@ -4,10 +4,10 @@
 //!
 //! Protocol: the builder gets a [`Prepopulation`] with its options and gives a [`Prepared`] with
 //! its summary. [`Prepared::slot`] makes the file's slot, before the file is shown to readers;
-//! [`Prepared::prepopulate`] offers the blocks to the cache, after it. Blocks are held within the room of
-//! their [`Prepopulation`]; where memory is short they are left out. Data is not held: it is more,
-//! and goes to the cache at once, which can drop it, under the number that the file will have
-//! there; a table that is not shown to readers takes it along. All of it is hints: without a
+//! [`Prepared::prepopulate`] offers the blocks to the cache, after it. Blocks are held within the
+//! room of their [`Prepopulation`]; where memory is short they are left out. Data is not held: it
+//! is more, and goes to the cache at once, which can drop it, under the number that the file will
+//! have there; a table that is not shown to readers takes it along. All of it is hints: without a
 //! `Prepopulation` a table is the same to the byte.
 
 use std::fmt::Debug;

@@ -214,12 +214,13 @@ impl TableSource {
         if longest >= LONG_KEY {
             map_long_keys();
         }
-        match longest <= most_of_key(limit) {
-            true => Ok(()),
-            false => Err(Error::BudgetTooSmall {
+        if longest <= most_of_key(limit) {
+            Ok(())
+        } else {
+            Err(Error::BudgetTooSmall {
                 limit,
                 needed: least_limit_for_key(longest),
-            }),
+            })
         }
     }
 }

@@ -43,11 +43,12 @@ impl Stated<'_> {
             min_seq: properties.min_seq,
             max_seq: properties.max_seq,
         };
-        match *self == found {
-            true => Ok(()),
-            false => Err(Damage(
+        if *self == found {
+            Ok(())
+        } else {
+            Err(Damage(
                 "the table is not the one the manifest describes; files may have been swapped, or an old copy put back",
-            )),
+            ))
         }
     }
 }

@@ -149,9 +149,10 @@ impl Env {
 
     fn scan(&self, readahead_pages: u32, fill_cache: bool) -> ScanOptions {
         // Callers' iterators are refused what a budget below the least one has not.
-        let purpose = match self.budget.limit() < MIN_MEMORY {
-            true => Purpose::Background,
-            false => Purpose::Scan,
+        let purpose = if self.budget.limit() < MIN_MEMORY {
+            Purpose::Background
+        } else {
+            Purpose::Scan
         };
         ScanOptions {
             purpose,

@@ -167,9 +167,12 @@ impl TopIndex {
     #[inline]
     fn rest(&self, index: usize) -> &[u8] {
         let (_, ends, _, separators) = self.places();
-        let end = |index| match index < self.len() {
-            true => self.ends.get(&self.bytes, ends, index),
-            false => None,
+        let end = |index| {
+            if index < self.len() {
+                self.ends.get(&self.bytes, ends, index)
+            } else {
+                None
+            }
         };
         let start = index.checked_sub(1).and_then(end).unwrap_or(0);
         let end = end(index).unwrap_or(start);

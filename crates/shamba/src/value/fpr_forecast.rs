@@ -74,9 +74,10 @@ impl PartitionView<'_> {
                 0 | 1 => u8::from(u16::from(resident) >= module.blocks),
                 _ => resident,
             };
-            pass *= match read {
-                true => module.fpr_of(module.columns),
-                false => self.fpr_of(number, module),
+            pass *= if read {
+                module.fpr_of(module.columns)
+            } else {
+                self.fpr_of(number, module)
             };
         }
         while by_value && let Some(number) = self.best_to_read(&probed, false) {

@@ -17,9 +17,10 @@ impl MorrisCounter {
         let below = MorrisCounter(exact as u8);
         let above = MorrisCounter(below.0.saturating_add(1));
         let step = above.get() - below.get();
-        match step > 0.0 && value - below.get() > chance * step {
-            true => above,
-            false => below,
+        if step > 0.0 && value - below.get() > chance * step {
+            above
+        } else {
+            below
         }
     }
 

@@ -257,9 +257,10 @@ impl PartitionStats {
     /// each: they should be read together.
     pub(crate) fn missing_modules(&self, partition: u32) -> Option<u16> {
         // Asked before each read: no view is taken where the answer is known without.
-        match self.policy.may_pin() {
-            true => self.view(partition)?.missing_modules(),
-            false => None,
+        if self.policy.may_pin() {
+            self.view(partition)?.missing_modules()
+        } else {
+            None
         }
     }
 

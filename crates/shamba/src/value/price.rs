@@ -76,9 +76,10 @@ impl Price {
     pub(super) fn of_evicted(&self, kind: BlockKind, now: u32) -> f32 {
         let evicted = self.of(kind);
         let since = now.wrapping_sub(evicted.tick.load(Relaxed));
-        match since <= u32::from(PRESSURE_TICKS) {
-            true => f32::from_bits(evicted.price.load(Relaxed)),
-            false => 0.0,
+        if since <= u32::from(PRESSURE_TICKS) {
+            f32::from_bits(evicted.price.load(Relaxed))
+        } else {
+            0.0
         }
     }
 

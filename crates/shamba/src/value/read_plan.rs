@@ -92,9 +92,10 @@ impl PartitionView<'_> {
         let rest = |(module, have): (&ModuleGeometry, &u8)| module.fpr_without(*have);
         // While memory is plenty a visitor reads all that is missing before the index.
         let mut missing = self.modules.iter().zip(probed).map(rest);
-        let pass: f32 = match self.under_pressure {
-            true => missing.nth(number).unwrap_or(1.0),
-            false => missing.product(),
+        let pass: f32 = if self.under_pressure {
+            missing.nth(number).unwrap_or(1.0)
+        } else {
+            missing.product()
         };
         let visits = match self.visits {
             // While memory is plenty not all visits are counted: take one, as they go elsewhere.
@@ -107,9 +108,10 @@ impl PartitionView<'_> {
                 pages: f32::from(module.pages),
             },
             index_pages,
-            room: match self.under_pressure {
-                true => self.price * index_pages * PAGE as f32,
-                false => 0.0,
+            room: if self.under_pressure {
+                self.price * index_pages * PAGE as f32
+            } else {
+                0.0
             },
             windows: INDEX_WINDOWS,
         });

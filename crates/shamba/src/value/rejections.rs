@@ -169,9 +169,10 @@ impl PartitionView<'_> {
             }
             ColumnEvidence::Arriving { rejected_reader } => {
                 let before = columns.saturating_sub(resident).saturating_sub(1);
-                let hot = match rejected_reader {
-                    true => (passing - self.fpr()).max(0.0),
-                    false => 0.0,
+                let hot = if rejected_reader {
+                    (passing - self.fpr()).max(0.0)
+                } else {
+                    0.0
                 };
                 let cold = (passing - hot) * module.fpr_of(before);
                 let rejected = if before == 0 { hot } else { 0.0 };

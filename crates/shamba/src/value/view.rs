@@ -67,9 +67,10 @@ impl PartitionView<'_> {
 
     /// Pages to read for the index block; 0 if it is resident.
     pub(super) fn missing_index_pages(&self) -> f32 {
-        match self.index_resident {
-            true => 0.0,
-            false => self.index_pages,
+        if self.index_resident {
+            0.0
+        } else {
+            self.index_pages
         }
     }
 

@@ -127,10 +127,7 @@ impl Walk {
     /// A lookup, as the table's reader does it: what is resident is probed, then what is worth
     /// reading is read, then index and data. Gives what it read.
     fn visit(&mut self, exists: bool) -> Vec<String> {
-        let mut left = match exists {
-            true => u8::MAX,
-            false => self.passes(),
-        };
+        let mut left = if exists { u8::MAX } else { self.passes() };
         let mut probed = self.resident;
         for columns in probed {
             if left < columns {
@@ -156,9 +153,10 @@ impl Walk {
             self.admit(module);
             if !passed {
                 // If the column that rejected it stays, the next such visit reads nothing.
-                let outcome = match needed <= self.resident[module] {
-                    true => Outcome::Rejected,
-                    false => Outcome::FalsePositive,
+                let outcome = if needed <= self.resident[module] {
+                    Outcome::Rejected
+                } else {
+                    Outcome::FalsePositive
                 };
                 self.stats.record(PARTITION, outcome, 1);
                 return read;
@@ -170,9 +168,10 @@ impl Walk {
             self.admit_index();
         }
         read.push("D".to_owned());
-        let outcome = match exists {
-            true => Outcome::Found,
-            false => Outcome::FalsePositive,
+        let outcome = if exists {
+            Outcome::Found
+        } else {
+            Outcome::FalsePositive
         };
         self.stats.record(PARTITION, outcome, 1);
         read
@@ -267,9 +266,10 @@ fn walk() -> String {
         }
         let exists = count % 4 == 3;
         let read = walk.visit(exists);
-        let did = match read.is_empty() {
-            true => "rejected".to_owned(),
-            false => format!("reads {}", read.join(" ")),
+        let did = if read.is_empty() {
+            "rejected".to_owned()
+        } else {
+            format!("reads {}", read.join(" "))
         };
         walk.row(if exists { "found" } else { "empty" }, &did);
         walk.ticks(u32::from(count % 8 == 0));
@@ -277,9 +277,10 @@ fn walk() -> String {
     while walk.resident != [0; MODULES] || walk.index {
         walk.ticks(2);
         let gone = walk.evict();
-        let did = match gone.is_empty() {
-            true => String::new(),
-            false => format!("evicts {}", gone.join(" ")),
+        let did = if gone.is_empty() {
+            String::new()
+        } else {
+            format!("evicts {}", gone.join(" "))
         };
         walk.row("none", &did);
     }

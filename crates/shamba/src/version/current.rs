@@ -68,9 +68,10 @@ pub(super) fn switch(fs: &dyn Fs, dir: &Path, files: &ManifestFiles) -> Result<(
     fs.sync_dir(dir).map_err(|e| {
         let not_tried = is_out_of_files(&e);
         let error = Error::io("sync", dir, e);
-        match not_tried {
-            true => NotSwitched::Unsynced(error),
-            false => NotSwitched::Unknown(error),
+        if not_tried {
+            NotSwitched::Unsynced(error)
+        } else {
+            NotSwitched::Unknown(error)
         }
     })
 }

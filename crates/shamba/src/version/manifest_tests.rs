@@ -31,12 +31,11 @@ fn fresh() -> MemFs {
 fn open(fs: &Arc<dyn Fs>, create: bool) -> crate::Result<Db> {
     let obsolete = Obsolete::new(&Budget::new(u64::MAX));
     let dir = Path::new(DIR);
-    let found = match create {
-        true => None,
-        false => {
-            let found = Manifest::read(&**fs, dir, &obsolete)?;
-            Some((found.state, found.name))
-        }
+    let found = if create {
+        None
+    } else {
+        let found = Manifest::read(&**fs, dir, &obsolete)?;
+        Some((found.state, found.name))
     };
     let (manifest, state) = Manifest::begin(fs, dir, found, &obsolete)?;
     let next = state.next_file;

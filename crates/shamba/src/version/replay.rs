@@ -68,12 +68,15 @@ impl Replay {
     /// Takes a record, and tells whether its edit goes on.
     pub(super) fn take(&mut self, payload: &[u8]) -> Result<EditPart, Wrong> {
         let counting = self.too_many.is_some();
-        let find = |number| match counting {
-            true => Some(FileMeta::new(&FileInfo {
-                number,
-                ..FileInfo::default()
-            })),
-            false => self.files.get(number).cloned(),
+        let find = |number| {
+            if counting {
+                Some(FileMeta::new(&FileInfo {
+                    number,
+                    ..FileInfo::default()
+                }))
+            } else {
+                self.files.get(number).cloned()
+            }
         };
         let part = self.edit.decode_part(payload, find);
         let part = part.map_err(Wrong::Edit)?;

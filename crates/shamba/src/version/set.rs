@@ -352,9 +352,10 @@ impl TreeState {
             }
             // Taken out at one place and put in at another: still there.
             let added = change.adds.iter().map(|added| added.file.number());
-            let added: HashSet<u64> = match change.removes.is_empty() {
-                true => HashSet::new(),
-                false => added.collect(),
+            let added: HashSet<u64> = if change.removes.is_empty() {
+                HashSet::new()
+            } else {
+                added.collect()
             };
             let gone = change.removes.iter().filter_map(|gone| {
                 let version = &keyspace.version;

@@ -146,9 +146,10 @@ impl Survey {
             let file = file_of(&held, index, fs, &log.path)?;
             let end = walk(file, &log.path, mode, u64::MAX, None)?;
             let other = (end.info.zip(log.info)).is_some_and(|(found, known)| found != known);
-            Ok(match other {
-                true => LogEnd::headless(&log.path, Some(LogDamage::of_whole_log(ANOTHER_LOG))),
-                false => end,
+            Ok(if other {
+                LogEnd::headless(&log.path, Some(LogDamage::of_whole_log(ANOTHER_LOG)))
+            } else {
+                end
             })
         };
         let ends = logs.iter().enumerate().map(look);

@@ -387,14 +387,13 @@ impl Run {
         let held = &self.snapshots[held];
         let pair = &self.keyspaces[&name];
         let wanted = pair.model.borrow().get(&key, held.at);
-        let got = match self.ops.is_multiple_of(2) {
-            true => held.real.get_in(&pair.real, &key).unwrap(),
-            false => {
-                let keys = [&key[..], b"", &key[..]];
-                let mut got = held.real.multi_get_in(&pair.real, &keys).unwrap();
-                assert_eq!((got.len(), &got[0]), (3, &got[2]));
-                got.swap_remove(0)
-            }
+        let got = if self.ops.is_multiple_of(2) {
+            held.real.get_in(&pair.real, &key).unwrap()
+        } else {
+            let keys = [&key[..], b"", &key[..]];
+            let mut got = held.real.multi_get_in(&pair.real, &keys).unwrap();
+            assert_eq!((got.len(), &got[0]), (3, &got[2]));
+            got.swap_remove(0)
         };
         assert_eq!(
             got.as_deref(),

@@ -194,9 +194,10 @@ impl Cell {
 
     /// Who is asked for.
     fn chooser(&self, tree: &Tree) -> Result<Chooser> {
-        let distribution = match self.zipf {
-            true => Distribution::Zipf(0.99),
-            false => Distribution::Uniform,
+        let distribution = if self.zipf {
+            Distribution::Zipf(0.99)
+        } else {
+            Distribution::Uniform
         };
         Chooser::new(distribution, tree.entries, self.seed)
     }

@@ -261,9 +261,10 @@ impl Subject {
     fn get(&mut self, exists: bool) -> Result<()> {
         let number = self.number();
         let mut buf = [0; MAX_KEY];
-        let key = match exists {
-            true => self.data.keys.key(number, &mut buf),
-            false => self.data.keys.absent(number, &mut buf),
+        let key = if exists {
+            self.data.keys.key(number, &mut buf)
+        } else {
+            self.data.keys.absent(number, &mut buf)
         };
         let found = match &self.store {
             Store::Shamba { db, .. } => db.get(key).map_err(failed)?.map(|value| value.to_vec()),

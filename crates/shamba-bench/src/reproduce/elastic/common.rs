@@ -76,12 +76,13 @@ pub(super) fn trial(
     mix: Mix,
 ) -> Result<Trial> {
     // The same for all engines: that of ElasticBF's files.
-    let units = match base.engine.starts_with(WITH) {
-        true => base.clone(),
-        false => Base {
+    let units = if base.engine.starts_with(WITH) {
+        base.clone()
+    } else {
+        Base {
             engine: WITH.to_owned(),
             ..base.clone()
-        },
+        }
     };
     let written = lab.loaded(&units)?.facts.metadata.unwrap_or(0) as f64;
     let disabled = (written_per_enabled(&units.engine) - 1.0) * base.bits_per_key / 8.0;

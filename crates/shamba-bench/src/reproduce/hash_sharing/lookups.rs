@@ -263,12 +263,13 @@ pub(super) fn gain(what: &str, paper: f64, point: Option<&Point>) -> Result<Clai
     let claim = Claim::at_least(format!("{what}, %"), paper, seen.gain * 100.0);
     let saved = seen.each_hashes - seen.shared_hashes;
     let explained = saved * seen.hash_ns / 1e3 / seen.each_us * 100.0;
-    let rest = match paper > with_paper_s {
-        true => format!(
+    let rest = if paper > with_paper_s {
+        format!(
             ", still {:.1} less than the paper has",
             paper - with_paper_s
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     Ok(claim.because(format!(
         "{saved:.1} hashes less of {:.0} ns are {explained:.1} % of the {:.2} us of a lookup (the model's gain: \

@@ -45,9 +45,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         for positive in [0.0, 0.5, 1.0] {
             let mut pages = |engine: &str, percent| -> Result<Found> {
                 // Only the kernel counts what RocksDB reads, and only what it reads from a disk.
-                let device = match engine.starts_with("rocksdb") {
-                    true => Device::Disk,
-                    false => Device::Ram,
+                let device = if engine.starts_with("rocksdb") {
+                    Device::Disk
+                } else {
+                    Device::Ram
                 };
                 let trial = lab
                     .lookups(engine, percent, positive, distribution)?
@@ -93,9 +94,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     )
                     .because({
                         let data = at_a_third.per_lookup("data_pages");
-                        let why = match data >= theirs {
-                            true => "data alone is more than that, whatever filters do",
-                            false => "the rest are filters and indexes that do not fit",
+                        let why = if data >= theirs {
+                            "data alone is more than that, whatever filters do"
+                        } else {
+                            "the rest are filters and indexes that do not fit"
                         };
                         format!(
                             "with a third of the memory {:.3} pages are read, {data:.3} of them data, \

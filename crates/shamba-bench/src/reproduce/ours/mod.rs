@@ -27,19 +27,21 @@ pub(super) const ALL: &[&Experiment] = &[
 /// The competitors in this build whose reads can be counted: RocksDB with partitioned filters of
 /// both families ([`rocksdb`] has its other settings), none without the feature.
 fn peers() -> Vec<&'static str> {
-    match engine::available().contains(&"rocksdb") {
-        true => vec!["rocksdb:bloom-partitioned", "rocksdb:ribbon-partitioned"],
-        false => Vec::new(),
+    if engine::available().contains(&"rocksdb") {
+        vec!["rocksdb:bloom-partitioned", "rocksdb:ribbon-partitioned"]
+    } else {
+        Vec::new()
     }
 }
 
 /// What a table lacks without the competitors.
 fn missing() -> Vec<String> {
-    match peers().is_empty() {
-        true => vec![
-            "RocksDB is not in this build (--features rocksdb): compared with the papers' systems only."
-                .to_owned(),
-        ],
-        false => Vec::new(),
+    if peers().is_empty() {
+        vec![
+        "RocksDB is not in this build (--features rocksdb): compared with the papers' systems only."
+            .to_owned(),
+    ]
+    } else {
+        Vec::new()
     }
 }

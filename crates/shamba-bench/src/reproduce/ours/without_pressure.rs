@@ -121,15 +121,16 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let of = |engine: &String| fact(compare::LIMIT, &threads.to_string(), engine);
         engines.iter().all(|engine| of(engine).is_some())
     });
-    let pressed = match limited {
-        true => format!(
+    let pressed = if limited {
+        format!(
             "under pressure each engine is in a memory control group of its budget and {} MiB more, in which what \
-             the system caches for it counts: for engines that read through that cache memory beyond the budget",
+         the system caches for it counts: for engines that read through that cache memory beyond the budget",
             container::ALLOWANCE >> 20
-        ),
-        false => "under pressure RocksDB and ours read past it, the others have as much of it as there is: no memory \
-                 control group could be made"
-            .to_owned(),
+        )
+    } else {
+        "under pressure RocksDB and ours read past it, the others have as much of it as there is: no memory \
+         control group could be made"
+    .to_owned()
     };
     Ok(Findings {
         setting: format!(

@@ -202,9 +202,10 @@ fn beats(points: &[Point], engines: &[&str], engine: usize, peer: usize, which: 
             short(engines[engine])
         ),
         "at every budget",
-        match lost.is_empty() {
-            true => format!("in {of} of {of} points"),
-            false => format!("in {} of {of} points; {}", of - lost.len(), lost.join("; ")),
+        if lost.is_empty() {
+            format!("in {of} of {of} points")
+        } else {
+            format!("in {} of {of} points; {}", of - lost.len(), lost.join("; "))
         },
         lost.is_empty(),
     )

@@ -156,13 +156,14 @@ fn few_hot(levels: &Levels, narrower: &Levels) -> Vec<Claim> {
                 files.len()
             );
             let claim = Claim::at_least(what, share, shares[0]);
-            match shares[1] >= share * 0.9 {
-                true => claim.because(format!(
-                    "the paper does not say how wide its lookups are: with a standard deviation of 5 % of \
-                     the keys, not 8, it is {:.3}",
+            if shares[1] >= share * 0.9 {
+                claim.because(format!(
+                    "the paper does not say how wide its lookups are: with a standard deviation of \
+                     5 % of the keys, not 8, it is {:.3}",
                     shares[1]
-                )),
-                false => claim,
+                ))
+            } else {
+                claim
             }
         })
         .collect()

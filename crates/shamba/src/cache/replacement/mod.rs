@@ -63,9 +63,10 @@ pub(super) trait Replacement: Ranking {
 
 /// The one in use.
 pub(super) fn replacement(policy: &PolicyState) -> &'static dyn Replacement {
-    match policy.is_active() {
-        true => &ByExpectedReads,
-        false => &ByRecency,
+    if policy.is_active() {
+        &ByExpectedReads
+    } else {
+        &ByRecency
     }
 }
 

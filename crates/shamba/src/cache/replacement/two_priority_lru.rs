@@ -60,9 +60,10 @@ impl Replacement for ByRecency {
     ) -> Decision<'a> {
         drop(shard);
         // High priority goes once no shard that was looked at has anything of low priority.
-        let most = match incoming.admitted {
-            true => f32::INFINITY,
-            false => LOW_PRIORITY,
+        let most = if incoming.admitted {
+            f32::INFINITY
+        } else {
+            LOW_PRIORITY
         };
         let room = evict_older(cache, incoming.hash, most);
         let shortage = cache.shortage(wanted).max(1);

@@ -111,9 +111,10 @@ impl Chunk {
     /// Bytes of it that are resident.
     #[cfg(test)]
     pub(super) fn resident_bytes(&self) -> u64 {
-        let frames = match self.spans.is_empty() {
-            true => self.pages.len() as u64,
-            false => self.resident.count_ones().into(),
+        let frames = if self.spans.is_empty() {
+            self.pages.len() as u64
+        } else {
+            self.resident.count_ones().into()
         };
         frames * PAGE as u64
     }
@@ -126,9 +127,10 @@ impl Chunk {
 
     /// How many frames are resident and hold nothing; none of a run with a mapping of its own.
     pub(super) fn idle(&self) -> u32 {
-        match self.spans.is_empty() {
-            true => 0,
-            false => self.idle_frames().count_ones(),
+        if self.spans.is_empty() {
+            0
+        } else {
+            self.idle_frames().count_ones()
         }
     }
 

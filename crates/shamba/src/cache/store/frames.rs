@@ -119,9 +119,10 @@ impl Frames {
             },
             Size::FrameRun(count) => (count, is_block),
         };
-        let found = match count <= MOST_RUN {
-            true => self.find_frames(count, header),
-            false => None,
+        let found = if count <= MOST_RUN {
+            self.find_frames(count, header)
+        } else {
+            None
         };
         let (room, new) = match found {
             Some((place, absent)) => (Vacancy::Frames(place), u64::from(absent) * page),

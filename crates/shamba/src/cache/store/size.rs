@@ -127,12 +127,13 @@ impl Size {
             && units <= MOST_UNITS
             && usize::from(cut(units as u16, true).slots) >= count
             && (units * UNIT * count) as u64 <= whole.bytes() + whole.bytes() / PARTS_COST;
-        match fits {
-            true => Size::Slots {
+        if fits {
+            Size::Slots {
                 units: units as u16,
                 count: parts,
-            },
-            false => whole,
+            }
+        } else {
+            whole
         }
     }
 

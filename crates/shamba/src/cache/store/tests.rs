@@ -65,9 +65,10 @@ fn sizes_waste_little_and_a_page_takes_a_page() {
 /// in the first spans of a size and in later ones, which are cut otherwise.
 #[test]
 fn held_blocks_keep_as_much_as_they_say() {
-    let lens: &[usize] = match cfg!(miri) {
-        true => &[1_300, 7_000, 9_000],
-        false => &[100, 700, 1_300, 2_900, 4_100, 5_000, 7_000, 9_000, 30_000],
+    let lens: &[usize] = if cfg!(miri) {
+        &[1_300, 7_000, 9_000]
+    } else {
+        &[100, 700, 1_300, 2_900, 4_100, 5_000, 7_000, 9_000, 30_000]
     };
     // More than the first spans of 7,000 bytes have room for.
     let count = if cfg!(miri) { 20 } else { 400 };

@@ -138,9 +138,10 @@ impl Background {
             return Ok(Work::Done);
         }
         let Some((keyspace, task)) = self.compactor.pick() else {
-            return Ok(match self.redesigner.end_moves()? {
-                true => Work::Done,
-                false => Work::Nothing,
+            return Ok(if self.redesigner.end_moves()? {
+                Work::Done
+            } else {
+                Work::Nothing
             });
         };
         self.compactor.run_task(&keyspace, task)?;
@@ -244,9 +245,10 @@ impl Background {
             return Ok(Stepped::Done);
         }
         let nothing = !others && !self.others_at_work() && self.shared.signal().now() == seen;
-        Ok(match nothing {
-            true => Stepped::Nothing,
-            false => Stepped::Others,
+        Ok(if nothing {
+            Stepped::Nothing
+        } else {
+            Stepped::Others
         })
     }
 

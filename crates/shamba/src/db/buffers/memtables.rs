@@ -180,10 +180,7 @@ impl Memtables {
             most = bytes.max(most);
         }
         let batch = self.batch();
-        let mut left = match sum < batch {
-            true => 0,
-            false => batch,
-        };
+        let mut left = if sum < batch { 0 } else { batch };
         // Those at least half as large as the largest.
         let large = keyspaces
             .values()

@@ -130,15 +130,14 @@ impl Folder {
             let what = format!("the table is {len} bytes long, the manifest says {size}");
             return Err(Error::corruption(path, len.min(size), what));
         }
-        match fs
+        if fs
             .exists(&path)
             .map_err(|e| Error::io("look for", &path, e))?
         {
-            true => Ok(()),
-            false => {
-                let what = "the manifest names this table, but it is missing";
-                Err(Error::corruption(path, 0, what))
-            }
+            Ok(())
+        } else {
+            let what = "the manifest names this table, but it is missing";
+            Err(Error::corruption(path, 0, what))
         }
     }
 }

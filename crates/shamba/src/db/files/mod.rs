@@ -203,12 +203,13 @@ impl Files {
         let more = added.saturating_sub(removed);
         let limit = self.shared.limit();
         let needed = self.shared.budget().used_by(Role::Files) + more;
-        match more == 0 || needed <= most_of_files(limit) {
-            true => Ok(()),
-            false => Err(Error::BudgetTooSmall {
+        if more == 0 || needed <= most_of_files(limit) {
+            Ok(())
+        } else {
+            Err(Error::BudgetTooSmall {
                 limit,
                 needed: least_limit_for_files(needed),
-            }),
+            })
         }
     }
 

@@ -11,9 +11,10 @@ impl Iter {
     pub(super) fn seek_after(&mut self, key: &[u8]) -> Result<()> {
         self.merge.seek(key, Tag::OLDEST)?;
         while self.merge.valid() && self.merge.key() == key && !self.is_lost() {
-            match self.merge.is_deferred() {
-                true => self.merge.materialize()?,
-                false => self.merge.next()?,
+            if self.merge.is_deferred() {
+                self.merge.materialize()?
+            } else {
+                self.merge.next()?
             }
         }
         Ok(())
@@ -23,9 +24,10 @@ impl Iter {
     pub(super) fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.merge.seek_for_prev(key, Tag::NEWEST)?;
         while self.merge.valid() && self.merge.key() == key && !self.is_lost() {
-            match self.merge.is_deferred() {
-                true => self.merge.materialize()?,
-                false => self.merge.prev()?,
+            if self.merge.is_deferred() {
+                self.merge.materialize()?
+            } else {
+                self.merge.prev()?
             }
         }
         Ok(())

@@ -35,9 +35,10 @@ const COMPRESSED_INPUT_BYTES: u64 = 20 << 10;
 /// Bytes that an input of a merge holds where entries are not large.
 fn input_bytes(options: &KeyspaceOptions) -> u64 {
     let compression = &options.compression;
-    match compression.iter().all(|of| *of == Compression::None) {
-        true => INPUT_BYTES,
-        false => COMPRESSED_INPUT_BYTES,
+    if compression.iter().all(|of| *of == Compression::None) {
+        INPUT_BYTES
+    } else {
+        COMPRESSED_INPUT_BYTES
     }
 }
 
@@ -185,9 +186,10 @@ impl Compactor {
         match manual(&version, range, &self.picker_options(keyspace)) {
             Manual::Task(task) => {
                 let task = rebuild_if_misfit(keyspace, &version, task);
-                match self.begin_task(&task) {
-                    true => Manual::Task(task),
-                    false => Manual::Busy,
+                if self.begin_task(&task) {
+                    Manual::Task(task)
+                } else {
+                    Manual::Busy
                 }
             }
             other => other,

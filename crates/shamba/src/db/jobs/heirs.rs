@@ -2,8 +2,8 @@
 //! partitions, and those of their blocks that will be worth their room.
 //!
 //! Protocol of a flush or compaction: [`Heirs::of`] before it writes, its [`Heirs::keep`] in
-//! the build options, [`Heirs::slots`] for the files of the edit, [`prepopulate`] once it is installed.
-//! Where nobody reads nothing is handed on, and writing costs what it did.
+//! the build options, [`Heirs::slots`] for the files of the edit, [`prepopulate`] once it is
+//! installed. Where nobody reads nothing is handed on, and writing costs what it did.
 
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ impl Heirs {
             return None;
         }
         let cache = memory.cache();
-        let most = match cache.policy().is_active() {
-            true => prepopulation(memory.budget().working_limit()),
-            // What is used is kept; what will be used has no say.
-            false => 0,
+        let most = if cache.policy().is_active() {
+            prepopulation(memory.budget().working_limit())
+        } else {
+            0
         };
         let held = memory
             .budget()

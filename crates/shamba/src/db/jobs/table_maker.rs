@@ -62,9 +62,10 @@ impl TableMaker {
     ) -> MergeOutput<'a> {
         MergeOutput {
             // A filter over a whole table is built of all its keys at once.
-            target_keys: match keyspace.options().filter.partitioned {
-                true => u64::MAX,
-                false => keys_of_whole_filter(self.shared.limit()),
+            target_keys: if keyspace.options().filter.partitioned {
+                u64::MAX
+            } else {
+                keys_of_whole_filter(self.shared.limit())
             },
             fs: self.shared.fs(),
             dir: self.shared.dir(),
@@ -96,14 +97,16 @@ impl TableMaker {
         key: usize,
     ) -> u64 {
         let limit = self.shared.limit();
-        let keys = match options.filter.partitioned {
-            true => 0,
-            false => entries.min(keys_of_whole_filter(limit)),
+        let keys = if options.filter.partitioned {
+            0
+        } else {
+            entries.min(keys_of_whole_filter(limit))
         };
         let compressor = compressor_bytes(options.compression_at(level), limit);
-        let long = match key > LONG_KEY {
-            true => KEYS_OF_TABLE * key as u64 + 2 * most_of_index(limit),
-            false => 0,
+        let long = if key > LONG_KEY {
+            KEYS_OF_TABLE * key as u64 + 2 * most_of_index(limit)
+        } else {
+            0
         };
         OUTPUT_BYTES + table_buffer(limit) + compressor + keys * KEY_BYTES + long
     }

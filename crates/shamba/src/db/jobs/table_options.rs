@@ -117,20 +117,20 @@ fn shape(
     measured: bool,
 ) -> Vec<Level> {
     // Lookups, in the unit of visits; none where nothing was measured.
-    let lookups = match measured {
-        true => {
-            let runs = version.runs().map(|(_, run)| run.files());
-            most(runs, |visits| visits.empty + visits.positive)
-        }
-        false => 0.0,
+    let lookups = if measured {
+        let runs = version.runs().map(|(_, run)| run.files());
+        most(runs, |visits| visits.empty + visits.positive)
+    } else {
+        0.0
     };
     let per_lookup = |visits: f64| (lookups > 0.0).then(|| visits / lookups);
     let stays = |file: &FileMeta| !place.replaced.contains(&file.number());
     let table = |file: &FileMeta| Table {
         entries: file.entries().max(1) as f64,
-        visits: match lookups > 0.0 {
-            true => per_lookup(f64::from(visits(file).empty)),
-            false => None,
+        visits: if lookups > 0.0 {
+            per_lookup(f64::from(visits(file).empty))
+        } else {
+            None
         },
     };
     // What a level holds on average, and not now, says how its filters share memory.

@@ -73,12 +73,13 @@ pub(super) struct AskedDesigns {
 /// An error if a budget has no room for so many keyspaces.
 pub(super) fn check_count(count: usize, limit: u64) -> Result<()> {
     let bytes = (count * KEYSPACE_BYTES) as u64;
-    match bytes <= most_of_keyspaces(limit) {
-        true => Ok(()),
-        false => Err(Error::BudgetTooSmall {
+    if bytes <= most_of_keyspaces(limit) {
+        Ok(())
+    } else {
+        Err(Error::BudgetTooSmall {
             limit,
             needed: least_limit_for_keyspaces(bytes),
-        }),
+        })
     }
 }
 
@@ -313,11 +314,12 @@ impl KeyspaceInner {
 
     #[inline]
     pub(super) fn check_alive(&self) -> Result<()> {
-        match self.is_dropped() {
-            false => Ok(()),
-            true => Err(Error::KeyspaceDropped {
+        if !self.is_dropped() {
+            Ok(())
+        } else {
+            Err(Error::KeyspaceDropped {
                 name: self.name.clone(),
-            }),
+            })
         }
     }
 

@@ -122,12 +122,13 @@ pub(super) fn sync_logs(fs: &dyn Fs, dir: &Path, entries: &[DirEntry]) -> Result
 
 /// A record is in memory as a whole when it is applied.
 fn check_longest(survey: &Survey, limit: u64) -> Result<()> {
-    match survey.longest() <= most_of_batch(limit) {
-        true => Ok(()),
-        false => Err(Error::BudgetTooSmall {
+    if survey.longest() <= most_of_batch(limit) {
+        Ok(())
+    } else {
+        Err(Error::BudgetTooSmall {
             limit,
             needed: least_limit_for_batch(survey.longest()),
-        }),
+        })
     }
 }
 
@@ -178,19 +179,19 @@ impl Logs {
         // New logs have numbers behind all of these.
         let last = found.last_key_value().map(|(&number, _)| number);
         let last = last.max(needed.last_key_value().map(|(&number, _)| number));
-        let survey = match needed.is_empty() {
-            true => None,
-            false => {
-                let logs = needed.into_values().collect();
-                let reached = state.logs_reached();
-                let look = match options.read_only {
-                    true => Survey::beside_a_writer,
-                    false => Survey::of,
-                };
-                let survey = look(&*options.fs, logs, reached, options.recovery)?;
-                check_longest(&survey, options.memory.limit())?;
-                Some(survey)
-            }
+        let survey = if needed.is_empty() {
+            None
+        } else {
+            let logs = needed.into_values().collect();
+            let reached = state.logs_reached();
+            let look = if options.read_only {
+                Survey::beside_a_writer
+            } else {
+                Survey::of
+            };
+            let survey = look(&*options.fs, logs, reached, options.recovery)?;
+            check_longest(&survey, options.memory.limit())?;
+            Some(survey)
         };
         Ok(Logs {
             all: found.keys().map(path).collect(),

@@ -157,12 +157,13 @@ impl<'a> LogReplay<'a> {
     /// Refuses a key that was written under a larger budget, if this one does not hold it.
     fn check_key(&self, len: u64) -> Result<()> {
         let limit = self.db.shared().limit();
-        match len <= most_of_key(limit) {
-            true => Ok(()),
-            false => Err(Error::BudgetTooSmall {
+        if len <= most_of_key(limit) {
+            Ok(())
+        } else {
+            Err(Error::BudgetTooSmall {
                 limit,
                 needed: least_limit_for_key(len),
-            }),
+            })
         }
     }
 

@@ -111,9 +111,10 @@ impl Advice {
     /// Operations after which the move has saved what it cost; infinite if there is no gain.
     #[must_use]
     pub fn pays_after(&self) -> f64 {
-        match self.gain() > 0.0 {
-            true => self.move_cost() / self.gain(),
-            false => f64::INFINITY,
+        if self.gain() > 0.0 {
+            self.move_cost() / self.gain()
+        } else {
+            f64::INFINITY
         }
     }
 }
@@ -208,9 +209,10 @@ impl Question {
         // As the engine can have it, which is not always quite what was found.
         let best = self.price(self.engine(&found.design, present))?;
         let present = self.price(*present)?;
-        Ok(match best.costs.average < present.costs.average {
-            true => best,
-            false => present,
+        Ok(if best.costs.average < present.costs.average {
+            best
+        } else {
+            present
         })
     }
 }
@@ -297,9 +299,10 @@ impl Advisor {
         // Present and best are priced by the same model, so that its errors are alike.
         let present = question.price(design).map_err(refused)?;
         let best = question.best(&design).map_err(refused)?;
-        let move_bytes = match best == present {
-            true => 0,
-            false => self.bytes_to_move(keyspace, &best.design),
+        let move_bytes = if best == present {
+            0
+        } else {
+            self.bytes_to_move(keyspace, &best.design)
         };
         Ok(Some(Advice {
             workload: known,
@@ -323,9 +326,10 @@ impl Advisor {
         picker.buffer_bytes = options.write_buffer;
         picker.moving = Some(Moving {
             since: u64::MAX,
-            bits: match rewrite_filters {
-                true => self.compactor.wanted_bits(&version, &options),
-                false => Vec::new(),
+            bits: if rewrite_filters {
+                self.compactor.wanted_bits(&version, &options)
+            } else {
+                Vec::new()
             },
         });
         let copied = version.files().map(|file| file.memory() + LISTED_BYTES);

@@ -131,9 +131,10 @@ impl Stalls {
     /// Makes a write take as long as its bytes do at [`SLOWED_RATE`].
     fn slow_down(&self, writer: &mut Writer, bytes: u64) {
         writer.slowed += Duration::from_secs_f64(bytes as f64 / SLOWED_RATE);
-        let sleep = match writer.slowed >= LEAST_SLEEP {
-            true => std::mem::take(&mut writer.slowed),
-            false => Duration::ZERO,
+        let sleep = if writer.slowed >= LEAST_SLEEP {
+            std::mem::take(&mut writer.slowed)
+        } else {
+            Duration::ZERO
         };
         std::thread::sleep(sleep);
         let micros = u64::try_from(sleep.as_micros()).unwrap_or(u64::MAX);

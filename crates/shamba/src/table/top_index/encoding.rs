@@ -65,9 +65,10 @@ impl TopIndexBuilder {
 
     /// About the bytes that the index takes in an open table, or as it is stored if that is more.
     pub(in crate::table) fn len(&self) -> usize {
-        let separators = match is_front_coded(self.count, self.whole, self.front) {
-            true => self.front,
-            false => self.whole,
+        let separators = if is_front_coded(self.count, self.whole, self.front) {
+            self.front
+        } else {
+            self.whole
         };
         (2 * HEAD * self.count + separators).max(self.bytes.len())
     }
