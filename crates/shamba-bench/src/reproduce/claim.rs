@@ -1,9 +1,17 @@
-//! What a paper claims, beside what was measured, and the verdict that follows. Pure functions.
+//! What a paper claims, or what we aim at, beside what was measured, and the verdict that follows.
+//! Pure functions.
+//!
+//! A verb for each form that a claim takes: a figure, a range, "up to", "at least", a statement,
+//! one that is to hold at every point, and the goals of our own. A figure is compared on both
+//! sides: to exceed it is as little the paper's result as to fall short of it, and whether more is
+//! better stands in the claim's own words.
+
 use crate::plot::{Dots, Series};
+use crate::report::Cell;
 use std::fmt;
 
-/// A number counts as the paper's if it falls short of it by no more than this share.
-const NEAR: f64 = 0.1;
+/// A number is within a paper's figure or range if it misses it by no more than this share.
+const TOLERANCE: f64 = 0.1;
 
 /// What became of a claim.
 #[derive(
@@ -11,21 +19,70 @@ const NEAR: f64 = 0.1;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Not shown here.
-    NotReproduced,
-    /// As the paper has it.
-    Reproduced,
-    /// More than the paper has it.
-    Surpassed,
+    /// Less than a tenth below the paper's figure or range.
+    Below,
+    /// The paper's figure or range, give or take a tenth.
+    Within,
+    /// More than a tenth above it.
+    Above,
+    /// What the paper states was seen here.
+    Holds,
+    /// It was not.
+    DoesNotHold,
+    /// A model gave the numbers, no experiment.
+    ModelOnly,
+    /// Nothing that was measured can be set beside it.
+    NotComparable,
+    /// A goal of our own, reached.
+    Met,
+    /// A goal of our own, not reached.
+    Missed,
+}
+
+impl Verdict {
+    /// All of them, in the order in which they are counted.
+    pub const ALL: [Verdict; 9] = [
+        Verdict::Above,
+        Verdict::Within,
+        Verdict::Below,
+        Verdict::Holds,
+        Verdict::DoesNotHold,
+        Verdict::ModelOnly,
+        Verdict::NotComparable,
+        Verdict::Met,
+        Verdict::Missed,
+    ];
+
+    /// Whether it is about a goal of our own; else it is about a paper's claim.
+    pub fn is_of_goal(self) -> bool {
+        matches!(self, Verdict::Met | Verdict::Missed)
+    }
+
+    /// Whether it differs from what was claimed or aimed at, so that a reader wants to know why.
+    pub fn differs(self) -> bool {
+        use Verdict::{Above, Below, DoesNotHold, Missed};
+        matches!(self, Above | Below | DoesNotHold | Missed)
+    }
+
+    /// As a name for a style.
+    pub fn class(self) -> &'static str {
+        match self {
+            Verdict::Below => "below",
+            Verdict::Within => "within",
+            Verdict::Above => "above",
+            Verdict::Holds => "holds",
+            Verdict::DoesNotHold => "does-not-hold",
+            Verdict::ModelOnly => "model-only",
+            Verdict::NotComparable => "not-comparable",
+            Verdict::Met => "met",
+            Verdict::Missed => "missed",
+        }
+    }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotReproduced => "not reproduced",
-            Self::Reproduced => "reproduced",
-            Self::Surpassed => "surpassed",
-        })
+        f.write_str(&self.class().replace('-', " "))
     }
 }
 
@@ -34,8 +91,8 @@ impl fmt::Display for Verdict {
 pub struct Claim {
     /// What is claimed, with the unit of its number.
     pub what: String,
-    /// The paper's number, or what it says.
-    pub paper: String,
+    /// The paper's number, or what it says; of a goal, what is aimed at.
+    pub claimed: String,
     /// What was measured.
     pub measured: String,
     /// Both as numbers, where both are: finite ones.
@@ -43,96 +100,218 @@ pub struct Claim {
     pub numbers: Option<(f64, f64)>,
     /// What follows.
     pub verdict: Verdict,
-    /// Why it was not reproduced, where that was found out.
+    /// Why it differs, where a check of that cause ran in the same run and held; of what cannot be
+    /// compared, why not.
     pub cause: Option<String>,
 }
 
 impl Claim {
-    /// The more the better: reproduced from a tenth below `paper` on, surpassed from a tenth above.
-    pub fn at_least(what: impl Into<String>, paper: f64, measured: f64) -> Self {
-        Self::number(what, paper, measured, measured / paper)
+    /// A figure of the paper.
+    pub fn figure(what: impl Into<String>, paper: f64, measured: f64) -> Self {
+        Self::range(what, (paper, paper), &[measured])
     }
 
-    /// The less the better: reproduced up to a tenth above `paper`, surpassed from a tenth below.
-    pub fn at_most(what: impl Into<String>, paper: f64, measured: f64) -> Self {
-        Self::number(what, paper, measured, paper / measured)
+    /// "Up to" a figure: the most that was measured over the same axis.
+    pub fn up_to(what: impl Into<String>, paper: f64, measured: &[f64]) -> Self {
+        Self::figure(what, paper, most_of(measured))
     }
 
-    /// Neither is better: reproduced if it differs from `paper` by at most the share `within`.
-    pub fn near(what: impl Into<String>, paper: f64, measured: f64, within: f64) -> Self {
-        let near = (measured - paper).abs() <= within * paper.abs();
+    /// "From a figure on": the least that was measured over the same axis.
+    pub fn from_on(what: impl Into<String>, paper: f64, measured: &[f64]) -> Self {
+        Self::figure(what, paper, least_of(measured))
+    }
+
+    /// A range of the paper beside the range of what was measured: within it if both ends are,
+    /// below if the lower end is below the paper's, above if the upper end is above it.
+    pub fn range(what: impl Into<String>, (from, to): (f64, f64), measured: &[f64]) -> Self {
+        let (least, most) = (least_of(measured), most_of(measured));
+        let slack = |end: f64| TOLERANCE * end.abs();
+        // What is no number falls short.
+        let verdict = if least.is_nan() || least < from - slack(from) {
+            Verdict::Below
+        } else if most > to + slack(to) {
+            Verdict::Above
+        } else {
+            Verdict::Within
+        };
+        let single = from == to && least == most && from.is_finite() && least.is_finite();
         Self {
-            verdict: reproduced(near),
-            ..Self::number(what, paper, measured, 1.0)
+            numbers: single.then_some((from, least)),
+            ..Self::new(what, ends(from, to), ends(least, most), verdict)
         }
     }
 
-    /// Something that is so or is not; `measured` says what was seen.
-    pub fn holds(
+    /// Something that the paper states and that is so or is not; `measured` says what was seen.
+    pub fn statement(
         what: impl Into<String>,
         paper: impl Into<String>,
         measured: impl Into<String>,
         holds: bool,
     ) -> Self {
+        let verdict = if holds {
+            Verdict::Holds
+        } else {
+            Verdict::DoesNotHold
+        };
+        Self::new(what, paper, measured, verdict)
+    }
+
+    /// Something that the paper states of every point: that it is `lost` at so many of `points`. Of
+    /// no points it does not hold.
+    pub fn everywhere(what: impl Into<String>, points: usize, lost: usize) -> Self {
+        let seen = format!("at {} of {points} points", points - lost.min(points));
+        Self::statement(what, "at every point", seen, lost == 0 && points > 0)
+    }
+
+    /// A goal of our own that is reached or not; `measured` says what was seen.
+    pub fn goal(
+        what: impl Into<String>,
+        aim: impl Into<String>,
+        measured: impl Into<String>,
+        met: bool,
+    ) -> Self {
+        let verdict = if met { Verdict::Met } else { Verdict::Missed };
+        Self::new(what, aim, measured, verdict)
+    }
+
+    /// A goal of our own: at least so much.
+    pub fn goal_from(what: impl Into<String>, least: f64, measured: f64) -> Self {
         Self {
-            what: what.into(),
-            paper: paper.into(),
-            measured: measured.into(),
-            numbers: None,
-            verdict: reproduced(holds),
-            cause: None,
+            numbers: both(least, measured),
+            ..Self::goal(
+                what,
+                format!("at least {}", number(least)),
+                number(measured),
+                measured >= least,
+            )
         }
     }
 
-    /// More than the paper has is no better: it counts as reproduced.
+    /// A goal of our own: at most so much.
+    pub fn goal_to(what: impl Into<String>, most: f64, measured: f64) -> Self {
+        Self {
+            numbers: both(most, measured),
+            ..Self::goal(
+                what,
+                format!("at most {}", number(most)),
+                number(measured),
+                measured <= most,
+            )
+        }
+    }
+
+    /// A claim of the paper that nothing measured here can be set beside, and why not.
+    pub fn not_comparable(
+        what: impl Into<String>,
+        paper: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self {
+            cause: Some(reason.into()),
+            ..Self::new(what, paper, "-", Verdict::NotComparable)
+        }
+    }
+
+    /// The numbers are a model's: no verdict follows from them.
     #[must_use]
-    pub fn no_better(mut self) -> Self {
-        self.verdict = self.verdict.min(Verdict::Reproduced);
+    pub fn by_model(mut self) -> Self {
+        self.verdict = Verdict::ModelOnly;
         self
     }
 
-    /// Why, if it was not reproduced: what was found out, no guess.
+    /// Why it differs from what was claimed: where `checked` in this run, and found so.
     #[must_use]
-    pub fn because(mut self, cause: impl Into<String>) -> Self {
-        if self.verdict == Verdict::NotReproduced {
+    pub fn because(mut self, checked: bool, cause: impl Into<String>) -> Self {
+        if checked && self.verdict.differs() {
             self.cause = Some(cause.into());
         }
         self
     }
 
-    fn number(what: impl Into<String>, paper: f64, measured: f64, better: f64) -> Self {
-        // What is no number (nothing over nothing) shows nothing.
-        let verdict = match better {
-            _ if better >= 1.0 + NEAR => Verdict::Surpassed,
-            _ if better >= 1.0 - NEAR => Verdict::Reproduced,
-            _ => Verdict::NotReproduced,
-        };
+    /// What is to be said of why: nothing of what agrees, and that it is not explained of what does
+    /// not, where no cause was found.
+    pub fn explanation(&self) -> Option<String> {
+        match &self.cause {
+            Some(reason) if self.verdict == Verdict::NotComparable => Some(reason.clone()),
+            Some(cause) => Some(format!("Cause: {cause}")),
+            None => self.verdict.differs().then(|| "Not explained.".to_owned()),
+        }
+    }
+
+    fn new(
+        what: impl Into<String>,
+        claimed: impl Into<String>,
+        measured: impl Into<String>,
+        verdict: Verdict,
+    ) -> Self {
         Self {
             what: what.into(),
-            paper: crate::report::Cell::Number(paper).to_string(),
-            measured: crate::report::Cell::Number(measured).to_string(),
-            numbers: (paper.is_finite() && measured.is_finite()).then_some((paper, measured)),
+            claimed: claimed.into(),
+            measured: measured.into(),
+            numbers: None,
             verdict,
             cause: None,
         }
     }
 }
 
-fn reproduced(so: bool) -> Verdict {
-    if so {
-        Verdict::Reproduced
+fn number(value: f64) -> String {
+    Cell::Number(value).to_string()
+}
+
+/// Two numbers that are finite.
+fn both(claimed: f64, measured: f64) -> Option<(f64, f64)> {
+    (claimed.is_finite() && measured.is_finite()).then_some((claimed, measured))
+}
+
+/// The ends of a range, or the one number that it is.
+fn ends(from: f64, to: f64) -> String {
+    if from == to {
+        number(from)
     } else {
-        Verdict::NotReproduced
+        format!("{} to {}", number(from), number(to))
     }
 }
 
-/// The verdict over all claims: one that was not reproduced decides, else one that was surpassed.
-pub fn overall(claims: &[Claim]) -> Option<Verdict> {
-    let all = || claims.iter().map(|claim| claim.verdict);
-    match all().min() {
-        Some(Verdict::NotReproduced) => Some(Verdict::NotReproduced),
-        _ => all().max(),
+/// The least; no number of none, or where one is none.
+fn least_of(values: &[f64]) -> f64 {
+    extreme(values, f64::min)
+}
+
+/// The most; no number of none, or where one is none.
+fn most_of(values: &[f64]) -> f64 {
+    extreme(values, f64::max)
+}
+
+fn extreme(values: &[f64], of: fn(f64, f64) -> f64) -> f64 {
+    if values.iter().any(|value| value.is_nan()) {
+        return f64::NAN;
     }
+    values.iter().copied().reduce(of).unwrap_or(f64::NAN)
+}
+
+/// How many claims have which verdict: those that occur, in the order of [`Verdict::ALL`].
+pub fn counts<'a>(claims: impl Iterator<Item = &'a Claim> + Clone) -> Vec<(Verdict, usize)> {
+    let count = |verdict| {
+        claims
+            .clone()
+            .filter(|claim| claim.verdict == verdict)
+            .count()
+    };
+    let counts = Verdict::ALL.map(|verdict| (verdict, count(verdict)));
+    counts.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+/// The counts in words: `2 within, 1 below`; `no claim` of none.
+pub fn in_words(counts: &[(Verdict, usize)]) -> String {
+    let words: Vec<String> = counts
+        .iter()
+        .map(|(verdict, n)| format!("{n} {verdict}"))
+        .collect();
+    if words.is_empty() {
+        return "no claim".to_owned();
+    }
+    words.join(", ")
 }
 
 /// The numbers claimed, by `whom`, and the measured ones: a row for each claim in which both are
@@ -162,14 +341,16 @@ pub fn beside_the_paper(claims: &[Claim], whom: &str) -> Option<Dots> {
 mod tests {
     use super::*;
 
+    const NONE: f64 = f64::NAN;
+
     #[test]
     fn numbers_are_drawn_beside_the_paper_s() {
         let claims = [
-            Claim::holds("order", "yes", "yes", true),
-            Claim::at_least("gain", 2.0, 4.0),
-            Claim::at_least("gain over nothing", 2.0, f64::INFINITY),
-            Claim::at_most("reads", 1.0, 0.0),
-            Claim::near("rate", 3.0, 0.5, 0.1),
+            Claim::statement("order", "yes", "yes", true),
+            Claim::figure("gain", 2.0, 4.0),
+            Claim::figure("gain over nothing", 2.0, f64::INFINITY),
+            Claim::figure("reads", 1.0, 0.0),
+            Claim::goal_to("rate", 3.0, 0.5),
         ];
         let dots = beside_the_paper(&claims, "paper").unwrap();
         assert_eq!(dots.rows, ["gain", "rate"]);
@@ -179,45 +360,138 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_follow_from_numbers() {
+    fn a_figure_is_compared_on_both_sides() {
+        use Verdict::{Above, Below, Within};
         for (measured, verdict) in [
-            (2.0, Verdict::Reproduced),
-            (1.81, Verdict::Reproduced),
-            (2.3, Verdict::Surpassed),
-            (1.7, Verdict::NotReproduced),
-            (f64::NAN, Verdict::NotReproduced),
+            (2.0, Within),
+            (1.8, Within),
+            (1.79, Below),
+            (2.2, Within),
+            (2.21, Above),
+            (f64::INFINITY, Above),
+            (0.0, Below),
+            (NONE, Below),
         ] {
-            assert_eq!(Claim::at_least("", 2.0, measured).verdict, verdict);
+            let claim = Claim::figure("", 2.0, measured);
+            assert_eq!(claim.verdict, verdict, "{measured}");
         }
-        assert_eq!(Claim::at_most("", 2.0, 1.0).verdict, Verdict::Surpassed);
-        assert_eq!(Claim::at_most("", 2.0, 2.1).verdict, Verdict::Reproduced);
-        assert_eq!(Claim::at_most("", 2.0, 3.0).verdict, Verdict::NotReproduced);
-        assert_eq!(Claim::at_most("", 2.0, 0.0).verdict, Verdict::Surpassed);
-        assert_eq!(Claim::near("", 2.0, 2.1, 0.1).verdict, Verdict::Reproduced);
-        let more = |measured| Claim::at_least("", 2.0, measured).no_better().verdict;
-        assert_eq!(more(3.0), Verdict::Reproduced);
-        assert_eq!(more(1.0), Verdict::NotReproduced);
+        // The tenth is of its size, also below nothing.
+        assert_eq!(Claim::figure("", -2.0, -2.1).verdict, Within);
+        assert_eq!(Claim::figure("", -2.0, -2.3).verdict, Below);
+        assert_eq!(Claim::figure("", -2.0, -1.7).verdict, Above);
+        assert_eq!(Claim::figure("", 0.0, 0.01).verdict, Above);
+    }
+
+    #[test]
+    fn up_to_is_the_most_and_from_on_the_least_of_what_was_measured() {
+        use Verdict::{Above, Below, Within};
+        let up_to = |measured: &[f64]| Claim::up_to("", 2.0, measured).verdict;
+        assert_eq!(up_to(&[0.5, 2.1, 1.0]), Within);
+        assert_eq!(up_to(&[0.5, 1.7]), Below);
+        assert_eq!(up_to(&[0.5, 2.3]), Above);
+        assert_eq!(up_to(&[2.0, NONE]), Below);
+        assert_eq!(up_to(&[]), Below);
+        let from_on = |measured: &[f64]| Claim::from_on("", 2.0, measured).verdict;
+        assert_eq!(from_on(&[1.9, 7.0]), Within);
+        assert_eq!(from_on(&[1.7, 7.0]), Below);
+        assert_eq!(from_on(&[2.3, 7.0]), Above);
+        assert_eq!(from_on(&[NONE, 2.0]), Below);
+    }
+
+    #[test]
+    fn a_range_is_compared_with_a_range() {
+        use Verdict::{Above, Below, Within};
+        let range = |measured: &[f64]| Claim::range("", (1.4, 2.2), measured).verdict;
+        assert_eq!(range(&[1.4, 2.2]), Within);
+        assert_eq!(range(&[1.3, 2.4]), Within);
+        assert_eq!(range(&[1.7]), Within);
+        assert_eq!(range(&[1.2, 1.9]), Below);
+        assert_eq!(range(&[1.5, 2.5]), Above);
+        // Who falls short somewhere does not exceed it, whatever is elsewhere.
+        assert_eq!(range(&[1.2, 2.5]), Below);
+        assert_eq!(range(&[]), Below);
+        let claim = Claim::range("", (1.4, 2.2), &[1.5, 2.0]);
         assert_eq!(
-            Claim::near("", 2.0, 2.3, 0.1).verdict,
-            Verdict::NotReproduced
+            (&*claim.claimed, &*claim.measured),
+            ("1.40 to 2.20", "1.50 to 2.00")
         );
     }
 
     #[test]
-    fn a_cause_belongs_to_what_was_not_reproduced() {
-        let cause = |claim: Claim| claim.because("the disk").cause;
-        assert_eq!(cause(Claim::at_least("", 1.0, 1.0)), None);
-        let not = Claim::holds("", "yes", "no", false);
-        assert_eq!(cause(not).as_deref(), Some("the disk"));
+    fn a_statement_holds_or_does_not() {
+        let so = |holds| Claim::statement("", "yes", "", holds).verdict;
+        assert_eq!(so(true), Verdict::Holds);
+        assert_eq!(so(false), Verdict::DoesNotHold);
+        let everywhere = |points, lost| Claim::everywhere("", points, lost);
+        assert_eq!(everywhere(3, 0).verdict, Verdict::Holds);
+        assert_eq!(everywhere(3, 1).verdict, Verdict::DoesNotHold);
+        assert_eq!(everywhere(3, 1).measured, "at 2 of 3 points");
+        assert_eq!(everywhere(0, 0).verdict, Verdict::DoesNotHold);
     }
 
     #[test]
-    fn one_claim_that_fails_decides() {
-        let claim = |measured| Claim::at_least("", 1.0, measured);
-        let over = |all: &[f64]| overall(&all.iter().map(|m| claim(*m)).collect::<Vec<_>>());
-        assert_eq!(over(&[]), None);
-        assert_eq!(over(&[1.0, 1.0]), Some(Verdict::Reproduced));
-        assert_eq!(over(&[1.0, 2.0]), Some(Verdict::Surpassed));
-        assert_eq!(over(&[1.0, 2.0, 0.1]), Some(Verdict::NotReproduced));
+    fn a_goal_has_one_side_and_no_tolerance() {
+        use Verdict::{Met, Missed};
+        let (from, to) = (
+            |measured| Claim::goal_from("", 2.0, measured).verdict,
+            |measured| Claim::goal_to("", 2.0, measured).verdict,
+        );
+        assert_eq!(
+            [from(2.0), from(9.0), from(1.99), from(NONE)],
+            [Met, Met, Missed, Missed]
+        );
+        assert_eq!(
+            [to(2.0), to(0.0), to(2.01), to(NONE)],
+            [Met, Met, Missed, Missed]
+        );
+        let goal = |met| Claim::goal("", "", "", met).verdict;
+        assert_eq!([goal(true), goal(false)], [Met, Missed]);
+        assert!(
+            Verdict::ALL
+                .iter()
+                .filter(|v| v.is_of_goal())
+                .eq([&Met, &Missed])
+        );
+    }
+
+    #[test]
+    fn a_model_s_number_and_what_cannot_be_compared_show_nothing() {
+        let claim = Claim::figure("", 2.0, 2.0).by_model();
+        assert_eq!(claim.verdict, Verdict::ModelOnly);
+        assert_eq!(Claim::figure("", 2.0, 9.0).by_model().explanation(), None);
+        let claim = Claim::not_comparable("", "4x", "it gives no time");
+        assert_eq!(claim.verdict, Verdict::NotComparable);
+        assert_eq!(claim.explanation().as_deref(), Some("it gives no time"));
+    }
+
+    #[test]
+    fn a_cause_belongs_to_what_differs_and_was_checked() {
+        let said = |claim: Claim, checked| claim.because(checked, "the disk").explanation();
+        assert_eq!(said(Claim::figure("", 1.0, 1.0), true), None);
+        for claim in [
+            Claim::statement("", "yes", "no", false),
+            Claim::figure("", 1.0, 2.0),
+            Claim::figure("", 1.0, 0.5),
+            Claim::goal_to("", 1.0, 2.0),
+        ] {
+            let (checked, not) = (said(claim.clone(), true), said(claim, false));
+            assert_eq!(checked.as_deref(), Some("Cause: the disk"));
+            assert_eq!(not.as_deref(), Some("Not explained."));
+        }
+    }
+
+    #[test]
+    fn verdicts_are_counted_by_kind() {
+        let claims = [
+            Claim::figure("", 1.0, 1.0),
+            Claim::figure("", 1.0, 0.1),
+            Claim::figure("", 1.0, 1.1),
+            Claim::goal_to("", 1.0, 2.0),
+        ];
+        assert_eq!(
+            in_words(&counts(claims.iter())),
+            "2 within, 1 below, 1 missed"
+        );
+        assert_eq!(in_words(&counts([].iter())), "no claim");
     }
 }

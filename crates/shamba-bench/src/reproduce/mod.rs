@@ -271,9 +271,8 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
                 failures.push(format!("{}: {error}", experiment.name));
             }
             Ok(findings) => {
-                let verdict = claim::overall(&findings.claims);
-                let verdict = verdict.map_or("no claim".to_owned(), |v| v.to_string());
-                lab.note(format!("{verdict}, {seconds:.0} s"));
+                let verdicts = claim::in_words(&claim::counts(findings.claims.iter()));
+                lab.note(format!("{verdicts}; {seconds:.0} s"));
             }
         }
         let ended = Ended {

@@ -1,10 +1,10 @@
 //! One report over all results of a folder, as HTML (plots inside, nothing loaded from elsewhere)
 //! and as Markdown (the first table of each, no plots). Made from the experiments' JSON files, so
 //! that it can be made anew.
-use super::claim::{self, Verdict};
+use super::claim::{self, Claim, Verdict};
 use super::{Ended, Experiment, Findings, claims_file, table_file};
 use crate::Result;
-use crate::report::Report;
+use crate::report::{Cell, Report};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;mar
 table{border-collapse:collapse;margin:.5rem 0;display:block;overflow-x:auto}\
 th,td{padding:.2rem .6rem;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}\
 td.n{text-align:right;font-variant-numeric:tabular-nums}\
-.v{font-weight:600;white-space:nowrap}.surpassed{color:#00614a}.reproduced{color:#00466f}.not-reproduced,.failed{color:#a33b00}\
+.v{font-weight:600;white-space:nowrap}.within,.holds,.met{color:#00614a}.above,.model-only,.not-comparable{color:#00466f}.below,.does-not-hold,.missed,.failed{color:#a33b00}\
 section{border-top:2px solid #ddd;margin-top:2rem;padding-top:.5rem}svg{max-width:100%;height:auto}\
 .setting{color:#444}summary{cursor:pointer}";
 
@@ -35,62 +35,67 @@ pub fn write(out: &Path, known: &[&Experiment]) -> Result<Vec<Ended>> {
     Ok(ended.into_iter().map(|(_, ended)| ended).collect())
 }
 
-/// What became of an experiment, in a word, and a name for its colour.
-fn verdict(ended: &Ended) -> (String, &'static str) {
+/// What became of an experiment's claims, in words.
+fn verdict(ended: &Ended) -> String {
     match &ended.outcome {
-        Err(_) => ("failed".to_owned(), "failed"),
-        Ok(findings) => match claim::overall(&findings.claims) {
-            None => ("no claim".to_owned(), ""),
-            Some(verdict) => {
-                let shown =
-                    |of: Verdict| findings.claims.iter().filter(|c| c.verdict >= of).count();
-                let text = match verdict {
-                    Verdict::NotReproduced => format!(
-                        "{} of {} claims",
-                        shown(Verdict::Reproduced),
-                        findings.claims.len()
-                    ),
-                    verdict => verdict.to_string(),
-                };
-                (text, class(verdict))
-            }
-        },
+        Err(_) => "failed".to_owned(),
+        Ok(findings) => claim::in_words(&claim::counts(findings.claims.iter())),
     }
 }
 
-fn class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::NotReproduced => "not-reproduced",
-        Verdict::Reproduced => "reproduced",
-        Verdict::Surpassed => "surpassed",
-    }
+/// Whose claims an experiment is about: the beginning of its name.
+fn source(name: &str) -> &'static str {
+    const PAPERS: [(&str, &str); 4] = [
+        ("shamba-", "SHaMBa"),
+        ("hash-sharing-", "hash sharing"),
+        ("elastic-", "ElasticBF"),
+        ("monkey-", "Monkey"),
+    ];
+    let paper = PAPERS.iter().find(|(prefix, _)| name.starts_with(prefix));
+    paper.map_or("this project", |(_, paper)| paper)
 }
 
-/// How many claims have which verdict, in a sentence.
-fn totals(ended: &[(&Experiment, Ended)]) -> String {
-    let claims = || {
-        let findings = ended
-            .iter()
-            .filter_map(|(_, ended)| ended.outcome.as_ref().ok());
-        findings.flat_map(|findings| &findings.claims)
-    };
-    let count = |verdict| claims().filter(|claim| claim.verdict == verdict).count();
-    let failed = ended
-        .iter()
-        .filter(|(_, ended)| ended.outcome.is_err())
-        .count();
-    format!(
-        "{} experiments with {} claims: {} surpassed, {} reproduced, {} not reproduced{}.",
-        ended.len(),
-        claims().count(),
-        count(Verdict::Surpassed),
-        count(Verdict::Reproduced),
-        count(Verdict::NotReproduced),
-        match failed {
-            0 => String::new(),
-            failed => format!("; {failed} experiments failed"),
+/// How many claims have which verdict: a row for each paper, and one for this project.
+fn totals(ended: &[(&Experiment, Ended)]) -> Report {
+    let mut columns = vec!["claims of".to_owned(), "experiments".to_owned()];
+    columns.extend(Verdict::ALL.map(|verdict| verdict.to_string()));
+    columns.push("failed".to_owned());
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut report = Report::new("Claims by their verdicts", &columns);
+    let mut sources: Vec<&str> = Vec::new();
+    for (experiment, _) in ended {
+        let source = source(experiment.name);
+        if !sources.contains(&source) {
+            sources.push(source);
         }
-    )
+    }
+    for of in sources {
+        let own = || ended.iter().filter(|(known, _)| source(known.name) == of);
+        let findings = || own().filter_map(|(_, ended)| ended.outcome.as_ref().ok());
+        let counts = claim::counts(findings().flat_map(|findings| &findings.claims));
+        let count = |verdict| counts.iter().find(|(known, _)| *known == verdict);
+        let number = |count: usize| Cell::from(count as f64);
+        let mut row = vec![of.into(), number(own().count())];
+        for verdict in Verdict::ALL {
+            row.push(number(count(verdict).map_or(0, |(_, count)| *count)));
+        }
+        row.push(number(own().count() - findings().count()));
+        report.push(row);
+    }
+    report
+}
+
+/// The claims of the paper, and the goals of our own, apart: each with the heads of its columns.
+fn by_source(claims: &[Claim]) -> [([&'static str; 4], Vec<&Claim>); 2] {
+    let (goals, claims): (Vec<_>, Vec<_>) =
+        claims.iter().partition(|claim| claim.verdict.is_of_goal());
+    [
+        (["claim", "paper", "measured", "verdict"], claims),
+        (
+            ["goal of this project", "aimed at", "measured", "verdict"],
+            goals,
+        ),
+    ]
 }
 
 /// Where and how large: one line for each combination met. The first is most experiments'; where
@@ -129,17 +134,16 @@ fn html_page(out: &Path, ended: &[(&Experiment, Ended)]) -> Markup {
             }
             body {
                 h1 { "Experiments" }
-                p { (totals(ended)) }
+                (html_table(&totals(ended)))
                 @for line in places(ended) { p.setting { (line) } }
                 table {
-                    thead { tr { th { "experiment" } th { "what" } th { "verdict" } } }
+                    thead { tr { th { "experiment" } th { "what" } th { "verdicts" } } }
                     tbody {
                         @for (experiment, ended) in ended {
-                            @let (text, class) = verdict(ended);
                             tr {
                                 td { a href=(format!("#{}", experiment.name)) { (experiment.name) } }
                                 td { (experiment.title) }
-                                td { span.v.(class) { (text) } }
+                                td { (verdict(ended)) }
                             }
                         }
                     }
@@ -164,21 +168,11 @@ fn html_findings(out: &Path, ended: &Ended, findings: &Findings) -> Markup {
     let claims = std::fs::read_to_string(out.join(claims_file(&ended.name)));
     html! {
         p.setting { (findings.setting) " Took " (format!("{:.0}", ended.seconds)) " s." }
-        @if !findings.claims.is_empty() {
-            table {
-                thead { tr { th { "claim" } th { "paper" } th { "measured" } th { "verdict" } } }
-                tbody {
-                    @for claim in &findings.claims {
-                        tr {
-                            td {
-                                (claim.what)
-                                @if let Some(cause) = &claim.cause { br; i { "Cause: " (cause) } }
-                            }
-                            td.n { (claim.paper) }
-                            td.n { (claim.measured) }
-                            td { span.v.(class(claim.verdict)) { (claim.verdict) } }
-                        }
-                    }
+        @for (heads, claims) in by_source(&findings.claims) {
+            @if !claims.is_empty() {
+                table {
+                    thead { tr { @for head in heads { th { (head) } } } }
+                    tbody { @for claim in claims { (html_claim(claim)) } }
                 }
             }
         }
@@ -198,6 +192,20 @@ fn html_findings(out: &Path, ended: &Ended, findings: &Findings) -> Markup {
     }
 }
 
+fn html_claim(claim: &Claim) -> Markup {
+    html! {
+        tr {
+            td {
+                (claim.what)
+                @if let Some(why) = claim.explanation() { br; i { (why) } }
+            }
+            td.n { (claim.claimed) }
+            td.n { (claim.measured) }
+            td { span.v.(claim.verdict.class()) { (claim.verdict) } }
+        }
+    }
+}
+
 fn html_table(table: &Report) -> Markup {
     html! {
         table {
@@ -207,7 +215,7 @@ fn html_table(table: &Report) -> Markup {
                     tr {
                         @for cell in row {
                             @match cell {
-                                crate::report::Cell::Text(text) => td { (text) },
+                                Cell::Text(text) => td { (text) },
                                 _ => td.n { (cell.to_string()) },
                             }
                         }
@@ -228,18 +236,18 @@ fn markdown(ended: &[(&Experiment, Ended)]) -> Result<String> {
     // Writing to a string cannot fail.
     let failed = |_| crate::Error::Io(std::io::Error::other("formatting"));
     let mut add = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").map_err(failed);
-    add(format_args!("{}\n", totals(ended)))?;
+    add(format_args!("{}", totals(ended)))?;
     for line in places(ended) {
         add(format_args!("{line}.\n"))?;
     }
     add(format_args!(
-        "| experiment | what | verdict |\n|---|---|---|"
+        "| experiment | what | verdicts |\n|---|---|---|"
     ))?;
     for (experiment, ended) in ended {
         let (name, title) = (experiment.name, plain(experiment.title));
         add(format_args!(
             "| [{name}](#{name}) | {title} | {} |",
-            verdict(ended).0
+            verdict(ended)
         ))?;
     }
     for (experiment, ended) in ended {
@@ -258,22 +266,24 @@ fn markdown(ended: &[(&Experiment, Ended)]) -> Result<String> {
             "{} Took {:.0} s.\n",
             findings.setting, ended.seconds
         ))?;
-        if !findings.claims.is_empty() {
-            add(format_args!(
-                "| claim | paper | measured | verdict |\n|---|---|---|---|"
-            ))?;
-        }
-        for claim in &findings.claims {
-            let cause = claim.cause.as_ref();
-            let cause = cause.map_or(String::new(), |cause| format!(" *Cause: {cause}*"));
-            add(format_args!(
-                "| {}{} | {} | {} | {} |",
-                plain(&claim.what),
-                plain(&cause),
-                plain(&claim.paper),
-                plain(&claim.measured),
-                claim.verdict
-            ))?;
+        for (heads, claims) in by_source(&findings.claims) {
+            if claims.is_empty() {
+                continue;
+            }
+            add(format_args!("| {} |\n|---|---|---|---|", heads.join(" | ")))?;
+            for claim in claims {
+                let why = claim.explanation();
+                let why = why.map_or(String::new(), |why| format!(" *{why}*"));
+                add(format_args!(
+                    "| {}{} | {} | {} | {} |",
+                    plain(&claim.what),
+                    plain(&why),
+                    plain(&claim.claimed),
+                    plain(&claim.measured),
+                    claim.verdict
+                ))?;
+            }
+            add(format_args!(""))?;
         }
         for note in &findings.notes {
             add(format_args!("\n{note}"))?;
@@ -293,7 +303,7 @@ fn markdown(ended: &[(&Experiment, Ended)]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::{Claim, Scale, machine};
+    use crate::reproduce::{Scale, machine};
 
     const EXPERIMENT: Experiment = Experiment {
         name: "a-figure-1",
@@ -329,8 +339,9 @@ mod tests {
             tables: vec![table],
             panels: vec![panel],
             claims: vec![
-                Claim::at_least("speed-up", 2.0, 4.0),
-                Claim::at_least("gain", 2.0, 1.0).because("the <disk>"),
+                Claim::figure("speed-up", 2.0, 4.0),
+                Claim::figure("gain", 2.0, 1.0).because(true, "the <disk>"),
+                Claim::goal_to("pages of ours", 1.0, 3.0),
             ],
             notes: vec!["one run".into()],
             ..Findings::default()
@@ -342,9 +353,11 @@ mod tests {
         let (page, text) = (read("report.html"), read("report.md"));
         for report in [&page, &text] {
             for part in [
-                "1 surpassed",
-                "1 not reproduced",
-                "1 of 2 claims",
+                "1 above, 1 below, 1 missed",
+                "Cause: the",
+                "Not explained.",
+                "goal of this project",
+                "this project",
                 "100 entries.",
                 "one run",
             ] {
@@ -363,6 +376,6 @@ mod tests {
         ended(Err("no space".into())).write(dir.path()).unwrap();
         write(dir.path(), &[&EXPERIMENT]).unwrap();
         let text = std::fs::read_to_string(dir.path().join("report.md")).unwrap();
-        assert!(text.contains("Failed: no space") && text.contains("1 experiments failed"));
+        assert!(text.contains("Failed: no space"));
     }
 }

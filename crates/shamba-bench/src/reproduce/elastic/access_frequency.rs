@@ -51,7 +51,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             cold.into(),
             files_with(&shares, 0.8).into(),
         ]);
-        claims.push(Claim::holds(
+        claims.push(Claim::statement(
             format!("{name}: the most asked tenth of the files gets more than twice its share"),
             "uneven",
             format!("{hot:.0} % of the accesses; the least asked half gets {cold:.0} %"),

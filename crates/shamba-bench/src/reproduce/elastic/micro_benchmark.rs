@@ -128,35 +128,35 @@ fn headline(pair: &Pair, positive: f64) -> Vec<Claim> {
     );
     let place = format!("clustered, {positive} existing");
     vec![
-        Claim::at_most(
+        Claim::figure(
             format!("{place}: part of the false positives left"),
             0.4,
             pair.false_positives_left(),
         ),
-        Claim::at_least(
+        Claim::figure(
             format!("{place}: times the throughput"),
             2.0,
             pair.times_as_fast(DEVICE),
         )
-        .because(cause.clone()),
-        Claim::at_most(
+        .because(true, cause.clone()),
+        Claim::figure(
             format!("{place}: part of the reads left"),
             0.4,
             pair.reads_left(),
         )
-        .because(cause),
+        .because(true, cause),
     ]
 }
 
 /// Where they do not.
 fn elsewhere(pair: &Pair, name: &str) -> Claim {
-    Claim::holds(
+    Claim::statement(
         format!("{name}, no key existing: fewer reads with than without"),
         "fewer",
         format!("{:.3} and {:.3}", pair.with.reads(), pair.without.reads()),
         pair.reads_left() < 1.0,
     )
-    .because(format!(
+    .because(true, format!(
         "false positives: {:.2} of those without; filter reads per lookup {:.3} with and {:.3} without, data \
          reads {:.3} and {:.3}; units beyond two are asked in {:.4} of the lookups that ask the first",
         pair.false_positives_left(),

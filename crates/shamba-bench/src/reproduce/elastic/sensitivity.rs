@@ -77,7 +77,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
     }
     for (what, gains) in gains {
-        claims.push(Claim::holds(
+        claims.push(Claim::statement(
             format!("reads improve whatever the {what}"),
             "yes",
             format!("{gains:.2?} times"),

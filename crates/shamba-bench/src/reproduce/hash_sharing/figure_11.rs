@@ -64,7 +64,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 of(Place::On(Device::SataSsd)),
             )?,
             lookups::gain("gain on a RAM disk", 40.0, of(Place::On(Device::Ram)))?,
-            Claim::holds(
+            Claim::statement(
                 "gain from the slowest to the fastest device, % (the last no smaller than the first)",
                 "grows",
                 lookups::percent(&order),

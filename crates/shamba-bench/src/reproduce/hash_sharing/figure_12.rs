@@ -58,13 +58,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 40.0,
                 at_10(Place::On(Device::Ram)),
             )?,
-            Claim::holds(
+            Claim::statement(
                 "reads of an empty lookup by bits per key",
                 "fewer with more bits",
                 format!("{reads:.4?}"),
                 reads.is_sorted_by(|a, b| a > b),
             ),
-            Claim::holds(
+            Claim::statement(
                 "gain by bits per key on a PCIe SSD of 10 us, % (the last no smaller than the first)",
                 "grows",
                 lookups::percent(&ssd),

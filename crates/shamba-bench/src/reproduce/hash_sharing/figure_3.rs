@@ -74,7 +74,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "{} filters of {} random keys of 64 B, {} absent keys each.",
             effort.filters, effort.keys, effort.lookups
         ),
-        claims: vec![Claim::holds(
+        claims: vec![Claim::statement(
             "rates within a tenth of the theory, or three standard errors more",
             "for any number of positions",
             format!("{} of {points}", points - off),

@@ -69,19 +69,19 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                   are computed before the first position is looked at."
                 .into(),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "nanoseconds that one MurmurHash64 saves over seven functions, keys of 8 and 512 B",
                 "more for larger keys",
                 format!("{:.0}, {:.0}", saved[0], saved[1]),
                 saved[1] > saved[0] && saved[0] > 0.0,
             ),
-            Claim::holds(
+            Claim::statement(
                 "keys of 512 B: nanoseconds with MD5 and with MurmurHash64",
                 "MurmurHash64 is quicker",
                 format!("{:.0}, {:.0}", at(1, last), at(2, last)),
                 at(2, last) < at(1, last),
             ),
-            Claim::holds(
+            Claim::statement(
                 "keys of 512 B: nanoseconds with the engine's derivation (XXH3) beside MurmurHash64 rotated",
                 "(ours)",
                 format!("{:.0}, {:.0}", at(3, last), at(2, last)),

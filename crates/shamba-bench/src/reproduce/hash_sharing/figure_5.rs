@@ -28,13 +28,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         setting: "One filter of 10,000 keys in 7 units of one position, 10 bits per key, absent keys; CityHash left out."
             .into(),
         claims: vec![
-            Claim::at_least("double hashing over rotation, at most, times", 3.0, most).because(format!(
+            Claim::figure("double hashing over rotation, at most, times", 3.0, most).because(true, format!(
                 "the second hash costs less here than the first: XXH64 {xxh:.0} ns and CRC-32C {crc:.0} ns for keys of \
                  512 B beside MurmurHash64's {murmur:.0} ns, so that two hashes are {:.2} times one; in the paper XXHash \
                  took 3.7 times as long as MurmurHash64 (Table 1)",
                 (murmur + xxh.max(crc)) / murmur
             )),
-            Claim::holds(
+            Claim::statement(
                 "nanoseconds that rotation saves over the slower double hashing, keys of 8 and 512 B",
                 "more for larger keys",
                 format!(

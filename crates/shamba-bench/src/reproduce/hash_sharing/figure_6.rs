@@ -99,20 +99,20 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
              for {PROBE} ns."
         ),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "gain on an HDD and an SSD, empty lookups, %",
                 "negligible, small",
                 format!("{:.1}, {:.1}", empty[0].0, empty[1].0),
                 empty[0].0 < 2.0 && empty[1].0 < 20.0,
             ),
-            Claim::at_least("gain on NVM, empty lookups, leveling, %", 40.0, empty[4].0),
-            Claim::holds(
+            Claim::figure("gain on NVM, empty lookups, leveling, %", 40.0, empty[4].0),
+            Claim::statement(
                 "tiering gains more than leveling",
                 "everywhere",
                 format!("at {more_tiered} of {} points", all().count()),
                 more_tiered == all().count(),
             ),
-            Claim::holds(
+            Claim::statement(
                 "gain by the share of empty lookups, NVM, %",
                 "grows",
                 format!(

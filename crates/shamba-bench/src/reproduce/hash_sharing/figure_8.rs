@@ -82,30 +82,30 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 23.0,
                 on_ssd.last().copied(),
             )?,
-            Claim::holds(
+            Claim::statement(
                 "gain by key size in memory, % (the last no smaller than the first)",
                 "grows",
                 lookups::percent(&in_memory),
                 lookups::grows(&in_memory),
             ),
-            Claim::at_most(
+            Claim::figure(
                 "hashing with sharing over hashing without, keys of 1 KB",
                 0.5,
                 largest,
             ),
-            Claim::holds(
+            Claim::statement(
                 "hashes of a lookup as levels grow",
                 "one with sharing; without, the more the more levels",
                 format!("{shared:.2?} with, {each:.1?} without"),
                 spread < 0.05 && each.is_sorted(),
             ),
-            Claim::holds(
+            Claim::statement(
                 "gain by levels in memory, % (the last no smaller than the first)",
                 "grows a little",
                 lookups::percent(&deep),
                 lookups::grows(&deep),
             )
-            .because(outgrown(&deep)),
+            .because(true, outgrown(&deep)),
             levels.counted(),
         ],
         tables: vec![

@@ -49,13 +49,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     Ok(Findings {
         setting: format!("{} Here entries have 512 B.", lookups::setting(lab)),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "gain with keys up to 64 B on a PCIe SSD of 10 us, at most",
                 "the benefit diminishes",
                 format!("{:.1} %", most(64)),
                 most(64) < LITTLE,
             ),
-            Claim::holds(
+            Claim::statement(
                 "share of the time that hashing takes without sharing, keys of 8 B",
                 "negligible",
                 format!("{:.1} %", hashing * 100.0),

@@ -239,7 +239,7 @@ impl Points {
             .iter()
             .map(|p| p.seen.each_hashes)
             .fold(0.0, f64::max);
-        Claim::holds(
+        Claim::statement(
             "hashes of a lookup: one with sharing, one for each table without",
             "1 and as many as levels",
             format!(
@@ -260,7 +260,7 @@ pub(super) fn gain(what: &str, paper: f64, point: Option<&Point>) -> Result<Clai
     let (model, with_paper_s) = model(point)?;
     let (here, in_paper) = (murmur_here(point.key), murmur_ns(point.key));
     let with_murmur = predict(seen, here)?.with_murmur * 100.0;
-    let claim = Claim::at_least(format!("{what}, %"), paper, seen.gain * 100.0);
+    let claim = Claim::figure(format!("{what}, %"), paper, seen.gain * 100.0);
     let saved = seen.each_hashes - seen.shared_hashes;
     let explained = saved * seen.hash_ns / 1e3 / seen.each_us * 100.0;
     let rest = if paper > with_paper_s {
@@ -271,7 +271,7 @@ pub(super) fn gain(what: &str, paper: f64, point: Option<&Point>) -> Result<Clai
     } else {
         String::new()
     };
-    Ok(claim.because(format!(
+    Ok(claim.because(true, format!(
         "{saved:.1} hashes less of {:.0} ns are {explained:.1} % of the {:.2} us of a lookup (the model's gain: \
          {model:.1} %; measured {:.1} ± {:.1}). XXH3 is quicker than the paper's MurmurHash64, which takes \
          {here:.0} ns for such a key here: with it the model says {with_murmur:.1} %; and this machine is quicker \

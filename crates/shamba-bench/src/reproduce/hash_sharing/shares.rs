@@ -50,19 +50,19 @@ pub(super) fn figure(lab: &mut Lab<'_>, device: Place, paper: [f64; 2]) -> Resul
                 paper[1],
                 all.last().copied(),
             )?,
-            Claim::holds(
+            Claim::statement(
                 "gain by the share of empty lookups, % (the last no smaller than the first)",
                 format!("grows from {} to {}", paper[0], paper[1]),
                 lookups::percent(&all),
                 lookups::grows(&all),
             ),
-            Claim::holds(
+            Claim::statement(
                 "gain in filters alone, with the paper's MurmurHash64, keys of 512 B, % (ours)",
                 format!("it has whole lookups: {}", paper[1]),
                 format!("{murmur:.1}"),
                 murmur >= paper[1],
             ),
-            Claim::holds(
+            Claim::statement(
                 "the same with XXH3, which is quicker",
                 "less to gain",
                 format!("{ours:.1} %, {murmur:.1} % with MurmurHash64"),

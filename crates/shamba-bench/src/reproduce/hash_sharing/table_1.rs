@@ -101,30 +101,30 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                   block much larger than the caches; hashes of 16 keys of 1 KB in the processor's cache."
             .into(),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "MurmurHash64 of 1 KB beside a page in memory and a page of NVM",
                 "1.47 times a page in memory: the same order of magnitude",
                 format!("{:.2} and {:.2} times", murmur / memory, murmur / Device::Nvm.read_ns() as f64),
                 (murmur / memory).log10().abs() <= 0.5,
             )
-            .because(format!(
+            .because(true, format!(
                 "the hash takes {murmur:.0} ns here, {:.2} times the paper's 235, and a page from a random place past the \
                  caches {memory:.0} ns, {:.2} times the paper's 160",
                 murmur / 235.0,
                 memory / 160.0
             )),
-            Claim::holds(
+            Claim::statement(
                 "MD5 and SHA-256 over the quickest of CRC, MurmurHash64 and XXHash64",
                 "more than an order of magnitude (16 and 29 times CITY)",
                 format!("{:.0} and {:.0} times", md5 / fastest, sha / fastest),
                 md5 / fastest > 10.0 && sha / fastest > 10.0,
             )
-            .because(format!(
+            .because(true, format!(
                 "MD5 takes {md5:.0} ns and SHA-256 {sha:.0} ns (the paper: 2850 and 5170): processors with instructions \
                  for SHA compute it in hardware"
             )),
-            Claim::at_most("hashing 1 KB with the engine's XXH3 over the paper's MurmurHash64, both here", 1.0, xxh3 / murmur),
-            Claim::at_least("a PCIe SSD's page of 10 us over hashing 1 KB with MurmurHash64", 42.0, 10e3 / murmur).no_better(),
+            Claim::figure("hashing 1 KB with the engine's XXH3 over the paper's MurmurHash64, both here", 1.0, xxh3 / murmur),
+            Claim::figure("a PCIe SSD's page of 10 us over hashing 1 KB with MurmurHash64", 42.0, 10e3 / murmur),
         ],
         tables: vec![table],
         panels: vec![Panel {

@@ -88,14 +88,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             effort.filters, effort.keys, effort.lookups
         ),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "rates that are within a tenth of the theory, or three standard errors more",
                 "all: rotation does not harm",
                 format!("{} of {}", kinds.len() - off, kinds.len()),
                 off == 0,
             ),
-            Claim::at_most("worst rate of one hash, % (the paper's: MD5)", 0.921, worst),
-            Claim::at_most("rate of seven hash functions, %", 0.899, all_k),
+            Claim::figure("worst rate of one hash, % (the paper's: MD5)", 0.921, worst),
+            Claim::figure("rate of seven hash functions, %", 0.899, all_k),
         ],
         tables: vec![table],
         panels: vec![Panel {

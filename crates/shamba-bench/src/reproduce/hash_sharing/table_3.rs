@@ -64,7 +64,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              left out.",
             effort.filters, effort.keys, effort.lookups
         ),
-        claims: vec![Claim::holds(
+        claims: vec![Claim::statement(
             "rates within a tenth of a plain filter's in theory, or three standard errors more",
             "all, by rotation and double hashing",
             format!("{} of {}", WAYS.len() - off, WAYS.len()),

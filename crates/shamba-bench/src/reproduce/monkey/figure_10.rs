@@ -98,19 +98,17 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             trees::setting(lab)
         ),
         claims: vec![
-            Claim::near(
+            Claim::figure(
                 "with 1 bit per key, general over zero (model)",
                 1.0,
                 zero_at_1,
-                0.01,
             ),
-            Claim::at_least(
+            Claim::figure(
                 "general is better than zero by up to, % (model)",
                 20.0,
                 gains.iter().fold(0.0, |a, b| b.max(a)) * 100.0,
-            )
-            .no_better(),
-            Claim::holds(
+            ),
+            Claim::statement(
                 "the more lookups find their key, the more general gains over zero, % (model)",
                 "yes",
                 format!(
@@ -119,19 +117,17 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 ),
                 gains.is_sorted(),
             ),
-            Claim::at_least(
+            Claim::figure(
                 "general outperforms uniform by up to, % (model)",
                 80.0,
                 general_over_even * 100.0,
-            )
-            .no_better(),
-            Claim::at_least(
+            ),
+            Claim::figure(
                 "zero outperforms uniform by up to, % (model)",
                 60.0,
                 zero_over_even * 100.0,
-            )
-            .no_better(),
-            Claim::holds(
+            ),
+            Claim::statement(
                 "general searches no more than zero, and that no more than uniform (measured, within 3 %)",
                 "everywhere",
                 format!("at {won} of {of} points"),

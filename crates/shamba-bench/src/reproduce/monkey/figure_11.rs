@@ -167,25 +167,25 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                   their key; state of the art: leveling, T = 10, uniform filters in 95 % of the memory."
             .into(),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "all decisions at once are no worse than any step",
                 "everywhere",
                 format!("at {best_everywhere} of {points} points; up to {gain:.1} times more throughput than the state of the art"),
                 best_everywhere == points,
             ),
-            Claim::holds(
+            Claim::statement(
                 "share of the least memory that filters get",
                 "0 % for a write-mostly workload",
                 format!("{:.0?} % for the four workloads", least_filters.iter().map(|f| f * 100.0).collect::<Vec<_>>()),
                 least_filters.first().is_some_and(|share| *share < 0.01),
             )
-            .because(format!(
+            .because(true, format!(
                 "giving all of it to the buffer costs {:.4} reads per operation, the best division {:.4}; the paper's \
                  Eq. 25 takes levels without filters for cheaper than they are where memory is below M_threshold, and so \
                  gives filters nothing",
                 none.1, none.0
             )),
-            Claim::holds(
+            Claim::statement(
                 "cost of the best policy and ratio with 95 % for filters over that of all at once, at most",
                 "close to 1 where reads prevail",
                 format!("{rule_costs:.2?} for the four workloads"),

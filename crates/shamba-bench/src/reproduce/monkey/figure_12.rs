@@ -248,23 +248,23 @@ fn growth(part: &Part, what: &str) -> Vec<Claim> {
     let model_growth =
         model_growth.map_or(f64::NAN, |(last, middle)| last.1.model / middle.1.model);
     vec![
-        Claim::at_least(
+        Claim::figure(
             format!("searches that Monkey saves with the most {what}, %"),
             60.0,
             saved(last) * 100.0,
         )
-        .because(format!(
+        .because(true, format!(
             "the model itself says {:.0} % for this tree: with L levels uniform filters cost L times their rate, \
              and it has too few levels for more",
             model_saved * 100.0,
         )),
-        Claim::holds(
+        Claim::statement(
             format!("Monkey's margin grows with {what}, % three levels before the end and at it"),
             "yes",
             format!("{:.0}, {:.0}", saved(middle) * 100.0, saved(last) * 100.0),
             saved(last) > saved(middle),
         ),
-        Claim::holds(
+        Claim::statement(
             format!("growth of searches over the last doublings, three levels, of {what}"),
             "Monkey's stay, uniform's grow",
             format!(
@@ -275,7 +275,7 @@ fn growth(part: &Part, what: &str) -> Vec<Claim> {
             reads(&best, last) / reads(&best, middle) < 1.1
                 && reads(&even, last) / reads(&even, middle) > 1.2,
         )
-        .because(format!(
+        .because(true, format!(
             "the model itself says {model_growth:.2} times for Monkey's filters: its limit is that of many levels"
         )),
     ]
@@ -341,12 +341,12 @@ fn memory(absent: &Part, existing: &Part) -> Vec<Claim> {
     ] {
         let (bits, model) = equal_bits(part, filters).unwrap_or((f64::NAN, f64::NAN));
         claims.push(
-            Claim::at_most(
+            Claim::figure(
                 format!("bits per key with which Monkey searches for {what} keys what uniform filters of {USUAL} do"),
                 paper,
                 bits,
             )
-            .because(closeness(part, filters, paper, model)),
+            .because(true, closeness(part, filters, paper, model)),
         );
     }
     let (even, best) = (absent.of(Filters::Uniform), absent.of(Filters::Zero));
@@ -354,7 +354,7 @@ fn memory(absent: &Part, existing: &Part) -> Vec<Claim> {
         .iter()
         .zip(&best)
         .map(|(even, best)| 1.0 - best.1.searches / even.1.searches);
-    claims.push(Claim::at_least(
+    claims.push(Claim::figure(
         "share of empty lookups' searches that Monkey saves at best, %",
         50.0,
         saved.fold(f64::MIN, f64::max) * 100.0,
@@ -365,7 +365,7 @@ fn memory(absent: &Part, existing: &Part) -> Vec<Claim> {
     );
     let pairs = || zero.iter().zip(&general);
     let gain = pairs().map(|(zero, general)| 1.0 - general.1.searches / zero.1.searches);
-    claims.push(Claim::at_least(
+    claims.push(Claim::figure(
         "share of existing lookups' searches that Monkey for them saves over Monkey for absent keys at best, %",
         10.0,
         gain.fold(f64::MIN, f64::max) * 100.0,

@@ -28,18 +28,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     claims.extend(more);
     let points = trade_off::measure(lab)?;
     let (table_c, _) = figure_8::drawn(&points);
-    claims.push(Claim::at_least(
+    claims.push(Claim::figure(
         "share of lookup cost that Monkey saves at best at one update cost, %",
         50.0,
         trade_off::largest_saving(&points) * 100.0,
     ));
     claims.push(
-        Claim::at_least(
+        Claim::figure(
             "share of update cost that can be had instead, lookups costing no more than uniform filters', %",
             70.0,
             trade_off::largest_trade(&points, false) * 100.0,
         )
-        .because(format!(
+        .because(true, format!(
             "with the model's lookups of these {} trees it is {:.0} %",
             points.len(),
             trade_off::largest_trade(&points, true) * 100.0
@@ -96,13 +96,13 @@ fn mixes(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, 
     let below = all.iter().filter(|row| row[2] < row[0]).count();
     let gain = |at: usize| (1.0 - all[at][2] / all[at][1]) * 100.0;
     let claims = vec![
-        Claim::holds(
+        Claim::statement(
             "Monkey for the mix searches in vain less often than uniform filters",
             "for any mix",
             format!("for {below} of {} mixes", all.len()),
             below == all.len(),
         ),
-        Claim::holds(
+        Claim::statement(
             "searches in vain that Monkey for the mix saves over Monkey for empty lookups, %, at 0, 75 and 100 % existing",
             "nothing, then more and more from 70 % on",
             format!("{:.0}, {:.0}, {:.0}", gain(0), gain(3), gain(4)),
@@ -155,13 +155,13 @@ fn skew(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, V
     // Where the paper's Monkey begins to rise: 6 of 10 levels.
     let bend = (default.levels as usize * 6 / 10).max(1) - 1;
     let claims = vec![
-        Claim::holds(
+        Claim::statement(
             "searches in vain for entries of the first level",
             "none with any filters",
             format!("{:.4}, {:.4}, {:.4}", all[0][0], all[1][0], all[2][0]),
             all.iter().all(|of| of[0] == 0.0),
         ),
-        Claim::holds(
+        Claim::statement(
             "searches in vain with uniform filters at the middle and the last level",
             "as many more for each level",
             format!(
@@ -175,7 +175,7 @@ fn skew(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, V
                 .abs()
                 < 0.15,
         ),
-        Claim::holds(
+        Claim::statement(
             format!(
                 "searches in vain with Monkey's filters up to level {}",
                 bend + 1
@@ -187,7 +187,7 @@ fn skew(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, V
             ),
             all[1][bend] < 0.03 && all[1][bend] < all[0][bend],
         ),
-        Claim::holds(
+        Claim::statement(
             "searches in vain at the last level, Monkey for existing keys beside Monkey for empty lookups",
             "fewer",
             format!("{:.3}, {:.3}", all[2][last], all[1][last]),

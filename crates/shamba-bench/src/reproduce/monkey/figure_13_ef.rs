@@ -319,12 +319,12 @@ fn of_lookups(rows: &[Row]) -> Vec<Claim> {
     };
     let (filters, merging, memory) = (better(0, 1), better(1, 2), better(2, 3));
     vec![
-        Claim::at_least(
+        Claim::figure(
             "gain of throughput with empty lookups, at least, %",
             50.0,
             gains(rows).into_iter().fold(f64::INFINITY, f64::min),
         ),
-        Claim::holds(
+        Claim::statement(
             "each further decision is no worse than the one before (within 2 %)",
             "filters, merging, memory: always",
             format!("in {filters}, {merging}, {memory} of {} mixes", rows.len()),
@@ -334,7 +334,7 @@ fn of_lookups(rows: &[Row]) -> Vec<Claim> {
 }
 
 fn of_ranges(fixed: &Design, rows: &[Row]) -> Result<Vec<Claim>> {
-    let gain = Claim::at_least(
+    let gain = Claim::figure(
         "gain of throughput with short ranges, up to, %",
         50.0,
         gains(rows).into_iter().fold(f64::MIN, f64::max),
@@ -344,7 +344,7 @@ fn of_ranges(fixed: &Design, rows: &[Row]) -> Result<Vec<Claim>> {
     let most = designs.max_by(|a, b| a.bits_per_key.total_cmp(&b.bits_per_key));
     let most = most.unwrap_or(*fixed);
     let share = most.filter_bytes() / fixed.memory() * 100.0;
-    let mut filters = Claim::holds(
+    let mut filters = Claim::statement(
         "share of the memory that filters get where there are only ranges and updates, at most",
         "none: it goes to the buffer",
         format!("{share:.1} %"),
@@ -353,7 +353,7 @@ fn of_ranges(fixed: &Design, rows: &[Row]) -> Result<Vec<Claim>> {
     let levels = most.levels()?;
     if levels > 1 {
         let fewer = tree::buffer_for(most.data, most.size_ratio, levels - 1);
-        filters = filters.because(format!(
+        filters = filters.because(true, format!(
             "they get what the buffer has no use for: for one level less than {levels} it would need {:.0} KiB, and all \
              memory is {:.0} KiB",
             fewer.map_err(trees::failed)? / 1024.0,

@@ -68,7 +68,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let clearly = pairs()
             .filter(|(even, best)| best.reads < even.reads - error(even))
             .count();
-        let claim = Claim::holds(
+        let claim = Claim::statement(
             format!("Monkey reads less with a cache of {:.0} %", cached * 100.0),
             "at every locality",
             format!(
@@ -79,7 +79,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ),
             below == advantage.len() && clearly > 0,
         );
-        claims.push(claim.because(why(&all)));
+        claims.push(claim.because(true, why(&all)));
         advantages.push(advantage);
         panels.push(Panel {
             title: format!("cache of {:.0} % of the data", cached * 100.0),
@@ -91,7 +91,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     for (cached, advantage) in CACHES.iter().zip(&advantages).skip(1) {
         let (first, last) = (advantage[0], advantage[advantage.len() - 1]);
-        claims.push(Claim::holds(
+        claims.push(Claim::statement(
             format!(
                 "pages that Monkey saves at the least and the most locality, cache of {:.0} %",
                 cached * 100.0

@@ -82,25 +82,23 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             trees::setting(lab)
         ),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "Monkey's cost is below uniform filters' for any memory (model)",
                 "everywhere",
                 format!("at {below} of {points} points"),
                 below == points,
             ),
-            Claim::near(
+            Claim::figure(
                 "Monkey's cost over uniform filters' without memory",
                 1.0,
                 at_none[0],
-                0.001,
             ),
-            Claim::near(
+            Claim::figure(
                 "cost of tiering over that of leveling: T - 1",
                 3.0,
                 in_the_middle[1] / in_the_middle[0],
-                0.01,
             ),
-            Claim::holds(
+            Claim::statement(
                 "Monkey searches in vain less often than uniform filters of the same memory (measured)",
                 "everywhere",
                 format!("at {} of {} points", measured_below.0, measured_below.1),

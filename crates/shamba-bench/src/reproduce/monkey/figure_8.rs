@@ -102,19 +102,19 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             trees::setting(lab)
         ),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "Monkey's lookups are cheaper at any policy and size ratio with several levels (model)",
                 "everywhere",
                 format!("at {below} of {several} points"),
                 below == several,
             ),
-            Claim::holds(
+            Claim::statement(
                 "with one level both are the same (model)",
                 "the curves meet",
                 format!("they differ by {:.1e} at most", apart),
                 apart < 1e-6,
             ),
-            Claim::holds(
+            Claim::statement(
                 "the same, measured",
                 "everywhere",
                 format!(

@@ -94,19 +94,19 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             trees::setting(lab)
         ),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "largest over smallest lookup cost while the buffer grows from a page to 2 % of memory (model)",
                 "Monkey's stays, uniform's falls",
                 format!("Monkey {best_spread:.2}, uniform {even_spread:.2}"),
                 best_spread < 1.1 && even_spread > 2.0,
             ),
-            Claim::holds(
+            Claim::statement(
                 "updates get cheaper as the buffer grows (model)",
                 "yes",
                 if falls { "yes" } else { "no" },
                 falls,
             ),
-            Claim::holds(
+            Claim::statement(
                 "largest over smallest number of searches in vain over all buffers measured",
                 "Monkey's stays, uniform's falls",
                 format!("Monkey {:.2}, uniform {:.2}", spreads[1], spreads[0]),

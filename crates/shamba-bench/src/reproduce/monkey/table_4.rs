@@ -136,19 +136,19 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
                   unbounded buffer taken for 64 MiB."
             .into(),
         claims: vec![
-            Claim::holds(
+            Claim::statement(
                 "the model's presets are the table's values",
                 "5 stores",
                 format!("{same} of {} are", PAPER.len()),
                 same == PAPER.len(),
             ),
-            Claim::holds(
+            Claim::statement(
                 "a design of the same memory has less cost at no dearer lookups and updates",
                 "for every store",
                 format!("costs {least:.2} times less at least"),
                 least > 1.0,
             ),
-            Claim::holds(
+            Claim::statement(
                 "share of reads of empty lookups that Monkey's filters alone save",
                 "some, for every store",
                 format!("{:.0} % at least", saved * 100.0),

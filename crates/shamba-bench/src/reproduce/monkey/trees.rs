@@ -164,7 +164,7 @@ impl BesideModel {
             off(a).total_cmp(&off(b))
         });
         let bad = self.0.iter().filter(|point| far(point)).count();
-        Claim::holds(
+        Claim::statement(
             what,
             "curves of model and measurement lie on each other",
             match worst {
@@ -192,12 +192,12 @@ mod tests {
             beside.add(measured, model, count);
             beside.claim("").verdict
         };
-        assert_eq!(verdict(1.09, 1.0, 1_000_000), Verdict::Reproduced);
-        assert_eq!(verdict(1.11, 1.0, 1_000_000), Verdict::NotReproduced);
-        assert_eq!(verdict(0.013, 0.010, 1_000), Verdict::Reproduced);
+        assert_eq!(verdict(1.09, 1.0, 1_000_000), Verdict::Holds);
+        assert_eq!(verdict(1.11, 1.0, 1_000_000), Verdict::DoesNotHold);
+        assert_eq!(verdict(0.013, 0.010, 1_000), Verdict::Holds);
         assert_eq!(
             BesideModel::default().claim("").verdict,
-            Verdict::NotReproduced
+            Verdict::DoesNotHold
         );
     }
 }

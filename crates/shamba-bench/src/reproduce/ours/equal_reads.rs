@@ -83,7 +83,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     least.map(|(_, ours)| *ours).into(),
                 ]);
                 claims.push(
-                    Claim::at_most(
+                    Claim::goal_to(
                         format!(
                             "% of memory for the reads of {} with 100 %: {}, {positive} existing",
                             short(rival),
@@ -92,7 +92,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                         THIRD,
                         least.map_or(f64::INFINITY, |(percent, _)| *percent),
                     )
-                    .because({
+                    .because(true, {
                         let data = at_a_third.per_lookup("data_pages");
                         let why = if data >= theirs {
                             "data alone is more than that, whatever filters do"

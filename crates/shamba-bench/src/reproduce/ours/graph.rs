@@ -82,7 +82,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ]);
         }
         let best = pages[1..].iter().fold(f64::INFINITY, |a, b| a.min(*b));
-        claims.push(Claim::at_most(
+        claims.push(Claim::goal_to(
             format!("pages beside the best of the papers' systems at {percent} %"),
             1.0,
             pages[0] / best,

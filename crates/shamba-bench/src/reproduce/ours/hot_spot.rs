@@ -38,12 +38,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
     };
     let claims = vec![
-        Claim::at_most(
+        Claim::goal_to(
             "lookups until within 15 % of the settled value",
             50_000.0,
             number(0, "lookups to within 15 %"),
         ),
-        Claim::at_most(
+        Claim::goal_to(
             "pages in the worst window, times those of LRU",
             1.3,
             number(0, "worst to the last engine"),

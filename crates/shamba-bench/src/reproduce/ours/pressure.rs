@@ -100,7 +100,7 @@ pub(super) fn nowhere_worse(engines: &[&str], points: &[Point]) -> Vec<Claim> {
                 )
             })
             .collect();
-        Claim::holds(
+        Claim::goal(
             format!("no more pages than {} in any cell", pressure::short(engine)),
             "0 cells worse",
             format!(

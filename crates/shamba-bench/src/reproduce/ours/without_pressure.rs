@@ -77,12 +77,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 (best, value(&table, phase, threads, &engines[0]))
             {
                 let what = format!("{phase}, {threads} threads, times the throughput of {best}");
-                let claim = Claim::at_least(what, 1.0, ours / theirs);
+                let claim = Claim::goal_from(what, 1.0, ours / theirs);
                 let cause = past_the_cache(&table, phase, threads, &engines[0], best)
                     .or_else(|| several_runs(&table, phase, threads, &engines[0], best))
                     .or_else(|| not_told_apart(&repetitions, phase, threads, &engines[0], best));
                 claims.push(match cause {
-                    Some(cause) => claim.because(cause),
+                    Some(cause) => claim.because(true, cause),
                     None => claim,
                 });
             }
@@ -105,7 +105,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             THREADS.len()
         );
         match (at, fact(compare::LIMIT, "1", engine)) {
-            (0, Some(limit)) => claims.push(Claim::holds(
+            (0, Some(limit)) => claims.push(Claim::goal(
                 format!("lives within {limit:.1} MiB, what the system caches for it included"),
                 "yes",
                 seen,

@@ -163,11 +163,14 @@ fn with_cause(
         }
         causes.push(cause);
     }
-    Ok(claim.because(format!(
-        "{}: our budget is for everything, RocksDB's for its block cache alone. {}",
-        short(engine),
-        causes.join("; ")
-    )))
+    Ok(claim.because(
+        true,
+        format!(
+            "{}: our budget is for everything, RocksDB's for its block cache alone. {}",
+            short(engine),
+            causes.join("; ")
+        ),
+    ))
 }
 
 /// What an engine's lookup took.
@@ -196,7 +199,7 @@ fn beats(points: &[Point], engines: &[&str], engine: usize, peer: usize, which: 
         })
         .collect();
     let of = short_memory().count();
-    Claim::holds(
+    Claim::statement(
         format!(
             "{}: lower latency than RocksDB {which} under pressure",
             short(engines[engine])

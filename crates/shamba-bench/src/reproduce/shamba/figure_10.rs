@@ -39,33 +39,33 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let (all, skipped) = (spread(points, 1..4), spread(points, 5..8));
         let printed = spread(points, 8..11);
         let mut claims = vec![
-            Claim::holds(
+            Claim::statement(
                 "skipping by relative thresholds lessens what the number of modules does (2, 3, 7: most \
                  over least pages, mean where memory is short)",
                 "yes",
                 format!("{skipped:.2} times with skipping, {all:.2} without"),
                 skipped < all * MARGIN,
             )
-            .because(format!(
+            .because(true, format!(
                 "with the thresholds as they are printed it is {printed:.2} times: these skip most modules \
                  ({:.2} filter pages per lookup on the average, {:.2} by relative ones), so that their number \
                  cannot matter",
                 filter_pages(points, 8..11),
                 filter_pages(points, 5..8),
             )),
-            Claim::holds(
+            Claim::statement(
                 "skipping by the printed thresholds lessens it",
                 "yes",
                 format!("{printed:.2} times with skipping, {all:.2} without"),
                 printed < all * MARGIN,
             )
-            .because(where_most(points, 8..11)),
+            .because(true, where_most(points, 8..11)),
         ];
         for positive in [0.0, 0.5, 1.0] {
             let of: Vec<_> = points.iter().filter(|p| p.positive == positive).collect();
             let sum = |engine: usize| of.iter().map(|p| p.pages(engine)).sum::<f64>();
             let (with, without): (f64, f64) = ((5..8).map(sum).sum(), (1..4).map(sum).sum());
-            claims.push(Claim::holds(
+            claims.push(Claim::statement(
                 format!("{positive} existing: skipping reads no more than reading all modules"),
                 "yes",
                 format!("{:.2} of the pages", with / without),

@@ -73,7 +73,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
     if let Some(point) = at(0.0) {
         let filter = |engine: usize| point.found[engine].per_lookup("filter_pages");
         claims.push(
-            Claim::holds(
+            Claim::statement(
                 format!(
                     "Monkey reads more than the state of the art ({})",
                     point.place()
@@ -82,7 +82,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
                 format!("{:.2} and {:.2} pages", point.pages(MONKEY), point.pages(0)),
                 point.pages(MONKEY) > point.pages(0),
             )
-            .because(format!(
+            .because(true, format!(
                 "it reads {:.2} filter pages per lookup, the state of the art {:.2}, and has {:.4} \
                  false positives to {:.4}",
                 filter(MONKEY),
@@ -91,7 +91,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
                 point.found[0].per_lookup("false_positives"),
             )),
         );
-        claims.push(Claim::at_most(
+        claims.push(Claim::figure(
             format!(
                 "part of Monkey's reads that two modules leave ({})",
                 point.place()
@@ -100,7 +100,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
             point.pages(2) / point.pages(MONKEY),
         ));
         let time = |engine: usize| point.found[engine].device_us(Device::SataSsd);
-        claims.push(Claim::holds(
+        claims.push(Claim::statement(
             format!(
                 "two modules make Monkey's lookups faster ({})",
                 point.place()
@@ -111,7 +111,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
         ));
     }
     if let Some(point) = at(1.0) {
-        claims.push(Claim::holds(
+        claims.push(Claim::statement(
             format!("skipping saves reads of existing keys ({})", point.place()),
             "F < P < without",
             format!(
@@ -145,7 +145,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
             })
             .collect();
         claims.push(
-            Claim::holds(
+            Claim::statement(
                 format!(
                     "{}: fewer reads than Monkey with less than 100 % of memory",
                     pressure::short(name)
@@ -154,7 +154,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
                 format!("in {} of {} points", short.len() - lost.len(), short.len()),
                 lost.is_empty(),
             )
-            .because(places.join("; ")),
+            .because(true, places.join("; ")),
         );
     }
     claims

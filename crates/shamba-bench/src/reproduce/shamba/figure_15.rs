@@ -92,14 +92,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let last = sizes.len() - 1;
     let claims = vec![
-        Claim::at_least("times as fast at best, keys of 8 B", 2.0, gains[0]),
-        Claim::holds(
+        Claim::figure("times as fast at best, keys of 8 B", 2.0, gains[0]),
+        Claim::statement(
             "the gain shrinks with larger keys",
             "yes",
             format!("at best {gains:.2?} times for keys of {sizes:?} B"),
             gains[last] < gains[0] * 0.9,
         )
-        .because(format!(
+        .because(true, format!(
             "indexes do not grow with keys here: separators are cut to the shortest that separate, so \
              that indexes take {:.3} of the bytes of filters with keys of {} B and {:.3} with {} B",
             indexes[0], sizes[0], indexes[last], sizes[last]

@@ -66,7 +66,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             let short = line.points.iter().filter(|(percent, _)| *percent < 100.0);
             let most = short.map(|point| point.1).fold(0.0, f64::max);
             let what = format!("{name} on {device}: times as fast at best under pressure");
-            claims.push(Claim::at_least(what, PAPER[0], most));
+            claims.push(Claim::figure(what, PAPER[0], most));
             lines.push(line);
         }
         for (bound, name) in PAPER.into_iter().zip(["paper, from", "paper, to"]) {

@@ -73,7 +73,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         // The widths are not the paper's own.
         let files = shares.len() as f64;
         claims.push(
-            Claim::near(what, paper, measured, 0.15).because(format!(
+            Claim::figure(what, paper, measured).because(true, format!(
                 "of {files} files one is {:.2} %: these are {:.0}, and the paper's share would be {:.1}; nor does it say \
                  how wide its lookups are",
                 100.0 / files,

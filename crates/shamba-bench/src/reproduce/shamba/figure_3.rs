@@ -133,7 +133,7 @@ fn by_level(levels: &Levels) -> Claim {
             )
         })
         .collect();
-    Claim::holds(
+    Claim::statement(
         "uniform: a file is asked the more the higher its level (mean share of lookups)",
         "yes",
         text.join(", "),
@@ -155,9 +155,9 @@ fn few_hot(levels: &Levels, narrower: &Levels) -> Vec<Claim> {
                  {}, level {level})",
                 files.len()
             );
-            let claim = Claim::at_least(what, share, shares[0]);
+            let claim = Claim::figure(what, share, shares[0]);
             if shares[1] >= share * 0.9 {
-                claim.because(format!(
+                claim.because(true, format!(
                     "the paper does not say how wide its lookups are: with a standard deviation of \
                      5 % of the keys, not 8, it is {:.3}",
                     shares[1]

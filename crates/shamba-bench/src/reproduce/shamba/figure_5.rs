@@ -89,25 +89,25 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let second = 1.0f64.min(rates[0]) * (1.0 - rates[1]);
     let (kept, useful) = above[above.len() - 1];
     let claims = vec![
-        Claim::holds(
+        Claim::statement(
             "the range of utilities widens with the share of empty lookups",
             "yes",
             format!("{widest:.3?} for empty shares {EMPTY:?}"),
             widest.last() > widest.first(),
         ),
-        Claim::holds(
+        Claim::statement(
             "modules differ even when all lookups are empty",
             "yes",
             format!("utilities of first modules range over {:.3}", widest[EMPTY.len() - 1]),
             widest[EMPTY.len() - 1] > 0.0,
         ),
-        Claim::holds(
+        Claim::statement(
             "a utility of 0.2 separates modules of no use from the others (all lookups empty)",
             "yes",
             format!("{kept} modules come up to 0.2 of {useful} that save reads"),
             kept == useful,
         )
-        .because(format!(
+        .because(true, format!(
             "utility is at most the share of lookups that ask the file: a file of the last level gets \
              one in its number of files (the largest utility measured is {:.3} for first modules); and \
              behind a first module of rate {:.3} the second saves at most {second:.3} in any file \

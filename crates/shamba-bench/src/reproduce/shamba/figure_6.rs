@@ -92,7 +92,7 @@ pub(super) fn skipping(points: &[Point]) -> Option<Claim> {
         .iter()
         .find(|p| p.percent == least && p.positive == 1.0)?;
     let (all, partial, full) = (point.pages(1), point.pages(2), point.pages(3));
-    Some(Claim::holds(
+    Some(Claim::statement(
         format!("skipping modules saves reads ({})", point.place()),
         "F < P < without",
         format!("{full:.2}, {partial:.2}, {all:.2} pages"),
@@ -110,7 +110,7 @@ pub(super) fn equal_reads(engines: &[&str], points: &[Point]) -> Vec<Claim> {
             "{name}: part of the memory needed to read what the state of the art reads at {budget} %, \
              on the average over all panels"
         );
-        Some(Claim::at_most(what, THIRD, part).because(by_share(points, engine)))
+        Some(Claim::figure(what, THIRD, part).because(true, by_share(points, engine)))
     })
     .collect()
 }

@@ -51,7 +51,7 @@ fn same_with_enough(points: &[Point]) -> Option<Claim> {
         ((own - baseline).abs(), point.place(), own, baseline)
     });
     let (far, place, own, baseline) = apart.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(Claim::holds(
+    Some(Claim::statement(
         "SHaMBa-prop reads what the state of the art reads from 100 % of memory on",
         "the same",
         format!("at most {far:.3} pages apart: {own:.3} and {baseline:.3} ({place})"),
@@ -69,7 +69,7 @@ fn beats_equal(points: &[Point], equal: &[Point], engine: usize) -> Claim {
         .filter(|(own, other)| own.pages(engine) > other.pages(engine) * pressure::EQUAL)
         .collect();
     let name = EQUAL[engine].trim_start_matches("shamba:shamba-eq");
-    let claim = Claim::holds(
+    let claim = Claim::statement(
         format!("SHaMBa-prop{name} reads less than SHaMBa-eq{name} below 50 % of memory"),
         "in every panel",
         format!(
@@ -82,7 +82,7 @@ fn beats_equal(points: &[Point], equal: &[Point], engine: usize) -> Claim {
     let Some((own, other)) = lost.first() else {
         return claim;
     };
-    claim.because(why(own, other, engine, &lost))
+    claim.because(true, why(own, other, engine, &lost))
 }
 
 /// What makes the first modules fail where they are smallest.

@@ -38,7 +38,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             &short,
             3,
         ));
-        claims.push(Claim::holds(
+        claims.push(Claim::statement(
             "the number of modules matters (most over least pages, mean where memory is short)",
             "yes",
             format!("{:.2} times", spread(points, 0..4)),
@@ -54,7 +54,7 @@ fn falling(points: &[&Point], what: &str) -> Claim {
         .iter()
         .filter_map(|point| Rise::most(point))
         .collect();
-    Claim::holds(
+    Claim::statement(
         what,
         "1 > 2 > 3 > 7 modules",
         format!(
@@ -64,7 +64,7 @@ fn falling(points: &[&Point], what: &str) -> Claim {
         ),
         rises.is_empty(),
     )
-    .because(causes(&rises))
+    .because(true, causes(&rises))
 }
 
 /// Where more modules read more pages.

@@ -54,7 +54,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             if let Some((.., paper)) = paper {
                 let what =
                     format!("% of empty lookups that ask at most {most} of {modules} modules");
-                claims.push(Claim::near(what, *paper, share, 0.03));
+                claims.push(Claim::figure(what, *paper, share));
             }
         }
         series.push(line);

@@ -252,7 +252,7 @@ pub(in crate::reproduce) fn fewer(what: &str, points: &[&Point], engine: usize) 
         .copied()
         .filter(|point| point.pages(engine) > point.pages(0) * EQUAL)
         .collect();
-    Claim::holds(
+    Claim::statement(
         what,
         "in every point",
         format!(
@@ -262,7 +262,7 @@ pub(in crate::reproduce) fn fewer(what: &str, points: &[&Point], engine: usize) 
         ),
         lost.is_empty(),
     )
-    .because(more(&lost, engine))
+    .because(true, more(&lost, engine))
 }
 
 /// What the filter pages read by a lookup are the product of.

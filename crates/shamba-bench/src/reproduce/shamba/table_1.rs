@@ -59,25 +59,23 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (uniform, skewed, ours) = (read(1), read(2), read(3));
     let growth = |line: &[f64]| line[0] / line[line.len() - 1];
     let claims = vec![
-        Claim::at_least(
+        Claim::figure(
             "times as much is read with 10 % of memory as with 100 % (uniform)",
             23.2,
             growth(&uniform),
-        )
-        .no_better(),
-        Claim::at_least(
+        ),
+        Claim::figure(
             "times as much is read with 10 % of memory as with 100 % (low skew)",
             23.2,
             growth(&skewed),
-        )
-        .no_better(),
-        Claim::holds(
+        ),
+        Claim::statement(
             "reads grow whenever memory shrinks (uniform)",
             "yes",
             format!("{uniform:.1?} KB"),
             uniform.is_sorted_by(|a, b| a > b),
         ),
-        Claim::holds(
+        Claim::statement(
             "our default reads less at every budget (ours)",
             "-",
             format!("{ours:.1?} KB"),

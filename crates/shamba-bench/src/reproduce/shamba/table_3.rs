@@ -82,9 +82,9 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             series.points.push((count as f64, value));
         }
         let what = format!("false positives in {count} modules, %");
-        claims.push(Claim::at_most(what, paper_rate, rate));
+        claims.push(Claim::figure(what, paper_rate, rate));
         let what = format!("modules asked of {count} by an empty lookup");
-        claims.push(Claim::near(what, paper_asked, asked, 0.05));
+        claims.push(Claim::figure(what, paper_asked, asked));
     }
     let panel = |title: &str, y: &str, series: Vec<Series>| Panel {
         title: title.into(),
