@@ -156,11 +156,21 @@ impl Claim {
         Self::new(what, paper, measured, verdict)
     }
 
-    /// Something that the paper states of every point: that it is `lost` at so many of `points`. Of
-    /// no points it does not hold.
-    pub fn everywhere(what: impl Into<String>, points: usize, lost: usize) -> Self {
-        let seen = format!("at {} of {points} points", points - lost.min(points));
-        Self::statement(what, "at every point", seen, lost == 0 && points > 0)
+    /// Something that the paper states of every point, of so many: those at which it was not so are
+    /// named. Of no points it does not hold.
+    pub fn everywhere(what: impl Into<String>, points: usize, lost: &[String]) -> Self {
+        Self::statement(
+            what,
+            "at every point",
+            all_but(points, lost),
+            lost.is_empty() && points > 0,
+        )
+    }
+
+    /// A goal of our own for every point.
+    pub fn goal_everywhere(what: impl Into<String>, points: usize, lost: &[String]) -> Self {
+        let met = lost.is_empty() && points > 0;
+        Self::goal(what, "at every point", all_but(points, lost), met)
     }
 
     /// A goal of our own that is reached or not; `measured` says what was seen.
@@ -212,6 +222,14 @@ impl Claim {
         }
     }
 
+    /// What was measured cannot be set beside what is claimed, and why not.
+    #[must_use]
+    pub fn without_verdict(mut self, reason: impl Into<String>) -> Self {
+        self.verdict = Verdict::NotComparable;
+        self.cause = Some(reason.into());
+        self
+    }
+
     /// The numbers are a model's: no verdict follows from them.
     #[must_use]
     pub fn by_model(mut self) -> Self {
@@ -253,6 +271,25 @@ impl Claim {
             cause: None,
         }
     }
+}
+
+/// At how many points something is so, and where not: the first few of those.
+fn all_but(points: usize, lost: &[String]) -> String {
+    const NAMED: usize = 6;
+    let mut text = format!(
+        "at {} of {points} points",
+        points.saturating_sub(lost.len())
+    );
+    if let Some(named) = lost
+        .get(..lost.len().min(NAMED))
+        .filter(|named| !named.is_empty())
+    {
+        text += &format!("; not at: {}", named.join("; "));
+    }
+    if lost.len() > NAMED {
+        text += &format!("; and {} more", lost.len() - NAMED);
+    }
+    text
 }
 
 fn number(value: f64) -> String {
@@ -422,11 +459,21 @@ mod tests {
         let so = |holds| Claim::statement("", "yes", "", holds).verdict;
         assert_eq!(so(true), Verdict::Holds);
         assert_eq!(so(false), Verdict::DoesNotHold);
-        let everywhere = |points, lost| Claim::everywhere("", points, lost);
+        let lost = |count: usize| vec!["uniform, 10 %".to_owned(); count];
+        let everywhere = |points, count| Claim::everywhere("", points, &lost(count));
         assert_eq!(everywhere(3, 0).verdict, Verdict::Holds);
         assert_eq!(everywhere(3, 1).verdict, Verdict::DoesNotHold);
-        assert_eq!(everywhere(3, 1).measured, "at 2 of 3 points");
+        assert_eq!(
+            everywhere(3, 1).measured,
+            "at 2 of 3 points; not at: uniform, 10 %"
+        );
+        assert!(everywhere(9, 8).measured.ends_with("and 2 more"));
         assert_eq!(everywhere(0, 0).verdict, Verdict::DoesNotHold);
+        let goal = |points, count| Claim::goal_everywhere("", points, &lost(count)).verdict;
+        assert_eq!(
+            [goal(3, 0), goal(3, 1), goal(0, 0)],
+            [Verdict::Met, Verdict::Missed, Verdict::Missed]
+        );
     }
 
     #[test]
@@ -462,6 +509,12 @@ mod tests {
         let claim = Claim::not_comparable("", "4x", "it gives no time");
         assert_eq!(claim.verdict, Verdict::NotComparable);
         assert_eq!(claim.explanation().as_deref(), Some("it gives no time"));
+        let claim = Claim::figure("", 2.0, 2.0).without_verdict("another load");
+        assert_eq!(claim.verdict, Verdict::NotComparable);
+        assert_eq!(
+            claim.because(true, "no").explanation().as_deref(),
+            Some("another load")
+        );
     }
 
     #[test]

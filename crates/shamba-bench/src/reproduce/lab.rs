@@ -113,6 +113,17 @@ impl<'a> Lab<'a> {
         facts.metadata.ok_or_else(untold)
     }
 
+    /// The budgets in percent that an engine has which is to have these: where they are less than
+    /// its least, that one, once.
+    pub fn budgets(&mut self, base: &Base, wanted: &[f64]) -> Result<Vec<f64>> {
+        let least = MIN_MEMORY as f64 * 100.0 / self.metadata(base)? as f64;
+        // Upwards, so that a budget of it is not less than the least.
+        let least = (least * 10.0).ceil() / 10.0;
+        let mut budgets: Vec<f64> = wanted.iter().map(|percent| percent.max(least)).collect();
+        budgets.dedup();
+        Ok(budgets)
+    }
+
     /// Lookups in the standard setting, under a budget in percent of filters and indexes (at least
     /// the engine's least), as many as the scale has.
     pub fn lookups(

@@ -38,9 +38,10 @@ impl Scale {
         }
     }
 
-    /// Entries of 64 B in the setting of the SHaMBa paper.
+    /// Entries of 64 B in the setting of the SHaMBa paper. From 7,000,000 on a tenth of their
+    /// filters and indexes is more than the least memory.
     pub fn entries(self) -> u64 {
-        self.pick(20_000, 1_000_000, 4_000_000, 16_000_000)
+        self.pick(20_000, 1_000_000, 8_000_000, 16_000_000)
     }
 
     /// Bytes of the write buffer and of a file: smaller with fewer entries, so that there are about

@@ -38,12 +38,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "share of update cost that can be had instead, lookups costing no more than uniform filters', %",
             70.0,
             trade_off::largest_trade(&points, false) * 100.0,
-        )
-        .because(true, format!(
-            "with the model's lookups of these {} trees it is {:.0} %",
-            points.len(),
-            trade_off::largest_trade(&points, true) * 100.0
-        )),
+        ),
     );
     claims.push(beside.claim("measured searches are the model's (A, B)"));
     Ok(Findings {

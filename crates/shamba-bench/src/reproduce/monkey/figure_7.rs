@@ -87,17 +87,20 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "everywhere",
                 format!("at {below} of {points} points"),
                 below == points,
-            ),
+            )
+            .by_model(),
             Claim::figure(
                 "Monkey's cost over uniform filters' without memory",
                 1.0,
                 at_none[0],
-            ),
+            )
+            .by_model(),
             Claim::figure(
                 "cost of tiering over that of leveling: T - 1",
                 3.0,
                 in_the_middle[1] / in_the_middle[0],
-            ),
+            )
+            .by_model(),
             Claim::statement(
                 "Monkey searches in vain less often than uniform filters of the same memory (measured)",
                 "everywhere",

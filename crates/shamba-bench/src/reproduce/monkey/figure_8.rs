@@ -107,13 +107,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "everywhere",
                 format!("at {below} of {several} points"),
                 below == several,
-            ),
+            ).by_model(),
             Claim::statement(
                 "with one level both are the same (model)",
                 "the curves meet",
                 format!("they differ by {:.1e} at most", apart),
                 apart < 1e-6,
-            ),
+            ).by_model(),
             Claim::statement(
                 "the same, measured",
                 "everywhere",

@@ -99,13 +99,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "Monkey's stays, uniform's falls",
                 format!("Monkey {best_spread:.2}, uniform {even_spread:.2}"),
                 best_spread < 1.1 && even_spread > 2.0,
-            ),
+            ).by_model(),
             Claim::statement(
                 "updates get cheaper as the buffer grows (model)",
                 "yes",
                 if falls { "yes" } else { "no" },
                 falls,
-            ),
+            ).by_model(),
             Claim::statement(
                 "largest over smallest number of searches in vain over all buffers measured",
                 "Monkey's stays, uniform's falls",

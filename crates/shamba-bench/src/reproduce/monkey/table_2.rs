@@ -84,13 +84,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "O(L): 2",
                 format!("{even_growth:.3?}"),
                 all_near(&even_growth, 2.0),
-            ),
+            ).by_model(),
             Claim::statement(
                 "growth of Monkey's cost from 10 to 20 levels (model)",
                 "O(1): 1",
                 format!("{best_growth:.3?}"),
                 all_near(&best_growth, 1.0),
-            ),
+            ).by_model(),
             Claim::statement(
                 "cost of tiering over that of leveling, T = 4 (model)",
                 "O(T): T - 1",
@@ -100,14 +100,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     best_t / best_4
                 ),
                 all_near(&[even_t / even_4, best_t / best_4], 3.0),
-            ),
-            Claim::figure("M_threshold at T = 2, bits per key", 1.44, threshold),
+            ).by_model(),
+            Claim::figure("M_threshold at T = 2, bits per key", 1.44, threshold).by_model(),
             Claim::statement(
                 "reads with a sixteenth of M_threshold in 20 levels (model)",
                 "uniform: about all 20; Monkey: the four levels without filters and what the others let through",
                 format!("{even_few:.1} and {best_few:.1}"),
                 best_few < 6.5 && even_few > 15.0,
-            ),
+            ).by_model(),
             Claim::statement(
                 "growth of searches in vain as measured levels double",
                 "uniform 2, Monkey about 1",

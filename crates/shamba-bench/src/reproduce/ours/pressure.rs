@@ -89,27 +89,11 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 pub(super) fn nowhere_worse(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     let others = engines.iter().enumerate().skip(1);
     let claims = others.map(|(at, engine)| {
-        let worse = points.iter().filter(|p| p.pages(0) > p.pages(at) * 1.005);
-        let worse: Vec<String> = worse
-            .map(|p| {
-                format!(
-                    "{}: {:.3} against {:.3}",
-                    p.place(),
-                    p.pages(0),
-                    p.pages(at)
-                )
-            })
-            .collect();
-        Claim::goal(
-            format!("no more pages than {} in any cell", pressure::short(engine)),
-            "0 cells worse",
-            format!(
-                "{} of {} worse {}",
-                worse.len(),
-                points.len(),
-                worse.join("; ")
-            ),
-            worse.is_empty(),
+        let worse: Vec<&Point> = points.iter().filter(|p| p.pages(0) > p.pages(at)).collect();
+        Claim::goal_everywhere(
+            format!("no more pages than {}", pressure::short(engine)),
+            points.len(),
+            &pressure::places(&worse, (0, at)),
         )
     });
     claims.collect()

@@ -152,7 +152,6 @@ mod tests {
             distribution: DISTRIBUTIONS[0],
             positive: 1.0,
             percent: 10.0,
-            memory: 1,
             found: found.into(),
         }
     }

@@ -15,8 +15,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const ENGINES: [&str; 5] = [
     "shamba:state-of-the-art",
     "shamba:shamba-eq",
-    "shamba:shamba-eq-p",
-    "shamba:shamba-eq-f",
+    "shamba:shamba-eq-p+paper",
+    "shamba:shamba-eq-f+paper",
     "shamba",
 ];
 

@@ -15,8 +15,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const ENGINES: [&str; 5] = [
     "shamba:state-of-the-art",
     "shamba:shamba-prop+first={first}",
-    "shamba:shamba-prop-p+first={first}",
-    "shamba:shamba-prop-f+first={first}",
+    "shamba:shamba-prop-p+paper+first={first}",
+    "shamba:shamba-prop-f+paper+first={first}",
     "shamba",
 ];
 

@@ -4,7 +4,6 @@ use super::pressure::{self, Point};
 use crate::Result;
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use shamba_model::{fpr, modular};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-figure-7",
@@ -16,10 +15,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const ENGINES: [&str; 5] = [
+const ENGINES: [&str; 6] = [
     STATE_OF_THE_ART,
     "shamba:shamba-prop+first={first}",
-    "shamba:shamba-prop-p+first={first}",
+    "shamba:shamba-prop-p+paper+first={first}",
+    "shamba:shamba-prop-f+paper+first={first}",
     "shamba:shamba-prop-f+first={first}",
     "shamba",
 ];
@@ -28,35 +28,31 @@ const ENGINES: [&str; 5] = [
 const EQUAL: [&str; 4] = [
     STATE_OF_THE_ART,
     "shamba:shamba-eq",
-    "shamba:shamba-eq-p",
-    "shamba:shamba-eq-f",
+    "shamba:shamba-eq-p+paper",
+    "shamba:shamba-eq-f+paper",
 ];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let points = figure_6::measure(lab, &ENGINES)?;
     let equal = figure_6::measure(lab, &EQUAL)?;
-    let mut claims = figure_6::beside_the_baseline(&ENGINES, &points);
-    claims.extend(figure_6::skipping(&points));
-    claims.extend(same_with_enough(&points));
-    claims.extend((1..EQUAL.len()).map(|engine| beats_equal(&points, &equal, engine)));
-    claims.extend(figure_6::equal_reads(&ENGINES, &points));
+    let mut claims = figure_6::beside_the_baseline(&ENGINES, &points, figure_6::PAPERS);
+    claims.extend(figure_6::skipping(&ENGINES, &points));
+    claims.push(same_with_enough(&points));
+    claims.extend(figure_6::PAPERS.map(|engine| beats_equal(&points, &equal, engine)));
+    claims.extend(figure_6::goals(&ENGINES, &points));
     Ok(figure_6::findings(lab, &ENGINES, &points, claims))
 }
 
 /// With enough memory there is one module: the very filters of the baseline.
-fn same_with_enough(points: &[Point]) -> Option<Claim> {
-    let enough = points.iter().filter(|p| p.percent >= 100.0);
-    let apart = enough.map(|point| {
-        let (own, baseline) = (point.pages(1), point.pages(0));
-        ((own - baseline).abs(), point.place(), own, baseline)
-    });
-    let (far, place, own, baseline) = apart.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(Claim::statement(
-        "SHaMBa-prop reads what the state of the art reads from 100 % of memory on",
-        "the same",
-        format!("at most {far:.3} pages apart: {own:.3} and {baseline:.3} ({place})"),
-        far <= 0.05 + 0.1 * baseline,
-    ))
+fn same_with_enough(points: &[Point]) -> Claim {
+    let enough: Vec<&Point> = points.iter().filter(|p| p.percent >= 100.0).collect();
+    let apart = |point: &&Point| (point.pages(1) - point.pages(0)).abs() > 0.1 * point.pages(0);
+    let apart: Vec<&Point> = enough.iter().copied().filter(apart).collect();
+    Claim::everywhere(
+        "SHaMBa-prop reads what the state of the art reads from 100 % of memory on (within a tenth)",
+        enough.len(),
+        &pressure::places(&apart, (1, 0)),
+    )
 }
 
 /// That modules sized by memory beat equal ones below half of it.
@@ -65,50 +61,15 @@ fn beats_equal(points: &[Point], equal: &[Point], engine: usize) -> Claim {
         let pairs = points.iter().zip(equal);
         pairs.filter(|(point, _)| point.percent < 50.0)
     };
-    let lost: Vec<_> = pairs()
-        .filter(|(own, other)| own.pages(engine) > other.pages(engine) * pressure::EQUAL)
+    let lost: Vec<String> = pairs()
+        .map(|(own, other)| (own, own.pages(engine), other.pages(engine)))
+        .filter(|(_, own, other)| own >= other)
+        .map(|(point, own, other)| format!("{} ({own:.3}, {other:.3})", point.place()))
         .collect();
-    let name = EQUAL[engine].trim_start_matches("shamba:shamba-eq");
-    let claim = Claim::statement(
-        format!("SHaMBa-prop{name} reads less than SHaMBa-eq{name} below 50 % of memory"),
-        "in every panel",
-        format!(
-            "in {} of {} points",
-            pairs().count() - lost.len(),
-            pairs().count()
-        ),
-        lost.is_empty(),
+    let (own, other) = (
+        pressure::short(ENGINES[engine]),
+        pressure::short(EQUAL[engine]),
     );
-    let Some((own, other)) = lost.first() else {
-        return claim;
-    };
-    claim.because(true, why(own, other, engine, &lost))
-}
-
-/// What makes the first modules fail where they are smallest.
-fn why(own: &Point, other: &Point, engine: usize, lost: &[(&Point, &Point)]) -> String {
-    let least = lost
-        .iter()
-        .filter(|(point, _)| point.percent == own.percent);
-    let first = own.percent / 10.0;
-    let hashes = modular::divide_hashes(7, &[first, 10.0 - first]).unwrap_or_default();
-    let passing = hashes.first().and_then(|k| fpr::bloom(first, *k).ok());
-    let held = own.found[engine]
-        .resident
-        .map_or(0, |resident| resident.filter);
-    format!(
-        "{} of these are at {} % of memory, where the first module has {first} of 10 bits per key: {:.0} % of \
-         absent keys pass it, by the model, and the second module, of most of the filter, is read for \
-         them; and of filters {:.0} % of the budget are in memory, since indexes, open tables and \
-         buffers count in it ({}: {:.2} filter pages in {:.2} reads against {:.2} in {:.2})",
-        least.count(),
-        own.percent,
-        passing.unwrap_or(f64::NAN) * 100.0,
-        held as f64 * 100.0 / own.memory as f64,
-        own.place(),
-        own.found[engine].per_lookup("filter_pages"),
-        own.found[engine].per_lookup("filter_reads"),
-        other.found[engine].per_lookup("filter_pages"),
-        other.found[engine].per_lookup("filter_reads"),
-    )
+    let what = format!("{own} reads less than {other} below 50 % of memory");
+    Claim::everywhere(what, pairs().count(), &lost)
 }

@@ -5,6 +5,7 @@ use crate::device::Device;
 use crate::engine::Resident;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
+use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Lab};
 use crate::store::Base;
@@ -45,8 +46,6 @@ pub(in crate::reproduce) struct Point {
     pub(in crate::reproduce) distribution: Distribution,
     pub(in crate::reproduce) positive: f64,
     pub(in crate::reproduce) percent: f64,
-    /// The budget, in bytes.
-    pub(in crate::reproduce) memory: u64,
     /// One for each engine, in their order.
     pub(in crate::reproduce) found: Vec<Found>,
 }
@@ -100,22 +99,22 @@ pub(in crate::reproduce) fn at(engine: &str, percent: f64) -> String {
 
 /// Measures every combination.
 pub(in crate::reproduce) fn measure(lab: &mut Lab<'_>, grid: &Grid<'_>) -> Result<Vec<Point>> {
+    let plain = (grid.base)(lab, STATE_OF_THE_ART);
+    let budgets = lab.budgets(&plain, grid.budgets)?;
     let mut points = Vec::new();
     for &distribution in grid.distributions {
         for &positive in grid.positives {
-            for &percent in grid.budgets {
-                let (mut found, mut memory) = (Vec::new(), 0);
+            for &percent in &budgets {
+                let mut found = Vec::new();
                 for engine in grid.engines {
                     let base = (grid.base)(lab, &at(engine, percent));
                     let trial = lab.lookups_in(base, percent, positive, distribution)?;
-                    memory = trial.memory;
                     found.push(lab.measure(&trial.on(grid.device))?);
                 }
                 points.push(Point {
                     distribution,
                     positive,
                     percent,
-                    memory,
                     found,
                 });
             }
@@ -241,28 +240,38 @@ pub(in crate::reproduce) fn short(engine: &str) -> &str {
     }
 }
 
-/// What is less than this much more counts as equal.
-pub(in crate::reproduce) const EQUAL: f64 = 1.02;
+/// Where an engine does not read fewer pages than another of the same point.
+pub(in crate::reproduce) fn not_fewer<'a>(
+    points: &[&'a Point],
+    (engine, other): (usize, usize),
+) -> Vec<&'a Point> {
+    let lost = |point: &&Point| point.pages(engine) >= point.pages(other);
+    points.iter().copied().filter(lost).collect()
+}
 
-/// That an engine reads no more than the baseline in all of these points; if not, what it reads
-/// more.
-pub(in crate::reproduce) fn fewer(what: &str, points: &[&Point], engine: usize) -> Claim {
-    let lost: Vec<&Point> = points
-        .iter()
-        .copied()
-        .filter(|point| point.pages(engine) > point.pages(0) * EQUAL)
-        .collect();
-    Claim::statement(
-        what,
-        "in every point",
+/// The places of points, with the pages of an engine and of another.
+pub(in crate::reproduce) fn places(
+    points: &[&Point],
+    (engine, other): (usize, usize),
+) -> Vec<String> {
+    let place = |point: &&Point| {
         format!(
-            "in {} of {} points",
-            points.len() - lost.len(),
-            points.len()
-        ),
-        lost.is_empty(),
-    )
-    .because(true, more(&lost, engine))
+            "{} ({:.3}, {:.3})",
+            point.place(),
+            point.pages(engine),
+            point.pages(other)
+        )
+    };
+    points.iter().map(place).collect()
+}
+
+/// That an engine reads fewer pages than the baseline in all of these points; if not, which pages
+/// it reads more of.
+pub(in crate::reproduce) fn fewer(what: &str, points: &[&Point], engine: usize) -> Claim {
+    let lost = not_fewer(points, (engine, 0));
+    let claim = Claim::everywhere(what, points.len(), &places(&lost, (engine, 0)));
+    let (told, cause) = more(&lost, engine);
+    claim.because(told, cause)
 }
 
 /// What the filter pages read by a lookup are the product of.
@@ -330,48 +339,47 @@ pub(in crate::reproduce) fn factor_to_blame<'a>(
 }
 
 /// By kind of page, what an engine reads beside the baseline on the average of points it loses,
-/// what filter pages come from, and what each had in memory.
-pub(in crate::reproduce) fn more(lost: &[&Point], engine: usize) -> String {
+/// what filter pages come from, and what each had in memory; and whether pages of one kind make up
+/// four fifths of the difference.
+fn more(lost: &[&Point], engine: usize) -> (bool, String) {
     let mean = |of: usize, value: &dyn Fn(&Found) -> f64| {
         let each = lost.iter().filter_map(|point| point.found.get(of));
         each.map(value).sum::<f64>() / lost.len().max(1) as f64
     };
-    let beside = |name: &str, value: &dyn Fn(&Found) -> f64| {
-        let (own, baseline) = (mean(engine, value), mean(0, value));
+    let kinds = ["filter", "index", "data"].map(|kind| {
+        let pages = |found: &Found| found.per_lookup(&format!("{kind}_pages"));
+        let (own, baseline) = (mean(engine, &pages), mean(0, &pages));
         (
+            kind,
             own - baseline,
-            format!("{name} {own:.2} against {baseline:.2}"),
+            format!("{kind} {own:.2} against {baseline:.2}"),
         )
-    };
-    let kinds = [
-        ("filter", "filter_pages"),
-        ("index", "index_pages"),
-        ("data", "data_pages"),
-    ]
-    .map(|(kind, count)| (kind, beside(kind, &|found| found.per_lookup(count))));
-    let most = kinds.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
-    let most = most.map_or("", |(kind, _)| kind);
-    let places: Vec<String> = lost.iter().map(|point| point.place()).collect();
-    let pages = kinds.map(|(_, (_, text))| text).join(", ");
+    });
+    let difference = mean(engine, &Found::pages) - mean(0, &Found::pages);
+    let most = kinds.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (most, excess) = most.map_or(("", 0.0), |(kind, excess, _)| (*kind, *excess));
+    let told = difference > 0.0 && excess >= 0.8 * difference;
+    let pages = kinds.map(|(.., text)| text).join(", ");
     let pairs = lost
         .iter()
         .filter_map(|point| Some((point.found.first()?, point.found.get(engine)?)));
-    let product = match most {
-        "filter" => factor_to_blame(pairs).map_or_else(String::new, |text| format!("; {text}")),
-        _ => String::new(),
+    let product = if most == "filter" {
+        factor_to_blame(pairs).map_or_else(String::new, |text| format!("; {text}"))
+    } else {
+        String::new()
     };
     let held = |of: usize, kind: fn(&Resident) -> u64| mean(of, &|found| kib(found, kind));
-    format!(
-        "where it loses ({}) it reads more {most} pages: {pages} per lookup{product}; in memory at the end it \
+    let text = format!(
+        "where it loses it reads more {most} pages: {pages} per lookup{product}; in memory at the end it \
          has {:.0} KB of filters against {:.0}, {:.0} KB of indexes against {:.0}, {:.0} KB of data against {:.0}",
-        places.join("; "),
         held(engine, |resident| resident.filter),
         held(0, |resident| resident.filter),
         held(engine, |resident| resident.index),
         held(0, |resident| resident.index),
         held(engine, |resident| resident.data),
         held(0, |resident| resident.data),
-    )
+    );
+    (told, text)
 }
 
 /// Pages per lookup over all panels, by budget.

@@ -10,9 +10,9 @@ use crate::workload::Distribution;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-table-1",
     title: "The cost of an empty lookup under memory pressure",
-    claim: "With one Bloom filter a file and an LRU cache, an empty lookup reads 12 KB when memory \
-            holds all filters and indexes, and 23.2 times that with a tenth of it (7.3 times with \
-            40 %, 1.4 times with 70 %).",
+    claim: "With one Bloom filter a file and an LRU cache, an empty lookup of the low-skewed workload \
+            reads 12 KB when memory holds all filters and indexes, and 23.2 times that with a tenth of \
+            it (7.3 times with 40 %, 1.4 times with 70 %).",
     seconds: 6.0,
     run,
 };
@@ -57,33 +57,39 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let read = |line: usize| series[line].points.iter().map(|p| p.1).collect::<Vec<_>>();
     let (uniform, skewed, ours) = (read(1), read(2), read(3));
-    let growth = |line: &[f64]| line[0] / line[line.len() - 1];
-    let claims = vec![
-        Claim::figure(
-            "times as much is read with 10 % of memory as with 100 % (uniform)",
-            23.2,
-            growth(&uniform),
-        ),
-        Claim::figure(
-            "times as much is read with 10 % of memory as with 100 % (low skew)",
-            23.2,
-            growth(&skewed),
-        ),
-        Claim::statement(
-            "reads grow whenever memory shrinks (uniform)",
-            "yes",
-            format!("{uniform:.1?} KB"),
-            uniform.is_sorted_by(|a, b| a > b),
-        ),
-        Claim::statement(
-            "our default reads less at every budget (ours)",
-            "-",
-            format!("{ours:.1?} KB"),
-            ours.iter()
-                .zip(&uniform)
-                .all(|(ours, theirs)| ours < theirs),
-        ),
-    ];
+    let enough = skewed.len() - 1;
+    let base = lab.base(STATE_OF_THE_ART);
+    let least = lab.budgets(&base, &[0.0])?[0];
+    let mut claims: Vec<Claim> = PAPER[..enough]
+        .iter()
+        .zip([23.2, 7.3, 1.4])
+        .zip(&skewed)
+        .map(|(((percent, _), paper), read)| {
+            let what = format!("times as much is read with {percent} % of memory as with 100 %");
+            let claim = Claim::figure(what, paper, read / skewed[enough]);
+            if *percent < least {
+                claim.without_verdict(format!("the least memory is {least} % at this scale"))
+            } else {
+                claim
+            }
+        })
+        .collect();
+    claims.push(Claim::figure(
+        "KB read with 100 % of memory",
+        PAPER[enough].1,
+        skewed[enough],
+    ));
+    let lost: Vec<String> = PAPER
+        .iter()
+        .zip(ours.iter().zip(&uniform))
+        .filter(|(_, (ours, theirs))| ours >= theirs)
+        .map(|((percent, _), (ours, theirs))| format!("{percent} % ({ours:.1} KB, {theirs:.1})"))
+        .collect();
+    claims.push(Claim::goal_everywhere(
+        "our default reads less than one filter a file, uniform",
+        PAPER.len(),
+        &lost,
+    ));
     Ok(Findings {
         setting: super::pressure::setting(
             lab,
@@ -102,10 +108,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "The paper's files are 4 MB with filters of 80 KB at every scale; ours are smaller below \
              the scale `paper`, and what a lookup reads of a filter that is not in memory with them."
                 .into(),
-            format!(
-                "With all of the memory a lookup reads {:.2} KB here and 12 in the paper: the factors are of that.",
-                uniform.last().copied().unwrap_or(f64::NAN)
-            ),
+            "The claims are of low skew, the workload of the paper's table; how wide that is it does not say."
+                .into(),
         ],
         ..Findings::default()
     })
