@@ -34,6 +34,7 @@ pub mod plot;
 pub mod pressure;
 pub mod proc_io;
 pub mod progress;
+pub mod provenance;
 pub mod record;
 pub mod report;
 pub mod reproduce;

@@ -8,6 +8,7 @@
 //! [`Row`] at once, so that a run can be resumed.
 use crate::engine::{self, EngineConfig, ReadCounters};
 use crate::progress::Progress;
+use crate::provenance::Build;
 use crate::record::{self, Row};
 use crate::runner::{self, Amount, Summary};
 use crate::store::{self, Store};
@@ -185,6 +186,7 @@ impl Settings {
 
     /// Adds a row, to the file as well.
     pub(crate) fn keep(&self, rows: &mut Vec<Row>, row: Row) -> Result<()> {
+        let row = row.of(Build::running());
         if let Some(out) = &self.out {
             record::append(out, &row)?;
         }
@@ -195,7 +197,22 @@ impl Settings {
     /// The rows of an earlier run to go on from.
     fn before(&self) -> Result<Vec<Row>> {
         match &self.out {
-            Some(out) if self.resume => record::read(out),
+            Some(out) if self.resume => {
+                let rows = record::read(out)?;
+                match rows.iter().find(|row| !row.is_of(Build::running())) {
+                    None => Ok(rows),
+                    Some(other) => Err(crate::Error::InvalidSetting(format!(
+                        "{} was measured by another build (commit {}): go on with that one, or \
+                         write to another file",
+                        out.display(),
+                        if other.commit.is_empty() {
+                            "unknown"
+                        } else {
+                            &other.commit
+                        }
+                    ))),
+                }
+            }
             Some(out) if out.exists() => Err(crate::Error::InvalidSetting(format!(
                 "{} exists: add --resume to go on with it",
                 out.display()

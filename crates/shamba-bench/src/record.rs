@@ -2,6 +2,7 @@
 //! stopped and tables and plots can be made again without measuring. Plain data; one process
 //! appends to a file.
 use crate::Result;
+use crate::provenance::Build;
 use crate::report::median;
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -59,9 +60,30 @@ pub struct Row {
     pub engine_bytes: Option<u64>,
     /// Peak resident bytes of the process.
     pub peak_bytes: Option<u64>,
+    /// The commit of the program that measured.
+    #[serde(default)]
+    pub commit: String,
+    /// The digest of the program that measured.
+    #[serde(default)]
+    pub binary: String,
 }
 
 impl Row {
+    /// The row as measured by a build.
+    #[must_use]
+    pub fn of(self, build: &Build) -> Self {
+        Row {
+            commit: build.commit.clone(),
+            binary: build.binary.clone(),
+            ..self
+        }
+    }
+
+    /// Whether it was measured by this build.
+    pub fn is_of(&self, build: &Build) -> bool {
+        self.commit == build.commit && self.binary == build.binary
+    }
+
     /// Whether `other` is the same engine in the same cell and repetition.
     pub fn same_cell(&self, other: &Self) -> bool {
         let numbers = |row: &Self| (row.entries, row.warm_up, row.measured, row.seed);

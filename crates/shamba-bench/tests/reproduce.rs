@@ -61,6 +61,70 @@ fn every_experiment_runs_and_is_reported() {
         home.path(),
     ));
     assert_eq!(log.matches(": kept").count(), experiments.len(), "{log}");
+
+    // What another program measured is not kept, neither as a whole nor its trials.
+    let name = "shamba-table-1";
+    of_another_program(&results.join(format!("{name}.json")));
+    of_another_program(&results.join("trials.jsonl"));
+    let log = succeeded(&bench(
+        &["reproduce", name, "--scale", "tiny", "--resume"],
+        home.path(),
+    ));
+    assert!(!log.contains(": kept"), "{log}");
+    assert!(log.contains("of other builds are made again"), "{log}");
+}
+
+/// Changes the digest of the program that measured what is in the file.
+fn of_another_program(path: &Path) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let at = text.find("\"binary\"").unwrap();
+    let digest = text[at..].split('"').nth(3).unwrap().to_owned();
+    assert_eq!(digest.len(), 32, "{digest}");
+    std::fs::write(path, text.replace(&digest, &"0".repeat(32))).unwrap();
+}
+
+#[test]
+fn a_grid_is_not_gone_on_with_by_another_program() {
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("grid.csv");
+    let grid = |resume: &[&str]| {
+        let arguments = [
+            "pressure",
+            "--engines",
+            "shamba",
+            "--entries",
+            "2000",
+            "--budgets",
+            "100",
+            "--positives",
+            "0",
+            "--distributions",
+            "uniform",
+            "--warm-up",
+            "10",
+            "--measured",
+            "10",
+        ];
+        Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
+            .args(arguments)
+            .args(["--out".as_ref(), out.as_os_str()])
+            .args(["--dir".as_ref(), home.path().join("databases").as_os_str()])
+            .args(resume)
+            .output()
+            .unwrap()
+    };
+    succeeded(&grid(&[]));
+    succeeded(&grid(&["--resume"]));
+    let text = std::fs::read_to_string(&out).unwrap();
+    let digest = text.trim_end().rsplit(',').next().unwrap();
+    assert_eq!(digest.len(), 32, "{text}");
+    std::fs::write(&out, text.replace(digest, &"0".repeat(32))).unwrap();
+    let refused = grid(&["--resume"]);
+    let log = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && log.contains("another build"),
+        "{log}"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::scale::Scale;
 use super::trial::{Cell, Found, Trial};
 use crate::device::Device;
+use crate::provenance::Build;
 use crate::store::{self, Base, Loaded};
 use crate::workload::Distribution;
 use crate::{Error, Result, cell};
@@ -32,13 +33,14 @@ pub struct Lab<'a> {
 /// A line of the file of trials.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Kept {
+    build: Build,
     trial: Trial,
     found: Found,
 }
 
 impl<'a> Lab<'a> {
     /// A laboratory with databases below `home`, and measured trials in `file`; with `resume` those
-    /// of an earlier run are kept.
+    /// of an earlier run of this program are kept.
     pub fn new(
         scale: Scale,
         seed: u64,
@@ -52,10 +54,19 @@ impl<'a> Lab<'a> {
         match std::fs::read_to_string(&file) {
             Ok(text) if resume => {
                 // The last line may have been cut off.
-                for line in text.lines() {
-                    if let Ok(Kept { trial, found }) = serde_json::from_str(line) {
-                        kept.insert(serde_json::to_string(&trial)?, found);
-                    }
+                let lines = text
+                    .lines()
+                    .filter_map(|line| serde_json::from_str(line).ok());
+                let (own, others): (Vec<Kept>, Vec<Kept>) =
+                    lines.partition(|kept: &Kept| kept.build == *Build::running());
+                if !others.is_empty() {
+                    note(format!(
+                        "{} measurements of other builds are made again",
+                        others.len()
+                    ));
+                }
+                for Kept { trial, found, .. } in own {
+                    kept.insert(serde_json::to_string(&trial)?, found);
                 }
             }
             Ok(_) => std::fs::remove_file(&file)?,
@@ -173,6 +184,7 @@ impl<'a> Lab<'a> {
             dir,
         }))?;
         let mut line = serde_json::to_vec(&Kept {
+            build: Build::running().clone(),
             trial: trial.clone(),
             found: found.clone(),
         })?;

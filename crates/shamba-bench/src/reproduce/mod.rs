@@ -26,6 +26,7 @@ pub use lab::Lab;
 pub use scale::Scale;
 
 use crate::plot::{self, Dots, Panel};
+use crate::provenance::Build;
 use crate::report::Report;
 use crate::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,7 +81,7 @@ pub struct Ended {
     pub scale: Scale,
     /// The seed.
     pub seed: u64,
-    /// The commit and the machine.
+    /// The build and the machine.
     pub place: machine::Place,
     /// What it took.
     pub seconds: f64,
@@ -118,7 +119,7 @@ pub struct Settings {
     #[arg(long)]
     pub dir: Option<PathBuf>,
     /// Go on with a run that was stopped: keep experiments that ended well, and single
-    /// measurements.
+    /// measurements, if they are of this very program.
     #[arg(long)]
     pub resume: bool,
     /// Only list the experiments.
@@ -158,7 +159,9 @@ impl Settings {
 
     fn kept(&self, experiment: &Experiment) -> Option<Ended> {
         let ended = Ended::read(&self.out, experiment.name)?;
-        let same = ended.scale == self.scale && ended.seed == self.seed;
+        let same = ended.scale == self.scale
+            && ended.seed == self.seed
+            && ended.place.build == *Build::running();
         (self.resume && same && ended.outcome.is_ok()).then_some(ended)
     }
 }

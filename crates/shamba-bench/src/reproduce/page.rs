@@ -105,8 +105,14 @@ fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
     for (experiment, ended) in ended {
         let place = &ended.place;
         let line = format!(
-            "Scale {}, seed {}, commit {}, {}, {}, {}",
-            ended.scale, ended.seed, place.commit, place.machine, place.system, place.date
+            "Scale {}, seed {}, commit {} (program {}), {}, {}, {}",
+            ended.scale,
+            ended.seed,
+            place.build.commit,
+            place.build.binary.get(..12).unwrap_or_default(),
+            place.machine,
+            place.system,
+            place.date
         );
         match lines.iter_mut().find(|(known, _)| *known == line) {
             Some((_, names)) => names.push(experiment.name),
