@@ -25,6 +25,22 @@ pub(super) struct Variant {
     hits: bool,
     /// `hash`: hash index inside data blocks.
     hash: bool,
+    /// `6`, `10`, `15`, `20`: bits per key of its filters, instead of those that all engines get.
+    bits: Option<u8>,
+    /// `aligned`: no data block crosses a page.
+    aligned: bool,
+    /// `ri16`: one whole key in sixteen of the index, not each.
+    short_index: bool,
+    /// `pool95`: filters and indexes may have 95 % of the LRU cache before data has any of theirs.
+    pool: bool,
+    /// `row15`, `row25`: percent of the budget for a cache of entries.
+    row_percent: u8,
+    /// `pipelined` writes.
+    pipelined: bool,
+    /// `unordered` writes: snapshots are not repeatable.
+    unordered: bool,
+    /// `mmap`: files are mapped to be read, instead of direct I/O.
+    mmap: bool,
 }
 
 impl Variant {
@@ -42,10 +58,20 @@ impl Variant {
                 "unsharded" => variant.unsharded = true,
                 "hits" => variant.hits = true,
                 "hash" => variant.hash = true,
+                "6" | "10" | "15" | "20" => variant.bits = word.parse().ok(),
+                "aligned" => variant.aligned = true,
+                "ri16" => variant.short_index = true,
+                "pool95" => variant.pool = true,
+                "row15" => variant.row_percent = 15,
+                "row25" => variant.row_percent = 25,
+                "pipelined" => variant.pipelined = true,
+                "unordered" => variant.unordered = true,
+                "mmap" => variant.mmap = true,
                 _ => {
                     return Err(Error::InvalidSetting(format!(
                         "rocksdb has no setting `{word}` (bloom, ribbon or hybrid, whole or \
-                         partitioned, lru or hyper, unsharded, hits, hash)"
+                         partitioned, lru or hyper, unsharded, hits, hash, 6, 10, 15 or 20, \
+                         aligned, ri16, pool95, row15 or row25, pipelined, unordered, mmap)"
                     )));
                 }
             }
@@ -68,11 +94,18 @@ impl Variant {
                 "whole"
             }
         );
-        if self.hits {
-            name.push_str("-hits");
+        if let Some(bits) = self.bits {
+            name += &format!("-{bits}");
         }
-        if self.hash {
-            name.push_str("-hash");
+        for (chosen, word) in [
+            (self.hits, "-hits"),
+            (self.hash, "-hash"),
+            (self.aligned, "-aligned"),
+            (self.short_index, "-ri16"),
+        ] {
+            if chosen {
+                name.push_str(word);
+            }
         }
         name
     }
@@ -83,12 +116,17 @@ impl Variant {
         table.set_block_cache(cache);
         table.set_cache_index_and_filter_blocks(!config.metadata_resident);
         table.set_cache_index_and_filter_blocks_with_high_priority(true);
+        let bits = self.bits.map_or(config.bits_per_key, f64::from);
         if self.ribbon {
-            table.set_ribbon_filter(config.bits_per_key);
+            table.set_ribbon_filter(bits);
         } else if self.hybrid {
-            table.set_hybrid_ribbon_filter(config.bits_per_key, 2);
+            table.set_hybrid_ribbon_filter(bits, 2);
         } else {
-            table.set_bloom_filter(config.bits_per_key, false);
+            table.set_bloom_filter(bits, false);
+        }
+        if self.short_index {
+            // Of the index: the interval of data blocks has another name.
+            table.set_index_block_restart_interval(16);
         }
         if self.partitioned {
             table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
@@ -101,11 +139,28 @@ impl Variant {
         }
         table
     }
+
+    /// What the interface for C cannot set, in RocksDB's own words; `bytes` are the block cache's.
+    fn in_words(self, bytes: usize) -> Option<String> {
+        let mut words = Vec::new();
+        if self.aligned {
+            words.push("block_align=true".to_owned());
+        }
+        if self.pool {
+            // -1: as many shards as RocksDB takes for the size.
+            let shards = if self.unsharded { 0 } else { -1 };
+            words.push(format!(
+                "block_cache={{capacity={bytes};num_shard_bits={shards};high_pri_pool_ratio=0.95}}"
+            ));
+        }
+        (!words.is_empty()).then(|| format!("block_based_table_factory={{{}}}", words.join(";")))
+    }
 }
 
 pub(super) struct Rocks {
     db: DB,
-    cache: Cache,
+    /// The cache of entries, if there is one.
+    rows: Option<Cache>,
     options: Options,
     write: WriteOptions,
 }
@@ -117,7 +172,8 @@ fn failed(source: ::rocksdb::Error) -> Error {
 impl Rocks {
     pub(super) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
         let variant = Variant::parse(settings)?;
-        let bytes = config.memory as usize;
+        let row_bytes = (config.memory * u64::from(variant.row_percent) / 100) as usize;
+        let bytes = config.memory as usize - row_bytes;
         let cache = if variant.hyper {
             Cache::new_hyper_clock_cache(bytes, 0)
         } else {
@@ -129,8 +185,18 @@ impl Rocks {
             Cache::new_lru_cache_opts(&lru)
         };
         let mut options = Options::default();
-        options.create_if_missing(!config.read_only);
         options.set_block_based_table_factory(&variant.table_options(config, &cache));
+        if let Some(words) = variant.in_words(bytes) {
+            options = options.get_options_from_string(words).map_err(failed)?;
+        }
+        let rows = (row_bytes > 0).then(|| Cache::new_lru_cache(row_bytes));
+        if let Some(rows) = &rows {
+            options.set_row_cache(rows);
+        }
+        options.create_if_missing(!config.read_only);
+        options.set_enable_pipelined_write(variant.pipelined);
+        options.set_unordered_write(variant.unordered);
+        options.set_allow_mmap_reads(variant.mmap);
         options.set_optimize_filters_for_hits(variant.hits);
         options.set_compression_type(DBCompressionType::None);
         options.set_write_buffer_size(config.write_buffer as usize);
@@ -139,7 +205,7 @@ impl Rocks {
         options.set_max_bytes_for_level_base(config.write_buffer * 4);
         options.set_max_bytes_for_level_multiplier(f64::from(config.size_ratio));
         options.set_level_compaction_dynamic_level_bytes(false);
-        options.set_use_direct_reads(config.direct_reads);
+        options.set_use_direct_reads(config.direct_reads && !variant.mmap);
         options.set_max_background_jobs(config.background as i32);
         options.set_max_open_files(-1);
         options.set_keep_log_file_num(1);
@@ -157,7 +223,7 @@ impl Rocks {
         write.disable_wal(!config.wal);
         Ok(Self {
             db,
-            cache,
+            rows,
             options,
             write,
         })
@@ -275,7 +341,8 @@ impl Engine for Rocks {
     fn memory(&self) -> Option<u64> {
         let property = |name: &str| self.db.property_int_value(name).ok().flatten().unwrap_or(0);
         Some(
-            self.cache.get_usage() as u64
+            property("rocksdb.block-cache-usage")
+                + self.rows.as_ref().map_or(0, |rows| rows.get_usage() as u64)
                 + property("rocksdb.cur-size-all-mem-tables")
                 + property("rocksdb.estimate-table-readers-mem"),
         )
@@ -296,5 +363,32 @@ mod tests {
         assert!(variant.hybrid && variant.unsharded && !variant.ribbon);
         assert_eq!(variant.layout(), "hybrid-whole");
         assert!(Variant::parse("fast").is_err());
+        let best = Variant::parse("ribbon-partitioned-6-ri16-aligned-pool95-row15").unwrap();
+        assert_eq!(best.layout(), "ribbon-partitioned-6-aligned-ri16");
+        assert_eq!((best.bits, best.row_percent), (Some(6), 15));
+    }
+
+    /// Each setting is taken, and what is written is found with it.
+    #[test]
+    fn a_database_of_every_setting_is_read() {
+        for settings in [
+            "ribbon-partitioned-6-ri16-aligned-pool95-row15-unsharded",
+            "bloom-whole-20-pool95-mmap-pipelined",
+            "bloom-whole-15-hash-unordered-row25-hyper",
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let config = EngineConfig::standard(dir.path().to_owned(), 4 << 20);
+            let rocks = Rocks::open(settings, &config).unwrap();
+            for number in 0..2_000u32 {
+                rocks.put(&number.to_be_bytes(), &[7; 60]).unwrap();
+            }
+            rocks.flush().unwrap();
+            let mut value = Vec::new();
+            for number in 0..2_000u32 {
+                assert!(rocks.get(&number.to_be_bytes(), &mut value).unwrap());
+                assert_eq!(value, [7; 60], "{settings}");
+            }
+            assert!(rocks.memory().unwrap() > 0, "{settings}");
+        }
     }
 }

@@ -11,7 +11,6 @@ mod scaling;
 mod without_pressure;
 
 use super::Experiment;
-use crate::engine;
 
 /// What this engine claims.
 pub(super) const ALL: &[&Experiment] = &[
@@ -24,19 +23,9 @@ pub(super) const ALL: &[&Experiment] = &[
     &without_pressure::EXPERIMENT,
 ];
 
-/// The competitors in this build whose reads can be counted: RocksDB with partitioned filters of
-/// both families ([`rocksdb`] has its other settings), none without the feature.
-fn peers() -> Vec<&'static str> {
-    if engine::available().contains(&"rocksdb") {
-        vec!["rocksdb:bloom-partitioned", "rocksdb:ribbon-partitioned"]
-    } else {
-        Vec::new()
-    }
-}
-
 /// What a table lacks without the competitors.
 fn missing() -> Vec<String> {
-    if peers().is_empty() {
+    if rocksdb::settings().is_empty() {
         vec![
         "RocksDB is not in this build (--features rocksdb): compared with the papers' systems only."
             .to_owned(),

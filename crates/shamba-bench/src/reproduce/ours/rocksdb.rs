@@ -1,176 +1,101 @@
-//! The settings of RocksDB that promise fewer reads, beside the default policy: which is its best
-//! where, and how far from it those are that stand in the other tables.
-use super::{peers, pressure::nowhere_worse};
-use crate::Result;
-use crate::device::Device;
+//! RocksDB at its best: no single setting is, so that of each cell the one counts that reads least.
+use crate::engine;
 use crate::report::Report;
-use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
-use crate::reproduce::{Claim, Lab};
+use crate::reproduce::shamba::pressure::{Point, short};
+use crate::reproduce::trial::Found;
 
-/// Bloom, ribbon and both; filters of whole tables and of partitions; the caches; no filters on the
-/// last level; a hash index in data blocks. One at a time, from what reads least without: all
-/// combinations would be 72. (Bits by level cannot be set through RocksDB's C interface.)
-const SETTINGS: [&str; 9] = [
-    "rocksdb:ribbon-partitioned",
-    "rocksdb:bloom-partitioned",
-    "rocksdb:hybrid-partitioned",
-    "rocksdb:ribbon-whole",
-    "rocksdb:bloom-whole",
-    "rocksdb:ribbon-partitioned-hyper",
-    "rocksdb:ribbon-partitioned-unsharded",
-    "rocksdb:ribbon-partitioned-hits",
-    "rocksdb:ribbon-partitioned-hash",
+/// Blocks that keep to pages, and a cache of which filters and indexes may have 95 %, are better in
+/// every cell. The rest is not: bits (few under small budgets, many under large ones), whole keys
+/// of the index, no filters on the last level, a cache of entries under skew.
+const SETTINGS: [&str; 13] = [
+    "rocksdb:ribbon-partitioned-6-ri16-aligned-pool95",
+    "rocksdb:ribbon-partitioned-10-ri16-aligned-pool95",
+    "rocksdb:ribbon-partitioned-15-ri16-aligned-pool95",
+    "rocksdb:ribbon-partitioned-20-ri16-aligned-pool95",
+    "rocksdb:ribbon-partitioned-10-aligned-pool95",
+    "rocksdb:ribbon-partitioned-10-hits-ri16-aligned-pool95",
+    "rocksdb:ribbon-partitioned-15-hits-ri16-aligned-pool95",
+    "rocksdb:ribbon-partitioned-6-ri16-aligned-pool95-row15",
+    "rocksdb:ribbon-partitioned-15-ri16-aligned-pool95-row15",
+    "rocksdb:ribbon-partitioned-10-hits-ri16-aligned-pool95-row25",
+    "rocksdb:bloom-partitioned-6-ri16-aligned-pool95",
+    "rocksdb:bloom-partitioned-10-ri16-aligned-pool95",
+    "rocksdb:ribbon-whole-10-ri16-aligned-pool95",
 ];
 
-/// What the settings read.
-pub(super) struct Settings {
-    /// Pages per lookup of each.
-    pub(super) table: Report,
-    /// That ours reads no more than any.
-    pub(super) claims: Vec<Claim>,
-    /// Which is best, and by how much.
-    pub(super) note: String,
+/// The name under which the best of each cell stands among engines.
+pub(super) const BEST: &str = "RocksDB, best setting of each cell";
+
+/// Those in this build: none without the feature.
+pub(super) fn settings() -> &'static [&'static str] {
+    if engine::available().contains(&"rocksdb") {
+        &SETTINGS
+    } else {
+        &[]
+    }
 }
 
-/// Measures them all; RocksDB must be in the build.
-pub(super) fn settings(lab: &mut Lab<'_>) -> Result<Settings> {
-    let mut measure = |engines: &[&str], device| {
-        let scale = lab.scale;
-        let grid = Grid {
-            engines,
-            distributions: match scale.pick(1, 1, 2, 3) {
-                1 => &DISTRIBUTIONS[..1],
-                2 => &[DISTRIBUTIONS[0], DISTRIBUTIONS[2]],
-                _ => &DISTRIBUTIONS,
-            },
-            positives: &[0.0, 0.5, 1.0],
-            budgets: scale.pick(
-                &[100.0],
-                &[10.0, 100.0],
-                &[10.0, 100.0],
-                &[10.0, 40.0, 100.0],
-            ),
-            device,
-            base: pressure::standard,
-        };
-        pressure::measure(lab, &grid)
-    };
-    let mut points = measure(&["shamba"], Device::Ram)?;
-    for (point, other) in points.iter_mut().zip(measure(&SETTINGS, Device::Disk)?) {
-        point.found.extend(other.found);
-    }
-    let engines = [&["shamba"], &SETTINGS[..]].concat();
-    Ok(Settings {
-        table: pressure::table(
-            "Pages read per lookup, by setting of RocksDB",
-            &engines,
-            &points,
-        ),
-        // The first table has those of `peers`, at more points.
-        claims: nowhere_worse(&engines, &points)
-            .into_iter()
-            .zip(SETTINGS)
-            .filter(|(_, setting)| !peers().contains(setting))
-            .map(|(claim, _)| claim)
-            .collect(),
-        note: best(&points, &peers()),
-    })
+/// Of what the settings found in a cell, in their order, that which read least.
+pub(super) fn best(found: &[Found]) -> Option<(&'static str, &Found)> {
+    let all = SETTINGS.into_iter().zip(found);
+    all.min_by(|(_, a), (_, b)| a.pages().total_cmp(&b.pages()))
 }
 
-/// In how many points each setting is the best, and the most that the best of all reads less than
-/// the best of those that other experiments run.
-fn best(points: &[Point], run: &[&str]) -> String {
-    let numbers = 1..=SETTINGS.len();
-    let least = |point: &Point, of: &dyn Fn(&str) -> bool| {
-        let chosen = numbers.clone().filter(|&at| of(SETTINGS[at - 1]));
-        chosen.min_by(|&a, &b| point.pages(a).total_cmp(&point.pages(b)))
-    };
-    let mut wins = [0; SETTINGS.len()];
-    let mut most: Option<(f64, String)> = None;
-    for point in points {
-        let (Some(all), Some(usual)) = (
-            least(point, &|_| true),
-            least(point, &|name| run.contains(&name)),
-        ) else {
-            continue;
-        };
-        wins[all - 1] += 1;
-        let part = point.pages(all) / point.pages(usual);
-        if !part.is_finite() {
-            continue;
-        }
-        if most.as_ref().is_none_or(|(least, _)| part < *least) {
-            most = Some((
-                part,
-                format!(
-                    "{} reads {:.3} pages, {} {:.3}, ours {:.3} ({})",
-                    SETTINGS[all - 1],
-                    point.pages(all),
-                    SETTINGS[usual - 1],
-                    point.pages(usual),
-                    point.pages(0),
-                    point.place()
-                ),
-            ));
-        }
+/// Pages per lookup of every setting, and the best one, of cells that have what the settings found.
+pub(super) fn table(cells: &[Point]) -> Report {
+    let mut columns = vec!["distribution", "existing", "budget %", "best"];
+    columns.extend(SETTINGS.map(short));
+    let mut table = Report::new("Pages read per lookup, by setting of RocksDB", &columns);
+    for cell in cells {
+        let name = best(&cell.found).map_or("-", |(name, _)| short(name));
+        let mut row = vec![
+            cell.distribution.name().into(),
+            cell.positive.into(),
+            cell.percent.into(),
+            name.into(),
+        ];
+        row.extend(cell.found.iter().map(|found| found.pages().into()));
+        table.push(row);
     }
-    let wins: Vec<String> = SETTINGS
-        .iter()
-        .zip(wins)
-        .filter(|(_, wins)| *wins > 0)
-        .map(|(name, wins)| format!("{name} in {wins}"))
-        .collect();
-    format!(
-        "Best setting of RocksDB: {}, of {} cells. The first table, and that of ours-equal-reads, have {} only; \
-         where that matters most {}.",
-        wins.join(", "),
-        points.len(),
-        run.join(" and "),
-        most.map_or_else(|| "nothing was read".to_owned(), |(_, text)| text)
-    )
+    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::trial::Found;
+    use crate::reproduce::shamba::pressure::DISTRIBUTIONS;
 
-    /// Where ours and each setting read so many pages in a lookup.
-    fn point(pages: [u64; SETTINGS.len() + 1]) -> Point {
-        let found = pages.map(|pages| {
-            let mut found = Found::default();
-            found.times.operations = 1;
-            let kinds = [
-                ("data_pages", pages),
-                ("index_pages", 0),
-                ("filter_pages", 0),
-            ];
-            found.counts = kinds.map(|(name, count)| (name.to_owned(), count)).into();
-            found
-        });
-        Point {
-            distribution: DISTRIBUTIONS[0],
-            positive: 1.0,
-            percent: 10.0,
-            found: found.into(),
+    /// What reads so many pages in a lookup.
+    fn found(pages: u64) -> Found {
+        let mut found = Found::default();
+        found.times.operations = 1;
+        for (kind, count) in [
+            ("data_pages", pages),
+            ("index_pages", 0),
+            ("filter_pages", 0),
+        ] {
+            found.counts.insert(kind.to_owned(), count);
         }
+        found
     }
 
     #[test]
-    fn the_best_setting_is_told_wherever_there_is_anything_to_read() {
-        let points = [
-            point([0; SETTINGS.len() + 1]),
-            point([1, 4, 5, 6, 6, 6, 6, 6, 3, 6]),
-            point([1, 2, 5, 6, 6, 6, 6, 6, 3, 6]),
-        ];
-        let run = [SETTINGS[0], SETTINGS[1]];
-        let text = best(&points, &run);
-        assert!(!text.contains("NaN"), "{text}");
-        assert!(text.contains("ribbon-partitioned-hits in 1"), "{text}");
+    fn the_setting_that_reads_least_is_the_best_of_a_cell() {
+        let mut all = vec![found(9); SETTINGS.len()];
+        all[3] = found(2);
+        let (name, least) = best(&all).unwrap();
+        assert_eq!((name, least.pages()), (SETTINGS[3], 2.0));
+        assert!(best(&[]).is_none());
+        let cell = Point {
+            distribution: DISTRIBUTIONS[0],
+            positive: 1.0,
+            percent: 10.0,
+            found: all,
+        };
+        let table = table(&[cell]).to_string();
         assert!(
-            text.contains("ribbon-partitioned-hits reads 3.000 pages"),
-            "{text}"
+            table.contains("ribbon-partitioned-20-ri16-aligned-pool95"),
+            "{table}"
         );
-        assert!(best(&[], &run).contains("of 0 cells"));
     }
 }
