@@ -1,11 +1,12 @@
-//! Of which build a measurement is: rows, trials and experiments carry it, and a run that is resumed
-//! takes none of another build.
+//! Of which build a measurement is: rows, trials and experiments carry it, and a run that is
+//! resumed takes none of another build.
 use std::sync::OnceLock;
 
 /// The program that measures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Build {
-    /// The commit that was built, `-dirty` if files differed from it; `unknown` outside a checkout.
+    /// The commit that was built, `-dirty` if files differed from it; `unknown` outside a
+    /// checkout.
     pub commit: String,
     /// XXH3 (128 bits) of the program's file, in hexadecimal digits; `unknown` if it cannot be read.
     pub binary: String,

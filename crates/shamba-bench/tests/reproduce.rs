@@ -72,6 +72,16 @@ fn every_experiment_runs_and_is_reported() {
     ));
     assert!(!log.contains(": kept"), "{log}");
     assert!(log.contains("of other builds are made again"), "{log}");
+
+    // Several seeds make one result of medians.
+    succeeded(&bench(
+        &["reproduce", name, "--scale", "tiny", "--seeds", "2"],
+        home.path(),
+    ));
+    let ended = json(&results.join(format!("{name}.json")));
+    let setting = ended["outcome"]["Ok"]["setting"].as_str().unwrap();
+    assert!(setting.contains("2 seeds: medians"), "{setting}");
+    assert_eq!(ended["seeds"]["end"], 3);
 }
 
 /// Changes the digest of the program that measured what is in the file.

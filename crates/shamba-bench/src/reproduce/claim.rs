@@ -103,6 +103,9 @@ pub struct Claim {
     /// Why it differs, where a check of that cause ran in the same run and held; of what cannot be
     /// compared, why not.
     pub cause: Option<String>,
+    /// The verdict with each seed, where they are not the same.
+    #[serde(default)]
+    pub by_seed: Vec<Verdict>,
 }
 
 impl Claim {
@@ -249,11 +252,17 @@ impl Claim {
     /// What is to be said of why: nothing of what agrees, and that it is not explained of what does
     /// not, where no cause was found.
     pub fn explanation(&self) -> Option<String> {
-        match &self.cause {
+        let why = match &self.cause {
             Some(reason) if self.verdict == Verdict::NotComparable => Some(reason.clone()),
             Some(cause) => Some(format!("Cause: {cause}")),
             None => self.verdict.differs().then(|| "Not explained.".to_owned()),
+        };
+        if self.by_seed.is_empty() {
+            return why;
         }
+        let verdicts: Vec<String> = self.by_seed.iter().map(Verdict::to_string).collect();
+        let seeds = format!("It changes with the seed: {}.", verdicts.join(", "));
+        Some(why.map_or(seeds.clone(), |why| format!("{seeds} {why}")))
     }
 
     fn new(
@@ -269,6 +278,7 @@ impl Claim {
             numbers: None,
             verdict,
             cause: None,
+            by_seed: Vec::new(),
         }
     }
 }

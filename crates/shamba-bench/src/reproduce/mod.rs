@@ -18,6 +18,7 @@ mod monkey;
 mod ours;
 pub mod page;
 mod scale;
+mod seeds;
 mod shamba;
 pub mod trial;
 
@@ -79,8 +80,8 @@ pub struct Ended {
     pub name: String,
     /// How large it was.
     pub scale: Scale,
-    /// The seed.
-    pub seed: u64,
+    /// The seeds of its runs.
+    pub seeds: std::ops::Range<u64>,
     /// The build and the machine.
     pub place: machine::Place,
     /// What it took.
@@ -131,6 +132,10 @@ pub struct Settings {
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Runs of each experiment, with one seed after the other: medians are reported, and ranges. By
+    /// default three at the scales `standard` and `paper`, else one.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=99))]
+    pub seeds: Option<u64>,
 }
 
 impl Settings {
@@ -157,10 +162,16 @@ impl Settings {
         Ok(all.into_iter().filter(chosen).collect())
     }
 
+    /// The seeds of the runs of an experiment.
+    fn seeds(&self) -> std::ops::Range<u64> {
+        let count = self.seeds.unwrap_or(self.scale.pick(1, 1, 3, 3));
+        self.seed..self.seed.saturating_add(count)
+    }
+
     fn kept(&self, experiment: &Experiment) -> Option<Ended> {
         let ended = Ended::read(&self.out, experiment.name)?;
         let same = ended.scale == self.scale
-            && ended.seed == self.seed
+            && ended.seeds == self.seeds()
             && ended.place.build == *Build::running();
         (self.resume && same && ended.outcome.is_ok()).then_some(ended)
     }
@@ -265,7 +276,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
         }
         lab.heading(format!("{position} {}", experiment.name));
         let start = Instant::now();
-        let outcome = measured(experiment, &mut lab);
+        let outcome = measured_with(experiment, &mut lab, settings.seeds());
         let seconds = start.elapsed().as_secs_f64();
         left.done(experiment, seconds);
         match &outcome {
@@ -281,7 +292,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
         let ended = Ended {
             name: experiment.name.to_owned(),
             scale: settings.scale,
-            seed: settings.seed,
+            seeds: settings.seeds(),
             place: place.clone(),
             seconds,
             outcome,
@@ -334,6 +345,23 @@ impl Left {
     }
 }
 
+/// Runs one experiment with each of the seeds.
+fn measured_with(
+    experiment: &Experiment,
+    lab: &mut Lab<'_>,
+    seeds: std::ops::Range<u64>,
+) -> std::result::Result<Findings, String> {
+    let mut all = Vec::new();
+    for seed in seeds.clone() {
+        if seeds.end - seeds.start > 1 {
+            lab.note(format!("seed {seed}"));
+        }
+        lab.seed = seed;
+        all.push(measured(experiment, lab)?);
+    }
+    Ok(seeds::merge(all))
+}
+
 /// Runs one experiment; a panic is an error like others.
 fn measured(experiment: &Experiment, lab: &mut Lab<'_>) -> std::result::Result<Findings, String> {
     match catch_unwind(AssertUnwindSafe(|| (experiment.run)(lab))) {
@@ -378,6 +406,7 @@ mod tests {
             list: false,
             report: false,
             seed: 1,
+            seeds: None,
         }
     }
 
@@ -443,7 +472,7 @@ mod tests {
         let ended = Ended {
             name: "infinite".to_owned(),
             scale: Scale::Tiny,
-            seed: 1,
+            seeds: 1..2,
             place: machine::Place::here(),
             seconds: 1.0,
             outcome,

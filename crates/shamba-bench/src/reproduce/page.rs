@@ -105,9 +105,9 @@ fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
     for (experiment, ended) in ended {
         let place = &ended.place;
         let line = format!(
-            "Scale {}, seed {}, commit {} (program {}), {}, {}, {}",
+            "Scale {}, seeds {}, commit {} (program {}), {}, {}, {}",
             ended.scale,
-            ended.seed,
+            seeds(ended),
             place.build.commit,
             place.build.binary.get(..12).unwrap_or_default(),
             place.machine,
@@ -126,6 +126,16 @@ fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
         _ => format!("{line}: {}", names.join(", ")),
     })
     .collect()
+}
+
+/// The seeds in a word: `1`, or `1 to 3`.
+fn seeds(ended: &Ended) -> String {
+    let (first, last) = (ended.seeds.start, ended.seeds.end.saturating_sub(1));
+    if first == last {
+        first.to_string()
+    } else {
+        format!("{first} to {last}")
+    }
 }
 
 fn html_page(out: &Path, ended: &[(&Experiment, Ended)]) -> Markup {
@@ -323,7 +333,7 @@ mod tests {
         Ended {
             name: EXPERIMENT.name.to_owned(),
             scale: Scale::Tiny,
-            seed: 1,
+            seeds: 1..2,
             place: machine::Place::default(),
             seconds: 2.0,
             outcome,
