@@ -8,7 +8,8 @@ pub struct Build {
     /// The commit that was built, `-dirty` if files differed from it; `unknown` outside a
     /// checkout.
     pub commit: String,
-    /// XXH3 (128 bits) of the program's file, in hexadecimal digits; `unknown` if it cannot be read.
+    /// XXH3 (128 bits) of the program's file, in hexadecimal digits; `unknown` if it cannot be
+    /// read.
     pub binary: String,
 }
 
