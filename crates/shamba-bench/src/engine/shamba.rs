@@ -40,6 +40,8 @@ pub(super) struct Variant {
     epoch: Option<u64>,
     /// `first=B`: bits per key of the first of several modules (SHaMBa-prop), of 10 of the filter.
     first: Option<f64>,
+    /// `bits=B`: bits per key of the filter, where others have 10 and the preset is not followed.
+    bits: Option<f64>,
     /// `cold`: new tables inherit nothing.
     cold: bool,
     /// `monkey`, `measured`: how filter memory is divided, if not uniformly.
@@ -62,6 +64,7 @@ impl Variant {
             still: false,
             epoch: None,
             first: None,
+            bits: None,
             cold: false,
             allocation: FilterAllocation::Uniform,
             merge: MergePolicy::default(),
@@ -111,7 +114,7 @@ impl Variant {
                     return Err(Error::InvalidSetting(format!(
                         "shamba has no setting `{word}` (one of {presets}, and then bloom, \
                          blocked, ribbon or auto, partitioned or whole, rehash, paper, lru, cold, \
-                         monkey or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, first=B, \
+                         monkey or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, first=B, bits=B, \
                          joined by `+`)"
                     )));
                 }
@@ -125,6 +128,7 @@ impl Variant {
         match name {
             "modules" => self.modules = Some(value.parse().ok()?),
             "epoch" => self.epoch = Some(value.parse().ok()?),
+            "bits" => self.bits = Some(value.parse().ok()?),
             "first" => self.first = Some(value.parse().ok()?),
             "units" => {
                 let (all, enabled) = value.split_once('/')?;
@@ -142,6 +146,7 @@ impl Variant {
             let units = FilterOptions::units(all, 10.0 / f64::from(enabled.max(1)));
             (filter.modules, filter.bits_per_key) = (units.modules, units.bits_per_key);
         }
+        filter.bits_per_key = self.bits.unwrap_or(filter.bits_per_key);
         filter.family = self.family.unwrap_or(filter.family);
         filter.partitioned = self.whole.map_or(filter.partitioned, |whole| !whole);
         filter.modules = self.modules.unwrap_or(filter.modules);
@@ -218,6 +223,9 @@ impl Variant {
         );
         if modules != 1 {
             name += &format!("-{modules}x{}", filter.bits_per_key);
+        }
+        if let Some(bits) = self.bits {
+            name += &format!("-{bits}");
         }
         match filter.module_sizes {
             ModuleSizes::Equal => {}
@@ -543,6 +551,11 @@ mod tests {
         assert_eq!(layout("partitioned+tiering"), "bloom-partitioned-tiering");
         assert_eq!(layout("full"), "auto-partitioned-full");
         assert_eq!(keyspace("lazy").merge_policy, MergePolicy::LazyLeveling);
+        assert_eq!(
+            layout("partitioned+ribbon+bits=12"),
+            "ribbon-partitioned-12"
+        );
+        assert_eq!(keyspace("partitioned+bits=12").filter.bits_per_key, 12.0);
         assert!(Variant::parse("shamba-eq-q").is_err());
     }
 }

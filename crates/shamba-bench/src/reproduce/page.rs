@@ -252,7 +252,7 @@ fn markdown(ended: &[(&Experiment, Ended)]) -> Result<String> {
     // Writing to a string cannot fail.
     let failed = |_| crate::Error::Io(std::io::Error::other("formatting"));
     let mut add = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").map_err(failed);
-    add(format_args!("{}", totals(ended)))?;
+    add(format_args!("{}\n", totals(ended)))?;
     for line in places(ended) {
         add(format_args!("{line}.\n"))?;
     }

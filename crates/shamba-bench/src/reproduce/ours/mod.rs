@@ -1,6 +1,7 @@
 //! What this engine claims itself, beyond the papers: fewer reads under pressure than any other,
 //! close to the optimum, steady when the hot spot moves and when the data grow, and quick when
 //! memory is plenty.
+mod ablation;
 mod equal_reads;
 mod graph;
 mod hot_spot;
@@ -15,6 +16,7 @@ use super::Experiment;
 /// What this engine claims.
 pub(super) const ALL: &[&Experiment] = &[
     &pressure::EXPERIMENT,
+    &ablation::EXPERIMENT,
     &oracle_gap::EXPERIMENT,
     &equal_reads::EXPERIMENT,
     &hot_spot::EXPERIMENT,

@@ -1,0 +1,98 @@
+//! What each idea of the default policy gives, one after the other.
+use crate::Result;
+use crate::device::Device;
+use crate::report::Report;
+use crate::reproduce::shamba::pressure::{self, Grid, Point};
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::workload::Distribution;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ours-ablation",
+    title: "What each idea gives",
+    claim: "From Bloom filters of 10 bits under LRU to the default policy, each step reads fewer pages \
+            where memory is short, whatever the share of existing keys.",
+    seconds: 20.0,
+    run,
+};
+
+/// Engines, each with one idea more, and the idea. Indexes are encoded alike in all.
+const STEPS: [(&str, &str); 5] = [
+    ("shamba:partitioned", "Bloom filters of 10 bits, LRU"),
+    ("shamba:partitioned+ribbon", "ribbon filters of 10 bits"),
+    (
+        "shamba:partitioned+ribbon+bits=12",
+        "ribbon filters of 12 bits",
+    ),
+    (
+        "shamba:default+lru",
+        "filters in columns, as many bits as pay",
+    ),
+    ("shamba", "eviction and reads by expected reads"),
+];
+
+fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let engines = STEPS.map(|(engine, _)| engine);
+    let distributions = [Distribution::Uniform, Distribution::Zipf(0.99)];
+    let grid = Grid {
+        engines: &engines,
+        distributions: &distributions,
+        positives: &[0.0, 0.5, 1.0],
+        budgets: lab.scale.budgets(),
+        device: Device::Ram,
+        base: pressure::standard,
+    };
+    let points = pressure::measure(lab, &grid)?;
+    let mut panels = pressure::panels(&engines, &points);
+    for panel in &mut panels {
+        for (series, (_, idea)) in panel.series.iter_mut().zip(STEPS) {
+            series.name = idea.to_owned();
+        }
+    }
+    Ok(Findings {
+        setting: pressure::setting(lab, "RAM disk, pages counted by the engine"),
+        tables: vec![factors(&points), pressure::kinds(&engines, &points)],
+        panels,
+        claims: claims(&points),
+        notes: vec![
+            "The encoding of indexes cannot be switched off: all steps have the engine's own."
+                .into(),
+        ],
+        ..Findings::default()
+    })
+}
+
+/// Pages of the first step, and how many times fewer each step reads than the one before.
+fn factors(points: &[Point]) -> Report {
+    let mut columns = vec!["distribution", "existing", "budget %", "pages of the first"];
+    columns.extend(STEPS.iter().skip(1).map(|(_, idea)| *idea));
+    columns.push("pages of the last");
+    let mut table = Report::new("Times fewer pages than the step before", &columns);
+    for point in points {
+        let mut row = vec![
+            point.distribution.name().into(),
+            point.positive.into(),
+            point.percent.into(),
+            point.pages(0).into(),
+        ];
+        row.extend((1..STEPS.len()).map(|at| (point.pages(at - 1) / point.pages(at)).into()));
+        row.push(point.pages(STEPS.len() - 1).into());
+        table.push(row);
+    }
+    table
+}
+
+/// That each step reads fewer pages than the one before, where memory is short.
+fn claims(points: &[Point]) -> Vec<Claim> {
+    let all: Vec<&Point> = points
+        .iter()
+        .filter(|point| point.percent < 100.0)
+        .collect();
+    let steps = STEPS.iter().enumerate().skip(1);
+    steps
+        .map(|(at, (_, idea))| {
+            let lost = pressure::places(&pressure::not_fewer(&all, (at, at - 1)), (at, at - 1));
+            let what = format!("{idea}: fewer pages than the step before");
+            Claim::goal_everywhere(what, all.len(), &lost)
+        })
+        .collect()
+}
