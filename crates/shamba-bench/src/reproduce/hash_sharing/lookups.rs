@@ -240,15 +240,16 @@ pub(super) fn gain(what: &str, paper: f64, point: Option<&Point>) -> Result<Clai
     let (_, with_paper_s) = model(point)?;
     let (here, in_paper) = (murmur_here(point.key), murmur_ns(point.key));
     let on = on(seen.device);
-    let claim = Claim::figure(format!("{what}, {on}, %"), paper, measured).because(
+    let claim = Claim::figure(format!("{what}, {on}, %"), paper, measured);
+    Ok(of(claim, &[point]).because(
         (paper - with_paper_s).abs() <= 0.2 * (paper - measured).abs(),
         format!(
-            "a hash takes {:.0} ns of the {:.2} us of a lookup here, MurmurHash64 {here:.0} ns, and {in_paper:.0} ns \
-             in the paper (Table 1, by the size): with that time this lookup would gain {with_paper_s:.1} % by Eq. 8",
+            "the hash is quicker: XXH3 takes {:.0} ns of the {:.2} us of a lookup (MurmurHash64 {here:.0} ns here), and \
+             MurmurHash64 {in_paper:.0} ns in the paper (Table 1, by the size): with that time this lookup would gain \
+             {with_paper_s:.1} % by Eq. 8",
             seen.hash_ns, seen.each_us,
         ),
-    );
-    Ok(of(claim, &[point]))
+    ))
 }
 
 /// That the gain grows along the axis: no step down by more than both ends of it are uncertain, and

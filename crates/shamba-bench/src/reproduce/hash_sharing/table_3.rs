@@ -46,7 +46,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         );
         let (rate, error) = (seen.rate * 100.0, seen.error * 100.0);
         claims.push(match paper {
-            Some(paper) => table_2::rate(derive, paper, rate, theory),
+            Some(paper) => table_2::rate(derive, paper, (rate, error), theory),
             None => table_2::engine(rate, theory),
         });
         let x = at as f64 + 1.0;
