@@ -1,4 +1,5 @@
-//! Figure 6: what hash sharing gains in theory, by device, for leveling and tiering.
+//! Figure 6: what hash sharing gains in theory, by device, for leveling and tiering; and Figure 2,
+//! the share of a lookup that is hashing under both.
 use crate::Error;
 use crate::Result;
 use crate::experiments::hash_sharing::murmur_ns;
