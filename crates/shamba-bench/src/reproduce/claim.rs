@@ -170,6 +170,12 @@ impl Claim {
         )
     }
 
+    /// The same where points need no names: it is not so at `lost` of them.
+    pub fn everywhere_but(what: impl Into<String>, points: usize, lost: usize) -> Self {
+        let seen = format!("at {} of {points} points", points.saturating_sub(lost));
+        Self::statement(what, "at every point", seen, lost == 0 && points > 0)
+    }
+
     /// A goal of our own for every point.
     pub fn goal_everywhere(what: impl Into<String>, points: usize, lost: &[String]) -> Self {
         let met = lost.is_empty() && points > 0;
@@ -479,6 +485,11 @@ mod tests {
         );
         assert!(everywhere(9, 8).measured.ends_with("and 2 more"));
         assert_eq!(everywhere(0, 0).verdict, Verdict::DoesNotHold);
+        let but = |points, count| Claim::everywhere_but("", points, count);
+        assert_eq!(but(3, 0).verdict, Verdict::Holds);
+        assert_eq!(but(3, 1).verdict, Verdict::DoesNotHold);
+        assert_eq!(but(0, 0).verdict, Verdict::DoesNotHold);
+        assert_eq!(but(3, 1).measured, "at 2 of 3 points");
         let goal = |points, count| Claim::goal_everywhere("", points, &lost(count)).verdict;
         assert_eq!(
             [goal(3, 0), goal(3, 1), goal(0, 0)],

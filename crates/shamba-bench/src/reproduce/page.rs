@@ -48,7 +48,7 @@ fn source(name: &str) -> &'static str {
     const PAPERS: [(&str, &str); 4] = [
         ("shamba-", "SHaMBa"),
         ("hash-sharing-", "hash sharing"),
-        ("elastic-", "ElasticBF"),
+        ("elasticbf-", "ElasticBF"),
         ("monkey-", "Monkey"),
     ];
     let paper = PAPERS.iter().find(|(prefix, _)| name.starts_with(prefix));

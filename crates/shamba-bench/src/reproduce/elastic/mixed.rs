@@ -1,5 +1,5 @@
 //! Lookups while entries are overwritten: compaction makes new files, whose hotness is inherited.
-use super::common::{self, CLUSTERED, DEVICE, MEMORY, Pair, WITH, WITHOUT};
+use super::common::{self, CLUSTERED, MEMORY, Pair, WITH, WITHOUT};
 use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
@@ -9,7 +9,7 @@ use crate::workload::{Mix, Operation};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-mixed",
     title: "Lookups among writes",
-    claim: "With reads and writes mixed the improvement is still remarkable.",
+    claim: "Mixed workload: still remarkable improvement.",
     seconds: 3.0,
     run,
 };
@@ -33,10 +33,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         ],
     );
     let mut series = vec![
-        Series::new("throughput"),
+        Series::new("throughput, device model"),
         Series::new("false positives left"),
     ];
-    let mut claims = Vec::new();
+    let mut saved = Vec::new();
     for share in WRITES {
         let mix = Mix {
             shares: vec![
@@ -65,31 +65,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             pair.with.reads().into(),
             before.into(),
             after.into(),
-            pair.times_as_fast(DEVICE).into(),
+            pair.times_as_fast().into(),
         ]);
-        series[0].points.push((share, pair.times_as_fast(DEVICE)));
+        series[0].points.push((share, pair.times_as_fast()));
         series[1].points.push((share, pair.false_positives_left()));
-        claims.push(
-            Claim::figure(
-                format!("{share} writes: times the throughput of lookups"),
-                2.0,
-                pair.times_as_fast(DEVICE),
-            )
-            .because(true, format!(
-                "filter reads per lookup {:.3} with and {:.3} without, data reads {:.3} and {:.3}",
-                pair.with.per_lookup("filter_reads"),
-                pair.without.per_lookup("filter_reads"),
-                pair.with.per_lookup("data_reads"),
-                pair.without.per_lookup("data_reads"),
-            )),
-        );
+        saved.push((1.0 - pair.reads_left()) * 100.0);
     }
     Ok(Findings {
         setting: common::setting(
             lab,
             &base,
-            "clustered lookups of absent keys among clustered overwrites; latency is what a PCIe SSD takes \
-             for the reads of lookups that were counted",
+            "clustered lookups of absent keys among clustered overwrites; times are a device model's alone: what a \
+             PCIe SSD takes for the reads of lookups that were counted",
         ),
         tables: vec![table],
         panels: vec![Panel {
@@ -99,8 +86,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             series,
             ..Panel::default()
         }],
-        claims,
-        notes: vec!["The slides give no number for mixes; that of lookups alone is taken.".into()],
+        claims: vec![Claim::statement(
+            format!(
+                "I/Os of lookups saved with {WRITES:?} of writes, % (nine tenths of what is saved without any)"
+            ),
+            "still remarkable improvement",
+            format!("{saved:.0?}"),
+            saved[0] > 0.0 && saved.iter().all(|saving| *saving >= 0.9 * saved[0]),
+        )],
         ..Findings::default()
     })
 }

@@ -1,7 +1,6 @@
-//! ElasticBF by share of absent keys, cache, value, database, segment and unit size, and device.
-use super::common::{self, CLUSTERED, DEVICE, MEMORY, Pair};
+//! ElasticBF by share of absent keys, cache, value, database, segment and unit size.
+use super::common::{self, CLUSTERED, MEMORY, Pair};
 use crate::Result;
-use crate::device::Device;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
@@ -11,8 +10,8 @@ use crate::workload::Mix;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-sensitivity",
     title: "ElasticBF by setting",
-    claim: "ElasticBF improves reads whatever the share of absent keys, the size of the cache, of entries, \
-            of the database, of segments and of units, and on hard disks.",
+    claim: "Impact of hard disk, zero lookup ratio, block cache size, KV pair size, database size, segment size and filter \
+            unit size: please refer to our paper for detailed results.",
     seconds: 35.0,
     run,
 };
@@ -25,7 +24,6 @@ struct Point {
     base: Base,
     memory: f64,
     positive: f64,
-    device: Device,
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
@@ -37,17 +35,17 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "reads without",
             "reads with",
             "false positives left",
-            "times as fast",
+            "times as fast, device model",
         ],
     );
     let mut panels: Vec<Panel> = Vec::new();
-    let mut claims: Vec<Claim> = Vec::new();
-    let mut gains: Vec<(&str, Vec<f64>)> = Vec::new();
+    let mut left = Vec::new();
     for point in points(lab) {
         let mix = Mix::lookups(point.positive, CLUSTERED);
         let engine = point.base.engine.clone();
         let pair = measure(lab, &point, &engine, &mix)?;
-        let gain = pair.times_as_fast(point.device);
+        let gain = pair.times_as_fast();
+        left.push(pair.reads_left());
         table.push(vec![
             format!("{} ({})", point.what, point.unit).into(),
             point.value.into(),
@@ -62,39 +60,40 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 x: format!("{}, {}", point.what, point.unit),
                 y: "times that without ElasticBF".into(),
                 series: vec![
-                    Series::new("throughput"),
+                    Series::new("throughput, device model"),
                     Series::new("false positives left"),
                 ],
                 ..Panel::default()
             });
-            gains.push((point.what, Vec::new()));
         }
-        if let (Some(panel), Some((_, gains))) = (panels.last_mut(), gains.last_mut()) {
+        if let Some(panel) = panels.last_mut() {
             panel.series[0].points.push((point.value, gain));
             let left = pair.false_positives_left();
             panel.series[1].points.push((point.value, left));
-            gains.push(gain);
         }
-    }
-    for (what, gains) in gains {
-        claims.push(Claim::statement(
-            format!("reads improve whatever the {what}"),
-            "yes",
-            format!("{gains:.2?} times"),
-            gains.iter().all(|gain| *gain > 1.0),
-        ));
     }
     let base = base(lab);
     Ok(Findings {
         setting: common::setting(
             lab,
             &base,
-            "clustered lookups, half of the keys absent where nothing else is said; latency is what a \
-             PCIe SSD (or the device named) takes for the reads that were counted",
+            "clustered lookups, half of the keys absent where nothing else is said; times are a device \
+             model's alone: what a PCIe SSD takes for the reads that were counted",
         ),
         tables: vec![table],
         panels,
-        claims,
+        claims: vec![
+            Claim::not_comparable(
+                "the impact of the seven",
+                "refers to the paper",
+                "the slides, which are what is known here, give no result",
+            ),
+            Claim::goal_to(
+                "reads with ElasticBF over those without, at any setting of the table",
+                1.0,
+                left.into_iter().fold(f64::MIN, f64::max),
+            ),
+        ],
         notes: vec!["A segment is a file here.".into()],
         ..Findings::default()
     })
@@ -130,7 +129,6 @@ fn points(lab: &Lab<'_>) -> Vec<Point> {
         base: base.clone(),
         memory: MEMORY,
         positive: 0.5,
-        device: DEVICE,
     };
     let mut points = Vec::new();
     let tiny = lab.scale == crate::reproduce::Scale::Tiny;
@@ -193,16 +191,6 @@ fn points(lab: &Lab<'_>) -> Vec<Point> {
         points.push(Point {
             base,
             ..point("unit size", "bits per key", value)
-        });
-    }
-    for device in [Device::Nvm, Device::PcieSsd, Device::SataSsd, Device::Hdd] {
-        points.push(Point {
-            device,
-            ..point(
-                "device latency",
-                "us a page",
-                device.read_ns() as f64 / 1000.0,
-            )
         });
     }
     points

@@ -10,7 +10,8 @@ use shamba_model::fpr;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hash-sharing-figure-3",
     title: "False positives over bits per key",
-    claim: "With any number of positions (1 to 9) one hash and rotation errs as often as the theory has it.",
+    claim: "For any number of hash functions (1 to 9, 1 to 13 bits per key) using one hash function and bit-rotation leads to \
+            an empirical false positive rate that is close to the theoretical expectation.",
     seconds: 1.0,
     run,
 };
@@ -40,7 +41,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let effort = effort(lab);
     let mut lines: Vec<Series> = WAYS.iter().map(|way| Series::new(way.name())).collect();
     let mut curve = Series::new("theory");
-    let (mut off, mut points) = (0, 0);
+    // Of rotation, and of the engine: how many were seen, and how many are off.
+    let (mut rotated, mut ours) = ([0, 0], [0, 0]);
     for (bits_per_key, hashes) in POINTS {
         let theory = fpr::bloom(bits_per_key, hashes as u32).unwrap_or(f64::NAN);
         curve.points.push((bits_per_key, theory));
@@ -55,8 +57,16 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 },
                 effort,
             );
-            points += 1;
-            off += usize::from((seen.rate - theory).abs() > 0.1 * theory + 3.0 * seen.error);
+            let off = (seen.rate - theory).abs() > 0.1 * theory + 3.0 * seen.error;
+            let count = match derive {
+                Derive::Rotation(_) => Some(&mut rotated),
+                Derive::Steps(_) => Some(&mut ours),
+                _ => None,
+            };
+            if let Some([points, lost]) = count {
+                *points += 1;
+                *lost += usize::from(off);
+            }
             line.points.push((bits_per_key, seen.rate));
             table.push(vec![
                 bits_per_key.into(),
@@ -74,12 +84,19 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "{} filters of {} random keys of 64 B, {} absent keys each.",
             effort.filters, effort.keys, effort.lookups
         ),
-        claims: vec![Claim::statement(
-            "rates within a tenth of the theory, or three standard errors more",
-            "for any number of positions",
-            format!("{} of {points}", points - off),
-            off == 0,
-        )],
+        claims: vec![
+            Claim::everywhere_but(
+                "one hash rotated: within a tenth of the theory, and three standard errors",
+                rotated[0],
+                rotated[1],
+            ),
+            Claim::goal(
+                "the engine's positions: within a tenth of the theory, and three standard errors",
+                "at every point",
+                format!("off at {} of {}", ours[1], ours[0]),
+                ours[1] == 0,
+            ),
+        ],
         tables: vec![table],
         panels: vec![Panel {
             title: "false positives".into(),

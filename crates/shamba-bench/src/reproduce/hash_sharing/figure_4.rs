@@ -8,8 +8,9 @@ use crate::reproduce::{Claim, Experiment, Findings, Lab};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hash-sharing-figure-4",
     title: "Time of a filter lookup over key size",
-    claim: "One hash and rotation takes much less time than seven hash functions, the more so the larger the key; \
-            less again with MurmurHash64 than with MD5.",
+    claim: "The benefit of hash sharing increases as the key size grows. Using only MD5 reduces the cost of all seven hash \
+            functions significantly, but with the more efficient MurmurHash64 the average lookup cost is drastically \
+            reduced.",
     seconds: 1.5,
     run,
 };
@@ -62,7 +63,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (table, lines) = times(lab, &ways, 1);
     let at = |line: usize, point: usize| lines[line].points[point].1;
     let last = SIZES.len() - 1;
-    let saved = [0, last].map(|point| at(0, point) - at(2, point));
+    let saved: Vec<f64> = (0..=last)
+        .map(|point| at(0, point) - at(2, point))
+        .collect();
+    let ordered = |&point: &usize| at(2, point) < at(1, point) && at(1, point) < at(0, point);
     Ok(Findings {
         setting:
             "One filter of 10,000 keys, 10 bits per key and 7 positions, absent keys; all hashes \
@@ -70,22 +74,20 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 .into(),
         claims: vec![
             Claim::statement(
-                "nanoseconds that one MurmurHash64 saves over seven functions, keys of 8 and 512 B",
-                "more for larger keys",
-                format!("{:.0}, {:.0}", saved[0], saved[1]),
-                saved[1] > saved[0] && saved[0] > 0.0,
+                "nanoseconds that one MurmurHash64 saves over seven functions, keys of 8 to 512 B (no step down by a tenth)",
+                "increases as the key size grows",
+                format!("{saved:.0?}"),
+                saved.is_sorted_by(|a, b| *b >= 0.9 * a) && saved[last] > saved[0],
             ),
-            Claim::statement(
-                "keys of 512 B: nanoseconds with MD5 and with MurmurHash64",
-                "MurmurHash64 is quicker",
-                format!("{:.0}, {:.0}", at(1, last), at(2, last)),
-                at(2, last) < at(1, last),
+            Claim::everywhere_but(
+                "MD5 rotated takes less than seven functions, and MurmurHash64 less again, by key size",
+                SIZES.len(),
+                SIZES.len() - (0..=last).filter(ordered).count(),
             ),
-            Claim::statement(
-                "keys of 512 B: nanoseconds with the engine's derivation (XXH3) beside MurmurHash64 rotated",
-                "(ours)",
-                format!("{:.0}, {:.0}", at(3, last), at(2, last)),
-                at(3, last) <= at(2, last),
+            Claim::goal_to(
+                "time with the engine's positions (XXH3) over MurmurHash64 rotated, keys of 512 B",
+                1.0,
+                at(3, last) / at(2, last),
             ),
         ],
         tables: vec![table],

@@ -130,7 +130,11 @@ impl Derive {
                 }
                 hashes.into_iter().take(count).all(at)
             }
-            Derive::Rotation(hash) => rotated(hash.of(key), count, at),
+            Derive::Rotation(hash) => {
+                let h = hash.of(key);
+                let step = h.rotate_left(17);
+                (0..count as u64).all(|i| at(h.wrapping_add(i.wrapping_mul(step))))
+            }
             Derive::Double(first, second) => {
                 let (h, step) = (first.of(key), second.of(key));
                 (0..count as u64).all(|i| at(h.wrapping_add(i.wrapping_mul(step))))
@@ -185,31 +189,14 @@ impl Filter {
     }
 
     pub(super) fn may_contain(&self, key: &[u8]) -> bool {
-        self.derive.each(key, self.hashes, self.probe())
-    }
-
-    /// The same for a rotation, with the hash of the key.
-    fn may_contain_digest(&self, digest: u64) -> bool {
-        rotated(digest, self.hashes, self.probe())
-    }
-
-    /// Whether the next position's bit is set.
-    fn probe(&self) -> impl FnMut(u64) -> bool {
         let mut units = self.units.iter().cycle();
-        move |hash| {
+        self.derive.each(key, self.hashes, |hash| {
             units.next().is_some_and(|unit| {
                 let (word, bit) = place(hash, unit.len());
                 unit[word] & bit != 0
             })
-        }
+        })
     }
-}
-
-/// Calls `at` with a hash and its rotation added again and again, until it returns false; whether
-/// it never did.
-fn rotated(hash: u64, count: usize, mut at: impl FnMut(u64) -> bool) -> bool {
-    let step = hash.rotate_left(17);
-    (0..count as u64).all(|i| at(hash.wrapping_add(i.wrapping_mul(step))))
 }
 
 /// The word and the bit that a hash says, evenly over all bits.
@@ -304,44 +291,6 @@ pub(super) fn ask(setting: &Setting, effort: Effort) -> Seen {
         error: (rate / asked.max(1) as f64).sqrt(),
         ns: median(&times).unwrap_or(f64::NAN),
     }
-}
-
-/// Nanoseconds of an empty lookup in so many filters, one after another as of a tree's levels:
-/// hashed once, and for each of them; medians over batches that alternate.
-pub(super) fn filters_alone(
-    hash: Hash,
-    key_size: usize,
-    levels: usize,
-    effort: Effort,
-) -> (f64, f64) {
-    let mut random = random(effort.seed, 77);
-    let filters: Vec<Filter> = (0..levels)
-        .map(|_| {
-            let members = keys(key_size, effort.keys, &mut random);
-            Filter::new(Derive::Rotation(hash), &members, 10.0, 7, 1)
-        })
-        .collect();
-    let (mut once, mut each) = (Vec::new(), Vec::new());
-    for _ in 0..effort.lookups.div_ceil(BATCH) {
-        let absent = keys(key_size, BATCH, &mut random);
-        let start = Instant::now();
-        for key in &absent {
-            let digest = hash.of(black_box(key));
-            for filter in &filters {
-                black_box(filter.may_contain_digest(digest));
-            }
-        }
-        once.push(start.elapsed().as_secs_f64() * 1e9 / BATCH as f64);
-        let start = Instant::now();
-        for key in &absent {
-            for filter in &filters {
-                black_box(filter.may_contain(black_box(key)));
-            }
-        }
-        each.push(start.elapsed().as_secs_f64() * 1e9 / BATCH as f64);
-    }
-    let middle = |times: &[f64]| median(times).unwrap_or(f64::NAN);
-    (middle(&once), middle(&each))
 }
 
 /// Lookups timed together.

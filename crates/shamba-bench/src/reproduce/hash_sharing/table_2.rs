@@ -10,8 +10,8 @@ use shamba_model::fpr;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hash-sharing-table-2",
     title: "False positives of one hash and rotation",
-    claim: "At 10 bits per key and 7 positions one hash function with rotation errs as often as seven hash functions \
-            (0.899 %), 0.794 % (XXHash) to 0.921 % (MD5); in theory 0.819 %.",
+    claim: "The bit-rotation optimization does not affect the false positive rate: at 10 bits per key and 7 positions 0.794 % \
+            (XXHash) to 0.921 % (MD5) with one hash function, 0.899 % with all seven, close to the ideal 0.819 %.",
     seconds: 2.0,
     run,
 };
@@ -19,7 +19,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Rates of the paper in percent.
 fn paper(derive: Derive) -> Option<f64> {
     match derive {
-        Derive::Rotation(Hash::Murmur64Other) => Some(0.850),
         Derive::Rotation(Hash::Murmur64) => Some(0.853),
         Derive::Rotation(Hash::Xxh64) => Some(0.794),
         Derive::Rotation(Hash::Md5) => Some(0.921),
@@ -28,6 +27,37 @@ fn paper(derive: Derive) -> Option<f64> {
         Derive::Independent => Some(0.899),
         _ => None,
     }
+}
+
+/// A rate of the paper beside ours, in percent. Where they differ: ours is the theory's, by no more
+/// than three standard errors, and the paper's is further from it.
+pub(super) fn rate(
+    derive: Derive,
+    paper: f64,
+    (measured, error): (f64, f64),
+    theory: f64,
+) -> Claim {
+    let [theirs, ours] = [paper, measured].map(|rate| (rate - theory).abs());
+    Claim::figure(
+        format!("false positives, {}, %", derive.name()),
+        paper,
+        measured,
+    )
+    .because(
+        ours <= 3.0 * error && ours < theirs,
+        format!(
+            "ours is the theory's {theory:.3} % within three standard errors of {error:.3}, the paper's {theirs:.3} away"
+        ),
+    )
+}
+
+/// That the engine's positions err no more often than the theory has it.
+pub(super) fn engine(rate: f64, theory: f64) -> Claim {
+    Claim::goal_to(
+        "false positives with the engine's positions over the theory's",
+        1.1,
+        rate / theory,
+    )
 }
 
 /// The effort for one row or point.
@@ -51,7 +81,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     kinds.push(Derive::Independent);
     let effort = effort(lab);
     let mut lines = ["paper", "measured", "theory"].map(Series::new);
-    let (mut off, mut worst, mut all_k) = (0, 0.0f64, f64::NAN);
+    let mut claims = Vec::new();
     for (at, derive) in kinds.iter().enumerate() {
         let seen = micro::ask(
             &micro::Setting {
@@ -64,10 +94,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             effort,
         );
         let (rate, error) = (seen.rate * 100.0, seen.error * 100.0);
-        off += usize::from((rate - theory).abs() > 0.1 * theory + 3.0 * error);
-        match derive {
-            Derive::Independent => all_k = rate,
-            _ => worst = worst.max(rate),
+        claims
+            .extend(paper(*derive).map(|paper| self::rate(*derive, paper, (rate, error), theory)));
+        if let Derive::Steps(_) = derive {
+            claims.push(engine(rate, theory));
         }
         let x = at as f64 + 1.0;
         lines[0].points.extend(paper(*derive).map(|rate| (x, rate)));
@@ -81,22 +111,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             theory.into(),
         ]);
     }
+    claims.push(Claim::not_comparable(
+        "false positives, MurmurHash of 32 bits and CityHash, rotated, %",
+        "0.850 and 0.850",
+        "neither function is here: the crate for CityHash has had one release, in 2022",
+    ));
     Ok(Findings {
         setting: format!(
             "{} filters of {} random keys of 512 B, 10 bits per key, 7 positions, {} absent keys each. Rotation by 17 \
              of 64 bits (the paper's code rotates 64 bits as if they were 32); CityHash left out.",
             effort.filters, effort.keys, effort.lookups
         ),
-        claims: vec![
-            Claim::statement(
-                "rates that are within a tenth of the theory, or three standard errors more",
-                "all: rotation does not harm",
-                format!("{} of {}", kinds.len() - off, kinds.len()),
-                off == 0,
-            ),
-            Claim::figure("worst rate of one hash, % (the paper's: MD5)", 0.921, worst),
-            Claim::figure("rate of seven hash functions, %", 0.899, all_k),
-        ],
+        claims,
         tables: vec![table],
         panels: vec![Panel {
             title: "false positives".into(),

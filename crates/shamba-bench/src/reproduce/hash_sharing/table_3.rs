@@ -1,6 +1,6 @@
 //! Table 3: false positives of an ElasticBF of seven units, with rotation and with double hashing.
 use super::micro::{self, Derive, Hash};
-use super::table_2::effort;
+use super::table_2;
 use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
@@ -10,8 +10,8 @@ use shamba_model::fpr;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hash-sharing-table-3",
     title: "False positives of filters in units",
-    claim: "A filter of seven units of one position each errs about as often as a plain one: 0.829 % with \
-            MurmurHash64 rotated, 0.834 to 0.897 % with double hashing.",
+    claim: "ElasticBF (seven units of a single index each) normally achieves almost the same false positive rate as a normal \
+            Bloom filter: 0.829 % with MurmurHash64 rotated, 0.834 to 0.897 % with double hashing.",
     seconds: 0.3,
     run,
 };
@@ -30,9 +30,9 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         &["hashes", "paper %", "measured %", "+- %", "theory %"],
     );
     let theory = fpr::bloom(10.0, 7).unwrap_or(f64::NAN) * 100.0;
-    let effort = effort(lab);
+    let effort = table_2::effort(lab);
     let mut lines = ["paper", "measured", "theory"].map(Series::new);
-    let mut off = 0;
+    let mut claims = Vec::new();
     for (at, (derive, paper)) in WAYS.into_iter().enumerate() {
         let seen = micro::ask(
             &micro::Setting {
@@ -45,7 +45,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             effort,
         );
         let (rate, error) = (seen.rate * 100.0, seen.error * 100.0);
-        off += usize::from((rate - theory).abs() > 0.1 * theory + 3.0 * error);
+        claims.push(match paper {
+            Some(paper) => table_2::rate(derive, paper, (rate, error), theory),
+            None => table_2::engine(rate, theory),
+        });
         let x = at as f64 + 1.0;
         lines[0].points.extend(paper.map(|rate| (x, rate)));
         lines[1].points.push((x, rate));
@@ -58,18 +61,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             theory.into(),
         ]);
     }
+    claims.push(Claim::not_comparable(
+        "false positives, MurmurHash64 + CityHash, %",
+        "0.834",
+        "the crate for CityHash has had one release, in 2022",
+    ));
     Ok(Findings {
         setting: format!(
             "{} filters of {} random keys, 10 bits per key in 7 units of one position, {} absent keys each; CityHash \
              left out.",
             effort.filters, effort.keys, effort.lookups
         ),
-        claims: vec![Claim::statement(
-            "rates within a tenth of a plain filter's in theory, or three standard errors more",
-            "all, by rotation and double hashing",
-            format!("{} of {}", WAYS.len() - off, WAYS.len()),
-            off == 0,
-        )],
+        claims,
         tables: vec![table],
         panels: vec![Panel {
             title: "false positives of seven units".into(),
