@@ -407,6 +407,72 @@ fn damage_to_the_last_log_before_what_tables_hold_is_noticed() {
     }
 }
 
+/// A batch of which a part is in a table is whole after damage of any log, or there is an error: in
+/// no mode but `SkipDamaged` is half of it found. The log was synced for it, and the manifest says
+/// so.
+#[test]
+fn half_a_batch_is_never_found() {
+    const KEYS: u32 = 10;
+    let options = |fs: &MemFs| {
+        let options = Options::new().fs(Arc::new(fs.clone()));
+        let keyspace = KeyspaceOptions {
+            write_buffer: 8 << 10,
+            ..KeyspaceOptions::default()
+        };
+        let options = options.memory(MemoryBudget::bytes(4 << 20));
+        options.background_threads(0).keyspace(keyspace)
+    };
+    let fs = MemFs::new();
+    let db = options(&fs).open("/db").unwrap();
+    let (mut opened, mut refused) = (0, 0);
+    for version in 0..40u32 {
+        let mut batch = WriteBatch::new();
+        for key in 0..KEYS {
+            let mut value = version.to_be_bytes().to_vec();
+            value.resize(200 + (version as usize * 13) % 90, 1);
+            batch.put(key.to_be_bytes(), value);
+        }
+        db.write(batch, WriteOptions::default()).unwrap();
+        let killed = fs.kill_clone();
+        for log in logs(&killed) {
+            let bytes = killed.read_file(&log).unwrap();
+            for mode in [RecoveryMode::TolerateTornTail, RecoveryMode::PointInTime] {
+                for cut in [false, true] {
+                    let fs = killed.deep_clone();
+                    let mut bytes = bytes.clone();
+                    if cut {
+                        bytes.truncate(bytes.len() - 1);
+                    } else {
+                        let middle = bytes.len() / 2;
+                        bytes[middle] ^= 1;
+                    }
+                    fs.write_file(&log, &bytes).unwrap();
+                    let Ok(db) = options(&fs).recovery(mode).open("/db") else {
+                        refused += 1;
+                        continue;
+                    };
+                    opened += 1;
+                    let version_of = |key: u32| {
+                        let value = db.get(key.to_be_bytes()).unwrap();
+                        value.map(|value| value.get(..4).unwrap().to_vec())
+                    };
+                    let found: Vec<_> = (0..KEYS).map(version_of).collect();
+                    assert!(
+                        found.windows(2).all(|pair| pair[0] == pair[1]),
+                        "after batch {version}, {mode:?}, {}, cut: {cut}: {found:?}",
+                        log.display()
+                    );
+                }
+            }
+        }
+    }
+    // Both happen, or the damage misses what this is about.
+    assert!(
+        opened > 20 && refused > 20,
+        "{opened} opened, {refused} refused"
+    );
+}
+
 fn files_beginning(fs: &MemFs, with: &str) -> Vec<PathBuf> {
     let mut files = fs.files();
     files.retain(|file| {

@@ -43,7 +43,8 @@ impl Db {
     /// # Errors
     /// See [`Options::open`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
-        let shared = open::open(path.as_ref(), options)?;
+        let dir = open::absolute(&options, path.as_ref())?;
+        let shared = open::open(&dir, options)?;
         Ok(Db { shared })
     }
 
@@ -51,7 +52,7 @@ impl Db {
         self.shared.inner()
     }
 
-    /// The folder, as it was given.
+    /// The folder, as an absolute path: it is the same wherever the process goes to later.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.inner().shared().dir()
@@ -294,7 +295,9 @@ impl Db {
     /// most, and can be given again. What a crash leaves half-way has no `CURRENT` file and does
     /// not open as a database.
     pub fn checkpoint(&self, destination: impl AsRef<Path>) -> Result<()> {
-        checkpoint(self.inner(), destination.as_ref())
+        let shared = self.inner().shared();
+        let destination = open::absolute(shared.options(), destination.as_ref())?;
+        checkpoint(self.inner(), &destination)
     }
 
     /// About how many bytes of tables (not of memtables) the keys between two bounds (`from`

@@ -7,7 +7,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::DbInner;
 use super::batch::BatchOps;
 use super::buffers::log_path;
 use super::files::filenames::{FileKind, classify};
@@ -15,6 +14,7 @@ use super::open::{
     Logs, check_length, hold_tables, lengths, lock_folder, refuse_what_is_no_database, settled,
     tables_of,
 };
+use super::{DbInner, open};
 use crate::budget::{Reservation, Role};
 use crate::error::{Error, Result};
 use crate::fs::DirEntry;
@@ -331,7 +331,7 @@ impl Options {
         path: impl AsRef<Path>,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<VerifySummary> {
-        verify_closed(path.as_ref(), self, &mut progress)
+        verify_closed(&open::absolute(self, path.as_ref())?, self, &mut progress)
     }
 }
 

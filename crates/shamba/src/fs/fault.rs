@@ -11,7 +11,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -414,6 +414,10 @@ impl Fs for FaultFs {
             faults: self.faults.clone(),
             sync_failed: false,
         }))
+    }
+
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.absolute(path)
     }
 
     fn open_file_limit(&self) -> Option<u64> {

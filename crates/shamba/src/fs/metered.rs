@@ -365,6 +365,10 @@ impl Fs for MeteredFs {
         }))
     }
 
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.absolute(path)
+    }
+
     fn open_file_limit(&self) -> Option<u64> {
         self.inner.open_file_limit()
     }

@@ -175,6 +175,11 @@ pub trait Fs: Debug + Send + Sync + 'static {
     /// Takes an exclusive lock on a file, creating it, until the guard is dropped; an error of
     /// kind `WouldBlock` when another holder has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
+    /// The path that means the same wherever the process goes to later. A database keeps this one of
+    /// its folder. The path itself unless implemented, for file systems without a present folder.
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_path_buf())
+    }
     /// How many files the process may have open, if that is bounded. Unbounded unless implemented.
     fn open_file_limit(&self) -> Option<u64> {
         None

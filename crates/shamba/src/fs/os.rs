@@ -441,6 +441,10 @@ impl Fs for OsFs {
         File::open(dir)?.sync_all()
     }
 
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        std::path::absolute(path)
+    }
+
     fn open_file_limit(&self) -> Option<u64> {
         rustix::process::getrlimit(rustix::process::Resource::Nofile).current
     }

@@ -382,13 +382,16 @@ impl WalFiles {
         log.release_buffer();
         active.memory.resize(0);
         active.position = log.position();
+        // A batch of which a part may be in a table is whole in a log that was synced for it: what
+        // the manifest says of the flush must hold recovery to that.
+        let durable = log.synced() == log.position();
         self.closed.lock().push(ClosedLog {
             number: log.number(),
             path: log_path(self.shared.dir(), log.number()),
             len: log.len(),
             end: log.position(),
             max_seq: active.last_seq,
-            unsynced: Some(log),
+            unsynced: (!durable).then_some(log),
         });
         Ok(())
     }

@@ -11,7 +11,7 @@ mod replay;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,6 +36,15 @@ pub(super) use read_only::{hold_tables, settled};
 
 /// The name of the default keyspace.
 const DEFAULT_NAME: &str = "default";
+
+/// The path of a folder that stays the same when the process goes to another folder.
+///
+/// # Errors
+/// [`Error::Io`] for an empty path, and where the present folder is gone.
+pub(super) fn absolute(options: &Options, path: &Path) -> Result<PathBuf> {
+    let absolute = options.fs.absolute(path);
+    absolute.map_err(|e| Error::io("find", path, e))
+}
 
 pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
     options.validate()?;
