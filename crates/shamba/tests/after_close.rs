@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::small_options;
 use shamba::fs::{Fs, MemFs};
-use shamba::{Db, Error, KeyspaceOptions};
+use shamba::{Db, Error, IterOptions, KeyspaceOptions};
 
 const DIR: &str = "/db";
 
@@ -84,4 +84,25 @@ fn edits_that_come_after_closing_write_nothing() {
         );
         assert!(closed == files(&fs), "life {life}: changed later");
     }
+}
+
+/// An iterator over a keyspace that was dropped goes on while the database is open, and not after.
+#[test]
+fn an_iterator_over_a_dropped_keyspace_ends_with_the_database() {
+    let db = small_options(Arc::new(MemFs::new())).open(DIR).unwrap();
+    let keyspace = db
+        .create_keyspace("short-lived", KeyspaceOptions::default())
+        .unwrap();
+    for number in 0..2_000u32 {
+        keyspace.put(number.to_be_bytes(), [7; 100]).unwrap();
+    }
+    let mut iter = keyspace.iter(IterOptions::default()).unwrap();
+    iter.seek_to_first().unwrap();
+    db.flush().unwrap();
+    db.drop_keyspace("short-lived").unwrap();
+    iter.seek_to_first().unwrap();
+    assert!(iter.valid());
+    db.close().unwrap();
+    let sought = iter.seek_to_first();
+    assert!(matches!(sought, Err(Error::Closed)), "{sought:?}");
 }

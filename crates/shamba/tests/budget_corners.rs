@@ -246,3 +246,52 @@ fn batches_of_lookups_from_many_threads_have_a_share() {
     assert_eq!(overdraft(&budget), 0);
     assert_eq!(used_by(&budget, Role::Iterators), 0);
 }
+
+/// Handles of keyspaces that were dropped take memory, and so do iterators over them, which keep
+/// what they were: new keyspaces are refused in time, nothing is charged above the budget, and the
+/// others are written as before.
+#[test]
+fn what_is_held_of_dropped_keyspaces_stays_within_the_budget() {
+    for (limit, with_iterators) in [(1, false), (1, true), (16, false), (16, true)] {
+        let memory = MemoryBudget::bytes(limit << 20);
+        let options = Options::new().fs(Arc::new(MemFs::new()));
+        let db = options.memory(memory.clone()).open("/db").unwrap();
+        let (mut handles, mut iterators, mut refused) = (Vec::new(), Vec::new(), 0);
+        for number in 0..limit * 2_000 {
+            let name = format!("k{number}");
+            let keyspace = match db.create_keyspace(&name, KeyspaceOptions::default()) {
+                Ok(keyspace) => keyspace,
+                Err(Error::BudgetTooSmall { .. }) => {
+                    refused += 1;
+                    break;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            keyspace.put("a", "b").unwrap();
+            if with_iterators {
+                match keyspace.iter(IterOptions::default()) {
+                    Ok(iter) => iterators.push(iter),
+                    Err(Error::IteratorsExhausted { .. }) => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            } else {
+                handles.push(keyspace);
+            }
+            db.drop_keyspace(&name).unwrap();
+            if refused > 0 {
+                break;
+            }
+        }
+        assert!(refused > 0, "{limit} MiB");
+        for number in 0..3_000u32 {
+            db.put(number.to_be_bytes(), [1; 1_000]).unwrap();
+        }
+        db.flush().unwrap();
+        let used = memory.usage().budget;
+        assert_eq!(used.overdraft, 0, "{limit} MiB, {with_iterators}: {used:?}");
+        drop((handles, iterators));
+        db.create_keyspace("again", KeyspaceOptions::default())
+            .unwrap();
+        db.close().unwrap();
+    }
+}

@@ -151,3 +151,49 @@ fn what_a_batch_of_lookups_keeps_of_its_keys_is_charged() {
         "{one} for a key, {many} for {KEYS}"
     );
 }
+
+/// Threads that all put one large value of the caller's copy it a few at a time, and each copy is
+/// charged.
+#[test]
+fn large_entries_on_their_way_are_charged_and_few() {
+    const LARGEST: usize = 1 << 20;
+    let fs = MemFs::new();
+    let (faulty, faults) = faulty(&fs);
+    let memory = MemoryBudget::bytes(16 << 20);
+    let options = Options::new().fs(faulty).memory(memory.clone());
+    let db = options.open(DIR).unwrap();
+    let value = vec![7; LARGEST];
+    let idle = charged(&memory, Role::Wal);
+    let on_their_way = peak((&memory, Role::Wal), (&faults, Op::Append, ".wal"), || {
+        std::thread::scope(|scope| {
+            for thread in 0..8u32 {
+                let (db, value) = (&db, &value);
+                scope.spawn(move || {
+                    for number in 0..4 {
+                        let key = (thread << 8 | number).to_be_bytes();
+                        db.put(key, value).unwrap();
+                    }
+                });
+            }
+        });
+    });
+    // The log buffers one, and one waits: its copy.
+    let one = LARGEST as u64;
+    assert!(
+        (idle + 2 * one..idle + 3 * one).contains(&on_their_way),
+        "{on_their_way}, {idle} idle"
+    );
+    assert_eq!(memory.usage().budget.overdraft, 0);
+    for thread in 0..8u32 {
+        for number in 0..4 {
+            let key = (thread << 8 | number).to_be_bytes();
+            assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
+        }
+    }
+    // What is too large is refused without waiting or a copy.
+    let error = db.put("key", vec![7; 2 * LARGEST]).unwrap_err();
+    assert!(
+        matches!(error, shamba::Error::ValueTooLarge { .. }),
+        "{error}"
+    );
+}

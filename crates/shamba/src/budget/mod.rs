@@ -94,22 +94,25 @@ pub(crate) trait Reclaim: Send + Sync {
 
 /// Work that holds essential memory until it ends, and is let in only where all of it finds room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TableWork {
+pub(crate) enum AdmittedWork {
     /// Flushes to tables, on the way of merges too: they wait for no merge.
     Flush,
     /// Merges of tables.
     Merge,
     /// Lookups of many keys together.
     Lookups,
+    /// Copies of large entries on their way into the log.
+    LargeEntries,
 }
 
-impl TableWork {
+impl AdmittedWork {
     /// The bytes that all work of the kind may take, but for one that needs more alone.
     fn share(self, limit: u64) -> u64 {
         match self {
-            TableWork::Flush => shares::flushes(limit),
-            TableWork::Merge => shares::merges(limit),
-            TableWork::Lookups => shares::lookups(limit),
+            AdmittedWork::Flush => shares::flushes(limit),
+            AdmittedWork::Merge => shares::merges(limit),
+            AdmittedWork::Lookups => shares::lookups(limit),
+            AdmittedWork::LargeEntries => shares::large_entries(limit),
         }
     }
 }
@@ -133,6 +136,7 @@ pub(crate) struct Budget {
     flushes: Admission,
     merges: Admission,
     lookups: Admission,
+    large_entries: Admission,
     holes: Holes,
     /// How many databases write under it.
     databases: AtomicU64,
@@ -150,6 +154,7 @@ impl Budget {
             flushes: Admission::default(),
             merges: Admission::default(),
             lookups: Admission::default(),
+            large_entries: Admission::default(),
             holes: Holes::default(),
             databases: AtomicU64::new(0),
             changing: Mutex::new(()),
@@ -266,7 +271,7 @@ impl Budget {
     /// takes.
     pub(crate) fn admit<E>(
         self: &Arc<Self>,
-        work: TableWork,
+        work: AdmittedWork,
         bytes: u64,
         go_on: impl Fn() -> Result<(), E>,
     ) -> Result<Permit, E> {
@@ -279,11 +284,12 @@ impl Budget {
         })
     }
 
-    fn admission(&self, work: TableWork) -> &Admission {
+    fn admission(&self, work: AdmittedWork) -> &Admission {
         match work {
-            TableWork::Flush => &self.flushes,
-            TableWork::Merge => &self.merges,
-            TableWork::Lookups => &self.lookups,
+            AdmittedWork::Flush => &self.flushes,
+            AdmittedWork::Merge => &self.merges,
+            AdmittedWork::Lookups => &self.lookups,
+            AdmittedWork::LargeEntries => &self.large_entries,
         }
     }
 

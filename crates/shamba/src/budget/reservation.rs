@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Budget, Role, Shortage, TableWork};
+use super::{AdmittedWork, Budget, Role, Shortage};
 
 /// What an iterator may take beyond the limit where others have all of it, in bytes: about an entry
 /// of the usual size.
@@ -193,7 +193,7 @@ impl Drop for Reservation {
 #[derive(Debug)]
 pub(crate) struct Permit {
     pub(super) budget: Arc<Budget>,
-    pub(super) work: TableWork,
+    pub(super) work: AdmittedWork,
     pub(super) bytes: u64,
 }
 

@@ -71,6 +71,14 @@ pub(super) fn lookups(limit: u64) -> u64 {
     limit / 32
 }
 
+/// The bytes of large entries that threads copy at a time on their way to the log. They are charged
+/// where something gives way for it, so that they are no row of the table: a share of the cache's.
+/// With half of it one of the largest waits until no other is on its way; with double of it, where
+/// nothing gives way, twice as much is uncharged.
+pub(super) fn large_entries(limit: u64) -> u64 {
+    limit / 16
+}
+
 /// Bytes of a log's buffer, of as many databases as share the budget.
 pub(crate) fn log_buffer(limit: u64, databases: u64) -> usize {
     let each = limit / 64 / databases.max(1);

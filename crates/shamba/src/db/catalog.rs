@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::DbInner;
 use super::batch::DEFAULT_KEYSPACE;
-use super::keyspaces::{KeyspaceInner, check_count};
+use super::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
 use crate::options::KeyspaceOptions;
 use crate::version::VersionEdit;
@@ -26,7 +26,7 @@ impl DbInner {
                 "a keyspace's name has 1 to 255 bytes",
             ));
         }
-        let memory = KeyspaceInner::memory(self.shared().budget());
+        let memory = self.shared().keyspaces().reserve(self.shared().budget());
         let mut writer = self.memtables().lock();
         let mut tree = self.files().tree();
         if tree.manifest.state().keyspace_named(name).is_some() {
@@ -34,7 +34,8 @@ impl DbInner {
                 name: name.to_owned(),
             });
         }
-        check_count(tree.keyspaces().len() + 1, self.shared().limit())?;
+        // This one is among them.
+        self.shared().keyspaces().check(0, self.shared().limit())?;
         let id = tree.manifest.state().next_keyspace;
         // Nothing logged before this moment is the new keyspace's.
         self.files()

@@ -11,6 +11,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::{Condvar, Mutex};
 
+use super::keyspaces::AllKeyspaces;
 use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -51,6 +52,7 @@ pub(super) struct DbContext {
     options: Options,
     metrics: Metrics,
     signal: Signal,
+    keyspaces: AllKeyspaces,
     /// Why writes are stopped, once they are: for a database that is only read, from the outset.
     poison: ArcSwapOption<Error>,
     /// Told to background work and waiting writers when the database closes.
@@ -67,8 +69,8 @@ impl std::fmt::Debug for DbContext {
 }
 
 impl DbContext {
-    /// Of a database that opens.
-    pub(super) fn new(dir: &Path, options: Options) -> Arc<Self> {
+    /// Of a database that opens; `keyspaces` has the memory of its keyspaces.
+    pub(super) fn new(dir: &Path, options: Options, keyspaces: AllKeyspaces) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let stopped = options.read_only.then(|| Arc::new(Error::ReadOnly));
         Arc::new(DbContext {
@@ -77,6 +79,7 @@ impl DbContext {
             options,
             metrics: Metrics::new(),
             signal: Signal::default(),
+            keyspaces,
             poison: ArcSwapOption::new(stopped),
             stop: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -105,6 +108,11 @@ impl DbContext {
     #[inline]
     pub(super) fn budget(&self) -> &Arc<Budget> {
         self.options.memory.budget()
+    }
+
+    /// What keyspaces take.
+    pub(super) fn keyspaces(&self) -> &AllKeyspaces {
+        &self.keyspaces
     }
 
     /// The memory budget's limit at this moment, in bytes.

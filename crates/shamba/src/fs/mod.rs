@@ -175,8 +175,9 @@ pub trait Fs: Debug + Send + Sync + 'static {
     /// Takes an exclusive lock on a file, creating it, until the guard is dropped; an error of
     /// kind `WouldBlock` when another holder has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
-    /// The path that means the same wherever the process goes to later. A database keeps this one of
-    /// its folder. The path itself unless implemented, for file systems without a present folder.
+    /// The path that means the same wherever the process goes to later. A database keeps this one
+    /// of its folder. The path itself unless implemented, for file systems without a present
+    /// folder.
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         Ok(path.to_path_buf())
     }

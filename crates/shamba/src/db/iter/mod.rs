@@ -346,9 +346,13 @@ impl Iter {
     fn prepare(&mut self) -> Result<()> {
         self.place = Position::Nowhere;
         self.positioned = true;
-        if self.stale() || self.is_lost() {
-            // Which changes every read state; the old one's files may be gone.
+        let (renewed, dropped) = (self.stale() || self.is_lost(), self.keyspace.is_dropped());
+        if renewed || dropped {
+            // Closing changes every read state but that of a dropped keyspace; the old one's files
+            // may be gone.
             self.db.inner().shared().check_open()?;
+        }
+        if renewed {
             let generation = self.keyspace.generation();
             let state = self.keyspace.state();
             // That of a keyspace that was dropped is empty; the old one goes on.

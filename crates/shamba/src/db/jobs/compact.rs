@@ -10,7 +10,7 @@ use super::merge::Merger;
 use super::table_maker::TableMaker;
 use super::table_options::rebuild_if_misfit;
 use crate::base::key::SeqNo;
-use crate::budget::{Role, TableWork, many_of_files, merge_inputs, merge_keys};
+use crate::budget::{AdmittedWork, Role, many_of_files, merge_inputs, merge_keys};
 use crate::compaction::{
     KEYS_OF_INPUT, Manual, ManualRange, Moving, PickerOptions, Task, TaskInput, TaskKind, manual,
     pick,
@@ -269,7 +269,7 @@ impl Compactor {
         let key = task.files().map(FileMeta::longer_key).max().unwrap_or(0);
         let needed = inputs + self.maker.memory(&options, task.output_level, entries, key);
         let budget = self.shared.budget();
-        let _permit = budget.admit(TableWork::Merge, needed, || self.flush_on_the_way())?;
+        let _permit = budget.admit(AdmittedWork::Merge, needed, || self.flush_on_the_way())?;
         self.merger
             .merge(keyspace, task, || self.flush_on_the_way())
     }
@@ -355,7 +355,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    use crate::budget::TableWork;
+    use crate::budget::AdmittedWork;
     use crate::fs::MemFs;
     use crate::{Db, MemoryBudget, Options};
 
@@ -368,7 +368,7 @@ mod tests {
     }
 
     /// Does something that must wait while others have all the room there is for such work.
-    fn waits_for_room(db: &Db, work: TableWork, act: impl Fn() + Sync) {
+    fn waits_for_room(db: &Db, work: AdmittedWork, act: impl Fn() + Sync) {
         let budget = Arc::clone(db.inner().shared().budget());
         let all = budget.limit();
         let others = budget.admit(work, all, || Ok::<_, ()>(())).unwrap();
@@ -392,11 +392,11 @@ mod tests {
         let db = open();
         for round in 0..2u8 {
             db.put("key", [round]).unwrap();
-            waits_for_room(&db, TableWork::Flush, || db.flush().unwrap());
+            waits_for_room(&db, AdmittedWork::Flush, || db.flush().unwrap());
         }
         assert_eq!(db.stats().counters.flushes, 2);
         let merge = || db.default_keyspace().compact_range(None, None).unwrap();
-        waits_for_room(&db, TableWork::Merge, merge);
+        waits_for_room(&db, AdmittedWork::Merge, merge);
         assert_eq!(db.stats().counters.compactions, 1);
     }
 }

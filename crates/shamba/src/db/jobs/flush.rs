@@ -10,7 +10,7 @@ use super::job_guard::Jobs;
 use super::table_maker::{KEYS_OF_TABLE, LONG_KEY, TableMaker};
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
-use crate::budget::{TableWork, flushed_together, most_of_key};
+use crate::budget::{AdmittedWork, flushed_together, most_of_key};
 use crate::compaction::job::{NewTable, NewTables, table_path, write_tables};
 use crate::compaction::{Inheritance, KEYS_OF_INPUT, Parents, Retain};
 use crate::db::buffers::{Memtables, WalFiles};
@@ -178,7 +178,7 @@ impl Flusher {
         let bytes = entry + self.maker.memory(&options, 0, entries, key);
         let budget = self.shared.budget();
         // Whatever happens meanwhile: closing flushes too.
-        let _permit = budget.admit(TableWork::Flush, bytes, || Ok::<_, Error>(()))?;
+        let _permit = budget.admit(AdmittedWork::Flush, bytes, || Ok::<_, Error>(()))?;
         let boundaries = self.visibility.boundaries();
         let version = keyspace.version();
         let bottom = version.is_empty();

@@ -5,6 +5,7 @@
 
 pub(super) mod filter_limits;
 pub(super) mod level_counters;
+mod memory;
 pub(super) mod operations;
 mod read_state;
 mod retry;
@@ -17,9 +18,7 @@ use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
 use crate::base::key::SeqNo;
-use crate::budget::{
-    Budget, Reservation, Role, least_limit_for_keyspaces, most_of_keyspaces, shared,
-};
+use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::{Design, KeyspaceOptions};
@@ -27,6 +26,8 @@ use crate::value::PolicyState;
 use crate::version::{StoredDesign, Version};
 use filter_limits::Limits;
 use level_counters::LevelCounters;
+pub(super) use memory::AllKeyspaces;
+use memory::{KeyspaceMemory, LastState};
 use operations::Operations;
 pub(super) use read_state::ReadState;
 use read_state::ReadStateCell;
@@ -45,7 +46,7 @@ pub(crate) struct KeyspaceInner {
     dropped: AtomicBool,
     /// How many iterators there are; and once it is dropped, for as long as there is one, what it
     /// was: what its memtables held will not be in tables.
-    iterated: Mutex<(usize, Option<Arc<ReadState>>)>,
+    iterated: Mutex<(usize, Option<LastState>)>,
     /// Whether a thread is flushing: flushes of one keyspace keep their order.
     flushing: AtomicBool,
     /// Whether it is in the list of those with frozen memtables.
@@ -58,7 +59,7 @@ pub(crate) struct KeyspaceInner {
     level_counters: LevelCounters,
     operations: Operations,
     asked_designs: Mutex<AskedDesigns>,
-    held: Reservation,
+    memory: KeyspaceMemory,
 }
 
 /// What the automatic choice of a keyspace's design remembers.
@@ -70,39 +71,21 @@ pub(super) struct AskedDesigns {
     pub(super) agreed: u32,
 }
 
-/// An error if a budget has no room for so many keyspaces.
-pub(super) fn check_count(count: usize, limit: u64) -> Result<()> {
-    let bytes = (count * KEYSPACE_BYTES) as u64;
-    if bytes <= most_of_keyspaces(limit) {
-        Ok(())
-    } else {
-        Err(Error::BudgetTooSmall {
-            limit,
-            needed: least_limit_for_keyspaces(bytes),
-        })
-    }
-}
-
 /// What a list that is made of all tables for a while takes for each: a few words.
 const LISTED_BYTES: u64 = 64;
 
-/// What a keyspace takes beside what its memtables, tables and counters are charged: itself, its
-/// options, its read state, and a version of few levels.
-const KEYSPACE_BYTES: usize =
-    shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 1536;
-
 impl KeyspaceInner {
-    /// `memory` is that of [`Self::memory`], `time` that of the cache.
+    /// `memory` is that of [`AllKeyspaces::reserve`], `time` that of the cache.
     pub(super) fn new(
         id: u32,
         name: String,
         options: KeyspaceOptions,
         version: Arc<Version>,
         flushed_seq: u64,
-        memory: Reservation,
+        memory: KeyspaceMemory,
         time: &Arc<PolicyState>,
     ) -> Self {
-        let budget = memory.budget();
+        let budget = memory.held.budget();
         let active = Arc::new(Memtable::new(
             budget,
             options.memtable_capacity(budget.working_limit()),
@@ -130,13 +113,8 @@ impl KeyspaceInner {
             level_counters,
             operations,
             asked_designs: Mutex::default(),
-            held: memory,
+            memory,
         }
-    }
-
-    /// The memory for one, which is waited for: not under locks that readers or flushes take.
-    pub(super) fn memory(budget: &Arc<Budget>) -> Reservation {
-        budget.reserve(Role::Files, KEYSPACE_BYTES as u64)
     }
 
     #[inline]
@@ -266,7 +244,8 @@ impl KeyspaceInner {
     /// through;
     /// `None` where there is none left for it.
     pub(super) fn list_of(&self, version: &Version) -> Option<Reservation> {
-        self.held
+        self.memory
+            .held
             .try_beside(LISTED_BYTES * version.sums().files as u64)
     }
 
@@ -305,7 +284,8 @@ impl KeyspaceInner {
 
     /// What a keyspace that was dropped was before, for the iterators there are.
     pub(super) fn last_state(&self) -> Option<Arc<ReadState>> {
-        self.iterated.lock().1.clone()
+        let iterated = self.iterated.lock();
+        iterated.1.as_ref().map(|last| last.state.clone())
     }
 
     pub(super) fn is_dropped(&self) -> bool {
@@ -329,7 +309,8 @@ impl KeyspaceInner {
         self.dropped.store(true, Ordering::Release);
         let mut iterated = self.iterated.lock();
         if iterated.0 > 0 {
-            iterated.1 = Some(Guard::into_inner(self.state.load()));
+            let state = Guard::into_inner(self.state.load());
+            iterated.1 = Some(LastState::new(state, &self.memory));
         }
         drop(iterated);
         let fresh = Arc::new(Memtable::new(budget, 4 << 10));

@@ -20,7 +20,7 @@ use super::buffers::{ActiveLog, Writer};
 use super::context::DbContext;
 use super::files::filenames::{LOCK, look_at_files, remove_orphans};
 use super::files::{Files, Tree, hints};
-use super::keyspaces::{KeyspaceInner, check_count};
+use super::keyspaces::{AllKeyspaces, KeyspaceInner};
 use super::tuning::restore;
 use super::visibility::Visibility;
 use super::{DbInner, DbShared};
@@ -139,7 +139,8 @@ fn assemble(
     let reached = recovered.logs_reached();
     let position = reached.durable.max(reached.in_tables);
     // What the budget could never hold is refused.
-    check_count(recovered.keyspaces.len(), budget.limit())?;
+    let all_keyspaces = AllKeyspaces::default();
+    all_keyspaces.check(recovered.keyspaces.len(), budget.limit())?;
     let needed = least_limit_for_databases(budget.databases() + 1);
     if needed > budget.limit() {
         let limit = budget.limit();
@@ -158,7 +159,7 @@ fn assemble(
         own.validate()?;
         hints::give(&mut hints, &found.version, &budget);
         let (version, flushed) = (found.version, found.flushed_seq);
-        let (name, memory) = (found.name.to_string(), KeyspaceInner::memory(&budget));
+        let (name, memory) = (found.name.to_string(), all_keyspaces.reserve(&budget));
         let time = options.memory.cache().policy();
         let keyspace = KeyspaceInner::new(id, name, own, version, flushed, memory, time);
         restore(&keyspace, found.design.as_ref());
@@ -176,7 +177,7 @@ fn assemble(
     let asks_designs = all.any(|options| options.auto_design.is_some());
     let log = ActiveLog::beginning_at(last_seq, position, &budget);
     let writer = Writer::new(log, keyspaces.clone());
-    let shared = DbContext::new(dir, options);
+    let shared = DbContext::new(dir, options, all_keyspaces);
     let visibility = Arc::new(Visibility::new(last_seq, &budget));
     let tree = Tree::new(manifest, keyspaces);
     let numbers = (next_file, next_run);

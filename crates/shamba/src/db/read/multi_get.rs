@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{Found, PointReader, ReadPath, TableVisit, Value};
 use crate::base::key::SeqNo;
 use crate::base::sample;
-use crate::budget::{Role, TableWork, keys_looked_up_together, pinned_by_values};
+use crate::budget::{AdmittedWork, Role, keys_looked_up_together, pinned_by_values};
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
 use crate::table::{Lookup, PendingGet, Poll};
@@ -105,7 +105,7 @@ impl ReadPath {
             let window = window.min(count).max(1);
             // All batches together have a share: others wait here, and hold nothing meanwhile.
             let bytes = window * KEY_MEMORY;
-            let admitted = budget.admit(TableWork::Lookups, bytes, || self.shared.check_open());
+            let admitted = budget.admit(AdmittedWork::Lookups, bytes, || self.shared.check_open());
             let _permit = match admitted {
                 Ok(permit) => permit,
                 Err(error) => return (0, Err(error)),

@@ -26,8 +26,8 @@ use super::keyspaces::KeyspaceInner;
 use super::visibility::Visibility;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
 use crate::budget::{
-    LARGE, LONG_KEY, map_large_allocations, map_long_keys, most_of_batch, most_of_key,
-    most_of_value,
+    AdmittedWork, LARGE, LONG_KEY, Permit, Reservation, Role, map_large_allocations, map_long_keys,
+    most_of_batch, most_of_key, most_of_value,
 };
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -38,6 +38,9 @@ use stall::Stalls;
 
 /// The largest batch, in bytes: that of a log record.
 const MAX_BATCH: usize = 256 << 20;
+
+/// A copy of an entry of so many bytes is what a thread may take of its own.
+const SMALL_COPY: u64 = 64 << 10;
 
 /// How often one who wants the second stage looks before it sleeps.
 const LOOKS: u32 = 100;
@@ -121,30 +124,46 @@ impl WritePath {
         value: Option<&[u8]>,
         options: WriteOptions,
     ) -> Result<()> {
-        map_if_large(key.len(), value.map_or(0, <[u8]>::len));
+        let value_len = value.map_or(0, <[u8]>::len);
+        self.check_sizes(key.len(), value_len)?;
+        map_if_large(key.len(), value_len);
+        // The entry is copied, and may wait for its turn and for room in memtables.
+        let _on_its_way = match (key.len() + value_len) as u64 {
+            0..=SMALL_COPY => None,
+            bytes => Some(self.hold_copy(bytes)?),
+        };
         let mut batch = WriteBatch::new();
         batch.push(keyspace, key, value);
         self.write(batch, options)
+    }
+
+    /// The right to copy a large entry, which is waited for, and its charge if something gives way
+    /// for it.
+    fn hold_copy(&self, bytes: u64) -> Result<(Permit, Option<Reservation>)> {
+        let budget = self.shared.budget();
+        let go_on = || self.shared.check_writable();
+        let permit = budget.admit(AdmittedWork::LargeEntries, bytes, go_on)?;
+        Ok((permit, budget.try_reserve(Role::Wal, bytes)))
+    }
+
+    /// An error for a key or a value of so many bytes, if it is too large.
+    fn check_sizes(&self, key: usize, value: usize) -> Result<()> {
+        let max = self.max_key();
+        if key > max {
+            return Err(Error::KeyTooLarge { len: key, max });
+        }
+        let max = self.max_value();
+        if value > max {
+            return Err(Error::ValueTooLarge { len: value, max });
+        }
+        Ok(())
     }
 
     pub(in crate::db) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         if !batch.belongs_to(self.shared.id()) {
             return Err(Error::WrongDatabase { what: "keyspace" });
         }
-        let max = self.max_key();
-        if batch.max_key() > max {
-            return Err(Error::KeyTooLarge {
-                len: batch.max_key(),
-                max,
-            });
-        }
-        let max = self.max_value();
-        if batch.max_value() > max {
-            return Err(Error::ValueTooLarge {
-                len: batch.max_value(),
-                max,
-            });
-        }
+        self.check_sizes(batch.max_key(), batch.max_value())?;
         let (len, max) = (room_for(&batch), self.max_batch());
         if len > max {
             return Err(Error::BatchTooLarge { len, max });
