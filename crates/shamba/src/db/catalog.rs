@@ -71,7 +71,7 @@ impl DbInner {
         tree.remove_keyspace(&keyspace);
         writer.keyspaces.remove(&keyspace.id());
         keyspace.drop_contents(self.shared().budget());
-        self.files().due().changed(&keyspace);
+        self.files().due().dropped(&keyspace);
         self.shared().signal().notify();
         Ok(())
     }

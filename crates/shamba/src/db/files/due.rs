@@ -82,6 +82,15 @@ impl DueList {
         lists.changed.insert(keyspace.id(), Arc::clone(keyspace));
     }
 
+    /// A keyspace was dropped: nothing of it is due, and it is held no longer.
+    pub(in crate::db) fn dropped(&self, keyspace: &KeyspaceInner) {
+        let mut lists = self.0.lock();
+        lists.forget(keyspace);
+        lists.changed.remove(&keyspace.id());
+        lists.moving.remove(&keyspace.id());
+        lists.failing.remove(&keyspace.id());
+    }
+
     /// A keyspace begins to move to another design.
     pub(in crate::db) fn moves(&self, keyspace: &Arc<KeyspaceInner>) {
         let mut lists = self.0.lock();

@@ -67,6 +67,7 @@ impl Tree {
     /// Removes a keyspace that the manifest has no more.
     pub(super) fn remove_keyspace(&mut self, keyspace: &KeyspaceInner) {
         self.keyspaces.remove(&keyspace.id());
+        self.unflushed.dropped(keyspace);
     }
 
     /// The first sequence number that no table may hold, once the memtables that begin with the

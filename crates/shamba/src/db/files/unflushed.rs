@@ -54,6 +54,11 @@ impl Unflushed {
         self.first_known(flushed).unwrap_or(unseen)
     }
 
+    /// A keyspace was dropped, and is held no longer.
+    pub(super) fn dropped(&mut self, keyspace: &KeyspaceInner) {
+        self.known.retain(|(_, known)| known.id() != keyspace.id());
+    }
+
     /// The first that is known, still there and not among `flushed`, which stay known: their flush
     /// may fail.
     fn first_known(&mut self, flushed: &[SeqNo]) -> Option<SeqNo> {
