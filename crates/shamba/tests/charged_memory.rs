@@ -170,3 +170,58 @@ fn keyspaces_are_charged_what_they_take() {
         assert!(all <= charged && charged <= 2 * all, "{case}");
     }
 }
+
+/// Iterators that are held while the tree of many tables changes under them: each keeps a version,
+/// of which the next one shares all but what changed.
+#[test]
+fn what_iterators_keep_of_versions_is_charged() {
+    let _alone = ALONE.lock();
+    const TABLES: u64 = 1_500;
+    const HELD: u64 = 200;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new()
+        .memory(MemoryBudget::bytes(64 << 20))
+        .background_threads(0)
+        .keyspace(KeyspaceOptions {
+            write_buffer: 1 << 20,
+            target_file: 4 << 10,
+            level0_runs: 1,
+            size_ratio: 1_000,
+            ..KeyspaceOptions::default()
+        });
+    let db = options.open(dir.path()).unwrap();
+    // Twice over all keys, so that a merge cuts them into tables.
+    for pass in 0..2 {
+        for number in 0..TABLES * 2 {
+            db.put(key(number * 8 + 4 * pass), [3; 1_000]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    let files: usize = db.stats().keyspaces[0]
+        .levels
+        .iter()
+        .map(|level| level.files)
+        .sum();
+    assert!(files > 1_000, "{files}");
+    let change = |round: u64| {
+        let at = (round * 7_919) % (TABLES * 4);
+        db.put(key(at * 4 + 1), b"x").unwrap();
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+    };
+    // What a change leaves behind without anybody who holds what was.
+    let (heap, mapped, charged) = taken(&db, || (0..HELD).for_each(change));
+    let slack = (heap + mapped).saturating_sub(charged);
+    let mut held = Vec::new();
+    let (heap, mapped, charged) = taken(&db, || {
+        for round in HELD..2 * HELD {
+            change(round);
+            held.push(db.iter(shamba::IterOptions::default()).unwrap());
+        }
+    });
+    let all = heap + mapped;
+    let case = format!("{all} bytes, {charged} charged, {slack} without iterators");
+    assert!(all > HELD * 4_000, "{case}: nothing is kept");
+    assert!(all <= charged + slack + (16 << 10), "{case}");
+}

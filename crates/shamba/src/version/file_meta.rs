@@ -98,7 +98,7 @@ const DOOM_BYTES: u64 = shared(size_of::<Doom>()) as u64;
 
 /// What a file takes in the leaf of its run: the pointer and two prefixes, and its part of the
 /// leaf's own.
-const PLACE_BYTES: usize = 25;
+pub(super) const PLACE_BYTES: usize = 25;
 
 /// The numbers of a file.
 #[derive(Debug, Clone, Copy, Default)]

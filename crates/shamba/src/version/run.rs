@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::file_meta::PLACE_BYTES;
 use super::{FileMeta, Inconsistent};
 use crate::base::key::prefix;
 
@@ -278,6 +279,14 @@ impl Run {
         let at = self.lower_bound(file.smallest());
         let found = self.file_at(at)?;
         (found.number() == file.number()).then_some(at)
+    }
+
+    /// The bytes that a run takes which differs from this one by a small edit, beside what both
+    /// share: a leaf, and the lists of leaves.
+    pub(super) fn bytes_of_change(&self) -> u64 {
+        let list =
+            self.leaves.len() * (size_of::<Arc<Leaf>>() + size_of::<u64>() + size_of::<usize>());
+        (self.sums.files.min(LEAF) * PLACE_BYTES + list) as u64
     }
 
     /// The one file that can hold `key`.

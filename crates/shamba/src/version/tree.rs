@@ -46,6 +46,17 @@ impl Version {
             .flat_map(|(i, level)| level.runs().iter().map(move |run| (i, run)))
     }
 
+    /// The bytes that whoever holds this version keeps, once it was replaced, of what the version
+    /// after it does not share: a merge changes two runs.
+    pub(crate) fn bytes_of_change(&self) -> u64 {
+        let (mut most, mut next) = (0, 0);
+        for bytes in self.runs().map(|(_, run)| run.bytes_of_change()) {
+            next = next.max(bytes.min(most));
+            most = most.max(bytes);
+        }
+        most + next
+    }
+
     /// All files, those of newer runs first.
     pub(crate) fn files(&self) -> impl Iterator<Item = &FileMeta> {
         self.runs().flat_map(|(_, run)| run.files())

@@ -69,8 +69,8 @@ pub struct Iter {
     seq: SeqNo,
     generation: u64,
     merge: MergeIter<IterSource>,
-    /// How many sources `merge` has.
-    sources: usize,
+    /// What `merge` takes, and what is kept for it of the version, in bytes.
+    source_bytes: u64,
     /// Whether one of them found its memtable gone, whose entries are in a table by now.
     lost: Option<Arc<AtomicBool>>,
     place: Position,
@@ -93,9 +93,6 @@ impl std::fmt::Debug for Iter {
     }
 }
 
-/// What one source takes, in bytes, without what it holds of a table.
-const SOURCE_BYTES: u64 = (size_of::<IterSource>() + MergeIter::<IterSource>::CHILD_BYTES) as u64;
-
 impl Iter {
     pub(crate) fn new(
         db: &Arc<DbShared>,
@@ -116,7 +113,7 @@ impl Iter {
         // Before the state is loaded, which a dropping of the keyspace would empty.
         keyspace.add_iterator();
         let generation = keyspace.generation();
-        let IterSources { merge, count, lost } =
+        let IterSources { merge, bytes, lost } =
             sources(db, &keyspace.state(), seq, options.fill_cache);
         let memory = inner.shared().budget().open_account(Role::Iterators);
         let mut iter = Iter {
@@ -126,7 +123,7 @@ impl Iter {
             seq,
             generation,
             merge,
-            sources: count,
+            source_bytes: bytes,
             lost,
             place: Position::Nowhere,
             positioned: false,
@@ -365,7 +362,7 @@ impl Iter {
                 self.generation = generation;
                 let fill = self.options.fill_cache;
                 let sources = sources(&self.db, &state, self.seq, fill);
-                (self.merge, self.sources) = (sources.merge, sources.count);
+                (self.merge, self.source_bytes) = (sources.merge, sources.bytes);
                 self.lost = sources.lost;
             }
         }
@@ -377,7 +374,7 @@ impl Iter {
     fn account(&mut self) -> Result<()> {
         let own = [&self.key, &self.value, &self.before].map(Vec::capacity);
         let own = own.iter().sum::<usize>() + self.options.bound_bytes();
-        let held = self.sources as u64 * SOURCE_BYTES + (size_of::<Iter>() + own) as u64;
+        let held = self.source_bytes + (size_of::<Iter>() + own) as u64;
         let now = self.memory.bytes();
         if held <= now {
             self.memory.shrink(now - held);

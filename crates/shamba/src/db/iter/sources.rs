@@ -78,11 +78,15 @@ impl InternalIterator for IterSource {
     }
 }
 
+/// What one source takes, in bytes, without what it holds of a table.
+const SOURCE_BYTES: u64 = (size_of::<IterSource>() + MergeIter::<IterSource>::CHILD_BYTES) as u64;
+
 /// What an iterator merges.
 pub(super) struct IterSources {
     pub(super) merge: MergeIter<IterSource>,
-    /// How many there are.
-    pub(super) count: usize,
+    /// What they take, in bytes, without what they hold of tables; and what is kept for them of the
+    /// version once it was replaced.
+    pub(super) bytes: u64,
     /// Where one of them says so when its memtable is gone; none without memtables.
     pub(super) lost: Option<Arc<AtomicBool>>,
 }
@@ -118,7 +122,7 @@ pub(super) fn sources(
         ))
     }));
     IterSources {
-        count: sources.capacity(),
+        bytes: sources.capacity() as u64 * SOURCE_BYTES + state.version.bytes_of_change(),
         merge: MergeIter::new(sources),
         lost,
     }
