@@ -143,7 +143,8 @@ pub struct KeyspaceOptions {
     pub level0_stall: u32,
     /// Where a compaction starts a new output file, in bytes, at least 4 KiB. Default 64 MiB.
     pub target_file: u64,
-    /// Compression by level: entry i is for level i, the last for all deeper ones. Default none.
+    /// Compression by level: entry i is for level i, the last for all deeper ones; at most 64.
+    /// Default none.
     pub compression: Vec<Compression>,
     /// The filter of new tables.
     pub filter: FilterOptions,
@@ -179,6 +180,9 @@ impl Default for KeyspaceOptions {
         }
     }
 }
+
+/// With a size ratio of 2 so many levels hold any number of bytes.
+const MOST_LEVELS: usize = 64;
 
 impl KeyspaceOptions {
     /// The memtable's size under a budget.
@@ -240,6 +244,15 @@ impl KeyspaceOptions {
             return Err(Error::option(
                 "compression",
                 "at least one entry is needed, for level 0",
+            ));
+        }
+        if self.compression.len() > MOST_LEVELS {
+            return Err(Error::option(
+                "compression",
+                format!(
+                    "{} entries are more than the {MOST_LEVELS} levels that a tree can have",
+                    self.compression.len()
+                ),
             ));
         }
         for compression in &self.compression {

@@ -381,6 +381,13 @@ fn options_that_make_no_sense_are_named() {
         (
             "compression",
             KeyspaceOptions {
+                compression: vec![Compression::None; 65],
+                ..keyspace()
+            },
+        ),
+        (
+            "compression",
+            KeyspaceOptions {
                 compression: vec![Compression::Zstd(77)],
                 ..keyspace()
             },
