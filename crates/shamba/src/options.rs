@@ -181,9 +181,6 @@ impl Default for KeyspaceOptions {
     }
 }
 
-/// With a size ratio of 2 so many levels hold any number of bytes.
-const MOST_LEVELS: usize = 64;
-
 impl KeyspaceOptions {
     /// The memtable's size under a budget.
     pub(crate) fn memtable_capacity(&self, limit: u64) -> usize {
@@ -239,22 +236,8 @@ impl KeyspaceOptions {
         range("epoch_lookups", self.epoch_lookups, 1, u64::MAX)?;
         self.filter_policy.validate()?;
         self.auto_design.iter().try_for_each(AutoDesign::validate)?;
-        // The last entry is for all deeper levels.
-        if self.compression.is_empty() {
-            return Err(Error::option(
-                "compression",
-                "at least one entry is needed, for level 0",
-            ));
-        }
-        if self.compression.len() > MOST_LEVELS {
-            return Err(Error::option(
-                "compression",
-                format!(
-                    "{} entries are more than the {MOST_LEVELS} levels that a tree can have",
-                    self.compression.len()
-                ),
-            ));
-        }
+        // The last entry is for all deeper levels, and no tree has more than so many.
+        range("compression", self.compression.len(), 1, 64)?;
         for compression in &self.compression {
             if let Compression::Zstd(level) = compression {
                 range("compression", *level, 1, 19)?;
