@@ -138,12 +138,12 @@ impl WritePath {
     }
 
     /// The right to copy a large entry, which is waited for, and its charge if something gives way
-    /// for it.
-    fn hold_copy(&self, bytes: u64) -> Result<(Permit, Option<Reservation>)> {
+    /// for it: given back first, so that who comes next does not add to it.
+    fn hold_copy(&self, bytes: u64) -> Result<(Option<Reservation>, Permit)> {
         let budget = self.shared.budget();
         let go_on = || self.shared.check_writable();
         let permit = budget.admit(AdmittedWork::LargeEntries, bytes, go_on)?;
-        Ok((permit, budget.try_reserve(Role::Wal, bytes)))
+        Ok((budget.try_reserve(Role::Wal, bytes), permit))
     }
 
     /// An error for a key or a value of so many bytes, if it is too large.
