@@ -158,6 +158,7 @@ impl Partition {
         let needs = if all > 0.0 {
             needing / all
         } else {
+            // Nobody came before: as likely one as the other.
             0.5 + 0.5 * both.module.pass
         };
         let value = (needing + self.visits.scans) * both.index_pages - both.room;

@@ -169,6 +169,7 @@ fn values_of_a_larger_budget_name_the_budget_they_need() {
         let value = if compressed {
             value.clone()
         } else {
+            // Nothing to compress.
             common::Rng::new(1).bytes(value.len())
         };
         db.put("large", &value).unwrap();

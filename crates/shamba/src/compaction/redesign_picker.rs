@@ -140,6 +140,7 @@ pub(super) fn push_down_oversized(version: &Version, options: &PickerOptions) ->
         let too_large = if leveled {
             runs.len() == 1 && oldest.size() > options.capacity(level)
         } else {
+            // A run is to be as large as a leveled level of its number.
             level == last && oldest.size() > options.capacity(level + 1) / 2
         };
         if too_large && version.runs_of(below).is_empty() && !is_level_busy(version, level) {

@@ -352,12 +352,12 @@ fn verify_closed(
             path: dir.to_path_buf(),
         });
     }
-    // With the lock nobody changes anything meanwhile; without, it is looked at until it stays.
     let (_lock, found) = if !options.read_only {
         let lock = lock_folder(&**fs, dir)?;
         let found = look(dir, options, tables_of(dir, options), false)?;
         (Some(lock), found)
     } else {
+        // What only a writer beside us has caused passes; what stays is damage.
         let tables = tables_of(dir, options);
         let found = settled(&**fs, dir, || look(dir, options, Arc::clone(&tables), true));
         let found = match found {
@@ -372,9 +372,9 @@ fn verify_closed(
         .map(|keyspace| (&*keyspace.name, keyspace.version.clone()))
         .collect();
     let mut summary = VerifySummary::default();
-    // What was looked at strictly was there in its full length.
     let length = |file: &FileMeta| {
         if found.strictly {
+            // Checked; a writer may have removed it since.
             Ok(())
         } else {
             check_length(dir, file, &lengths)

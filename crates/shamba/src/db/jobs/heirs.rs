@@ -33,6 +33,7 @@ impl Heirs {
         let most = if cache.policy().is_active() {
             prepopulation(memory.budget().working_limit())
         } else {
+            // What is used is kept; what will be used has no say.
             0
         };
         let held = memory
