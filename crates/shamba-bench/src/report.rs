@@ -34,6 +34,30 @@ impl From<f64> for Cell {
     }
 }
 
+impl From<&&str> for Cell {
+    fn from(text: &&str) -> Self {
+        Self::Text((*text).to_owned())
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(so: bool) -> Self {
+        Self::Text(if so { "yes" } else { "no" }.to_owned())
+    }
+}
+
+/// Counts: exact up to 2^53, far above anything counted here.
+macro_rules! from_counts {
+    ($($count:ty),*) => {$(
+        impl From<$count> for Cell {
+            fn from(count: $count) -> Self {
+                Self::Number(count as f64)
+            }
+        }
+    )*};
+}
+from_counts!(u64, usize, u32, i32);
+
 impl From<Option<f64>> for Cell {
     fn from(number: Option<f64>) -> Self {
         number.map_or(Self::Missing, Self::Number)
@@ -59,6 +83,21 @@ impl fmt::Display for Cell {
     }
 }
 
+/// A row for [`Report::add`]: the name of each column, with its unit, and what stands in it.
+///
+/// ```
+/// # use shamba_bench::{report::Report, row};
+/// let mut table = Report::titled("Lookups");
+/// table.add(row! { "engine": "shamba", "pages per lookup": 0.09 });
+/// assert_eq!(table.to_csv().unwrap(), "engine,pages per lookup\nshamba,0.09\n");
+/// ```
+#[macro_export]
+macro_rules! row {
+    ($($name:tt: $value:expr),* $(,)?) => {
+        vec![$((::std::string::String::from($name), $crate::report::Cell::from($value))),*]
+    };
+}
+
 /// A titled table of results.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Report {
@@ -78,6 +117,33 @@ impl Report {
             columns: columns.iter().map(|&name| name.to_owned()).collect(),
             rows: Vec::new(),
         }
+    }
+
+    /// A report that has the columns of its first row.
+    pub fn titled(title: impl Into<String>) -> Self {
+        Self::new(title, &[])
+    }
+
+    /// Adds a row made by [`row!`](crate::row); all have the columns of the first.
+    pub fn add(&mut self, row: Vec<(String, Cell)>) {
+        let (names, cells): (Vec<_>, Vec<_>) = row.into_iter().unzip();
+        if self.rows.is_empty() {
+            self.columns = names;
+        } else {
+            debug_assert_eq!(names, self.columns);
+        }
+        self.push(cells);
+    }
+
+    /// A report with a row of each of these.
+    pub fn of<T>(
+        title: impl Into<String>,
+        all: impl IntoIterator<Item = T>,
+        row: impl Fn(T) -> Vec<(String, Cell)>,
+    ) -> Self {
+        let mut report = Self::titled(title);
+        all.into_iter().for_each(|one| report.add(row(one)));
+        report
     }
 
     /// Adds a row.
@@ -190,6 +256,17 @@ mod tests {
         assert!(json["rows"][1]["pages"].is_null());
         let text = report().to_string();
         assert!(text.contains("0.035") && text.contains("a, b"), "{text}");
+    }
+
+    #[test]
+    fn a_report_has_the_columns_of_its_rows() {
+        let report = Report::of("both", [("a", 1u64), ("b", 2)], |(name, count)| {
+            row! { "name": name, "count": count, "even": count % 2 == 0 }
+        });
+        assert_eq!(
+            report.to_csv().unwrap(),
+            "name,count,even\na,1,no\nb,2,yes\n"
+        );
     }
 
     #[test]

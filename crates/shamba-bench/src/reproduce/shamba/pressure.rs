@@ -1,6 +1,5 @@
 //! Lookups over the budget, for the figures that compare engines so: one panel for each
 //! distribution and share of existing keys, one line for each engine.
-use crate::Result;
 use crate::device::Device;
 use crate::engine::Resident;
 use crate::plot::{Panel, Series};
@@ -10,6 +9,7 @@ use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Lab};
 use crate::store::Base;
 use crate::workload::Distribution;
+use crate::{Result, row};
 
 /// Uniform, normal, Zipf: those of Figures 6 and 7.
 pub(in crate::reproduce) const DISTRIBUTIONS: [Distribution; 3] =
@@ -159,39 +159,23 @@ fn kib(found: &Found, of: fn(&Resident) -> u64) -> f64 {
 
 /// What was read, by kind, and what was in memory at the end.
 pub(in crate::reproduce) fn kinds(engines: &[&str], points: &[Point]) -> Report {
-    let mut table = Report::new(
-        "Pages read per lookup, by kind",
-        &[
-            "distribution",
-            "existing",
-            "budget %",
-            "engine",
-            "data pages",
-            "index pages",
-            "filter pages",
-            "read operations",
-            "false positives per lookup",
-            "data KB in memory",
-            "index KB in memory",
-            "filter KB in memory",
-        ],
-    );
+    let mut table = Report::titled("Pages read per lookup, by kind");
     for point in points {
         for (engine, found) in engines.iter().zip(&point.found) {
-            table.push(vec![
-                point.distribution.name().into(),
-                point.positive.into(),
-                point.percent.into(),
-                short(engine).into(),
-                found.per_lookup("data_pages").into(),
-                found.per_lookup("index_pages").into(),
-                found.per_lookup("filter_pages").into(),
-                found.reads().into(),
-                found.per_lookup("false_positives").into(),
-                kib(found, |resident| resident.data).into(),
-                kib(found, |resident| resident.index).into(),
-                kib(found, |resident| resident.filter).into(),
-            ]);
+            table.add(row! {
+                "distribution": point.distribution.name(),
+                "existing": point.positive,
+                "budget %": point.percent,
+                "engine": short(engine),
+                "data pages": found.per_lookup("data_pages"),
+                "index pages": found.per_lookup("index_pages"),
+                "filter pages": found.per_lookup("filter_pages"),
+                "read operations": found.reads(),
+                "false positives per lookup": found.per_lookup("false_positives"),
+                "data KB in memory": kib(found, |resident| resident.data),
+                "index KB in memory": kib(found, |resident| resident.index),
+                "filter KB in memory": kib(found, |resident| resident.filter),
+            });
         }
     }
     table
