@@ -186,6 +186,18 @@ impl Report {
         Ok(serde_json::to_string_pretty(&object)?)
     }
 
+    /// The rows as a Markdown table without the title; bars in texts are escaped.
+    pub fn to_markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let plain = |text: &String| text.replace('|', "\\|").replace('\n', " ");
+        let mut text = line(self.columns.iter().map(plain).collect());
+        text += &format!("|{}\n", "---|".repeat(self.columns.len()));
+        for row in &self.rows {
+            text += &line(row.iter().map(|cell| plain(&cell.to_string())).collect());
+        }
+        text
+    }
+
     /// Writes `path`, as JSON if it ends in `.json`, as CSV otherwise, with its folders.
     pub fn save(&self, path: &Path) -> Result<()> {
         if let Some(folder) = path
@@ -254,6 +266,10 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&report().to_json().unwrap()).unwrap();
         assert_eq!(json["rows"][0]["pages"], 0.035);
         assert!(json["rows"][1]["pages"].is_null());
+        assert_eq!(
+            report().to_markdown(),
+            "| engine | pages |\n|---|---|\n| a, b | 0.035 |\n| c | - |\n"
+        );
         let text = report().to_string();
         assert!(text.contains("0.035") && text.contains("a, b"), "{text}");
     }

@@ -98,6 +98,12 @@ pub struct Claim {
     /// Both as numbers, where both are: finite ones.
     #[serde(default)]
     pub numbers: Option<(f64, f64)>,
+    /// The ends of the paper's range, and of what was measured, where all are finite.
+    #[serde(default)]
+    pub ranges: Option<[(f64, f64); 2]>,
+    /// Whether it is one of the few by which the paper, or this project, is known.
+    #[serde(default)]
+    pub headline: bool,
     /// What follows.
     pub verdict: Verdict,
     /// Why it differs, where a check of that cause ran in the same run and held; of what cannot be
@@ -137,9 +143,11 @@ impl Claim {
         } else {
             Verdict::Within
         };
-        let single = from == to && least == most && from.is_finite() && least.is_finite();
+        let finite = [from, to, least, most].iter().all(|end| end.is_finite());
+        let single = finite && from == to && least == most;
         Self {
             numbers: single.then_some((from, least)),
+            ranges: finite.then_some([(from, to), (least, most)]),
             ..Self::new(what, ends(from, to), ends(least, most), verdict)
         }
     }
@@ -246,6 +254,13 @@ impl Claim {
         self
     }
 
+    /// One of the few by which a paper, or this project, is known: it stands on the front page.
+    #[must_use]
+    pub fn headline(mut self) -> Self {
+        self.headline = true;
+        self
+    }
+
     /// Why it differs from what was claimed: where `checked` in this run, and found so.
     #[must_use]
     pub fn because(mut self, checked: bool, cause: impl Into<String>) -> Self {
@@ -282,6 +297,8 @@ impl Claim {
             claimed: claimed.into(),
             measured: measured.into(),
             numbers: None,
+            ranges: None,
+            headline: false,
             verdict,
             cause: None,
             by_seed: Vec::new(),
@@ -468,6 +485,8 @@ mod tests {
             (&*claim.claimed, &*claim.measured),
             ("1.40 to 2.20", "1.50 to 2.00")
         );
+        assert_eq!(claim.ranges, Some([(1.4, 2.2), (1.5, 2.0)]));
+        assert_eq!(Claim::range("", (1.4, 2.2), &[NONE]).ranges, None);
     }
 
     #[test]

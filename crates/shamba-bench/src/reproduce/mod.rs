@@ -11,12 +11,14 @@
 pub mod claim;
 mod elastic;
 mod files;
+mod front_page;
 mod hash_sharing;
 pub mod lab;
 mod machine;
 mod monkey;
 mod ours;
 pub mod page;
+mod published;
 mod scale;
 mod seeds;
 mod shamba;
@@ -129,6 +131,13 @@ pub struct Settings {
     /// Only make tables, plots and reports anew from the results (JSON files) in the folder.
     #[arg(long)]
     pub report: bool,
+    /// Take the results from this file, which --docs wrote, into the folder first.
+    #[arg(long, requires = "report")]
+    pub from: Option<PathBuf>,
+    /// Also make the pages for people (summary.md, results.md) here, and keep the results there,
+    /// compressed.
+    #[arg(long)]
+    pub docs: Option<PathBuf>,
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -166,6 +175,13 @@ impl Settings {
     fn seeds(&self) -> std::ops::Range<u64> {
         let count = self.seeds.unwrap_or(self.scale.pick(1, 1, 3, 3));
         self.seed..self.seed.saturating_add(count)
+    }
+
+    fn publish(&self) -> Result<()> {
+        match &self.docs {
+            Some(docs) => published::write(&self.out, docs, &all()),
+            None => Ok(()),
+        }
     }
 
     fn kept(&self, experiment: &Experiment) -> Option<Ended> {
@@ -238,11 +254,15 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
     let chosen = settings.chosen()?;
     std::fs::create_dir_all(&settings.out)?;
     if settings.report {
+        if let Some(data) = &settings.from {
+            published::unpack(data, &settings.out)?;
+        }
         for experiment in all() {
             if let Some(ended) = Ended::read(&settings.out, experiment.name) {
                 ended.write(&settings.out)?;
             }
         }
+        settings.publish()?;
         return page::write(&settings.out, &all());
     }
     let passing = match &settings.dir {
@@ -308,6 +328,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
             lab.note(format!("the report was not written: {error}"));
         }
     }
+    settings.publish()?;
     let ended = page::write(&settings.out, &all());
     match failures.first() {
         None => ended,
@@ -405,6 +426,8 @@ mod tests {
             resume: false,
             list: false,
             report: false,
+            from: None,
+            docs: None,
             seed: 1,
             seeds: None,
         }

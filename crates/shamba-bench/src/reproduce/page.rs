@@ -1,6 +1,6 @@
 //! One report over all results of a folder, as HTML (plots inside, nothing loaded from elsewhere)
-//! and as Markdown (the first table of each, no plots). Made from the experiments' JSON files, so
-//! that it can be made anew.
+//! and as Markdown (a page for each paper, every table, no plots). Made from the experiments' JSON
+//! files, so that it can be made anew.
 use super::claim::{self, Claim, Verdict};
 use super::{Ended, Experiment, Findings, claims_file, table_file};
 use crate::Result;
@@ -8,9 +8,6 @@ use crate::report::{Cell, Report};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::fmt::Write as _;
 use std::path::Path;
-
-/// Rows of a table that the Markdown report shows; CSV files have all.
-const ROWS: usize = 60;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
 table{border-collapse:collapse;margin:.5rem 0;display:block;overflow-x:auto}\
@@ -23,16 +20,22 @@ section{border-top:2px solid #ddd;margin-top:2rem;padding-top:.5rem}svg{max-widt
 /// Makes `report.html` and `report.md` in `out` of the experiments that ended there; returns them
 /// in the order of `known`.
 pub fn write(out: &Path, known: &[&Experiment]) -> Result<Vec<Ended>> {
-    let ended: Vec<(&Experiment, Ended)> = known
-        .iter()
-        .filter_map(|experiment| Some((*experiment, Ended::read(out, experiment.name)?)))
-        .collect();
-    std::fs::write(out.join("report.md"), markdown(&ended)?)?;
+    let ended = read(out, known);
+    write_markdown(out, "report", &ended)?;
     std::fs::write(
         out.join("report.html"),
         html_page(out, &ended).into_string(),
     )?;
     Ok(ended.into_iter().map(|(_, ended)| ended).collect())
+}
+
+/// The experiments that ended in a folder, in the order of `known`.
+pub(super) fn read<'a>(out: &Path, known: &[&'a Experiment]) -> Vec<(&'a Experiment, Ended)> {
+    let ended = |experiment: &&'a Experiment| Ended::read(out, experiment.name);
+    known
+        .iter()
+        .filter_map(|experiment| Some((*experiment, ended(experiment)?)))
+        .collect()
 }
 
 /// What became of an experiment's claims, in words.
@@ -43,16 +46,19 @@ fn verdict(ended: &Ended) -> String {
     }
 }
 
-/// Whose claims an experiment is about: the beginning of its name.
-fn source(name: &str) -> &'static str {
-    const PAPERS: [(&str, &str); 4] = [
-        ("shamba-", "SHaMBa"),
-        ("hash-sharing-", "hash sharing"),
-        ("elasticbf-", "ElasticBF"),
-        ("monkey-", "Monkey"),
-    ];
-    let paper = PAPERS.iter().find(|(prefix, _)| name.starts_with(prefix));
-    paper.map_or("this project", |(_, paper)| paper)
+/// Whose claims an experiment is about, by the beginning of its name, and the name of their page.
+pub(super) const SOURCES: [(&str, &str); 5] = [
+    ("SHaMBa", "shamba"),
+    ("hash sharing", "hash-sharing"),
+    ("ElasticBF", "elasticbf"),
+    ("Monkey", "monkey"),
+    ("this project", "ours"),
+];
+
+/// Whether an experiment is about the claims of that one.
+pub(super) fn is_of(experiment: &Experiment, (_, page): (&str, &str)) -> bool {
+    let rest = experiment.name.strip_prefix(page);
+    rest.is_some_and(|rest| rest.starts_with('-'))
 }
 
 /// How many claims have which verdict: a row for each paper, and one for this project.
@@ -62,20 +68,16 @@ fn totals(ended: &[(&Experiment, Ended)]) -> Report {
     columns.push("failed".to_owned());
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut report = Report::new("Claims by their verdicts", &columns);
-    let mut sources: Vec<&str> = Vec::new();
-    for (experiment, _) in ended {
-        let source = source(experiment.name);
-        if !sources.contains(&source) {
-            sources.push(source);
+    for of in SOURCES {
+        let own = || ended.iter().filter(|(known, _)| is_of(known, of));
+        if own().next().is_none() {
+            continue;
         }
-    }
-    for of in sources {
-        let own = || ended.iter().filter(|(known, _)| source(known.name) == of);
         let findings = || own().filter_map(|(_, ended)| ended.outcome.as_ref().ok());
         let counts = claim::counts(findings().flat_map(|findings| &findings.claims));
         let count = |verdict| counts.iter().find(|(known, _)| *known == verdict);
         let number = |count: usize| Cell::from(count as f64);
-        let mut row = vec![of.into(), number(own().count())];
+        let mut row = vec![of.0.into(), number(own().count())];
         for verdict in Verdict::ALL {
             row.push(number(count(verdict).map_or(0, |(_, count)| *count)));
         }
@@ -247,25 +249,58 @@ fn plain(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-fn markdown(ended: &[(&Experiment, Ended)]) -> Result<String> {
+/// Makes the Markdown pages in `dir`: `{stem}.md` has the verdicts, `{stem}/` a page for each
+/// paper, with every table.
+pub(super) fn write_markdown(dir: &Path, stem: &str, ended: &[(&Experiment, Ended)]) -> Result<()> {
+    let pages = dir.join(stem);
+    std::fs::create_dir_all(&pages)?;
+    for of in SOURCES {
+        let own: Vec<_> = ended.iter().filter(|(known, _)| is_of(known, of)).collect();
+        if !own.is_empty() {
+            let text = markdown_page(stem, of.0, &own)?;
+            std::fs::write(pages.join(format!("{}.md", of.1)), text)?;
+        }
+    }
+    Ok(std::fs::write(
+        dir.join(format!("{stem}.md")),
+        markdown_index(stem, ended)?,
+    )?)
+}
+
+/// Writing to a string cannot fail.
+fn unwritten(_: std::fmt::Error) -> crate::Error {
+    crate::Error::Io(std::io::Error::other("formatting"))
+}
+
+/// The first page: how many claims have which verdict, where it was measured, and how long each
+/// experiment took.
+fn markdown_index(stem: &str, ended: &[(&Experiment, Ended)]) -> Result<String> {
     let mut text = String::from("# Experiments\n\n");
-    // Writing to a string cannot fail.
-    let failed = |_| crate::Error::Io(std::io::Error::other("formatting"));
-    let mut add = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").map_err(failed);
+    let mut add = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").map_err(unwritten);
     add(format_args!("{}\n", totals(ended)))?;
     for line in places(ended) {
         add(format_args!("{line}.\n"))?;
     }
     add(format_args!(
-        "| experiment | what | verdicts |\n|---|---|---|"
+        "| experiment | what | verdicts | s |\n|---|---|---|---|"
     ))?;
     for (experiment, ended) in ended {
         let (name, title) = (experiment.name, plain(experiment.title));
+        let page = SOURCES.iter().find(|of| is_of(experiment, **of));
+        let page = page.map_or("", |of| of.1);
         add(format_args!(
-            "| [{name}](#{name}) | {title} | {} |",
-            verdict(ended)
+            "| [{name}]({stem}/{page}.md#{name}) | {title} | {} | {:.0} |",
+            verdict(ended),
+            ended.seconds,
         ))?;
     }
+    Ok(text)
+}
+
+/// The page of a paper's experiments.
+fn markdown_page(stem: &str, of: &str, ended: &[&(&Experiment, Ended)]) -> Result<String> {
+    let mut text = format!("# Experiments: {of}\n\n[All experiments](../{stem}.md)\n");
+    let mut add = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").map_err(unwritten);
     for (experiment, ended) in ended {
         add(format_args!(
             "\n## {}\n\n{}.\n\n**The claim:** {}\n",
@@ -302,15 +337,15 @@ fn markdown(ended: &[(&Experiment, Ended)]) -> Result<String> {
             add(format_args!(""))?;
         }
         for note in &findings.notes {
-            add(format_args!("\n{note}"))?;
+            add(format_args!("{note}\n"))?;
         }
-        for table in findings.tables.iter().take(1) {
-            let mut short = table.clone();
-            short.rows.truncate(ROWS);
-            add(format_args!("\n{short}"))?;
-            if table.rows.len() > ROWS {
-                add(format_args!("\n({} of {} rows)", ROWS, table.rows.len()))?;
-            }
+        for table in &findings.tables {
+            add(format_args!(
+                "<details><summary>{} ({} rows)</summary>\n",
+                table.title,
+                table.rows.len()
+            ))?;
+            add(format_args!("{}\n</details>\n", table.to_markdown()))?;
         }
     }
     Ok(text)
@@ -322,7 +357,7 @@ mod tests {
     use crate::reproduce::{Scale, machine};
 
     const EXPERIMENT: Experiment = Experiment {
-        name: "a-figure-1",
+        name: "shamba-figure-1",
         title: "Reads & writes",
         claim: "Fewer than <before>.",
         seconds: 1.0,
@@ -366,14 +401,17 @@ mod tests {
         let all = write(dir.path(), &[&EXPERIMENT]).unwrap();
         assert_eq!(all.len(), 1);
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
-        let (page, text) = (read("report.html"), read("report.md"));
+        let (page, text) = (
+            read("report.html"),
+            read("report.md") + &read("report/shamba.md"),
+        );
         for report in [&page, &text] {
             for part in [
                 "1 above, 1 below, 1 missed",
                 "Cause: the",
                 "Not explained.",
                 "goal of this project",
-                "this project",
+                "SHaMBa",
                 "100 entries.",
                 "one run",
             ] {
@@ -382,8 +420,8 @@ mod tests {
         }
         assert!(page.contains("Fewer than &lt;before&gt;.") && page.contains("the &lt;disk&gt;"));
         assert_eq!(page.matches("<svg").count(), 2, "the plot and the claims");
-        assert!(page.contains("a-figure-1.csv"));
-        assert_eq!(read("a-figure-1.csv"), "engine,pages\na|b,0.5\n");
+        assert!(page.contains("shamba-figure-1.csv"));
+        assert_eq!(read("shamba-figure-1.csv"), "engine,pages\na|b,0.5\n");
     }
 
     #[test]
@@ -391,7 +429,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         ended(Err("no space".into())).write(dir.path()).unwrap();
         write(dir.path(), &[&EXPERIMENT]).unwrap();
-        let text = std::fs::read_to_string(dir.path().join("report.md")).unwrap();
-        assert!(text.contains("Failed: no space"));
+        let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        assert!(read("report/shamba.md").contains("Failed: no space"));
+        assert!(read("report.md").contains("| failed |"));
     }
 }

@@ -7,7 +7,7 @@ mod graph;
 mod hot_spot;
 mod oracle_gap;
 mod pressure;
-mod rocksdb;
+pub(super) mod rocksdb;
 mod scaling;
 mod without_pressure;
 

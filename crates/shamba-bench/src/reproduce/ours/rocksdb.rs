@@ -24,7 +24,7 @@ const SETTINGS: [&str; 13] = [
 ];
 
 /// The name under which the best of each cell stands among engines.
-pub(super) const BEST: &str = "RocksDB, best setting of each cell";
+pub(in crate::reproduce) const BEST: &str = "RocksDB, best setting of each cell";
 
 /// Those in this build: none without the feature.
 pub(super) fn settings() -> &'static [&'static str] {

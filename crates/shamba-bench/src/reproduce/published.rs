@@ -1,0 +1,117 @@
+//! What of a run's results is kept in the project: the pages for people, and the results
+//! themselves, compressed, from which all pages can be made again.
+use super::{Ended, Experiment, front_page, page};
+use crate::{Error, Result};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+
+/// The results: a JSON line for each experiment, compressed by Zstandard.
+pub(super) const DATA: &str = "results.jsonl.zst";
+
+/// Slow, and once a run.
+const LEVEL: i32 = 19;
+
+/// Makes the front page, the pages of results and their data in `docs` of the results in `out`.
+pub(super) fn write(out: &Path, docs: &Path, known: &[&Experiment]) -> Result<()> {
+    std::fs::create_dir_all(docs)?;
+    let ended = page::read(out, known);
+    pages(docs, &ended)?;
+    let mut data = zstd::Encoder::new(std::fs::File::create(docs.join(DATA))?, LEVEL)?;
+    for (_, ended) in &ended {
+        serde_json::to_writer(&mut data, ended)?;
+        data.write_all(b"\n")?;
+    }
+    data.finish()?;
+    Ok(())
+}
+
+/// The pages alone.
+pub(super) fn pages(docs: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
+    page::write_markdown(docs, "results", ended)?;
+    front_page::write(docs, ended)
+}
+
+/// Writes the files of all results in `data` into `out`, as the run that made them did.
+pub(super) fn unpack(data: &Path, out: &Path) -> Result<()> {
+    std::fs::create_dir_all(out)?;
+    let file = std::fs::File::open(data)
+        .map_err(|error| Error::InvalidSetting(format!("{}: {error}", data.display())))?;
+    for line in BufReader::new(zstd::Decoder::new(file)?).lines() {
+        let ended: Ended = serde_json::from_str(&line?)?;
+        // Its name is that of files.
+        if !super::all().iter().any(|known| known.name == ended.name) {
+            let unknown = format!("there is no experiment `{}`", ended.name);
+            return Err(Error::InvalidSetting(unknown));
+        }
+        ended.write(out)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::{Claim, Findings, Scale, machine};
+    use crate::row;
+
+    #[test]
+    fn pages_and_results_are_made_again_of_what_was_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let mut table = crate::report::Report::titled("Pages");
+        table.add(row! { "distribution": "uniform", "existing": 0.0, "our default": 1.0 });
+        let findings = Findings {
+            tables: vec![table],
+            claims: vec![Claim::range("reads saved", (1.0, 2.0), &[1.5]).headline()],
+            ..Findings::default()
+        };
+        let ended = Ended {
+            name: "shamba-table-1".to_owned(),
+            scale: Scale::Tiny,
+            seeds: 1..2,
+            place: machine::Place::default(),
+            seconds: 2.0,
+            outcome: Ok(findings),
+        };
+        std::fs::create_dir_all(at("out")).unwrap();
+        ended.write(&at("out")).unwrap();
+        let known = crate::reproduce::all();
+        write(&at("out"), &at("docs"), &known).unwrap();
+        unpack(&at("docs").join(DATA), &at("again")).unwrap();
+        write(&at("again"), &at("docs again"), &known).unwrap();
+        let read = |name: &str| std::fs::read(at(name)).unwrap();
+        for file in [
+            "summary.md",
+            "summary-headlines-dark.svg",
+            "results.md",
+            "results/shamba.md",
+            DATA,
+        ] {
+            let [one, two] = ["docs", "docs again"].map(|dir| read(&format!("{dir}/{file}")));
+            assert_eq!(one, two, "{file}");
+        }
+        let summary = String::from_utf8(read("docs/summary.md")).unwrap();
+        assert!(summary.contains("| SHaMBa | reads saved | 1.00 to 2.00 | 1.50 | within |"));
+        let dark = String::from_utf8(read("docs/summary-headlines-dark.svg")).unwrap();
+        assert!(dark.contains("#0D1117") && !dark.contains("#FFFFFF"));
+    }
+
+    #[test]
+    fn results_of_no_known_experiment_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join(DATA);
+        let ended = Ended {
+            name: "../elsewhere".to_owned(),
+            scale: Scale::Tiny,
+            seeds: 1..2,
+            place: machine::Place::default(),
+            seconds: 0.0,
+            outcome: Err(String::new()),
+        };
+        let text = serde_json::to_vec(&ended).unwrap();
+        std::fs::write(&data, zstd::encode_all(&text[..], 1).unwrap()).unwrap();
+        let error = unpack(&data, dir.path()).unwrap_err().to_string();
+        assert!(error.contains("no experiment `../elsewhere`"), "{error}");
+        assert!(unpack(&dir.path().join("none"), dir.path()).is_err());
+    }
+}
