@@ -65,7 +65,7 @@ pub(crate) use shares::{
 /// Cached blocks, buffers and memtables lie in memory that the engine maps itself, so that what is
 /// counted is what is resident: the process takes this budget, and a few MiB that do not grow with
 /// data or budget (code, contexts to decompress Zstandard with, of 96 KiB, one for each processor
-/// and at most sixteen). That is measured by `stress memory`: docs/results.md has the table.
+/// and at most sixteen). That is measured by `stress memory`: docs/promise.md has the table.
 pub const MIN_MEMORY: u64 = 1 << 20;
 
 /// Memory against its budget at one moment, in bytes.

@@ -44,7 +44,7 @@ fn put(cache: &BlockCache, key: BlockKey, priority: Priority) -> Option<Block> {
 }
 
 #[derive(Debug, Clone)]
-enum Op {
+enum Step {
     Get(BlockKey),
     Insert(BlockKey, usize, bool),
     Release(usize),
@@ -52,14 +52,14 @@ enum Op {
     Essential(u64),
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = Step> {
     let key = (1..4u64, 0..30u32).prop_map(|(file, page)| key(file, page));
     prop_oneof![
-        4 => key.clone().prop_map(Op::Get),
-        6 => (key, 0..3000usize, any::<bool>()).prop_map(|(k, l, p)| Op::Insert(k, l, p)),
-        2 => any::<usize>().prop_map(Op::Release),
-        1 => (1..4u64).prop_map(Op::RemoveFile),
-        1 => (0..30_000u64).prop_map(Op::Essential),
+        4 => key.clone().prop_map(Step::Get),
+        6 => (key, 0..3000usize, any::<bool>()).prop_map(|(k, l, p)| Step::Insert(k, l, p)),
+        2 => any::<usize>().prop_map(Step::Release),
+        1 => (1..4u64).prop_map(Step::RemoveFile),
+        1 => (0..30_000u64).prop_map(Step::Essential),
     ]
 }
 
@@ -78,14 +78,14 @@ proptest! {
         let mut essential = None;
         for op in ops {
             match op {
-                Op::Get(key) => {
+                Step::Get(key) => {
                     prop_assert_eq!(cache.contains(&key), cache.get(&key).is_some());
                     if let Some(block) = cache.get(&key) {
                         prop_assert_eq!(Some(&block.len()), model.get(&key));
                         held.push((key, block));
                     }
                 }
-                Op::Insert(key, len, hold) => {
+                Step::Insert(key, len, hold) => {
                     let resident = cache.contains(&key);
                     match cache.insert(data(key, Priority::Low), &bytes(key, len)) {
                         Some(block) => {
@@ -102,18 +102,18 @@ proptest! {
                         None => prop_assert!(!resident),
                     }
                 }
-                Op::Release(at) => {
+                Step::Release(at) => {
                     if !held.is_empty() {
                         held.swap_remove(at % held.len());
                     }
                 }
-                Op::RemoveFile(file) => {
+                Step::RemoveFile(file) => {
                     cache.remove_file(file);
                     for page in 0..30 {
                         prop_assert!(!cache.contains(&key(file, page)));
                     }
                 }
-                Op::Essential(bytes) => {
+                Step::Essential(bytes) => {
                     drop(essential.take());
                     essential = budget.try_reserve(Role::Memtable, bytes);
                 }

@@ -84,18 +84,18 @@ impl Table {
     }
 }
 
-struct Env {
+struct Folder {
     fs: Arc<dyn Fs>,
     budget: Arc<Budget>,
     cache: Arc<BlockCache>,
     io: Arc<IoPool>,
 }
 
-impl Env {
-    fn with_fs(fs: Arc<dyn Fs>, limit: u64) -> Env {
+impl Folder {
+    fn with_fs(fs: Arc<dyn Fs>, limit: u64) -> Folder {
         let budget = Budget::of_one_thread(limit);
         let store = Store::new(Arc::clone(&budget));
-        Env {
+        Folder {
             fs,
             cache: BlockCache::new(Arc::clone(&store), 1),
             io: IoPool::new(store, 4 * PAGE),
@@ -103,8 +103,8 @@ impl Env {
         }
     }
 
-    fn new(limit: u64) -> Env {
-        Env::with_fs(Arc::new(MemFs::new()), limit)
+    fn new(limit: u64) -> Folder {
+        Folder::with_fs(Arc::new(MemFs::new()), limit)
     }
 
     fn build(&self, name: &str, entries: &[Entry], options: TableBuildOptions) -> TableSummary {
@@ -176,7 +176,7 @@ fn a_lookup_of_the_key_only_copies_no_value() {
         .map(|i| put(i.to_be_bytes(), 7, [1; 50]))
         .collect();
     for limit in [1 << 20, 0] {
-        let env = Env::new(limit);
+        let env = Folder::new(limit);
         env.build("t", &entries, TableBuildOptions::default());
         let table = env.open("t").unwrap();
         for i in (0..4000u32).step_by(17) {
@@ -365,7 +365,7 @@ fn assert_at(iter: &mut TableIter, want: Option<&Entry>) -> Result<(), TestCaseE
 }
 
 fn check_table(
-    env: &Env,
+    env: &Folder,
     entries: &[Entry],
     probes: &[(Vec<u8>, u64)],
     limit: u8,
@@ -454,7 +454,7 @@ proptest! {
         limit in 0u8..6,
         tight in any::<bool>(),
     ) {
-        let env = Env::new(if tight { 20 << 10 } else { 64 << 20 });
+        let env = Folder::new(if tight { 20 << 10 } else { 64 << 20 });
         let summary = env.build("t.sst", &entries, options);
         prop_assert_eq!(summary.len, env.fs.list(Path::new("")).unwrap()[0].len);
         check_table(&env, &entries, &probes, limit)?;
@@ -466,7 +466,7 @@ proptest! {
 
 #[test]
 fn huge_values_come_back() {
-    let env = Env::new(256 << 20);
+    let env = Folder::new(256 << 20);
     for compression in [Compression::None, Compression::Lz4] {
         let entries = [
             put("a", 1, noise(1, 30)),
@@ -486,7 +486,7 @@ fn huge_values_come_back() {
 
 #[test]
 fn an_empty_table_is_a_table() {
-    let env = Env::new(1 << 20);
+    let env = Folder::new(1 << 20);
     let summary = env.build("t.sst", &[], TableBuildOptions::default());
     assert_eq!(summary.len, PAGE as u64);
     check_table(&env, &[], &[(b"k".to_vec(), 1)], 1).unwrap();
@@ -494,7 +494,7 @@ fn an_empty_table_is_a_table() {
 
 #[test]
 fn entries_out_of_order_are_refused() {
-    let env = Env::new(1 << 20);
+    let env = Folder::new(1 << 20);
     for (next, seq) in [("b", 5), ("b", 6), ("a", 1)] {
         let file = env.fs.create(Path::new("x"), Access::Direct).unwrap();
         let memory = env.budget.reserve(Role::Compaction, 0);
@@ -512,7 +512,7 @@ fn entries_out_of_order_are_refused() {
 
 #[test]
 fn filters_answer_before_storage_is_read_and_only_up_to_the_limit() {
-    let env = Env::new(8 << 20);
+    let env = Folder::new(8 << 20);
     let entries = standard(20_000);
     let options = TableBuildOptions {
         filter: bloom(10.0, 2, Layout::Partitioned),
@@ -559,7 +559,7 @@ fn filters_answer_before_storage_is_read_and_only_up_to_the_limit() {
 
 #[test]
 fn a_lookup_hashes_once_for_all_tables_unless_told_otherwise() {
-    let env = Env::new(8 << 20);
+    let env = Folder::new(8 << 20);
     let options = TableBuildOptions {
         filter: bloom(10.0, 3, Layout::Partitioned),
         ..TableBuildOptions::default()
@@ -578,7 +578,7 @@ fn a_lookup_hashes_once_for_all_tables_unless_told_otherwise() {
 
 #[test]
 fn the_standard_setting_is_small() {
-    let env = Env::new(64 << 20);
+    let env = Folder::new(64 << 20);
     let entries = standard(60_000);
     let options = TableBuildOptions {
         filter: bloom(10.0, 1, Layout::Partitioned),
@@ -609,7 +609,7 @@ fn the_standard_setting_is_small() {
 
 #[test]
 fn compressed_blocks_fill_their_pages() {
-    let env = Env::new(64 << 20);
+    let env = Folder::new(64 << 20);
     let entries: Vec<_> = (0..30_000)
         .map(|i| {
             put(
@@ -643,7 +643,7 @@ fn compressed_blocks_fill_their_pages() {
 #[test]
 fn opening_a_table_costs_one_page() {
     let fs = Arc::new(MeteredFs::new(Arc::new(MemFs::new())));
-    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 8 << 20);
+    let env = Folder::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 8 << 20);
     let options = TableBuildOptions {
         filter: bloom(10.0, 1, Layout::Partitioned),
         ..TableBuildOptions::default()
@@ -672,7 +672,7 @@ fn opening_a_table_costs_one_page() {
 #[test]
 fn reading_ahead_reads_much_at_once() {
     let fs = Arc::new(MeteredFs::new(Arc::new(MemFs::new())));
-    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 8 << 20);
+    let env = Folder::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 8 << 20);
     let entries = standard(20_000);
     let summary = env.build("t.sst", &entries, TableBuildOptions::default());
     let table = env.open("t.sst").unwrap();
@@ -698,7 +698,7 @@ fn reading_ahead_reads_much_at_once() {
 
 #[test]
 fn lookups_without_memory_use_the_scratch_buffer() {
-    let env = Env::new(1 << 20);
+    let env = Folder::new(1 << 20);
     let entries = standard(500);
     let options = TableBuildOptions {
         filter: bloom(10.0, 2, Layout::Partitioned),
@@ -719,7 +719,7 @@ fn lookups_without_memory_use_the_scratch_buffer() {
 
 #[test]
 fn an_iterator_without_memory_holds_only_its_entry() {
-    let env = Env::new(1 << 20);
+    let env = Folder::new(1 << 20);
     let entries = standard(500);
     env.build("t.sst", &entries, TableBuildOptions::default());
     let table = env.open("t.sst").unwrap();
@@ -745,7 +745,7 @@ fn an_iterator_without_memory_holds_only_its_entry() {
 /// Every read of a damaged table gives damage or the truth, whichever byte is damaged.
 fn flip_all(options: TableBuildOptions, entries: &[Entry], step: usize) {
     let fs = Arc::new(MemFs::new());
-    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
+    let env = Folder::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
     env.build("t.sst", entries, options);
     let mut bytes = fs.read_file("t.sst").unwrap();
     let absent = b"zz".as_slice();
@@ -831,7 +831,7 @@ fn no_damaged_byte_makes_a_wrong_answer() {
 #[test]
 fn truncated_tables_are_refused() {
     let fs = Arc::new(MemFs::new());
-    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
+    let env = Folder::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
     env.build("t.sst", &standard(300), TableBuildOptions::default());
     let bytes = fs.read_file("t.sst").unwrap();
     for len in (0..bytes.len()).step_by(512).chain([bytes.len() - 1]) {
@@ -851,7 +851,7 @@ fn truncated_tables_are_refused() {
 #[test]
 fn a_newer_format_is_told_from_damage() {
     let fs = Arc::new(MemFs::new());
-    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
+    let env = Folder::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
     let footer = format::Footer {
         meta_page: 0,
         meta_pages: 0,
@@ -875,7 +875,7 @@ fn a_newer_format_is_told_from_damage() {
 #[test]
 fn the_bytes_of_a_tiny_table() {
     let fs = Arc::new(MemFs::new());
-    let env = Env::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
+    let env = Folder::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
     let module = ModulePlan::bloom(Family::Bloom, 8000, 3);
     let options = TableBuildOptions {
         filter: FilterPlan {
@@ -922,13 +922,13 @@ fn the_bytes_of_a_tiny_table() {
 }
 
 /// A file as a tree would know it.
-struct Known {
+struct Expected {
     number: u64,
     slot: TableSlot,
     summary: TableSummary,
 }
 
-impl TableFile for Known {
+impl TableFile for Expected {
     fn number(&self) -> u64 {
         self.number
     }
@@ -952,9 +952,9 @@ impl TableFile for Known {
     }
 }
 
-impl Env {
-    fn known(&self, number: u64, entries: &[Entry], options: TableBuildOptions) -> Known {
-        Known {
+impl Folder {
+    fn known(&self, number: u64, entries: &[Entry], options: TableBuildOptions) -> Expected {
+        Expected {
             number,
             slot: TableSlot::default(),
             summary: self.build(&table_name(number), entries, options),
@@ -966,7 +966,7 @@ impl Env {
 /// does.
 #[test]
 fn a_table_that_is_not_the_stated_one_is_not_opened() {
-    let env = Env::new(4 << 20);
+    let env = Folder::new(4 << 20);
     let build = |number: u64, salt: u32, value: &str, seq: u64| {
         let options = TableBuildOptions {
             salt,
@@ -995,12 +995,12 @@ fn a_table_that_is_not_the_stated_one_is_not_opened() {
 
 #[test]
 fn tables_open_on_demand_and_close_when_there_are_too_many() {
-    let env = Env::new(4 << 20);
+    let env = Folder::new(4 << 20);
     let build = |number| {
         let entries = [put(format!("k{number}"), 1, "v")];
         env.known(number, &entries, TableBuildOptions::default())
     };
-    let files: Vec<Known> = (0..20).map(build).collect();
+    let files: Vec<Expected> = (0..20).map(build).collect();
     let cache = TableCache::new(
         Arc::clone(&env.fs),
         PathBuf::new(),
@@ -1030,13 +1030,13 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
     );
     cache.forget(files[19].slot.cache_id());
     assert_eq!(env.cache.stats().kind(BlockKind::Data).blocks, 19);
-    let missing = Known {
+    let missing = Expected {
         number: 99,
         ..build(7)
     };
     let missing = cache.get(&missing).unwrap_err();
     assert!(missing.to_string().contains("000099.sst"));
-    let counters = Env::new(4 << 20).budget.used_by(Role::Tables);
+    let counters = Folder::new(4 << 20).budget.used_by(Role::Tables);
     drop(files);
     assert_eq!(cache.open_count(), 0);
     cache.forget(0);
@@ -1047,7 +1047,7 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
 /// takes less than 640 bytes.
 #[test]
 fn open_tables_share_what_they_have_alike() {
-    let env = Env::new(4 << 20);
+    let env = Folder::new(4 << 20);
     let tables = [200, 300];
     let build = |count: u64| {
         let entries: Vec<_> = (0..count)
@@ -1078,7 +1078,7 @@ fn open_tables_share_what_they_have_alike() {
 
 #[test]
 fn handles_stay_within_their_part_of_a_small_budget() {
-    let env = Env::new(64 << 10);
+    let env = Folder::new(64 << 10);
     let options = TableBuildOptions {
         write_buffer: 4096,
         partition_keys: 3,
@@ -1088,7 +1088,7 @@ fn handles_stay_within_their_part_of_a_small_budget() {
         let entries: Vec<_> = (0..60).map(|i| put(format!("k{i:04}"), 1, "v")).collect();
         env.known(number, &entries, options.clone())
     };
-    let files: Vec<Known> = (0..30).map(build).collect();
+    let files: Vec<Expected> = (0..30).map(build).collect();
     let (cache, io) = (Arc::clone(&env.cache), Arc::clone(&env.io));
     let fs = Arc::clone(&env.fs);
     let cache = TableCache::new(fs, PathBuf::new(), cache, io, Arc::clone(&env.budget), 1000);

@@ -15,7 +15,7 @@ use crate::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
 
 const DIR: &str = "/db";
 
-struct Db {
+struct OpenManifest {
     manifest: Manifest,
     obsolete: Arc<Obsolete>,
     next: u64,
@@ -28,7 +28,7 @@ fn fresh() -> MemFs {
     fs
 }
 
-fn open(fs: &Arc<dyn Fs>, create: bool) -> crate::Result<Db> {
+fn open(fs: &Arc<dyn Fs>, create: bool) -> crate::Result<OpenManifest> {
     let obsolete = Obsolete::new(&Budget::new(u64::MAX));
     let dir = Path::new(DIR);
     let found = if create {
@@ -39,14 +39,14 @@ fn open(fs: &Arc<dyn Fs>, create: bool) -> crate::Result<Db> {
     };
     let (manifest, state) = Manifest::begin(fs, dir, found, &obsolete)?;
     let next = state.next_file;
-    Ok(Db {
+    Ok(OpenManifest {
         manifest,
         obsolete,
         next,
     })
 }
 
-impl Db {
+impl OpenManifest {
     fn log(&mut self, edit: &VersionEdit) -> crate::Result<()> {
         let next = &mut self.next;
         self.manifest.log_edit(edit, || {
@@ -62,7 +62,7 @@ fn state_of(fs: &dyn Fs, dir: impl AsRef<Path>) -> crate::Result<TreeState> {
     Ok(Manifest::read(fs, dir.as_ref(), &account)?.state)
 }
 
-fn path_of(db: &Db) -> std::path::PathBuf {
+fn path_of(db: &OpenManifest) -> std::path::PathBuf {
     Path::new(DIR).join(db.manifest.file_name())
 }
 
