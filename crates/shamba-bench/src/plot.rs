@@ -50,6 +50,14 @@ impl Series {
             points: Vec::new(),
         }
     }
+
+    /// A line through these points.
+    pub fn of(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self {
+            name: name.into(),
+            points: points.into_iter().collect(),
+        }
+    }
 }
 
 /// One diagram.
@@ -68,6 +76,26 @@ pub struct Panel {
 }
 
 impl Panel {
+    /// A diagram of these lines over linear axes.
+    pub fn new(title: impl Into<String>, x: &str, y: &str, series: impl Into<Vec<Series>>) -> Self {
+        Self {
+            title: title.into(),
+            x: x.to_owned(),
+            y: y.to_owned(),
+            log_y: false,
+            series: series.into(),
+        }
+    }
+
+    /// The same with a logarithmic vertical axis.
+    #[must_use]
+    pub fn logarithmic(self) -> Self {
+        Self {
+            log_y: true,
+            ..self
+        }
+    }
+
     /// Without the points that no axis has: a ratio to nothing, for example.
     pub fn retain_finite(&mut self) {
         for series in &mut self.series {
@@ -92,13 +120,7 @@ pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> 
         let panel = match panels.iter().position(|panel| panel.title == title) {
             Some(at) => &mut panels[at],
             None => {
-                panels.push(Panel {
-                    title,
-                    x: x.to_owned(),
-                    y: y.to_owned(),
-                    log_y: false,
-                    series: Vec::new(),
-                });
+                panels.push(Panel::new(title, x, y, []));
                 let last = panels.len() - 1;
                 &mut panels[last]
             }
@@ -106,10 +128,7 @@ pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> 
         let name = text(line);
         match panel.series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push((*at, *value)),
-            None => panel.series.push(Series {
-                name,
-                points: vec![(*at, *value)],
-            }),
+            None => panel.series.push(Series::of(name, [(*at, *value)])),
         }
     }
     panels
