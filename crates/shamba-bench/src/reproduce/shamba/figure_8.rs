@@ -1,6 +1,6 @@
 //! Figure 8: SHaMBa-eq by number of modules, all of which are read.
 use super::modules;
-use super::pressure::Point;
+use super::pressure::{self, Point};
 use crate::Result;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 
@@ -22,7 +22,7 @@ pub(super) const ENGINES: [&str; 4] = [
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     modules::figure(lab, &ENGINES, |points| {
-        let short: Vec<&Point> = points.iter().filter(|p| p.percent < 100.0).collect();
+        let short = pressure::short_of_memory(points);
         let (empty, existing): (Vec<&Point>, Vec<&Point>) =
             short.iter().partition(|point| point.positive == 0.0);
         vec![

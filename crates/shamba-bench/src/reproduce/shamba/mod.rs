@@ -1,5 +1,6 @@
 //! "LSM-Trees Under (Memory) Pressure" (SHaMBa).
 mod against_rocksdb;
+mod causes;
 mod figure_10;
 mod figure_11;
 mod figure_12;

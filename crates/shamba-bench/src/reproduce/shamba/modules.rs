@@ -2,11 +2,9 @@
 //! to 10.
 use super::pressure::{self, Grid, Point};
 use crate::Result;
-use crate::device::Device;
 use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Findings, Lab};
 use crate::store::Base;
-use crate::workload::Distribution;
 
 /// Numbers of modules.
 pub(super) const MODULES: [usize; 4] = [1, 2, 3, 7];
@@ -51,27 +49,18 @@ pub(super) fn figure(
     engines: &[&str],
     claims: fn(&[Point]) -> Vec<Claim>,
 ) -> Result<Findings> {
-    let budgets = lab.scale.budgets();
     let grid = Grid {
-        engines,
-        distributions: &[Distribution::Uniform],
-        positives: &[0.0, 0.5, 1.0],
-        budgets,
-        device: Device::Ram,
         base,
+        ..Grid::uniform(engines, lab.scale.budgets())
     };
     let points = pressure::measure(lab, &grid)?;
-    let base = base(lab, engines[0]);
-    Ok(Findings {
-        setting: pressure::setting_of(lab, &base, "RAM disk, pages counted by the engine"),
-        tables: vec![
-            pressure::table("Pages read per lookup", engines, &points),
-            pressure::kinds(engines, &points),
-        ],
-        panels: pressure::panels(engines, &points),
-        claims: claims(&points),
-        ..Findings::default()
-    })
+    let setting = pressure::setting_of(
+        lab,
+        &base(lab, engines[0]),
+        "RAM disk, pages counted by the engine",
+    );
+    let claims = claims(&points);
+    Ok(pressure::findings(setting, engines, &points, claims))
 }
 
 /// How much the number of modules matters: for each point, the most over the least pages; the
