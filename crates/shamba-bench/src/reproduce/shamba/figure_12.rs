@@ -27,7 +27,7 @@ const ENGINES: [&str; 5] = [
 const MONKEY: usize = 1;
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let grid = Grid::uniform(&ENGINES, lab.scale.budgets());
+    let grid = Grid::uniform(&ENGINES, pressure::short_budgets(lab.scale));
     let points = pressure::measure(lab, &grid)?;
     let micros = |found: &Found| found.times.mean_us;
     let panels = pressure::panels_of(

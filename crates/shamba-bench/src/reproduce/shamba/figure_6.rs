@@ -17,7 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const ENGINES: [&str; 6] = [
+pub(super) const ENGINES: [&str; 6] = [
     STATE_OF_THE_ART,
     "shamba:shamba-eq",
     "shamba:shamba-eq-p+paper",
