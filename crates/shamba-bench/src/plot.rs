@@ -51,6 +51,14 @@ impl Series {
             points: Vec::new(),
         }
     }
+
+    /// A line through these points.
+    pub fn of(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self {
+            name: name.into(),
+            points: points.into_iter().collect(),
+        }
+    }
 }
 
 /// One diagram.
@@ -69,6 +77,26 @@ pub struct Panel {
 }
 
 impl Panel {
+    /// A diagram of these lines over linear axes.
+    pub fn new(title: impl Into<String>, x: &str, y: &str, series: impl Into<Vec<Series>>) -> Self {
+        Self {
+            title: title.into(),
+            x: x.to_owned(),
+            y: y.to_owned(),
+            log_y: false,
+            series: series.into(),
+        }
+    }
+
+    /// The same with a logarithmic vertical axis.
+    #[must_use]
+    pub fn logarithmic(self) -> Self {
+        Self {
+            log_y: true,
+            ..self
+        }
+    }
+
     /// Without the points that no axis has: a ratio to nothing, for example.
     pub fn retain_finite(&mut self) {
         for series in &mut self.series {
@@ -85,7 +113,10 @@ pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> 
     let mut panels: Vec<Panel> = Vec::new();
     for row in &report.rows {
         let cell = |name: &str| column(name).and_then(|at| row.get(at));
-        let text = |name: &str| cell(name).map(ToString::to_string).unwrap_or_default();
+        let text = |name: &str| match cell(name) {
+            Some(Cell::Number(number)) => label(*number),
+            other => other.map(ToString::to_string).unwrap_or_default(),
+        };
         let (Some(Cell::Number(at)), Some(Cell::Number(value))) = (cell(x), cell(y)) else {
             continue;
         };
@@ -93,13 +124,7 @@ pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> 
         let panel = match panels.iter().position(|panel| panel.title == title) {
             Some(at) => &mut panels[at],
             None => {
-                panels.push(Panel {
-                    title,
-                    x: x.to_owned(),
-                    y: y.to_owned(),
-                    log_y: false,
-                    series: Vec::new(),
-                });
+                panels.push(Panel::new(title, x, y, []));
                 let last = panels.len() - 1;
                 &mut panels[last]
             }
@@ -107,10 +132,7 @@ pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> 
         let name = text(line);
         match panel.series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push((*at, *value)),
-            None => panel.series.push(Series {
-                name,
-                points: vec![(*at, *value)],
-            }),
+            None => panel.series.push(Series::of(name, [(*at, *value)])),
         }
     }
     panels
@@ -306,20 +328,20 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row;
 
     #[test]
     fn a_table_becomes_panels() {
-        let mut report = Report::new("", &["workload", "budget %", "engine", "pages"]);
-        for (workload, budget, engine, pages) in [
+        let rows = [
             ("a", 10.0, "x", Some(1.0)),
             ("a", 10.0, "y", Some(2.0)),
             ("a", 40.0, "x", Some(0.5)),
             ("b", 10.0, "x", None),
             ("b", 40.0, "x", Some(3.0)),
-        ] {
-            let (workload, engine) = (workload.into(), engine.into());
-            report.push(vec![workload, Cell::Number(budget), engine, pages.into()]);
-        }
+        ];
+        let report = Report::of("", rows, |(workload, budget, engine, pages)| {
+            row! { "workload": workload, "budget %": budget, "engine": engine, "pages": pages }
+        });
         let panels = of_report(&report, "workload", "engine", "budget %", "pages");
         assert_eq!(panels.len(), 2);
         assert_eq!(panels[0].title, "workload a");
@@ -331,11 +353,7 @@ mod tests {
     #[test]
     fn the_legend_keeps_out_of_the_way() {
         let corner = |points: [(f64, f64); 2]| {
-            let mut panel = Panel::default();
-            panel.series.push(Series {
-                name: "line".into(),
-                points: points.to_vec(),
-            });
+            let panel = Panel::new("", "", "", [Series::of("line", points)]);
             free_corner(&panel, |x| x, |y| y)
         };
         let upper_right = SeriesLabelPosition::UpperRight;
@@ -362,11 +380,8 @@ mod tests {
 
     #[test]
     fn a_line_keeps_its_colour_in_every_panel() {
-        let panel = |names: &[&str]| Panel {
-            series: names.iter().map(|name| Series::new(*name)).collect(),
-            ..Panel::default()
-        };
-        let panels = [panel(&["a", "b"]), panel(&["b", "c"])];
+        let panel = |names: [&str; 2]| Panel::new("", "", "", names.map(Series::new));
+        let panels = [panel(["a", "b"]), panel(["b", "c"])];
         let names = names(&panels);
         assert_eq!(names, ["a", "b", "c"]);
         let many: Vec<String> = (0..14).map(|number| number.to_string()).collect();
@@ -382,23 +397,12 @@ mod tests {
     fn every_line_and_axis_is_in_the_file_even_with_zeros() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("plots/one.svg");
-        let mut panels = Vec::new();
-        for log_y in [true, false] {
-            panels.push(Panel {
-                title: "uniform".into(),
-                x: "budget, %".into(),
-                y: "pages per lookup".into(),
-                log_y,
-                series: vec![
-                    Series {
-                        name: "first engine".into(),
-                        points: vec![(10.0, 1.5), (40.0, 0.2), (100.0, 0.0)],
-                    },
-                    Series::new("without points"),
-                ],
-            });
-        }
-        panels.push(Panel::default());
+        let lines = [
+            Series::of("first engine", [(10.0, 1.5), (40.0, 0.2), (100.0, 0.0)]),
+            Series::new("without points"),
+        ];
+        let linear = Panel::new("uniform", "budget, %", "pages per lookup", lines);
+        let panels = [linear.clone().logarithmic(), linear, Panel::default()];
         save(&path, &panels, 2).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("<svg"));

@@ -29,7 +29,7 @@ pub struct Settings {
     /// Shares of lookups for existing keys.
     #[arg(long, value_delimiter = ',', default_value = "0,0.5,1")]
     pub positives: Vec<f64>,
-    /// Of `uniform`, `zipf[THETA]`, `normal[SHARE]` and `latest`.
+    /// Of `uniform`, `zipf[THETA]`, `normal[SHARE]`, `normal-keys[KEYS]` and `latest`.
     #[arg(
         long,
         value_delimiter = ',',

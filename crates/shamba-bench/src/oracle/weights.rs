@@ -44,7 +44,10 @@ impl Weights {
                     mass[rank as usize] = ((rank + 1) as f64).powf(-theta);
                 }
             }
-            Distribution::Temporal(_) | Distribution::HotSpot(..) | Distribution::Graph => {
+            Distribution::NormalKeys(_)
+            | Distribution::Temporal(_)
+            | Distribution::HotSpot(..)
+            | Distribution::Graph => {
                 return Err(Error::InvalidSetting(format!(
                     "the optimum of {} lookups is not known",
                     distribution.name()

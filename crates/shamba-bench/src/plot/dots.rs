@@ -47,16 +47,13 @@ impl Dots {
         let rows: Vec<(String, &Vec<Cell>)> = rows.collect();
         let columns = report.columns.iter().enumerate();
         let series = columns.filter_map(|(at, column)| {
-            let mut series = Series::new(column.strip_suffix(unit)?.trim());
-            for (number, (_, row)) in rows.iter().enumerate() {
-                match row.get(at) {
-                    Some(Cell::Number(value)) if *value > 0.0 => {
-                        series.points.push((*value, number as f64));
-                    }
-                    _ => {}
-                }
-            }
-            Some(series)
+            let name = column.strip_suffix(unit)?.trim();
+            let points = rows.iter().enumerate();
+            let points = points.filter_map(|(number, (_, row))| match row.get(at) {
+                Some(Cell::Number(value)) if *value > 0.0 => Some((*value, number as f64)),
+                _ => None,
+            });
+            Some(Series::of(name, points))
         });
         Self {
             title: report.title.clone(),
@@ -173,13 +170,18 @@ fn power_of_ten(value: f64, rounded: fn(f64) -> f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row;
 
     #[test]
     fn every_row_and_series_is_in_the_file() {
-        let mut report = Report::new("Compared", &["phase", "a op/s", "a p99 us", "b op/s"]);
-        report.push(vec!["write".into(), 10.0.into(), 1.0.into(), 200.0.into()]);
-        report.push(vec!["read".into(), 3000.0.into(), 1.0.into(), None.into()]);
-        report.push(vec!["size".into(), 7.0.into(), None.into(), 8.0.into()]);
+        let rows = [
+            ("write", Some(10.0), Some(1.0), Some(200.0)),
+            ("read", Some(3000.0), Some(1.0), None),
+            ("size", Some(7.0), None, Some(8.0)),
+        ];
+        let report = Report::of("Compared", rows, |(phase, a, p99, b)| {
+            row! { "phase": phase, "a op/s": a, "a p99 us": p99, "b op/s": b }
+        });
         let dots = Dots::of_report(&report, "op/s", |row| match row.first()? {
             Cell::Text(name) if name != "size" => Some(name.clone()),
             _ => None,
@@ -203,10 +205,7 @@ mod tests {
     fn one_row_of_a_long_name_has_a_number_on_its_axis() {
         let dots = Dots {
             rows: vec!["a name of a claim ".repeat(20)],
-            series: vec![Series {
-                points: vec![(3.0, 0.0)],
-                ..Series::new("here")
-            }],
+            series: vec![Series::of("here", [(3.0, 0.0)])],
             ..Dots::default()
         };
         let dir = tempfile::tempdir().unwrap();

@@ -15,6 +15,8 @@ pub enum Distribution {
     /// Normal around the middle of the key range; the standard deviation is this share of it
     /// (the SHaMBa paper's skewed setting: 0.05).
     Normal(f64),
+    /// Normal around the middle of the key range; the standard deviation is so many keys.
+    NormalKeys(f64),
     /// Zipf (0.99) counted back from the newest entry.
     Latest,
     /// Zipf with this exponent, popular entries next to each other at the beginning of the key
@@ -45,6 +47,7 @@ impl Distribution {
             Self::Uniform => "uniform".into(),
             Self::Zipf(theta) => format!("zipf{theta}"),
             Self::Normal(share) => format!("normal{share}"),
+            Self::NormalKeys(keys) => format!("normal-keys{keys}"),
             Self::Latest => "latest".into(),
             Self::ClusteredZipf(theta) => format!("clustered-zipf{theta}"),
             Self::Temporal(share) => format!("temporal{share}"),
@@ -82,12 +85,14 @@ impl std::str::FromStr for Distribution {
                     number(share, 0.05).map(|share| Self::HotSpot(share, draws))
                 } else if let Some(rest) = text.strip_prefix("zipf") {
                     number(rest, 0.99).map(Self::Zipf)
+                } else if let Some(rest) = text.strip_prefix("normal-keys") {
+                    number(rest, 5.0).map(Self::NormalKeys)
                 } else if let Some(rest) = text.strip_prefix("normal") {
                     number(rest, 0.05).map(Self::Normal)
                 } else {
                     Err(Error::InvalidSetting(format!(
-                        "distribution `{text}` (uniform, zipf, clustered-zipf, normal, latest, \
-                         temporal, hotspot[SHARE@DRAWS] or graph)"
+                        "distribution `{text}` (uniform, zipf, clustered-zipf, normal, normal-keys, \
+                         latest, temporal, hotspot[SHARE@DRAWS] or graph)"
                     )))
                 }
             }
@@ -131,15 +136,17 @@ impl Chooser {
             rand_distr::Zipf::new(entries as f64, theta)
                 .map_err(|e| Error::InvalidSetting(format!("Zipf exponent {theta}: {e}")))
         };
-        let normal = |centre: f64, share: f64| {
-            rand_distr::Normal::new(centre, entries as f64 * share)
-                .map_err(|e| Error::InvalidSetting(format!("normal, {share}: {e}")))
+        let keys = |share: f64| entries as f64 * share;
+        let normal = |centre: f64, deviation: f64| {
+            rand_distr::Normal::new(centre, deviation)
+                .map_err(|e| Error::InvalidSetting(format!("normal, {deviation} keys: {e}")))
         };
         let shape = match distribution {
             Distribution::Uniform => Shape::Uniform,
             Distribution::Zipf(theta) => Shape::Zipf(zipf(theta)?, Permutation::new(entries, seed)),
             Distribution::ClusteredZipf(theta) => Shape::ClusteredZipf(zipf(theta)?),
-            Distribution::Normal(share) => Shape::Normal(normal(entries as f64 / 2.0, share)?),
+            Distribution::Normal(share) => Shape::Normal(normal(keys(0.5), keys(share))?),
+            Distribution::NormalKeys(deviation) => Shape::Normal(normal(keys(0.5), deviation)?),
             Distribution::Latest => Shape::Latest(zipf(0.99)?),
             Distribution::Temporal(share) if share > 0.0 && share <= 0.5 => {
                 let last = (entries as f64 * share).ceil() as u64;
@@ -151,7 +158,7 @@ impl Chooser {
                 )));
             }
             Distribution::HotSpot(share, draws) => Shape::HotSpot {
-                offset: normal(0.0, share)?,
+                offset: normal(0.0, keys(share))?,
                 draws: draws.max(1),
                 drawn: 0,
                 seed,
@@ -273,6 +280,7 @@ mod tests {
             Distribution::Uniform,
             Distribution::Zipf(0.99),
             Distribution::Normal(0.05),
+            Distribution::NormalKeys(5.0),
             Distribution::Latest,
             Distribution::ClusteredZipf(0.8),
             Distribution::Temporal(0.1),
@@ -308,10 +316,12 @@ mod tests {
 
     #[test]
     fn normal_stays_near_the_middle() {
-        let draws = draws(Distribution::Normal(0.05), 1);
-        let near = draws.iter().filter(|d| (450..550).contains(*d)).count();
-        let share = near as f64 / draws.len() as f64;
+        let drawn = draws(Distribution::Normal(0.05), 1);
+        let near = drawn.iter().filter(|d| (450..550).contains(*d)).count();
+        let share = near as f64 / drawn.len() as f64;
         assert!((0.66..0.71).contains(&share), "{share}");
+        let by_keys = draws(Distribution::NormalKeys(50.0), 1);
+        assert_eq!(by_keys, drawn, "50 of 1000 keys are the share 0.05");
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! Figure 11: SHaMBa over partitioned indexes and filters, where memory is very short.
 use super::pressure::{self, Grid, Point};
 use crate::Result;
-use crate::device::Device;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::Distribution;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-figure-11",
@@ -29,15 +27,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         1 => &[5.0, 15.0, 35.0],
         _ => &[5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0],
     };
-    let grid = Grid {
-        engines: &ENGINES,
-        distributions: &[Distribution::Uniform],
-        positives: &[0.0, 0.5, 1.0],
-        budgets,
-        device: Device::Ram,
-        base: pressure::standard,
-    };
-    let points = pressure::measure(lab, &grid)?;
+    let points = pressure::measure(lab, &Grid::uniform(&ENGINES, budgets))?;
     let all: Vec<&Point> = points.iter().collect();
     let mut claims: Vec<Claim> = (1..4)
         .map(|engine| {
@@ -55,26 +45,20 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         .collect();
     let what = "full skipping reads least of SHaMBa's variants (full, partial, none)";
     claims.push(Claim::everywhere(what, points.len(), &worse));
-    let lost = pressure::places(&pressure::not_fewer(&all, (4, 0)), (4, 0));
+    let lost = pressure::lost(&all, (4, 0));
     let what = "our default: fewer reads than partitioned indexes and filters";
     claims.push(Claim::goal_everywhere(what, points.len(), &lost));
+    let setting = pressure::setting(
+        lab,
+        "filters and indexes cut into pages; RAM disk, pages counted by the engine",
+    );
     Ok(Findings {
-        setting: pressure::setting(
-            lab,
-            "filters and indexes cut into pages; RAM disk, pages counted by the engine",
-        ),
-        tables: vec![
-            pressure::table("Pages read per lookup", &ENGINES, &points),
-            pressure::kinds(&ENGINES, &points),
-        ],
-        panels: pressure::panels(&ENGINES, &points),
-        claims,
         notes: vec![
             "The paper's partitions have a filter of three pages, which is read whole; a filter of this \
              engine is local to pages, so that a lookup reads one page of it whether it is in modules \
              or not."
                 .into(),
         ],
-        ..Findings::default()
+        ..pressure::findings(setting, &ENGINES, &points, claims)
     })
 }

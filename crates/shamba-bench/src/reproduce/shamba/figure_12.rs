@@ -1,11 +1,9 @@
 //! Figure 12: SHaMBa over Monkey's allocation of filter memory.
 use super::pressure::{self, Grid, Point};
 use crate::Result;
-use crate::device::Device;
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::Distribution;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-figure-12",
@@ -29,42 +27,28 @@ const ENGINES: [&str; 5] = [
 const MONKEY: usize = 1;
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let budgets = lab.scale.budgets();
-    let grid = Grid {
-        engines: &ENGINES,
-        distributions: &[Distribution::Uniform],
-        positives: &[0.0, 0.5, 1.0],
-        budgets,
-        device: Device::Ram,
-        base: pressure::standard,
-    };
+    let grid = Grid::uniform(&ENGINES, pressure::short_budgets(lab.scale));
     let points = pressure::measure(lab, &grid)?;
     let micros = |found: &Found| found.times.mean_us;
-    let mut panels = pressure::panels_of(
+    let panels = pressure::panels_of(
         &ENGINES,
         &points,
         "microseconds per lookup on a RAM disk",
         micros,
     );
-    panels.extend(pressure::panels(&ENGINES, &points));
-    Ok(Findings {
-        setting: pressure::setting(
-            lab,
-            "latency is this machine's with the database on a RAM disk",
-        ),
-        tables: vec![
-            pressure::table_of("Microseconds per lookup", &ENGINES, &points, micros),
-            pressure::table("Pages read per lookup", &ENGINES, &points),
-            pressure::kinds(&ENGINES, &points),
-        ],
-        panels,
-        claims: claims(&points),
-        ..Findings::default()
-    })
+    let setting = pressure::setting(
+        lab,
+        "latency is this machine's with the database on a RAM disk",
+    );
+    let mut findings = pressure::findings(setting, &ENGINES, &points, claims(&points));
+    let times = pressure::table_of("Microseconds per lookup", &ENGINES, &points, micros);
+    findings.tables.insert(0, times);
+    findings.panels.splice(..0, panels);
+    Ok(findings)
 }
 
 fn claims(points: &[Point]) -> Vec<Claim> {
-    let short: Vec<&Point> = points.iter().filter(|p| p.percent < 100.0).collect();
+    let short = pressure::short_of_memory(points);
     let existing: Vec<&Point> = short.iter().copied().filter(|p| p.positive > 0.0).collect();
     let mut claims = Vec::new();
     let least = points.first().map_or(0.0, |point| point.percent);
@@ -91,27 +75,13 @@ fn claims(points: &[Point]) -> Vec<Claim> {
             point.pages(2) / point.pages(MONKEY),
         ));
     }
-    let micros = |point: &Point, engine: usize| point.found[engine].times.mean_us;
-    let slower: Vec<String> = short
-        .iter()
-        .filter(|point| micros(point, 2) >= micros(point, MONKEY))
-        .map(|point| {
-            let (own, theirs) = (micros(point, 2), micros(point, MONKEY));
-            format!("{} ({own:.1} us, {theirs:.1})", point.place())
-        })
-        .collect();
+    let slower = pressure::slower(&short, (2, MONKEY));
     let what = "two modules make Monkey's lookups faster with less than 100 % of memory";
     claims.push(Claim::everywhere(what, short.len(), &slower));
-    let filter = |point: &Point, engine: usize| point.found[engine].per_lookup("filter_pages");
     for engine in [3, 4] {
-        let more: Vec<String> = existing
-            .iter()
-            .filter(|point| filter(point, engine) >= filter(point, 2))
-            .map(|point| {
-                let (own, all) = (filter(point, engine), filter(point, 2));
-                format!("{} ({own:.2} pages, {all:.2})", point.place())
-            })
-            .collect();
+        let more = pressure::not_less(&existing, (engine, 2), "pages", |found| {
+            found.per_lookup("filter_pages")
+        });
         let what = format!(
             "{}: fewer filter pages than without skipping where keys exist and memory is short",
             pressure::short(ENGINES[engine])

@@ -1,6 +1,6 @@
 //! Figure 15: what modules gain by the size of indexes beside filters, that is, by the size of
 //! keys.
-use crate::Result;
+use super::pressure::MEMORY;
 use crate::device::Device;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
@@ -8,6 +8,7 @@ use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::store::Base;
 use crate::workload::{Distribution, KeyKind};
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-figure-15",
@@ -36,20 +37,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         1 => &[25.0, 50.0, 75.0, 100.0],
         _ => &[10.0, 25.0, 50.0, 75.0, 100.0, 125.0, 150.0],
     };
-    let mut table = Report::new(
-        "SHaMBa-eq over one filter a file, by key size",
-        &[
-            "key bytes",
-            "paper, index over filter bytes",
-            "index over filter bytes",
-            "budget %",
-            "state of the art, us",
-            "shamba-eq, us",
-            "state of the art, pages",
-            "shamba-eq, pages",
-            "times as fast",
-        ],
-    );
+    let mut table = Report::titled("SHaMBa-eq over one filter a file, by key size");
     let mut series = Vec::new();
     let mut gains = Vec::new();
     let mut indexes = Vec::new();
@@ -75,17 +63,17 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             let (before, after) = (measure(&plain)?, measure(&equal)?);
             let gain = before.0 / after.0;
             let paper = PAPER.iter().find(|paper| paper.0 == size);
-            table.push(vec![
-                f64::from(size).into(),
-                paper.map(|paper| paper.1).into(),
-                index.into(),
-                percent.into(),
-                before.0.into(),
-                after.0.into(),
-                before.1.into(),
-                after.1.into(),
-                gain.into(),
-            ]);
+            table.add(row! {
+                "key bytes": u32::from(size),
+                "paper, index over filter bytes": paper.map(|paper| paper.1),
+                "index over filter bytes": index,
+                "budget %": percent,
+                "state of the art, us": before.0,
+                "shamba-eq, us": after.0,
+                "state of the art, pages": before.1,
+                "shamba-eq, pages": after.1,
+                "times as fast": gain,
+            });
             line.points.push((percent, gain));
         }
         gains.push(most(&line));
@@ -120,13 +108,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ),
         ),
         tables: vec![table],
-        panels: vec![Panel {
-            title: "SHaMBa-eq over one filter a file".into(),
-            x: "memory, % of filters and indexes".into(),
-            y: "times as fast".into(),
+        panels: vec![Panel::new(
+            "SHaMBa-eq over one filter a file",
+            MEMORY,
+            "times as fast",
             series,
-            ..Panel::default()
-        }],
+        )],
         claims,
         ..Findings::default()
     })

@@ -1,13 +1,12 @@
 //! Figure 16: what modules gain on slower and faster devices.
-use super::pressure::short;
-use crate::Result;
+use super::pressure::{MEMORY, short, short_budgets};
 use crate::device::Device;
-use crate::engine;
-use crate::plot::{Panel, Series};
+use crate::plot::{self, Series};
 use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::Distribution;
+use crate::{Result, engine, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-figure-16",
@@ -29,47 +28,38 @@ const ENGINES: [&str; 3] = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper", "sha
 /// The least and the most times as fast, as the paper has it.
 const PAPER: (f64, f64) = (1.4, 2.0);
 
+/// The column of what is claimed.
+const TIMES: &str = "times as fast";
+
 /// Repetitions, by seed; the fastest counts, the one least disturbed.
 const REPEAT: u64 = 3;
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = lab.base(STATE_OF_THE_ART);
-    let budgets = lab.budgets(&base, lab.scale.budgets())?;
+    let budgets = lab.budgets(&base, short_budgets(lab.scale))?;
     let built_in = engine::available().contains(&"rocksdb");
     let baseline = if built_in { ROCKSDB } else { STATE_OF_THE_ART };
-    let mut table = Report::new(
-        "Times as fast as the baseline",
-        &[
-            "device",
-            "engine",
-            "budget %",
-            "baseline, us",
-            "us",
-            "times as fast",
-        ],
-    );
-    let mut panels = Vec::new();
+    let mut table = Report::titled("Times as fast as the baseline");
     let mut claims = Vec::new();
     for device in DEVICES {
-        let mut lines = Vec::new();
         for engine in ENGINES {
             let name = short(engine);
-            let mut line = Series::new(name);
+            let mut times = Vec::new();
             for &percent in &budgets {
                 let before = micros(lab, baseline, percent, device)?;
                 let after = micros(lab, engine, percent, device)?;
-                table.push(vec![
-                    device.to_string().into(),
-                    name.into(),
-                    percent.into(),
-                    before.into(),
-                    after.into(),
-                    (before / after).into(),
-                ]);
-                line.points.push((percent, before / after));
+                table.add(row! {
+                    "device": device.to_string(),
+                    "engine": name,
+                    "budget %": percent,
+                    "baseline, us": before,
+                    "us": after,
+                    TIMES: before / after,
+                });
+                if percent < 100.0 {
+                    times.push(before / after);
+                }
             }
-            let pressed = line.points.iter().filter(|(percent, _)| *percent < 100.0);
-            let times: Vec<f64> = pressed.map(|point| point.1).collect();
             let what = format!("{name} on {device}: times as fast under pressure");
             let claim = Claim::range(&what, PAPER, &times);
             claims.push(if engine == "shamba" {
@@ -82,22 +72,19 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "the paper's baseline is RocksDB, which is not in this build (cargo feature `rocksdb`)",
                 )
             });
-            lines.push(line);
         }
+    }
+    let mut panels = plot::of_report(&table, "device", "engine", "budget %", TIMES);
+    for panel in &mut panels {
         for (bound, name) in [(PAPER.0, "paper, from"), (PAPER.1, "paper, to")] {
             let ends = [budgets[0], budgets[budgets.len() - 1]];
-            lines.push(Series {
-                name: name.into(),
-                points: ends.map(|percent| (percent, bound)).to_vec(),
-            });
+            let line = Series::of(name, ends.map(|percent| (percent, bound)));
+            panel.series.push(line);
         }
-        panels.push(Panel {
-            title: format!("{device}, uniform empty lookups"),
-            x: "memory, % of filters and indexes".into(),
-            y: "times as fast as the baseline".into(),
-            log_y: true,
-            series: lines,
-        });
+        panel.title += ", uniform empty lookups";
+        panel.x = MEMORY.to_owned();
+        panel.y = format!("{TIMES} as the baseline");
+        panel.log_y = true;
     }
     Ok(Findings {
         setting: super::pressure::setting(

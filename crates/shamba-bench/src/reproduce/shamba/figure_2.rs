@@ -1,12 +1,12 @@
 //! Figure 2: where in the key range lookups fall, and which part of the files gets them.
 use super::pressure::{HIGH_SKEW, LOW_SKEW};
-use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::files::{self, cumulative, files_with};
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::{Chooser, Distribution, random};
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-figure-2",
@@ -30,45 +30,21 @@ const SLICES: usize = 100;
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = files::base(lab, STATE_OF_THE_ART);
-    let mut table = Report::new(
-        "Files that get 80 % of the accesses",
-        &[
-            "workload",
-            "files",
-            "paper, % of files",
-            "measured, % of files",
-            "with level 0, % of files",
-        ],
-    );
+    let mut table = Report::titled("Files that get 80 % of the accesses");
     let mut claims = Vec::new();
-    let panel = |title: &str, x: &str, y: &str| Panel {
-        title: title.into(),
-        x: x.into(),
-        y: y.into(),
-        ..Panel::default()
-    };
-    let mut domain = panel(
-        "Lookups over the key range",
-        "key range, %",
-        "share of lookups, %",
-    );
-    let mut access = panel(
-        "Accesses over files",
-        "files, the most asked first, %",
-        "share of accesses",
-    );
+    let (mut domain, mut access) = (Vec::new(), Vec::new());
     for (name, distribution, paper) in LINES {
         let found = files::measure(lab, base.clone(), 0.0, distribution)?;
         let shares = files::shares(&files::below_level_0(&found.files));
         let all = files::shares(&found.files);
         let measured = files_with(&shares, 0.8);
-        table.push(vec![
-            name.into(),
-            (shares.len() as f64).into(),
-            paper.1.into(),
-            measured.into(),
-            files_with(&all, 0.8).into(),
-        ]);
+        table.add(row! {
+            "workload": name,
+            "files": shares.len(),
+            "paper, % of files": paper.1,
+            "measured, % of files": measured,
+            "with level 0, % of files": files_with(&all, 0.8),
+        });
         let what = format!("{name}: % of the files that get four fifths of the accesses");
         let claim = Claim::range(what, paper, &[measured]);
         claims.push(if distribution == Distribution::Uniform {
@@ -79,19 +55,25 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                  from the width",
             )
         });
-        domain.series.push(Series {
-            name: name.into(),
-            points: over_keys(lab, distribution, base.entries)?,
-        });
-        access.series.push(Series {
-            name: name.into(),
-            points: cumulative(&shares),
-        });
+        let slices = over_keys(lab, distribution, base.entries)?;
+        domain.push(Series::of(name, slices));
+        access.push(Series::of(name, cumulative(&shares)));
     }
-    access.series.push(Series {
-        name: "four fifths".into(),
-        points: vec![(0.0, 0.8), (100.0, 0.8)],
-    });
+    access.push(Series::of("four fifths", [(0.0, 0.8), (100.0, 0.8)]));
+    let panels = vec![
+        Panel::new(
+            "Lookups over the key range",
+            "key range, %",
+            "share of lookups, %",
+            domain,
+        ),
+        Panel::new(
+            "Accesses over files",
+            "files, the most asked first, %",
+            "share of accesses",
+            access,
+        ),
+    ];
     Ok(Findings {
         setting: super::pressure::setting_of(
             lab,
@@ -100,7 +82,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              in eight, those of the warm-up as well; level 0 left out",
         ),
         tables: vec![table],
-        panels: vec![domain, access],
+        panels,
         claims,
         notes: vec![
             "The paper's first workload, YCSB's uniform one, is the uniform one here. It does not say how wide its \

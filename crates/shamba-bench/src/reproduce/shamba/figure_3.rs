@@ -1,6 +1,5 @@
 //! Figure 3: how accesses spread over the files of the upper levels of a tree of size ratio 2.
 use super::pressure::LOW_SKEW;
-use crate::Result;
 use crate::engine::FileFacts;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
@@ -9,6 +8,7 @@ use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::store::Base;
 use crate::workload::Distribution;
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-figure-3",
@@ -28,45 +28,36 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         size_ratio: 2,
         ..files::base(lab, STATE_OF_THE_ART)
     };
-    let mut table = Report::new(
-        "Accesses by file",
-        &[
-            "workload",
-            "level",
-            "file by key",
-            "files of the level",
-            "share of lookups",
-        ],
-    );
+    let mut table = Report::titled("Accesses by file");
     let mut panels = Vec::new();
     let mut claims = Vec::new();
     for (name, distribution) in [("uniform", Distribution::Uniform), ("low skew", LOW_SKEW)] {
         let found = files::measure(lab, base.clone(), 0.0, distribution)?;
         let levels = levels(&found.files);
         let lookups = lookups(&levels);
-        let mut panel = Panel {
-            title: format!("Accesses of files, {name}"),
-            x: "place of the file in its level, % of its files".into(),
-            y: "share of lookups that ask the file".into(),
-            ..Panel::default()
-        };
+        let mut lines = Vec::new();
         for (level, files) in &levels {
-            let mut series = Series::new(format!("level {level}"));
+            let mut line = Series::new(format!("level {level}"));
             for (at, file) in files.iter().enumerate() {
                 let share = file.access / lookups;
-                table.push(vec![
-                    name.into(),
-                    (*level as f64).into(),
-                    (at as f64).into(),
-                    (files.len() as f64).into(),
-                    share.into(),
-                ]);
+                table.add(row! {
+                    "workload": name,
+                    "level": *level,
+                    "file by key": at,
+                    "files of the level": files.len(),
+                    "share of lookups": share,
+                });
                 let place = (at as f64 + 0.5) * 100.0 / files.len() as f64;
-                series.points.push((place, share));
+                line.points.push((place, share));
             }
-            panel.series.push(series);
+            lines.push(line);
         }
-        panels.push(panel);
+        panels.push(Panel::new(
+            format!("Accesses of files, {name}"),
+            "place of the file in its level, % of its files",
+            "share of lookups that ask the file",
+            lines,
+        ));
         match distribution {
             Distribution::Uniform => claims.push(by_level(&levels)),
             _ => claims.extend(few_hot(&levels)),
@@ -114,22 +105,14 @@ fn sum(files: &[FileFacts]) -> f64 {
 
 /// For uniform lookups a file of an upper level is asked more than one of the next.
 fn by_level(levels: &Levels) -> Claim {
-    let means: Vec<f64> = levels
-        .iter()
-        .map(|(_, files)| sum(files) / files.len() as f64)
-        .collect();
+    let mean = |files: &[FileFacts]| sum(files) / files.len() as f64;
+    let means: Vec<f64> = levels.iter().map(|(_, files)| mean(files)).collect();
     let lookups = lookups(levels);
-    let text: Vec<String> = levels
-        .iter()
-        .zip(&means)
-        .map(|((level, files), mean)| {
-            format!(
-                "level {level} ({} files) {:.3}",
-                files.len(),
-                mean / lookups
-            )
-        })
-        .collect();
+    let text = levels.iter().zip(&means).map(|((level, files), mean)| {
+        let share = mean / lookups;
+        format!("level {level} ({} files) {share:.3}", files.len())
+    });
+    let text: Vec<String> = text.collect();
     Claim::statement(
         "uniform: a file is asked the more the higher its level (mean share of lookups)",
         "yes",

@@ -1,10 +1,11 @@
 //! Figure 5: the utility of modules for uniform lookups, by the share of empty ones.
-use crate::Result;
+use super::modules::failed;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::files;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::Distribution;
+use crate::{Result, row};
 use shamba_model::utility::{FIRST_THRESHOLD, utility};
 use shamba_model::{fpr, modular};
 
@@ -24,10 +25,6 @@ const EMPTY: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 /// Two modules at 10 bits per key.
 const BITS: [f64; 2] = [5.0, 5.0];
 
-fn failed(error: shamba_model::ModelError) -> crate::Error {
-    crate::Error::InvalidSetting(error.to_string())
-}
-
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = files::base(lab, "shamba:shamba-eq");
     let hashes = modular::divide_hashes(7, &BITS).map_err(failed)?;
@@ -35,26 +32,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     for (bits, hashes) in BITS.iter().zip(hashes) {
         rates.push(fpr::bloom(*bits, hashes).map_err(failed)?);
     }
-    let mut table = Report::new(
-        "Modules by their utility (data reads per lookup that they save)",
-        &[
-            "empty share",
-            "module",
-            "utility at least",
-            "utility below",
-            "modules",
-        ],
-    );
-    let mut panels: Vec<Panel> = (1..=rates.len())
-        .map(|module| Panel {
-            title: format!("Module {module} of {}", rates.len()),
-            x: "utility, data reads saved per lookup".into(),
-            y: "modules of at least this utility, %".into(),
-            ..Panel::default()
-        })
-        .collect();
+    let mut table =
+        Report::titled("Modules by their utility (data reads per lookup that they save)");
+    let mut lines = vec![Vec::new(); rates.len()];
     let mut widest: Vec<f64> = Vec::new();
-    let mut above = Vec::new();
+    // Of the last share, where all lookups are empty.
+    let mut above = (0, 0);
     let mut largest = vec![0.0f64; rates.len()];
     for empty in EMPTY {
         let found = files::measure(lab, base.clone(), 1.0 - empty, Distribution::Uniform)?;
@@ -71,23 +54,27 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         for (module, of) in utilities.iter_mut().enumerate() {
             of.sort_by(f64::total_cmp);
             histogram(&mut table, empty, module, of);
-            panels[module].series.push(Series {
-                name: format!("{empty} empty"),
-                points: survivors(of),
-            });
+            lines[module].push(Series::of(format!("{empty} empty"), survivors(of)));
             largest[module] = largest[module].max(of.last().copied().unwrap_or(0.0));
         }
         let first = &utilities[0];
         widest.push(first.last().unwrap_or(&0.0) - first.first().unwrap_or(&0.0));
         let of = utilities.iter().flatten();
         let useful = of.clone().filter(|saved| **saved > 0.0).count();
-        above.push((
-            of.filter(|saved| **saved >= FIRST_THRESHOLD).count(),
-            useful,
-        ));
+        let kept = of.filter(|saved| **saved >= FIRST_THRESHOLD).count();
+        above = (kept, useful);
     }
+    let panels = lines.into_iter().enumerate().map(|(module, lines)| {
+        Panel::new(
+            format!("Module {} of {}", module + 1, rates.len()),
+            "utility, data reads saved per lookup",
+            "modules of at least this utility, %",
+            lines,
+        )
+    });
+    let panels = panels.collect();
     let second = 1.0f64.min(rates[0]) * (1.0 - rates[1]);
-    let (kept, useful) = above[above.len() - 1];
+    let (kept, useful) = above;
     let claims = vec![
         Claim::statement(
             "the range of utilities widens with the share of empty lookups",
@@ -134,13 +121,13 @@ fn histogram(table: &mut Report, empty: f64, module: usize, utilities: &[f64]) {
     for to in [1e-9, 0.001, 0.003, 0.01, 0.03, 0.1, FIRST_THRESHOLD, 1.1] {
         let inside = utilities.iter().filter(|u| (from..to).contains(*u)).count();
         if inside > 0 {
-            table.push(vec![
-                empty.into(),
-                ((module + 1) as f64).into(),
-                from.into(),
-                to.into(),
-                (inside as f64).into(),
-            ]);
+            table.add(row! {
+                "empty share": empty,
+                "module": module + 1,
+                "utility at least": from,
+                "utility below": to,
+                "modules": inside,
+            });
         }
         from = to;
     }

@@ -24,23 +24,15 @@ const ENGINES: [&str; 6] = [
     "shamba",
 ];
 
-/// Those of Figure 6 that these are set beside, in the same order.
-const EQUAL: [&str; 4] = [
-    STATE_OF_THE_ART,
-    "shamba:shamba-eq",
-    "shamba:shamba-eq-p+paper",
-    "shamba:shamba-eq-f+paper",
-];
-
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let points = figure_6::measure(lab, &ENGINES)?;
-    let equal = figure_6::measure(lab, &EQUAL)?;
+    let equal = figure_6::measure(lab, &figure_6::ENGINES[..figure_6::PAPERS.end])?;
     let mut claims = figure_6::beside_the_baseline(&ENGINES, &points, figure_6::PAPERS);
     claims.extend(figure_6::skipping(&ENGINES, &points));
     claims.push(same_with_enough(&points));
     claims.extend(figure_6::PAPERS.map(|engine| beats_equal(&points, &equal, engine)));
     claims.extend(figure_6::goals(&ENGINES, &points));
-    Ok(figure_6::findings(lab, &ENGINES, &points, claims))
+    figure_6::findings(lab, &ENGINES, &points, claims)
 }
 
 /// With enough memory there is one module: the very filters of the baseline.
@@ -55,7 +47,8 @@ fn same_with_enough(points: &[Point]) -> Claim {
     )
 }
 
-/// That modules sized by memory beat equal ones below half of it.
+/// That modules sized by memory beat equal ones, those of Figure 6 in the same order, below half of
+/// it.
 fn beats_equal(points: &[Point], equal: &[Point], engine: usize) -> Claim {
     let pairs = || {
         let pairs = points.iter().zip(equal);
@@ -68,7 +61,7 @@ fn beats_equal(points: &[Point], equal: &[Point], engine: usize) -> Claim {
         .collect();
     let (own, other) = (
         pressure::short(ENGINES[engine]),
-        pressure::short(EQUAL[engine]),
+        pressure::short(figure_6::ENGINES[engine]),
     );
     let what = format!("{own} reads less than {other} below 50 % of memory");
     Claim::everywhere(what, pairs().count(), &lost)

@@ -1,10 +1,10 @@
 //! Figure 9: after how many modules an empty lookup ends.
-use super::modules::{self, MODULES};
-use crate::Result;
+use super::modules::{self, MODULES, failed};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::Distribution;
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-figure-9",
@@ -19,16 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const PAPER: [(usize, usize, f64); 4] = [(2, 1, 91.0), (7, 1, 50.0), (7, 2, 74.0), (7, 4, 94.0)];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
-        "Empty lookups by the modules they ask (%)",
-        &[
-            "modules",
-            "asked at most",
-            "paper %",
-            "measured %",
-            "theory %",
-        ],
-    );
+    let mut table = Report::titled("Empty lookups by the modules they ask (%)");
     let mut series = Vec::new();
     let mut claims = Vec::new();
     for modules in MODULES {
@@ -43,13 +34,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             let share = 100.0 * (1.0 - asked.get(most).copied().unwrap_or(0.0));
             let paper = PAPER.iter().find(|p| (p.0, p.1) == (modules, most));
             let theory = 100.0 * (1.0 - passing(modules, most)?);
-            table.push(vec![
-                (modules as f64).into(),
-                (most as f64).into(),
-                paper.map(|paper| paper.2).into(),
-                share.into(),
-                if most < modules { theory } else { 100.0 }.into(),
-            ]);
+            table.add(row! {
+                "modules": modules,
+                "asked at most": most,
+                "paper %": paper.map(|paper| paper.2),
+                "measured %": share,
+                "theory %": if most < modules { theory } else { 100.0 },
+            });
             line.points.push((most as f64, share));
             if let Some((.., paper)) = paper {
                 let what =
@@ -59,12 +50,9 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
         series.push(line);
     }
-    let mut paper = Series::new("paper, 7 modules");
-    let points = PAPER.iter().filter(|point| point.0 == 7);
-    paper.points = points
-        .map(|(_, most, share)| (*most as f64, *share))
-        .collect();
-    series.push(paper);
+    let seven = PAPER.iter().filter(|(modules, ..)| *modules == 7);
+    let points = seven.map(|(_, most, share)| (*most as f64, *share));
+    series.push(Series::of("paper, 7 modules", points));
     let base = modules::base(lab, "");
     Ok(Findings {
         setting: super::pressure::setting_of(
@@ -73,13 +61,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "uniform empty lookups, 150 % of memory; asked modules counted for one lookup in eight",
         ),
         tables: vec![table],
-        panels: vec![Panel {
-            title: "Empty lookups that ask no more modules".into(),
-            x: "modules asked".into(),
-            y: "empty lookups, %".into(),
+        panels: vec![Panel::new(
+            "Empty lookups that ask no more modules",
+            "modules asked",
+            "empty lookups, %",
             series,
-            ..Panel::default()
-        }],
+        )],
         claims,
         ..Findings::default()
     })
@@ -87,7 +74,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 
 /// The share of absent keys that pass the first so many of the equal modules of 10 bits per key.
 fn passing(modules: usize, first: usize) -> Result<f64> {
-    let failed = |error: shamba_model::ModelError| crate::Error::InvalidSetting(error.to_string());
     let bits = 10.0 / modules as f64;
     let hashes = shamba_model::modular::divide_hashes(7, &vec![bits; modules]).map_err(failed)?;
     let mut passing = 1.0;

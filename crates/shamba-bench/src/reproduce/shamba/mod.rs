@@ -1,10 +1,8 @@
 //! "LSM-Trees Under (Memory) Pressure" (SHaMBa).
-mod against_rocksdb;
-mod figure_10;
+mod causes;
 mod figure_11;
 mod figure_12;
-mod figure_13;
-mod figure_14;
+mod figure_13_14;
 mod figure_15;
 mod figure_16;
 mod figure_2;
@@ -12,7 +10,7 @@ mod figure_3;
 mod figure_5;
 mod figure_6;
 mod figure_7;
-mod figure_8;
+mod figure_8_10;
 mod figure_9;
 mod modules;
 pub(super) mod pressure;
@@ -30,13 +28,13 @@ pub(super) const ALL: &[&Experiment] = &[
     &figure_5::EXPERIMENT,
     &figure_6::EXPERIMENT,
     &figure_7::EXPERIMENT,
-    &figure_8::EXPERIMENT,
+    &figure_8_10::FIGURE_8,
     &figure_9::EXPERIMENT,
-    &figure_10::EXPERIMENT,
+    &figure_8_10::FIGURE_10,
     &figure_11::EXPERIMENT,
     &figure_12::EXPERIMENT,
-    &figure_13::EXPERIMENT,
-    &figure_14::EXPERIMENT,
+    &figure_13_14::FIGURE_13,
+    &figure_13_14::FIGURE_14,
     &figure_15::EXPERIMENT,
     &figure_16::EXPERIMENT,
 ];

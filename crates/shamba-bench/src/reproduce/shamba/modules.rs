@@ -1,12 +1,8 @@
 //! What lookups do with the modules of filters in 1, 2, 3 or 7 parts: for Table 3 and Figures 8
 //! to 10.
-use super::pressure::{self, Grid, Point};
-use crate::Result;
-use crate::device::Device;
+use crate::reproduce::Lab;
 use crate::reproduce::trial::Found;
-use crate::reproduce::{Claim, Findings, Lab};
 use crate::store::Base;
-use crate::workload::Distribution;
 
 /// Numbers of modules.
 pub(super) const MODULES: [usize; 4] = [1, 2, 3, 7];
@@ -31,6 +27,11 @@ pub(super) fn equal(modules: usize) -> String {
     }
 }
 
+/// What of a model's error is told.
+pub(super) fn failed(error: shamba_model::ModelError) -> crate::Error {
+    crate::Error::InvalidSetting(error.to_string())
+}
+
 /// How often lookups asked each module, of those that asked the first: sampled.
 pub(super) fn asked(found: &Found, modules: usize) -> Vec<f64> {
     let count = |module: usize| found.count(&format!("module_{module}_probed")) as f64;
@@ -43,48 +44,6 @@ pub(super) fn asked(found: &Found, modules: usize) -> Vec<f64> {
     };
     let first = split(0).max(1.0);
     (0..modules).map(|module| split(module) / first).collect()
-}
-
-/// Uniform lookups over the budget, for each number of modules (Figures 8 and 10).
-pub(super) fn figure(
-    lab: &mut Lab<'_>,
-    engines: &[&str],
-    claims: fn(&[Point]) -> Vec<Claim>,
-) -> Result<Findings> {
-    let budgets = lab.scale.budgets();
-    let grid = Grid {
-        engines,
-        distributions: &[Distribution::Uniform],
-        positives: &[0.0, 0.5, 1.0],
-        budgets,
-        device: Device::Ram,
-        base,
-    };
-    let points = pressure::measure(lab, &grid)?;
-    let base = base(lab, engines[0]);
-    Ok(Findings {
-        setting: pressure::setting_of(lab, &base, "RAM disk, pages counted by the engine"),
-        tables: vec![
-            pressure::table("Pages read per lookup", engines, &points),
-            pressure::kinds(engines, &points),
-        ],
-        panels: pressure::panels(engines, &points),
-        claims: claims(&points),
-        ..Findings::default()
-    })
-}
-
-/// How much the number of modules matters: for each point, the most over the least pages; the
-/// geometric mean over points where memory is short.
-pub(super) fn spread(points: &[Point], engines: std::ops::Range<usize>) -> f64 {
-    let short = points.iter().filter(|point| point.percent < 100.0);
-    let logs: Vec<f64> = short
-        .map(|point| {
-            let pages = || engines.clone().map(|engine| point.pages(engine));
-            (pages().fold(0.0, f64::max) / pages().fold(f64::INFINITY, f64::min)).ln()
-        })
-        .collect();
-    (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }
 
 #[cfg(test)]

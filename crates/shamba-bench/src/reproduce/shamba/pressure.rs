@@ -3,10 +3,10 @@
 use crate::device::Device;
 use crate::engine::Resident;
 use crate::plot::{Panel, Series};
-use crate::report::Report;
+use crate::report::{Cell, Report};
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::trial::Found;
-use crate::reproduce::{Claim, Lab};
+use crate::reproduce::{Claim, Findings, Lab, Scale};
 use crate::store::Base;
 use crate::workload::Distribution;
 use crate::{Result, row};
@@ -22,6 +22,9 @@ pub(in crate::reproduce) const LOW_SKEW: Distribution = Distribution::Normal(0.0
 
 /// The narrower one, that of the other figures.
 pub(in crate::reproduce) const HIGH_SKEW: Distribution = Distribution::Normal(0.05);
+
+/// The horizontal axis of what is measured over the budget.
+pub(in crate::reproduce) const MEMORY: &str = "memory, % of filters and indexes";
 
 /// Stands in an engine's name for the bits of the first module that memory holds: at 70 % of memory
 /// 7 of 10 (section 5.1.1).
@@ -39,6 +42,31 @@ pub(in crate::reproduce) struct Grid<'a> {
     pub(in crate::reproduce) device: Device,
     /// The database of an engine.
     pub(in crate::reproduce) base: fn(&Lab<'_>, &str) -> Base,
+}
+
+impl<'a> Grid<'a> {
+    /// Uniform lookups of standard databases on a RAM disk.
+    pub(in crate::reproduce) fn uniform(engines: &'a [&'a str], budgets: &'a [f64]) -> Self {
+        Self {
+            engines,
+            distributions: &[Distribution::Uniform],
+            positives: &[0.0, 0.5, 1.0],
+            budgets,
+            device: Device::Ram,
+            base: standard,
+        }
+    }
+}
+
+/// Budgets for what is claimed only where memory is short. At the scale `standard` none of them is
+/// over 100 %, where all filters and indexes fit anyhow: that time goes to
+/// the other figures.
+pub(super) fn short_budgets(scale: Scale) -> &'static [f64] {
+    let all = scale.budgets();
+    match scale {
+        Scale::Standard => &all[..all.partition_point(|percent| *percent <= 100.0)],
+        _ => all,
+    }
 }
 
 /// A measured point.
@@ -83,11 +111,13 @@ pub(in crate::reproduce) fn setting_of(lab: &Lab<'_>, base: &Base, device: &str)
     let key = base.data().keys.key_len();
     format!(
         "{} entries of {} B (keys {key} B), 4 KiB blocks, write buffer and files of {} KiB, size ratio \
-         {}, 10 bits per key, {warm_up} + {measured} lookups, one thread; {device}.",
+         {}, {} bits per key in the papers' layouts (our default chooses its own, 12.5 where memory \
+         allows: what is held equal is the memory), {warm_up} + {measured} lookups, one thread; {device}.",
         base.entries,
         key as f64 + base.value.mean(),
         base.file_size >> 10,
         base.size_ratio,
+        base.bits_per_key,
     )
 }
 
@@ -152,7 +182,7 @@ pub(in crate::reproduce) fn table_of(
 }
 
 /// Of what was in memory at the end, in KB.
-fn kib(found: &Found, of: fn(&Resident) -> u64) -> f64 {
+pub(super) fn kib(found: &Found, of: fn(&Resident) -> u64) -> f64 {
     let bytes = found.resident.as_ref().map(of);
     bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1000.0)
 }
@@ -197,13 +227,8 @@ pub(in crate::reproduce) fn panels_of(
     for point in points {
         let title = format!("{}, {} existing", point.distribution.name(), point.positive);
         if panels.last().is_none_or(|panel| panel.title != title) {
-            panels.push(Panel {
-                title,
-                x: "memory, % of filters and indexes".into(),
-                y: y.into(),
-                log_y: true,
-                series: engines.iter().map(|e| Series::new(short(e))).collect(),
-            });
+            let lines: Vec<Series> = engines.iter().map(|e| Series::new(short(e))).collect();
+            panels.push(Panel::new(title, MEMORY, y, lines).logarithmic());
         }
         if let Some(panel) = panels.last_mut() {
             for (series, found) in panel.series.iter_mut().zip(&point.found) {
@@ -212,6 +237,25 @@ pub(in crate::reproduce) fn panels_of(
         }
     }
     panels
+}
+
+/// What was measured, with what is claimed of it.
+pub(in crate::reproduce) fn findings(
+    setting: String,
+    engines: &[&str],
+    points: &[Point],
+    claims: Vec<Claim>,
+) -> Findings {
+    Findings {
+        setting,
+        tables: vec![
+            table("Pages read per lookup", engines, points),
+            kinds(engines, points),
+        ],
+        panels: panels(engines, points),
+        claims,
+        ..Findings::default()
+    }
 }
 
 /// An engine's name without the part all have.
@@ -231,6 +275,40 @@ pub(in crate::reproduce) fn not_fewer<'a>(
 ) -> Vec<&'a Point> {
     let lost = |point: &&Point| point.pages(engine) >= point.pages(other);
     points.iter().copied().filter(lost).collect()
+}
+
+/// The points at which memory is short.
+pub(in crate::reproduce) fn short_of_memory(points: &[Point]) -> Vec<&Point> {
+    let short = points.iter().filter(|point| point.percent < 100.0);
+    short.collect()
+}
+
+/// The places where a value of an engine is not less than that of another, with both.
+pub(in crate::reproduce) fn not_less(
+    points: &[&Point],
+    (engine, other): (usize, usize),
+    unit: &str,
+    value: fn(&Found) -> f64,
+) -> Vec<String> {
+    let of = |point: &Point, at: usize| point.found.get(at).map_or(f64::NAN, value);
+    let values = points.iter().map(|p| (p, of(p, engine), of(p, other)));
+    values
+        .filter(|(_, own, theirs)| own >= theirs)
+        .map(|(point, own, theirs)| {
+            let (own, theirs) = (Cell::from(own), Cell::from(theirs));
+            format!("{} ({own} {unit}, {theirs})", point.place())
+        })
+        .collect()
+}
+
+/// The places where lookups of an engine take no less time than those of another.
+pub(in crate::reproduce) fn slower(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
+    not_less(points, pair, "us", |found| found.times.mean_us)
+}
+
+/// The places where an engine does not read fewer pages than another, with the pages of both.
+pub(in crate::reproduce) fn lost(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
+    places(&not_fewer(points, pair), pair)
 }
 
 /// The places of points, with the pages of an engine and of another.
@@ -254,116 +332,8 @@ pub(in crate::reproduce) fn places(
 pub(in crate::reproduce) fn fewer(what: &str, points: &[&Point], engine: usize) -> Claim {
     let lost = not_fewer(points, (engine, 0));
     let claim = Claim::everywhere(what, points.len(), &places(&lost, (engine, 0)));
-    let (told, cause) = more(&lost, engine);
+    let (told, cause) = super::causes::more(&lost, engine);
     claim.because(told, cause)
-}
-
-/// What the filter pages read by a lookup are the product of.
-const FACTORS: [&str; 2] = [
-    "filter pages that a lookup asks for",
-    "share of these that memory does not have",
-];
-
-/// The numbers of [`FACTORS`]. Probes of modules in memory are counted in one lookup of eight;
-/// these are taken to have as many pages as those that are read.
-fn factors(found: &Found) -> [f64; FACTORS.len()] {
-    let modules = found
-        .counts
-        .keys()
-        .filter(|name| name.starts_with("module_") && name.ends_with("_probed"));
-    let in_memory = modules.map(|name| found.per_lookup(name)).sum::<f64>();
-    let (reads, pages) = (
-        found.per_lookup("filter_reads"),
-        found.per_lookup("filter_pages"),
-    );
-    let asked = in_memory + reads;
-    [asked * pages / reads, reads / asked]
-}
-
-/// Which of the factors is the cause that more filter pages are read than others do: the one that
-/// rose most of their geometric means; `None` where none of them rose. `pairs` are of one point
-/// each, the one that reads more last.
-pub(in crate::reproduce) fn factor_to_blame<'a>(
-    pairs: impl Iterator<Item = (&'a Found, &'a Found)>,
-) -> Option<String> {
-    let (mut sums, mut points, mut all) = ([[0.0; FACTORS.len()]; 2], 0, 0);
-    for (less, more) in pairs {
-        let of = [factors(less), factors(more)];
-        all += 1;
-        // Where all is in memory there is nothing to divide.
-        let told = |factor: &f64| factor.is_finite() && *factor > 0.0;
-        if of.iter().flatten().all(told) {
-            for (sums, of) in sums.iter_mut().zip(of) {
-                for (sum, factor) in sums.iter_mut().zip(of) {
-                    *sum += factor.ln();
-                }
-            }
-            points += 1;
-        }
-    }
-    let [less, more] = sums.map(|sums| sums.map(|sum: f64| (sum / f64::from(points)).exp()));
-    let rise = |at: usize| more[at] / less[at];
-    let blamed = (0..FACTORS.len()).max_by(|&a, &b| rise(a).total_cmp(&rise(b)))?;
-    // Of no point it is no number, and no more than 1.
-    if points == 0 || rise(blamed) <= 1.0 {
-        return None;
-    }
-    let named: Vec<String> = FACTORS
-        .iter()
-        .enumerate()
-        .map(|(at, name)| format!("{name} {:.3} against {:.3}", more[at], less[at]))
-        .collect();
-    Some(format!(
-        "filter pages are a product (geometric means over {points} of {all} points: {}); what tells is the {}, \
-         {:.2} times as large",
-        named.join(", "),
-        FACTORS[blamed],
-        rise(blamed)
-    ))
-}
-
-/// By kind of page, what an engine reads beside the baseline on the average of points it loses,
-/// what filter pages come from, and what each had in memory; and whether pages of one kind make up
-/// four fifths of the difference.
-fn more(lost: &[&Point], engine: usize) -> (bool, String) {
-    let mean = |of: usize, value: &dyn Fn(&Found) -> f64| {
-        let each = lost.iter().filter_map(|point| point.found.get(of));
-        each.map(value).sum::<f64>() / lost.len().max(1) as f64
-    };
-    let kinds = ["filter", "index", "data"].map(|kind| {
-        let pages = |found: &Found| found.per_lookup(&format!("{kind}_pages"));
-        let (own, baseline) = (mean(engine, &pages), mean(0, &pages));
-        (
-            kind,
-            own - baseline,
-            format!("{kind} {own:.2} against {baseline:.2}"),
-        )
-    });
-    let difference = mean(engine, &Found::pages) - mean(0, &Found::pages);
-    let most = kinds.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let (most, excess) = most.map_or(("", 0.0), |(kind, excess, _)| (*kind, *excess));
-    let told = difference > 0.0 && excess >= 0.8 * difference;
-    let pages = kinds.map(|(.., text)| text).join(", ");
-    let pairs = lost
-        .iter()
-        .filter_map(|point| Some((point.found.first()?, point.found.get(engine)?)));
-    let product = if most == "filter" {
-        factor_to_blame(pairs).map_or_else(String::new, |text| format!("; {text}"))
-    } else {
-        String::new()
-    };
-    let held = |of: usize, kind: fn(&Resident) -> u64| mean(of, &|found| kib(found, kind));
-    let text = format!(
-        "where it loses it reads more {most} pages: {pages} per lookup{product}; in memory at the end it \
-         has {:.0} KB of filters against {:.0}, {:.0} KB of indexes against {:.0}, {:.0} KB of data against {:.0}",
-        held(engine, |resident| resident.filter),
-        held(0, |resident| resident.filter),
-        held(engine, |resident| resident.index),
-        held(0, |resident| resident.index),
-        held(engine, |resident| resident.data),
-        held(0, |resident| resident.data),
-    );
-    (told, text)
 }
 
 /// Pages per lookup over all panels, by budget.
@@ -406,32 +376,6 @@ fn crossing(curve: &[(f64, f64)], value: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Of 100 lookups, each asking for so many modules of two pages, this share of them read.
-    fn found(asked: u64, read: u64) -> Found {
-        let mut found = Found::default();
-        found.times.operations = 100;
-        let counts = [
-            ("module_0_probed", asked * 100 - read),
-            ("filter_reads", read),
-            ("filter_pages", 2 * read),
-        ];
-        found.counts = counts.map(|(name, count)| (name.to_owned(), count)).into();
-        found
-    }
-
-    #[test]
-    fn the_factor_that_rose_is_blamed_and_none_where_none_did() {
-        assert_eq!(factors(&found(4, 100)), [8.0, 0.25]);
-        let blame = |less: Found, more: Found| factor_to_blame([(&less, &more)].into_iter());
-        let text = blame(found(4, 40), found(2, 80)).unwrap();
-        assert!(text.contains("tells is the share of these that memory does not have, 4.00"));
-        let text = blame(found(2, 80), found(4, 160)).unwrap();
-        assert!(text.contains("tells is the filter pages that a lookup asks for, 2.00"));
-        assert_eq!(blame(found(4, 160), found(2, 20)), None);
-        assert_eq!(blame(found(2, 0), found(2, 20)), None, "nothing to divide");
-        assert_eq!(factor_to_blame(std::iter::empty()), None);
-    }
 
     #[test]
     fn a_curve_is_crossed_between_its_points() {

@@ -1,11 +1,11 @@
 //! Table 1: what an empty lookup reads when filters and indexes do not fit in memory.
-use super::pressure::LOW_SKEW;
-use crate::Result;
+use super::pressure::{LOW_SKEW, MEMORY};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::Distribution;
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-table-1",
@@ -21,39 +21,39 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const PAPER: [(f64, f64); 4] = [(10.0, 279.0), (40.0, 88.0), (70.0, 17.0), (100.0, 12.0)];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
-        "Bytes read by an empty lookup (KB)",
-        &[
-            "budget %",
-            "paper KB",
-            "uniform KB",
-            "low skew KB",
-            "our default, uniform KB",
-            "our default, low skew KB",
-        ],
-    );
+    let mut table = Report::titled("Bytes read by an empty lookup (KB)");
     let lines = [
-        (
-            "one filter a file, uniform",
-            STATE_OF_THE_ART,
-            Distribution::Uniform,
-        ),
-        ("one filter a file, low skew", STATE_OF_THE_ART, LOW_SKEW),
-        ("our default, uniform", "shamba", Distribution::Uniform),
-        ("our default, low skew", "shamba", LOW_SKEW),
+        (STATE_OF_THE_ART, Distribution::Uniform),
+        (STATE_OF_THE_ART, LOW_SKEW),
+        ("shamba", Distribution::Uniform),
+        ("shamba", LOW_SKEW),
     ];
-    let mut series = vec![Series::new("paper")];
-    series.extend(lines.map(|(name, ..)| Series::new(name)));
+    let mut series = [
+        "paper",
+        "one filter a file, uniform",
+        "one filter a file, low skew",
+        "our default, uniform",
+        "our default, low skew",
+    ]
+    .map(Series::new);
     for (percent, paper) in PAPER {
-        let mut row = vec![percent.into(), paper.into()];
-        series[0].points.push((percent, paper));
-        for (at, (_, engine, distribution)) in lines.into_iter().enumerate() {
+        let mut kb = [0.0; 4];
+        for (kb, (engine, distribution)) in kb.iter_mut().zip(lines) {
             let trial = lab.lookups(engine, percent, 0.0, distribution)?;
-            let kb = lab.measure(&trial)?.pages() * 4.096;
-            row.push(kb.into());
-            series[at + 1].points.push((percent, kb));
+            *kb = lab.measure(&trial)?.pages() * 4.096;
         }
-        table.push(row);
+        table.add(row! {
+            "budget %": percent,
+            "paper KB": paper,
+            "uniform KB": kb[0],
+            "low skew KB": kb[1],
+            "our default, uniform KB": kb[2],
+            "our default, low skew KB": kb[3],
+        });
+        let all = std::iter::once(paper).chain(kb);
+        for (series, kb) in series.iter_mut().zip(all) {
+            series.points.push((percent, kb));
+        }
     }
     let read = |line: usize| series[line].points.iter().map(|p| p.1).collect::<Vec<_>>();
     let (uniform, skewed, ours) = (read(1), read(2), read(3));
@@ -97,13 +97,9 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         ),
         claims,
         tables: vec![table],
-        panels: vec![Panel {
-            title: "Empty lookups".into(),
-            x: "memory, % of filters and indexes".into(),
-            y: "KB read per lookup".into(),
-            log_y: true,
-            series,
-        }],
+        panels: vec![
+            Panel::new("Empty lookups", MEMORY, "KB read per lookup", series).logarithmic(),
+        ],
         notes: vec![
             "The paper's files are 4 MB with filters of 80 KB at every scale; ours are smaller below \
              the scale `paper`, and what a lookup reads of a filter that is not in memory with them."

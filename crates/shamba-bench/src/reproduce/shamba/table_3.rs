@@ -1,7 +1,6 @@
 //! Table 3: the false-positive rate of a filter in 1, 2, 3 or 7 modules, and how many a lookup
 //! asks.
-use super::modules::{self, MODULES};
-use crate::Result;
+use super::modules::{self, MODULES, failed};
 use crate::device::Device;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
@@ -9,6 +8,7 @@ use crate::reproduce::trial::Trial;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::store::Base;
 use crate::workload::Distribution;
+use crate::{Result, row};
 use shamba_model::fpr;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -29,26 +29,10 @@ const MEMORY: u64 = 256 << 20;
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let entries = lab.scale.pick(20_000, 500_000, 500_000, 500_000);
     let lookups = lab.scale.pick(20_000, 500_000, 2_000_000, 2_000_000);
-    let failed = |error: shamba_model::ModelError| crate::Error::InvalidSetting(error.to_string());
     let theory = fpr::bloom(10.0, 7).map_err(failed)? * 100.0;
-    let mut table = Report::new(
-        "False positives and modules asked by empty lookups",
-        &[
-            "modules",
-            "theory %",
-            "paper %",
-            "measured %",
-            "paper, modules asked",
-            "measured, modules asked",
-            "module size, % of the filter",
-        ],
-    );
-    let mut rates = [
-        Series::new("theory"),
-        Series::new("paper"),
-        Series::new("measured"),
-    ];
-    let mut accesses = [Series::new("paper"), Series::new("measured")];
+    let mut table = Report::titled("False positives and modules asked by empty lookups");
+    let mut rates = ["theory", "paper", "measured"].map(Series::new);
+    let mut accesses = ["paper", "measured"].map(Series::new);
     let mut claims = Vec::new();
     for (count, (paper_rate, paper_asked)) in MODULES.into_iter().zip(PAPER) {
         let base = Base {
@@ -66,15 +50,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let asked_filters = passed + found.count("filter_negatives") as f64;
         let rate = passed * 100.0 / asked_filters.max(1.0);
         let asked = modules::asked(&found, count).iter().sum::<f64>();
-        table.push(vec![
-            (count as f64).into(),
-            theory.into(),
-            paper_rate.into(),
-            rate.into(),
-            paper_asked.into(),
-            asked.into(),
-            (100.0 / count as f64).into(),
-        ]);
+        table.add(row! {
+            "modules": count,
+            "theory %": theory,
+            "paper %": paper_rate,
+            "measured %": rate,
+            "paper, modules asked": paper_asked,
+            "measured, modules asked": asked,
+            "module size, % of the filter": 100.0 / count as f64,
+        });
         for (series, value) in rates.iter_mut().zip([theory, paper_rate, rate]) {
             series.points.push((count as f64, value));
         }
@@ -86,23 +70,27 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let what = format!("modules asked of {count} by an empty lookup");
         claims.push(Claim::figure(what, paper_asked, asked));
     }
-    let panel = |title: &str, y: &str, series: Vec<Series>| Panel {
-        title: title.into(),
-        x: "modules".into(),
-        y: y.into(),
-        series,
-        ..Panel::default()
-    };
+    let panels = vec![
+        Panel::new(
+            "Absent keys that pass",
+            "modules",
+            "false positives, %",
+            rates,
+        ),
+        Panel::new(
+            "Modules asked",
+            "modules",
+            "modules asked by an empty lookup",
+            accesses,
+        ),
+    ];
     Ok(Findings {
         setting: format!(
             "{entries} keys of 32 B, 10 bits each, filters in memory, {lookups} lookups of absent keys; \
              modules asked are counted for one lookup in eight."
         ),
         tables: vec![table],
-        panels: vec![
-            panel("Absent keys that pass", "false positives, %", rates.into()),
-            panel("Modules asked", "modules asked by an empty lookup", accesses.into()),
-        ],
+        panels,
         claims,
         notes: vec![
             "The paper's 17 % for a module of seven is the seventh part, 14 %. The engine counts the \

@@ -1,14 +1,46 @@
-//! SHaMBa beside RocksDB itself, for Figures 13 and 14: latency by this machine's clock, all on its
-//! disk past the page cache.
-use super::pressure::{at, short};
-use crate::Result;
+//! Figures 13 and 14: SHaMBa-eq and SHaMBa-prop beside RocksDB itself; latency by this machine's
+//! clock, all on its disk past the page cache.
+use super::pressure::{MEMORY, at, setting, short, short_budgets};
 use crate::device::Device;
-use crate::engine;
-use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
-use crate::reproduce::{Claim, Findings, Lab};
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::Distribution;
+use crate::{Result, engine, plot, row};
+
+pub(super) const FIGURE_13: Experiment = Experiment {
+    name: "shamba-figure-13",
+    title: "Equal-sized modules beside RocksDB",
+    claim: "SHaMBa-eq has a lower latency than RocksDB when memory is short, for empty lookups and for \
+            existing keys, most with skipping.",
+    seconds: 30.0,
+    run: |lab| run(lab, &EQUAL),
+};
+
+pub(super) const FIGURE_14: Experiment = Experiment {
+    name: "shamba-figure-14",
+    title: "Modules proportional to memory beside RocksDB",
+    claim: "SHaMBa-prop significantly reduces the latency of RocksDB under memory pressure, most with \
+            full skipping.",
+    seconds: 5.0,
+    run: |lab| run(lab, &PROPORTIONAL),
+};
+
+const EQUAL: [&str; 5] = [
+    STATE_OF_THE_ART,
+    "shamba:shamba-eq",
+    "shamba:shamba-eq-p+paper",
+    "shamba:shamba-eq-f+paper",
+    "shamba",
+];
+
+const PROPORTIONAL: [&str; 5] = [
+    STATE_OF_THE_ART,
+    "shamba:shamba-prop+first={first}",
+    "shamba:shamba-prop-p+paper+first={first}",
+    "shamba:shamba-prop-f+paper+first={first}",
+    "shamba",
+];
 
 /// RocksDB as the paper has it, one filter a file, and at its best (of those that PEERS names).
 const ROCKSDB: [&str; 2] = [
@@ -18,55 +50,41 @@ const ROCKSDB: [&str; 2] = [
 
 /// Measures these engines of ours, whose names may hang on the budget, and RocksDB where it is
 /// built in.
-pub(super) fn run(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
+fn run(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
     let built_in = engine::available().contains(&"rocksdb");
     let peers: &[&str] = if built_in { &ROCKSDB } else { &[] };
     let engines: Vec<&str> = peers.iter().chain(ours).copied().collect();
-    let mut table = Report::new(
-        "Lookups beside RocksDB",
-        &[
-            "existing",
-            "budget %",
-            "engine",
-            "pages per lookup",
-            "reads per lookup",
-            "microseconds",
-        ],
-    );
+    let mut table = Report::titled("Lookups beside RocksDB");
     let plain = lab.base(STATE_OF_THE_ART);
-    let budgets = lab.budgets(&plain, lab.scale.budgets())?;
-    let mut panels = Vec::new();
+    let budgets = lab.budgets(&plain, short_budgets(lab.scale))?;
     let mut points: Vec<Point> = Vec::new();
     for positive in [0.0, 1.0] {
-        let mut series: Vec<Series> = engines.iter().map(|e| Series::new(short(e))).collect();
         for &percent in &budgets {
-            let mut all = Vec::new();
-            for (engine, line) in engines.iter().zip(&mut series) {
+            let mut times = Vec::new();
+            for engine in &engines {
                 let name = at(engine, percent);
                 let trial = lab.lookups(&name, percent, positive, Distribution::Uniform)?;
                 let found = lab.measure(&trial.on(Device::Disk))?;
-                let time = found.times.mean_us;
-                table.push(vec![
-                    positive.into(),
-                    percent.into(),
-                    short(engine).into(),
-                    found.pages().into(),
-                    found.reads().into(),
-                    time.into(),
-                ]);
-                line.points.push((percent, time));
-                all.push(time);
+                table.add(row! {
+                    "existing": positive,
+                    "budget %": percent,
+                    "engine": short(engine),
+                    "pages per lookup": found.pages(),
+                    "reads per lookup": found.reads(),
+                    "microseconds": found.times.mean_us,
+                });
+                times.push(found.times.mean_us);
             }
-            points.push((positive, percent, all));
+            points.push((positive, percent, times));
         }
-        panels.push(Panel {
-            title: format!("uniform, {positive} existing"),
-            x: "memory, % of filters and indexes".into(),
-            y: "microseconds per lookup".into(),
-            log_y: true,
-            series,
-        });
         lab.note(format!("{positive} existing"));
+    }
+    let mut panels = plot::of_report(&table, "existing", "engine", "budget %", "microseconds");
+    for panel in &mut panels {
+        panel.title = format!("uniform, {}", panel.title);
+        panel.x = MEMORY.to_owned();
+        panel.y = "microseconds per lookup".to_owned();
+        panel.log_y = true;
     }
     let mut claims = Vec::new();
     let mut notes = Vec::new();
@@ -92,7 +110,7 @@ pub(super) fn run(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
         notes.push(NOT_BUILT_IN.to_owned());
     }
     Ok(Findings {
-        setting: super::pressure::setting(
+        setting: setting(
             lab,
             "all on this machine's disk by direct I/O, reads of RocksDB counted by the kernel, ours by the \
              engine; RocksDB's budget is its block cache alone, ours is for everything",
