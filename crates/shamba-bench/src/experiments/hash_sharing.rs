@@ -188,6 +188,8 @@ impl Settings {
             Cell {
                 key,
                 levels,
+                size_ratio: 2,
+                tiered: false,
                 value: self.entry.saturating_sub(key).max(16),
                 data: self.data << 10,
                 family: tree::family_name(self.family).to_owned(),

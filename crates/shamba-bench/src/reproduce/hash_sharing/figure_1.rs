@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// From the slowest to the fastest.
-const DEVICES: [Place; 4] = [
+pub(super) const DEVICES: [Place; 4] = [
     Place::On(Device::SataSsd),
     Place::On(Device::FastPcieSsd),
     Place::On(Device::Nvm),
@@ -26,7 +26,7 @@ const DEVICES: [Place; 4] = [
 ];
 
 /// Hashing's share of a lookup without sharing, in percent; with the paper's hash instead of ours.
-fn shares(point: &Point) -> (f64, f64) {
+pub(super) fn shares(point: &Point) -> (f64, f64) {
     let seen = &point.seen;
     let total = seen.each_us * 1e3;
     let ours = seen.hash_ns * seen.each_hashes;

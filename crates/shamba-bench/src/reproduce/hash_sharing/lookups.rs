@@ -27,6 +27,8 @@ pub(super) fn base(lab: &Lab<'_>, devices: &[Place]) -> Cell {
     Cell {
         key: 512,
         levels: scale.pick(3, 5, 5, 5),
+        size_ratio: 2,
+        tiered: false,
         value: 512,
         data: scale.pick(256 << 10, 8 << 20, 64 << 20, 512 << 20),
         family: "bloom".to_owned(),

@@ -5,6 +5,7 @@ mod figure_11;
 mod figure_12;
 mod figure_13;
 mod figure_14;
+mod figure_2;
 mod figure_3;
 mod figure_4;
 mod figure_5;
@@ -25,6 +26,7 @@ pub(super) const ALL: &[&Experiment] = &[
     &rates::TABLE_2,
     &rates::TABLE_3,
     &figure_1::EXPERIMENT,
+    &figure_2::EXPERIMENT,
     &figure_3::EXPERIMENT,
     &figure_4::EXPERIMENT,
     &figure_5::EXPERIMENT,
