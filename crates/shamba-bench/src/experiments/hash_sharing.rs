@@ -31,7 +31,7 @@ pub use tree::Place;
 use crate::plot::{Panel, Series};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::{Error, Result, cell};
+use crate::{Error, Result, cell, row};
 use shamba::FilterFamily;
 use shamba_model::hash_sharing::{Times, Work, leveling};
 use std::path::PathBuf;
@@ -188,6 +188,8 @@ impl Settings {
             Cell {
                 key,
                 levels,
+                size_ratio: 2,
+                tiered: false,
                 value: self.entry.saturating_sub(key).max(16),
                 data: self.data << 10,
                 family: tree::family_name(self.family).to_owned(),
@@ -316,33 +318,12 @@ fn run_with(
         ));
         found.push((cell, points));
     }
-    let mut report = Report::new(
-        format!(
-            "Hash sharing against a hash for each table, about {} MiB, seed {}: pairs of batches of {}",
-            settings.data >> 10,
-            settings.seed,
-            settings.batch
-        ),
-        &[
-            "sweep",
-            "key B",
-            "levels",
-            "empty",
-            "device",
-            "shared us",
-            "per table us",
-            "gain %",
-            "+- %",
-            "model %",
-            "model, MM64 %",
-            "hash ns",
-            "hashes shared",
-            "per table",
-            "Eq. 4",
-            "reads",
-            "lookups",
-        ],
-    );
+    let mut report = Report::titled(format!(
+        "Hash sharing against a hash for each table, about {} MiB, seed {}: pairs of batches of {}",
+        settings.data >> 10,
+        settings.seed,
+        settings.batch
+    ));
     let mut panels = Vec::new();
     for sweep in Sweep::ALL {
         let panel = |what: &str| Panel {
@@ -362,25 +343,25 @@ fn run_with(
             };
             add(&mut measured, point.device, x, point.gain);
             add(&mut model, point.device, x, prediction.gain);
-            report.push(vec![
-                sweep.name().into(),
-                (cell.key as f64).into(),
-                f64::from(point.levels).into(),
-                point.empty.into(),
-                point.device.to_string().into(),
-                point.shared_us.into(),
-                point.each_us.into(),
-                (point.gain * 100.0).into(),
-                (point.uncertain * 100.0).into(),
-                (prediction.gain * 100.0).into(),
-                (prediction.with_murmur * 100.0).into(),
-                point.hash_ns.into(),
-                point.shared_hashes.into(),
-                point.each_hashes.into(),
-                prediction.hashes.into(),
-                point.reads.into(),
-                (point.lookups as f64).into(),
-            ]);
+            report.add(row! {
+                "sweep": sweep.name(),
+                "key B": cell.key,
+                "levels": point.levels,
+                "empty": point.empty,
+                "device": point.device.to_string(),
+                "shared us": point.shared_us,
+                "per table us": point.each_us,
+                "gain %": point.gain * 100.0,
+                "+- %": point.uncertain * 100.0,
+                "model %": prediction.gain * 100.0,
+                "model, MM64 %": prediction.with_murmur * 100.0,
+                "hash ns": point.hash_ns,
+                "hashes shared": point.shared_hashes,
+                "per table": point.each_hashes,
+                "Eq. 4": prediction.hashes,
+                "reads": point.reads,
+                "lookups": point.lookups,
+            });
         }
         for panel in [&mut measured, &mut model] {
             for series in &mut panel.series {

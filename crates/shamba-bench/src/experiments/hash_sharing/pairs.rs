@@ -439,6 +439,8 @@ mod tests {
         Cell {
             key: 24,
             levels: 3,
+            size_ratio: 2,
+            tiered: false,
             value: 16,
             data: 64 << 10,
             bits_per_key: 10.0,

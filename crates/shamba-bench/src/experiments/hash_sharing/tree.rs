@@ -3,7 +3,10 @@ use crate::device::Device;
 use crate::workload::mix;
 use crate::{Error, Result};
 use shamba::fs::{DeviceModel, Fs};
-use shamba::{Db, Durability, FilterFamily, FilterOptions, KeyspaceOptions, MemoryBudget, Options};
+use shamba::{
+    Db, Durability, FilterFamily, FilterOptions, KeyspaceOptions, MemoryBudget, MergePolicy,
+    Options,
+};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -21,7 +24,7 @@ const BUFFERS: u64 = 4;
 
 /// The smallest levels are emptied at once when they are full; the most write buffers added to find
 /// them filled together.
-const PATIENCE: u32 = 64;
+const PATIENCE: u64 = 64;
 
 /// Memory for loading.
 pub(super) const LOAD_MEMORY: u64 = 1 << 30;
@@ -94,6 +97,9 @@ pub(super) fn family_name(family: FilterFamily) -> &'static str {
 pub struct Cell {
     pub(crate) key: usize,
     pub(crate) levels: u32,
+    pub(crate) size_ratio: u32,
+    /// Merged by tiering: about half of the size ratio's runs in each level, instead of one.
+    pub(crate) tiered: bool,
     /// Bytes of a value.
     pub(crate) value: usize,
     /// Bytes of data, about.
@@ -138,6 +144,17 @@ pub(super) fn write_key(number: u64, size: usize, key: &mut Vec<u8>) {
 }
 
 impl Cell {
+    /// Write buffers that the last level holds.
+    fn buffers(&self) -> u64 {
+        u64::from(self.size_ratio).pow(self.levels)
+    }
+
+    /// Bytes of a write buffer. The last level is filled in part, so that the data of all is about
+    /// what was wished for.
+    fn buffer(&self) -> u64 {
+        self.data * 2 / 3 / self.buffers()
+    }
+
     pub(super) fn options(&self, fs: &Arc<dyn Fs>, memory: MemoryBudget, sharing: bool) -> Options {
         let family = match self.family.as_str() {
             "bloom" => FilterFamily::Bloom,
@@ -150,8 +167,12 @@ impl Cell {
             bits_per_key: self.bits_per_key,
             ..FilterOptions::default()
         };
-        // The last level is filled in part, so that the data of all is about what was wished for.
-        let buffer = (self.data * 2 / 3) >> self.levels;
+        let buffer = self.buffer();
+        let merge_policy = if self.tiered {
+            MergePolicy::Tiering
+        } else {
+            MergePolicy::default()
+        };
         Options::new()
             .fs(Arc::clone(fs))
             .memory(memory)
@@ -160,7 +181,8 @@ impl Cell {
             .durability(Durability::None)
             .hash_sharing(sharing)
             .keyspace(KeyspaceOptions {
-                size_ratio: 2,
+                merge_policy,
+                size_ratio: self.size_ratio,
                 level0_runs: 1,
                 write_buffer: buffer.max(LEAST_BUFFER),
                 target_file: (buffer * BUFFERS).clamp(LEAST_BUFFER, FILE),
@@ -185,9 +207,9 @@ impl Cell {
         let db = db.open(&copies[0]).map_err(failed)?;
         let (mut key, mut value) = (Vec::new(), vec![0; self.value]);
         let entry = (self.key + self.value) as u64;
-        let buffer = ((self.data * 2 / 3) >> self.levels).max(LEAST_BUFFER);
+        let buffer = self.buffer().max(LEAST_BUFFER);
         let step = (buffer / entry).max(1);
-        let most = self.data.max(buffer << self.levels) * 2 / entry;
+        let most = self.data.max(buffer * self.buffers()) * 2 / entry;
         let mut entries = 0;
         while shape(&db).1 < self.levels && entries < most {
             // To ask for the shape takes a look at every file.
@@ -201,10 +223,15 @@ impl Cell {
             entries += 1;
         }
         // So few that the tree hardly grows.
-        for _ in 0..PATIENCE.min((1 << self.levels) / 8) {
+        let runs = if self.tiered {
+            self.levels * self.size_ratio / 2
+        } else {
+            self.levels
+        };
+        for _ in 0..PATIENCE.min(self.buffers() / 8) {
             db.flush().map_err(failed)?;
             db.wait_for_compaction().map_err(failed)?;
-            if shape(&db).0 >= self.levels {
+            if shape(&db).0 >= runs {
                 break;
             }
             for _ in 0..step {

@@ -1,11 +1,11 @@
 //! Figure 1: the share of a lookup that is hashing, by the share of empty lookups and by device.
 use super::lookups::{self, Point, Points};
-use crate::Result;
 use crate::device::Device;
 use crate::experiments::hash_sharing::{Cell, Place, murmur_ns};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hash-sharing-figure-1",
@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// From the slowest to the fastest.
-const DEVICES: [Place; 4] = [
+pub(super) const DEVICES: [Place; 4] = [
     Place::On(Device::SataSsd),
     Place::On(Device::FastPcieSsd),
     Place::On(Device::Nvm),
@@ -26,7 +26,7 @@ const DEVICES: [Place; 4] = [
 ];
 
 /// Hashing's share of a lookup without sharing, in percent; with the paper's hash instead of ours.
-fn shares(point: &Point) -> (f64, f64) {
+pub(super) fn shares(point: &Point) -> (f64, f64) {
     let seen = &point.seen;
     let total = seen.each_us * 1e3;
     let ours = seen.hash_ns * seen.each_hashes;
@@ -48,18 +48,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     for seen in seen {
         points.add(seen.empty, &cell, [seen]);
     }
-    let mut table = Report::new(
-        "Share of a lookup without sharing that is hashing, %",
-        &[
-            "share of empty lookups",
-            "device",
-            "XXH3 %",
-            "with the paper's hash times %",
-            "hash ns",
-            "hashes",
-            "us per lookup",
-        ],
-    );
+    let mut table = Report::titled("Share of a lookup without sharing that is hashing, %");
     let mut panels = ["XXH3", "with the paper's hash times"].map(|title| Panel {
         title: format!("hashing, {title}"),
         x: "share of empty lookups".into(),
@@ -72,15 +61,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             let (ours, murmur) = shares(point);
             panels[0].series[at].points.push((point.x, ours));
             panels[1].series[at].points.push((point.x, murmur));
-            table.push(vec![
-                point.x.into(),
-                device.to_string().into(),
-                ours.into(),
-                murmur.into(),
-                point.seen.hash_ns.into(),
-                point.seen.each_hashes.into(),
-                point.seen.each_us.into(),
-            ]);
+            table.add(row! {
+                "share of empty lookups": point.x,
+                "device": device.to_string(),
+                "XXH3 %": ours,
+                "with the paper's hash times %": murmur,
+                "hash ns": point.seen.hash_ns,
+                "hashes": point.seen.each_hashes,
+                "us per lookup": point.seen.each_us,
+            });
         }
     }
     let of = |device: Place, empty: f64| {

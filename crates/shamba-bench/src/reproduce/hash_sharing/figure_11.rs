@@ -68,8 +68,9 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             Claim::not_comparable(
                 "gain on the SSD and on the PCIe SSD with direct I/O enabled and disabled",
                 "a pair of bars for each",
-                "the devices here are models that charge for every read of data, so that there is no page cache to \
-                 leave out",
+                "the devices here are models that charge for every read of data, as with direct I/O: below them there \
+                 is no page cache whose hits a buffered bar could show, and with all data in it a buffered read is \
+                 what `ram` has",
             ),
         ],
         tables: vec![points.table("By device")?],

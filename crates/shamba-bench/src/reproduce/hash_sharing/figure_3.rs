@@ -1,10 +1,10 @@
 //! Figure 3: false positives over bits per key, by the way positions are derived.
 use super::micro::{self, Derive, Hash};
-use super::table_2::effort;
-use crate::Result;
+use super::rates::effort;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 use shamba_model::fpr;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -27,17 +27,7 @@ const WAYS: [Derive; 4] = [
 ];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
-        "False positives of empty lookups",
-        &[
-            "bits per key",
-            "positions",
-            "hashes",
-            "measured",
-            "+-",
-            "theory",
-        ],
-    );
+    let mut table = Report::titled("False positives of empty lookups");
     let effort = effort(lab);
     let mut lines: Vec<Series> = WAYS.iter().map(|way| Series::new(way.name())).collect();
     let mut curve = Series::new("theory");
@@ -68,14 +58,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 *lost += usize::from(off);
             }
             line.points.push((bits_per_key, seen.rate));
-            table.push(vec![
-                bits_per_key.into(),
-                (hashes as f64).into(),
-                derive.name().into(),
-                seen.rate.into(),
-                seen.error.into(),
-                theory.into(),
-            ]);
+            table.add(row! {
+                "bits per key": bits_per_key,
+                "positions": hashes,
+                "hashes": derive.name(),
+                "measured": seen.rate,
+                "+-": seen.error,
+                "theory": theory,
+            });
         }
     }
     lines.push(curve);

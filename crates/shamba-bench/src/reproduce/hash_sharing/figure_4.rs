@@ -1,9 +1,9 @@
 //! Figure 4: time of a filter lookup over key size, with seven hash functions and with one.
 use super::micro::{self, Derive, Effort, Hash};
-use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hash-sharing-figure-4",
@@ -19,10 +19,7 @@ pub(super) const SIZES: [usize; 7] = [8, 16, 32, 64, 128, 256, 512];
 
 /// Time of lookups of absent keys in one filter, over key sizes; a line for each way.
 pub(super) fn times(lab: &Lab<'_>, ways: &[Derive], units: usize) -> (Report, Vec<Series>) {
-    let mut table = Report::new(
-        "Nanoseconds of a lookup of an absent key, median",
-        &["key B", "hashes", "ns"],
-    );
+    let mut table = Report::titled("Nanoseconds of a lookup of an absent key, median");
     let effort = Effort {
         filters: 1,
         keys: 10_000,
@@ -43,11 +40,7 @@ pub(super) fn times(lab: &Lab<'_>, ways: &[Derive], units: usize) -> (Report, Ve
                 effort,
             );
             line.points.push((key_size as f64, seen.ns));
-            table.push(vec![
-                (key_size as f64).into(),
-                derive.name().into(),
-                seen.ns.into(),
-            ]);
+            table.add(row! { "key B": key_size, "hashes": derive.name(), "ns": seen.ns });
         }
     }
     (table, lines)

@@ -1,7 +1,7 @@
 //! Figure 5: time of a lookup in a filter of units, rotation beside double hashing.
 use super::figure_4::{SIZES, times};
 use super::micro::{self, Hash};
-use super::table_3::WAYS;
+use super::rates::WAYS;
 use crate::Result;
 use crate::plot::Panel;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};

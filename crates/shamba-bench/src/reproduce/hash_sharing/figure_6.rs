@@ -1,11 +1,10 @@
 //! Figure 6: what hash sharing gains in theory, by device, for leveling and tiering; and Figure 2,
 //! the share of a lookup that is hashing under both.
-use crate::Error;
-use crate::Result;
 use crate::experiments::hash_sharing::murmur_ns;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Error, Result, row};
 use shamba_model::hash_sharing::{Times, Work, leveling, tiering};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -41,15 +40,8 @@ const RATE: f64 = 0.0082;
 fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let failed =
         |error: shamba_model::ModelError| Error::InvalidSetting(format!("the model: {error}"));
-    let mut table = Report::new(
+    let mut table = Report::titled(
         "Gain of hash sharing by Eq. 8, %; keys of 1 KB, T = 10, 5 levels, 10 bits per key",
-        &[
-            "device",
-            "page ns",
-            "share of empty lookups",
-            "leveling %",
-            "tiering %",
-        ],
     );
     // Points at which a larger share is hashing under tiering.
     let mut more_hashing = 0;
@@ -76,13 +68,13 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
             let x = at as f64 + 1.0;
             lines[0].points.push((x, leveled));
             lines[1].points.push((x, tiered));
-            table.push(vec![
-                name.into(),
-                read.into(),
-                empty.into(),
-                leveled.into(),
-                tiered.into(),
-            ]);
+            table.add(row! {
+                "device": name,
+                "page ns": read,
+                "share of empty lookups": empty,
+                "leveling %": leveled,
+                "tiering %": tiered,
+            });
             row.push((leveled, tiered));
         }
         gains.push(row);

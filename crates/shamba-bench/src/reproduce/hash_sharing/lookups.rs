@@ -6,7 +6,7 @@ use crate::experiments::hash_sharing::{Cell, Measured, Place, murmur_ns, predict
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Lab};
-use crate::{Error, Result};
+use crate::{Error, Result, row};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -27,6 +27,8 @@ pub(super) fn base(lab: &Lab<'_>, devices: &[Place]) -> Cell {
     Cell {
         key: 512,
         levels: scale.pick(3, 5, 5, 5),
+        size_ratio: 2,
+        tiered: false,
         value: 512,
         data: scale.pick(256 << 10, 8 << 20, 64 << 20, 512 << 20),
         family: "bloom".to_owned(),
@@ -130,46 +132,27 @@ impl Points {
     }
 
     pub(super) fn table(&self, title: &str) -> Result<Report> {
-        let mut table = Report::new(
-            title,
-            &[
-                self.axis,
-                "device",
-                "levels",
-                "shared us",
-                "per table us",
-                "gain %",
-                "+- %",
-                "model gain %",
-                "model gain with the paper's hash times %",
-                "hash ns",
-                "hashes shared",
-                "hashes per table",
-                "tables asked",
-                "reads",
-                "false positives %",
-            ],
-        );
+        let (axis, mut table) = (self.axis, Report::titled(title));
         for point in &self.all {
             let seen = &point.seen;
             let (gain, with_murmur) = model(point)?;
-            table.push(vec![
-                point.x.into(),
-                seen.device.to_string().into(),
-                f64::from(seen.levels).into(),
-                seen.shared_us.into(),
-                seen.each_us.into(),
-                (seen.gain * 100.0).into(),
-                (seen.uncertain * 100.0).into(),
-                gain.into(),
-                with_murmur.into(),
-                seen.hash_ns.into(),
-                seen.shared_hashes.into(),
-                seen.each_hashes.into(),
-                seen.tables.into(),
-                seen.reads.into(),
-                (seen.false_positives * 100.0).into(),
-            ]);
+            table.add(row! {
+                axis: point.x,
+                "device": seen.device.to_string(),
+                "levels": seen.levels,
+                "shared us": seen.shared_us,
+                "per table us": seen.each_us,
+                "gain %": seen.gain * 100.0,
+                "+- %": seen.uncertain * 100.0,
+                "model gain %": gain,
+                "model gain with the paper's hash times %": with_murmur,
+                "hash ns": seen.hash_ns,
+                "hashes shared": seen.shared_hashes,
+                "hashes per table": seen.each_hashes,
+                "tables asked": seen.tables,
+                "reads": seen.reads,
+                "false positives %": seen.false_positives * 100.0,
+            });
         }
         Ok(table)
     }

@@ -5,6 +5,7 @@ mod figure_11;
 mod figure_12;
 mod figure_13;
 mod figure_14;
+mod figure_2;
 mod figure_3;
 mod figure_4;
 mod figure_5;
@@ -13,19 +14,19 @@ mod figure_8;
 mod figure_9;
 mod lookups;
 mod micro;
+mod rates;
 mod shares;
 mod table_1;
-mod table_2;
-mod table_3;
 
 use super::Experiment;
 
 /// The tables and figures of the paper.
 pub(super) const ALL: &[&Experiment] = &[
     &table_1::EXPERIMENT,
-    &table_2::EXPERIMENT,
-    &table_3::EXPERIMENT,
+    &rates::TABLE_2,
+    &rates::TABLE_3,
     &figure_1::EXPERIMENT,
+    &figure_2::EXPERIMENT,
     &figure_3::EXPERIMENT,
     &figure_4::EXPERIMENT,
     &figure_5::EXPERIMENT,

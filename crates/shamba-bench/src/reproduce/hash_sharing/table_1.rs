@@ -1,11 +1,11 @@
 //! Table 1: what storage takes for a page beside what hash functions take for a key of 1 KB.
 use super::micro::{self, Hash};
-use crate::Result;
 use crate::device::Device;
 use crate::plot::{Panel, Series};
-use crate::report::{Cell, Report, median};
+use crate::report::{Report, median};
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::random;
+use crate::{Result, row};
 use rand::RngExt as _;
 use std::hint::black_box;
 use std::time::Instant;
@@ -30,29 +30,16 @@ const NVM: f64 = 250.0;
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let memory = memory_ns(lab.scale.pick(4, 64, 256, 256), lab.seed);
-    let mut rows: Vec<(String, Option<f64>, f64)> = vec![
-        (
-            "page of an HDD (modelled)".into(),
-            Some(4.6e6),
-            Device::Hdd.read_ns() as f64,
-        ),
-        (
-            "page of a SATA SSD (modelled)".into(),
-            Some(113e3),
-            Device::SataSsd.read_ns() as f64,
-        ),
-        (
-            "page of a PCIe SSD (modelled)".into(),
-            Some(10e3),
-            Device::PcieSsd.read_ns() as f64,
-        ),
-        (
-            "page of NVM (modelled)".into(),
-            Some(NVM),
-            Device::Nvm.read_ns() as f64,
-        ),
-        ("page in memory, copied".into(), Some(MEMORY), memory),
+    let modelled = [
+        ("page of an HDD (modelled)", 4.6e6, Device::Hdd),
+        ("page of a SATA SSD (modelled)", 113e3, Device::SataSsd),
+        ("page of a PCIe SSD (modelled)", 10e3, Device::PcieSsd),
+        ("page of NVM (modelled)", NVM, Device::Nvm),
     ];
+    let mut rows: Vec<(String, Option<f64>, f64)> = modelled
+        .map(|(name, paper, device)| (name.into(), Some(paper), device.read_ns() as f64))
+        .into();
+    rows.push(("page in memory, copied".into(), Some(MEMORY), memory));
     let batches = lab.scale.pick(3, 101, 301, 301);
     let time = |hash| micro::hash_ns(hash, KEY, batches, lab.seed);
     let paper = |hash| match hash {
@@ -75,25 +62,16 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     for (hash, ns) in functions.into_iter().zip(times) {
         rows.push((format!("{} of 1 KB", hash.name()), paper(hash), ns));
     }
-    let mut table = Report::new(
-        "Latencies in nanoseconds, and normalised to a page in memory",
-        &[
-            "operation",
-            "paper ns",
-            "measured ns",
-            "paper normalised",
-            "measured normalised",
-        ],
-    );
+    let mut table = Report::titled("Latencies in nanoseconds, and normalised to a page in memory");
     let mut series = [Series::new("paper"), Series::new("here")];
     for (at, (name, paper, ns)) in rows.iter().enumerate() {
-        table.push(vec![
-            name.clone().into(),
-            (*paper).into(),
-            (*ns).into(),
-            paper.map_or(Cell::Missing, |paper| (paper / MEMORY).into()),
-            (ns / memory).into(),
-        ]);
+        table.add(row! {
+            "operation": name.clone(),
+            "paper ns": *paper,
+            "measured ns": *ns,
+            "paper normalised": paper.map(|paper| paper / MEMORY),
+            "measured normalised": ns / memory,
+        });
         let x = at as f64 + 1.0;
         series[0].points.extend(paper.map(|ns| (x, ns)));
         series[1].points.push((x, *ns));
