@@ -15,13 +15,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let store = Store {
+        engines: vec!["shamba".to_owned(), "shamba:default+lru".to_owned()],
+        dir: lab.home().to_owned(),
+        entries: lab.scale.entries(),
+        seed: lab.seed,
+    };
     let settings = Settings {
-        store: Store {
-            engines: vec!["shamba".to_owned(), "shamba:default+lru".to_owned()],
-            dir: lab.home().to_owned(),
-            entries: lab.scale.entries(),
-            seed: lab.seed,
-        },
         budget: lab.scale.pick(400.0, 10.0, 10.0, 10.0),
         positive: 0.5,
         deviation: 0.05,
@@ -29,7 +29,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         lookups: lab.scale.pick(2_000, 60_000, 150_000, 150_000),
         window: lab.scale.pick(100, 1000, 1000, 1000),
     };
-    let (table, windows, panel) = hot_spot::run(&settings, &mut |line| lab.note(line))?;
+    let (table, windows, panel) = hot_spot::run(&store, &settings, &mut |line| lab.note(line))?;
     let number = |row: usize, name: &str| {
         let column = table.columns.iter().position(|column| *column == name);
         match column.and_then(|column| table.rows.get(row)?.get(column)) {

@@ -5,6 +5,8 @@ mod ablation;
 mod equal_reads;
 mod graph;
 mod hot_spot;
+mod mixed;
+mod multi_get;
 mod oracle_gap;
 mod pressure;
 mod rocksdb;
@@ -20,8 +22,10 @@ pub(super) const ALL: &[&Experiment] = &[
     &oracle_gap::EXPERIMENT,
     &equal_reads::EXPERIMENT,
     &hot_spot::EXPERIMENT,
+    &multi_get::EXPERIMENT,
     &scaling::EXPERIMENT,
     &graph::EXPERIMENT,
+    &mixed::EXPERIMENT,
     &without_pressure::EXPERIMENT,
 ];
 
