@@ -1,7 +1,7 @@
 //! A moving hot spot: pages per lookup, window by window, around a jump of a normal distribution
 //! from one part of the key range to another.
 use super::{Lookups, Target};
-use crate::plot::{Panel, Series};
+use crate::plot::{self, Panel};
 use crate::report::{Report, median};
 use crate::store::Store;
 use crate::workload::Distribution;
@@ -76,7 +76,7 @@ pub fn run(
     store: &Store,
     settings: &Settings,
     note: &mut dyn FnMut(String),
-) -> Result<(Report, Report, Panel)> {
+) -> Result<(Report, Report, Vec<Panel>)> {
     let mut courses = Vec::new();
     for engine in &store.engines {
         let windows: Vec<f64> = cell::measure(&cell::Request::HotSpot(Cell {
@@ -86,11 +86,11 @@ pub fn run(
         note(engine.clone());
         courses.push((engine.clone(), windows));
     }
-    Ok((
-        table(settings, &courses),
-        course(settings, &courses),
-        panel(settings, &courses),
-    ))
+    let windows = course(settings, &courses);
+    let title = format!("hot spot, jump after {} lookups", settings.lookups);
+    let mut panels = plot::of_report(&windows, &title, "engine", "lookups", "pages");
+    panels.iter_mut().for_each(|panel| panel.log_y = true);
+    Ok((table(settings, &courses), windows, panels))
 }
 
 fn table(settings: &Settings, courses: &[(String, Vec<f64>)]) -> Report {
@@ -142,23 +142,6 @@ fn course(settings: &Settings, courses: &[(String, Vec<f64>)]) -> Report {
             row! { "engine": engine.clone(), "lookups": lookups, "pages": pages }
         },
     )
-}
-
-fn panel(settings: &Settings, courses: &[(String, Vec<f64>)]) -> Panel {
-    let series = courses.iter().map(|(engine, windows)| Series {
-        name: engine.clone(),
-        points: (1..)
-            .zip(windows)
-            .map(|(at, pages)| ((at * settings.window) as f64 / 1000.0, *pages))
-            .collect(),
-    });
-    Panel {
-        title: format!("hot spot, jump after {} lookups", settings.lookups),
-        x: "lookups, thousands".into(),
-        y: "pages of 4 KiB per lookup".into(),
-        log_y: true,
-        series: series.collect(),
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ mod rocksdb;
 mod scaling;
 mod without_pressure;
 
-use super::Experiment;
+use super::{Experiment, Lab};
+use crate::store::Store;
 
 /// What this engine claims.
 pub(super) const ALL: &[&Experiment] = &[
@@ -28,6 +29,16 @@ pub(super) const ALL: &[&Experiment] = &[
     &mixed::EXPERIMENT,
     &without_pressure::EXPERIMENT,
 ];
+
+/// The standard databases of these engines, at the lab's scale.
+fn store(lab: &Lab<'_>, engines: &[&str]) -> Store {
+    Store {
+        engines: engines.iter().map(|&engine| engine.to_owned()).collect(),
+        dir: lab.home().to_owned(),
+        entries: lab.scale.entries(),
+        seed: lab.seed,
+    }
+}
 
 /// What a table lacks without the competitors.
 fn missing() -> Vec<String> {

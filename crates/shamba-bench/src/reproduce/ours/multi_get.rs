@@ -1,10 +1,10 @@
 //! Batched lookups against single ones, on cold data.
+use super::store;
 use crate::device::Device;
 use crate::experiments::Target;
 use crate::experiments::multi_get::{Cell, Measured};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::store::Store;
 use crate::{Result, cell, plot, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -27,12 +27,7 @@ const BATCH: usize = 64;
 const NO_SLOWER: f64 = 0.9;
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let store = Store {
-        engines: ENGINES.map(str::to_owned).to_vec(),
-        dir: lab.home().to_owned(),
-        entries: lab.scale.entries(),
-        seed: lab.seed,
-    };
+    let store = store(lab, &ENGINES);
     let budgets: &[f64] = lab
         .scale
         .pick(&[400.0], &[10.0, 100.0], &[10.0, 100.0], &[10.0, 100.0]);
