@@ -17,7 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The engine to judge first.
+/// The first is judged by the others.
 const ENGINES: [&str; 4] = [
     "shamba",
     "shamba:shamba-eq-f",
@@ -53,6 +53,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut claims = Vec::new();
     for (workload, mix) in mixes()? {
         for &percent in budgets {
+            // Each engine on a copy of its own database, on the disk: compaction reads too.
             let mut all: Vec<Found> = Vec::new();
             for engine in ENGINES {
                 let mut trial = lab.lookups(engine, percent, 1.0, mix.distribution)?;
@@ -60,6 +61,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 (trial.warm_up, trial.measured) = (warm_up, measured);
                 all.push(lab.measure(&trial.on(Device::Disk))?);
             }
+            // A row for each engine, beside the first.
             let first = &all[0];
             for (engine, found) in ENGINES.iter().zip(&all) {
                 table.add(row! {
@@ -75,6 +77,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "first's writes/s / these": found.write_us / first.write_us,
                 });
             }
+            // What is aimed at: no more pages than the best of the others.
             let best = all[1..].iter().map(Found::pages);
             claims.push(Claim::goal_to(
                 format!("{workload}: pages beside the best of the papers' systems at {percent} %"),

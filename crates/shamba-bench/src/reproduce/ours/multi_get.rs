@@ -35,6 +35,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Lookups in batches on cold data, beside reads of random pages");
     // Times the throughput of one by one, on the SSD and on the hard disk.
     let (mut many_at_once, mut one_at_once) = (Vec::new(), Vec::new());
+    // Every engine at every budget, on one device after the other.
     for device in DEVICES {
         for &percent in budgets {
             for engine in ENGINES {
@@ -65,6 +66,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             }
         }
     }
+    // The worst case of all engines and budgets is judged.
     let least = |gains: &[f64]| gains.iter().copied().fold(f64::INFINITY, f64::min);
     Ok(Findings {
         setting: format!(
