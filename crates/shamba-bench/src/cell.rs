@@ -4,7 +4,7 @@
 //! must not disturb the next: the experiments run every cell by starting this program again with
 //! the hidden command `cell`, the request as JSON on standard input, the result as JSON on
 //! standard output.
-use crate::experiments::{cpu, hash_sharing, hot_spot, keyspaces, mixed, multi_get, small_budgets};
+use crate::experiments::{cpu, hash_sharing, hot_spot, keyspaces, multi_get, small_budgets};
 use crate::reproduce::trial;
 use crate::{Error, Result, compare, oracle, pressure, store, trace};
 use std::io::Write as _;
@@ -29,7 +29,6 @@ pub(crate) enum Request {
     HotSpot(hot_spot::Cell),
     Keyspaces(keyspaces::Cell),
     SmallBudgets(small_budgets::Cell),
-    Mixed(mixed::Cell),
     MultiGet(multi_get::Cell),
     Cpu(cpu::Cell),
     HashSharing(hash_sharing::Cell),
@@ -75,7 +74,6 @@ pub fn answer() -> Result<()> {
         Request::HotSpot(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Keyspaces(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::SmallBudgets(cell) => serde_json::to_vec(&cell.measure()?)?,
-        Request::Mixed(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::MultiGet(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::Cpu(cell) => serde_json::to_vec(&cell.measure()?)?,
         Request::HashSharing(cell) => serde_json::to_vec(&cell.measure()?)?,

@@ -2,8 +2,7 @@
 //! because the options of all its commands stand in one place.
 use clap::{Args, Parser, Subcommand};
 use shamba_bench::experiments::{
-    cpu, hash_sharing, hot_spot, keyspaces, memory_scaling, mixed, model, multi_get, self_design,
-    small_budgets,
+    cpu, hash_sharing, keyspaces, memory_scaling, model, self_design, small_budgets,
 };
 use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
@@ -38,13 +37,6 @@ enum Command {
     ///
     /// From rows that `pressure` measured, best with --budgets 10,15,20,25,30,33,40,50,70,100.
     Third(Verdict),
-    /// Pages per lookup around the jump of a hot spot; every engine against the last.
-    MovingHotSpot(HotSpot),
-    /// Reads per lookup and write throughput while the tree is written to; ratios to the first
-    /// engine.
-    Mixed(Mixed),
-    /// Batched lookups against single ones, on cold data.
-    MultiGet(MultiGet),
     /// Instructions per lookup and scan with everything resident; ratios to the last engine.
     Cpu(Cpu),
     /// Reads per lookup and writes per entry beside Monkey's cost model.
@@ -187,28 +179,6 @@ impl Verdict {
 }
 
 #[derive(Args)]
-struct Mixed {
-    #[command(flatten)]
-    settings: mixed::Settings,
-    #[command(flatten)]
-    output: Output,
-    /// Draw the table into this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct MultiGet {
-    #[command(flatten)]
-    settings: multi_get::Settings,
-    #[command(flatten)]
-    output: Output,
-    /// Draw the table into this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-}
-
-#[derive(Args)]
 struct Cpu {
     #[command(flatten)]
     settings: cpu::Settings,
@@ -283,20 +253,6 @@ struct SmallBudgets {
 struct Replay {
     #[command(flatten)]
     replaying: trace::Replaying,
-    #[command(flatten)]
-    output: Output,
-}
-
-#[derive(Args)]
-struct HotSpot {
-    #[command(flatten)]
-    settings: hot_spot::Settings,
-    /// Write every window here as CSV.
-    #[arg(long)]
-    windows: Option<PathBuf>,
-    /// Draw the windows into this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -383,28 +339,6 @@ fn run(command: Command) -> Result<()> {
         Command::Pressure(arguments) => {
             let rows = pressure::run(&arguments.grid, &mut note)?;
             arguments.verdict.show(rows, summary::versus)
-        }
-        Command::MovingHotSpot(arguments) => {
-            let (table, windows, panel) = hot_spot::run(&arguments.settings, &mut note)?;
-            if let Some(path) = &arguments.windows {
-                windows.save(path)?;
-            }
-            if let Some(path) = &arguments.plot {
-                plot::save(path, &[panel], 1)?;
-            }
-            show(&table, &arguments.output)
-        }
-        Command::Mixed(arguments) => {
-            let table = mixed::run(&arguments.settings, &mut note)?;
-            let axes = ["workload", "engine", "budget %", "pages"];
-            draw(&table, axes, arguments.plot.as_deref())?;
-            show(&table, &arguments.output)
-        }
-        Command::MultiGet(arguments) => {
-            let table = multi_get::run(&arguments.settings, &mut note)?;
-            let axes = ["device", "engine", "budget %", "times the throughput"];
-            draw(&table, axes, arguments.plot.as_deref())?;
-            show(&table, &arguments.output)
         }
         Command::Cpu(arguments) => {
             let table = cpu::run(&arguments.settings, &mut note)?;

@@ -208,11 +208,6 @@ impl Store {
         let base = Base::standard(engine, self.entries, self.seed);
         Ok(base.loaded(&self.dir, Device::Disk, note)?.dir)
     }
-
-    /// A copy of the engine's database that may be written to, removed when dropped.
-    pub fn copy(&self, engine: &str, note: &mut dyn FnMut(String)) -> Result<tempfile::TempDir> {
-        copy(&self.loaded(engine, note)?)
-    }
 }
 
 /// The entries of a database of this size. Loads and lookups use different seeds.

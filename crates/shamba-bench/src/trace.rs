@@ -10,7 +10,7 @@ use crate::engine::{self, Engine, EngineConfig, Visit, Write};
 use crate::report::Report;
 use crate::runner::{self, Amount, Data, Order};
 use crate::workload::{Distribution, KeyKind, KeySpace, Sizes, ValueSpec, Workload};
-use crate::{Error, Result, cell, proc_io};
+use crate::{Error, Result, cell, proc_io, row};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -339,24 +339,12 @@ fn replay(engine: &dyn Engine, path: &Path) -> Result<Replayed> {
 /// Replays the trace on each engine, in processes of their own.
 pub fn run(replaying: &Replaying, note: &mut dyn FnMut(String)) -> Result<Report> {
     std::fs::create_dir_all(&replaying.dir)?;
-    let mut report = Report::new(
-        format!(
-            "{} replayed under {} bytes of memory, on {}",
-            replaying.trace.display(),
-            replaying.memory,
-            replaying.device
-        ),
-        &[
-            "engine",
-            "operations",
-            "lookups that found",
-            "op/s",
-            "p50 us",
-            "p99 us",
-            "pages read/op",
-            "written bytes/op",
-        ],
-    );
+    let mut report = Report::titled(format!(
+        "{} replayed under {} bytes of memory, on {}",
+        replaying.trace.display(),
+        replaying.memory,
+        replaying.device
+    ));
     for engine in &replaying.engines {
         note(format!("replaying on {engine}"));
         let replayed: Replayed = cell::measure(&cell::Request::Replay(Cell {
@@ -367,16 +355,16 @@ pub fn run(replaying: &Replaying, note: &mut dyn FnMut(String)) -> Result<Report
             dir: replaying.dir.clone(),
         }))?;
         let operations = replayed.operations as f64;
-        report.push(vec![
-            engine.clone().into(),
-            operations.into(),
-            (replayed.found as f64).into(),
-            replayed.per_second.into(),
-            replayed.p50_us.into(),
-            replayed.p99_us.into(),
-            replayed.pages.into(),
-            (replayed.written as f64 / operations.max(1.0)).into(),
-        ]);
+        report.add(row! {
+            "engine": engine.clone(),
+            "operations": operations,
+            "lookups that found": replayed.found,
+            "op/s": replayed.per_second,
+            "p50 us": replayed.p50_us,
+            "p99 us": replayed.p99_us,
+            "pages read/op": replayed.pages,
+            "written bytes/op": replayed.written as f64 / operations.max(1.0),
+        });
     }
     Ok(report)
 }

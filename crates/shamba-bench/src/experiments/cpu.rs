@@ -9,7 +9,7 @@ use crate::report::{Report, median};
 use crate::runner::{self, Amount};
 use crate::store::Store;
 use crate::workload::{Distribution, Mix};
-use crate::{Result, cell, proc_io};
+use crate::{Result, cell, proc_io, row};
 use std::process::Command;
 use std::sync::atomic::AtomicU64;
 
@@ -260,17 +260,8 @@ impl Cell {
 /// Also where instructions cannot be counted.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
     let counter = Counter::find()?;
-    let mut report = Report::new(
+    let mut report = Report::titled(
         "Instructions per lookup or scan in user space, everything resident (pages tell whether it is)",
-        &[
-            "positive",
-            "entries of a scan",
-            "engine",
-            "instructions",
-            "to the last",
-            "pages",
-            "us with counting",
-        ],
     );
     let lookups = settings.positives.iter().map(|share| Work::Lookups(*share));
     let scans = settings.scans.iter().map(|entries| Work::Scans(*entries));
@@ -307,15 +298,15 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
         let last = of(settings.store.engines.len() - 1, |m| m.instructions);
         for (which, engine) in settings.store.engines.iter().enumerate() {
             let own = of(which, |m| m.instructions);
-            report.push(vec![
-                positive.into(),
-                entries.into(),
-                engine.clone().into(),
-                own.into(),
-                own.zip(last).map(|(own, last)| own / last).into(),
-                of(which, |m| m.pages).into(),
-                of(which, |m| m.us).into(),
-            ]);
+            report.add(row! {
+                "positive": positive,
+                "entries of a scan": entries,
+                "engine": engine.clone(),
+                "instructions": own,
+                "to the last": own.zip(last).map(|(own, last)| own / last),
+                "pages": of(which, |m| m.pages),
+                "us with counting": of(which, |m| m.us),
+            });
         }
     }
     Ok(report)

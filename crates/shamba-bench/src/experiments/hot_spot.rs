@@ -1,39 +1,29 @@
 //! A moving hot spot: pages per lookup, window by window, around a jump of a normal distribution
 //! from one part of the key range to another.
 use super::{Lookups, Target};
-use crate::plot::{Panel, Series};
-use crate::progress::Progress;
+use crate::plot::{self, Panel};
 use crate::report::{Report, median};
 use crate::store::Store;
 use crate::workload::Distribution;
-use crate::{Result, cell, proc_io};
+use crate::{Result, cell, proc_io, row};
 
 /// Windows that make a smoothed one: 10,000 lookups at the default window.
 const SMOOTH: usize = 10;
 
 /// What to measure.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Settings {
-    /// Engines and their databases.
-    #[command(flatten)]
-    pub store: Store,
     /// Budget in percent of RocksDB's filters and indexes.
-    #[arg(long, default_value_t = 10.0)]
     pub budget: f64,
     /// Share of lookups for existing keys.
-    #[arg(long, default_value_t = 0.5)]
     pub positive: f64,
     /// Standard deviation of the hot spot, as a share of the key range.
-    #[arg(long, default_value_t = 0.05)]
     pub deviation: f64,
     /// How far it jumps, as a share of the key range.
-    #[arg(long, default_value_t = 0.5)]
     pub jump: f64,
     /// Lookups before the jump, and again after it.
-    #[arg(long, default_value_t = 150_000)]
     pub lookups: u64,
     /// Lookups in a window.
-    #[arg(long, default_value_t = 1000)]
     pub window: u64,
 }
 
@@ -41,29 +31,26 @@ pub struct Settings {
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
     target: Target,
-    positive: f64,
-    deviation: f64,
-    jump: f64,
-    lookups: u64,
-    window: u64,
+    settings: Settings,
 }
 
 impl Cell {
     /// Pages per lookup of each window.
     pub(crate) fn measure(&self) -> Result<Vec<f64>> {
         let engine = self.target.open(true)?;
-        let spread = Distribution::Normal(self.deviation);
-        let mut lookups = Lookups::new(self.target.data(), self.positive, spread, 1)?;
+        let settings = &self.settings;
+        let spread = Distribution::Normal(settings.deviation);
+        let mut lookups = Lookups::new(self.target.data(), settings.positive, spread, 1)?;
         let mut windows = Vec::new();
-        for shift in [0.0, self.jump] {
+        for shift in [0.0, settings.jump] {
             lookups.shift = (self.target.entries as f64 * shift) as u64;
-            for _ in 0..self.lookups / self.window.max(1) {
+            for _ in 0..settings.lookups / settings.window.max(1) {
                 let before = proc_io::ProcessIo::now();
-                for _ in 0..self.window {
+                for _ in 0..settings.window {
                     lookups.step(engine.as_ref())?;
                 }
                 let io = proc_io::ProcessIo::now().since(&before);
-                windows.push(io.pages() / self.window as f64);
+                windows.push(io.pages() / settings.window as f64);
             }
         }
         Ok(windows)
@@ -85,51 +72,33 @@ fn settled(windows: &[f64]) -> f64 {
 }
 
 /// Measures every engine. Returns the table and the courses to plot.
-pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Report, Panel)> {
-    let mut progress = Progress::default();
-    settings
-        .store
-        .engines
-        .iter()
-        .for_each(|engine| progress.expect(engine));
+pub fn run(
+    store: &Store,
+    settings: &Settings,
+    note: &mut dyn FnMut(String),
+) -> Result<(Report, Report, Vec<Panel>)> {
     let mut courses = Vec::new();
-    for engine in &settings.store.engines {
-        let target = Target::loaded(&settings.store, engine, settings.budget, 0, note)?;
-        progress.start();
+    for engine in &store.engines {
         let windows: Vec<f64> = cell::measure(&cell::Request::HotSpot(Cell {
-            target,
-            positive: settings.positive,
-            deviation: settings.deviation,
-            jump: settings.jump,
-            lookups: settings.lookups,
-            window: settings.window,
+            target: Target::loaded(store, engine, settings.budget, 0, note)?,
+            settings: settings.clone(),
         }))?;
-        note(format!("{} {engine}", progress.done(engine)));
+        note(engine.clone());
         courses.push((engine.clone(), windows));
     }
-    Ok((
-        table(settings, &courses),
-        course(settings, &courses),
-        panel(settings, &courses),
-    ))
+    let windows = course(settings, &courses);
+    let title = format!("hot spot, jump after {} lookups", settings.lookups);
+    let mut panels = plot::of_report(&windows, &title, "engine", "lookups", "pages");
+    panels.iter_mut().for_each(|panel| panel.log_y = true);
+    Ok((table(settings, &courses), windows, panels))
 }
 
 fn table(settings: &Settings, courses: &[(String, Vec<f64>)]) -> Report {
-    let mut report = Report::new(
-        format!(
-            "A hot spot (deviation {}) jumps by {} of the key range; budget {} %, positive share \
-             {}; pages per lookup",
-            settings.deviation, settings.jump, settings.budget, settings.positive
-        ),
-        &[
-            "engine",
-            "settled before",
-            "settled after",
-            "worst window after",
-            "lookups to within 15 %",
-            "worst to the last engine",
-        ],
-    );
+    let mut report = Report::titled(format!(
+        "A hot spot (deviation {}) jumps by {} of the key range; budget {} %, positive share {}; \
+         pages per lookup",
+        settings.deviation, settings.jump, settings.budget, settings.positive
+    ));
     let reference = courses
         .last()
         .map(|(_, windows)| smoothed(windows))
@@ -148,52 +117,31 @@ fn table(settings: &Settings, courses: &[(String, Vec<f64>)]) -> Report {
             .iter()
             .zip(&reference)
             .map(|(ours, theirs)| ours / theirs.max(1e-9));
-        report.push(vec![
-            engine.clone().into(),
-            settled(before).into(),
-            settled(after).into(),
-            smooth.iter().copied().fold(0.0, f64::max).into(),
-            ((back as u64 * settings.window) as f64).into(),
-            worst.fold(0.0, f64::max).into(),
-        ]);
+        report.add(row! {
+            "engine": engine.clone(),
+            "settled before": settled(before),
+            "settled after": settled(after),
+            "worst window after": smooth.iter().copied().fold(0.0, f64::max),
+            "lookups to within 15 %": back as u64 * settings.window,
+            "worst to the last engine": worst.fold(0.0, f64::max),
+        });
     }
     report
 }
 
 /// Every window of every engine, for CSV.
 fn course(settings: &Settings, courses: &[(String, Vec<f64>)]) -> Report {
-    let mut report = Report::new(
-        "Pages per lookup by window",
-        &["engine", "lookups", "pages"],
-    );
-    for (engine, windows) in courses {
-        for (at, pages) in windows.iter().enumerate() {
-            let lookups = (at as u64 + 1) * settings.window;
-            report.push(vec![
-                engine.clone().into(),
-                (lookups as f64).into(),
-                (*pages).into(),
-            ]);
-        }
-    }
-    report
-}
-
-fn panel(settings: &Settings, courses: &[(String, Vec<f64>)]) -> Panel {
-    let series = courses.iter().map(|(engine, windows)| Series {
-        name: engine.clone(),
-        points: (1..)
-            .zip(windows)
-            .map(|(at, pages)| ((at * settings.window) as f64 / 1000.0, *pages))
-            .collect(),
+    let windows = courses.iter().flat_map(|(engine, windows)| {
+        let numbered = (1u64..).zip(windows);
+        numbered.map(move |(at, pages)| (engine, at * settings.window, *pages))
     });
-    Panel {
-        title: format!("hot spot, jump after {} lookups", settings.lookups),
-        x: "lookups, thousands".into(),
-        y: "pages of 4 KiB per lookup".into(),
-        log_y: true,
-        series: series.collect(),
-    }
+    Report::of(
+        "Pages per lookup by window",
+        windows,
+        |(engine, lookups, pages)| {
+            row! { "engine": engine.clone(), "lookups": lookups, "pages": pages }
+        },
+    )
 }
 
 #[cfg(test)]
@@ -203,12 +151,6 @@ mod tests {
     #[test]
     fn settling_is_to_stay_below() {
         let settings = Settings {
-            store: Store {
-                engines: Vec::new(),
-                dir: "".into(),
-                entries: 1,
-                seed: 1,
-            },
             budget: 10.0,
             positive: 0.5,
             deviation: 0.05,

@@ -4,7 +4,7 @@
 //! into.
 use crate::progress::Progress;
 use crate::report::{Report, median};
-use crate::{Error, Result, cell};
+use crate::{Error, Result, cell, row};
 use shamba::{Db, Keyspace, KeyspaceOptions, MemoryBudget, Options};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -235,24 +235,11 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report,
         entries,
         fill: None,
     };
-    let mut many = Report::new(
-        format!(
-            "{} entries of {} bytes, at random into keyspaces; WAL buffered; medians of {repeat}",
-            settings.entries,
-            VALUE + 16
-        ),
-        &[
-            "memory MiB",
-            "keyspaces",
-            "create each us",
-            "put us",
-            "put / one's",
-            "flushes",
-            "close s",
-            "open closed s",
-            "open crashed s",
-        ],
-    );
+    let mut many = Report::titled(format!(
+        "{} entries of {} bytes, at random into keyspaces; WAL buffered; medians of {repeat}",
+        settings.entries,
+        VALUE + 16
+    ));
     for &memory in &settings.memory {
         let mut found = counts.map(|_| Found::default());
         for _ in 0..repeat {
@@ -283,17 +270,17 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report,
         let [one, _] = &found;
         for (count, found) in counts.into_iter().zip(&found) {
             let ratio = put(found).zip(put(one)).map(|(many, one)| many / one);
-            many.push(vec![
-                (memory as f64).into(),
-                (count as f64).into(),
-                middle(&found.filled, |m| m.begin * 1e6 / count as f64).into(),
-                middle(&found.filled, |m| m.put * 1e6 / settings.entries as f64).into(),
-                ratio.into(),
-                middle(&found.filled, |m| m.flushes as f64).into(),
-                middle(&found.closed, |m| m.end - m.put).into(),
-                middle(&found.opened_closed, |m| m.begin).into(),
-                middle(&found.opened_crashed, |m| m.begin).into(),
-            ]);
+            many.add(row! {
+                "memory MiB": memory,
+                "keyspaces": count,
+                "create each us": middle(&found.filled, |m| m.begin * 1e6 / count as f64),
+                "put us": middle(&found.filled, |m| m.put * 1e6 / settings.entries as f64),
+                "put / one's": ratio,
+                "flushes": middle(&found.filled, |m| m.flushes as f64),
+                "close s": middle(&found.closed, |m| m.end - m.put),
+                "open closed s": middle(&found.opened_closed, |m| m.begin),
+                "open crashed s": middle(&found.opened_crashed, |m| m.begin),
+            });
         }
     }
     let at_once = at_once(settings, &mut progress, &cell, note)?;
@@ -307,22 +294,11 @@ fn at_once(
     note: &mut dyn FnMut(String),
 ) -> Result<Report> {
     let entries = settings.at_once_entries;
-    let mut report = Report::new(
-        format!(
-            "{entries} entries of {} bytes, at random into keyspaces, under {} MiB",
-            VALUE + 16,
-            settings.at_once_memory
-        ),
-        &[
-            "keyspaces",
-            "entries/s",
-            "of one's rate %",
-            "until settled, entries/s",
-            "of one's rate, settled %",
-            "flushes",
-            "MB merged",
-        ],
-    );
+    let mut report = Report::titled(format!(
+        "{entries} entries of {} bytes, at random into keyspaces, under {} MiB",
+        VALUE + 16,
+        settings.at_once_memory
+    ));
     let counts = [1, settings.at_once.max(1)];
     let mut found = counts.map(|_| Vec::new());
     for _ in 0..settings.repeat.max(1) {
@@ -348,15 +324,15 @@ fn at_once(
             one.zip(this).map(|(one, this)| one / this * 100.0)
         };
         let (put, end) = (middle(found, |m| m.put), middle(found, |m| m.end));
-        report.push(vec![
-            (count as f64).into(),
-            put.map(|put| entries as f64 / put).into(),
-            share(one_put, put).into(),
-            end.map(|end| entries as f64 / end).into(),
-            share(one_end, end).into(),
-            middle(found, |m| m.flushes as f64).into(),
-            middle(found, |m| m.merged as f64 / 1e6).into(),
-        ]);
+        report.add(row! {
+            "keyspaces": count,
+            "entries/s": put.map(|put| entries as f64 / put),
+            "of one's rate %": share(one_put, put),
+            "until settled, entries/s": end.map(|end| entries as f64 / end),
+            "of one's rate, settled %": share(one_end, end),
+            "flushes": middle(found, |m| m.flushes as f64),
+            "MB merged": middle(found, |m| m.merged as f64 / 1e6),
+        });
     }
     Ok(report)
 }

@@ -4,12 +4,11 @@ pub mod cpu;
 pub(crate) mod full_lookups;
 mod full_tree;
 pub mod hash_sharing;
-pub mod hot_spot;
+pub(crate) mod hot_spot;
 pub mod keyspaces;
 pub mod memory_scaling;
-pub mod mixed;
 pub mod model;
-pub mod multi_get;
+pub(crate) mod multi_get;
 pub mod self_design;
 pub mod small_budgets;
 
@@ -35,7 +34,7 @@ pub struct Target {
 
 impl Target {
     /// The engine over its loaded database, under a budget in percent; repetitions ask differently.
-    fn loaded(
+    pub(crate) fn loaded(
         store: &Store,
         engine: &str,
         percent: f64,

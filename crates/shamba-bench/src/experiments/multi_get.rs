@@ -8,11 +8,9 @@
 //! make it larger.
 use super::{Lookups, Target};
 use crate::device::Device;
-use crate::progress::Progress;
-use crate::report::{Report, median};
-use crate::store::Store;
+use crate::report::median;
 use crate::workload::{Distribution, Random, random};
-use crate::{Error, Result, cell};
+use crate::{Error, Result};
 use rand::RngExt as _;
 use shamba::fs::{Access, AlignedBuf, BlockKind, Charge, Fs, MeteredFs, PAGE, Purpose, ReadFile};
 use shamba::fs::{ReadRequest, ReadTag};
@@ -20,49 +18,30 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What to measure.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
-    /// Engines and their databases.
-    #[command(flatten)]
-    pub store: Store,
-    /// Budgets in percent of RocksDB's filters and indexes.
-    #[arg(long, value_delimiter = ',', default_value = "10,100")]
-    pub budgets: Vec<f64>,
-    /// Keys in a batch.
-    #[arg(long, value_delimiter = ',', default_value = "64")]
-    pub batch: Vec<usize>,
-    /// Batches of each kind.
-    #[arg(long, default_value_t = 200)]
-    pub batches: usize,
-    /// Share of lookups for existing keys.
-    #[arg(long, default_value_t = 1.0)]
-    pub positive: f64,
-    /// Where the databases lie. A modelled device charges for reads without waiting; its charges
-    /// are added to the times.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "disk")]
-    pub device: Vec<Device>,
-}
-
 /// One engine, one budget, one batch size, one device.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
-    target: Target,
-    batch: usize,
-    batches: usize,
-    positive: f64,
-    device: Device,
+    pub(crate) target: Target,
+    /// Keys in a batch.
+    pub(crate) batch: usize,
+    /// Batches of each kind.
+    pub(crate) batches: usize,
+    /// Share of lookups for existing keys.
+    pub(crate) positive: f64,
+    /// Where the database lies; what a modelled one charges is added to the times.
+    pub(crate) device: Device,
 }
 
 /// Microseconds for each key or page, asked for alone and in batches.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
-struct Times {
-    single: f64,
-    batched: f64,
+pub(crate) struct Times {
+    pub(crate) single: f64,
+    pub(crate) batched: f64,
 }
 
 impl Times {
-    fn gain(self) -> f64 {
+    /// How many times the throughput batches have.
+    pub(crate) fn gain(self) -> f64 {
         self.single / self.batched.max(1e-9)
     }
 
@@ -82,8 +61,8 @@ impl Times {
 /// What the engine makes of a device, and what the device does by itself.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Measured {
-    lookups: Times,
-    reads: Times,
+    pub(crate) lookups: Times,
+    pub(crate) reads: Times,
 }
 
 /// Microseconds that `work` takes, with what a device charges for it; `charged` says how many
@@ -205,63 +184,6 @@ impl Files {
         };
         buf.chunks_exact_mut(PAGE).map(request).collect()
     }
-}
-
-/// Measures every cell.
-pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
-    let mut report = Report::new(
-        "Lookups in batches on cold data, beside reads of random pages",
-        &[
-            "engine",
-            "device",
-            "budget %",
-            "keys",
-            "single us/key",
-            "multi_get us/key",
-            "times the throughput",
-            "single us/page",
-            "times the pages",
-        ],
-    );
-    let mut progress = Progress::default();
-    let cells = settings.budgets.len() * settings.batch.len() * settings.device.len();
-    for engine in &settings.store.engines {
-        (0..cells).for_each(|_| progress.expect(engine));
-    }
-    let points = settings.device.iter().flat_map(|device| {
-        let points = settings.budgets.iter();
-        points.flat_map(move |percent| {
-            let batches = settings.batch.iter();
-            batches.map(move |batch| (*device, *percent, *batch))
-        })
-    });
-    for (device, percent, batch) in points {
-        for engine in &settings.store.engines {
-            let target = Target::loaded(&settings.store, engine, percent, 0, note)?;
-            progress.start();
-            let measured: Measured = cell::measure(&cell::Request::MultiGet(Cell {
-                target,
-                batch,
-                batches: settings.batches,
-                positive: settings.positive,
-                device,
-            }))?;
-            note(format!("{} {engine}", progress.done(engine)));
-            let Measured { lookups, reads } = measured;
-            report.push(vec![
-                engine.clone().into(),
-                device.to_string().into(),
-                percent.into(),
-                (batch as f64).into(),
-                lookups.single.into(),
-                lookups.batched.into(),
-                lookups.gain().into(),
-                reads.single.into(),
-                reads.gain().into(),
-            ]);
-        }
-    }
-    Ok(report)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! those to compare alternate.
 use crate::progress::Progress;
 use crate::report::{Report, median};
-use crate::{Error, Result, cell};
+use crate::{Error, Result, cell, row};
 use shamba::{
     Db, FilterAllocation, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget,
     Options,
@@ -339,25 +339,11 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report,
 }
 
 fn table_of_imports(rounds: &Rounds<'_>, imports: [Work; 2], limits: &[u64]) -> Report {
-    let mut report = Report::new(
-        format!(
-            "Importing {} entries of 110 bytes; times to those without a limit; medians of {}",
-            rounds.settings.entries,
-            rounds.settings.repeat.max(1)
-        ),
-        &[
-            "keys come",
-            "memory MiB",
-            "put s",
-            "ratio",
-            "in tables s",
-            "ratio in tables",
-            "settled s",
-            "flushes",
-            "MB merged",
-            "read / written",
-        ],
-    );
+    let mut report = Report::titled(format!(
+        "Importing {} entries of 110 bytes; times to those without a limit; medians of {}",
+        rounds.settings.entries,
+        rounds.settings.repeat.max(1)
+    ));
     for work in imports {
         let order = match work {
             Work::Import { ascending: true } => "in order",
@@ -368,18 +354,18 @@ fn table_of_imports(rounds: &Rounds<'_>, imports: [Work; 2], limits: &[u64]) -> 
             let ratio =
                 |value: fn(&Measured) -> f64| rounds.ratio((work, memory), (work, NO_LIMIT), value);
             let amplified = this(|m| m.read as f64 / m.written.max(1) as f64);
-            report.push(vec![
-                order.into(),
-                (memory as f64).into(),
-                this(|m| m.first).into(),
-                ratio(|m| m.first).into(),
-                this(|m| m.second).into(),
-                ratio(|m| m.second).into(),
-                this(|m| m.settled).into(),
-                this(|m| m.flushes as f64).into(),
-                this(|m| m.written as f64 / 1e6).into(),
-                amplified.filter(|ratio| *ratio > 0.0).into(),
-            ]);
+            report.add(row! {
+                "keys come": order,
+                "memory MiB": memory,
+                "put s": this(|m| m.first),
+                "ratio": ratio(|m| m.first),
+                "in tables s": this(|m| m.second),
+                "ratio in tables": ratio(|m| m.second),
+                "settled s": this(|m| m.settled),
+                "flushes": this(|m| m.flushes as f64),
+                "MB merged": this(|m| m.written as f64 / 1e6),
+                "read / written": amplified.filter(|ratio| *ratio > 0.0),
+            });
         }
     }
     report
@@ -387,42 +373,33 @@ fn table_of_imports(rounds: &Rounds<'_>, imports: [Work; 2], limits: &[u64]) -> 
 
 fn table_of_others(rounds: &Rounds<'_>, scanned: [u64; 2], compacts: [Work; 2]) -> Report {
     let settings = rounds.settings;
-    let mut report = Report::new(
-        format!(
-            "Scans of {} entries in {} runs of level 0, and compact_range of {} entries in small tables",
-            settings.entries, settings.runs, settings.compacted
-        ),
-        &["work", "memory MiB", "s", "ratio", "again s", "ratio again"],
-    );
-    for memory in scanned {
-        let of = (Work::Scan, memory);
-        let to = (Work::Scan, NO_LIMIT);
-        report.push(vec![
-            "scan".into(),
-            (memory as f64).into(),
-            rounds.middle(of.0, of.1, |m| m.first).into(),
-            rounds.ratio(of, to, |m| m.first).into(),
-            rounds.middle(of.0, of.1, |m| m.second).into(),
-            rounds.ratio(of, to, |m| m.second).into(),
-        ]);
-    }
+    let mut report = Report::titled(format!(
+        "Scans of {} entries in {} runs of level 0, and compact_range of {} entries in small tables",
+        settings.entries, settings.runs, settings.compacted
+    ));
     let [one, _] = compacts;
-    for work in compacts {
+    let scans = scanned.map(|memory| ("scan".to_owned(), (Work::Scan, memory), Work::Scan));
+    let compacts = compacts.map(|work| {
         let name = match work {
             Work::Compact { modules: 1 } => "compact_range, 1 module".to_owned(),
             Work::Compact { modules } => format!("compact_range, {modules} modules"),
             _ => String::new(),
         };
-        report.push(vec![
-            name.into(),
-            (NO_LIMIT as f64).into(),
-            rounds.middle(work, NO_LIMIT, |m| m.first).into(),
-            rounds
-                .ratio((work, NO_LIMIT), (one, NO_LIMIT), |m| m.first)
-                .into(),
-            crate::report::Cell::Missing,
-            crate::report::Cell::Missing,
-        ]);
+        (name, (work, NO_LIMIT), one)
+    });
+    for (name, of, other) in scans.into_iter().chain(compacts) {
+        let middle = |value: fn(&Measured) -> f64| rounds.middle(of.0, of.1, value);
+        let ratio = |value: fn(&Measured) -> f64| rounds.ratio(of, (other, NO_LIMIT), value);
+        // Only scans are made twice.
+        let again = |found: Option<f64>| found.filter(|_| of.0 == Work::Scan);
+        report.add(row! {
+            "work": name,
+            "memory MiB": of.1,
+            "s": middle(|m| m.first),
+            "ratio": ratio(|m| m.first),
+            "again s": again(middle(|m| m.second)),
+            "ratio again": again(ratio(|m| m.second)),
+        });
     }
     report
 }

@@ -54,11 +54,6 @@ impl KeySpace {
         self.entries
     }
 
-    /// How the keys look.
-    pub fn kind(&self) -> KeyKind {
-        self.kind
-    }
-
     /// The length of a present key in bytes; of the longest, if they differ.
     pub fn key_len(&self) -> usize {
         match self.kind {

@@ -1,11 +1,11 @@
 //! The slides' Figure 2: how unevenly files are asked, by workload.
 use super::common::{self, WITHOUT, WORKLOADS};
-use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::files::{cumulative, files_with, shares};
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::{Distribution, Mix};
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-access-frequency",
@@ -17,16 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = common::base(lab, common::WITH);
-    let mut table = Report::new(
-        "Accesses of files",
-        &[
-            "workload",
-            "files",
-            "% of accesses to the most asked tenth",
-            "% of accesses to the least asked half",
-            "% of files with 80 % of accesses",
-        ],
-    );
+    let mut table = Report::titled("Accesses of files");
     let mut panel = Panel {
         title: "Accesses over files".into(),
         x: "files, the most asked first, %".into(),
@@ -43,13 +34,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let sum = |part: &[f64]| part.iter().sum::<f64>() * 100.0;
         let (tenth, half) = (shares.len().div_ceil(10), shares.len() / 2);
         let (hot, cold) = (sum(&shares[..tenth]), sum(&shares[half..]));
-        table.push(vec![
-            name.into(),
-            (shares.len() as f64).into(),
-            hot.into(),
-            cold.into(),
-            files_with(&shares, 0.8).into(),
-        ]);
+        table.add(row! {
+            "workload": name,
+            "files": shares.len(),
+            "% of accesses to the most asked tenth": hot,
+            "% of accesses to the least asked half": cold,
+            "% of files with 80 % of accesses": files_with(&shares, 0.8),
+        });
         tenths.push(hot);
         panel.series.push(Series {
             name: name.into(),

@@ -1,12 +1,12 @@
 //! ElasticBF beside Monkey's allocation of the same filter memory.
-use super::common::{self, DEVICE, MEMORY, WORKLOADS};
+use super::common::{self, MEMORY, WORKLOADS, device_us, false_positives};
 use super::ycsb::READ_DOMINANT;
-use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::Mix;
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-against-monkey",
@@ -31,19 +31,7 @@ const ENGINES: [(&str, &str); 3] = [
 const PAPER: [f64; 2] = [1.39, 2.20];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
-        "Lookups beside Monkey",
-        &[
-            "workload",
-            "existing",
-            "engine",
-            "tables asked per lookup",
-            "reads per lookup",
-            "false positives per lookup",
-            "us of device model",
-            "times Monkey's throughput",
-        ],
-    );
+    let mut table = Report::titled("Lookups beside Monkey");
     let mut panels = Vec::new();
     let mut claims = Vec::new();
     // Of ElasticBF over Monkey beside Monkey, the reads.
@@ -58,21 +46,21 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             let mut founds: Vec<Found> = Vec::new();
             for (name, engine) in ENGINES {
                 let found = measure(lab, engine, Mix::lookups(positive, distribution))?;
-                let time = found.device_us(DEVICE);
-                let monkey = founds.first().map_or(time, |first| first.device_us(DEVICE));
-                table.push(vec![
-                    workload.into(),
-                    positive.into(),
-                    name.into(),
-                    found.per_lookup("tables_probed").into(),
-                    found.reads().into(),
-                    found.per_lookup("false_positives").into(),
-                    time.into(),
-                    (monkey / time).into(),
-                ]);
+                let time = device_us(&found);
+                let monkey = founds.first().map_or(time, device_us);
+                table.add(row! {
+                    "workload": workload,
+                    "existing": positive,
+                    "engine": name,
+                    "tables asked per lookup": found.per_lookup("tables_probed"),
+                    "reads per lookup": found.reads(),
+                    "false positives per lookup": false_positives(&found),
+                    "us of device model": time,
+                    "times Monkey's throughput": monkey / time,
+                });
                 founds.push(found);
             }
-            let times = |of: usize| founds[0].device_us(DEVICE) / founds[of].device_us(DEVICE);
+            let times = |of: usize| device_us(&founds[0]) / device_us(&founds[of]);
             for (line, of) in series.iter_mut().zip([1, 2]) {
                 line.points.push(((at + 1) as f64, times(of)));
             }
@@ -105,9 +93,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let mut ycsb = Vec::new();
     for letter in READ_DOMINANT {
-        let mut time = |engine| -> Result<f64> {
-            Ok(measure(lab, engine, Mix::ycsb(letter)?)?.device_us(DEVICE))
-        };
+        let mut time =
+            |engine| -> Result<f64> { Ok(device_us(&measure(lab, engine, Mix::ycsb(letter)?)?)) };
         ycsb.push(time(MONKEY)? / time(common::WITH)?);
     }
     claims.push(

@@ -6,12 +6,13 @@
 //! beside data, as the paper's do outside its cache; what of the filters is in memory is what was
 //! asked for, more of the units that move. Times are what a modelled device takes for the reads
 //! that were counted: no clock ran.
-use crate::Result;
 use crate::device::Device;
+use crate::report::Cell;
 use crate::reproduce::Lab;
 use crate::reproduce::trial::{Found, Trial};
 use crate::store::Base;
 use crate::workload::{Distribution, Mix};
+use crate::{Result, row};
 use shamba::MIN_MEMORY;
 
 /// Filter bits per key that are enabled on the average, with and without ElasticBF: few, so that
@@ -77,14 +78,10 @@ pub(super) fn trial(
     mix: Mix,
 ) -> Result<Trial> {
     // The same for all engines: that of ElasticBF's files.
-    let units = if base.engine.starts_with(WITH) {
-        base.clone()
-    } else {
-        Base {
-            engine: WITH.to_owned(),
-            ..base.clone()
-        }
-    };
+    let mut units = base.clone();
+    if !base.engine.starts_with(WITH) {
+        WITH.clone_into(&mut units.engine);
+    }
     let written = lab.loaded(&units)?.facts.metadata.unwrap_or(0) as f64;
     let disabled = (written_per_enabled(&units.engine) - 1.0) * base.bits_per_key / 8.0;
     let bytes = ((written - disabled * base.entries as f64) * memory) as u64;
@@ -118,31 +115,46 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Measures both.
-    pub(super) fn measure(lab: &mut Lab<'_>, base: &Base, memory: f64, mix: &Mix) -> Result<Self> {
-        let mut of = |engine: &str| -> Result<Found> {
-            let trial = trial(lab, base, engine, memory, mix.clone())?;
-            lab.measure(&trial)
-        };
+    /// What `found` gives for both: by default for [`WITHOUT`] and [`WITH`].
+    pub(super) fn of(
+        [without, with]: [&str; 2],
+        mut found: impl FnMut(&str) -> Result<Found>,
+    ) -> Result<Self> {
         Ok(Self {
-            without: of(WITHOUT)?,
-            with: of(WITH)?,
+            without: found(without)?,
+            with: found(with)?,
         })
     }
 
-    /// Lookups in the standard database.
-    pub(super) fn lookups(
-        lab: &mut Lab<'_>,
-        positive: f64,
-        distribution: Distribution,
-    ) -> Result<Self> {
+    /// Operations on the standard database.
+    pub(super) fn measure(lab: &mut Lab<'_>, mix: &Mix) -> Result<Self> {
         let base = base(lab, WITH);
-        Self::measure(lab, &base, MEMORY, &Mix::lookups(positive, distribution))
+        Self::of([WITHOUT, WITH], |engine| {
+            let trial = trial(lab, &base, engine, MEMORY, mix.clone())?;
+            lab.measure(&trial)
+        })
+    }
+
+    /// A number of both as columns of a table.
+    pub(super) fn both(&self, name: &str, of: impl Fn(&Found) -> f64) -> Vec<(String, Cell)> {
+        let [without, with] = ["without", "with"].map(|which| format!("{name} {which}"));
+        row! { without: of(&self.without), with: of(&self.with) }
+    }
+
+    /// Columns of what is read and, by the device model, how long that takes; `us` counts it.
+    pub(super) fn costs(&self, reads: &str, us: impl Fn(&Found) -> f64) -> Vec<(String, Cell)> {
+        [
+            self.both(reads, Found::reads),
+            self.both("false positives", false_positives),
+            self.both("us of device model", &us),
+            row! { "times as fast": ratio(us(&self.without), us(&self.with)) },
+        ]
+        .concat()
     }
 
     /// How many times the lookups per second, by a device model.
     pub(super) fn times_as_fast(&self) -> f64 {
-        ratio(self.without.device_us(DEVICE), self.with.device_us(DEVICE))
+        ratio(device_us(&self.without), device_us(&self.with))
     }
 
     /// Reads with over reads without.
@@ -152,9 +164,18 @@ impl Pair {
 
     /// False positives with over those without.
     pub(super) fn false_positives_left(&self) -> f64 {
-        let rate = |found: &Found| found.per_lookup("false_positives");
-        ratio(rate(&self.with), rate(&self.without))
+        ratio(false_positives(&self.with), false_positives(&self.without))
     }
+}
+
+/// False positives per lookup.
+pub(super) fn false_positives(found: &Found) -> f64 {
+    found.per_lookup("false_positives")
+}
+
+/// Microseconds of a lookup's reads, by the device model.
+pub(super) fn device_us(found: &Found) -> f64 {
+    found.device_us(DEVICE)
 }
 
 /// One over another; 1 where both are nothing.

@@ -1,10 +1,10 @@
 //! The slides' micro-benchmark: lookups with and without ElasticBF.
-use super::common::{self, BITS, DEVICE, Pair, WORKLOADS, filter_kb};
-use crate::Result;
+use super::common::{self, BITS, Pair, WORKLOADS, device_us, filter_kb};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::{Distribution, Mix};
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-micro-benchmark",
@@ -16,22 +16,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
-        "Lookups without and with ElasticBF",
-        &[
-            "workload",
-            "existing",
-            "reads without",
-            "reads with",
-            "false positives without",
-            "false positives with",
-            "us of device model without",
-            "us of device model with",
-            "times as fast",
-            "filter KB in memory without",
-            "filter KB in memory with",
-        ],
-    );
+    let mut table = Report::titled("Lookups without and with ElasticBF");
     let panel = |title: &str, y: &str| Panel {
         title: title.into(),
         x: "share of existing keys".into(),
@@ -52,23 +37,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
         let mut saved = Vec::new();
         for positive in [0.0, 0.5, 1.0] {
-            let pair = Pair::lookups(lab, positive, distribution)?;
-            let each = |name: &str| [&pair.without, &pair.with].map(|f| f.per_lookup(name));
-            let [before, after] = each("false_positives");
-            let times = [&pair.without, &pair.with].map(|found| found.device_us(DEVICE));
-            table.push(vec![
-                name.into(),
-                positive.into(),
-                pair.without.reads().into(),
-                pair.with.reads().into(),
-                before.into(),
-                after.into(),
-                times[0].into(),
-                times[1].into(),
-                pair.times_as_fast().into(),
-                filter_kb(&pair.without).into(),
-                filter_kb(&pair.with).into(),
-            ]);
+            let pair = Pair::measure(lab, &Mix::lookups(positive, distribution))?;
+            table.add(
+                [
+                    row! { "workload": name, "existing": positive },
+                    pair.costs("reads", device_us),
+                    pair.both("filter KB in memory", filter_kb),
+                ]
+                .concat(),
+            );
             let ratios = [
                 pair.times_as_fast(),
                 pair.reads_left(),

@@ -1,10 +1,11 @@
 //! Lookups while entries are overwritten: compaction makes new files, whose hotness is inherited.
-use super::common::{self, CLUSTERED, MEMORY, Pair, WITH, WITHOUT};
-use crate::Result;
+use super::common::{self, CLUSTERED, MEMORY, Pair, WITH, WITHOUT, false_positives};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
+use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::{Mix, Operation};
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-mixed",
@@ -19,19 +20,7 @@ const WRITES: [f64; 4] = [0.0, 0.1, 0.3, 0.5];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = common::base(lab, common::WITH);
-    let mut table = Report::new(
-        "Lookups among overwrites",
-        &[
-            "share of writes",
-            "flushes",
-            "compactions",
-            "reads per lookup without",
-            "reads per lookup with",
-            "false positives per lookup without",
-            "false positives per lookup with",
-            "times as fast",
-        ],
-    );
+    let mut table = Report::titled("Lookups among overwrites");
     let mut series = vec![
         Series::new("throughput, device model"),
         Series::new("false positives left"),
@@ -45,28 +34,25 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ],
             ..Mix::lookups(0.0, CLUSTERED)
         };
-        let mut of = |engine: &str| -> Result<_> {
+        let pair = Pair::of([WITHOUT, WITH], |engine| {
             let mut trial = common::trial(lab, &base, engine, MEMORY, mix.clone())?;
             // So many that the buffer is flushed several times.
             trial.measured = lab.scale.pick(1_000, 30_000, 200_000, 600_000);
             lab.measure(&trial)
-        };
-        let pair = Pair {
-            without: of(WITHOUT)?,
-            with: of(WITH)?,
-        };
-        let each = |name: &str| [&pair.without, &pair.with].map(|f| f.per_lookup(name));
-        let [before, after] = each("false_positives");
-        table.push(vec![
-            share.into(),
-            (pair.with.count("flushes") as f64).into(),
-            (pair.with.count("compactions") as f64).into(),
-            pair.without.reads().into(),
-            pair.with.reads().into(),
-            before.into(),
-            after.into(),
-            pair.times_as_fast().into(),
-        ]);
+        })?;
+        table.add(
+            [
+                row! {
+                    "share of writes": share,
+                    "flushes": pair.with.count("flushes"),
+                    "compactions": pair.with.count("compactions"),
+                },
+                pair.both("reads per lookup", Found::reads),
+                pair.both("false positives per lookup", false_positives),
+                row! { "times as fast": pair.times_as_fast() },
+            ]
+            .concat(),
+        );
         series[0].points.push((share, pair.times_as_fast()));
         series[1].points.push((share, pair.false_positives_left()));
         saved.push((1.0 - pair.reads_left()) * 100.0);

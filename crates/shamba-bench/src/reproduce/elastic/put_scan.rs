@@ -1,12 +1,11 @@
 //! What ElasticBF costs writes.
 use super::common::{self, MEMORY};
-use crate::Result;
-use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::{Distribution, Mix, Operation};
+use crate::{Result, plot, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-put-scan",
@@ -29,25 +28,15 @@ const ENGINES: [(&str, &str); 2] = [
 const VALUES: [usize; 2] = [32, 992];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
-        "Writes without and with ElasticBF",
-        &[
-            "entry bytes",
-            "engine",
-            "bytes written per byte put, load",
-            "bytes written per byte put, overwrites",
-            "us of a put, device model and processor",
-        ],
-    );
+    let mut table = Report::titled("Writes without and with ElasticBF");
     let mut claims = Vec::new();
-    let mut series = ENGINES.map(|(name, _)| Series::new(name));
     // The larger entries are written over and over: too slow for a test.
     let values = lab
         .scale
         .pick(&VALUES[..1], &VALUES[..], &VALUES[..], &VALUES[..]);
     for &value in values {
         let mut found = Vec::new();
-        for ((name, engine), line) in ENGINES.into_iter().zip(&mut series) {
+        for (name, engine) in ENGINES {
             let base = crate::store::Base {
                 value: value.into(),
                 entries: lab.scale.entries() * 64 / (value as u64 + 32),
@@ -64,14 +53,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             trial.measured = puts * 64 / (value as u64 + 32);
             let puts = lab.measure(&trial)?;
             let written = amplification(&puts);
-            table.push(vec![
-                ((value + 32) as f64).into(),
-                name.into(),
-                load.into(),
-                written.into(),
-                puts.write_us.into(),
-            ]);
-            line.points.push(((value + 32) as f64, load));
+            table.add(row! {
+                "entry bytes": value + 32,
+                "engine": name,
+                "bytes written per byte put, load": load,
+                "bytes written per byte put, overwrites": written,
+                "us of a put, device model and processor": puts.write_us,
+            });
             found.push([load, written, puts.write_us]);
         }
         let entry = value + 32;
@@ -109,14 +97,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "one filter a file beside ElasticBF's units; puts are uniform overwrites; their time holds what a \
              modelled PCIe SSD charged",
         ),
+        panels: plot::of_report(
+            &table,
+            "Bytes written by a load",
+            "engine",
+            "entry bytes",
+            "bytes written per byte put, load",
+        ),
         tables: vec![table],
-        panels: vec![Panel {
-            title: "Bytes written by a load".into(),
-            x: "bytes of an entry".into(),
-            y: "bytes written per byte put".into(),
-            series: series.into(),
-            ..Panel::default()
-        }],
         claims,
         ..Findings::default()
     })

@@ -1,11 +1,12 @@
 //! ElasticBF by share of absent keys, cache, value, database, segment and unit size.
 use super::common::{self, CLUSTERED, MEMORY, Pair};
-use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
+use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::store::Base;
 use crate::workload::Mix;
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-sensitivity",
@@ -27,33 +28,24 @@ struct Point {
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
-        "Clustered lookups by setting",
-        &[
-            "setting",
-            "value",
-            "reads without",
-            "reads with",
-            "false positives left",
-            "times as fast, device model",
-        ],
-    );
+    let mut table = Report::titled("Clustered lookups by setting");
     let mut panels: Vec<Panel> = Vec::new();
     let mut left = Vec::new();
     for point in points(lab) {
-        let mix = Mix::lookups(point.positive, CLUSTERED);
-        let engine = point.base.engine.clone();
-        let pair = measure(lab, &point, &engine, &mix)?;
+        let pair = measure(lab, &point)?;
         let gain = pair.times_as_fast();
         left.push(pair.reads_left());
-        table.push(vec![
-            format!("{} ({})", point.what, point.unit).into(),
-            point.value.into(),
-            pair.without.reads().into(),
-            pair.with.reads().into(),
-            pair.false_positives_left().into(),
-            gain.into(),
-        ]);
+        table.add(
+            [
+                row! { "setting": format!("{} ({})", point.what, point.unit), "value": point.value },
+                pair.both("reads", Found::reads),
+                row! {
+                    "false positives left": pair.false_positives_left(),
+                    "times as fast, device model": gain,
+                },
+            ]
+            .concat(),
+        );
         if panels.last().is_none_or(|panel| panel.title != point.what) {
             panels.push(Panel {
                 title: point.what.into(),
@@ -100,14 +92,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 }
 
 /// The same files with units that move and units that stay.
-fn measure(lab: &mut Lab<'_>, point: &Point, engine: &str, mix: &Mix) -> Result<Pair> {
-    let mut of = |engine: &str| -> Result<_> {
-        let trial = common::trial(lab, &point.base, engine, point.memory, mix.clone())?;
+fn measure(lab: &mut Lab<'_>, point: &Point) -> Result<Pair> {
+    let moving = &point.base.engine;
+    Pair::of([&format!("{moving}+still"), moving], |engine| {
+        let mix = Mix::lookups(point.positive, CLUSTERED);
+        let trial = common::trial(lab, &point.base, engine, point.memory, mix)?;
         lab.measure(&trial)
-    };
-    Ok(Pair {
-        without: of(&format!("{engine}+still"))?,
-        with: of(engine)?,
     })
 }
 
@@ -119,79 +109,85 @@ fn base(lab: &Lab<'_>) -> Base {
     }
 }
 
+/// Something that is varied.
+struct Varied {
+    what: &'static str,
+    unit: &'static str,
+    values: &'static [f64],
+    /// Gives the point this value.
+    set: fn(&mut Point, f64),
+}
+
 /// Everything that is varied, one thing at a time.
+static VARIED: [Varied; 6] = [
+    Varied {
+        what: "share of absent keys",
+        unit: "of 1",
+        values: &[0.0, 0.25, 0.5, 0.75, 1.0],
+        set: |point, value| point.positive = 1.0 - value,
+    },
+    Varied {
+        what: "budget",
+        unit: "times filters and indexes",
+        values: &[1.5, 2.0, 3.0, 6.0, 12.0],
+        set: |point, value| point.memory = value,
+    },
+    Varied {
+        what: "entry size",
+        unit: "bytes",
+        values: &[64.0, 256.0, 1024.0],
+        set: |point, value| {
+            point.base.value = (value as usize - 32).into();
+            // As many bytes, so that the tree is as large.
+            point.base.entries = (point.base.entries as f64 * 64.0 / value) as u64;
+        },
+    },
+    Varied {
+        what: "database size",
+        unit: "million entries",
+        values: &[0.5, 1.0, 2.0],
+        set: |point, value| {
+            point.base.entries = (point.base.entries as f64 * value) as u64;
+            point.value = point.base.entries as f64 / 1e6;
+        },
+    },
+    Varied {
+        what: "segment size",
+        unit: "KiB",
+        values: &[0.25, 0.5, 1.0, 2.0],
+        set: |point, value| {
+            point.base.file_size = (point.base.file_size as f64 * value) as u64;
+            point.value = point.base.file_size as f64 / 1024.0;
+        },
+    },
+    Varied {
+        what: "unit size",
+        unit: "bits per key",
+        values: &[1.0, 2.0, 4.0],
+        // As many bits enabled on the average, three times as many written.
+        set: |point, value| {
+            point.base.engine += &format!("+units={}/{}", 12.0 / value, 4.0 / value);
+        },
+    },
+];
+
+/// Every value of everything that is varied; of each the first alone at the tiny scale.
 fn points(lab: &Lab<'_>) -> Vec<Point> {
     let base = base(lab);
-    let point = |what, unit, value| Point {
-        what,
-        unit,
-        value,
-        base: base.clone(),
-        memory: MEMORY,
-        positive: 0.5,
+    let most = lab.scale.pick(1, usize::MAX, usize::MAX, usize::MAX);
+    let values =
+        |varied: &'static Varied| varied.values.iter().take(most).map(move |v| (varied, *v));
+    let point = |(varied, value): (&Varied, f64)| {
+        let mut point = Point {
+            what: varied.what,
+            unit: varied.unit,
+            value,
+            base: base.clone(),
+            memory: MEMORY,
+            positive: 0.5,
+        };
+        (varied.set)(&mut point, value);
+        point
     };
-    let mut points = Vec::new();
-    let tiny = lab.scale == crate::reproduce::Scale::Tiny;
-    let of = |values: &'static [f64]| &values[..if tiny { 1 } else { values.len() }];
-    for &value in of(&[0.0, 0.25, 0.5, 0.75, 1.0]) {
-        points.push(Point {
-            positive: 1.0 - value,
-            ..point("share of absent keys", "of 1", value)
-        });
-    }
-    for &value in of(&[1.5, 2.0, 3.0, 6.0, 12.0]) {
-        points.push(Point {
-            memory: value,
-            ..point("budget", "times filters and indexes", value)
-        });
-    }
-    for &value in of(&[64.0, 256.0, 1024.0]) {
-        let base = Base {
-            value: (value as usize - 32).into(),
-            // As many bytes, so that the tree is as large.
-            entries: (base.entries as f64 * 64.0 / value) as u64,
-            ..base.clone()
-        };
-        points.push(Point {
-            base,
-            ..point("entry size", "bytes", value)
-        });
-    }
-    for &value in of(&[0.5, 1.0, 2.0]) {
-        let entries = (base.entries as f64 * value) as u64;
-        let base = Base {
-            entries,
-            ..base.clone()
-        };
-        points.push(Point {
-            base,
-            ..point("database size", "million entries", entries as f64 / 1e6)
-        });
-    }
-    for &value in of(&[0.25, 0.5, 1.0, 2.0]) {
-        let base = Base {
-            file_size: (base.file_size as f64 * value) as u64,
-            ..base.clone()
-        };
-        points.push(Point {
-            value: base.file_size as f64 / 1024.0,
-            base,
-            ..point("segment size", "KiB", value)
-        });
-    }
-    // Units of so many bits: as many enabled on the average, three times as many written.
-    for (value, units) in [(1.0, "12/4"), (2.0, "6/2"), (4.0, "3/1")] {
-        if tiny && value > 1.0 {
-            break;
-        }
-        let base = Base {
-            engine: format!("{}+units={units}", common::WITH),
-            ..base.clone()
-        };
-        points.push(Point {
-            base,
-            ..point("unit size", "bits per key", value)
-        });
-    }
-    points
+    VARIED.iter().flat_map(values).map(point).collect()
 }

@@ -1,10 +1,11 @@
 //! YCSB's core workloads A to F, with and without ElasticBF.
-use super::common::{self, DEVICE, MEMORY, Pair};
-use crate::Result;
+use super::common::{self, Pair, device_us};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
+use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::Mix;
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-ycsb",
@@ -22,42 +23,20 @@ const SCANS: char = 'e';
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = common::base(lab, common::WITH);
-    let mut table = Report::new(
-        "YCSB without and with ElasticBF",
-        &[
-            "workload",
-            "reads per operation without",
-            "reads per operation with",
-            "false positives without",
-            "false positives with",
-            "us of device model without",
-            "us of device model with",
-            "times as fast",
-        ],
-    );
+    let mut table = Report::titled("YCSB without and with ElasticBF");
     let mut line = Series::new("device model");
     // Of the workloads that the slides name, and of the others.
     let (mut named, mut others) = (Vec::new(), Vec::new());
     for (at, letter) in ('a'..='f').enumerate() {
-        let pair = Pair::measure(lab, &base, MEMORY, &Mix::ycsb(letter)?)?;
-        let both = [&pair.without, &pair.with];
-        let [before, after] = both.map(|found| found.per_lookup("false_positives"));
+        let pair = Pair::measure(lab, &Mix::ycsb(letter)?)?;
         // Scans read too, and no lookup counts that: their time is all there is.
-        let times = both.map(|found| match letter {
+        let us = |found: &Found| match letter {
             SCANS => found.charged_us,
-            _ => found.device_us(DEVICE),
-        });
-        let gain = times[0] / times[1];
-        table.push(vec![
-            letter.to_uppercase().to_string().into(),
-            pair.without.reads().into(),
-            pair.with.reads().into(),
-            before.into(),
-            after.into(),
-            times[0].into(),
-            times[1].into(),
-            gain.into(),
-        ]);
+            _ => device_us(found),
+        };
+        let gain = us(&pair.without) / us(&pair.with);
+        let workload = row! { "workload": letter.to_uppercase().to_string() };
+        table.add([workload, pair.costs("reads per operation", us)].concat());
         line.points.push(((at + 1) as f64, gain));
         if READ_DOMINANT.contains(&letter) {
             named.push(gain);

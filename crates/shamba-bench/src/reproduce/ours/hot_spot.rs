@@ -1,9 +1,9 @@
 //! A hot spot that jumps to another part of the key range.
+use super::store;
 use crate::Result;
 use crate::experiments::hot_spot::{self, Settings};
 use crate::report::Cell;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::store::Store;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-moving-hot-spot",
@@ -15,13 +15,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let store = store(lab, &["shamba", "shamba:default+lru"]);
     let settings = Settings {
-        store: Store {
-            engines: vec!["shamba".to_owned(), "shamba:default+lru".to_owned()],
-            dir: lab.home().to_owned(),
-            entries: lab.scale.entries(),
-            seed: lab.seed,
-        },
         budget: lab.scale.pick(400.0, 10.0, 10.0, 10.0),
         positive: 0.5,
         deviation: 0.05,
@@ -29,7 +24,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         lookups: lab.scale.pick(2_000, 60_000, 150_000, 150_000),
         window: lab.scale.pick(100, 1000, 1000, 1000),
     };
-    let (table, windows, panel) = hot_spot::run(&settings, &mut |line| lab.note(line))?;
+    let (table, windows, panels) = hot_spot::run(&store, &settings, &mut |line| lab.note(line))?;
     let number = |row: usize, name: &str| {
         let column = table.columns.iter().position(|column| *column == name);
         match column.and_then(|column| table.rows.get(row)?.get(column)) {
@@ -59,7 +54,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             settings.budget
         ),
         tables: vec![table, windows],
-        panels: vec![panel],
+        panels,
         claims,
         ..Findings::default()
     })

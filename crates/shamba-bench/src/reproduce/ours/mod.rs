@@ -5,13 +5,16 @@ mod ablation;
 mod equal_reads;
 mod graph;
 mod hot_spot;
+mod mixed;
+mod multi_get;
 mod oracle_gap;
 mod pressure;
 pub(super) mod rocksdb;
 mod scaling;
 mod without_pressure;
 
-use super::Experiment;
+use super::{Experiment, Lab};
+use crate::store::Store;
 
 /// What this engine claims.
 pub(super) const ALL: &[&Experiment] = &[
@@ -20,10 +23,22 @@ pub(super) const ALL: &[&Experiment] = &[
     &oracle_gap::EXPERIMENT,
     &equal_reads::EXPERIMENT,
     &hot_spot::EXPERIMENT,
+    &multi_get::EXPERIMENT,
     &scaling::EXPERIMENT,
     &graph::EXPERIMENT,
+    &mixed::EXPERIMENT,
     &without_pressure::EXPERIMENT,
 ];
+
+/// The standard databases of these engines, at the lab's scale.
+fn store(lab: &Lab<'_>, engines: &[&str]) -> Store {
+    Store {
+        engines: engines.iter().map(|&engine| engine.to_owned()).collect(),
+        dir: lab.home().to_owned(),
+        entries: lab.scale.entries(),
+        seed: lab.seed,
+    }
+}
 
 /// What a table lacks without the competitors.
 fn missing() -> Vec<String> {

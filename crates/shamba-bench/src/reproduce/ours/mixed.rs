@@ -1,0 +1,102 @@
+//! Lookups while the tree is written to and compacted, under little memory.
+use crate::device::Device;
+use crate::report::Report;
+use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::shamba::pressure::short;
+use crate::reproduce::trial::Found;
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::workload::{Distribution, Mix, Operation};
+use crate::{Result, plot, row};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ours-mixed",
+    title: "Lookups beside compaction",
+    claim: "While half of the operations are writes the default policy reads no more pages per lookup than the \
+            papers' systems at the same memory.",
+    seconds: 30.0,
+    run,
+};
+
+/// The first is judged by the others.
+const ENGINES: [&str; 4] = [
+    "shamba",
+    "shamba:shamba-eq-f",
+    "shamba:elastic",
+    STATE_OF_THE_ART,
+];
+
+/// Half updates and half lookups, uniform; and YCSB's that look up and write.
+fn mixes() -> Result<[(&'static str, Mix); 4]> {
+    let updates = Mix {
+        shares: vec![(Operation::Read, 0.5), (Operation::Update, 0.5)],
+        ..Mix::lookups(1.0, Distribution::Uniform)
+    };
+    Ok([
+        ("updates", updates),
+        ("a", Mix::ycsb('a')?),
+        ("b", Mix::ycsb('b')?),
+        ("d", Mix::ycsb('d')?),
+    ])
+}
+
+fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let budgets: &[f64] = lab
+        .scale
+        .pick(&[400.0], &[25.0, 100.0], &[25.0, 100.0], &[25.0, 100.0]);
+    let (warm_up, measured) = lab.scale.pick(
+        (200, 200),
+        (20_000, 40_000),
+        (100_000, 200_000),
+        (100_000, 200_000),
+    );
+    let mut table = Report::titled("Reads of lookups beside compaction");
+    let mut claims = Vec::new();
+    for (workload, mix) in mixes()? {
+        for &percent in budgets {
+            // Each engine on a copy of its own database, on the disk: compaction reads too.
+            let mut all: Vec<Found> = Vec::new();
+            for engine in ENGINES {
+                let mut trial = lab.lookups(engine, percent, 1.0, mix.distribution)?;
+                trial.mix = mix.clone();
+                (trial.warm_up, trial.measured) = (warm_up, measured);
+                all.push(lab.measure(&trial.on(Device::Disk))?);
+            }
+            // A row for each engine, beside the first.
+            let first = &all[0];
+            for (engine, found) in ENGINES.iter().zip(&all) {
+                table.add(row! {
+                    "workload": workload,
+                    "budget %": percent,
+                    "engine": short(engine),
+                    "pages": found.pages(),
+                    "reads": found.reads(),
+                    "lookup us": found.read_us,
+                    "writes/s": 1e6 / found.write_us,
+                    "peak MiB": found.peak_memory as f64 / f64::from(1 << 20),
+                    "first's pages / these": first.pages() / found.pages(),
+                    "first's writes/s / these": found.write_us / first.write_us,
+                });
+            }
+            // What is aimed at: no more pages than the best of the others.
+            let best = all[1..].iter().map(Found::pages);
+            claims.push(Claim::goal_to(
+                format!("{workload}: pages beside the best of the papers' systems at {percent} %"),
+                1.0,
+                first.pages() / best.fold(f64::INFINITY, f64::min),
+            ));
+        }
+        lab.note(workload);
+    }
+    Ok(Findings {
+        setting: format!(
+            "{} entries of 64 B, half updates and half lookups (uniform) and YCSB's A, B and D, {warm_up} + \
+             {measured} operations of one thread beside two that compact, direct I/O on this disk; pages and \
+             reads are those of lookups.",
+            lab.scale.entries()
+        ),
+        panels: plot::of_report(&table, "workload", "engine", "budget %", "pages"),
+        tables: vec![table],
+        claims,
+        ..Findings::default()
+    })
+}
