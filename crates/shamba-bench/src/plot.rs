@@ -120,7 +120,7 @@ pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> 
         let (Some(Cell::Number(at)), Some(Cell::Number(value))) = (cell(x), cell(y)) else {
             continue;
         };
-        let title = format!("{panel} {}", text(panel));
+        let title = format!("{panel} {}", text(panel)).trim().to_owned();
         let panel = match panels.iter().position(|panel| panel.title == title) {
             Some(at) => &mut panels[at],
             None => {

@@ -101,9 +101,6 @@ pub struct Claim {
     /// The ends of the paper's range, and of what was measured, where all are finite.
     #[serde(default)]
     pub ranges: Option<[(f64, f64); 2]>,
-    /// Whether it is one of the few by which the paper, or this project, is known.
-    #[serde(default)]
-    pub headline: bool,
     /// What follows.
     pub verdict: Verdict,
     /// Why it differs, where a check of that cause ran in the same run and held; of what cannot be
@@ -254,13 +251,6 @@ impl Claim {
         self
     }
 
-    /// One of the few by which a paper, or this project, is known: it stands on the front page.
-    #[must_use]
-    pub fn headline(mut self) -> Self {
-        self.headline = true;
-        self
-    }
-
     /// Why it differs from what was claimed: where `checked` in this run, and found so.
     #[must_use]
     pub fn because(mut self, checked: bool, cause: impl Into<String>) -> Self {
@@ -298,7 +288,6 @@ impl Claim {
             measured: measured.into(),
             numbers: None,
             ranges: None,
-            headline: false,
             verdict,
             cause: None,
             by_seed: Vec::new(),

@@ -2,6 +2,7 @@
 //! and kept. One thread owns it.
 use super::scale::Scale;
 use super::trial::{Cell, Found, Trial};
+use crate::container::{self, Container};
 use crate::device::Device;
 use crate::provenance::Build;
 use crate::store::{self, Base, Loaded};
@@ -179,9 +180,18 @@ impl<'a> Lab<'a> {
         let dir = copy
             .as_ref()
             .map_or(loaded.dir, |copy| copy.path().to_owned());
+        let group = if trial.contained {
+            container::forget_files(&dir)?;
+            let group = Container::new(trial.memory + container::ALLOWANCE);
+            let none = || Error::InvalidSetting("no memory control group can be made here".into());
+            Some(group.ok_or_else(none)?)
+        } else {
+            None
+        };
         let found: Found = cell::measure(&cell::Request::Trial(Cell {
             trial: trial.clone(),
             dir,
+            group: group.as_ref().map(|group| group.dir().to_owned()),
         }))?;
         let mut line = serde_json::to_vec(&Kept {
             build: Build::running().clone(),

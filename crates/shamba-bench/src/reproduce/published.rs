@@ -51,6 +51,7 @@ pub(super) fn unpack(data: &Path, out: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::front_page::HEADLINES;
     use crate::reproduce::{Claim, Findings, Scale, machine};
     use crate::row;
 
@@ -62,7 +63,7 @@ mod tests {
         table.add(row! { "distribution": "uniform", "existing": 0.0, "our default": 1.0 });
         let findings = Findings {
             tables: vec![table],
-            claims: vec![Claim::range("reads saved", (1.0, 2.0), &[1.5]).headline()],
+            claims: vec![Claim::range(HEADLINES[1].1, (1.0, 2.0), &[1.5])],
             ..Findings::default()
         };
         let ended = Ended {
@@ -91,9 +92,18 @@ mod tests {
             assert_eq!(one, two, "{file}");
         }
         let summary = String::from_utf8(read("docs/summary.md")).unwrap();
-        assert!(summary.contains("| SHaMBa | reads saved | 1.00 to 2.00 | 1.50 | within |"));
+        let row = "with 10 % of memory | 1.00 to 2.00 | 1.50 | within |";
+        assert!(summary.contains(row), "{summary}");
         let dark = String::from_utf8(read("docs/summary-headlines-dark.svg")).unwrap();
         assert!(dark.contains("#0D1117") && !dark.contains("#FFFFFF"));
+    }
+
+    #[test]
+    fn headlines_are_of_known_experiments() {
+        for (name, _) in HEADLINES {
+            let known = crate::reproduce::all();
+            assert!(known.iter().any(|known| known.name == name), "{name}");
+        }
     }
 
     #[test]

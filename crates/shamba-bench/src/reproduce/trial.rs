@@ -6,7 +6,7 @@ use crate::engine::{self, EngineConfig, FileFacts, Resident};
 use crate::runner::{self, Amount, Summary};
 use crate::store::Base;
 use crate::workload::{Distribution, Mix};
-use crate::{Result, proc_io};
+use crate::{Result, container, proc_io};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -36,6 +36,10 @@ pub struct Trial {
     /// Whether [`Found::files`] is wanted.
     #[serde(default)]
     pub files: bool,
+    /// Whether it is measured in a memory control group of its budget and [`container::ALLOWANCE`],
+    /// in which what the system caches of its files counts: for engines that leave caching to it.
+    #[serde(default)]
+    pub contained: bool,
 }
 
 /// What came out. Counts are totals over the measured operations.
@@ -139,6 +143,7 @@ impl Trial {
             threads: 1,
             seed: base.seed + 1,
             files: false,
+            contained: false,
             base,
         }
     }
@@ -155,10 +160,15 @@ impl Trial {
 pub struct Cell {
     pub(super) trial: Trial,
     pub(super) dir: PathBuf,
+    /// The memory control group that it enters.
+    pub(super) group: Option<PathBuf>,
 }
 
 impl Cell {
     pub(crate) fn measure(&self) -> Result<Found> {
+        if let Some(group) = &self.group {
+            container::enter(group)?;
+        }
         let trial = &self.trial;
         let writes = trial.mix.writes();
         let config = EngineConfig {

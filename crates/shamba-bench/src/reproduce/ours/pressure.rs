@@ -2,8 +2,11 @@
 use super::{missing, rocksdb};
 use crate::Result;
 use crate::device::Device;
+use crate::engine;
+use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
+use crate::reproduce::trial::{Found, Trial};
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -66,15 +69,22 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         engines.push(rocksdb::BEST);
         tables.push(rocksdb::table(&cells));
     }
+    if engine::available().contains(&FJALL) {
+        for point in &mut points {
+            point.found.push(fjall(lab, point)?);
+        }
+        engines.push(FJALL);
+    }
+    tables.push(resident(&engines, &points));
     let shown = &engines[..];
     tables.insert(0, pressure::table("Pages read per lookup", shown, &points));
     let claims = nowhere_worse(shown, &points);
     Ok(Findings {
         setting: pressure::setting(
             lab,
-            "the default policy has as many bits as it chooses, not 10: equal is the memory; RAM disk, pages counted by \
-             the engine; RocksDB on the disk by direct I/O, its pages counted by the kernel, its memory the block cache \
-             (and the cache of entries)",
+            "RAM disk, pages counted by the engine; RocksDB on the disk by direct I/O, its pages counted by the kernel, its \
+             memory the block cache (and the cache of entries); fjall on the disk, its memory its cache and 32 MiB more, in \
+             which what the system caches of its files counts, as it leaves caching to the system",
         ),
         tables,
         panels: pressure::panels(shown, &points),
@@ -82,6 +92,26 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         notes: missing(),
         ..Findings::default()
     })
+}
+
+/// The peer that leaves caching to the system: measured where that counts.
+const FJALL: &str = "fjall";
+
+/// What fjall reads in a point.
+fn fjall(lab: &mut Lab<'_>, point: &Point) -> Result<Found> {
+    let base = lab.base(FJALL);
+    let trial = lab.lookups_in(base, point.percent, point.positive, point.distribution)?;
+    lab.measure(&Trial {
+        contained: true,
+        ..trial.on(Device::Disk)
+    })
+}
+
+/// The most memory that each engine's process had: the budget, and what comes on top of it.
+fn resident(engines: &[&str], points: &[Point]) -> Report {
+    let mib = |found: &Found| found.peak_memory as f64 / f64::from(1 << 20);
+    let title = "Resident memory of the process at most, MiB";
+    pressure::table_of(title, engines, points, mib)
 }
 
 /// That the first engine reads no more than each of the others in any point.

@@ -20,8 +20,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// What is compared with; of several settings of an engine the best counts, line by line.
-const PEERS: [&str; 5] = [
+const PEERS: [&str; 8] = [
     "rocksdb",
+    "rocksdb:pipelined",
+    "rocksdb:unordered",
+    "rocksdb:mmap",
     "rocksdb:hyper-hash",
     "rocksdb:ribbon-partitioned",
     "fjall",
