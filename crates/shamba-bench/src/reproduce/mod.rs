@@ -7,7 +7,7 @@
 //! ends; one that fails, or panics, costs the others nothing; `--resume` goes on where a run was
 //! stopped. [`page`] makes one HTML and one Markdown report of all that lies in the folder.
 //!
-//! One file for each table or figure, named after it, in a folder for each paper.
+//! A folder for each paper; a file for each table or figure, or for several that are alike.
 pub mod claim;
 mod elastic;
 mod files;

@@ -1,18 +1,14 @@
 //! "LSM-Trees Under (Memory) Pressure" (SHaMBa).
 mod causes;
-mod figure_11;
-mod figure_12;
 mod figure_13_14;
 mod figure_15;
 mod figure_16;
 mod figure_2;
 mod figure_3;
 mod figure_5;
-mod figure_6;
-mod figure_7;
-mod figure_8_10;
 mod figure_9;
 mod modules;
+mod over_budget;
 pub(super) mod pressure;
 mod table_1;
 mod table_3;
@@ -26,13 +22,13 @@ pub(super) const ALL: &[&Experiment] = &[
     &figure_2::EXPERIMENT,
     &figure_3::EXPERIMENT,
     &figure_5::EXPERIMENT,
-    &figure_6::EXPERIMENT,
-    &figure_7::EXPERIMENT,
-    &figure_8_10::FIGURE_8,
+    &over_budget::ALL[0],
+    &over_budget::ALL[1],
+    &over_budget::ALL[2],
     &figure_9::EXPERIMENT,
-    &figure_8_10::FIGURE_10,
-    &figure_11::EXPERIMENT,
-    &figure_12::EXPERIMENT,
+    &over_budget::ALL[3],
+    &over_budget::ALL[4],
+    &over_budget::ALL[5],
     &figure_13_14::FIGURE_13,
     &figure_13_14::FIGURE_14,
     &figure_15::EXPERIMENT,

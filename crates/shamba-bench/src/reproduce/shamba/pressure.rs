@@ -84,13 +84,25 @@ impl Point {
         self.found.get(engine).map_or(f64::NAN, Found::pages)
     }
 
+    /// The distribution and the share of existing keys, in words.
+    fn panel(&self) -> String {
+        format!("{}, {} existing", self.distribution.name(), self.positive)
+    }
+
     /// Where it lies, in words.
     pub(in crate::reproduce) fn place(&self) -> String {
+        format!("{}, {} % of memory", self.panel(), self.percent)
+    }
+
+    /// The same with the pages that these engines read.
+    pub(super) fn with_pages(&self, engines: &[usize]) -> String {
+        let pages = engines
+            .iter()
+            .map(|&engine| format!("{:.3}", self.pages(engine)));
         format!(
-            "{}, {} existing, {} % of memory",
-            self.distribution.name(),
-            self.positive,
-            self.percent
+            "{} ({})",
+            self.place(),
+            pages.collect::<Vec<_>>().join(", ")
         )
     }
 }
@@ -166,19 +178,16 @@ pub(in crate::reproduce) fn table_of(
     points: &[Point],
     value: fn(&Found) -> f64,
 ) -> Report {
-    let mut columns = vec!["distribution", "existing", "budget %"];
-    columns.extend(engines.iter().map(|engine| short(engine)));
-    let mut table = Report::new(title, &columns);
-    for point in points {
-        let mut row = vec![
-            point.distribution.name().into(),
-            point.positive.into(),
-            point.percent.into(),
-        ];
-        row.extend(point.found.iter().map(|found| value(found).into()));
-        table.push(row);
-    }
-    table
+    Report::of(title, points, |point| {
+        let mut row = row! {
+            "distribution": point.distribution.name(),
+            "existing": point.positive,
+            "budget %": point.percent,
+        };
+        let each = engines.iter().zip(&point.found);
+        row.extend(each.map(|(engine, found)| (short(engine).to_owned(), value(found).into())));
+        row
+    })
 }
 
 /// Of what was in memory at the end, in KB.
@@ -223,20 +232,19 @@ pub(in crate::reproduce) fn panels_of(
     y: &str,
     value: fn(&Found) -> f64,
 ) -> Vec<Panel> {
-    let mut panels: Vec<Panel> = Vec::new();
-    for point in points {
-        let title = format!("{}, {} existing", point.distribution.name(), point.positive);
-        if panels.last().is_none_or(|panel| panel.title != title) {
-            let lines: Vec<Series> = engines.iter().map(|e| Series::new(short(e))).collect();
-            panels.push(Panel::new(title, MEMORY, y, lines).logarithmic());
-        }
-        if let Some(panel) = panels.last_mut() {
-            for (series, found) in panel.series.iter_mut().zip(&point.found) {
-                series.points.push((point.percent, value(found)));
-            }
-        }
-    }
-    panels
+    let alike = |a: &Point, b: &Point| (a.distribution, a.positive) == (b.distribution, b.positive);
+    let panels = points.chunk_by(alike).map(|points| {
+        let title = points.first().map_or_else(String::new, Point::panel);
+        let line = |(at, engine): (usize, &&str)| {
+            let each = points.iter();
+            let values =
+                each.filter_map(|point| Some((point.percent, value(point.found.get(at)?))));
+            Series::of(short(engine), values)
+        };
+        let lines: Vec<Series> = engines.iter().enumerate().map(line).collect();
+        Panel::new(title, MEMORY, y, lines).logarithmic()
+    });
+    panels.collect()
 }
 
 /// What was measured, with what is claimed of it.
@@ -283,31 +291,31 @@ pub(in crate::reproduce) fn short_of_memory(points: &[Point]) -> Vec<&Point> {
     short.collect()
 }
 
-/// The places where a value of an engine is not less than that of another, with both.
-pub(in crate::reproduce) fn not_less(
+/// That a value of an engine is less than that of another in all of these points.
+pub(super) fn less_of(
+    what: impl Into<String>,
     points: &[&Point],
     (engine, other): (usize, usize),
     unit: &str,
     value: fn(&Found) -> f64,
-) -> Vec<String> {
+) -> Claim {
     let of = |point: &Point, at: usize| point.found.get(at).map_or(f64::NAN, value);
     let values = points.iter().map(|p| (p, of(p, engine), of(p, other)));
-    values
-        .filter(|(_, own, theirs)| own >= theirs)
-        .map(|(point, own, theirs)| {
-            let (own, theirs) = (Cell::from(own), Cell::from(theirs));
-            format!("{} ({own} {unit}, {theirs})", point.place())
-        })
-        .collect()
+    let not_less = values.filter(|(_, own, theirs)| own >= theirs);
+    let lost = not_less.map(|(point, own, theirs)| {
+        let (own, theirs) = (Cell::from(own), Cell::from(theirs));
+        format!("{} ({own} {unit}, {theirs})", point.place())
+    });
+    Claim::everywhere(what, points.len(), &lost.collect::<Vec<_>>())
 }
 
-/// The places where lookups of an engine take no less time than those of another.
-pub(in crate::reproduce) fn slower(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
-    not_less(points, pair, "us", |found| found.times.mean_us)
+/// That lookups of an engine take less time than those of another.
+pub(super) fn faster(what: impl Into<String>, points: &[&Point], pair: (usize, usize)) -> Claim {
+    less_of(what, points, pair, "us", |found| found.times.mean_us)
 }
 
 /// The places where an engine does not read fewer pages than another, with the pages of both.
-pub(in crate::reproduce) fn lost(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
+fn lost(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
     places(&not_fewer(points, pair), pair)
 }
 
@@ -316,20 +324,25 @@ pub(in crate::reproduce) fn places(
     points: &[&Point],
     (engine, other): (usize, usize),
 ) -> Vec<String> {
-    let place = |point: &&Point| {
-        format!(
-            "{} ({:.3}, {:.3})",
-            point.place(),
-            point.pages(engine),
-            point.pages(other)
-        )
-    };
-    points.iter().map(place).collect()
+    let places = points
+        .iter()
+        .map(|point| point.with_pages(&[engine, other]));
+    places.collect()
+}
+
+/// That an engine reads fewer pages than another in all of these points.
+pub(super) fn less(what: impl Into<String>, points: &[&Point], pair: (usize, usize)) -> Claim {
+    Claim::everywhere(what, points.len(), &lost(points, pair))
+}
+
+/// The same as a goal of ours.
+pub(super) fn goal_less(what: impl Into<String>, points: &[&Point], pair: (usize, usize)) -> Claim {
+    Claim::goal_everywhere(what, points.len(), &lost(points, pair))
 }
 
 /// That an engine reads fewer pages than the baseline in all of these points; if not, which pages
 /// it reads more of.
-pub(in crate::reproduce) fn fewer(what: &str, points: &[&Point], engine: usize) -> Claim {
+pub(super) fn fewer(what: impl Into<String>, points: &[&Point], engine: usize) -> Claim {
     let lost = not_fewer(points, (engine, 0));
     let claim = Claim::everywhere(what, points.len(), &places(&lost, (engine, 0)));
     let (told, cause) = super::causes::more(&lost, engine);

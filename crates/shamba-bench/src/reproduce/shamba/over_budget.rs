@@ -1,0 +1,496 @@
+//! Figures 6 to 8 and 10 to 12: pages read over the budget. Each is described by a [`Figure`], and
+//! what is claimed of it.
+use super::modules;
+use super::pressure::{self, DISTRIBUTIONS, Grid, Point, short, short_of_memory};
+use super::pressure::{faster, fewer, goal_less, less, less_of};
+use crate::Result;
+use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::trial::Found;
+use crate::reproduce::{Claim, Experiment, Findings, Lab, Scale};
+use crate::store::Base;
+use crate::workload::Distribution;
+use std::ops::Range;
+
+pub(super) const ALL: [Experiment; 6] = [
+    Experiment {
+        name: "shamba-figure-6",
+        title: "Equal-sized modules under memory pressure",
+        claim: "With less memory than filters and indexes take, SHaMBa-eq needs significantly fewer reads \
+                per lookup than the state of the art, and with uniform lookups fewer with more than that as \
+                well; skipping modules saves reads, the more keys exist the more. At one third of the \
+                memory it reads what the state of the art reads (abstract).",
+        seconds: 20.0,
+        run: |lab| {
+            let points = EQUAL.measure(lab)?;
+            beside_skew_as_written(lab, &EQUAL, &points)
+        },
+    },
+    Experiment {
+        name: "shamba-figure-7",
+        title: "Modules proportional to memory",
+        claim: "SHaMBa-prop sizes the first module so that those of all files fit memory. With 100 % of \
+                memory or more it is the state of the art; below 50 % it beats SHaMBa-eq as well, most with \
+                skipping.",
+        seconds: 30.0,
+        run: |lab| {
+            let mut points = PROPORTIONAL.measure(lab)?;
+            let equal = Figure {
+                engines: &EQUAL.engines[..PAPERS.end],
+                ..EQUAL
+            };
+            // Those of Figure 6 follow its own engines.
+            for (point, equal) in points.iter_mut().zip(equal.measure(lab)?) {
+                point.found.extend(equal.found);
+            }
+            beside_skew_as_written(lab, &PROPORTIONAL, &points)
+        },
+    },
+    Experiment {
+        name: "shamba-figure-8",
+        title: "Reads by number of modules",
+        claim: "The smaller the modules the fewer the reads: seven are best, since memory is managed in \
+                smaller parts.",
+        seconds: 18.0,
+        run: |lab| ALL_MODULES.run(lab),
+    },
+    Experiment {
+        name: "shamba-figure-10",
+        title: "Reads by number of modules, with skipping",
+        claim: "When any module may be skipped the number of modules matters less than when all are read \
+                (Figure 8).",
+        seconds: 10.0,
+        run: |lab| {
+            let mut findings = SKIPPED_MODULES.run(lab)?;
+            // Those without skipping have a figure of their own.
+            for panel in &mut findings.panels {
+                panel.series.drain(..ALL_READ);
+            }
+            Ok(findings)
+        },
+    },
+    Experiment {
+        name: "shamba-figure-11",
+        title: "Modules of partitioned filters",
+        claim: "With 5 to 35 % of memory SHaMBa over partitioned indexes and filters reads less than these \
+                alone; full skipping is the best of its variants.",
+        seconds: 20.0,
+        run: |lab| {
+            let note = "The paper's partitions have a filter of three pages, which is read whole; a filter \
+                        of this engine is local to pages, so that a lookup reads one page of it whether it \
+                        is in modules or not.";
+            Ok(Findings {
+                notes: vec![note.to_owned()],
+                ..PARTITIONED.run(lab)?
+            })
+        },
+    },
+    Experiment {
+        name: "shamba-figure-12",
+        title: "Modules over Monkey's filter memory",
+        claim: "Monkey's large filters of small levels make it worse than the state of the art when memory \
+                is very short. In two modules the reads of its empty lookups halve; for existing keys \
+                skipping saves further ones.",
+        seconds: 15.0,
+        run: |lab| {
+            let (points, engines) = (OVER_MONKEY.measure(lab)?, OVER_MONKEY.engines);
+            let mut findings = OVER_MONKEY.findings(lab, &points);
+            let micros = |found: &Found| found.times.mean_us;
+            let times = pressure::table_of("Microseconds per lookup", engines, &points, micros);
+            findings.tables.insert(0, times);
+            let y = "microseconds per lookup on a RAM disk";
+            let panels = pressure::panels_of(engines, &points, y, micros);
+            findings.panels.splice(..0, panels);
+            Ok(findings)
+        },
+    },
+];
+
+/// What a figure shows, for every share of existing keys.
+struct Figure {
+    /// The first is the baseline.
+    engines: &'static [&'static str],
+    distributions: &'static [Distribution],
+    budgets: fn(Scale) -> &'static [f64],
+    base: fn(&Lab<'_>, &str) -> Base,
+    setting: &'static str,
+    /// What is claimed of the engines.
+    claims: fn(&[&str], &[Point]) -> Vec<Claim>,
+}
+
+/// What most figures have.
+const UNIFORM: Figure = Figure {
+    engines: &[],
+    distributions: &[Distribution::Uniform],
+    budgets: pressure::short_budgets,
+    base: pressure::standard,
+    setting: "RAM disk, pages counted by the engine",
+    claims: |_, _| Vec::new(),
+};
+
+const EQUAL: Figure = Figure {
+    engines: &[
+        STATE_OF_THE_ART,
+        "shamba:shamba-eq",
+        "shamba:shamba-eq-p+paper",
+        "shamba:shamba-eq-f+paper",
+        "shamba:shamba-eq-f",
+        "shamba",
+    ],
+    distributions: &DISTRIBUTIONS,
+    // Between the least and the largest below 100 % the memory for equal reads is looked for.
+    budgets: |scale| match scale {
+        Scale::Quick => &[10.0, 20.0, 40.0, 100.0, 150.0],
+        scale => scale.budgets(),
+    },
+    setting: "RAM disk, pages counted by the engine; skewed lookups are normal with a standard deviation of \
+              5 % of the keys, about as wide as the paper's Figure 2, and Zipf with 0.99, that of YCSB; its text \
+              (section 5.1) has a standard deviation of 5 keys and a skew of 2, which ask few keys at all: \
+              these (normal-keys5, zipf2) are run as well, with the paper's systems, the two smallest \
+              budgets and shares 0 and 0.5, so that they take little time",
+    claims: |engines, points| {
+        let mut claims = beside_the_baseline(engines, points);
+        // Section 5.1.1.
+        let enough =
+            |point: &&Point| point.percent > 100.0 && point.distribution == Distribution::Uniform;
+        let enough: Vec<&Point> = points.iter().filter(enough).collect();
+        let what = "uniform: fewer reads with more than 100 % of memory as well";
+        claims.push(fewer(what, &enough, 1));
+        claims.extend(skipping(engines, points));
+        claims.extend(equal_reads(engines, points));
+        claims.extend(goals(engines, points));
+        claims
+    },
+    ..UNIFORM
+};
+
+const PROPORTIONAL: Figure = Figure {
+    engines: &[
+        STATE_OF_THE_ART,
+        "shamba:shamba-prop+first={first}",
+        "shamba:shamba-prop-p+paper+first={first}",
+        "shamba:shamba-prop-f+paper+first={first}",
+        "shamba:shamba-prop-f+first={first}",
+        "shamba",
+    ],
+    claims: |engines, points| {
+        let mut claims = beside_the_baseline(engines, points);
+        claims.extend(skipping(engines, points));
+        claims.push(same_with_enough(points));
+        // Beside the equal modules of Figure 6, in the same order.
+        let below_half: Vec<&Point> = points.iter().filter(|p| p.percent < 50.0).collect();
+        claims.extend(PAPERS.map(|engine| {
+            let names = [engines, EQUAL.engines].map(|of| short(of[engine]));
+            let what = format!(
+                "{} reads less than {} below 50 % of memory",
+                names[0], names[1]
+            );
+            less(what, &below_half, (engine, engines.len() + engine))
+        }));
+        claims.extend(goals(engines, points));
+        claims
+    },
+    ..EQUAL
+};
+
+/// The paper's systems among the engines of Figures 6 and 7, without the baseline: the last two are
+/// not its own.
+const PAPERS: Range<usize> = 1..4;
+
+/// The part of the memory with which SHaMBa reads as much as the state of the art (abstract).
+const THIRD: f64 = 1.0 / 3.0;
+
+/// The paper's skewed workloads by its own words (section 5.1): a standard deviation of 5 keys, and
+/// a skew of 2.
+const AS_WRITTEN: [Distribution; 2] = [Distribution::NormalKeys(5.0), Distribution::Zipf(2.0)];
+
+/// In 1, 2, 3 and 7 modules, all read; then with skipping.
+const SKIPPED_MODULES: Figure = Figure {
+    engines: &[
+        STATE_OF_THE_ART,
+        "shamba:shamba-eq+modules=2",
+        "shamba:shamba-eq+modules=3",
+        "shamba:shamba-eq+modules=7",
+        "shamba:shamba-eq-f+modules=1+paper",
+        "shamba:shamba-eq-f+modules=2+paper",
+        "shamba:shamba-eq-f+modules=3+paper",
+        "shamba:shamba-eq-f+modules=7+paper",
+    ],
+    base: modules::base,
+    claims: |engines, points| {
+        let all = spread(points, 0..ALL_READ);
+        let skipped = spread(points, ALL_READ..engines.len());
+        vec![Claim::statement(
+            "skipping lessens what the number of modules does (most over least pages of 1, 2, 3, 7 \
+             modules, mean where memory is short)",
+            "yes",
+            format!("{skipped:.2} times with skipping, {all:.2} without"),
+            skipped < all,
+        )]
+    },
+    ..UNIFORM
+};
+
+/// How many of them read all modules.
+const ALL_READ: usize = 4;
+
+const ALL_MODULES: Figure = Figure {
+    engines: SKIPPED_MODULES.engines.split_at(ALL_READ).0,
+    claims: |_, points| {
+        let (empty, existing): (Vec<&Point>, Vec<&Point>) = short_of_memory(points)
+            .into_iter()
+            .partition(|point| point.positive == 0.0);
+        let existing_keys = "lookups of which half or all find a key: the same";
+        vec![
+            falling(&empty, "empty lookups: the more modules the fewer reads"),
+            falling(&existing, existing_keys),
+        ]
+    },
+    ..SKIPPED_MODULES
+};
+
+const PARTITIONED: Figure = Figure {
+    engines: &[
+        "shamba:partitioned",
+        "shamba:shamba-eq+partitioned",
+        "shamba:shamba-eq-p+partitioned+paper",
+        "shamba:shamba-eq-f+partitioned+paper",
+        "shamba",
+    ],
+    budgets: |scale| match scale.pick(0, 1, 2, 2) {
+        0 => &[35.0],
+        1 => &[5.0, 15.0, 35.0],
+        _ => &[5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0],
+    },
+    setting: "filters and indexes cut into pages; RAM disk, pages counted by the engine",
+    claims: |engines, points| {
+        let all: Vec<&Point> = points.iter().collect();
+        let own = |at: usize| fewer(format!("{}: fewer reads", short(engines[at])), &all, at);
+        let mut claims: Vec<Claim> = (1..4).map(own).collect();
+        let worse = all
+            .iter()
+            .filter(|point| point.pages(3) >= point.pages(1).min(point.pages(2)));
+        let worse: Vec<String> = worse.map(|point| point.with_pages(&[3, 2, 1])).collect();
+        let what = "full skipping reads least of SHaMBa's variants (full, partial, none)";
+        claims.push(Claim::everywhere(what, points.len(), &worse));
+        let what = "our default: fewer reads than partitioned indexes and filters";
+        claims.push(goal_less(what, &all, (4, 0)));
+        claims
+    },
+    ..UNIFORM
+};
+
+const OVER_MONKEY: Figure = Figure {
+    engines: &[
+        STATE_OF_THE_ART,
+        "shamba:state-of-the-art+monkey",
+        "shamba:shamba-eq+monkey",
+        "shamba:shamba-eq-p+monkey+paper",
+        "shamba:shamba-eq-f+monkey+paper",
+    ],
+    setting: "latency is this machine's with the database on a RAM disk",
+    claims: over_monkey,
+    ..UNIFORM
+};
+
+impl Figure {
+    fn measure(&self, lab: &mut Lab<'_>) -> Result<Vec<Point>> {
+        let grid = Grid {
+            distributions: self.distributions,
+            base: self.base,
+            ..Grid::uniform(self.engines, (self.budgets)(lab.scale))
+        };
+        pressure::measure(lab, &grid)
+    }
+
+    fn findings(&self, lab: &Lab<'_>, points: &[Point]) -> Findings {
+        let base = (self.base)(lab, self.engines[0]);
+        let setting = pressure::setting_of(lab, &base, self.setting);
+        let claims = (self.claims)(self.engines, points);
+        pressure::findings(setting, self.engines, points, claims)
+    }
+
+    fn run(&self, lab: &mut Lab<'_>) -> Result<Findings> {
+        let points = self.measure(lab)?;
+        Ok(self.findings(lab, &points))
+    }
+}
+
+/// What was measured in all nine panels, and beside it the paper's systems under its skewed
+/// workloads as it writes them.
+fn beside_skew_as_written(
+    lab: &mut Lab<'_>,
+    figure: &Figure,
+    points: &[Point],
+) -> Result<Findings> {
+    let papers = &figure.engines[..PAPERS.end];
+    let grid = Grid {
+        distributions: &AS_WRITTEN,
+        positives: &[0.0, 0.5],
+        ..Grid::uniform(papers, &(figure.budgets)(lab.scale)[..2])
+    };
+    let written = pressure::measure(lab, &grid)?;
+    let mut findings = figure.findings(lab, points);
+    let title = "Pages read per lookup, skew as the paper's text has it";
+    let table = pressure::table(title, papers, &written);
+    findings.tables.push(table);
+    findings.panels.extend(pressure::panels(papers, &written));
+    let fewer = PAPERS.map(|engine| fewer_as_written(papers, &written, engine));
+    findings.claims.extend(fewer);
+    Ok(findings)
+}
+
+/// That an engine reads less under the skew of the paper's text as well.
+fn fewer_as_written(engines: &[&str], written: &[Point], engine: usize) -> Claim {
+    let points = short_of_memory(written);
+    let name = short(engines[engine]);
+    let what = format!("{name}: fewer reads with less than 100 %, skew of 5 keys and Zipf of 2");
+    // A page in 100 lookups.
+    let idle = |point: &&Point| point.pages(0).max(point.pages(engine)) < 0.01;
+    let lost = pressure::not_fewer(&points, (engine, 0));
+    fewer(what, &points, engine).because(
+        !lost.is_empty() && lost.iter().all(idle),
+        "where it does not, both read next to nothing: the few keys that are asked stay in memory",
+    )
+}
+
+/// For each of the paper's systems, that it reads less wherever memory is short, and takes less
+/// time.
+fn beside_the_baseline(engines: &[&str], points: &[Point]) -> Vec<Claim> {
+    let points = short_of_memory(points);
+    let of = |engine: usize| {
+        let name = short(engines[engine]);
+        let what = format!("{name}: fewer reads with less than 100 % of memory");
+        let latency = format!("{name}: lower latency there (RAM disk, this machine's clock)");
+        [
+            fewer(what, &points, engine),
+            faster(latency, &points, (engine, 0)),
+        ]
+    };
+    PAPERS.flat_map(of).collect()
+}
+
+/// Where memory is short and some keys exist.
+fn short_and_existing(points: &[Point]) -> Vec<&Point> {
+    let mut short = short_of_memory(points);
+    short.retain(|point| point.positive > 0.0);
+    short
+}
+
+/// That skipping saves reads wherever memory is short and some keys exist.
+fn skipping(engines: &[&str], points: &[Point]) -> [Claim; 2] {
+    [2, 3].map(|engine| {
+        let [own, all] = [engine, 1].map(|at| short(engines[at]));
+        let what = format!("{own} reads less than {all} where keys exist and memory is short");
+        less(what, &short_and_existing(points), (engine, 1))
+    })
+}
+
+/// The memory that full skipping needs to read what the baseline reads.
+fn equal_reads(engines: &[&str], points: &[Point]) -> Option<Claim> {
+    const FULL: usize = 3;
+    let (budget, part) = pressure::memory_for_equal_reads(points.iter(), FULL)?;
+    let what = format!(
+        "{}: part of the memory needed to read what the state of the art reads at {budget} %, on the \
+         average over all panels",
+        short(engines[FULL])
+    );
+    Some(Claim::figure(what, THIRD, part))
+}
+
+/// The same of the engines that are not the paper's: goals of this project.
+fn goals(engines: &[&str], points: &[Point]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for (engine, name) in engines.iter().enumerate().skip(PAPERS.end) {
+        let name = match short(name) {
+            name if name.contains("-f") => {
+                format!("{name} with thresholds relative to the number of files")
+            }
+            name => name.to_owned(),
+        };
+        let what = format!("{name}: fewer reads than one filter a file below 100 % of memory");
+        claims.push(goal_less(what, &short_of_memory(points), (engine, 0)));
+        if let Some((budget, part)) = pressure::memory_for_equal_reads(points.iter(), engine) {
+            let what = format!(
+                "{name}: part of the memory for as many reads as one filter a file at {budget} %"
+            );
+            claims.push(Claim::goal_to(what, THIRD, part));
+        }
+    }
+    claims
+}
+
+/// With enough memory SHaMBa-prop has one module: the very filters of the baseline.
+fn same_with_enough(points: &[Point]) -> Claim {
+    let enough: Vec<&Point> = points.iter().filter(|p| p.percent >= 100.0).collect();
+    let apart = |point: &&Point| (point.pages(1) - point.pages(0)).abs() > 0.1 * point.pages(0);
+    let apart: Vec<&Point> = enough.iter().copied().filter(apart).collect();
+    Claim::everywhere(
+        "SHaMBa-prop reads what the state of the art reads from 100 % of memory on (within a tenth)",
+        enough.len(),
+        &pressure::places(&apart, (1, 0)),
+    )
+}
+
+/// That pages fall from number to number of modules.
+fn falling(points: &[&Point], what: &str) -> Claim {
+    let pages = |point: &Point| -> Vec<f64> { (0..ALL_READ).map(|at| point.pages(at)).collect() };
+    let rises: Vec<String> = points
+        .iter()
+        .filter(|point| !pages(point).is_sorted_by(|fewer, more| fewer > more))
+        .map(|point| format!("{} {:.3?}", point.place(), pages(point)))
+        .collect();
+    Claim::everywhere(format!("{what} (1, 2, 3, 7 modules)"), points.len(), &rises)
+}
+
+/// How much the number of modules matters: for each point, the most over the least pages; the
+/// geometric mean over points where memory is short.
+fn spread(points: &[Point], engines: Range<usize>) -> f64 {
+    let ratio = |point: &Point| {
+        let pages = || engines.clone().map(|engine| point.pages(engine));
+        pages().fold(0.0, f64::max) / pages().fold(f64::INFINITY, f64::min)
+    };
+    let short = points.iter().filter(|point| point.percent < 100.0);
+    let logs: Vec<f64> = short.map(|point| ratio(point).ln()).collect();
+    (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
+}
+
+fn over_monkey(engines: &[&str], points: &[Point]) -> Vec<Claim> {
+    // Without modules, and in two that are both read.
+    const MONKEY: usize = 1;
+    const MODULES: usize = 2;
+    let mut claims = Vec::new();
+    // Empty lookups with the least memory.
+    let least = points.first().map_or(0.0, |point| point.percent);
+    let scarce = |point: &&Point| point.percent == least && point.positive == 0.0;
+    if let Some(point) = points.iter().find(scarce) {
+        let [plain, monkey, modules] = [0, MONKEY, MODULES].map(|engine| point.pages(engine));
+        let place = point.place();
+        claims.push(Claim::statement(
+            format!("Monkey reads more than the state of the art ({place})"),
+            "yes",
+            format!("{monkey:.2} and {plain:.2} pages"),
+            monkey > plain,
+        ));
+        let what = format!("part of Monkey's reads that two modules leave ({place})");
+        claims.push(Claim::figure(what, 0.5, modules / monkey));
+    }
+    let what = "two modules make Monkey's lookups faster with less than 100 % of memory";
+    claims.push(faster(what, &short_of_memory(points), (MODULES, MONKEY)));
+    // Skipping saves pages of filters where there is a key to be found.
+    let existing = short_and_existing(points);
+    for engine in [3, 4] {
+        let what = format!(
+            "{}: fewer filter pages than without skipping where keys exist and memory is short",
+            short(engines[engine])
+        );
+        let filters = |found: &Found| found.per_lookup("filter_pages");
+        claims.push(less_of(
+            what,
+            &existing,
+            (engine, MODULES),
+            "pages",
+            filters,
+        ));
+    }
+    claims
+}
