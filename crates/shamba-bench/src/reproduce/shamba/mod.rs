@@ -1,8 +1,7 @@
 //! "LSM-Trees Under (Memory) Pressure" (SHaMBa).
+mod beside_rocksdb;
 mod causes;
-mod figure_13_14;
 mod figure_15;
-mod figure_16;
 mod figure_2;
 mod figure_3;
 mod figure_5;
@@ -29,8 +28,8 @@ pub(super) const ALL: &[&Experiment] = &[
     &over_budget::ALL[3],
     &over_budget::ALL[4],
     &over_budget::ALL[5],
-    &figure_13_14::FIGURE_13,
-    &figure_13_14::FIGURE_14,
+    &beside_rocksdb::FIGURE_13,
+    &beside_rocksdb::FIGURE_14,
     &figure_15::EXPERIMENT,
-    &figure_16::EXPERIMENT,
+    &beside_rocksdb::FIGURE_16,
 ];

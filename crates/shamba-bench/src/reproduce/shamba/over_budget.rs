@@ -2,7 +2,7 @@
 //! what is claimed of it.
 use super::modules;
 use super::pressure::{self, DISTRIBUTIONS, Grid, Point, short, short_of_memory};
-use super::pressure::{faster, fewer, goal_less, less, less_of};
+use super::pressure::{faster, fewer, fewer_filters, goal_less, less};
 use crate::Result;
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::trial::Found;
@@ -483,14 +483,7 @@ fn over_monkey(engines: &[&str], points: &[Point]) -> Vec<Claim> {
             "{}: fewer filter pages than without skipping where keys exist and memory is short",
             short(engines[engine])
         );
-        let filters = |found: &Found| found.per_lookup("filter_pages");
-        claims.push(less_of(
-            what,
-            &existing,
-            (engine, MODULES),
-            "pages",
-            filters,
-        ));
+        claims.push(fewer_filters(what, &existing, (engine, MODULES)));
     }
     claims
 }

@@ -291,14 +291,13 @@ pub(in crate::reproduce) fn short_of_memory(points: &[Point]) -> Vec<&Point> {
     short.collect()
 }
 
-/// That a value of an engine is less than that of another in all of these points.
-pub(super) fn less_of(
-    what: impl Into<String>,
+/// The places where a value of an engine is not less than that of another, with both.
+fn not_less(
     points: &[&Point],
     (engine, other): (usize, usize),
     unit: &str,
     value: fn(&Found) -> f64,
-) -> Claim {
+) -> Vec<String> {
     let of = |point: &Point, at: usize| point.found.get(at).map_or(f64::NAN, value);
     let values = points.iter().map(|p| (p, of(p, engine), of(p, other)));
     let not_less = values.filter(|(_, own, theirs)| own >= theirs);
@@ -306,12 +305,29 @@ pub(super) fn less_of(
         let (own, theirs) = (Cell::from(own), Cell::from(theirs));
         format!("{} ({own} {unit}, {theirs})", point.place())
     });
-    Claim::everywhere(what, points.len(), &lost.collect::<Vec<_>>())
+    lost.collect()
+}
+
+fn slower(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
+    not_less(points, pair, "us", |found| found.times.mean_us)
+}
+
+/// That an engine reads fewer pages of filters than another in all of these points.
+pub(super) fn fewer_filters(what: String, points: &[&Point], pair: (usize, usize)) -> Claim {
+    let more = not_less(points, pair, "pages", |found| {
+        found.per_lookup("filter_pages")
+    });
+    Claim::everywhere(what, points.len(), &more)
 }
 
 /// That lookups of an engine take less time than those of another.
 pub(super) fn faster(what: impl Into<String>, points: &[&Point], pair: (usize, usize)) -> Claim {
-    less_of(what, points, pair, "us", |found| found.times.mean_us)
+    Claim::everywhere(what, points.len(), &slower(points, pair))
+}
+
+/// The same as a goal of ours.
+pub(super) fn goal_faster(what: &str, points: &[&Point], pair: (usize, usize)) -> Claim {
+    Claim::goal_everywhere(what, points.len(), &slower(points, pair))
 }
 
 /// The places where an engine does not read fewer pages than another, with the pages of both.
