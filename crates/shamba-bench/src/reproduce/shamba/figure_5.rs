@@ -1,5 +1,5 @@
 //! Figure 5: the utility of modules for uniform lookups, by the share of empty ones.
-use super::modules::failed;
+use super::modules::{failed, passing};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::files;
@@ -7,7 +7,6 @@ use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::Distribution;
 use crate::{Result, row};
 use shamba_model::utility::{FIRST_THRESHOLD, utility};
-use shamba_model::{fpr, modular};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-figure-5",
@@ -27,11 +26,7 @@ const BITS: [f64; 2] = [5.0, 5.0];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = files::base(lab, "shamba:shamba-eq");
-    let hashes = modular::divide_hashes(7, &BITS).map_err(failed)?;
-    let mut rates = Vec::new();
-    for (bits, hashes) in BITS.iter().zip(hashes) {
-        rates.push(fpr::bloom(*bits, hashes).map_err(failed)?);
-    }
+    let rates = passing(&BITS)?;
     let mut table =
         Report::titled("Modules by their utility (data reads per lookup that they save)");
     let mut lines = vec![Vec::new(); rates.len()];

@@ -1,6 +1,7 @@
 //! Table 1: what an empty lookup reads when filters and indexes do not fit in memory.
 use super::pressure::{LOW_SKEW, MEMORY};
-use crate::plot::{Panel, Series};
+use super::{lines, numbers};
+use crate::plot::Panel;
 use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
@@ -17,89 +18,78 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Budgets in percent of filters and indexes, and reads in KB as the paper has them.
-const PAPER: [(f64, f64); 4] = [(10.0, 279.0), (40.0, 88.0), (70.0, 17.0), (100.0, 12.0)];
+/// Budgets in percent of filters and indexes, reads in KB as the paper has them, and how many times
+/// those of the last.
+const PAPER: [(f64, f64, f64); 4] = [
+    (10.0, 279.0, 23.2),
+    (40.0, 88.0, 7.3),
+    (70.0, 17.0, 1.4),
+    (100.0, 12.0, 1.0),
+];
+
+const UNIFORM: &str = "uniform KB";
+const LOW: &str = "low skew KB";
+const OURS: &str = "our default, uniform KB";
+const OURS_LOW: &str = "our default, low skew KB";
+
+/// The columns, and what is measured for them.
+const COLUMNS: [(&str, &str, Distribution); 4] = [
+    (UNIFORM, STATE_OF_THE_ART, Distribution::Uniform),
+    (LOW, STATE_OF_THE_ART, LOW_SKEW),
+    (OURS, "shamba", Distribution::Uniform),
+    (OURS_LOW, "shamba", LOW_SKEW),
+];
+
+/// Lines of the plot, and their columns.
+const LINES: [(&str, &str); 5] = [
+    ("paper", "paper KB"),
+    ("one filter a file, uniform", UNIFORM),
+    ("one filter a file, low skew", LOW),
+    ("our default, uniform", OURS),
+    ("our default, low skew", OURS_LOW),
+];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Bytes read by an empty lookup (KB)");
-    let lines = [
-        (STATE_OF_THE_ART, Distribution::Uniform),
-        (STATE_OF_THE_ART, LOW_SKEW),
-        ("shamba", Distribution::Uniform),
-        ("shamba", LOW_SKEW),
-    ];
-    let mut series = [
-        "paper",
-        "one filter a file, uniform",
-        "one filter a file, low skew",
-        "our default, uniform",
-        "our default, low skew",
-    ]
-    .map(Series::new);
-    for (percent, paper) in PAPER {
-        let mut kb = [0.0; 4];
-        for (kb, (engine, distribution)) in kb.iter_mut().zip(lines) {
+    for (percent, paper, _) in PAPER {
+        let mut row = row! { "budget %": percent, "paper KB": paper };
+        for (column, engine, distribution) in COLUMNS {
             let trial = lab.lookups(engine, percent, 0.0, distribution)?;
-            *kb = lab.measure(&trial)?.pages() * 4.096;
+            let kb = lab.measure(&trial)?.pages() * 4.096;
+            row.push((column.to_owned(), kb.into()));
         }
-        table.add(row! {
-            "budget %": percent,
-            "paper KB": paper,
-            "uniform KB": kb[0],
-            "low skew KB": kb[1],
-            "our default, uniform KB": kb[2],
-            "our default, low skew KB": kb[3],
-        });
-        let all = std::iter::once(paper).chain(kb);
-        for (series, kb) in series.iter_mut().zip(all) {
-            series.points.push((percent, kb));
-        }
+        table.add(row);
     }
-    let read = |line: usize| series[line].points.iter().map(|p| p.1).collect::<Vec<_>>();
-    let (uniform, skewed, ours) = (read(1), read(2), read(3));
-    let enough = skewed.len() - 1;
+    let [uniform, skewed, ours] = [UNIFORM, LOW, OURS].map(|column| numbers(&table, column));
+    let enough = PAPER.len() - 1;
     let base = lab.base(STATE_OF_THE_ART);
     let least = lab.budgets(&base, &[0.0])?[0];
-    let mut claims: Vec<Claim> = PAPER[..enough]
-        .iter()
-        .zip([23.2, 7.3, 1.4])
-        .zip(&skewed)
-        .map(|(((percent, _), paper), read)| {
-            let what = format!("times as much is read with {percent} % of memory as with 100 %");
-            let claim = Claim::figure(what, paper, read / skewed[enough]);
-            if *percent < least {
-                claim.without_verdict(format!("the least memory is {least} % at this scale"))
-            } else {
-                claim
-            }
-        })
-        .collect();
-    claims.push(Claim::figure(
-        "KB read with 100 % of memory",
-        PAPER[enough].1,
-        skewed[enough],
-    ));
-    let lost: Vec<String> = PAPER
-        .iter()
-        .zip(ours.iter().zip(&uniform))
+    let mut claims = Vec::new();
+    for ((percent, _, times), read) in PAPER[..enough].iter().zip(&skewed) {
+        let what = format!("times as much is read with {percent} % of memory as with 100 %");
+        let claim = Claim::figure(what, *times, read / skewed[enough]);
+        claims.push(if *percent < least {
+            claim.without_verdict(format!("the least memory is {least} % at this scale"))
+        } else {
+            claim
+        });
+    }
+    let what = "KB read with 100 % of memory";
+    claims.push(Claim::figure(what, PAPER[enough].1, skewed[enough]));
+    // With each budget, ours beside theirs.
+    let lost = (PAPER.iter().zip(ours.iter().zip(&uniform)))
         .filter(|(_, (ours, theirs))| ours >= theirs)
-        .map(|((percent, _), (ours, theirs))| format!("{percent} % ({ours:.1} KB, {theirs:.1})"))
-        .collect();
-    claims.push(Claim::goal_everywhere(
-        "our default reads less than one filter a file, uniform",
-        PAPER.len(),
-        &lost,
-    ));
+        .map(|((percent, ..), (ours, theirs))| format!("{percent} % ({ours:.1} KB, {theirs:.1})"));
+    let what = "our default reads less than one filter a file, uniform";
+    let lost: Vec<String> = lost.collect();
+    claims.push(Claim::goal_everywhere(what, PAPER.len(), &lost));
+    let lines = lines(&table, &LINES);
+    let counted = "RAM disk; bytes are pages of 4 KiB that the engine counted";
     Ok(Findings {
-        setting: super::pressure::setting(
-            lab,
-            "RAM disk; bytes are pages of 4 KiB that the engine counted",
-        ),
+        setting: super::pressure::setting(lab, counted),
         claims,
         tables: vec![table],
-        panels: vec![
-            Panel::new("Empty lookups", MEMORY, "KB read per lookup", series).logarithmic(),
-        ],
+        panels: vec![Panel::new("Empty lookups", MEMORY, "KB read per lookup", lines).logarithmic()],
         notes: vec![
             "The paper's files are 4 MB with filters of 80 KB at every scale; ours are smaller below \
              the scale `paper`, and what a lookup reads of a filter that is not in memory with them."
