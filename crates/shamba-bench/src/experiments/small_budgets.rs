@@ -9,7 +9,7 @@ use shamba::{
     Options,
 };
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// A budget that limits nothing here, in MiB.
@@ -222,114 +222,78 @@ impl Cell {
     }
 }
 
-/// The cells that are measured again and again, in turn.
+/// What was measured of each work under each budget in MiB.
 struct Rounds<'a> {
     settings: &'a Settings,
-    progress: Progress,
     found: HashMap<(Work, u64), Vec<Measured>>,
 }
 
 impl Rounds<'_> {
-    fn measure(
-        &mut self,
-        dir: PathBuf,
-        memory: u64,
-        (entries, work): (u64, Work),
-        note: &mut dyn FnMut(String),
-    ) -> Result<()> {
-        let kind = format!("{work:?}, {memory} MiB");
-        self.progress.start();
-        let cell = Cell {
-            dir,
-            memory,
-            entries,
-            work,
-        };
-        let measured: Measured = cell::measure(&cell::Request::SmallBudgets(cell))?;
-        note(format!(
-            "{} {kind}: {:.2} s, {:.2} s",
-            self.progress.done(&kind),
-            measured.first,
-            measured.second
-        ));
-        self.found.entry((work, memory)).or_default().push(measured);
-        Ok(())
-    }
-
-    /// The same in a folder that is removed.
-    fn measure_new(
-        &mut self,
-        memory: u64,
-        what: (u64, Work),
-        note: &mut dyn FnMut(String),
-    ) -> Result<()> {
-        let folder = tempfile::tempdir_in(&self.settings.dir)?;
-        self.measure(folder.path().join("db"), memory, what, note)
-    }
-
-    fn middle(&self, work: Work, memory: u64, value: impl Fn(&Measured) -> f64) -> Option<f64> {
-        let found = self.found.get(&(work, memory))?;
+    fn middle(&self, of: (Work, u64), value: impl Fn(&Measured) -> f64) -> Option<f64> {
+        let found = self.found.get(&of)?;
         median(&found.iter().map(value).collect::<Vec<_>>())
     }
 
-    /// A middle under a budget to that of another.
-    fn ratio(
-        &self,
-        (work, memory): (Work, u64),
-        (other, others): (Work, u64),
-        value: impl Fn(&Measured) -> f64,
-    ) -> Option<f64> {
-        let this = self.middle(work, memory, &value)?;
-        Some(this / self.middle(other, others, &value)?)
+    /// A middle to that of another work without a limit.
+    fn ratio(&self, of: (Work, u64), other: Work, value: impl Fn(&Measured) -> f64) -> Option<f64> {
+        Some(self.middle(of, &value)? / self.middle((other, NO_LIMIT), &value)?)
     }
 }
 
 /// Measures; gives the table of imports, and that of scans and of the compaction.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Report)> {
     std::fs::create_dir_all(&settings.dir)?;
-    let mut rounds = Rounds {
-        settings,
-        progress: Progress::default(),
-        found: HashMap::new(),
-    };
     let imports = [true, false].map(|ascending| Work::Import { ascending });
     let compacts = [1, settings.modules].map(|modules| Work::Compact { modules });
     let limits: Vec<u64> = settings.memory.iter().copied().chain([NO_LIMIT]).collect();
     let least = settings.memory.first().copied().unwrap_or(1);
     let scanned = [least, NO_LIMIT];
-    for _ in 0..settings.repeat.max(1) {
-        let mut expect = |work: Work, memory: u64| {
-            rounds.progress.expect(&format!("{work:?}, {memory} MiB"));
-        };
-        for work in imports {
-            limits.iter().for_each(|&memory| expect(work, memory));
-        }
-        scanned
-            .iter()
-            .for_each(|&memory| expect(Work::Scan, memory));
-        compacts.iter().for_each(|&work| expect(work, NO_LIMIT));
+    // All that is measured in turn, again and again.
+    let imported = imports
+        .iter()
+        .flat_map(|&work| limits.iter().map(move |&memory| (work, memory)));
+    let others = scanned.map(|memory| (Work::Scan, memory));
+    let compacted = compacts.map(|work| (work, NO_LIMIT));
+    let round: Vec<(Work, u64)> = imported.chain(others).chain(compacted).collect();
+    let kind = |(work, memory): (Work, u64)| format!("{work:?}, {memory} MiB");
+    let mut progress = Progress::default();
+    let repeat = settings.repeat.max(1);
+    for _ in 0..repeat {
+        round.iter().for_each(|&of| progress.expect(&kind(of)));
     }
+    let measure = |dir: &Path, (work, memory): (Work, u64)| -> Result<Measured> {
+        cell::measure(&cell::Request::SmallBudgets(Cell {
+            dir: dir.join("db"),
+            memory,
+            entries: match work {
+                Work::Compact { .. } => settings.compacted,
+                _ => settings.entries,
+            },
+            work,
+        }))
+    };
     let prepared = tempfile::tempdir_in(&settings.dir)?;
-    let runs = prepared.path().join("db");
-    let _: Measured = cell::measure(&cell::Request::SmallBudgets(Cell {
-        dir: runs.clone(),
-        memory: NO_LIMIT,
-        entries: settings.entries,
-        work: Work::Prepare {
-            runs: settings.runs,
-        },
-    }))?;
-    for _ in 0..settings.repeat.max(1) {
-        for work in imports {
-            for &memory in &limits {
-                rounds.measure_new(memory, (settings.entries, work), note)?;
-            }
-        }
-        for memory in scanned {
-            rounds.measure(runs.clone(), memory, (settings.entries, Work::Scan), note)?;
-        }
-        for work in compacts {
-            rounds.measure_new(NO_LIMIT, (settings.compacted, work), note)?;
+    let runs = settings.runs;
+    measure(prepared.path(), (Work::Prepare { runs }, NO_LIMIT))?;
+    let mut rounds = Rounds {
+        settings,
+        found: HashMap::new(),
+    };
+    for _ in 0..repeat {
+        for &of in &round {
+            progress.start();
+            // Whatever writes has a folder of its own.
+            let new = tempfile::tempdir_in(&settings.dir)?;
+            let folder = if of.0 == Work::Scan { &prepared } else { &new };
+            let measured = measure(folder.path(), of)?;
+            note(format!(
+                "{} {}: {:.2} s, {:.2} s",
+                progress.done(&kind(of)),
+                kind(of),
+                measured.first,
+                measured.second
+            ));
+            rounds.found.entry(of).or_default().push(measured);
         }
     }
     Ok((
@@ -350,9 +314,9 @@ fn table_of_imports(rounds: &Rounds<'_>, imports: [Work; 2], limits: &[u64]) -> 
             _ => "at random",
         };
         for &memory in limits {
-            let this = |value: fn(&Measured) -> f64| rounds.middle(work, memory, value);
-            let ratio =
-                |value: fn(&Measured) -> f64| rounds.ratio((work, memory), (work, NO_LIMIT), value);
+            let of = (work, memory);
+            let this = |value: fn(&Measured) -> f64| rounds.middle(of, value);
+            let ratio = |value: fn(&Measured) -> f64| rounds.ratio(of, work, value);
             let amplified = this(|m| m.read as f64 / m.written.max(1) as f64);
             report.add(row! {
                 "keys come": order,
@@ -388,8 +352,8 @@ fn table_of_others(rounds: &Rounds<'_>, scanned: [u64; 2], compacts: [Work; 2]) 
         (name, (work, NO_LIMIT), one)
     });
     for (name, of, other) in scans.into_iter().chain(compacts) {
-        let middle = |value: fn(&Measured) -> f64| rounds.middle(of.0, of.1, value);
-        let ratio = |value: fn(&Measured) -> f64| rounds.ratio(of, (other, NO_LIMIT), value);
+        let middle = |value: fn(&Measured) -> f64| rounds.middle(of, value);
+        let ratio = |value: fn(&Measured) -> f64| rounds.ratio(of, other, value);
         // Only scans are made twice.
         let again = |found: Option<f64>| found.filter(|_| of.0 == Work::Scan);
         report.add(row! {
@@ -419,15 +383,13 @@ mod tests {
         };
         let imported = cell("a", 2000, Work::Import { ascending: false });
         assert!(imported.measure().unwrap().flushes > 0);
-        cell("b", 200, Work::Prepare { runs: 10 })
-            .measure()
-            .unwrap();
-        cell("b", 200, Work::Scan).measure().unwrap();
+        for work in [Work::Prepare { runs: 10 }, Work::Scan] {
+            cell("b", 200, work).measure().unwrap();
+        }
         let wrong = cell("b", 201, Work::Scan).measure();
         assert!(matches!(wrong, Err(Error::WrongAnswer(_))));
-        cell("c", 100, Work::Compact { modules: 16 })
-            .measure()
-            .unwrap();
+        let compacted = cell("c", 100, Work::Compact { modules: 16 });
+        compacted.measure().unwrap();
     }
 
     #[test]
