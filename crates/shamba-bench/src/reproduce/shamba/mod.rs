@@ -1,10 +1,8 @@
 //! "LSM-Trees Under (Memory) Pressure" (SHaMBa).
+mod accesses;
 mod beside_rocksdb;
 mod causes;
 mod figure_15;
-mod figure_2;
-mod figure_3;
-mod figure_5;
 mod modules;
 mod over_budget;
 pub(super) mod pressure;
@@ -18,9 +16,9 @@ use crate::report::{Cell, Report};
 pub(super) const ALL: &[&Experiment] = &[
     &table_1::EXPERIMENT,
     &modules::TABLE_3,
-    &figure_2::EXPERIMENT,
-    &figure_3::EXPERIMENT,
-    &figure_5::EXPERIMENT,
+    &accesses::FIGURE_2,
+    &accesses::FIGURE_3,
+    &accesses::FIGURE_5,
     &over_budget::ALL[0],
     &over_budget::ALL[1],
     &over_budget::ALL[2],

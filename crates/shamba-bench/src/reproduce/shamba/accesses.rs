@@ -1,0 +1,390 @@
+//! Figures 2, 3 and 5: which files lookups ask, and what modules are of use there.
+use super::modules::{failed, passing};
+use super::pressure::{HIGH_SKEW, LOW_SKEW, setting_of};
+use crate::engine::FileFacts;
+use crate::plot::{Panel, Series};
+use crate::report::Report;
+use crate::reproduce::files::{self, below_level_0, cumulative, files_with};
+use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::store::Base;
+use crate::workload::{Chooser, Distribution, random};
+use crate::{Result, row};
+use shamba_model::utility::{FIRST_THRESHOLD, utility};
+
+pub(super) const FIGURE_2: Experiment = Experiment {
+    name: "shamba-figure-2",
+    title: "Which files lookups ask",
+    claim: "Even if every key is asked for alike, four fifths of the accesses go to 44-46 % of the \
+            files, since those of upper levels are asked more; with two normal distributions they go \
+            to 14 % and 8 %.",
+    seconds: 12.0,
+    run: four_fifths,
+};
+
+pub(super) const FIGURE_3: Experiment = Experiment {
+    name: "shamba-figure-3",
+    title: "Accesses of the files of each level",
+    claim: "With size ratio 2 a file's access frequency depends on its level for uniform lookups. For \
+            skewed ones 2 of 3 files of level 2 get over 99.9 % of the level's accesses, 2 of 7 of \
+            level 3 get 94.5 %, 4 of 15 of level 4 get 99.7 %.",
+    seconds: 12.0,
+    run: by_level_and_file,
+};
+
+pub(super) const FIGURE_5: Experiment = Experiment {
+    name: "shamba-figure-5",
+    title: "The utility of modules",
+    claim: "For uniform lookups the range of the modules' utilities widens as more lookups are empty; \
+            even for empty ones modules differ, since files are asked more or less often. A utility of \
+            0.2 separates the modules of no use from the others.",
+    seconds: 10.0,
+    run: utilities,
+};
+
+/// Workloads, and the percentage of files that gets four fifths of their accesses, from and to.
+const LINES: [(&str, Distribution, (f64, f64)); 3] = [
+    ("uniform", Distribution::Uniform, (44.0, 46.0)),
+    ("low skew", LOW_SKEW, (14.0, 14.0)),
+    ("high skew", HIGH_SKEW, (8.0, 8.0)),
+];
+
+/// Slices of the key range in the first panel.
+const SLICES: usize = 100;
+
+fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
+    let base = files::base(lab, STATE_OF_THE_ART);
+    let mut table = Report::titled("Files that get 80 % of the accesses");
+    let mut claims = Vec::new();
+    let (mut domain, mut access) = (Vec::new(), Vec::new());
+    for (name, distribution, paper) in LINES {
+        let found = files::measure(lab, base.clone(), 0.0, distribution)?;
+        let shares = files::shares(&below_level_0(&found.files));
+        let all = files::shares(&found.files);
+        let measured = files_with(&shares, 0.8);
+        table.add(row! {
+            "workload": name,
+            "files": shares.len(),
+            "paper, % of files": paper.1,
+            "measured, % of files": measured,
+            "with level 0, % of files": files_with(&all, 0.8),
+        });
+        let what = format!("{name}: % of the files that get four fifths of the accesses");
+        let claim = Claim::range(what, paper, &[measured]);
+        claims.push(match distribution {
+            Distribution::Uniform => claim,
+            _ => claim.without_verdict(
+                "the paper does not say how wide its normal distributions are, and the share follows \
+                 from the width",
+            ),
+        });
+        let slices = over_keys(lab, distribution, base.entries)?;
+        domain.push(Series::of(name, slices));
+        access.push(Series::of(name, cumulative(&shares)));
+    }
+    access.push(Series::of("four fifths", [(0.0, 0.8), (100.0, 0.8)]));
+    let by_access = "files, the most asked first, %";
+    let panels = vec![
+        Panel::new(
+            "Lookups over the key range",
+            "key range, %",
+            "share of lookups, %",
+            domain,
+        ),
+        Panel::new(
+            "Accesses over files",
+            by_access,
+            "share of accesses",
+            access,
+        ),
+    ];
+    Ok(Findings {
+        setting: setting_of(
+            lab,
+            &base,
+            "empty lookups, 150 % of memory; accesses of files counted by the engine for one lookup \
+             in eight, those of the warm-up as well; level 0 left out",
+        ),
+        tables: vec![table],
+        panels,
+        claims,
+        notes: vec![
+            "The paper's first workload, YCSB's uniform one, is the uniform one here. It does not say how wide its \
+             normal ones are (section 5 has one of five keys, which would fall into one file): 0.08 and 0.05 of the key range \
+             were taken."
+                .into(),
+            "Every lookup asks all files of level 0, which here holds buffers until there are several; the \
+             paper's tree merges a buffer at once."
+                .into(),
+        ],
+        ..Findings::default()
+    })
+}
+
+/// The share of lookups, in percent, in each slice of the key range.
+fn over_keys(lab: &Lab<'_>, distribution: Distribution, entries: u64) -> Result<Vec<(f64, f64)>> {
+    let draws = lab.scale.pick(10_000, 100_000, 300_000, 1_000_000);
+    let mut chooser = Chooser::new(distribution, entries, lab.seed)?;
+    let mut random = random(lab.seed, 1);
+    let mut counts = vec![0u64; SLICES];
+    for _ in 0..draws {
+        let number = chooser.draw(&mut random);
+        counts[(number as u128 * SLICES as u128 / u128::from(entries.max(1))) as usize] += 1;
+    }
+    let share = |(at, count): (usize, u64)| (at as f64, count as f64 * 100.0 / draws as f64);
+    Ok(counts.into_iter().enumerate().map(share).collect())
+}
+
+/// Files of a level in the paper, those it counts as hot, and their share of the level's accesses.
+const HOT: [(f64, f64, f64); 3] = [(3.0, 2.0, 0.999), (7.0, 2.0, 0.945), (15.0, 4.0, 0.997)];
+
+fn by_level_and_file(lab: &mut Lab<'_>) -> Result<Findings> {
+    let base = Base {
+        size_ratio: 2,
+        ..files::base(lab, STATE_OF_THE_ART)
+    };
+    let mut table = Report::titled("Accesses by file");
+    let mut panels = Vec::new();
+    let mut claims = Vec::new();
+    for (name, distribution) in [("uniform", Distribution::Uniform), ("low skew", LOW_SKEW)] {
+        let found = files::measure(lab, base.clone(), 0.0, distribution)?;
+        let levels = levels(&found.files);
+        let lookups = lookups(&levels);
+        let mut lines = Vec::new();
+        for (level, files) in &levels {
+            let mut line = Series::new(format!("level {level}"));
+            for (at, file) in files.iter().enumerate() {
+                let share = file.access / lookups;
+                table.add(row! {
+                    "workload": name,
+                    "level": *level,
+                    "file by key": at,
+                    "files of the level": files.len(),
+                    "share of lookups": share,
+                });
+                let place = (at as f64 + 0.5) * 100.0 / files.len() as f64;
+                line.points.push((place, share));
+            }
+            lines.push(line);
+        }
+        panels.push(Panel::new(
+            format!("Accesses of files, {name}"),
+            "place of the file in its level, % of its files",
+            "share of lookups that ask the file",
+            lines,
+        ));
+        match distribution {
+            Distribution::Uniform => claims.push(by_level(&levels)),
+            _ => claims.extend(few_hot(&levels)),
+        }
+    }
+    Ok(Findings {
+        setting: setting_of(
+            lab,
+            &base,
+            "empty lookups, 150 % of memory; accesses of late, counted for one lookup in eight; the four levels \
+             from the first that has at least three files",
+        ),
+        tables: vec![table],
+        panels,
+        claims,
+        ..Findings::default()
+    })
+}
+
+type Levels = Vec<(usize, Vec<FileFacts>)>;
+
+/// The four upper levels of at least three files.
+fn levels(files: &[FileFacts]) -> Levels {
+    let mut levels: Levels = Vec::new();
+    for file in files.iter().filter(|file| file.level > 0) {
+        match levels.last_mut().filter(|(level, _)| *level == file.level) {
+            Some((_, files)) => files.push(*file),
+            None => levels.push((file.level, vec![*file])),
+        }
+    }
+    levels.retain(|(_, files)| files.len() >= 3);
+    levels.truncate(4);
+    levels
+}
+
+fn sum(files: &[FileFacts]) -> f64 {
+    files.iter().map(|file| file.access).sum()
+}
+
+/// The share of all lookups that come to the level that is asked most: each asks one file of it.
+fn lookups(levels: &Levels) -> f64 {
+    let sums = levels.iter().map(|(_, files)| sum(files));
+    sums.fold(f64::MIN_POSITIVE, f64::max)
+}
+
+/// For uniform lookups a file of an upper level is asked more than one of the next.
+fn by_level(levels: &Levels) -> Claim {
+    let mean = |files: &[FileFacts]| sum(files) / files.len() as f64 / lookups(levels);
+    let means: Vec<f64> = levels.iter().map(|(_, files)| mean(files)).collect();
+    let text = |((level, files), mean): (&(usize, Vec<FileFacts>), &f64)| {
+        format!("level {level} ({} files) {mean:.3}", files.len())
+    };
+    let text: Vec<String> = levels.iter().zip(&means).map(text).collect();
+    Claim::statement(
+        "uniform: a file is asked the more the higher its level (mean share of lookups)",
+        "yes",
+        text.join(", "),
+        !means.is_empty() && means.is_sorted_by(|a, b| a > b),
+    )
+}
+
+/// For skewed lookups the part of a level's accesses that the same part of its files gets.
+fn few_hot(levels: &Levels) -> Vec<Claim> {
+    let beside = levels.iter().zip(HOT);
+    beside
+        .map(|((level, files), (of, hot, share))| {
+            let hottest = (files.len() as f64 * hot / of).ceil() as usize;
+            let own = files::shares(files).iter().take(hottest).sum();
+            let what = format!(
+                "low skew: share of a level's accesses that {hot} of {of} files get (here {hottest} of \
+                 {}, level {level})",
+                files.len()
+            );
+            Claim::figure(what, share, own)
+                .without_verdict("the paper does not say how wide its lookups are")
+        })
+        .collect()
+}
+
+/// Shares of empty lookups: the paper's alpha in this figure.
+const EMPTY: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
+
+/// Two modules at 10 bits per key.
+const BITS: [f64; 2] = [5.0, 5.0];
+
+fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
+    let base = files::base(lab, "shamba:shamba-eq");
+    let rates = passing(&BITS)?;
+    let mut table =
+        Report::titled("Modules by their utility (data reads per lookup that they save)");
+    let mut lines = vec![Vec::new(); rates.len()];
+    let mut widest: Vec<f64> = Vec::new();
+    // Of the last share, where all lookups are empty.
+    let mut above = (0, 0);
+    let mut largest = vec![0.0f64; rates.len()];
+    for empty in EMPTY {
+        let found = files::measure(lab, base.clone(), 1.0 - empty, Distribution::Uniform)?;
+        let mut utilities = vec![Vec::new(); rates.len()];
+        for file in below_level_0(&found.files) {
+            let (access, positive) = (file.access, file.positive);
+            let mut passing = 1.0;
+            for (module, rate) in rates.iter().enumerate() {
+                let saved = utility(access, positive, passing, *rate).map_err(failed)?;
+                utilities[module].push(saved);
+                passing *= rate;
+            }
+        }
+        for (module, of) in utilities.iter_mut().enumerate() {
+            of.sort_by(f64::total_cmp);
+            histogram(&mut table, empty, module, of);
+            lines[module].push(Series::of(format!("{empty} empty"), survivors(of)));
+            largest[module] = largest[module].max(of.last().copied().unwrap_or(0.0));
+        }
+        let first = &utilities[0];
+        widest.push(first.last().unwrap_or(&0.0) - first.first().unwrap_or(&0.0));
+        let of = utilities.iter().flatten();
+        let useful = of.clone().filter(|saved| **saved > 0.0).count();
+        let kept = of.filter(|saved| **saved >= FIRST_THRESHOLD).count();
+        above = (kept, useful);
+    }
+    let panels = lines.into_iter().enumerate().map(|(module, lines)| {
+        Panel::new(
+            format!("Module {} of {}", module + 1, rates.len()),
+            "utility, data reads saved per lookup",
+            "modules of at least this utility, %",
+            lines,
+        )
+    });
+    let panels = panels.collect();
+    let second = 1.0f64.min(rates[0]) * (1.0 - rates[1]);
+    let (kept, useful) = above;
+    let claims = vec![
+        Claim::statement(
+            "the range of utilities widens with the share of empty lookups",
+            "yes",
+            format!("{widest:.3?} for empty shares {EMPTY:?}"),
+            widest.last() > widest.first(),
+        ),
+        Claim::statement(
+            "a utility of 0.2 separates modules of no use from the others (all lookups empty)",
+            "yes",
+            format!("{kept} modules come up to 0.2 of {useful} that save reads"),
+            kept == useful,
+        )
+        .because(largest[0] < FIRST_THRESHOLD, format!(
+            "utility is at most the share of lookups that ask the file: a file of the last level gets \
+             one in its number of files (the largest utility measured is {:.3} for first modules); and \
+             behind a first module of rate {:.3} the second saves at most {second:.3} in any file \
+             (measured {:.3})",
+            largest[0], rates[0], largest[1]
+        )),
+    ];
+    Ok(Findings {
+        setting: setting_of(
+            lab,
+            &base,
+            "uniform lookups, 150 % of memory; access and positive shares of each file counted by the \
+             engine for one lookup in eight, level 0 left out, whose files all lookups ask; utility by Eq. 8 with its sign corrected",
+        ),
+        tables: vec![table],
+        panels,
+        claims,
+        notes: vec![
+            "The engine's default thresholds are the paper's numbers over the number of files \
+             (`Thresholds::RELATIVE`), which do separate; the word `paper` chooses the printed ones."
+                .into(),
+        ],
+        ..Findings::default()
+    })
+}
+
+/// Adds a line for each range of utilities that any module falls in.
+fn histogram(table: &mut Report, empty: f64, module: usize, utilities: &[f64]) {
+    let mut from = 0.0;
+    for to in [1e-9, 0.001, 0.003, 0.01, 0.03, 0.1, FIRST_THRESHOLD, 1.1] {
+        let inside = utilities.iter().filter(|u| (from..to).contains(*u)).count();
+        if inside > 0 {
+            table.add(row! {
+                "empty share": empty,
+                "module": module + 1,
+                "utility at least": from,
+                "utility below": to,
+                "modules": inside,
+            });
+        }
+        from = to;
+    }
+}
+
+/// For each utility, the percentage of modules that have at least it; `utilities` ascending.
+fn survivors(utilities: &[f64]) -> Vec<(f64, f64)> {
+    let total = utilities.len().max(1) as f64;
+    let points = utilities.iter().enumerate();
+    points
+        .map(|(at, utility)| (*utility, (total - at as f64) * 100.0 / total))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_of_three_files_and_more_count() {
+        let file = |level| FileFacts {
+            level,
+            access: 0.2,
+            ..FileFacts::default()
+        };
+        let files = [0, 1, 2, 2, 2, 3, 3, 3, 3].map(file);
+        let levels = levels(&files);
+        assert_eq!(levels.iter().map(|l| l.0).collect::<Vec<_>>(), [2, 3]);
+        assert!((lookups(&levels) - 0.8).abs() < 1e-9);
+    }
+}
