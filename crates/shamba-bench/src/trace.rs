@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a line does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -168,12 +168,11 @@ impl Engine for Recorder {
 
 /// Saves a generated workload; how many operations the file has.
 pub fn record(recording: &Recording) -> Result<u64> {
-    let key_size = |bytes: usize| {
-        let wrong = || Error::InvalidSetting(format!("keys of {bytes} bytes (8 to 1024)"));
-        u16::try_from(bytes)
-            .ok()
-            .filter(|bytes| (8..=1024).contains(bytes))
-            .ok_or_else(wrong)
+    let key_size = |bytes: usize| match u16::try_from(bytes) {
+        Ok(bytes @ 8..=1024) => Ok(bytes),
+        _ => Err(Error::InvalidSetting(format!(
+            "keys of {bytes} bytes (8 to 1024)"
+        ))),
     };
     let keys = match recording.key_size {
         Sizes::Fixed(bytes) => KeyKind::Sized(key_size(bytes)?),
@@ -205,16 +204,8 @@ pub fn record(recording: &Recording) -> Result<u64> {
         threads: 1,
         phase: 1,
     };
-    let (workload, distribution) = (recording.workload, recording.distribution);
-    let ran = runner::run_named(
-        &recorder,
-        &data,
-        workload,
-        distribution,
-        amount,
-        0,
-        &progress,
-    )?;
+    let (named, keys) = (recording.workload, recording.distribution);
+    let ran = runner::run_named(&recorder, &data, named, keys, amount, 0, &progress)?;
     let mut file = recorder.file.lock().unwrap_or_else(PoisonError::into_inner);
     file.flush()?;
     Ok(operations + ran.operations)
@@ -242,6 +233,13 @@ fn key_of(step: &Step, line: u64) -> Result<Vec<u8>> {
     let pairs = step.key.as_bytes().chunks(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     pairs.map(|pair| byte(pair).ok_or_else(wrong)).collect()
+}
+
+/// What the engine answers, and how long it took.
+fn timed<T>(ask: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
+    let start = Instant::now();
+    let answer = ask()?;
+    Ok((answer, start.elapsed()))
 }
 
 /// Does what the file says, and checks every answer.
@@ -272,23 +270,17 @@ fn replay(engine: &dyn Engine, path: &Path) -> Result<Replayed> {
             }
             Op::Put => {
                 values.write(line, 0, &mut value);
-                let start = Instant::now();
-                engine.put(&key, &value)?;
-                let took = start.elapsed();
+                let ((), took) = timed(|| engine.put(&key, &value))?;
                 expected.insert(key, (line, step.size));
                 took
             }
             Op::Delete => {
-                let start = Instant::now();
-                engine.delete(&key)?;
-                let took = start.elapsed();
+                let ((), took) = timed(|| engine.delete(&key))?;
                 expected.remove(&key);
                 took
             }
             Op::Get => {
-                let start = Instant::now();
-                let present = engine.get(&key, &mut value)?;
-                let took = start.elapsed();
+                let (present, took) = timed(|| engine.get(&key, &mut value))?;
                 match (present, expected.get(&key)) {
                     (true, Some(&(written, size))) => {
                         ValueSpec::random(size).check(written, 0, &value, &mut wanted)?;
@@ -302,17 +294,14 @@ fn replay(engine: &dyn Engine, path: &Path) -> Result<Replayed> {
             }
             Op::Scan => {
                 let mut seen: Vec<(Vec<u8>, usize)> = Vec::new();
-                let start = Instant::now();
-                engine.scan(&key, step.size, &mut |key, value| {
+                let mut see = |key: &[u8], value: &[u8]| {
                     seen.push((key.to_vec(), value.len()));
                     Ok(())
-                })?;
-                let took = start.elapsed();
+                };
+                let (_, took) = timed(|| engine.scan(&key, step.size, &mut see))?;
                 let range = expected.range(key..).take(step.size);
-                if !range
-                    .map(|(key, (_, size))| (key, size))
-                    .eq(seen.iter().map(|(k, s)| (k, s)))
-                {
+                let range = range.map(|(key, (_, size))| (key, size));
+                if !range.eq(seen.iter().map(|(key, size)| (key, size))) {
                     return Err(wrong("a scan found other entries"));
                 }
                 took

@@ -266,19 +266,19 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
     let lookups = settings.positives.iter().map(|share| Work::Lookups(*share));
     let scans = settings.scans.iter().map(|entries| Work::Scans(*entries));
     let works: Vec<Work> = lookups.chain(scans).collect();
+    let (engines, repeat) = (&settings.store.engines, settings.repeat.max(1));
     let mut progress = Progress::default();
-    for engine in &settings.store.engines {
-        let cells = works.len() * settings.repeat.max(1);
-        (0..cells).for_each(|_| progress.expect(engine));
+    for engine in engines {
+        (0..works.len() * repeat).for_each(|_| progress.expect(engine));
     }
     for &work in &works {
         let (positive, entries) = match work {
             Work::Lookups(share) => (Some(share), None),
             Work::Scans(entries) => (None, Some(entries as f64)),
         };
-        let mut found: Vec<Vec<Measured>> = vec![Vec::new(); settings.store.engines.len()];
-        for repetition in 0..settings.repeat.max(1) as u64 {
-            for (engine, found) in settings.store.engines.iter().zip(&mut found) {
+        let mut found: Vec<Vec<Measured>> = vec![Vec::new(); engines.len()];
+        for repetition in 0..repeat as u64 {
+            for (engine, found) in engines.iter().zip(&mut found) {
                 let mut target = Target::loaded(&settings.store, engine, 100.0, repetition, note)?;
                 target.memory = 4 << 30;
                 progress.start();
@@ -292,20 +292,22 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
                 note(format!("{} {engine}, {work:?}", progress.done(engine)));
             }
         }
-        let of = |which: usize, value: fn(&Measured) -> f64| {
-            median(&found.get(which)?.iter().map(value).collect::<Vec<_>>())
+        let middle = |of: &[Measured], value: fn(&Measured) -> f64| {
+            median(&of.iter().map(value).collect::<Vec<_>>())
         };
-        let last = of(settings.store.engines.len() - 1, |m| m.instructions);
-        for (which, engine) in settings.store.engines.iter().enumerate() {
-            let own = of(which, |m| m.instructions);
+        let last = found
+            .last()
+            .and_then(|last| middle(last, |m| m.instructions));
+        for (engine, found) in engines.iter().zip(&found) {
+            let own = middle(found, |m| m.instructions);
             report.add(row! {
                 "positive": positive,
                 "entries of a scan": entries,
                 "engine": engine.clone(),
                 "instructions": own,
                 "to the last": own.zip(last).map(|(own, last)| own / last),
-                "pages": of(which, |m| m.pages),
-                "us with counting": of(which, |m| m.us),
+                "pages": middle(found, |m| m.pages),
+                "us with counting": middle(found, |m| m.us),
             });
         }
     }

@@ -77,11 +77,8 @@ pub(super) fn more(lost: &[&Point], engine: usize) -> (bool, String) {
     let kinds = ["filter", "index", "data"].map(|kind| {
         let pages = |found: &Found| found.per_lookup(&format!("{kind}_pages"));
         let (own, baseline) = (mean(engine, &pages), mean(0, &pages));
-        (
-            kind,
-            own - baseline,
-            format!("{kind} {own:.2} against {baseline:.2}"),
-        )
+        let text = format!("{kind} {own:.2} against {baseline:.2}");
+        (kind, own - baseline, text)
     });
     let difference = mean(engine, &Found::pages) - mean(0, &Found::pages);
     let most = kinds.iter().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -91,21 +88,21 @@ pub(super) fn more(lost: &[&Point], engine: usize) -> (bool, String) {
     let pairs = lost
         .iter()
         .filter_map(|point| Some((point.found.first()?, point.found.get(engine)?)));
-    let product = if most == "filter" {
-        factor_to_blame(pairs).map_or_else(String::new, |text| format!("; {text}"))
-    } else {
-        String::new()
+    let product = match most {
+        "filter" => factor_to_blame(pairs).map(|text| format!("; {text}")),
+        _ => None,
     };
-    let held = |of: usize, kind: fn(&Resident) -> u64| mean(of, &|found| kib(found, kind));
+    let product = product.unwrap_or_default();
+    let held = |name: &str, of: fn(&Resident) -> u64| {
+        let [own, baseline] = [engine, 0].map(|at| mean(at, &|found| kib(found, of)));
+        format!("{own:.0} KB of {name} against {baseline:.0}")
+    };
     let text = format!(
         "where it loses it reads more {most} pages: {pages} per lookup{product}; in memory at the end it \
-         has {:.0} KB of filters against {:.0}, {:.0} KB of indexes against {:.0}, {:.0} KB of data against {:.0}",
-        held(engine, |resident| resident.filter),
-        held(0, |resident| resident.filter),
-        held(engine, |resident| resident.index),
-        held(0, |resident| resident.index),
-        held(engine, |resident| resident.data),
-        held(0, |resident| resident.data),
+         has {}, {}, {}",
+        held("filters", |resident| resident.filter),
+        held("indexes", |resident| resident.index),
+        held("data", |resident| resident.data),
     );
     (told, text)
 }
