@@ -8,13 +8,14 @@
 //! engine can (RocksDB and ours: for others it counts in the group). Each engine runs in a fresh
 //! process and a fresh directory; engines alternate, and the medians of the repetitions are
 //! compared. Every answer is checked.
+use crate::cell::{self, Measurement};
 use crate::container::{self, Container};
 use crate::engine::{self, Engine, EngineConfig};
 use crate::plot::Dots;
 use crate::report::{Cell as ReportCell, Report, median};
 use crate::runner::{self, Amount, Data, Summary};
 use crate::workload::{KeyKind, KeySpace, MAX_KEY, ValueSpec, Workload};
-use crate::{Error, Result, cell, proc_io};
+use crate::{Error, Result, proc_io};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -124,11 +125,16 @@ pub struct Measured {
     facts: Vec<(String, f64)>,
 }
 
-impl Cell {
-    pub(crate) fn measure(&self) -> Result<Measured> {
-        self.measure_by(|pressed| cell::measure(&cell::Request::ComparePressed(pressed)))
-    }
+impl Measurement for Cell {
+    const NAME: &str = "compare";
+    type Found = Measured;
 
+    fn measure(&self) -> Result<Measured> {
+        self.measure_by(|pressed| cell::measure(&pressed))
+    }
+}
+
+impl Cell {
     fn measure_by(&self, press: impl FnOnce(Pressed) -> Result<Measured>) -> Result<Measured> {
         let dir = tempfile::Builder::new()
             .prefix("compare-")
@@ -244,9 +250,12 @@ impl Cell {
     }
 }
 
-impl Pressed {
+impl Measurement for Pressed {
+    const NAME: &str = "compare-pressed";
+    type Found = Measured;
+
     /// Opens the database again with little memory, and looks keys up.
-    pub(crate) fn measure(&self) -> Result<Measured> {
+    fn measure(&self) -> Result<Measured> {
         if let Some(group) = &self.container {
             container::enter(group)?;
         }
@@ -326,7 +335,7 @@ pub fn run(settings: &Settings, mut note: impl FnMut(String)) -> Result<Compared
     for repetition in 0..settings.repeat.max(1) {
         for &threads in &settings.threads {
             for (which, engine) in settings.engines.iter().enumerate() {
-                let request = cell::Request::Compare(Cell {
+                let request = Cell {
                     engine: engine.clone(),
                     entries: settings.entries,
                     value_size: settings.value_size,
@@ -335,7 +344,7 @@ pub fn run(settings: &Settings, mut note: impl FnMut(String)) -> Result<Compared
                     write_rate: settings.write_rate,
                     dir: settings.dir.clone(),
                     seed: settings.seed + repetition as u64,
-                });
+                };
                 let measured: Measured = cell::measure(&request)?;
                 note(line(engine, threads, repetition, &measured));
                 results.push((which, threads, measured));

@@ -6,6 +6,7 @@
 //! read operations come from the kernel (`/proc/self/io`), which counts every engine alike, and
 //! beside them the engine's own counters. Every answer is checked. Each measured cell becomes a
 //! [`Row`] at once, so that a run can be resumed.
+use crate::cell::{self, Measurement};
 use crate::engine::{self, EngineConfig, ReadCounters};
 use crate::progress::Progress;
 use crate::provenance::Build;
@@ -13,7 +14,7 @@ use crate::record::{self, Row};
 use crate::runner::{self, Amount, Summary};
 use crate::store::{self, Store};
 use crate::workload::{Distribution, Mix};
-use crate::{Result, cell, oracle, proc_io};
+use crate::{Result, oracle, proc_io};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
@@ -90,8 +91,11 @@ pub struct Measured {
     pub peak_memory: u64,
 }
 
-impl Cell {
-    pub(crate) fn measure(&self) -> Result<Measured> {
+impl Measurement for Cell {
+    const NAME: &str = "pressure";
+    type Found = Measured;
+
+    fn measure(&self) -> Result<Measured> {
         let config = EngineConfig {
             read_only: true,
             counters: true,
@@ -240,7 +244,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Row>
         let engine = place.engine.clone();
         let dir = settings.store.loaded(&engine, note)?;
         progress.start();
-        let request = cell::Request::Pressure(Cell {
+        let request = Cell {
             engine: engine.clone(),
             entries: place.entries,
             budget: place.budget_bytes,
@@ -251,9 +255,9 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Row>
             dir,
             load_seed: settings.store.seed,
             seed: place.seed,
-        });
+        };
         // One cell that fails does not cost a long run its others; the run still fails at its end.
-        let row = match cell::measure::<Measured>(&request) {
+        let row = match cell::measure(&request) {
             Ok(measured) => measured.row(place),
             Err(error) => {
                 failures.push(error.to_string());

@@ -1,11 +1,12 @@
 //! Loaded databases, kept from run to run: one folder for each [`Base`], which is the standard
 //! setting of the SHaMBa paper if nothing else is said. Loading takes a process of its own. Two
 //! programs must not load the same folder at the same time.
+use crate::cell::{self, Measurement};
 use crate::device::Device;
 use crate::engine::{self, EngineConfig};
 use crate::runner::{self, Data, Order, Summary};
 use crate::workload::{KeyKind, KeySpace, Sizes, ValueSpec};
-use crate::{Error, Result, cell};
+use crate::{Error, Result};
 use shamba::MIN_MEMORY;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -152,11 +153,11 @@ impl Base {
         }
         note(format!("loading {}", dir.display()));
         remove(&dir)?;
-        let facts: Facts = cell::measure(&cell::Request::Load(Load {
+        let facts: Facts = cell::measure(&Load {
             base: self.clone(),
             dir: dir.clone(),
             device,
-        }))?;
+        })?;
         if facts.summary.operations != self.entries {
             return Err(Error::Child(format!(
                 "{} of {} entries loaded",
@@ -223,8 +224,11 @@ pub struct Load {
     device: Device,
 }
 
-impl Load {
-    pub(crate) fn run(&self) -> Result<Facts> {
+impl Measurement for Load {
+    const NAME: &str = "load";
+    type Found = Facts;
+
+    fn measure(&self) -> Result<Facts> {
         std::fs::create_dir_all(&self.dir)?;
         let ours = self.base.engine.starts_with("shamba");
         let config = EngineConfig {

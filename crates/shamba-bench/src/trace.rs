@@ -5,12 +5,13 @@
 //! scan. Values are not kept: a replay makes its own. [`record`] saves a generated workload; any
 //! program can write such a file of its own operations. A replay runs on one thread and starts from
 //! an empty database, so that a trace begins with what it needs to find.
+use crate::cell::{self, Measurement};
 use crate::device::Device;
 use crate::engine::{self, Engine, EngineConfig, Visit, Write};
 use crate::report::Report;
 use crate::runner::{self, Amount, Data, Order};
 use crate::workload::{Distribution, KeyKind, KeySpace, Sizes, ValueSpec, Workload};
-use crate::{Error, Result, cell, proc_io, row};
+use crate::{Error, Result, proc_io, row};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -211,8 +212,11 @@ pub fn record(recording: &Recording) -> Result<u64> {
     Ok(operations + ran.operations)
 }
 
-impl Cell {
-    pub(crate) fn measure(&self) -> Result<Replayed> {
+impl Measurement for Cell {
+    const NAME: &str = "replay";
+    type Found = Replayed;
+
+    fn measure(&self) -> Result<Replayed> {
         let dir = tempfile::Builder::new()
             .prefix("replay-")
             .tempdir_in(&self.dir)?;
@@ -336,13 +340,13 @@ pub fn run(replaying: &Replaying, note: &mut dyn FnMut(String)) -> Result<Report
     ));
     for engine in &replaying.engines {
         note(format!("replaying on {engine}"));
-        let replayed: Replayed = cell::measure(&cell::Request::Replay(Cell {
+        let replayed: Replayed = cell::measure(&Cell {
             engine: engine.clone(),
             trace: replaying.trace.clone(),
             memory: replaying.memory,
             device: replaying.device,
             dir: replaying.dir.clone(),
-        }))?;
+        })?;
         let operations = replayed.operations as f64;
         report.add(row! {
             "engine": engine.clone(),

@@ -3,13 +3,14 @@
 //! ones), counted by Valgrind if that is installed. Where there is neither, the experiment says so
 //! and measures nothing.
 use super::{Lookups, Target};
+use crate::cell::{self, Measurement};
 use crate::engine::Engine;
 use crate::progress::Progress;
 use crate::report::{Report, median};
 use crate::runner::{self, Amount};
 use crate::store::Store;
 use crate::workload::{Distribution, Mix};
-use crate::{Result, cell, proc_io, row};
+use crate::{Result, proc_io, row};
 use std::process::Command;
 use std::sync::atomic::AtomicU64;
 
@@ -159,9 +160,8 @@ impl Counter {
     /// Measures a cell in a process of its own.
     fn measure(self, cell: Cell) -> Result<Measured> {
         let operations = cell.operations() as f64;
-        let request = cell::Request::Cpu(cell);
         if self == Counter::Processor {
-            return cell::measure(&request);
+            return cell::measure(&cell);
         }
         let folder = tempfile::tempdir()?;
         let counts = folder.path().join("counts");
@@ -171,7 +171,7 @@ impl Counter {
             .arg("--toggle-collect=*counted_operation*")
             .arg(format!("--callgrind-out-file={}", counts.display()))
             .arg(std::env::current_exe()?);
-        let measured: Measured = cell::measure_by(valgrind, &request)?;
+        let measured: Measured = cell::measure_by(valgrind, &cell)?;
         let text = std::fs::read_to_string(counts)?;
         let summary = text.lines().find_map(|line| line.strip_prefix("summary: "));
         let counted: Option<f64> = summary.and_then(|count| count.trim().parse().ok());
@@ -185,17 +185,12 @@ impl Counter {
     }
 }
 
-impl Cell {
-    /// How often the work is done.
-    fn operations(&self) -> u64 {
-        match self.work {
-            Work::Lookups(_) => self.measured.max(1),
-            Work::Scans(entries) => (self.measured / entries.max(1) as u64).max(1),
-        }
-    }
+impl Measurement for Cell {
+    const NAME: &str = "cpu";
+    type Found = Measured;
 
     /// The operations alone: keys are drawn before, answers checked after.
-    pub(crate) fn measure(&self) -> Result<Measured> {
+    fn measure(&self) -> Result<Measured> {
         let mut processor = match self.counter {
             Counter::Processor => Some(Processor::new()?),
             Counter::Valgrind => None,
@@ -251,6 +246,16 @@ impl Cell {
             pages: io.pages() / operations,
             us: time.as_secs_f64() * 1e6 / operations,
         })
+    }
+}
+
+impl Cell {
+    /// How often the work is done.
+    fn operations(&self) -> u64 {
+        match self.work {
+            Work::Lookups(_) => self.measured.max(1),
+            Work::Scans(entries) => (self.measured / entries.max(1) as u64).max(1),
+        }
     }
 }
 

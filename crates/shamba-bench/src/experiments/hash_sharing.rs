@@ -292,8 +292,7 @@ pub(crate) fn murmur_ns(key: usize) -> f64 {
 /// # Errors
 /// Also where a lookup gives a wrong answer, or hashes more often than it should.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Vec<Panel>)> {
-    let measure = |cell: &Cell| cell::measure(&cell::Request::HashSharing(cell.clone()));
-    run_with(settings, &measure, note)
+    run_with(settings, &cell::measure, note)
 }
 
 fn run_with(
@@ -427,7 +426,7 @@ mod tests {
         };
         let mut notes = Vec::new();
         let (report, panels) =
-            run_with(&settings, &Cell::measure, &mut |line| notes.push(line)).unwrap();
+            run_with(&settings, &cell::Measurement::measure, &mut |line| notes.push(line)).unwrap();
         assert_eq!(notes.len(), 4, "{notes:?}");
         // Two key sizes, two numbers of levels, two shares; three devices and the disk.
         assert_eq!(report.rows.len(), 6 * 4, "{report}");

@@ -1,11 +1,12 @@
 //! A moving hot spot: pages per lookup, window by window, around a jump of a normal distribution
 //! from one part of the key range to another.
 use super::{Lookups, Target};
+use crate::cell::{self, Measurement};
 use crate::plot::{self, Panel};
 use crate::report::{Report, median};
 use crate::store::Store;
 use crate::workload::Distribution;
-use crate::{Result, cell, proc_io, row};
+use crate::{Result, proc_io, row};
 
 /// Windows that make a smoothed one: 10,000 lookups at the default window.
 const SMOOTH: usize = 10;
@@ -34,9 +35,12 @@ pub struct Cell {
     settings: Settings,
 }
 
-impl Cell {
+impl Measurement for Cell {
+    const NAME: &str = "hot-spot";
+    type Found = Vec<f64>;
+
     /// Pages per lookup of each window.
-    pub(crate) fn measure(&self) -> Result<Vec<f64>> {
+    fn measure(&self) -> Result<Vec<f64>> {
         let engine = self.target.open(true)?;
         let settings = &self.settings;
         let spread = Distribution::Normal(settings.deviation);
@@ -79,10 +83,10 @@ pub fn run(
 ) -> Result<(Report, Report, Vec<Panel>)> {
     let mut courses = Vec::new();
     for engine in &store.engines {
-        let windows: Vec<f64> = cell::measure(&cell::Request::HotSpot(Cell {
+        let windows: Vec<f64> = cell::measure(&Cell {
             target: Target::loaded(store, engine, settings.budget, 0, note)?,
             settings: settings.clone(),
-        }))?;
+        })?;
         note(engine.clone());
         courses.push((engine.clone(), windows));
     }

@@ -2,9 +2,10 @@
 //! takes, and how fast several are written at once under a small budget. Each measurement is a
 //! process of its own, those to compare alternate, and a new database is opened again and looked
 //! into.
+use crate::cell::{self, Measurement};
 use crate::progress::Progress;
 use crate::report::{Report, median};
-use crate::{Error, Result, cell, row};
+use crate::{Error, Result, row};
 use shamba::{Db, Keyspace, KeyspaceOptions, MemoryBudget, Options};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -103,6 +104,18 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
+impl Measurement for Cell {
+    const NAME: &str = "keyspaces";
+    type Found = Measured;
+
+    fn measure(&self) -> Result<Measured> {
+        match self.fill {
+            Some(end) => self.fill(end),
+            None => self.reopen(),
+        }
+    }
+}
+
 impl Cell {
     /// The keyspace of an entry.
     fn place(&self, number: u64) -> usize {
@@ -112,13 +125,6 @@ impl Cell {
     fn open(&self) -> Result<Db> {
         let options = Options::new().memory(MemoryBudget::bytes(self.memory));
         options.open(&self.dir).map_err(engine)
-    }
-
-    pub(crate) fn measure(&self) -> Result<Measured> {
-        match self.fill {
-            Some(end) => self.fill(end),
-            None => self.reopen(),
-        }
     }
 
     fn fill(&self, end: End) -> Result<Measured> {
@@ -205,9 +211,9 @@ fn round(dir: &Path, cell: &Cell, end: End) -> Result<(Measured, Measured)> {
         fill: Some(end),
         ..cell.clone()
     };
-    let filled = cell::measure(&cell::Request::Keyspaces(cell.clone()))?;
+    let filled = cell::measure(&cell)?;
     cell.fill = None;
-    let opened = cell::measure(&cell::Request::Keyspaces(cell))?;
+    let opened = cell::measure(&cell)?;
     Ok((filled, opened))
 }
 

@@ -7,6 +7,7 @@
 //! turn, and the processor's part, make the engine's gain smaller; pages shared by keys of a batch
 //! make it larger.
 use super::{Lookups, Target};
+use crate::cell::Measurement;
 use crate::device::Device;
 use crate::report::median;
 use crate::workload::{Distribution, Random, random};
@@ -75,8 +76,11 @@ fn timed(charged: impl Fn() -> u64, work: impl FnOnce() -> Result<()>) -> Result
     Ok(took + (charged() - before) as f64 / 1e3)
 }
 
-impl Cell {
-    pub(crate) fn measure(&self) -> Result<Measured> {
+impl Measurement for Cell {
+    const NAME: &str = "multi-get";
+    type Found = Measured;
+
+    fn measure(&self) -> Result<Measured> {
         let engine = self.target.open_on(self.device)?;
         let charged = || engine.device_ns();
         let data = self.target.data();
@@ -106,7 +110,9 @@ impl Cell {
             reads: self.reads()?,
         })
     }
+}
 
+impl Cell {
     /// The device by itself: pages of the database's files, drawn at random.
     fn reads(&self) -> Result<Times> {
         let fs = &self.device.fs(Charge::Virtual);

@@ -1,9 +1,10 @@
 //! What the least budgets cost in time: imports, scans over many runs of level 0, and a compaction
 //! of many small tables whose filters have many modules. Each measurement is a process of its own,
 //! those to compare alternate.
+use crate::cell::{self, Measurement};
 use crate::progress::Progress;
 use crate::report::{Report, median};
-use crate::{Error, Result, cell, row};
+use crate::{Error, Result, row};
 use shamba::{
     Db, FilterAllocation, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget,
     Options,
@@ -103,13 +104,11 @@ fn value(number: u64) -> [u8; 102] {
     value
 }
 
-impl Cell {
-    fn open(&self, keyspace: KeyspaceOptions) -> Result<Db> {
-        let options = Options::new().memory(MemoryBudget::bytes(self.memory << 20));
-        options.keyspace(keyspace).open(&self.dir).map_err(engine)
-    }
+impl Measurement for Cell {
+    const NAME: &str = "small-budgets";
+    type Found = Measured;
 
-    pub(crate) fn measure(&self) -> Result<Measured> {
+    fn measure(&self) -> Result<Measured> {
         let held_back = KeyspaceOptions {
             level0_runs: 1000,
             level0_slowdown: 2000,
@@ -122,6 +121,13 @@ impl Cell {
             Work::Scan => self.scan(held_back),
             Work::Compact { modules } => self.compact(modules),
         }
+    }
+}
+
+impl Cell {
+    fn open(&self, keyspace: KeyspaceOptions) -> Result<Db> {
+        let options = Options::new().memory(MemoryBudget::bytes(self.memory << 20));
+        options.keyspace(keyspace).open(&self.dir).map_err(engine)
     }
 
     fn import(&self, ascending: bool) -> Result<Measured> {
@@ -262,7 +268,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report,
         round.iter().for_each(|&of| progress.expect(&kind(of)));
     }
     let measure = |dir: &Path, (work, memory): (Work, u64)| -> Result<Measured> {
-        cell::measure(&cell::Request::SmallBudgets(Cell {
+        cell::measure(&Cell {
             dir: dir.join("db"),
             memory,
             entries: match work {
@@ -270,7 +276,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report,
                 _ => settings.entries,
             },
             work,
-        }))
+        })
     };
     let prepared = tempfile::tempdir_in(&settings.dir)?;
     let runs = settings.runs;

@@ -14,12 +14,13 @@ mod weights;
 pub use visits::{PageFacts, PartitionFacts, Tree, partitions};
 pub use weights::Weights;
 
+use crate::cell::{self, Measurement};
 use crate::engine::{self, EngineConfig};
 use crate::pressure::Settings;
 use crate::record::{FROM_EMPTY, HINDSIGHT, ORACLE, Row};
 use crate::store;
 use crate::workload::{Distribution, Mix};
-use crate::{Error, Result, cell};
+use crate::{Error, Result};
 use shamba_model::oracle::{Curve, Start};
 use std::path::PathBuf;
 
@@ -62,9 +63,12 @@ pub struct Request {
     budgets: Vec<u64>,
 }
 
-impl Request {
+impl Measurement for Request {
+    const NAME: &str = "oracle";
+    type Found = Option<Vec<f64>>;
+
     /// Pages per lookup for each budget: the dual bound, which no fixed choice beats.
-    pub(crate) fn solve(&self) -> Result<Option<Vec<f64>>> {
+    fn measure(&self) -> Result<Option<Vec<f64>>> {
         let config = EngineConfig {
             read_only: true,
             // Telling the tree may need more than the budgets under test.
@@ -135,7 +139,7 @@ pub(crate) fn grid(
                     if missing.is_empty() {
                         continue;
                     }
-                    let request = cell::Request::Oracle(Request {
+                    let request = Request {
                         engine: engine.clone(),
                         dir: dir.clone(),
                         entries: store.entries,
@@ -147,8 +151,8 @@ pub(crate) fn grid(
                         measured: settings.measured,
                         kind,
                         budgets: missing.iter().map(|row| row.budget_bytes).collect(),
-                    });
-                    let Some(bounds) = cell::measure::<Option<Vec<f64>>>(&request)? else {
+                    };
+                    let Some(bounds) = cell::measure(&request)? else {
                         note(format!(
                             "{engine} does not tell its tree: no optimum for it"
                         ));

@@ -11,7 +11,7 @@ use crate::report::Cell;
 use std::fmt;
 
 /// A number is within a paper's figure or range if it misses it by no more than this share.
-const TOLERANCE: f64 = 0.1;
+pub(super) const TOLERANCE: f64 = 0.1;
 
 /// What became of a claim.
 #[derive(

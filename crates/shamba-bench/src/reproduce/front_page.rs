@@ -1,7 +1,7 @@
 //! One page that is read in a minute: how many times fewer pages this engine reads than RocksDB,
 //! where it loses, what each of its ideas gives, and how the papers' best known figures came out.
 //! Made from results alone, so that no number stands in it by hand.
-use super::claim::{Claim, Verdict};
+use super::claim::{Claim, TOLERANCE, Verdict};
 use super::ours::rocksdb::BEST;
 use super::page::{SOURCES, is_of};
 use super::{Ended, Experiment, Findings};
@@ -16,38 +16,85 @@ use std::path::Path;
 const OURS: &str = "our default";
 const FJALL: &str = "fjall";
 
-/// The claims by which the papers are known: the experiment, and how the claim begins.
-pub(super) const HEADLINES: [(&str, &str); 12] = [
-    (
+/// A claim by which a paper is known.
+pub(super) struct Headline {
+    pub(super) experiment: &'static str,
+    /// How the claim begins.
+    pub(super) claim: &'static str,
+    /// What it is called in the picture.
+    label: &'static str,
+}
+
+/// A headline from its parts, so that the list reads as a table.
+const fn headline(experiment: &'static str, claim: &'static str, label: &'static str) -> Headline {
+    Headline {
+        experiment,
+        claim,
+        label,
+    }
+}
+
+pub(super) const HEADLINES: [Headline; 12] = [
+    headline(
         "shamba-figure-6",
         "shamba-eq-f+paper: part of the memory needed",
+        "memory for as many reads, part of",
     ),
-    (
+    headline(
         "shamba-table-1",
         "times as much is read with 10 % of memory",
+        "reads with 10 % of memory, times",
     ),
-    (
+    headline(
         "shamba-figure-16",
         "shamba-eq-f+paper on disk: times as fast",
+        "speed under pressure on a disk, times",
     ),
-    ("hash-sharing-figure-11", "gain, sata-ssd"),
-    ("hash-sharing-figure-11", "gain, ram"),
-    ("elasticbf-micro-benchmark", "uniform: I/Os saved"),
-    ("elasticbf-micro-benchmark", "times the read throughput"),
-    (
+    headline(
+        "hash-sharing-figure-11",
+        "gain, sata-ssd",
+        "gain on a SATA SSD, %",
+    ),
+    headline(
+        "hash-sharing-figure-11",
+        "gain, ram",
+        "gain on a RAM disk, %",
+    ),
+    headline(
+        "elasticbf-micro-benchmark",
+        "uniform: I/Os saved",
+        "I/Os saved, uniform, %",
+    ),
+    headline(
+        "elasticbf-micro-benchmark",
+        "times the read throughput",
+        "read throughput, times",
+    ),
+    headline(
         "elasticbf-against-monkey",
         "times Monkey's throughput, 0 existing",
+        "beside Monkey, absent keys, times",
     ),
-    ("monkey-figure-10", "cost that general saves beside uniform"),
-    (
+    headline(
+        "monkey-figure-10",
+        "cost that general saves beside uniform",
+        "lookup cost saved for a mix, %",
+    ),
+    headline(
         "monkey-figure-12",
         "searches that Monkey saves with more entries",
+        "searches saved, more entries, %",
     ),
-    (
+    headline(
         "monkey-figure-12",
         "searches that Monkey saves with more bytes",
+        "searches saved, larger entries, %",
     ),
-    ("monkey-figure-13", "share of lookup cost that Monkey saves"),
+    headline(
+        "monkey-figure-13",
+        "share of lookup cost that Monkey saves",
+        "lookup cost saved at one update cost, %",
+    ),
 ];
 
 /// Engines whose throughput is compared: the beginnings of their names, in this order.
@@ -215,15 +262,15 @@ impl Page<'_> {
     fn headlines(&mut self, ended: &[(&Experiment, Ended)]) -> Result<()> {
         let mut table = Report::titled("Headlines");
         let mut rows = Vec::new();
-        for (name, beginning) in HEADLINES {
-            let Some((experiment, ended)) = ended.iter().find(|(known, _)| known.name == name)
-            else {
+        for headline in HEADLINES {
+            let own = |(known, _): &&(&Experiment, Ended)| known.name == headline.experiment;
+            let Some((experiment, ended)) = ended.iter().find(own) else {
                 continue;
             };
             let claims = ended.outcome.iter().flat_map(|findings| &findings.claims);
             let source = SOURCES.iter().find(|of| is_of(experiment, **of));
             let paper = source.map_or("", |of| of.0);
-            for claim in claims.filter(|claim| claim.what.starts_with(beginning)) {
+            for claim in claims.filter(|claim| claim.what.starts_with(headline.claim)) {
                 table.add(row! {
                     "of": paper,
                     "claim": claim.what.clone(),
@@ -231,7 +278,7 @@ impl Page<'_> {
                     "measured": claim.measured.clone(),
                     "verdict": claim.verdict.to_string(),
                 });
-                rows.extend(headline(paper, claim));
+                rows.extend(drawn(&format!("{paper}: {}", headline.label), claim));
             }
         }
         if table.rows.is_empty() {
@@ -240,7 +287,7 @@ impl Page<'_> {
         self.add("## What the papers are known for\n")?;
         if !rows.is_empty() {
             let spans = Spans {
-                title: "The paper's figure or range (bar) and ours".into(),
+                title: "The paper's figure or range, a tenth more and less (bar), and ours".into(),
                 x: "times the paper's figure (the upper end of its range)".into(),
                 kinds: vec!["measured here".into(), "by a model".into()],
                 aimed: None,
@@ -466,15 +513,15 @@ fn ratios(table: &Report) -> Vec<Row> {
 }
 
 /// A claim beside its paper's figure, which is 1: the upper end of a range.
-fn headline(paper: &str, claim: &Claim) -> Option<Row> {
+fn drawn(name: &str, claim: &Claim) -> Option<Row> {
     let [(from, to), (least, most)] = claim.ranges?;
     let kind = usize::from(claim.verdict == Verdict::ModelOnly);
     let mut marks = vec![(kind, least / to), (kind, most / to)];
     marks.dedup();
-    let drawn = to > 0.0 && from > 0.0 && least > 0.0;
-    drawn.then(|| Row {
-        name: format!("{paper}: {}", claim.what),
-        span: Some((from / to, 1.0)),
+    let above_0 = to > 0.0 && from > 0.0 && least > 0.0;
+    above_0.then(|| Row {
+        name: name.to_owned(),
+        span: Some(((1.0 - TOLERANCE) * from / to, 1.0 + TOLERANCE)),
         marks,
     })
 }
@@ -575,9 +622,9 @@ mod tests {
     #[test]
     fn a_headline_is_drawn_beside_its_paper_s_range() {
         let claim = Claim::range("reads saved, %", (50.0, 80.0), &[40.0, 60.0]);
-        let row = headline("Monkey", &claim).unwrap();
-        assert_eq!(row.span, Some((0.625, 1.0)));
+        let row = drawn("Monkey", &claim).unwrap();
+        assert_eq!(row.span, Some((0.9 * 0.625, 1.1)));
         assert_eq!(row.marks, [(0, 0.5), (0, 0.75)]);
-        assert_eq!(headline("", &Claim::statement("", "", "", true)), None);
+        assert_eq!(drawn("", &Claim::statement("", "", "", true)), None);
     }
 }

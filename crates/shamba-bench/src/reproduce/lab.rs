@@ -188,11 +188,11 @@ impl<'a> Lab<'a> {
         } else {
             None
         };
-        let found: Found = cell::measure(&cell::Request::Trial(Cell {
+        let found: Found = cell::measure(&Cell {
             trial: trial.clone(),
             dir,
             group: group.as_ref().map(|group| group.dir().to_owned()),
-        }))?;
+        })?;
         let mut line = serde_json::to_vec(&Kept {
             build: Build::running().clone(),
             trial: trial.clone(),

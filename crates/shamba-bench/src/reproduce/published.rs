@@ -63,7 +63,7 @@ mod tests {
         table.add(row! { "distribution": "uniform", "existing": 0.0, "our default": 1.0 });
         let findings = Findings {
             tables: vec![table],
-            claims: vec![Claim::range(HEADLINES[1].1, (1.0, 2.0), &[1.5])],
+            claims: vec![Claim::range(HEADLINES[1].claim, (1.0, 2.0), &[1.5])],
             ..Findings::default()
         };
         let ended = Ended {
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn headlines_are_of_known_experiments() {
-        for (name, _) in HEADLINES {
-            let known = crate::reproduce::all();
+        for headline in HEADLINES {
+            let (name, known) = (headline.experiment, crate::reproduce::all());
             assert!(known.iter().any(|known| known.name == name), "{name}");
         }
     }

@@ -1,6 +1,7 @@
 //! One measurement of one engine: a loaded database under a budget, on a device, and operations on
 //! it. It runs in a process of its own; the same [`Trial`] asked for by two figures is measured
 //! once.
+use crate::cell::Measurement;
 use crate::device::Device;
 use crate::engine::{self, EngineConfig, FileFacts, Resident};
 use crate::runner::{self, Amount, Summary};
@@ -164,8 +165,11 @@ pub struct Cell {
     pub(super) group: Option<PathBuf>,
 }
 
-impl Cell {
-    pub(crate) fn measure(&self) -> Result<Found> {
+impl Measurement for Cell {
+    const NAME: &str = "trial";
+    type Found = Found;
+
+    fn measure(&self) -> Result<Found> {
         if let Some(group) = &self.group {
             container::enter(group)?;
         }

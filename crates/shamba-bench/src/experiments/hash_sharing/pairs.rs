@@ -1,6 +1,7 @@
 //! The lookups of [`super`] that are compared: a tree opened twice, with sharing and without, and
 //! pairs of batches over both. Of one thread; what was written to a real disk is removed.
 use super::tree::{Cell, LOAD_MEMORY, Place, Tree, failed, write_key};
+use crate::cell::Measurement;
 use crate::report::median;
 use crate::workload::{Chooser, Distribution, Random, random};
 use crate::{Error, Result};
@@ -150,6 +151,33 @@ impl Side {
 fn mark(value: &[u8]) -> (u64, usize) {
     let head = value.first_chunk().copied().unwrap_or_default();
     (u64::from_le_bytes(head), value.len())
+}
+
+impl Measurement for Cell {
+    const NAME: &str = "hash-sharing";
+    type Found = Vec<Measured>;
+
+    /// Every point of this tree.
+    fn measure(&self) -> Result<Vec<Measured>> {
+        let mut points = Vec::new();
+        let (disk, others): (Vec<Place>, Vec<Place>) =
+            (self.devices.iter()).partition(|device| **device == Place::DISK);
+        if !others.is_empty() {
+            let tree = self.load(Arc::new(MemFs::new()), Path::new("/"))?;
+            for device in others {
+                points.extend(self.points(&tree, device)?);
+            }
+        }
+        if let (false, Some(dir)) = (disk.is_empty(), &self.dir) {
+            std::fs::create_dir_all(dir)?;
+            let home = tempfile::Builder::new()
+                .prefix("hash-sharing-")
+                .tempdir_in(dir)?;
+            let tree = self.load(Arc::new(OsFs::new()), home.path())?;
+            points.extend(self.points(&tree, Place::DISK)?);
+        }
+        Ok(points)
+    }
 }
 
 impl Cell {
@@ -370,28 +398,6 @@ impl Cell {
         Ok(points
             .map(|(&empty, samples)| self.point(tree, device, empty, samples))
             .collect())
-    }
-
-    /// Every point of this tree.
-    pub(crate) fn measure(&self) -> Result<Vec<Measured>> {
-        let mut points = Vec::new();
-        let (disk, others): (Vec<Place>, Vec<Place>) =
-            (self.devices.iter()).partition(|device| **device == Place::DISK);
-        if !others.is_empty() {
-            let tree = self.load(Arc::new(MemFs::new()), Path::new("/"))?;
-            for device in others {
-                points.extend(self.points(&tree, device)?);
-            }
-        }
-        if let (false, Some(dir)) = (disk.is_empty(), &self.dir) {
-            std::fs::create_dir_all(dir)?;
-            let home = tempfile::Builder::new()
-                .prefix("hash-sharing-")
-                .tempdir_in(dir)?;
-            let tree = self.load(Arc::new(OsFs::new()), home.path())?;
-            points.extend(self.points(&tree, Place::DISK)?);
-        }
-        Ok(points)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Lookups in the engine with hash sharing beside lookups that hash the key for each table: the
 //! measuring of `shamba-bench hash-sharing`, shared by the figures; and what figures say of it.
 use super::micro::{self, Hash};
-use crate::cell::{self, Request};
+use crate::cell;
 use crate::experiments::hash_sharing::{Cell, Measured, Place, murmur_ns, predict};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
@@ -63,7 +63,7 @@ pub(super) fn setting(lab: &Lab<'_>) -> String {
 
 /// Measures a tree, unless another figure has: each device, and each share of empty lookups.
 pub(super) fn measure(lab: &mut Lab<'_>, cell: &Cell) -> Result<Vec<Measured>> {
-    let found = lab.once(cell, || cell::measure(&Request::HashSharing(cell.clone())))?;
+    let found = lab.once(cell, || cell::measure(cell))?;
     lab.note(format!("keys of {} B, {} levels", cell.key, cell.levels));
     Ok(found)
 }

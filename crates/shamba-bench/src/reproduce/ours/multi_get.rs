@@ -40,13 +40,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         for &percent in budgets {
             for engine in ENGINES {
                 let note = &mut |line| lab.note(line);
-                let Measured { lookups, reads } = cell::measure(&cell::Request::MultiGet(Cell {
+                let Measured { lookups, reads } = cell::measure(&Cell {
                     target: Target::loaded(&store, engine, percent, 0, note)?,
                     batch: BATCH,
                     batches,
                     positive: 1.0,
                     device,
-                }))?;
+                })?;
                 match device {
                     Device::PcieSsd => many_at_once.push(lookups.gain()),
                     Device::Hdd => one_at_once.push(lookups.gain()),
