@@ -11,99 +11,102 @@ use crate::store::Base;
 use crate::workload::Distribution;
 use std::ops::Range;
 
-pub(super) const ALL: [Experiment; 6] = [
-    Experiment {
-        name: "shamba-figure-6",
-        title: "Equal-sized modules under memory pressure",
-        claim: "With less memory than filters and indexes take, SHaMBa-eq needs significantly fewer reads \
-                per lookup than the state of the art, and with uniform lookups fewer with more than that as \
-                well; skipping modules saves reads, the more keys exist the more. At one third of the \
-                memory it reads what the state of the art reads (abstract).",
-        seconds: 20.0,
-        run: |lab| {
-            let points = EQUAL.measure(lab)?;
-            beside_skew_as_written(lab, &EQUAL, &points)
-        },
+pub(super) const FIGURE_6: Experiment = Experiment {
+    name: "shamba-figure-6",
+    title: "Equal-sized modules under memory pressure",
+    claim: "With less memory than filters and indexes take, SHaMBa-eq needs significantly fewer reads \
+            per lookup than the state of the art, and with uniform lookups fewer with more than that as \
+            well; skipping modules saves reads, the more keys exist the more. At one third of the \
+            memory it reads what the state of the art reads (abstract).",
+    seconds: 20.0,
+    run: |lab| {
+        let points = EQUAL.measure(lab)?;
+        beside_skew_as_written(lab, &EQUAL, &points)
     },
-    Experiment {
-        name: "shamba-figure-7",
-        title: "Modules proportional to memory",
-        claim: "SHaMBa-prop sizes the first module so that those of all files fit memory. With 100 % of \
-                memory or more it is the state of the art; below 50 % it beats SHaMBa-eq as well, most with \
-                skipping.",
-        seconds: 30.0,
-        run: |lab| {
-            let mut points = PROPORTIONAL.measure(lab)?;
-            let equal = Figure {
-                engines: &EQUAL.engines[..PAPERS.end],
-                ..EQUAL
-            };
-            // Those of Figure 6 follow its own engines.
-            for (point, equal) in points.iter_mut().zip(equal.measure(lab)?) {
-                point.found.extend(equal.found);
-            }
-            beside_skew_as_written(lab, &PROPORTIONAL, &points)
-        },
+};
+
+pub(super) const FIGURE_7: Experiment = Experiment {
+    name: "shamba-figure-7",
+    title: "Modules proportional to memory",
+    claim: "SHaMBa-prop sizes the first module so that those of all files fit memory. With 100 % of \
+            memory or more it is the state of the art; below 50 % it beats SHaMBa-eq as well, most with \
+            skipping.",
+    seconds: 30.0,
+    run: |lab| {
+        let mut points = PROPORTIONAL.measure(lab)?;
+        let equal = Figure {
+            engines: &EQUAL.engines[..PAPERS.end],
+            ..EQUAL
+        };
+        // Those of Figure 6 follow its own engines.
+        for (point, equal) in points.iter_mut().zip(equal.measure(lab)?) {
+            point.found.extend(equal.found);
+        }
+        beside_skew_as_written(lab, &PROPORTIONAL, &points)
     },
-    Experiment {
-        name: "shamba-figure-8",
-        title: "Reads by number of modules",
-        claim: "The smaller the modules the fewer the reads: seven are best, since memory is managed in \
-                smaller parts.",
-        seconds: 18.0,
-        run: |lab| ALL_MODULES.run(lab),
+};
+
+pub(super) const FIGURE_8: Experiment = Experiment {
+    name: "shamba-figure-8",
+    title: "Reads by number of modules",
+    claim: "The smaller the modules the fewer the reads: seven are best, since memory is managed in \
+            smaller parts.",
+    seconds: 18.0,
+    run: |lab| ALL_MODULES.run(lab),
+};
+
+pub(super) const FIGURE_10: Experiment = Experiment {
+    name: "shamba-figure-10",
+    title: "Reads by number of modules, with skipping",
+    claim: "When any module may be skipped the number of modules matters less than when all are read \
+            (Figure 8).",
+    seconds: 10.0,
+    run: |lab| {
+        let mut findings = SKIPPED_MODULES.run(lab)?;
+        // Those without skipping have a figure of their own.
+        for panel in &mut findings.panels {
+            panel.series.drain(..ALL_READ);
+        }
+        Ok(findings)
     },
-    Experiment {
-        name: "shamba-figure-10",
-        title: "Reads by number of modules, with skipping",
-        claim: "When any module may be skipped the number of modules matters less than when all are read \
-                (Figure 8).",
-        seconds: 10.0,
-        run: |lab| {
-            let mut findings = SKIPPED_MODULES.run(lab)?;
-            // Those without skipping have a figure of their own.
-            for panel in &mut findings.panels {
-                panel.series.drain(..ALL_READ);
-            }
-            Ok(findings)
-        },
+};
+
+pub(super) const FIGURE_11: Experiment = Experiment {
+    name: "shamba-figure-11",
+    title: "Modules of partitioned filters",
+    claim: "With 5 to 35 % of memory SHaMBa over partitioned indexes and filters reads less than these \
+            alone; full skipping is the best of its variants.",
+    seconds: 20.0,
+    run: |lab| {
+        let note = "The paper's partitions have a filter of three pages, which is read whole; a filter \
+                    of this engine is local to pages, so that a lookup reads one page of it whether it \
+                    is in modules or not.";
+        Ok(Findings {
+            notes: vec![note.to_owned()],
+            ..PARTITIONED.run(lab)?
+        })
     },
-    Experiment {
-        name: "shamba-figure-11",
-        title: "Modules of partitioned filters",
-        claim: "With 5 to 35 % of memory SHaMBa over partitioned indexes and filters reads less than these \
-                alone; full skipping is the best of its variants.",
-        seconds: 20.0,
-        run: |lab| {
-            let note = "The paper's partitions have a filter of three pages, which is read whole; a filter \
-                        of this engine is local to pages, so that a lookup reads one page of it whether it \
-                        is in modules or not.";
-            Ok(Findings {
-                notes: vec![note.to_owned()],
-                ..PARTITIONED.run(lab)?
-            })
-        },
+};
+
+pub(super) const FIGURE_12: Experiment = Experiment {
+    name: "shamba-figure-12",
+    title: "Modules over Monkey's filter memory",
+    claim: "Monkey's large filters of small levels make it worse than the state of the art when memory \
+            is very short. In two modules the reads of its empty lookups halve; for existing keys \
+            skipping saves further ones.",
+    seconds: 15.0,
+    run: |lab| {
+        let (points, engines) = (OVER_MONKEY.measure(lab)?, OVER_MONKEY.engines);
+        let mut findings = OVER_MONKEY.findings(lab, &points);
+        let micros = |found: &Found| found.times.mean_us;
+        let times = pressure::table_of("Microseconds per lookup", engines, &points, micros);
+        findings.tables.insert(0, times);
+        let y = "microseconds per lookup on a RAM disk";
+        let panels = pressure::panels_of(engines, &points, y, micros);
+        findings.panels.splice(..0, panels);
+        Ok(findings)
     },
-    Experiment {
-        name: "shamba-figure-12",
-        title: "Modules over Monkey's filter memory",
-        claim: "Monkey's large filters of small levels make it worse than the state of the art when memory \
-                is very short. In two modules the reads of its empty lookups halve; for existing keys \
-                skipping saves further ones.",
-        seconds: 15.0,
-        run: |lab| {
-            let (points, engines) = (OVER_MONKEY.measure(lab)?, OVER_MONKEY.engines);
-            let mut findings = OVER_MONKEY.findings(lab, &points);
-            let micros = |found: &Found| found.times.mean_us;
-            let times = pressure::table_of("Microseconds per lookup", engines, &points, micros);
-            findings.tables.insert(0, times);
-            let y = "microseconds per lookup on a RAM disk";
-            let panels = pressure::panels_of(engines, &points, y, micros);
-            findings.panels.splice(..0, panels);
-            Ok(findings)
-        },
-    },
-];
+};
 
 /// What a figure shows, for every share of existing keys.
 struct Figure {
