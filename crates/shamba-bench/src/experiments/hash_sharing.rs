@@ -28,11 +28,10 @@ pub(crate) use pairs::Measured;
 pub(crate) use tree::Cell;
 pub use tree::Place;
 
-use crate::plot::{Panel, Series};
+use crate::plot::{self, Panel};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::{Error, Result, cell, row};
-use shamba::FilterFamily;
 use shamba_model::hash_sharing::{Times, Work, leveling};
 use std::path::PathBuf;
 
@@ -78,7 +77,7 @@ pub struct Settings {
     pub data: u64,
     /// Filter family: auto (the engine's default), bloom, blocked or ribbon; 10 bits per key.
     #[arg(long, default_value = "auto", value_parser = family)]
-    pub family: FilterFamily,
+    pub family: String,
     /// Lookups in a batch.
     #[arg(long, default_value_t = 100)]
     pub batch: usize,
@@ -100,42 +99,21 @@ pub struct Settings {
     pub seed: u64,
 }
 
-fn family(name: &str) -> std::result::Result<FilterFamily, String> {
-    match name {
-        "auto" => Ok(FilterFamily::Auto),
-        "bloom" => Ok(FilterFamily::Bloom),
-        "blocked" => Ok(FilterFamily::BlockedBloom),
-        "ribbon" => Ok(FilterFamily::Ribbon),
-        _ => Err(format!("`{name}` is not auto, bloom, blocked or ribbon")),
-    }
+fn family(name: &str) -> std::result::Result<String, String> {
+    let known = tree::family(name).map(|_| name.to_owned());
+    known.ok_or_else(|| format!("`{name}` is not auto, bloom, blocked or ribbon"))
 }
+
+/// Of a point: bytes of a key, levels wanted, share of empty lookups.
+type Values = (usize, u32, f64);
 
 /// What changes from row to row.
-#[derive(Clone, Copy, PartialEq)]
-enum Sweep {
-    KeySize,
-    Levels,
-    Empty,
-}
-
-impl Sweep {
-    const ALL: [Sweep; 3] = [Sweep::KeySize, Sweep::Levels, Sweep::Empty];
-
-    fn name(self) -> &'static str {
-        match self {
-            Sweep::KeySize => "key size",
-            Sweep::Levels => "levels",
-            Sweep::Empty => "empty lookups",
-        }
-    }
-
-    fn axis(self) -> &'static str {
-        match self {
-            Sweep::KeySize => "bytes of a key",
-            Sweep::Levels => "levels",
-            Sweep::Empty => "share of empty lookups",
-        }
-    }
+struct Sweep {
+    name: &'static str,
+    axis: &'static str,
+    /// Its column in the table.
+    column: &'static str,
+    values: Vec<Values>,
 }
 
 impl Settings {
@@ -172,12 +150,11 @@ impl Settings {
             devices.push(Place::DISK);
         }
         let base = (self.base_key, self.base_levels);
-        let keys = self.key_sizes.iter().map(|key| (*key, base.1));
-        let levels = self.levels.iter().map(|levels| (base.0, *levels));
         let mut trees: Vec<(usize, u32)> = Vec::new();
-        for tree in keys.chain(levels).chain([base]) {
-            if !trees.contains(&tree) {
-                trees.push(tree);
+        let of_sweeps = self.sweeps().into_iter().flat_map(|sweep| sweep.values);
+        for (key, levels, _) in of_sweeps.chain([(base.0, base.1, 1.0)]) {
+            if !trees.contains(&(key, levels)) {
+                trees.push((key, levels));
             }
         }
         let cell = |(key, levels)| {
@@ -192,7 +169,7 @@ impl Settings {
                 tiered: false,
                 value: self.entry.saturating_sub(key).max(16),
                 data: self.data << 10,
-                family: tree::family_name(self.family).to_owned(),
+                family: self.family.clone(),
                 bits_per_key: 10.0,
                 zipf: false,
                 devices: devices.clone(),
@@ -208,35 +185,36 @@ impl Settings {
         trees.into_iter().map(cell).collect()
     }
 
-    /// The measured points of a sweep, in its order.
-    fn points<'a>(
-        &self,
-        sweep: Sweep,
-        found: &'a [(Cell, Vec<Measured>)],
-    ) -> Vec<(&'a Cell, &'a Measured)> {
-        let values: Vec<(usize, u32, f64)> = match sweep {
-            Sweep::KeySize => {
-                let point = |key: &usize| (*key, self.base_levels, 1.0);
-                self.key_sizes.iter().map(point).collect()
-            }
-            Sweep::Levels => {
-                let point = |levels: &u32| (self.base_key, *levels, 1.0);
-                self.levels.iter().map(point).collect()
-            }
-            Sweep::Empty => {
-                let point = |empty: &f64| (self.base_key, self.base_levels, *empty);
-                self.empty.iter().map(point).collect()
-            }
+    /// The sweeps, each over its values with the others at their base.
+    fn sweeps(&self) -> [Sweep; 3] {
+        let (key, levels) = (self.base_key, self.base_levels);
+        let sweep = |name, axis, column, values| Sweep {
+            name,
+            axis,
+            column,
+            values,
         };
-        let mut points = Vec::new();
-        for (key, levels, empty) in values {
-            let of = found
-                .iter()
-                .filter(|(c, _)| (c.key, c.levels) == (key, levels));
-            let of = of.flat_map(|(cell, all)| all.iter().map(move |point| (cell, point)));
-            points.extend(of.filter(|(_, point)| point.empty == empty));
-        }
-        points
+        let by_key = self.key_sizes.iter().map(|key| (*key, levels, 1.0));
+        let by_levels = self.levels.iter().map(|levels| (key, *levels, 1.0));
+        let by_share = self.empty.iter().map(|empty| (key, levels, *empty));
+        [
+            sweep("key size", "bytes of a key", "key B", by_key.collect()),
+            sweep("levels", "levels", "levels", by_levels.collect()),
+            sweep("empty lookups", "share of empty lookups", "empty", by_share.collect()),
+        ]
+    }
+}
+
+impl Sweep {
+    /// Its measured points, in its order, each with its tree.
+    fn points<'a>(&self, found: &'a [(Cell, Vec<Measured>)]) -> Vec<(&'a Cell, &'a Measured)> {
+        let of = |(key, levels, empty): &Values| {
+            let (tree, empty) = ((*key, *levels), *empty);
+            let trees = found.iter().filter(move |(c, _)| (c.key, c.levels) == tree);
+            let all = trees.flat_map(|(cell, all)| all.iter().map(move |point| (cell, point)));
+            all.filter(move |(_, point)| point.empty == empty)
+        };
+        self.values.iter().flat_map(of).collect()
     }
 }
 
@@ -324,26 +302,12 @@ fn run_with(
         settings.batch
     ));
     let mut panels = Vec::new();
-    for sweep in Sweep::ALL {
-        let panel = |what: &str| Panel {
-            title: format!("gain by {}, {what}", sweep.name()),
-            x: sweep.axis().to_owned(),
-            y: "gain, % (less than 0 as 0)".to_owned(),
-            log_y: false,
-            series: Vec::new(),
-        };
-        let (mut measured, mut model) = (panel("measured"), panel("by the model"));
-        for (cell, point) in settings.points(sweep, &found) {
+    for sweep in settings.sweeps() {
+        let mut rows = Report::titled("");
+        for (cell, point) in sweep.points(&found) {
             let prediction = predict(point, murmur_ns(cell.key))?;
-            let x = match sweep {
-                Sweep::KeySize => cell.key as f64,
-                Sweep::Levels => f64::from(point.levels),
-                Sweep::Empty => point.empty,
-            };
-            add(&mut measured, point.device, x, point.gain);
-            add(&mut model, point.device, x, prediction.gain);
-            report.add(row! {
-                "sweep": sweep.name(),
+            rows.add(row! {
+                "sweep": sweep.name,
                 "key B": cell.key,
                 "levels": point.levels,
                 "empty": point.empty,
@@ -362,34 +326,37 @@ fn run_with(
                 "lookups": point.lookups,
             });
         }
-        for panel in [&mut measured, &mut model] {
-            for series in &mut panel.series {
-                series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            }
+        panels.extend(drawn(&sweep, &rows));
+        if report.columns.is_empty() {
+            report.columns = rows.columns;
         }
-        panels.extend([measured, model]);
+        report.rows.extend(rows.rows);
     }
     Ok((report, panels))
 }
 
-/// A point of the device's line.
-fn add(panel: &mut Panel, device: Place, x: f64, gain: f64) {
-    let point = (x, (gain * 100.0).max(0.0));
-    let name = device.to_string();
-    match panel.series.iter_mut().find(|series| series.name == name) {
-        Some(series) => series.points.push(point),
-        None => panel.series.push(Series {
-            name,
-            points: vec![point],
-        }),
-    }
+/// The gains of a sweep over what it changes, a line for each device: measured, and by the model.
+fn drawn(sweep: &Sweep, rows: &Report) -> Vec<Panel> {
+    let both = [("measured", "gain %"), ("by the model", "model %")].map(|(what, gain)| {
+        let mut panels = plot::of_report(rows, "sweep", "device", sweep.column, gain);
+        for panel in &mut panels {
+            panel.title = format!("gain by {}, {what}", sweep.name);
+            panel.x = sweep.axis.to_owned();
+            panel.y = "gain, % (less than 0 as 0)".to_owned();
+            for series in &mut panel.series {
+                series.points.iter_mut().for_each(|(_, gain)| *gain = gain.max(0.0));
+                series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            }
+        }
+        panels
+    });
+    both.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::device::Device;
-    use crate::plot;
     use crate::report::Cell as Entry;
 
     fn tiny() -> Settings {
@@ -406,7 +373,7 @@ mod tests {
             base_levels: 3,
             entry: 120,
             data: 1024,
-            family: FilterFamily::Auto,
+            family: "auto".into(),
             batch: 20,
             pairs: 6,
             repeat: 2,

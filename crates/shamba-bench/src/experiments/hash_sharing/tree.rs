@@ -82,14 +82,18 @@ impl FromStr for Place {
     }
 }
 
-/// The names of families in requests.
-pub(super) fn family_name(family: FilterFamily) -> &'static str {
-    match family {
-        FilterFamily::Bloom => "bloom",
-        FilterFamily::BlockedBloom => "blocked",
-        FilterFamily::Ribbon => "ribbon",
-        _ => "auto",
-    }
+/// Filter families and their names in requests and in options.
+const FAMILIES: [(&str, FilterFamily); 4] = [
+    ("auto", FilterFamily::Auto),
+    ("bloom", FilterFamily::Bloom),
+    ("blocked", FilterFamily::BlockedBloom),
+    ("ribbon", FilterFamily::Ribbon),
+];
+
+/// The filter family of that name.
+pub(super) fn family(name: &str) -> Option<FilterFamily> {
+    let named = FAMILIES.iter().find(|(known, _)| *known == name);
+    named.map(|(_, family)| *family)
 }
 
 /// One tree and the points to be measured with it.
@@ -156,14 +160,8 @@ impl Cell {
     }
 
     pub(super) fn options(&self, fs: &Arc<dyn Fs>, memory: MemoryBudget, sharing: bool) -> Options {
-        let family = match self.family.as_str() {
-            "bloom" => FilterFamily::Bloom,
-            "blocked" => FilterFamily::BlockedBloom,
-            "ribbon" => FilterFamily::Ribbon,
-            _ => FilterFamily::Auto,
-        };
         let filter = FilterOptions {
-            family,
+            family: family(&self.family).unwrap_or(FilterFamily::Auto),
             bits_per_key: self.bits_per_key,
             ..FilterOptions::default()
         };

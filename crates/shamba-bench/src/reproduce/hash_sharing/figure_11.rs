@@ -74,13 +74,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ),
         ],
         tables: vec![points.table("By device")?],
-        panels: vec![Panel {
-            title: "gain by device".into(),
-            x: "device, from slow to fast".into(),
-            y: "gain, % (less than 0 as 0)".into(),
-            log_y: false,
-            series: lines.into(),
-        }],
+        panels: vec![Panel::new(
+            "gain by device",
+            "device, from slow to fast",
+            "gain, % (less than 0 as 0)",
+            lines,
+        )],
         ..Findings::default()
     })
 }

@@ -88,13 +88,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ),
         ],
         tables: vec![table],
-        panels: vec![Panel {
-            title: "false positives".into(),
-            x: "bits per key".into(),
-            y: "false-positive rate".into(),
-            log_y: true,
-            series: lines,
-        }],
+        panels: vec![
+            Panel::new(
+                "false positives",
+                "bits per key",
+                "false-positive rate",
+                lines,
+            )
+            .logarithmic(),
+        ],
         ..Findings::default()
     })
 }

@@ -78,13 +78,12 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
             row.push((leveled, tiered));
         }
         gains.push(row);
-        panels.push(Panel {
-            title: format!("{empty} of lookups empty"),
-            x: "device: HDD, SSD, PCIe, SPDK, NVM, memory".into(),
-            y: "gain, %".into(),
-            log_y: false,
-            series: lines.into(),
-        });
+        panels.push(Panel::new(
+            format!("{empty} of lookups empty"),
+            "device: HDD, SSD, PCIe, SPDK, NVM, memory",
+            "gain, %",
+            lines,
+        ));
     }
     let all = || gains.iter().flatten();
     let more_tiered = all().filter(|(leveled, tiered)| tiered > leveled).count();

@@ -122,14 +122,13 @@ fn hashes(points: &Points) -> crate::plot::Panel {
             .map(|p| (p.x, of(p)))
             .collect(),
     };
-    crate::plot::Panel {
-        title: "(b) hashes counted".into(),
-        x: "levels".into(),
-        y: "hashes per empty lookup".into(),
-        log_y: false,
-        series: vec![
+    crate::plot::Panel::new(
+        "(b) hashes counted",
+        "levels",
+        "hashes per empty lookup",
+        vec![
             line("a hash for each table", |p| p.seen.each_hashes),
             line("hash sharing", |p| p.seen.shared_hashes),
         ],
-    }
+    )
 }

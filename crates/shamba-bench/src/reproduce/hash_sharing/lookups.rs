@@ -164,16 +164,15 @@ impl Points {
                 name: name.to_owned(),
                 points: self.on(device).map(|p| (p.x, of(&p.seen))).collect(),
             };
-            Panel {
-                title: format!("{}lookups, {}", self.part, device),
-                x: self.axis.into(),
-                y: "us per lookup".into(),
-                log_y: false,
-                series: vec![
+            Panel::new(
+                format!("{}lookups, {}", self.part, device),
+                self.axis,
+                "us per lookup",
+                vec![
                     line("a hash for each table", |seen| seen.each_us),
                     line("hash sharing", |seen| seen.shared_us),
                 ],
-            }
+            )
         };
         self.devices().into_iter().map(panel).collect()
     }

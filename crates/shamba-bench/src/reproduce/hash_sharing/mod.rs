@@ -3,15 +3,12 @@ mod figure_1;
 mod figure_10;
 mod figure_11;
 mod figure_12;
-mod figure_13;
-mod figure_14;
 mod figure_2;
 mod figure_3;
-mod figure_4;
-mod figure_5;
 mod figure_6;
 mod figure_8;
 mod figure_9;
+mod filter_times;
 mod lookups;
 mod micro;
 mod rates;
@@ -28,14 +25,14 @@ pub(super) const ALL: &[&Experiment] = &[
     &figure_1::EXPERIMENT,
     &figure_2::EXPERIMENT,
     &figure_3::EXPERIMENT,
-    &figure_4::EXPERIMENT,
-    &figure_5::EXPERIMENT,
+    &filter_times::FIGURE_4,
+    &filter_times::FIGURE_5,
     &figure_6::EXPERIMENT,
     &figure_8::EXPERIMENT,
     &figure_9::EXPERIMENT,
     &figure_10::EXPERIMENT,
     &figure_11::EXPERIMENT,
     &figure_12::EXPERIMENT,
-    &figure_13::EXPERIMENT,
-    &figure_14::EXPERIMENT,
+    &shares::FIGURE_13,
+    &shares::FIGURE_14,
 ];

@@ -165,13 +165,12 @@ impl Rates {
             setting: self.setting,
             claims,
             tables: vec![table],
-            panels: vec![Panel {
-                title: self.drawn.into(),
-                x: "row of the table".into(),
-                y: "false positives, %".into(),
-                log_y: false,
-                series: lines.into(),
-            }],
+            panels: vec![Panel::new(
+                self.drawn,
+                "row of the table",
+                "false positives, %",
+                lines,
+            )],
             ..Findings::default()
         })
     }

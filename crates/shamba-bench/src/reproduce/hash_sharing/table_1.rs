@@ -132,13 +132,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             .into(),
         claims,
         tables: vec![table],
-        panels: vec![Panel {
-            title: "latencies in the order of the table".into(),
-            x: "row of the table".into(),
-            y: "nanoseconds".into(),
-            log_y: true,
-            series: series.into(),
-        }],
+        panels: vec![Panel::new("latencies in the order of the table", "row of the table", "nanoseconds", series).logarithmic()],
         ..Findings::default()
     })
 }
