@@ -1,10 +1,10 @@
 //! Table 2: how lookup cost grows, checked on the model's numbers and on measured trees.
 use super::trees;
-use crate::Result;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 use shamba_model::monkey::{point_lookup_cost, threshold_bits, uniform_cost};
 use shamba_model::tree::{MergePolicy, Tree};
 
@@ -34,10 +34,7 @@ fn costs(policy: MergePolicy, ratio: u32, levels: u32, bits_per_key: f64) -> Res
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
-        "Reads of an empty lookup by the model as levels double",
-        &["policy", "T", "bits per key", "levels", "uniform", "Monkey"],
-    );
+    let mut table = Report::titled("Reads of an empty lookup by the model as levels double");
     let (mut even_growth, mut best_growth): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     let mut series = vec![Series::new("uniform, model"), Series::new("Monkey, model")];
     for (policy, ratio) in [
@@ -52,14 +49,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             .map(|levels| costs(policy, ratio, levels, bits))
             .collect::<Result<_>>()?;
         for (levels, (even, best)) in [5.0, 10.0, 20.0].into_iter().zip(&all) {
-            table.push(vec![
-                trees::policy(policy).into(),
-                f64::from(ratio).into(),
-                bits.into(),
-                levels.into(),
-                (*even).into(),
-                (*best).into(),
-            ]);
+            table.add(row! {
+                "policy": trees::policy(policy),
+                "T": f64::from(ratio),
+                "bits per key": bits,
+                "levels": levels,
+                "uniform": *even,
+                "Monkey": *best,
+            });
         }
         even_growth.push(all[2].0 / all[1].0);
         best_growth.push(all[2].1 / all[1].1);
@@ -133,10 +130,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 /// Half of the default levels, and all of them.
 fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, (f64, f64))> {
     let default = trees::default(lab);
-    let mut table = Report::new(
-        "Searches in vain of an empty lookup, measured beside the model",
-        &["filters", "levels", "searches in vain", "model"],
-    );
+    let mut table =
+        Report::titled("Searches in vain of an empty lookup, measured beside the model");
     let mut series = Vec::new();
     let mut growth = Vec::new();
     for filters in [Filters::Uniform, Filters::Zero] {
@@ -151,12 +146,12 @@ fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, (f64, f64))> {
             let (x, name) = (f64::from(levels), trees::name(filters));
             trees::add(&mut series, &format!("{name}, measured"), (x, seen.in_vain));
             trees::add(&mut series, &format!("{name}, model"), (x, seen.model));
-            table.push(vec![
-                name.into(),
-                x.into(),
-                seen.in_vain.into(),
-                seen.model.into(),
-            ]);
+            table.add(row! {
+                "filters": name,
+                "levels": x,
+                "searches in vain": seen.in_vain,
+                "model": seen.model,
+            });
             if levels == default.levels / 2 || levels == default.levels {
                 ends.push(seen.in_vain);
             }
