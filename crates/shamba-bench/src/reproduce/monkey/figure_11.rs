@@ -61,8 +61,14 @@ fn steps(lookups: f64, bits_per_entry: f64) -> Result<Vec<Step>> {
         filter_bytes: 0.95 * memory,
         allocation: Allocation::Uniform,
     };
-    contributions(&start, &POLICIES, &environment, &workload, &Curve::ideal())
-        .map_err(trees::failed)
+    let curve = Curve::ideal();
+    Ok(contributions(
+        &start,
+        &POLICIES,
+        &environment,
+        &workload,
+        &curve,
+    )?)
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {

@@ -68,7 +68,7 @@ impl Design {
 
     /// Eq. 1.
     fn levels(&self) -> Result<u32> {
-        tree::levels(self.data, self.buffer, self.size_ratio).map_err(trees::failed)
+        Ok(tree::levels(self.data, self.buffer, self.size_ratio)?)
     }
 
     fn filter_bytes(&self) -> f64 {
@@ -98,11 +98,9 @@ impl Design {
             },
             bounds: Bounds::default(),
         };
-        let curve = curve::Family::Bloom.curve().map_err(trees::failed)?;
+        let curve = curve::Family::Bloom.curve()?;
         let all = (2..=trade_off::MOST_LEVELED).map(|ratio| search(&request(ratio), &curve));
-        let all = all
-            .collect::<std::result::Result<Vec<_>, _>>()
-            .map_err(trees::failed)?;
+        let all = all.collect::<std::result::Result<Vec<_>, _>>()?;
         let least = |a: &&Found, b: &&Found| a.costs.average.total_cmp(&b.costs.average);
         let Some(found) = all.iter().min_by(least) else {
             return Ok(*self);
@@ -201,7 +199,7 @@ fn measure(lab: &mut Lab<'_>, design: Design, kind: Lookups, share: f64) -> Resu
         read,
         update,
         pages: share * read + (1.0 - share) * update,
-        model: share * seen.lookups[0].model + (1.0 - share) * model.map_err(trees::failed)?,
+        model: share * seen.lookups[0].model + (1.0 - share) * model?,
     })
 }
 

@@ -32,12 +32,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (mut below, mut points) = (0, 0);
     let (mut at_none, mut in_the_middle) = (Vec::new(), Vec::new());
     for policy in [MergePolicy::Leveling, MergePolicy::Tiering] {
-        let tree = Tree::new(policy, RATIO, LEVELS, ENTRIES).map_err(trees::failed)?;
+        let tree = Tree::new(policy, RATIO, LEVELS, ENTRIES)?;
         let mut series = vec![Series::new("uniform, model"), Series::new("Monkey, model")];
         for step in 0..=35 {
             let bits = f64::from(step) * GB * 8.0;
-            let even = monkey::uniform_cost(&tree, 0.0, bits).map_err(trees::failed)?;
-            let best = monkey::point_lookup_cost(&tree, 0.0, bits).map_err(trees::failed)?;
+            let even = monkey::uniform_cost(&tree, 0.0, bits)?;
+            let best = monkey::point_lookup_cost(&tree, 0.0, bits)?;
             series[0].points.push((f64::from(step), even));
             series[1].points.push((f64::from(step), best));
             if step == 20 {

@@ -32,8 +32,14 @@ fn model_points(allocation: Allocation) -> Result<Vec<model::Point>> {
         filter_bytes: entries * trees::BITS / 8.0,
         allocation,
     };
-    model::trade_off(&design, &POLICIES, &environment, &workload, &Curve::ideal())
-        .map_err(trees::failed)
+    let curve = Curve::ideal();
+    Ok(model::trade_off(
+        &design,
+        &POLICIES,
+        &environment,
+        &workload,
+        &curve,
+    )?)
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {

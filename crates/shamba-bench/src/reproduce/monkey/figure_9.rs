@@ -33,7 +33,7 @@ fn model(buffer: f64, allocation: Allocation) -> Result<Costs> {
         filter_bytes: MEMORY - buffer,
         allocation,
     };
-    costs(&design, &environment, &workload, &Curve::ideal()).map_err(trees::failed)
+    Ok(costs(&design, &environment, &workload, &Curve::ideal())?)
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {

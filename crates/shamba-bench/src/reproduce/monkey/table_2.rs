@@ -22,15 +22,12 @@ const ENTRIES: f64 = (1u64 << 40) as f64;
 
 /// Reads of an empty lookup with uniform filters and Monkey's.
 fn costs(policy: MergePolicy, ratio: u32, levels: u32, bits_per_key: f64) -> Result<(f64, f64)> {
-    let tree = Tree::new(policy, ratio, levels, ENTRIES).map_err(trees::failed)?;
+    let tree = Tree::new(policy, ratio, levels, ENTRIES)?;
     let bits = bits_per_key * ENTRIES;
-    let cost = || {
-        Ok((
-            uniform_cost(&tree, 0.0, bits)?,
-            point_lookup_cost(&tree, 0.0, bits)?,
-        ))
-    };
-    cost().map_err(trees::failed)
+    Ok((
+        uniform_cost(&tree, 0.0, bits)?,
+        point_lookup_cost(&tree, 0.0, bits)?,
+    ))
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
@@ -68,8 +65,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let (even_4, best_4) = costs(MergePolicy::Leveling, 4, 10, 8.0)?;
     let (even_t, best_t) = costs(MergePolicy::Tiering, 4, 10, 8.0)?;
-    let tree = Tree::new(MergePolicy::Leveling, 2, 20, ENTRIES).map_err(trees::failed)?;
-    let threshold = threshold_bits(&tree, 0.0).map_err(trees::failed)? / ENTRIES;
+    let tree = Tree::new(MergePolicy::Leveling, 2, 20, ENTRIES)?;
+    let threshold = threshold_bits(&tree, 0.0)? / ENTRIES;
     let (even_few, best_few) = costs(MergePolicy::Leveling, 2, 20, threshold / 16.0)?;
     let (measured, panel, growth) = measured(lab)?;
     let all_near = |values: &[f64], goal: f64| values.iter().all(|v| (v / goal - 1.0).abs() < 0.02);

@@ -33,7 +33,7 @@ fn workload() -> Workload {
 }
 
 fn cost(design: &Design) -> Result<Costs> {
-    costs(design, &environment(), &workload(), &Curve::ideal()).map_err(trees::failed)
+    Ok(costs(design, &environment(), &workload(), &Curve::ideal())?)
 }
 
 /// The best design of the same memory that is no dearer in lookups and updates.
@@ -48,7 +48,7 @@ fn better(design: &Design, own: &Costs) -> Result<(Design, Costs)> {
             update: Some(own.update),
         },
     };
-    let found = search(&request, &Curve::ideal()).map_err(trees::failed)?;
+    let found = search(&request, &Curve::ideal())?;
     Ok((found.design, found.costs))
 }
 
@@ -63,9 +63,7 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
     );
     let (mut gains, mut fewer) = (Vec::new(), Vec::new());
     for (at, preset) in presets::ALL.iter().enumerate() {
-        let design = preset
-            .design(&environment(), OTHER_BUFFER)
-            .map_err(trees::failed)?;
+        let design = preset.design(&environment(), OTHER_BUFFER)?;
         let own = cost(&design)?;
         let monkey = cost(&Design {
             allocation: Allocation::Monkey,
