@@ -41,6 +41,13 @@ pub enum Error {
     Csv(#[from] csv::Error),
 }
 
+impl From<shamba_model::ModelError> for Error {
+    /// What the cost model refuses is a setting that makes no sense.
+    fn from(source: shamba_model::ModelError) -> Self {
+        Self::InvalidSetting(format!("the model: {source}"))
+    }
+}
+
 impl Error {
     /// An error reported by the engine `engine`.
     pub fn engine(engine: &str, source: impl std::fmt::Display) -> Self {

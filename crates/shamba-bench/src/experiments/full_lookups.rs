@@ -1,8 +1,8 @@
 //! Lookups of many kinds in one tree that is exactly as Monkey's model has it (`full_tree`), beside
 //! what the model says of them: for the figures of the paper. One thread; answers are checked.
 use super::full_tree;
+use crate::Result;
 use crate::workload::Random;
-use crate::{Error, Result};
 use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
 use shamba::FilterAllocation;
@@ -85,10 +85,6 @@ const KEY: usize = 16;
 
 /// Bytes of cache where there is to be none: what a lookup needs for itself.
 const ROOM: u64 = 64 << 10;
-
-fn failed(error: impl std::fmt::Display) -> Error {
-    Error::InvalidSetting(format!("the model: {error}"))
-}
 
 impl Lookups {
     /// The share that finds its key.
@@ -198,15 +194,15 @@ impl FullTree {
 
     /// The filters that the model gives the levels for so many bits per key.
     fn filters(&self, tree: &tree::Tree, bits_per_key: f64) -> Result<Vec<Filter>> {
-        let curve = curve::Family::Bloom.curve().map_err(failed)?;
+        let curve = curve::Family::Bloom.curve()?;
         let bits = bits_per_key * self.entries() as f64;
-        let runs = |positive| tree.filter_runs(positive).map_err(failed);
+        let runs = |positive| tree.filter_runs(positive);
         let filters = match self.filters {
             Filters::Uniform => uniform(&runs(0.0)?, bits, &curve),
             Filters::Zero => water_filling(&runs(0.0)?, bits, &curve),
             Filters::General(positive) => water_filling(&runs(positive)?, bits, &curve),
         };
-        filters.map_err(failed)
+        Ok(filters?)
     }
 
     /// Searches of a lookup by the model: Monkey, Eqs. 3, 9 and 13, level by level for keys that

@@ -97,7 +97,7 @@ pub(super) struct Predicted {
     pub(super) paper_writes: f64,
 }
 
-fn failed(source: impl std::fmt::Display) -> Error {
+fn failed(source: shamba::Error) -> Error {
     Error::engine("shamba", source)
 }
 
@@ -106,7 +106,8 @@ impl Design {
     pub(super) fn tree(&self) -> Result<Tree> {
         let entries =
             self.buffer_entries as f64 * f64::from(self.size_ratio).powi(self.levels as i32);
-        Tree::new(self.policy, self.size_ratio, self.levels, entries).map_err(failed)
+        let tree = Tree::new(self.policy, self.size_ratio, self.levels, entries)?;
+        Ok(tree)
     }
 
     /// Entries on storage when the tree is full.
@@ -120,19 +121,19 @@ impl Design {
             Filters::Uniform | Filters::Monkey => 0.0,
             Filters::MonkeyExisting => 1.0,
         };
-        let runs = tree.filter_runs(positive).map_err(failed)?;
+        let runs = tree.filter_runs(positive)?;
         let divided = match self.filters {
             Filters::Uniform => uniform(&runs, bits, curve),
             Filters::Monkey | Filters::MonkeyExisting => water_filling(&runs, bits, curve),
         };
-        divided.map_err(failed)
+        Ok(divided?)
     }
 
     /// What the model says if filters have so many bits per key.
     pub(super) fn predict(&self, bits_per_key: f64, curve: &Curve) -> Result<Predicted> {
         let tree = self.tree()?;
         let filters = self.filters(&tree, bits_per_key, curve)?;
-        let reads = |positive| cost::point_lookup(&tree, &filters, positive).map_err(failed);
+        let reads = |positive| cost::point_lookup(&tree, &filters, positive);
         Ok(Predicted {
             empty: reads(0.0)?,
             existing: reads(1.0)?,

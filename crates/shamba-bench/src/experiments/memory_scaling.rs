@@ -107,9 +107,7 @@ pub struct Outcome {
 /// Measures all.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Outcome> {
     settings.check()?;
-    let curve = curve::Family::Bloom
-        .curve()
-        .map_err(|error| Error::InvalidSetting(error.to_string()))?;
+    let curve = curve::Family::Bloom.curve()?;
     let powers: Vec<u32> = (settings.smallest..=settings.largest)
         .filter(|power| (settings.largest - power).is_multiple_of(2))
         .collect();

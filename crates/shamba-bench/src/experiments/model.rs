@@ -93,9 +93,7 @@ pub fn run(
     note: &mut dyn FnMut(String),
 ) -> Result<(Report, Report, Vec<Panel>)> {
     let designs = settings.designs()?;
-    let curve = curve::Family::Bloom
-        .curve()
-        .map_err(|error| Error::InvalidSetting(error.to_string()))?;
+    let curve = curve::Family::Bloom.curve()?;
     let mut progress = Progress::default();
     let kind = |design: &Design| format!("{} {}", name(design.policy), design.size_ratio);
     designs

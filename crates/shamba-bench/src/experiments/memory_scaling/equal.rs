@@ -1,11 +1,11 @@
 //! The bits per key with which Monkey's filters do the work of uniform ones, over the number of
 //! levels: measured in trees of this experiment, by the model for larger ones.
 use super::Settings;
+use crate::Result;
 use crate::experiments::full_tree::{Filters, Measured};
 use crate::plot::{Panel, Series};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::{Error, Result};
 use shamba_model::curve::Curve;
 use shamba_model::matching;
 use shamba_model::tree::{MergePolicy, Tree};
@@ -15,10 +15,6 @@ const AROUND: [f64; 3] = [-0.8, 0.0, 0.8];
 
 /// The bits per key that the paper says do the work of 10, for absent and for existing keys.
 const PAPER: [f64; 2] = [6.0, 4.0];
-
-fn failed(source: impl std::fmt::Display) -> Error {
-    Error::engine("shamba", source)
-}
 
 /// Where the line through points, in the logarithm of what falls, comes to `goal`: least squares,
 /// since in small trees few keys there are to err on. `None` without a falling line.
@@ -87,8 +83,7 @@ pub(super) fn measured(
             even.bits_per_key.into(),
         ];
         for (at, (filters, positive, vain)) in KINDS.into_iter().enumerate() {
-            let model =
-                matching::bits(&tree, positive, even.bits_per_key, curve).map_err(failed)?;
+            let model = matching::bits(&tree, positive, even.bits_per_key, curve)?;
             let points = (AROUND.iter())
                 .map(|more| measure((model + more).max(0.1), filters))
                 .map(|measured| measured.map(|m| (m.bits_per_key, vain(&m))))
@@ -97,7 +92,7 @@ pub(super) fn measured(
             row.push(found.into());
             row.push(model.into());
             if positive == 0.0 {
-                let many = matching::many_levels(&tree, even.bits_per_key).map_err(failed)?;
+                let many = matching::many_levels(&tree, even.bits_per_key)?;
                 row.push(many.into());
             }
             for (line, bits) in lines.iter_mut().skip(2 * at).zip([found, Some(model)]) {
@@ -139,15 +134,15 @@ pub(super) fn reach(uniform_bits: f64) -> Result<Report> {
         (MergePolicy::Tiering, "tiering"),
     ] {
         for ratio in [2, 4, 10] {
-            let tree = Tree::new(policy, ratio, 9, 1.0).map_err(failed)?;
+            let tree = Tree::new(policy, ratio, 9, 1.0)?;
             let mut row = vec![name.into(), f64::from(ratio).into()];
             for positive in [0.0, 1.0] {
                 let bits = matching::bits(&tree, positive, uniform_bits, &ideal);
-                row.push(bits.map_err(failed)?.into());
+                row.push(bits?.into());
             }
             for (positive, bits) in [0.0, 1.0].into_iter().zip(PAPER) {
                 let levels = matching::levels(&tree, positive, bits, uniform_bits, &ideal);
-                row.push(levels.map_err(failed)?.map(f64::from).into());
+                row.push(levels?.map(f64::from).into());
             }
             report.push(row);
         }

@@ -33,16 +33,13 @@ fn costs(tree: &Tree, positive: f64, bits_per_key: f64) -> Result<[f64; 3]> {
     let curve = Curve::ideal();
     let of = |filters: Vec<Filter>| point_lookup(tree, &filters, positive);
     let runs = |positive| tree.filter_runs(positive);
-    let all = || {
-        let stored: f64 = runs(0.0)?.iter().map(|run| run.entries).sum();
-        let bits = bits_per_key * stored;
-        Ok([
-            of(uniform(&runs(0.0)?, bits, &curve)?)?,
-            of(water_filling(&runs(0.0)?, bits, &curve)?)?,
-            of(water_filling(&runs(positive)?, bits, &curve)?)?,
-        ])
-    };
-    all().map_err(trees::failed)
+    let stored: f64 = runs(0.0)?.iter().map(|run| run.entries).sum();
+    let bits = bits_per_key * stored;
+    Ok([
+        of(uniform(&runs(0.0)?, bits, &curve)?)?,
+        of(water_filling(&runs(0.0)?, bits, &curve)?)?,
+        of(water_filling(&runs(positive)?, bits, &curve)?)?,
+    ])
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
@@ -56,8 +53,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "Monkey general",
         ],
     );
-    let tree = Tree::new(MergePolicy::Leveling, 2, LEVELS, f64::from(1u32 << 20))
-        .map_err(trees::failed)?;
+    let tree = Tree::new(MergePolicy::Leveling, 2, LEVELS, f64::from(1u32 << 20))?;
     let (mut panels, mut zero_at_1) = (Vec::new(), f64::INFINITY);
     let mut gains: Vec<f64> = Vec::new();
     let (mut zero_below_even, mut general_below_even) = (0.0f64, 0.0f64);

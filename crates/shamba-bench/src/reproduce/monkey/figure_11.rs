@@ -1,10 +1,10 @@
 //! Figure 11: what each knob of the design contributes, over memory, for four workloads. By the
 //! model.
 use super::trees;
-use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 use shamba_model::cost::{Allocation, Design, Environment, Workload};
 use shamba_model::curve::Curve;
 use shamba_model::search::{Knob, Step, contributions};
@@ -61,22 +61,19 @@ fn steps(lookups: f64, bits_per_entry: f64) -> Result<Vec<Step>> {
         filter_bytes: 0.95 * memory,
         allocation: Allocation::Uniform,
     };
-    contributions(&start, &POLICIES, &environment, &workload, &Curve::ideal())
-        .map_err(trees::failed)
+    let curve = Curve::ideal();
+    Ok(contributions(
+        &start,
+        &POLICIES,
+        &environment,
+        &workload,
+        &curve,
+    )?)
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
+    let mut table = Report::titled(
         "Cost of an operation in reads after each step, and the design; 1e9 entries of 128 B",
-        &[
-            "workload",
-            "bits per entry",
-            "step",
-            "reads per operation",
-            "policy",
-            "T",
-            "filters % of memory",
-        ],
     );
     let (mut panels, mut best_everywhere, mut points) = (Vec::new(), 0, 0);
     let mut least_filters = Vec::new();
@@ -119,15 +116,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     least_filters.push(filters);
                 }
                 let step_name = STEPS.iter().find(|(knob, _)| *knob == step.knob);
-                table.push(vec![
-                    name.into(),
-                    bits.into(),
-                    step_name.map_or("", |(_, name)| name).into(),
-                    step.costs.average.into(),
-                    trees::policy(design.policy).into(),
-                    f64::from(design.size_ratio).into(),
-                    (filters * 100.0).into(),
-                ]);
+                table.add(row! {
+                    "workload": name,
+                    "bits per entry": bits,
+                    "step": step_name.map_or("", |(_, name)| name),
+                    "reads per operation": step.costs.average,
+                    "policy": trees::policy(design.policy),
+                    "T": f64::from(design.size_ratio),
+                    "filters % of memory": filters * 100.0,
+                });
             }
         }
         rule_costs.push(rule);

@@ -1,12 +1,12 @@
 //! Figure 12 (A to F): lookup cost over the number of entries, their size, and filter memory.
 use super::trees::{self, BesideModel};
-use crate::Result;
 use crate::device::Device;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Seen};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::summary::smallest;
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "monkey-figure-12",
@@ -79,17 +79,17 @@ impl Part {
     fn rows(&self, part: &str, table: &mut Report) {
         for (filters, x, seen) in &self.points {
             let latency = |device: Device| seen.searches * device.read_ns() as f64 / 1e3;
-            table.push(vec![
-                part.into(),
-                self.x.into(),
-                (*x).into(),
-                trees::name(*filters).into(),
-                seen.searches.into(),
-                seen.model.into(),
-                seen.reads.into(),
-                latency(Device::SataSsd).into(),
-                latency(Device::Hdd).into(),
-            ]);
+            table.add(row! {
+                "part": part,
+                "over": self.x,
+                "at": *x,
+                "filters": trees::name(*filters),
+                "searches": seen.searches,
+                "model": seen.model,
+                "reads": seen.reads,
+                "sata-ssd us": latency(Device::SataSsd),
+                "hdd us": latency(Device::Hdd),
+            });
         }
     }
 }
@@ -97,20 +97,7 @@ impl Part {
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (entries, sizes) = (by_entries(lab)?, by_size(lab)?);
     let (absent, existing) = by_bits(lab)?;
-    let mut table = Report::new(
-        "Searches and reads of a lookup, and latencies of its searches",
-        &[
-            "part",
-            "over",
-            "at",
-            "filters",
-            "searches",
-            "model",
-            "reads",
-            "sata-ssd us",
-            "hdd us",
-        ],
-    );
+    let mut table = Report::titled("Searches and reads of a lookup, and latencies of its searches");
     let mut beside = BesideModel::default();
     for (part, name) in [
         (&entries, "A"),

@@ -3,12 +3,12 @@
 use super::figure_8;
 use super::trade_off::{self, Point};
 use super::trees::{self, BesideModel};
-use crate::Result;
 use crate::device::Device;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
 use crate::plot::Panel;
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "monkey-figure-13",
@@ -61,10 +61,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 
 /// A: from lookups that find nothing to lookups that all find their key.
 fn mixes(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, Vec<Claim>)> {
-    let mut table = Report::new(
-        "Searches of a lookup by the share of existing keys (A)",
-        &["existing %", "filters", "searches", "model"],
-    );
+    let mut table = Report::titled("Searches of a lookup by the share of existing keys (A)");
     let (mut series, mut all) = (Vec::new(), Vec::new());
     for (at, positive) in trees::MIXES.into_iter().enumerate() {
         let mut row = Vec::new();
@@ -78,12 +75,12 @@ fn mixes(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, 
             let (x, name) = (positive * 100.0, trees::name(filters));
             trees::add(&mut series, name, (x, seen.searches));
             trees::add(&mut series, &format!("{name}, model"), (x, seen.model));
-            table.push(vec![
-                x.into(),
-                name.into(),
-                seen.searches.into(),
-                seen.model.into(),
-            ]);
+            table.add(row! {
+                "existing %": x,
+                "filters": name,
+                "searches": seen.searches,
+                "model": seen.model,
+            });
             row.push(seen.in_vain);
         }
         all.push(row);
@@ -118,10 +115,7 @@ fn mixes(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, 
 fn skew(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, Vec<Claim>)> {
     let default = trees::default(lab);
     let kinds: Vec<Lookups> = (1..=default.levels).map(Lookups::Level).collect();
-    let mut table = Report::new(
-        "Searches of a lookup by the level with its key (B)",
-        &["level", "filters", "searches", "model"],
-    );
+    let mut table = Report::titled("Searches of a lookup by the level with its key (B)");
     let (mut series, mut all) = (Vec::new(), Vec::new());
     for filters in [Filters::Uniform, Filters::Zero, Filters::General(1.0)] {
         let tree = FullTree { filters, ..default };
@@ -132,12 +126,12 @@ fn skew(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, V
             beside.add(seen.searches, seen.model, trees::count(lab));
             trees::add(&mut series, name, (x, seen.searches));
             trees::add(&mut series, &format!("{name}, model"), (x, seen.model));
-            table.push(vec![
-                x.into(),
-                name.into(),
-                seen.searches.into(),
-                seen.model.into(),
-            ]);
+            table.add(row! {
+                "level": x,
+                "filters": name,
+                "searches": seen.searches,
+                "model": seen.model,
+            });
         }
         all.push(
             seen.lookups

@@ -1,12 +1,12 @@
 //! Figure 13 (E, F): throughput of lookups and updates, and of short ranges and updates, when more
 //! and more of the design follows the workload.
 use super::{trade_off, trees};
-use crate::Result;
 use crate::device::Device;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 use shamba_model::cost::{self, Allocation, Environment, Workload};
 use shamba_model::curve;
 use shamba_model::search::{Bounds, Found, Knobs, Request, search};
@@ -68,7 +68,7 @@ impl Design {
 
     /// Eq. 1.
     fn levels(&self) -> Result<u32> {
-        tree::levels(self.data, self.buffer, self.size_ratio).map_err(trees::failed)
+        Ok(tree::levels(self.data, self.buffer, self.size_ratio)?)
     }
 
     fn filter_bytes(&self) -> f64 {
@@ -98,11 +98,9 @@ impl Design {
             },
             bounds: Bounds::default(),
         };
-        let curve = curve::Family::Bloom.curve().map_err(trees::failed)?;
+        let curve = curve::Family::Bloom.curve()?;
         let all = (2..=trade_off::MOST_LEVELED).map(|ratio| search(&request(ratio), &curve));
-        let all = all
-            .collect::<std::result::Result<Vec<_>, _>>()
-            .map_err(trees::failed)?;
+        let all = all.collect::<std::result::Result<Vec<_>, _>>()?;
         let least = |a: &&Found, b: &&Found| a.costs.average.total_cmp(&b.costs.average);
         let Some(found) = all.iter().min_by(least) else {
             return Ok(*self);
@@ -201,7 +199,7 @@ fn measure(lab: &mut Lab<'_>, design: Design, kind: Lookups, share: f64) -> Resu
         read,
         update,
         pages: share * read + (1.0 - share) * update,
-        model: share * seen.lookups[0].model + (1.0 - share) * model.map_err(trees::failed)?,
+        model: share * seen.lookups[0].model + (1.0 - share) * model?,
     })
 }
 
@@ -233,21 +231,8 @@ fn part(lab: &mut Lab<'_>, kind: Lookups) -> Result<Vec<Row>> {
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
-        "Operations by design; throughput: each page at the price of a read",
-        &[
-            "operations",
-            "share %",
-            "variant",
-            "design",
-            "pages of a read",
-            "pages of an update",
-            "pages/op",
-            "model pages/op",
-            "ops/s",
-            "to fixed",
-        ],
-    );
+    let mut table =
+        Report::titled("Operations by design; throughput: each page at the price of a read");
     let fixed = Design::fixed(lab);
     let (mut panels, mut claims) = (Vec::new(), Vec::new());
     for (letter, kind, what) in [
@@ -259,18 +244,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         for (share, outcomes) in &rows {
             for ((name_of, series), outcome) in NAMES.iter().zip(&mut series).zip(outcomes) {
                 series.points.push((share * 100.0, outcome.throughput()));
-                table.push(vec![
-                    what.into(),
-                    (share * 100.0).into(),
-                    (*name_of).into(),
-                    outcome.design.name()?.into(),
-                    outcome.read.into(),
-                    outcome.update.into(),
-                    outcome.pages.into(),
-                    outcome.model.into(),
-                    outcome.throughput().into(),
-                    (outcome.throughput() / outcomes[0].throughput()).into(),
-                ]);
+                table.add(row! {
+                    "operations": what,
+                    "share %": share * 100.0,
+                    "variant": *name_of,
+                    "design": outcome.design.name()?,
+                    "pages of a read": outcome.read,
+                    "pages of an update": outcome.update,
+                    "pages/op": outcome.pages,
+                    "model pages/op": outcome.model,
+                    "ops/s": outcome.throughput(),
+                    "to fixed": outcome.throughput() / outcomes[0].throughput(),
+                });
             }
         }
         panels.push(Panel {

@@ -1,10 +1,10 @@
 //! Figure 14: lookups with a block cache, by temporal locality.
 use super::trees;
-use crate::Result;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Seen};
 use crate::plot::Panel;
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "monkey-figure-14",
@@ -29,9 +29,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         .iter()
         .map(|&share| Lookups::Recent(share))
         .collect();
-    let mut table = Report::new(
+    let mut table = Report::titled(
         "Pages read by a lookup; a share c of lookups is for the newest 1 - c of the entries",
-        &["cache %", "c", "filters", "reads", "searches in vain"],
     );
     let (mut panels, mut claims) = (Vec::new(), Vec::new());
     let mut advantages = Vec::new();
@@ -46,13 +45,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             let seen = trees::equal(lab, tree, &kinds)?.lookups;
             for (&share, seen) in localities.iter().zip(&seen) {
                 trees::add(&mut series, trees::name(filters), (share, seen.reads));
-                table.push(vec![
-                    (cached * 100.0).into(),
-                    share.into(),
-                    trees::name(filters).into(),
-                    seen.reads.into(),
-                    seen.in_vain.into(),
-                ]);
+                table.add(row! {
+                    "cache %": cached * 100.0,
+                    "c": share,
+                    "filters": trees::name(filters),
+                    "reads": seen.reads,
+                    "searches in vain": seen.in_vain,
+                });
             }
             all.push(seen);
         }

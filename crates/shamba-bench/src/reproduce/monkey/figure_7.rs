@@ -1,10 +1,10 @@
 //! Figure 7: reads of an empty lookup over filter memory, Monkey's beside uniform filters'.
 use super::trees::{self, BesideModel};
-use crate::Result;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 use shamba_model::monkey;
 use shamba_model::tree::{MergePolicy, Tree};
 
@@ -25,26 +25,19 @@ const LEVELS: u32 = 9;
 const GB: f64 = 1e9;
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut model = Report::new(
+    let mut model = Report::titled(
         "Reads of an empty lookup by Eqs. 7, 8 and 55; 2^35 entries, T = 4, 9 levels",
-        &[
-            "filters GB",
-            "bits per key",
-            "policy",
-            "uniform reads",
-            "Monkey reads",
-        ],
     );
     let mut panels = Vec::new();
     let (mut below, mut points) = (0, 0);
     let (mut at_none, mut in_the_middle) = (Vec::new(), Vec::new());
     for policy in [MergePolicy::Leveling, MergePolicy::Tiering] {
-        let tree = Tree::new(policy, RATIO, LEVELS, ENTRIES).map_err(trees::failed)?;
+        let tree = Tree::new(policy, RATIO, LEVELS, ENTRIES)?;
         let mut series = vec![Series::new("uniform, model"), Series::new("Monkey, model")];
         for step in 0..=35 {
             let bits = f64::from(step) * GB * 8.0;
-            let even = monkey::uniform_cost(&tree, 0.0, bits).map_err(trees::failed)?;
-            let best = monkey::point_lookup_cost(&tree, 0.0, bits).map_err(trees::failed)?;
+            let even = monkey::uniform_cost(&tree, 0.0, bits)?;
+            let best = monkey::point_lookup_cost(&tree, 0.0, bits)?;
             series[0].points.push((f64::from(step), even));
             series[1].points.push((f64::from(step), best));
             if step == 20 {
@@ -57,13 +50,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     below += i32::from(best < even);
                 }
             }
-            model.push(vec![
-                f64::from(step).into(),
-                (bits / ENTRIES).into(),
-                trees::policy(policy).into(),
-                even.into(),
-                best.into(),
-            ]);
+            model.add(row! {
+                "filters GB": f64::from(step),
+                "bits per key": bits / ENTRIES,
+                "policy": trees::policy(policy),
+                "uniform reads": even,
+                "Monkey reads": best,
+            });
         }
         panels.push(Panel {
             title: format!("the paper's tree, {}", trees::policy(policy)),
@@ -120,10 +113,8 @@ fn measured(
     lab: &mut Lab<'_>,
     beside: &mut BesideModel,
 ) -> Result<(Report, Panel, (usize, usize))> {
-    let mut table = Report::new(
-        "Searches in vain of an empty lookup, measured beside the model",
-        &["filters", "bits per key", "searches in vain", "model"],
-    );
+    let mut table =
+        Report::titled("Searches in vain of an empty lookup, measured beside the model");
     let mut series = Vec::new();
     let mut found: Vec<(f64, Vec<f64>)> = Vec::new();
     let many: &[f64] = &[0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0];
@@ -156,12 +147,12 @@ fn measured(
                 &format!("{name}, model"),
                 (measured.bits_per_key, seen.model),
             );
-            table.push(vec![
-                name.into(),
-                measured.bits_per_key.into(),
-                seen.in_vain.into(),
-                seen.model.into(),
-            ]);
+            table.add(row! {
+                "filters": name,
+                "bits per key": measured.bits_per_key,
+                "searches in vain": seen.in_vain,
+                "model": seen.model,
+            });
             both.push(seen.in_vain);
         }
         found.push((bits, both));

@@ -1,9 +1,9 @@
 //! Figure 8: the curve of lookup cost against update cost, from a log to a sorted array.
 use super::{trade_off, trees};
-use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 use shamba_model::cost::{Allocation, Design};
 use shamba_model::curve::Curve;
 use shamba_model::trade_off as model;
@@ -32,23 +32,21 @@ fn model_points(allocation: Allocation) -> Result<Vec<model::Point>> {
         filter_bytes: entries * trees::BITS / 8.0,
         allocation,
     };
-    model::trade_off(&design, &POLICIES, &environment, &workload, &Curve::ideal())
-        .map_err(trees::failed)
+    let curve = Curve::ideal();
+    Ok(model::trade_off(
+        &design,
+        &POLICIES,
+        &environment,
+        &workload,
+        &curve,
+    )?)
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let even = model_points(Allocation::Uniform)?;
     let best = model_points(Allocation::Monkey)?;
-    let mut table = Report::new(
+    let mut table = Report::titled(
         "Reads of an empty lookup and cost of an update by the model; 2^27 entries of 128 B",
-        &[
-            "policy",
-            "T",
-            "levels",
-            "update pages",
-            "uniform reads",
-            "Monkey reads",
-        ],
     );
     let mut lines: Vec<Series> = Vec::new();
     let (mut below, mut several, mut apart) = (0, 0, 0.0f64);
@@ -71,14 +69,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             several += 1;
             below += i32::from(ratio < 1.0);
         }
-        table.push(vec![
-            policy.into(),
-            f64::from(best.design.size_ratio).into(),
-            f64::from(best.costs.levels).into(),
-            best.costs.update.into(),
-            even.costs.empty_lookup.into(),
-            best.costs.empty_lookup.into(),
-        ]);
+        table.add(row! {
+            "policy": policy,
+            "T": f64::from(best.design.size_ratio),
+            "levels": f64::from(best.costs.levels),
+            "update pages": best.costs.update,
+            "uniform reads": even.costs.empty_lookup,
+            "Monkey reads": best.costs.empty_lookup,
+        });
     }
     for line in &mut lines {
         line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -134,18 +132,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 /// What was measured as a table, and as one line for each kind of filters from most updates to most
 /// lookups.
 pub(super) fn drawn(points: &[trade_off::Point]) -> (Report, Panel) {
-    let mut table = Report::new(
-        "Searches in vain of an empty lookup and pages of an update, measured",
-        &[
-            "policy",
-            "T",
-            "update pages",
-            "uniform",
-            "uniform, model",
-            "Monkey",
-            "Monkey, model",
-        ],
-    );
+    let mut table =
+        Report::titled("Searches in vain of an empty lookup and pages of an update, measured");
     let mut series = Vec::new();
     for point in points {
         for (name, (measured, model)) in [("uniform", point.uniform), ("Monkey", point.monkey)] {
@@ -160,15 +148,15 @@ pub(super) fn drawn(points: &[trade_off::Point]) -> (Report, Panel) {
                 (point.update, model),
             );
         }
-        table.push(vec![
-            trees::policy(point.policy).into(),
-            f64::from(point.size_ratio).into(),
-            point.update.into(),
-            point.uniform.0.into(),
-            point.uniform.1.into(),
-            point.monkey.0.into(),
-            point.monkey.1.into(),
-        ]);
+        table.add(row! {
+            "policy": trees::policy(point.policy),
+            "T": f64::from(point.size_ratio),
+            "update pages": point.update,
+            "uniform": point.uniform.0,
+            "uniform, model": point.uniform.1,
+            "Monkey": point.monkey.0,
+            "Monkey, model": point.monkey.1,
+        });
     }
     let panel = Panel {
         title: "measured, from tiering to leveling".into(),

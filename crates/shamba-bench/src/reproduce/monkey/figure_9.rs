@@ -1,10 +1,10 @@
 //! Figure 9: lookup and update cost as memory goes from the filters to the buffer.
 use super::trees;
-use crate::Result;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 use shamba_model::cost::{Allocation, Costs, Design, costs};
 use shamba_model::curve::Curve;
 use shamba_model::tree::MergePolicy;
@@ -33,19 +33,12 @@ fn model(buffer: f64, allocation: Allocation) -> Result<Costs> {
         filter_bytes: MEMORY - buffer,
         allocation,
     };
-    costs(&design, &environment, &workload, &Curve::ideal()).map_err(trees::failed)
+    Ok(costs(&design, &environment, &workload, &Curve::ideal())?)
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
+    let mut table = Report::titled(
         "Costs by the model; 2^35 entries of 16 B, T = 4, leveling, 35 GB for buffer and filters",
-        &[
-            "buffer MB",
-            "buffer %",
-            "uniform reads",
-            "Monkey reads",
-            "update pages",
-        ],
     );
     let mut lookups = vec![Series::new("uniform, model"), Series::new("Monkey, model")];
     let mut updates = vec![Series::new("both, model")];
@@ -62,13 +55,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         lookups[0].points.push((x, even.empty_lookup));
         lookups[1].points.push((x, best.empty_lookup));
         updates[0].points.push((x, best.update));
-        table.push(vec![
-            (buffer / 1e6).into(),
-            (buffer / MEMORY * 100.0).into(),
-            even.empty_lookup.into(),
-            best.empty_lookup.into(),
-            best.update.into(),
-        ]);
+        table.add(row! {
+            "buffer MB": buffer / 1e6,
+            "buffer %": buffer / MEMORY * 100.0,
+            "uniform reads": even.empty_lookup,
+            "Monkey reads": best.empty_lookup,
+            "update pages": best.update,
+        });
         all.push((buffer, even, best));
     }
     // The sweet spot: filters keep 98 % of memory.
@@ -126,16 +119,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 /// As many entries in more and more levels.
 fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, [f64; 2])> {
     let default = trees::default(lab);
-    let mut table = Report::new(
+    let mut table = Report::titled(
         "Searches in vain of an empty lookup by the size of the buffer, measured beside the model",
-        &[
-            "buffer entries",
-            "levels",
-            "filters",
-            "bits per key",
-            "searches in vain",
-            "model",
-        ],
     );
     let mut series = Vec::new();
     let mut found = [Vec::new(), Vec::new()];
@@ -154,14 +139,14 @@ fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, [f64; 2])> {
             trees::add(&mut series, &format!("{name}, measured"), (x, seen.in_vain));
             trees::add(&mut series, &format!("{name}, model"), (x, seen.model));
             found[at].push(seen.in_vain);
-            table.push(vec![
-                (tree.buffer_entries as f64).into(),
-                f64::from(levels).into(),
-                name.into(),
-                bits.into(),
-                seen.in_vain.into(),
-                seen.model.into(),
-            ]);
+            table.add(row! {
+                "buffer entries": tree.buffer_entries as f64,
+                "levels": f64::from(levels),
+                "filters": name,
+                "bits per key": bits,
+                "searches in vain": seen.in_vain,
+                "model": seen.model,
+            });
         }
     }
     let panel = Panel {

@@ -1,10 +1,10 @@
 //! Table 2: how lookup cost grows, checked on the model's numbers and on measured trees.
 use super::trees;
-use crate::Result;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 use shamba_model::monkey::{point_lookup_cost, threshold_bits, uniform_cost};
 use shamba_model::tree::{MergePolicy, Tree};
 
@@ -22,22 +22,16 @@ const ENTRIES: f64 = (1u64 << 40) as f64;
 
 /// Reads of an empty lookup with uniform filters and Monkey's.
 fn costs(policy: MergePolicy, ratio: u32, levels: u32, bits_per_key: f64) -> Result<(f64, f64)> {
-    let tree = Tree::new(policy, ratio, levels, ENTRIES).map_err(trees::failed)?;
+    let tree = Tree::new(policy, ratio, levels, ENTRIES)?;
     let bits = bits_per_key * ENTRIES;
-    let cost = || {
-        Ok((
-            uniform_cost(&tree, 0.0, bits)?,
-            point_lookup_cost(&tree, 0.0, bits)?,
-        ))
-    };
-    cost().map_err(trees::failed)
+    Ok((
+        uniform_cost(&tree, 0.0, bits)?,
+        point_lookup_cost(&tree, 0.0, bits)?,
+    ))
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
-        "Reads of an empty lookup by the model as levels double",
-        &["policy", "T", "bits per key", "levels", "uniform", "Monkey"],
-    );
+    let mut table = Report::titled("Reads of an empty lookup by the model as levels double");
     let (mut even_growth, mut best_growth): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     let mut series = vec![Series::new("uniform, model"), Series::new("Monkey, model")];
     for (policy, ratio) in [
@@ -52,14 +46,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             .map(|levels| costs(policy, ratio, levels, bits))
             .collect::<Result<_>>()?;
         for (levels, (even, best)) in [5.0, 10.0, 20.0].into_iter().zip(&all) {
-            table.push(vec![
-                trees::policy(policy).into(),
-                f64::from(ratio).into(),
-                bits.into(),
-                levels.into(),
-                (*even).into(),
-                (*best).into(),
-            ]);
+            table.add(row! {
+                "policy": trees::policy(policy),
+                "T": f64::from(ratio),
+                "bits per key": bits,
+                "levels": levels,
+                "uniform": *even,
+                "Monkey": *best,
+            });
         }
         even_growth.push(all[2].0 / all[1].0);
         best_growth.push(all[2].1 / all[1].1);
@@ -71,8 +65,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let (even_4, best_4) = costs(MergePolicy::Leveling, 4, 10, 8.0)?;
     let (even_t, best_t) = costs(MergePolicy::Tiering, 4, 10, 8.0)?;
-    let tree = Tree::new(MergePolicy::Leveling, 2, 20, ENTRIES).map_err(trees::failed)?;
-    let threshold = threshold_bits(&tree, 0.0).map_err(trees::failed)? / ENTRIES;
+    let tree = Tree::new(MergePolicy::Leveling, 2, 20, ENTRIES)?;
+    let threshold = threshold_bits(&tree, 0.0)? / ENTRIES;
     let (even_few, best_few) = costs(MergePolicy::Leveling, 2, 20, threshold / 16.0)?;
     let (measured, panel, growth) = measured(lab)?;
     let all_near = |values: &[f64], goal: f64| values.iter().all(|v| (v / goal - 1.0).abs() < 0.02);
@@ -133,10 +127,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 /// Half of the default levels, and all of them.
 fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, (f64, f64))> {
     let default = trees::default(lab);
-    let mut table = Report::new(
-        "Searches in vain of an empty lookup, measured beside the model",
-        &["filters", "levels", "searches in vain", "model"],
-    );
+    let mut table =
+        Report::titled("Searches in vain of an empty lookup, measured beside the model");
     let mut series = Vec::new();
     let mut growth = Vec::new();
     for filters in [Filters::Uniform, Filters::Zero] {
@@ -151,12 +143,12 @@ fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, (f64, f64))> {
             let (x, name) = (f64::from(levels), trees::name(filters));
             trees::add(&mut series, &format!("{name}, measured"), (x, seen.in_vain));
             trees::add(&mut series, &format!("{name}, model"), (x, seen.model));
-            table.push(vec![
-                name.into(),
-                x.into(),
-                seen.in_vain.into(),
-                seen.model.into(),
-            ]);
+            table.add(row! {
+                "filters": name,
+                "levels": x,
+                "searches in vain": seen.in_vain,
+                "model": seen.model,
+            });
             if levels == default.levels / 2 || levels == default.levels {
                 ends.push(seen.in_vain);
             }

@@ -1,9 +1,9 @@
 //! Table 4: the default designs of stores, and what the same memory can do.
 use super::trees;
-use crate::Result;
 use crate::plot::{Panel, Series};
 use crate::report::{Cell, Report};
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 use shamba_model::cost::{Allocation, Costs, Design, Environment, Workload, costs};
 use shamba_model::curve::Curve;
 use shamba_model::presets;
@@ -33,7 +33,7 @@ fn workload() -> Workload {
 }
 
 fn cost(design: &Design) -> Result<Costs> {
-    costs(design, &environment(), &workload(), &Curve::ideal()).map_err(trees::failed)
+    Ok(costs(design, &environment(), &workload(), &Curve::ideal())?)
 }
 
 /// The best design of the same memory that is no dearer in lookups and updates.
@@ -48,27 +48,13 @@ fn better(design: &Design, own: &Costs) -> Result<(Design, Costs)> {
             update: Some(own.update),
         },
     };
-    let found = search(&request, &Curve::ideal()).map_err(trees::failed)?;
+    let found = search(&request, &Curve::ideal())?;
     Ok((found.design, found.costs))
 }
 
 fn run(_: &mut Lab<'_>) -> Result<Findings> {
-    let mut table = Report::new(
+    let mut table = Report::titled(
         "Defaults, and the best design of the same memory that is no dearer in either; 1e9 entries of 128 B",
-        &[
-            "store",
-            "policy",
-            "T",
-            "bits per entry",
-            "buffer MiB",
-            "reads per empty lookup",
-            "with Monkey's filters",
-            "pages per update",
-            "better: policy",
-            "better: T",
-            "better: reads per empty lookup",
-            "better: pages per update",
-        ],
     );
     let (mut own_line, mut filters_line, mut better_line) = (
         Series::new("default"),
@@ -77,9 +63,7 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
     );
     let (mut gains, mut fewer) = (Vec::new(), Vec::new());
     for (at, preset) in presets::ALL.iter().enumerate() {
-        let design = preset
-            .design(&environment(), OTHER_BUFFER)
-            .map_err(trees::failed)?;
+        let design = preset.design(&environment(), OTHER_BUFFER)?;
         let own = cost(&design)?;
         let monkey = cost(&Design {
             allocation: Allocation::Monkey,
@@ -92,22 +76,22 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
         better_line.points.push((x, best_costs.average));
         gains.push(own.average / best_costs.average);
         fewer.push(1.0 - monkey.empty_lookup / own.empty_lookup);
-        table.push(vec![
-            preset.name.into(),
-            trees::policy(preset.policy).into(),
-            f64::from(preset.size_ratio).into(),
-            preset.bits_per_key.into(),
-            preset
+        table.add(row! {
+            "store": preset.name,
+            "policy": trees::policy(preset.policy),
+            "T": f64::from(preset.size_ratio),
+            "bits per entry": preset.bits_per_key,
+            "buffer MiB": preset
                 .buffer_bytes
                 .map_or(Cell::Missing, |bytes| (bytes / MIB).into()),
-            own.empty_lookup.into(),
-            monkey.empty_lookup.into(),
-            own.update.into(),
-            trees::policy(best.policy).into(),
-            f64::from(best.size_ratio).into(),
-            best_costs.empty_lookup.into(),
-            best_costs.update.into(),
-        ]);
+            "reads per empty lookup": own.empty_lookup,
+            "with Monkey's filters": monkey.empty_lookup,
+            "pages per update": own.update,
+            "better: policy": trees::policy(best.policy),
+            "better: T": f64::from(best.size_ratio),
+            "better: reads per empty lookup": best_costs.empty_lookup,
+            "better: pages per update": best_costs.update,
+        });
     }
     let least = gains.iter().copied().fold(f64::INFINITY, f64::min);
     let saved = fewer.iter().copied().fold(f64::INFINITY, f64::min);

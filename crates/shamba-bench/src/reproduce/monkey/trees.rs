@@ -1,9 +1,9 @@
 //! The trees that the paper's lookup experiments have in common, measured once for all figures, and
 //! what figures say of them.
+use crate::Result;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Measured};
 use crate::plot::Series;
 use crate::reproduce::{Claim, Lab};
-use crate::{Error, Result};
 use shamba_model::cost::{Device, Environment, Workload};
 use shamba_model::tree::MergePolicy;
 
@@ -80,11 +80,6 @@ pub(super) fn equal(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Res
         },
     };
     measure(lab, tree, kinds)
-}
-
-/// An error of the model.
-pub(super) fn failed(error: shamba_model::ModelError) -> Error {
-    Error::InvalidSetting(format!("the model: {error}"))
 }
 
 /// How filters are divided, as the paper names it.
