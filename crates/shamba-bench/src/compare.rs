@@ -15,7 +15,7 @@ use crate::plot::Dots;
 use crate::report::{Cell as ReportCell, Report, median};
 use crate::runner::{self, Amount, Data, Summary};
 use crate::workload::{KeyKind, KeySpace, MAX_KEY, ValueSpec, Workload};
-use crate::{Error, Result, proc_io};
+use crate::{Error, Result, proc_io, row};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -396,33 +396,41 @@ fn line(engine: &str, threads: usize, repetition: usize, measured: &Measured) ->
     )
 }
 
+/// A row of the comparison: for each engine a value and its 99th percentile, and how many times
+/// the others' values the first engine's is.
+fn compared(
+    engines: &[String],
+    name: &str,
+    threads: usize,
+    values: &[(Option<f64>, Option<f64>)],
+) -> Vec<(String, ReportCell)> {
+    let mut row = row! { "phase": name, "threads": threads.to_string() };
+    for (engine, (value, tail)) in engines.iter().zip(values) {
+        row.push((format!("{engine} op/s"), (*value).into()));
+        row.push((format!("{engine} p99 us"), (*tail).into()));
+    }
+    let mut others = engines.iter().zip(values);
+    if let Some((first, (ours, _))) = others.next() {
+        for (engine, (value, _)) in others {
+            row.push((format!("{first} / {engine}"), ratio(*ours, *value)));
+        }
+    }
+    row
+}
+
 fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
-    let mut columns = vec!["phase".to_owned(), "threads".to_owned()];
-    for engine in &settings.engines {
-        columns.push(format!("{engine} op/s"));
-        columns.push(format!("{engine} p99 us"));
-    }
-    let first = settings.engines.first().cloned().unwrap_or_default();
-    for engine in settings.engines.iter().skip(1) {
-        columns.push(format!("{first} / {engine}"));
-    }
-    let mut report = Report {
-        title: format!(
-            "{} entries of 16 B keys and {} B values, in memory if nothing else is said, median of {}; \
-             op/s of engine time",
-            settings.entries, settings.value_size, settings.repeat
-        ),
-        columns,
-        rows: Vec::new(),
-    };
+    let mut report = Report::titled(format!(
+        "{} entries of 16 B keys and {} B values, in memory if nothing else is said, median of {}; \
+         op/s of engine time",
+        settings.entries, settings.value_size, settings.repeat
+    ));
+    let engines = &settings.engines;
     for &threads in &settings.threads {
-        let of = |which: usize, value: &dyn Fn(&Measured) -> Option<f64>| {
-            let values: Vec<f64> = results
+        let own = |which: usize, value: &dyn Fn(&Measured) -> Option<f64>| -> Vec<f64> {
+            let own = results
                 .iter()
-                .filter(|(w, t, _)| *w == which && *t == threads)
-                .filter_map(|(_, _, measured)| value(measured))
-                .collect();
-            median(&values)
+                .filter(|(w, t, _)| *w == which && *t == threads);
+            own.filter_map(|(.., measured)| value(measured)).collect()
         };
         let phases = PHASES.iter().map(ToString::to_string);
         let others = PRESSED.iter().chain(&ONE_RUN);
@@ -431,53 +439,32 @@ fn report(settings: &Settings, results: &[(usize, usize, Measured)]) -> Report {
                 let found = measured.phases.iter().find(|(name, _)| *name == phase);
                 found.map(|(_, summary)| value(summary))
             };
-            let rates: Vec<_> = (0..settings.engines.len())
-                .map(|which| of(which, &|m| summary(m, |s| s.per_second)))
-                .collect();
-            let mut row = vec![phase.clone().into(), threads.to_string().into()];
-            for (which, rate) in rates.iter().enumerate() {
-                row.push((*rate).into());
-                row.push(of(which, &|m| summary(m, |s| s.p99_us)).into());
-            }
-            let ours = rates.first().copied().flatten();
-            for rate in rates.iter().skip(1) {
-                row.push(ratio(ours, *rate));
-            }
-            report.push(row);
+            let middle = |which, value| median(&own(which, &|m| summary(m, value)));
+            let both = |which| (middle(which, |s| s.per_second), middle(which, |s| s.p99_us));
+            let values: Vec<_> = (0..engines.len()).map(both).collect();
+            report.add(compared(engines, &phase, threads, &values));
         }
         // One that was killed has fewer facts.
         let all = results.iter().filter(|(_, t, _)| *t == threads);
         let names = all.map(|(.., measured)| &measured.facts[..]);
         let names = names.max_by_key(|facts| facts.len()).unwrap_or_default();
         for (name, _) in names {
-            let fact = |measured: &Measured| {
-                let found = measured.facts.iter().find(|(known, _)| known == name);
-                found.map(|(_, value)| *value)
-            };
-            let most = |which: usize| {
-                let own = results
-                    .iter()
-                    .filter(|(w, t, _)| *w == which && *t == threads);
-                own.filter_map(|(.., measured)| fact(measured))
-                    .max_by(f64::total_cmp)
+            let facts = |which| {
+                own(which, &|measured| {
+                    let found = measured.facts.iter().find(|(known, _)| known == name);
+                    found.map(|(_, value)| *value)
+                })
             };
             let value = |which| {
                 if name == KILLED {
-                    return most(which);
+                    return facts(which).into_iter().max_by(f64::total_cmp);
                 }
-                of(which, &fact)
+                median(&facts(which))
             };
-            let values: Vec<_> = (0..settings.engines.len()).map(value).collect();
-            let mut row = vec![name.clone().into(), threads.to_string().into()];
-            for value in &values {
-                row.push((*value).into());
-                row.push(None.into());
-            }
-            let ours = values.first().copied().flatten();
-            for value in values.iter().skip(1) {
-                row.push(ratio(ours, *value));
-            }
-            report.push(row);
+            let values: Vec<_> = (0..engines.len())
+                .map(|which| (value(which), None))
+                .collect();
+            report.add(compared(engines, name, threads, &values));
         }
     }
     report

@@ -31,12 +31,6 @@ enum Command {
     Compare(Compare),
     /// Pages and reads per lookup under small memory budgets, in the standard setting.
     Pressure(Pressure),
-    /// The table and plot of cells that were measured before.
-    PressureTable(Verdict),
-    /// The smallest budget at which an engine needs no more pages than its competitors at 100 %.
-    ///
-    /// From rows that `pressure` measured, best with --budgets 10,15,20,25,30,33,40,50,70,100.
-    Third(Verdict),
     /// Instructions per lookup and scan with everything resident; ratios to the last engine.
     Cpu(Cpu),
     /// Reads per lookup and writes per entry beside Monkey's cost model.
@@ -155,7 +149,7 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn show(&self, mut rows: Vec<Row>, table: fn(&[Row], &Sides) -> Report) -> Result<()> {
+    fn show(&self, mut rows: Vec<Row>) -> Result<()> {
         for path in &self.rows {
             for row in record::read(path)? {
                 if !rows.iter().any(|known| known.same_cell(&row)) {
@@ -174,7 +168,7 @@ impl Verdict {
             out: self.table.clone(),
             json: self.json,
         };
-        show(&table(&rows, &sides), &output)
+        show(&summary::versus(&rows, &sides), &output)
     }
 }
 
@@ -338,7 +332,7 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Pressure(arguments) => {
             let rows = pressure::run(&arguments.grid, &mut note)?;
-            arguments.verdict.show(rows, summary::versus)
+            arguments.verdict.show(rows)
         }
         Command::Cpu(arguments) => {
             let table = cpu::run(&arguments.settings, &mut note)?;
@@ -407,8 +401,6 @@ fn run(command: Command) -> Result<()> {
             show(&imports, &arguments.output)?;
             show_more(&others, arguments.scans_out, arguments.output.json)
         }
-        Command::PressureTable(verdict) => verdict.show(Vec::new(), summary::versus),
-        Command::Third(verdict) => verdict.show(Vec::new(), summary::third),
     }
 }
 

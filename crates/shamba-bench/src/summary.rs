@@ -117,70 +117,6 @@ pub fn versus(rows: &[Row], sides: &Sides) -> Report {
     report
 }
 
-/// For each workload, the smallest measured budget at which ours needs no more pages than the best
-/// competitor at 100 %, and than its whole-table Bloom filters; and the crossing in between,
-/// interpolated on the logarithm of the pages.
-pub fn third(rows: &[Row], sides: &Sides) -> Report {
-    let rows = &record::medians(rows);
-    let mut report = Report::new(
-        format!(
-            "Memory that {} needs for no more pages per lookup than {} at 100 %",
-            sides.ours, sides.theirs
-        ),
-        &[
-            "distribution",
-            "positive",
-            "best at 100 %",
-            "its pages",
-            "budget %",
-            "crossing %",
-            "whole Bloom pages",
-            "budget for that %",
-            "crossing for that %",
-        ],
-    );
-    for workload in places(rows, Row::same_workload) {
-        let full = Row {
-            budget_percent: 100.0,
-            ..workload.clone()
-        };
-        let best = sides.best(rows, &full);
-        let whole = rows
-            .iter()
-            .filter(|r| sides.is_theirs(&r.engine) && r.same_place(&full))
-            .find(|r| {
-                !["ribbon", "partitioned", "hits"]
-                    .iter()
-                    .any(|w| r.engine.contains(w))
-            });
-        let mut ours: Vec<(f64, f64)> = rows
-            .iter()
-            .filter(|r| r.engine == sides.ours && r.same_workload(workload))
-            .map(|r| (r.budget_percent, r.pages))
-            .collect();
-        ours.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let reach = |target: Option<&Row>| {
-            let target = target.map(|r| r.pages);
-            let reached = target.and_then(|target| smallest(&ours, target));
-            (reached.map(|r| r.0), reached.map(|r| r.1))
-        };
-        let (budget, crossing) = reach(best);
-        let (whole_budget, whole_crossing) = reach(whole);
-        report.push(vec![
-            workload.distribution.clone().into(),
-            workload.positive.into(),
-            best.map_or(Cell::Missing, |r| r.engine.clone().into()),
-            best.map(|r| r.pages).into(),
-            budget.into(),
-            crossing.into(),
-            whole.map(|r| r.pages).into(),
-            whole_budget.into(),
-            whole_crossing.into(),
-        ]);
-    }
-    report
-}
-
 /// The first of the (budget, pages), by budget, that needs no more than `target` pages, and the
 /// budget between it and the one before at which the pages equal the target.
 pub(crate) fn smallest(curve: &[(f64, f64)], target: f64) -> Option<(f64, f64)> {
@@ -280,14 +216,11 @@ mod tests {
 
     #[test]
     fn the_memory_to_match_is_found_and_interpolated() {
-        let report = third(&rows(), &sides());
-        assert_eq!(report.rows.len(), 1);
-        let Cell::Number(crossing) = report.rows[0][5] else {
-            panic!("{report}");
-        };
-        assert_eq!(report.rows[0][4], 70.0.into());
+        let ours = [(10.0, 1.0), (40.0, 0.1), (70.0, 0.01)];
+        let (budget, crossing) = smallest(&ours, 0.02).unwrap();
+        assert_eq!(budget, 70.0);
         assert!(crossing > 40.0 && crossing < 70.0, "{crossing}");
-        assert_eq!(report.rows[0][7], 40.0.into());
+        assert_eq!(smallest(&ours, 0.1).map(|found| found.0), Some(40.0));
         assert_eq!(smallest(&[(10.0, 2.0)], 1.0), None);
         assert_eq!(smallest(&[(10.0, 2.0)], 3.0), Some((10.0, 10.0)));
     }

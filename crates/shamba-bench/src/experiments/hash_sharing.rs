@@ -200,7 +200,12 @@ impl Settings {
         [
             sweep("key size", "bytes of a key", "key B", by_key.collect()),
             sweep("levels", "levels", "levels", by_levels.collect()),
-            sweep("empty lookups", "share of empty lookups", "empty", by_share.collect()),
+            sweep(
+                "empty lookups",
+                "share of empty lookups",
+                "empty",
+                by_share.collect(),
+            ),
         ]
     }
 }
@@ -344,7 +349,10 @@ fn drawn(sweep: &Sweep, rows: &Report) -> Vec<Panel> {
             panel.x = sweep.axis.to_owned();
             panel.y = "gain, % (less than 0 as 0)".to_owned();
             for series in &mut panel.series {
-                series.points.iter_mut().for_each(|(_, gain)| *gain = gain.max(0.0));
+                series
+                    .points
+                    .iter_mut()
+                    .for_each(|(_, gain)| *gain = gain.max(0.0));
                 series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
             }
         }
@@ -392,8 +400,10 @@ mod tests {
             ..tiny()
         };
         let mut notes = Vec::new();
-        let (report, panels) =
-            run_with(&settings, &cell::Measurement::measure, &mut |line| notes.push(line)).unwrap();
+        let (report, panels) = run_with(&settings, &cell::Measurement::measure, &mut |line| {
+            notes.push(line)
+        })
+        .unwrap();
         assert_eq!(notes.len(), 4, "{notes:?}");
         // Two key sizes, two numbers of levels, two shares; three devices and the disk.
         assert_eq!(report.rows.len(), 6 * 4, "{report}");
