@@ -148,3 +148,36 @@ fn an_experiment_that_does_not_exist_is_named() {
         "{log}"
     );
 }
+
+/// The pages in docs/ are those of the results kept there: after a change to what they show, make
+/// them again by the command below, with `--docs docs`.
+#[test]
+fn published_pages_are_those_of_the_published_results() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let home = tempfile::tempdir().unwrap();
+    let made = home.path().join("docs");
+    let output = Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
+        .args(["reproduce", "--report", "--from"])
+        .arg(docs.join("results.jsonl.zst"))
+        .arg("--out")
+        .arg(home.path().join("results"))
+        .arg("--docs")
+        .arg(&made)
+        .output()
+        .unwrap();
+    succeeded(&output);
+    let mut compared = 0;
+    for folder in ["", "results"] {
+        for entry in std::fs::read_dir(made.join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            if entry.metadata().unwrap().is_file() {
+                let name = Path::new(folder).join(entry.file_name());
+                let published = std::fs::read(docs.join(&name)).unwrap_or_default();
+                let same = std::fs::read(entry.path()).unwrap() == published;
+                assert!(same, "docs/{} is not up to date", name.display());
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 5, "{compared}");
+}

@@ -180,9 +180,9 @@ impl<'a> Lab<'a> {
         let dir = copy
             .as_ref()
             .map_or(loaded.dir, |copy| copy.path().to_owned());
-        let group = if trial.contained {
+        let group = if let Some(limit) = trial.contained {
             container::forget_files(&dir)?;
-            let group = Container::new(trial.memory + container::ALLOWANCE);
+            let group = Container::new(limit);
             let none = || Error::InvalidSetting("no memory control group can be made here".into());
             Some(group.ok_or_else(none)?)
         } else {

@@ -76,7 +76,7 @@ fn totals(ended: &[(&Experiment, Ended)]) -> Report {
         let findings = || own().filter_map(|(_, ended)| ended.outcome.as_ref().ok());
         let counts = claim::counts(findings().flat_map(|findings| &findings.claims));
         let count = |verdict| counts.iter().find(|(known, _)| *known == verdict);
-        let number = |count: usize| Cell::from(count as f64);
+        let number = |count: usize| Cell::from(count.to_string());
         let mut row = vec![of.0.into(), number(own().count())];
         for verdict in Verdict::ALL {
             row.push(number(count(verdict).map_or(0, |(_, count)| *count)));
@@ -277,9 +277,18 @@ fn unwritten(_: std::fmt::Error) -> crate::Error {
 fn markdown_index(stem: &str, ended: &[(&Experiment, Ended)]) -> Result<String> {
     let mut text = String::from("# Experiments\n\n");
     let mut add = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").map_err(unwritten);
-    add(format_args!("{}\n", totals(ended)))?;
+    add(format_args!("{}", totals(ended).to_markdown()))?;
     for line in places(ended) {
         add(format_args!("{line}.\n"))?;
+    }
+    let run = |name: &str| ended.iter().any(|(known, _)| known.name == name);
+    let missing = super::all()
+        .into_iter()
+        .map(|known| known.name)
+        .filter(|name| !run(name));
+    let missing: Vec<&str> = missing.collect();
+    if !missing.is_empty() {
+        add(format_args!("Not run: {}.\n", missing.join(", ")))?;
     }
     add(format_args!(
         "| experiment | what | verdicts | s |\n|---|---|---|---|"

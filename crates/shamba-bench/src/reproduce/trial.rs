@@ -37,10 +37,10 @@ pub struct Trial {
     /// Whether [`Found::files`] is wanted.
     #[serde(default)]
     pub files: bool,
-    /// Whether it is measured in a memory control group of its budget and [`container::ALLOWANCE`],
-    /// in which what the system caches of its files counts: for engines that leave caching to it.
+    /// Bytes of the memory control group in which it is measured, and in which what the system
+    /// caches of its files counts: for engines that leave caching to the system.
     #[serde(default)]
-    pub contained: bool,
+    pub contained: Option<u64>,
 }
 
 /// What came out. Counts are totals over the measured operations.
@@ -144,7 +144,7 @@ impl Trial {
             threads: 1,
             seed: base.seed + 1,
             files: false,
-            contained: false,
+            contained: None,
             base,
         }
     }

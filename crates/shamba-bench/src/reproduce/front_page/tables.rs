@@ -10,6 +10,9 @@ use crate::reproduce::ours::rocksdb::BEST;
 pub(super) const OURS: &str = "our default";
 pub(super) const FJALL: &str = "fjall";
 
+/// What fjall is called in the picture: what it had is said below.
+const CACHES_ELSEWHERE: &str = "fjall, and the system's cache (see below)";
+
 /// Engines whose throughput is compared: the beginnings of their names, in this order.
 pub(super) const PEERS: [(&str, &str); 3] =
     [("rocksdb", "RocksDB"), ("fjall", "fjall"), ("redb", "redb")];
@@ -145,11 +148,16 @@ pub(super) fn panels(table: &Report) -> Vec<Panel> {
             else {
                 continue;
             };
-            match panel.series.iter_mut().find(|series| series.name == name) {
+            let shown = if name == FJALL {
+                CACHES_ELSEWHERE
+            } else {
+                name
+            };
+            match panel.series.iter_mut().find(|series| series.name == shown) {
                 Some(series) => series.points.push((x, y)),
                 None => panel.series.push(Series {
                     points: vec![(x, y)],
-                    ..Series::new(name)
+                    ..Series::new(shown)
                 }),
             }
         }
