@@ -2,7 +2,7 @@
 //!
 //! Peak memory and `/proc/self/io` belong to a process, and one engine's threads and allocator
 //! must not disturb the next: the experiments run every cell by starting this program again with
-//! the hidden command `cell`, the name of a [`Measurement`] and the request as JSON on standard
+//! the hidden command `cell`, the name of a measurement and the request as JSON on standard
 //! input, the result as JSON on standard output.
 use crate::experiments::{cpu, hash_sharing, hot_spot, keyspaces, multi_get, small_budgets};
 use crate::reproduce::trial;
