@@ -1,7 +1,6 @@
 //! Line plots as SVG, several panels to a file, and dot plots. Drawn by `plotters` without fonts or
 //! bitmaps.
 mod dots;
-pub mod spans;
 
 use crate::report::{Cell, Report};
 use crate::{Error, Result};

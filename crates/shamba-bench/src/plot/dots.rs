@@ -1,7 +1,9 @@
-//! Dot plots: a row for each line of a table, in it a dot for each of those compared.
+//! Dot plots: a row for each line of a table, in it a dot for each of those compared, and a bar for
+//! what was expected of them.
 use super::{Series, failed, label, style};
 use crate::report::{Cell, Report};
 use crate::{Error, Result};
+use plotters::element::{DynElement, IntoDynElement};
 use plotters::prelude::*;
 use std::path::Path;
 
@@ -10,6 +12,13 @@ const SIZE: (u32, u32, u32) = (900, 20, 110);
 
 /// Pixels for the names of rows: at least, at most, and for a letter.
 const NAMES: (u32, u32, u32) = (230, 520, 6);
+
+/// Colours of dots that are at least, and of those that are below, what was aimed at.
+const REACHED: RGBColor = RGBColor(0, 114, 178);
+const MISSED: RGBColor = RGBColor(213, 94, 0);
+
+/// Of bars, on light and on dark paper.
+const BAR: RGBColor = RGBColor(140, 140, 140);
 
 /// A name that fits into so many pixels.
 fn shortened(name: &str, pixels: u32) -> String {
@@ -32,6 +41,12 @@ pub struct Dots {
     pub rows: Vec<String>,
     /// Who is compared; points are a value above 0 and the number of its row.
     pub series: Vec<Series>,
+    /// For each row the bar of what was expected, if there is any.
+    #[serde(default)]
+    pub spans: Vec<Option<(f64, f64)>>,
+    /// With an aim the colour of a dot tells whether it is reached, and its shape whose it is.
+    #[serde(default)]
+    pub aimed: Option<f64>,
 }
 
 impl Dots {
@@ -60,6 +75,7 @@ impl Dots {
             x: unit.trim().to_owned(),
             series: series.collect(),
             rows: rows.into_iter().map(|(name, _)| name).collect(),
+            ..Self::default()
         }
     }
 
@@ -67,7 +83,12 @@ impl Dots {
     pub fn save(&self, path: &Path) -> Result<()> {
         let values = || {
             let points = self.series.iter().flat_map(|series| &series.points);
-            points.map(|(value, _)| *value)
+            let bars = self
+                .spans
+                .iter()
+                .flatten()
+                .flat_map(|&(from, to)| [from, to]);
+            points.map(|(value, _)| *value).chain(bars)
         };
         let (low, high) = (
             values().fold(f64::INFINITY, f64::min),
@@ -139,17 +160,27 @@ impl Dots {
             .y_label_formatter(&name)
             .draw()
             .map_err(failed)?;
+        let bars = self.spans.iter().enumerate().filter_map(|(row, bar)| {
+            let (from, to) = (*bar)?;
+            let ends = vec![(from, height(row as f64)), (to, height(row as f64))];
+            Some(PathElement::new(ends, BAR.stroke_width(9)))
+        });
+        chart.draw_series(bars).map_err(failed)?;
         let names: Vec<&str> = self.series.iter().map(|one| one.name.as_str()).collect();
-        for series in &self.series {
-            let style = style(&names, &series.name).filled();
+        for (number, series) in self.series.iter().enumerate() {
+            let own = style(&names, &series.name).filled();
+            let dot = |value: f64| match self.aimed {
+                Some(aim) if value >= aim => (number, REACHED.filled()),
+                Some(_) => (number, MISSED.filled()),
+                None => (0, own),
+            };
+            let shown = self.aimed.map_or((0, own), |_| (number, BLACK.filled()));
             let points = series.points.iter();
             chart
-                .draw_series(
-                    points.map(|&(value, row)| Circle::new((value, height(row)), 4, style)),
-                )
+                .draw_series(points.map(|&(value, row)| shape((value, height(row)), dot(value))))
                 .map_err(failed)?
                 .label(&series.name)
-                .legend(move |(x, y)| Circle::new((x + 8, y), 4, style));
+                .legend(move |(x, y)| shape((x + 8, y), shown));
         }
         chart
             .configure_series_labels()
@@ -160,6 +191,18 @@ impl Dots {
             .draw()
             .map_err(failed)?;
         Ok(())
+    }
+}
+
+/// A dot: a circle, a triangle or a cross by its number.
+fn shape<'a, C: Clone + 'static>(
+    at: C,
+    (number, style): (usize, ShapeStyle),
+) -> DynElement<'static, SVGBackend<'a>, C> {
+    match number {
+        0 => Circle::new(at, 4, style).into_dyn(),
+        1 => TriangleMarker::new(at, 6, style).into_dyn(),
+        _ => Cross::new(at, 5, style.stroke_width(2)).into_dyn(),
     }
 }
 
@@ -199,6 +242,28 @@ mod tests {
         // A dot for each point and for each line of the legend.
         assert_eq!(text.matches("<circle").count(), 5);
         assert!(!text.contains("NaN") && !text.contains("inf"));
+    }
+
+    #[test]
+    fn dots_below_the_aim_have_another_colour() {
+        let dots = Dots {
+            rows: vec!["writes".into(), "reads".into()],
+            series: vec![
+                Series::of("one", [(2.0, 0.0), (0.5, 1.0)]),
+                Series::of("another", [(3.0, 0.0)]),
+            ],
+            spans: vec![Some((0.9, 1.1)), None],
+            aimed: Some(1.0),
+            ..Dots::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("dots.svg");
+        dots.save(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let of = |colour: RGBColor| format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2);
+        for (colour, count) in [(REACHED, 2), (MISSED, 1), (BAR, 1)] {
+            assert_eq!(text.matches(&of(colour)).count(), count, "{text}");
+        }
     }
 
     #[test]

@@ -393,6 +393,7 @@ pub fn beside_the_paper(claims: &[Claim], whom: &str) -> Option<Dots> {
             series(whom, |both| both.0),
             series("measured", |both| both.1),
         ],
+        ..Dots::default()
     })
 }
 

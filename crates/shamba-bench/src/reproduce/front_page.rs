@@ -5,15 +5,14 @@ mod headlines;
 mod tables;
 
 use super::ours::rocksdb::BEST;
-use super::page::{SOURCES, is_of};
+use super::page::{SOURCES, is_of, places};
 use super::{Ended, Experiment, Findings};
-use crate::plot;
-use crate::plot::spans::{Row, Spans};
+use crate::plot::{self, Dots, Series};
 use crate::report::Report;
 use crate::{Result, row};
 use std::fmt::Write as _;
 use std::path::Path;
-use tables::{FJALL, OURS, PEERS, beside, only, panels, ratios, steps, told};
+use tables::{FJALL, OURS, beside, only, panels, ratios, steps, told};
 
 pub(super) use headlines::HEADLINES;
 
@@ -37,6 +36,9 @@ pub(super) fn write(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
         page.throughput(findings)?;
     }
     page.headlines(ended)?;
+    for line in places(ended) {
+        page.add(format_args!("{line}.\n"))?;
+    }
     page.add("Every experiment, its setting, tables and verdicts: [results](results.md).\n")?;
     Ok(std::fs::write(dir.join("summary.md"), page.text)?)
 }
@@ -129,37 +131,33 @@ impl Page<'_> {
         let Some(table) = findings.tables.first() else {
             return Ok(());
         };
-        let rows = ratios(table);
-        if rows.iter().all(|row| row.marks.is_empty()) {
+        let dots = ratios(table);
+        let times = || dots.series.iter().flat_map(|series| &series.points);
+        let all = times().count();
+        if all == 0 {
             return Ok(());
         }
-        let lost = |row: &Row| row.marks.iter().filter(|mark| mark.1 < 1.0).count();
-        let (all, lost) = (
-            rows.iter().map(|row| row.marks.len()).sum::<usize>(),
-            rows.iter().map(lost).sum::<usize>(),
-        );
+        let lost = times().filter(|(times, _)| *times < 1.0).count();
         self.add("## Throughput, and under pressure\n")?;
         self.add(format_args!(
             "Ours is ahead in {} of {all} lines, behind in {lost} (in orange). {}\n",
             all - lost,
             findings.setting
         ))?;
-        let spans = Spans {
-            title: "Our throughput, times that of each peer's best setting".into(),
-            x: "times as fast".into(),
-            kinds: PEERS.map(|(_, name)| name.to_owned()).into(),
-            aimed: Some(1.0),
-            rows,
-        };
         self.picture("throughput", "Our throughput beside others'", |path| {
-            spans.save(path)
+            dots.save(path)
         })
     }
 
     /// The papers' best known figures, and what came of them.
     fn headlines(&mut self, ended: &[(&Experiment, Ended)]) -> Result<()> {
         let mut table = Report::titled("Headlines");
-        let mut rows = Vec::new();
+        let mut dots = Dots {
+            title: "The paper's figure or range, a tenth more and less (bar), and ours".into(),
+            x: "times the paper's figure (the upper end of its range)".into(),
+            series: ["measured here", "by a model"].map(Series::new).into(),
+            ..Dots::default()
+        };
         for headline in HEADLINES {
             let own = |(known, _): &&(&Experiment, Ended)| known.name == headline.experiment;
             let Some((experiment, ended)) = ended.iter().find(own) else {
@@ -176,26 +174,22 @@ impl Page<'_> {
                     "measured": claim.measured.clone(),
                     "verdict": claim.verdict.to_string(),
                 });
-                rows.extend(headlines::drawn(
-                    &format!("{paper}: {}", headline.label),
-                    claim,
-                ));
+                if let Some(row) = headlines::row_of(claim) {
+                    let number = dots.rows.len() as f64;
+                    let points = row.dots.iter().map(|dot| (*dot, number));
+                    dots.series[usize::from(row.by_model)].points.extend(points);
+                    dots.rows.push(format!("{paper}: {}", headline.label));
+                    dots.spans.push(Some(row.span));
+                }
             }
         }
         if table.rows.is_empty() {
             return Ok(());
         }
         self.add("## What the papers are known for\n")?;
-        if !rows.is_empty() {
-            let spans = Spans {
-                title: "The paper's figure or range, a tenth more and less (bar), and ours".into(),
-                x: "times the paper's figure (the upper end of its range)".into(),
-                kinds: vec!["measured here".into(), "by a model".into()],
-                aimed: None,
-                rows,
-            };
+        if !dots.rows.is_empty() {
             self.picture("headlines", "The papers' figures beside ours", |path| {
-                spans.save(path)
+                dots.save(path)
             })?;
         }
         self.table(&table)

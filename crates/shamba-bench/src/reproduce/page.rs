@@ -102,7 +102,7 @@ fn by_source(claims: &[Claim]) -> [([&'static str; 4], Vec<&Claim>); 2] {
 
 /// Where and how large: one line for each combination met. The first is most experiments'; where
 /// there are more, the others name theirs.
-fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
+pub(super) fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for (experiment, ended) in ended {
         let place = &ended.place;

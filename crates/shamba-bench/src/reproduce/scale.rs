@@ -21,7 +21,7 @@ pub enum Scale {
     Tiny,
     /// All of them in 20 minutes on two cores.
     Quick,
-    /// All of them in two hours.
+    /// Half the papers' sizes: hours, and as many again for each further seed.
     Standard,
     /// The papers' sizes.
     Paper,

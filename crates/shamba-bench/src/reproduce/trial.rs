@@ -92,8 +92,12 @@ impl Found {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
-    /// Pages read per lookup: the engine's count, or the kernel's for engines that count none.
+    /// Pages read per lookup: the engine's count, or the kernel's for engines that count none. No
+    /// number where nothing was measured.
     pub fn pages(&self) -> f64 {
+        if self.times.operations == 0 {
+            return f64::NAN;
+        }
         if self.counts.contains_key("data_pages") {
             ["data_pages", "index_pages", "filter_pages"]
                 .map(|name| self.per_lookup(name))

@@ -193,10 +193,11 @@ fn the_standard_setting_has_the_limits_it_is_known_for() {
             Weights::expected(shape.entries, positive, Distribution::Uniform, 1, 1).unwrap();
         let curve = Curve::new(&partitions(shape.tree(1), &weights).unwrap()).unwrap();
         for (percent, limit) in [0.1, 0.4, 0.7].into_iter().zip(limits) {
-            let optimum = curve.at((metadata * percent) as u64);
-            eprintln!(
-                "{positive} {percent}: {:.4} ({limit})",
-                optimum.bound / weights.total()
+            let optimum = curve.at((metadata * percent) as u64).bound / weights.total();
+            let apart = (optimum - limit).abs();
+            assert!(
+                apart <= 0.1 * limit + 0.013,
+                "{positive} {percent}: {optimum:.4}, known as {limit}"
             );
         }
     }

@@ -1,5 +1,4 @@
 //! The claims by which the papers are known, and how they are drawn.
-use crate::plot::spans::Row;
 use crate::reproduce::claim::{Claim, TOLERANCE, Verdict};
 
 /// A claim by which a paper is known.
@@ -84,17 +83,25 @@ pub(in crate::reproduce) const HEADLINES: [Headline; 12] = [
     ),
 ];
 
-/// A claim beside its paper's figure, which is 1: the upper end of a range.
-pub(super) fn drawn(name: &str, claim: &Claim) -> Option<Row> {
+/// A claim as a row of a dot plot: the paper's figure, or the upper end of its range, is 1.
+pub(super) struct Row {
+    /// The paper's figure or range, and a tenth more and less.
+    pub(super) span: (f64, f64),
+    /// The ends of what came out.
+    pub(super) dots: Vec<f64>,
+    pub(super) by_model: bool,
+}
+
+/// The row of a claim that has ranges above 0.
+pub(super) fn row_of(claim: &Claim) -> Option<Row> {
     let [(from, to), (least, most)] = claim.ranges?;
-    let kind = usize::from(claim.verdict == Verdict::ModelOnly);
-    let mut marks = vec![(kind, least / to), (kind, most / to)];
-    marks.dedup();
+    let mut dots = vec![least / to, most / to];
+    dots.dedup();
     let above_0 = to > 0.0 && from > 0.0 && least > 0.0;
     above_0.then(|| Row {
-        name: name.to_owned(),
-        span: Some(((1.0 - TOLERANCE) * from / to, 1.0 + TOLERANCE)),
-        marks,
+        span: ((1.0 - TOLERANCE) * from / to, 1.0 + TOLERANCE),
+        dots,
+        by_model: claim.verdict == Verdict::ModelOnly,
     })
 }
 
@@ -105,9 +112,10 @@ mod tests {
     #[test]
     fn a_headline_is_drawn_beside_its_paper_s_range() {
         let claim = Claim::range("reads saved, %", (50.0, 80.0), &[40.0, 60.0]);
-        let row = drawn("Monkey", &claim).unwrap();
-        assert_eq!(row.span, Some((0.9 * 0.625, 1.1)));
-        assert_eq!(row.marks, [(0, 0.5), (0, 0.75)]);
-        assert_eq!(drawn("", &Claim::statement("", "", "", true)), None);
+        let row = row_of(&claim).unwrap();
+        assert_eq!(row.span, (0.9 * 0.625, 1.1));
+        assert_eq!((row.dots, row.by_model), (vec![0.5, 0.75], false));
+        assert!(row_of(&claim.by_model()).unwrap().by_model);
+        assert!(row_of(&Claim::statement("", "", "", true)).is_none());
     }
 }

@@ -1,10 +1,10 @@
 //! What the front page shows of tables of results: sentences, and what its pictures draw. Pure
 //! functions.
 use crate::compare;
-use crate::plot::spans::Row;
-use crate::plot::{Panel, Series};
+use crate::plot::{self, Dots, Panel, Series};
 use crate::report::{Cell, Report, median};
 use crate::reproduce::ours::rocksdb::BEST;
+use crate::row;
 
 /// The column of this engine, and of fjall, in the tables of pages per lookup.
 pub(super) const OURS: &str = "our default";
@@ -128,41 +128,21 @@ fn percent(percent: f64) -> String {
 
 /// Panels of pages by memory, one for each kind of lookups: this engine, RocksDB and fjall.
 pub(super) fn panels(table: &Report) -> Vec<Panel> {
-    let mut panels: Vec<Panel> = Vec::new();
+    const MEMORY: &str = "memory, % of filters and indexes";
+    const PAGES: &str = "pages read per lookup";
+    let mut points = Report::titled(PAGES);
     for row in &table.rows {
-        let title = kind(table, row);
-        if panels.last().is_none_or(|panel| panel.title != title) {
-            panels.push(Panel {
-                title,
-                x: "memory, % of filters and indexes".into(),
-                y: "pages read per lookup".into(),
-                log_y: true,
-                series: Vec::new(),
+        for name in [OURS, BEST, FJALL] {
+            points.add(row! {
+                "": kind(table, row),
+                "engine": if name == FJALL { CACHES_ELSEWHERE } else { name },
+                MEMORY: number(table, row, "budget %"),
+                PAGES: number(table, row, name),
             });
         }
-        let Some(panel) = panels.last_mut() else {
-            continue;
-        };
-        for name in [OURS, BEST, FJALL] {
-            let (Some(x), Some(y)) = (number(table, row, "budget %"), number(table, row, name))
-            else {
-                continue;
-            };
-            let shown = if name == FJALL {
-                CACHES_ELSEWHERE
-            } else {
-                name
-            };
-            match panel.series.iter_mut().find(|series| series.name == shown) {
-                Some(series) => series.points.push((x, y)),
-                None => panel.series.push(Series {
-                    points: vec![(x, y)],
-                    ..Series::new(shown)
-                }),
-            }
-        }
     }
-    panels
+    let panels = plot::of_report(&points, "", "engine", MEMORY, PAGES);
+    panels.into_iter().map(Panel::logarithmic).collect()
 }
 
 /// Panels of pages after each step, at the least budget: one for each distribution.
@@ -205,8 +185,8 @@ pub(super) fn steps(table: &Report) -> Vec<Panel> {
 
 /// For each workload and number of threads our throughput over that of each peer: of several
 /// settings of a peer its best.
-pub(super) fn ratios(table: &Report) -> Vec<Row> {
-    let rates = |row: &[Cell], family: &str| {
+pub(super) fn ratios(table: &Report) -> Dots {
+    let best = |row: &[Cell], family: &str| {
         let columns = table.columns.iter().enumerate();
         let rates = columns.filter_map(|(at, column)| {
             let engine = column.strip_suffix(" op/s")?;
@@ -218,24 +198,22 @@ pub(super) fn ratios(table: &Report) -> Vec<Row> {
         });
         rates.reduce(f64::max)
     };
-    let rows = table.rows.iter().filter(|row| compare::is_throughput(row));
-    let row = |row: &Vec<Cell>| {
-        let ours = rates(row, "shamba")?;
-        let marks = PEERS.iter().enumerate().filter_map(|(kind, (family, _))| {
-            let theirs = rates(row, family)?;
-            (theirs > 0.0).then(|| (kind, ours / theirs))
+    let mut dots = compare::dots(table);
+    let lines = table.rows.iter().filter(|row| compare::is_throughput(row));
+    let lines: Vec<&Vec<Cell>> = lines.collect();
+    let series = PEERS.map(|(family, name)| {
+        let numbered = lines.iter().enumerate();
+        let times = numbered.filter_map(|(number, row)| {
+            let (ours, theirs) = (best(row, "shamba")?, best(row, family)?);
+            (theirs > 0.0).then(|| (ours / theirs, number as f64))
         });
-        Some(Row {
-            name: match &row[..] {
-                [phase, threads, ..] if threads.to_string() == "1" => format!("{phase}, 1 thread"),
-                [phase, threads, ..] => format!("{phase}, {threads} threads"),
-                _ => String::new(),
-            },
-            span: Some((1.0, 1.0)),
-            marks: marks.collect(),
-        })
-    };
-    rows.filter_map(row).collect()
+        Series::of(name, times)
+    });
+    dots.series = series.into();
+    dots.title = "Our throughput, times that of each peer's best setting".to_owned();
+    dots.x = "times as fast".to_owned();
+    dots.aimed = Some(1.0);
+    dots
 }
 
 /// A table's columns of these names.
@@ -259,7 +237,6 @@ pub(super) fn only(table: &Report, names: &[&str]) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row;
 
     fn pages() -> Report {
         let cells = [
@@ -326,9 +303,12 @@ mod tests {
                 "rocksdb op/s": 1.0, "rocksdb:hash op/s": 2.0, "redb op/s": 8.0 }
             },
         );
-        let rows = ratios(&table);
-        assert_eq!(rows.len(), 1);
-        assert_eq!(rows[0].name, "fillrandom, 1 thread");
-        assert_eq!(rows[0].marks, [(0, 2.0), (2, 0.5)]);
+        let dots = ratios(&table);
+        assert_eq!(dots.rows, ["fillrandom, 1 thread"]);
+        let points = dots.series.iter().map(|series| &series.points[..]);
+        assert_eq!(
+            points.collect::<Vec<_>>(),
+            [&[(2.0, 0.0)][..], &[], &[(0.5, 0.0)]]
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! Reads per lookup under pressure: the default policy beside the papers' systems and RocksDB.
 use super::{missing, rocksdb};
-use crate::Result;
 use crate::device::Device;
 use crate::engine;
 use crate::report::Report;
@@ -8,6 +7,7 @@ use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
 use crate::reproduce::trial::{Found, Trial};
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Error, Result};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-pressure",
@@ -58,7 +58,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         pressure::measure(lab, &grid)
     };
     let mut points = measure(&engines, Device::Ram)?;
-    let mut tables = Vec::new();
+    let (mut tables, mut notes) = (Vec::new(), missing());
     if !settings.is_empty() {
         // Only the kernel counts what RocksDB reads, and only what it reads from a disk.
         let cells = measure(settings, Device::Disk)?;
@@ -73,6 +73,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         for point in &mut points {
             point.found.push(fjall(lab, point)?);
         }
+        notes.extend(killed(FJALL, engines.len(), &points));
         engines.push(FJALL);
     }
     tables.push(resident(&engines, &points));
@@ -89,7 +90,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         tables,
         panels: pressure::panels(shown, &points),
         claims,
-        notes: missing(),
+        notes,
         ..Findings::default()
     })
 }
@@ -100,13 +101,32 @@ const MIB: u64 = 1 << 20;
 const FJALL: &str = "fjall";
 
 /// What fjall reads in a point: process and cached files together have the memory that our process
-/// took at most, a MiB more for the system's own tables of them.
+/// took at most, a MiB more for the system's own tables of them. Nothing where it is killed for
+/// taking more.
 fn fjall(lab: &mut Lab<'_>, point: &Point) -> Result<Found> {
     let base = lab.base(FJALL);
     let trial = lab.lookups_in(base, point.percent, point.positive, point.distribution)?;
-    lab.measure(&Trial {
+    let contained = Trial {
         contained: point.found.first().map(|ours| ours.peak_memory + MIB),
         ..trial.on(Device::Disk)
+    };
+    match lab.measure(&contained) {
+        Err(Error::Killed(_)) => Ok(Found::default()),
+        found => found,
+    }
+}
+
+/// Where an engine was killed, so that nothing is known of it.
+fn killed(name: &str, engine: usize, points: &[Point]) -> Option<String> {
+    let killed = points.iter().filter(|point| point.pages(engine).is_nan());
+    let places: Vec<String> = killed.map(Point::place).collect();
+    (!places.is_empty()).then(|| {
+        format!(
+            "{name} was killed for want of memory at {} of {} points: {}.",
+            places.len(),
+            points.len(),
+            places.join("; ")
+        )
     })
 }
 
