@@ -67,6 +67,14 @@ pub fn peak_memory() -> u64 {
     field(&text, "VmHWM:") * 1024
 }
 
+/// The same without what is mapped from files, the program itself: it takes more than a small
+/// budget, and is in memory anyhow. The kernel keeps no peak of the rest, so that what of files is
+/// resident now is taken from the peak of all.
+pub fn peak_own_memory() -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    peak_memory().saturating_sub(field(&text, "RssFile:") * 1024)
+}
+
 /// Forgets the peak so far, where the kernel allows.
 pub fn reset_peak_memory() {
     // A kernel that refuses leaves the older, higher peak: pessimistic, never flattering.
@@ -136,6 +144,7 @@ mod tests {
     fn the_peak_is_at_least_what_is_held() {
         let held = vec![1u8; 8 << 20];
         assert!(peak_memory() > held.len() as u64);
+        assert!(peak_own_memory() > held.len() as u64 && peak_own_memory() < peak_memory());
     }
 
     #[test]

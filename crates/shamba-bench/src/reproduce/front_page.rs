@@ -4,6 +4,7 @@
 mod headlines;
 mod tables;
 
+use super::ours::pressure::CONTAINED;
 use super::ours::rocksdb::BEST;
 use super::page::{SOURCES, is_of, places};
 use super::{Ended, Experiment, Findings};
@@ -12,7 +13,7 @@ use crate::report::Report;
 use crate::{Result, row};
 use std::fmt::Write as _;
 use std::path::Path;
-use tables::{FJALL, OURS, beside, only, panels, ratios, steps, told};
+use tables::{OURS, beside, only, panels, ratios, steps, told};
 
 pub(super) use headlines::HEADLINES;
 
@@ -93,7 +94,7 @@ impl Page<'_> {
         self.add(format_args!("{}\n", findings.setting))?;
         let shown: Vec<&str> = ["distribution", "existing", "budget %"]
             .into_iter()
-            .chain([OURS, BEST, FJALL])
+            .chain([OURS, BEST, CONTAINED])
             .collect();
         for table in &findings.tables {
             let ours = table.columns.iter().any(|column| column == OURS);

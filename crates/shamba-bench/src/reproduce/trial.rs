@@ -65,6 +65,9 @@ pub struct Found {
     pub memory: Option<u64>,
     /// Peak resident bytes of the process.
     pub peak_memory: u64,
+    /// The same without the program itself.
+    #[serde(default)]
+    pub peak_own_memory: u64,
     /// What of the blocks was in memory at the end, from engines that tell.
     #[serde(default)]
     pub resident: Option<Resident>,
@@ -233,6 +236,7 @@ impl Measurement for Cell {
             runs: engine.runs(),
             memory: engine.memory(),
             peak_memory: proc_io::peak_memory(),
+            peak_own_memory: proc_io::peak_own_memory(),
             resident: engine.resident(),
             files: if trial.files {
                 engine.files()

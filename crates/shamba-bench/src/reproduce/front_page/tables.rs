@@ -3,19 +3,15 @@
 use crate::compare;
 use crate::plot::{self, Dots, Panel, Series};
 use crate::report::{Cell, Report, median};
+use crate::reproduce::ours::pressure::CONTAINED;
 use crate::reproduce::ours::rocksdb::BEST;
 use crate::row;
 
-/// The column of this engine, and of fjall, in the tables of pages per lookup.
+/// The column of this engine in the tables of pages per lookup.
 pub(super) const OURS: &str = "our default";
-pub(super) const FJALL: &str = "fjall";
-
-/// What fjall is called in the picture: what it had is said below.
-const CACHES_ELSEWHERE: &str = "fjall, and the system's cache (see below)";
 
 /// Engines whose throughput is compared: the beginnings of their names, in this order.
-pub(super) const PEERS: [(&str, &str); 3] =
-    [("rocksdb", "RocksDB"), ("fjall", "fjall"), ("redb", "redb")];
+const PEERS: [(&str, &str); 3] = [("rocksdb", "RocksDB"), ("fjall", "fjall"), ("redb", "redb")];
 
 /// A cell of the comparison with RocksDB: where, and the pages of both.
 pub(super) struct Beside {
@@ -132,10 +128,10 @@ pub(super) fn panels(table: &Report) -> Vec<Panel> {
     const PAGES: &str = "pages read per lookup";
     let mut points = Report::titled(PAGES);
     for row in &table.rows {
-        for name in [OURS, BEST, FJALL] {
+        for name in [OURS, BEST, CONTAINED] {
             points.add(row! {
                 "": kind(table, row),
-                "engine": if name == FJALL { CACHES_ELSEWHERE } else { name },
+                "engine": name,
                 MEMORY: number(table, row, "budget %"),
                 PAGES: number(table, row, name),
             });

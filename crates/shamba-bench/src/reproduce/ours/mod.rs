@@ -8,7 +8,7 @@ mod hot_spot;
 mod mixed;
 mod multi_get;
 mod oracle_gap;
-mod pressure;
+pub(super) mod pressure;
 pub(super) mod rocksdb;
 mod scaling;
 mod without_pressure;

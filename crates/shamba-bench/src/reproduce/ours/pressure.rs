@@ -73,8 +73,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         for point in &mut points {
             point.found.push(fjall(lab, point)?);
         }
-        notes.extend(killed(FJALL, engines.len(), &points));
-        engines.push(FJALL);
+        notes.extend(killed(CONTAINED, engines.len(), &points));
+        engines.push(CONTAINED);
     }
     tables.push(resident(&engines, &points));
     let shown = &engines[..];
@@ -85,7 +85,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             lab,
             "RAM disk, pages counted by the engine; RocksDB on the disk by direct I/O, its pages counted by the kernel, its \
              memory the block cache (and the cache of entries); fjall on the disk, which leaves caching to the \
-             system, in a memory control group of what our process took at most, in which that cache counts",
+             system, in a memory control group of what our process took at most without the program itself, in which that cache counts",
         ),
         tables,
         panels: pressure::panels(shown, &points),
@@ -100,14 +100,17 @@ const MIB: u64 = 1 << 20;
 /// The peer that leaves caching to the system: measured where that counts.
 const FJALL: &str = "fjall";
 
-/// What fjall reads in a point: process and cached files together have the memory that our process
-/// took at most, a MiB more for the system's own tables of them. Nothing where it is killed for
-/// taking more.
+/// What it is called among engines.
+pub(in crate::reproduce) const CONTAINED: &str = "fjall, in as much memory";
+
+/// What fjall reads in a point: its process and its cached files together have the memory that our
+/// process took at most, a MiB more for the system's own tables of them; a group does not count the
+/// program itself, which is cached already. Nothing where it is killed for taking more.
 fn fjall(lab: &mut Lab<'_>, point: &Point) -> Result<Found> {
     let base = lab.base(FJALL);
     let trial = lab.lookups_in(base, point.percent, point.positive, point.distribution)?;
     let contained = Trial {
-        contained: point.found.first().map(|ours| ours.peak_memory + MIB),
+        contained: point.found.first().map(|ours| ours.peak_own_memory + MIB),
         ..trial.on(Device::Disk)
     };
     match lab.measure(&contained) {
@@ -132,8 +135,8 @@ fn killed(name: &str, engine: usize, points: &[Point]) -> Option<String> {
 
 /// The most memory that each engine's process had: the budget, and what comes on top of it.
 fn resident(engines: &[&str], points: &[Point]) -> Report {
-    let mib = |found: &Found| found.peak_memory as f64 / MIB as f64;
-    let title = "Resident memory of the process at most, MiB";
+    let mib = |found: &Found| found.peak_own_memory as f64 / MIB as f64;
+    let title = "Resident memory of the process at most, without the program itself, MiB";
     pressure::table_of(title, engines, points, mib)
 }
 
