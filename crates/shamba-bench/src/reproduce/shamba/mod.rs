@@ -7,6 +7,7 @@ mod modules;
 mod over_budget;
 pub(super) mod pressure;
 mod table_1;
+mod table_2;
 
 use super::Experiment;
 use crate::plot::Series;
@@ -15,6 +16,7 @@ use crate::report::{Cell, Report};
 /// The tables and figures of the paper.
 pub(super) const ALL: &[&Experiment] = &[
     &table_1::EXPERIMENT,
+    &table_2::EXPERIMENT,
     &modules::TABLE_3,
     &accesses::FIGURE_2,
     &accesses::FIGURE_3,

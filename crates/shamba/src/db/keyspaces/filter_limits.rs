@@ -26,12 +26,13 @@ use crate::table::ModuleReads;
 use crate::value::{Hotness, PolicyState, RecentLookups, lookups_among};
 use crate::version::{FileMeta, Version};
 
-/// An epoch is at least so many lookups for each file, so that ending it costs each lookup little.
-const LOOKUPS_PER_FILE: u64 = 4;
+/// An epoch is at least so many lookups for each file, so that ending it costs each lookup little;
+/// and few, so that under policies that ask who was not asked for an epoch some file is found.
+const LOOKUPS_PER_FILE: u64 = 1;
 
 /// And at least one for so many entries: partitions have some thousands, and what all of them count
 /// is summed up at the end of an epoch.
-const ENTRIES_PER_LOOKUP: u64 = 1 << 10;
+const ENTRIES_PER_LOOKUP: u64 = 1 << 14;
 
 /// A keyspace's limits.
 #[derive(Debug)]
