@@ -139,6 +139,18 @@ impl Panel {
         Self { x, ..self }
     }
 
+    /// The same with a range of the paper's, two lines over all of it.
+    #[must_use]
+    pub fn beside(mut self, (from, to): (f64, f64)) -> Self {
+        let points = self.series.iter().flat_map(|line| &line.points);
+        let (left, right) = ends(points.map(|point| point.0));
+        for (name, bound) in [("paper, from", from), ("paper, to", to)] {
+            let line = Series::of(name, [(left, bound), (right, bound)]);
+            self.series.push(line);
+        }
+        self
+    }
+
     /// Without the points that no axis has: a ratio to nothing, for example.
     pub fn retain_finite(&mut self) {
         for series in &mut self.series {
@@ -252,20 +264,22 @@ fn label(value: f64) -> String {
     }
 }
 
+/// The least and the most.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    values.fold(ends, |(least, most), value| {
+        (least.min(value), most.max(value))
+    })
+}
+
 fn draw(panel: &Panel, names: &[&str], area: &Area<'_>) -> Result<()> {
     let points = || panel.series.iter().flat_map(|series| &series.points);
-    let ends = |values: &mut dyn Iterator<Item = f64>| {
-        let ends = (f64::INFINITY, f64::NEG_INFINITY);
-        values.fold(ends, |(least, most), value| {
-            (least.min(value), most.max(value))
-        })
-    };
     if points().next().is_none() {
         return Ok(());
     }
-    let (left, right) = ends(&mut points().map(|point| point.0));
+    let (left, right) = ends(points().map(|point| point.0));
     let right = if right > left { right } else { left + 1.0 };
-    let (bottom, top) = ends(&mut points().map(|point| point.1.max(LEAST)));
+    let (bottom, top) = ends(points().map(|point| point.1.max(LEAST)));
     let (area, below) = area.split_vertically(SIZE.1);
     let mut chart = ChartBuilder::on(&area);
     chart

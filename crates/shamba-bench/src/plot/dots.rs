@@ -1,6 +1,6 @@
 //! Dot plots: a row for each line of a table, in it a dot for each of those compared, and a bar for
 //! what was expected of them.
-use super::{COLOURS, Series, failed, label, legend};
+use super::{COLOURS, Series, ends, failed, label, legend};
 use crate::report::{Cell, Report};
 use crate::{Error, Result};
 use plotters::element::{DynElement, IntoDynElement};
@@ -88,9 +88,7 @@ impl Dots {
             .flatten()
             .flat_map(|&(from, to)| [from, to]);
         let values = points.map(|(value, _)| *value).chain(bars);
-        let (low, high) = values.fold((f64::INFINITY, 0.0f64), |(low, high), value| {
-            (low.min(value), high.max(value))
-        });
+        let (low, high) = ends(values);
         if high < low {
             let nothing = "there is nothing to draw".to_owned();
             return Err(Error::InvalidSetting(nothing));
@@ -158,22 +156,19 @@ impl Dots {
             .map_err(failed)?;
         let bars = self.spans.iter().enumerate().filter_map(|(row, bar)| {
             let (from, to) = (*bar)?;
-            let ends = vec![(from, height(row as f64)), (to, height(row as f64))];
-            Some(PathElement::new(ends, BAR.stroke_width(9)))
+            let bar = vec![(from, height(row as f64)), (to, height(row as f64))];
+            Some(PathElement::new(bar, BAR.stroke_width(9)))
         });
         chart.draw_series(bars).map_err(failed)?;
         for (number, series) in self.series.iter().enumerate() {
             let colour = |value: f64| {
-                Some(if value >= self.aimed? {
-                    REACHED
-                } else {
-                    MISSED
-                })
+                let reached = value >= self.aimed?;
+                Some(if reached { REACHED } else { MISSED })
             };
-            let dots = series
-                .points
-                .iter()
-                .map(|&(value, row)| shape((value, height(row)), self.mark(number, colour(value))));
+            let dots = series.points.iter().map(|&(value, row)| {
+                let mark = self.mark(number, colour(value));
+                shape((value, height(row)), mark)
+            });
             chart.draw_series(dots).map_err(failed)?;
         }
         Ok(())

@@ -30,7 +30,7 @@ const ENGINES: [(&str, &str); 3] = [
 const NUMBERS: &str = "1 uniform, 2 Zipf 0.99, 3 Zipf 1.2, 4 clustered";
 
 /// Times Monkey's throughput.
-const PAPER: [f64; 2] = [1.39, 2.20];
+const PAPER: (f64, f64) = (1.39, 2.20);
 
 const TIMES: &str = "times Monkey's throughput";
 const READS: &str = "reads, times Monkey's";
@@ -62,14 +62,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let own = table.rows_of("existing", positive);
         let what = format!("{TIMES}, {positive} existing, device model, all workloads");
         let speeds = own.rows_of("engine", ELASTIC).numbers(TIMES);
-        claims.push(Claim::range(what, (PAPER[0], PAPER[1]), &speeds).by_model());
+        claims.push(Claim::range(what, PAPER, &speeds).by_model());
         let title = format!("Beside Monkey, {positive} existing, device model");
-        let mut panel = Panel::of_lines(title, &own, "engine", NUMBERS, TIMES).logarithmic();
-        for (bound, name) in PAPER.into_iter().zip(["paper, from", "paper, to"]) {
-            let ends = [1.0, WORKLOADS.len() as f64].map(|at| (at, bound));
-            panel.series.push(Series::of(name, ends));
-        }
-        panels.push(panel);
+        let panel = Panel::of_lines(title, &own, "engine", NUMBERS, TIMES);
+        panels.push(panel.logarithmic().beside(PAPER));
     }
     let mut ycsb = Vec::new();
     for letter in READ_DOMINANT {

@@ -156,18 +156,9 @@ fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
             });
         }
     }
-    let mut panels = plot::of_report(&table, "device", "engine", "budget %", TIMES);
-    for panel in &mut panels {
-        for (bound, name) in [(GAIN.0, "paper, from"), (GAIN.1, "paper, to")] {
-            let ends = [budgets[0], budgets[budgets.len() - 1]];
-            let line = Series::of(name, ends.map(|percent| (percent, bound)));
-            panel.series.push(line);
-        }
-    }
+    let panels = plot::of_report(&table, "device", "engine", "budget %", TIMES);
     let panels = panels.into_iter();
-    let panels = panels
-        .map(|panel| panel.over(MEMORY).logarithmic())
-        .collect();
+    let panels = panels.map(|panel| panel.over(MEMORY).logarithmic().beside(GAIN));
     let devices = format!(
         "uniform empty lookups; baseline {}; times are this machine's, the least of three, on its disk past the page cache and \
          on a RAM disk",
@@ -176,7 +167,7 @@ fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
     Ok(Findings {
         setting: pressure::setting(lab, &devices),
         tables: vec![table],
-        panels,
+        panels: panels.collect(),
         claims,
         ..Findings::default()
     })

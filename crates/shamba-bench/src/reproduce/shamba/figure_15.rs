@@ -20,19 +20,16 @@ const ENTRY: u16 = 128;
 /// its text for 124 B).
 const PAPER: [(u16, f64); 4] = [(8, 0.2), (32, 0.8), (64, 1.6), (124, 3.1)];
 
+const SIZES: [u16; 4] = [8, 32, 64, 124];
+
 const KEYS: &str = "key bytes";
 const TIMES: &str = "times as fast";
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let scale = lab.scale;
-    let sizes: &[u16] = match scale.pick(0, 1, 1, 1) {
-        0 => &[8, 124],
-        _ => &[8, 32, 64, 124],
-    };
-    let budgets: &[f64] = match scale.pick(0, 1, 2, 2) {
-        0 => &[40.0],
-        1 => &[25.0, 50.0, 75.0, 100.0],
-        _ => &[10.0, 25.0, 50.0, 75.0, 100.0, 125.0, 150.0],
+    let (sizes, budgets): (&[u16], &[f64]) = match lab.scale {
+        Scale::Tiny => (&[8, 124], &[40.0]),
+        Scale::Quick => (&SIZES, &[25.0, 50.0, 75.0, 100.0]),
+        _ => (&SIZES, &[10.0, 25.0, 50.0, 75.0, 100.0, 125.0, 150.0]),
     };
     let mut table = Report::titled("SHaMBa-eq over one filter a file, by key size");
     let mut claimed = Vec::new();

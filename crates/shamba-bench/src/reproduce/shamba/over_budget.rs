@@ -2,7 +2,7 @@
 //! what is claimed of it.
 use super::modules;
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
-use super::pressure::{fewer, filter_pages, goal_less, less, micros};
+use super::pressure::{fewer, filter_pages, goal_less, less, micros, those};
 use crate::reproduce::prelude::*;
 use std::ops::Range;
 
@@ -118,9 +118,9 @@ const EQUAL: Figure = Figure {
     claims: |engines, points| {
         let mut claims = beside_the_baseline(engines, points);
         // Section 5.1.1.
-        let enough =
-            |point: &&Point| point.percent > 100.0 && point.distribution == Distribution::Uniform;
-        let enough: Vec<&Point> = points.iter().filter(enough).collect();
+        let enough = those(points, |point| {
+            point.percent > 100.0 && point.distribution == Distribution::Uniform
+        });
         let what = "uniform: fewer reads with more than 100 % of memory as well";
         claims.push(fewer(what, &enough, 1));
         claims.extend(skipping(engines, points));
@@ -149,7 +149,7 @@ const PROPORTIONAL: Figure = Figure {
         claims.extend(skipping(engines, points));
         claims.push(same_with_enough(points));
         // Beside the equal modules of Figure 6, in the same order.
-        let below_half: Vec<&Point> = points.iter().filter(|p| p.percent < 50.0).collect();
+        let below_half = those(points, |point| point.percent < 50.0);
         claims.extend(PAPERS.map(|engine| {
             let equal = OURS.end + engine - PAPERS.start;
             let [own, other] = [engine, equal].map(|at| short(engines[at]));
@@ -207,9 +207,8 @@ const ALL_READ: usize = 4;
 const ALL_MODULES: Figure = Figure {
     engines: SKIPPED_MODULES.engines.split_at(ALL_READ).0,
     claims: |_, points| {
-        let (empty, existing): (Vec<&Point>, Vec<&Point>) = short_of_memory(points)
-            .into_iter()
-            .partition(|point| point.positive == 0.0);
+        let (empty, existing): (Vec<&Point>, Vec<&Point>) =
+            (short_of_memory(points).into_iter()).partition(|point| point.positive == 0.0);
         let existing_keys = "lookups of which half or all find a key: the same";
         vec![
             falling(&empty, "empty lookups: the more modules the fewer reads"),
@@ -227,9 +226,9 @@ const PARTITIONED: Figure = Figure {
         "shamba:shamba-eq-f+partitioned+paper",
         "shamba",
     ],
-    budgets: |scale| match scale.pick(0, 1, 2, 2) {
-        0 => &[35.0],
-        1 => &[5.0, 15.0, 35.0],
+    budgets: |scale| match scale {
+        Scale::Tiny => &[35.0],
+        Scale::Quick => &[5.0, 15.0, 35.0],
         _ => &[5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0],
     },
     setting: "filters and indexes cut into pages; RAM disk, pages counted by the engine",
@@ -239,7 +238,7 @@ const PARTITIONED: Figure = Figure {
               is in modules or not.",
     ],
     claims: |engines, points| {
-        let all: Vec<&Point> = points.iter().collect();
+        let all = those(points, |_| true);
         let own = |at: usize| fewer(format!("{}: fewer reads", short(engines[at])), &all, at);
         let mut claims: Vec<Claim> = (1..4).map(own).collect();
         let least = |point: &&&Point| point.pages(3) < point.pages(1).min(point.pages(2));
@@ -342,9 +341,9 @@ fn beside_the_baseline(engines: &[&str], points: &[Point]) -> Vec<Claim> {
 
 /// Where memory is short and some keys exist.
 fn short_and_existing(points: &[Point]) -> Vec<&Point> {
-    let mut short = short_of_memory(points);
-    short.retain(|point| point.positive > 0.0);
-    short
+    those(points, |point| {
+        point.percent < 100.0 && point.positive > 0.0
+    })
 }
 
 /// That skipping saves reads wherever memory is short and some keys exist.
@@ -379,12 +378,8 @@ fn goals(engines: &[&str], points: &[Point]) -> Vec<Claim> {
             name => name.to_owned(),
         };
         let what = format!("{name}: fewer reads than one filter a file below 100 % of memory");
-        claims.push(goal_less(
-            what,
-            &short_of_memory(points),
-            (engine, 0),
-            Found::pages,
-        ));
+        let short = short_of_memory(points);
+        claims.push(goal_less(what, &short, (engine, 0), Found::pages));
         if let Some((budget, part)) = pressure::memory_for_equal_reads(points.iter(), engine) {
             let what = format!(
                 "{name}: part of the memory for as many reads as one filter a file at {budget} %"
@@ -397,7 +392,7 @@ fn goals(engines: &[&str], points: &[Point]) -> Vec<Claim> {
 
 /// With enough memory SHaMBa-prop has one module: the very filters of the baseline.
 fn same_with_enough(points: &[Point]) -> Claim {
-    let enough: Vec<&Point> = points.iter().filter(|p| p.percent >= 100.0).collect();
+    let enough = those(points, |point| point.percent >= 100.0);
     let apart = |point: &&Point| (point.pages(1) - point.pages(0)).abs() > 0.1 * point.pages(0);
     let apart: Vec<&Point> = enough.iter().copied().filter(apart).collect();
     Claim::everywhere(

@@ -273,10 +273,14 @@ pub(in crate::reproduce) fn short(engine: &str) -> &str {
     }
 }
 
+/// The points that are so.
+pub(super) fn those(points: &[Point], so: impl Fn(&Point) -> bool) -> Vec<&Point> {
+    points.iter().filter(|point| so(point)).collect()
+}
+
 /// The points at which memory is short.
 pub(in crate::reproduce) fn short_of_memory(points: &[Point]) -> Vec<&Point> {
-    let short = points.iter().filter(|point| point.percent < 100.0);
-    short.collect()
+    those(points, |point| point.percent < 100.0)
 }
 
 /// The points at which a number of an engine is not less than that of another.
