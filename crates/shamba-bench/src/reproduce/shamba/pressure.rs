@@ -196,30 +196,42 @@ pub(super) fn kib(found: &Found, of: fn(&Resident) -> u64) -> f64 {
     bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1000.0)
 }
 
-/// What was read, by kind, and what was in memory at the end.
+/// What each engine found at each point, with the engine's short name.
+fn each<'a>(
+    engines: &'a [&str],
+    points: &'a [Point],
+) -> impl Iterator<Item = (&'a Point, &'a str, &'a Found)> {
+    points.iter().flat_map(|point| {
+        let found = engines.iter().zip(&point.found);
+        found.map(move |(engine, found)| (point, short(engine), found))
+    })
+}
+
+/// What was read, by kind where the engine tells, and what was in memory at the end.
 pub(in crate::reproduce) fn kinds(engines: &[&str], points: &[Point]) -> Report {
-    let mut table = Report::titled("Pages read per lookup, by kind");
-    for point in points {
-        for (engine, found) in engines.iter().zip(&point.found) {
-            table.add(row! {
-                "distribution": point.distribution.name(),
-                "existing": point.positive,
-                "budget %": point.percent,
-                "engine": short(engine),
-                "data pages": found.per_lookup("data_pages"),
-                "index pages": found.per_lookup("index_pages"),
-                "filter pages": filter_pages(found),
-                "pages": found.pages(),
-                "read operations": found.reads(),
-                "microseconds": micros(found),
-                "false positives per lookup": found.per_lookup("false_positives"),
-                "data KB in memory": kib(found, |resident| resident.data),
-                "index KB in memory": kib(found, |resident| resident.index),
-                "filter KB in memory": kib(found, |resident| resident.filter),
-            });
+    let title = "Pages read per lookup, by kind";
+    Report::of(title, each(engines, points), |(point, engine, found)| {
+        let told = |name: &str| {
+            let known = found.counts.contains_key(name);
+            known.then(|| found.per_lookup(name))
+        };
+        row! {
+            "distribution": point.distribution.name(),
+            "existing": point.positive,
+            "budget %": point.percent,
+            "engine": engine,
+            "data pages": told("data_pages"),
+            "index pages": told("index_pages"),
+            "filter pages": told("filter_pages"),
+            "pages": found.pages(),
+            "read operations": found.reads(),
+            "microseconds": micros(found),
+            "false positives per lookup": told("false_positives"),
+            "data KB in memory": kib(found, |resident| resident.data),
+            "index KB in memory": kib(found, |resident| resident.index),
+            "filter KB in memory": kib(found, |resident| resident.filter),
         }
-    }
-    table
+    })
 }
 
 /// The points as panels, one for each distribution and share: pages per lookup.
@@ -234,11 +246,8 @@ pub(in crate::reproduce) fn panels_of(
     y: &str,
     value: Measure,
 ) -> Vec<Panel> {
-    let each = points
-        .iter()
-        .flat_map(|point| engines.iter().zip(&point.found).map(move |of| (point, of)));
-    let table = Report::of(y, each, |(point, (engine, found))| {
-        row! { "": point.panel(), "engine": short(engine), MEMORY: point.percent, y: value(found) }
+    let table = Report::of(y, each(engines, points), |(point, engine, found)| {
+        row! { "": point.panel(), "engine": engine, MEMORY: point.percent, y: value(found) }
     });
     let panels = plot::of_report(&table, "", "engine", MEMORY, y);
     panels.into_iter().map(Panel::logarithmic).collect()
