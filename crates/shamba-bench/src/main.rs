@@ -309,7 +309,7 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Reproduce(settings) => {
             reproduce::run(&settings, &mut note)?;
-            note(format!("{}", settings.out.join("report.html").display()));
+            note(format!("{}", settings.out.join("results.md").display()));
             Ok(())
         }
         Command::Compare(arguments) => {

@@ -2,10 +2,11 @@
 //! bitmaps.
 mod dots;
 
-use crate::report::{Cell, Report};
+use crate::report::{self, Cell, Report};
 use crate::{Error, Result};
 use plotters::coord::types::RangedCoordf64;
 use plotters::coord::{Shift, ranged1d::Ranged};
+use plotters::element::{DynElement, IntoDynElement};
 use plotters::prelude::*;
 use std::path::Path;
 
@@ -28,6 +29,10 @@ const COLOURS: [RGBColor; 7] = [
 
 /// Lines beyond the colours are drawn in them again, thinner.
 const WIDTHS: [u32; 2] = [2, 1];
+
+/// Pixels across and down of a diagram, and down of a line of its legend, which stands below it,
+/// where it hides nothing.
+const SIZE: (u32, u32, u32) = (560, 420, 15);
 
 /// A logarithmic axis is for values that differ by more than this factor; on it there is sure to
 /// be a power of ten to put a number at.
@@ -87,6 +92,37 @@ impl Panel {
         }
     }
 
+    /// A diagram of a table: a line for each value of the column `line`, over the columns `x` and
+    /// `y`. Rows without a number there are left out.
+    pub fn of_lines(
+        title: impl Into<String>,
+        table: &Report,
+        line: &str,
+        x: &str,
+        y: &str,
+    ) -> Self {
+        let lines = table.distinct(line).into_iter().map(|name| {
+            let own = table.rows_of(line, name.clone());
+            Series::of(named(&name), own.points(x, y))
+        });
+        let mut lines: Vec<Series> = lines.collect();
+        lines.retain(|line| !line.points.is_empty());
+        Self::new(title, x, y, lines)
+    }
+
+    /// A diagram of a table: a line for each of these columns, over the column `x`.
+    pub fn of_columns(
+        title: impl Into<String>,
+        table: &Report,
+        x: &str,
+        y: &str,
+        columns: &[&str],
+    ) -> Self {
+        let line = |name: &&str| Series::of(*name, table.points(x, name));
+        let lines: Vec<Series> = columns.iter().map(line).collect();
+        Self::new(title, x, y, lines)
+    }
+
     /// The same with a logarithmic vertical axis.
     #[must_use]
     pub fn logarithmic(self) -> Self {
@@ -94,6 +130,25 @@ impl Panel {
             log_y: true,
             ..self
         }
+    }
+
+    /// The same with another name of the horizontal axis.
+    #[must_use]
+    pub fn over(self, x: &str) -> Self {
+        let x = x.to_owned();
+        Self { x, ..self }
+    }
+
+    /// The same with a range of the paper's, two lines over all of it.
+    #[must_use]
+    pub fn beside(mut self, (from, to): (f64, f64)) -> Self {
+        let points = self.series.iter().flat_map(|line| &line.points);
+        let (left, right) = ends(points.map(|point| point.0));
+        for (name, bound) in [("paper, from", from), ("paper, to", to)] {
+            let line = Series::of(name, [(left, bound), (right, bound)]);
+            self.series.push(line);
+        }
+        self
     }
 
     /// Without the points that no axis has: a ratio to nothing, for example.
@@ -105,36 +160,23 @@ impl Panel {
     }
 }
 
-/// Panels of a table: one for each value of the column `panel`, in it a line for each value of the
-/// column `line`, over the columns `x` and `y`. Rows without a number there are left out.
+/// Panels of a table: one for each value of the column `panel`, as [`Panel::of_lines`] draws them.
 pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> Vec<Panel> {
-    let column = |name: &str| report.columns.iter().position(|column| column == name);
-    let mut panels: Vec<Panel> = Vec::new();
-    for row in &report.rows {
-        let cell = |name: &str| column(name).and_then(|at| row.get(at));
-        let text = |name: &str| match cell(name) {
-            Some(Cell::Number(number)) => label(*number),
-            other => other.map(ToString::to_string).unwrap_or_default(),
-        };
-        let (Some(Cell::Number(at)), Some(Cell::Number(value))) = (cell(x), cell(y)) else {
-            continue;
-        };
-        let title = format!("{panel} {}", text(panel)).trim().to_owned();
-        let panel = match panels.iter().position(|panel| panel.title == title) {
-            Some(at) => &mut panels[at],
-            None => {
-                panels.push(Panel::new(title, x, y, []));
-                let last = panels.len() - 1;
-                &mut panels[last]
-            }
-        };
-        let name = text(line);
-        match panel.series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.push((*at, *value)),
-            None => panel.series.push(Series::of(name, [(*at, *value)])),
-        }
+    let panels = report.distinct(panel).into_iter().map(|value| {
+        let title = format!("{panel} {}", named(&value));
+        let own = report.rows_of(panel, value);
+        Panel::of_lines(title.trim(), &own, line, x, y)
+    });
+    panels.filter(|panel| !panel.series.is_empty()).collect()
+}
+
+/// What a line or panel is called for which this stands.
+fn named(value: &Cell) -> String {
+    match value {
+        Cell::Number(number) => label(*number),
+        Cell::Text(text) => text.clone(),
+        Cell::Missing => String::new(),
     }
-    panels
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
@@ -147,26 +189,47 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub fn save(path: &Path, panels: &[Panel], columns: usize) -> Result<()> {
     let mut panels = panels.to_vec();
     panels.iter_mut().for_each(Panel::retain_finite);
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        std::fs::create_dir_all(folder)?;
-    }
-    let mut text = String::new();
     let columns = columns.clamp(1, panels.len().max(1));
     let rows = panels.len().div_ceil(columns).max(1);
+    let lines = panels.iter().map(|panel| panel.series.len()).max();
+    let height = SIZE.1 + SIZE.2 * lines.unwrap_or(0) as u32;
+    let names = names(&panels);
+    svg(
+        path,
+        (SIZE.0 * columns as u32, height * rows as u32),
+        |root| {
+            let areas = root.split_evenly((rows, columns));
+            let mut each = panels.iter().zip(areas);
+            each.try_for_each(|(panel, area)| draw(panel, &names, &area))
+        },
+    )
+}
+
+/// Writes what `draw` draws on white paper into the file `path`.
+fn svg(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<()> {
+    let mut text = String::new();
     {
-        let size = (560 * columns as u32, 420 * rows as u32);
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE).map_err(failed)?;
-        let names = names(&panels);
-        for (panel, area) in panels.iter().zip(root.split_evenly((rows, columns))) {
-            draw(panel, &names, &area)?;
-        }
+        draw(&root)?;
         root.present().map_err(failed)?;
     }
-    Ok(std::fs::write(path, text)?)
+    report::write(path, &text)
+}
+
+/// Names the lines, each beside its mark.
+fn legend<'a>(
+    area: &Area<'a>,
+    lines: &[Series],
+    mark: impl Fn(usize, (i32, i32)) -> DynElement<'static, SVGBackend<'a>, (i32, i32)>,
+) -> Result<()> {
+    for (number, line) in lines.iter().enumerate() {
+        let y = SIZE.2 as i32 * number as i32 + 6;
+        let name = Text::new(line.name.clone(), (90, y - 5), ("sans-serif", 11));
+        area.draw(&mark(number, (70, y))).map_err(failed)?;
+        area.draw(&name).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// The names of all lines, in the order of first appearance: a line has the same colour in every
@@ -201,86 +264,42 @@ fn label(value: f64) -> String {
     }
 }
 
+/// The least and the most.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    values.fold(ends, |(least, most), value| {
+        (least.min(value), most.max(value))
+    })
+}
+
 fn draw(panel: &Panel, names: &[&str], area: &Area<'_>) -> Result<()> {
     let points = || panel.series.iter().flat_map(|series| &series.points);
-    let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
-    let most = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::NEG_INFINITY, f64::max);
     if points().next().is_none() {
         return Ok(());
     }
-    let (left, right) = (
-        least(&mut points().map(|p| p.0)),
-        most(&mut points().map(|p| p.0)),
-    );
+    let (left, right) = ends(points().map(|point| point.0));
     let right = if right > left { right } else { left + 1.0 };
-    let top = most(&mut points().map(|p| p.1)).max(LEAST);
-    let mut chart = ChartBuilder::on(area);
+    let (bottom, top) = ends(points().map(|point| point.1.max(LEAST)));
+    let (area, below) = area.split_vertically(SIZE.1);
+    let mut chart = ChartBuilder::on(&area);
     chart
         .caption(&panel.title, ("sans-serif", 16))
         .margin(10)
         .x_label_area_size(36)
         .y_label_area_size(60);
-    let bottom = least(&mut points().map(|p| p.1)).max(LEAST);
-    let across = |x: f64| (x - left) / (right - left);
     if panel.log_y && top > bottom * WIDE {
-        let (low, high) = (bottom * 0.8, top * 1.3);
-        let height = |y: f64| (y.max(low) / low).ln() / (high / low).ln();
-        let legend = free_corner(panel, across, height);
-        let y = (low..high).log_scale();
+        let y = (bottom * 0.8..top * 1.3).log_scale();
         let chart = chart.build_cartesian_2d(left..right, y).map_err(failed)?;
-        lines(panel, names, chart, LEAST, legend)
+        lines(panel, names, chart, LEAST)?;
     } else {
-        let legend = free_corner(panel, across, |y| y / (top * 1.1));
         let y = 0.0..top * 1.1;
         let chart = chart.build_cartesian_2d(left..right, y).map_err(failed)?;
-        lines(panel, names, chart, f64::NEG_INFINITY, legend)
+        lines(panel, names, chart, f64::NEG_INFINITY)?;
     }
-}
-
-/// The corner that lines cross least: where the legend hides least of them. `height` tells how far
-/// up a value lies, from 0 to 1, and `across` how far right.
-fn free_corner(
-    panel: &Panel,
-    across: impl Fn(f64) -> f64,
-    height: impl Fn(f64) -> f64,
-) -> SeriesLabelPosition {
-    /// Steps in which lines between points are followed.
-    const STEPS: u32 = 16;
-    // About what the legend takes of the diagram.
-    let tall = (0.07 * panel.series.len() as f64 + 0.05).min(0.5);
-    let covered = |right: bool, up: bool| {
-        let place = |(x, y): (f64, f64)| (across(x), height(y));
-        let within = |(x, y): (f64, f64)| {
-            let (x, y) = (
-                if right { 1.0 - x } else { x },
-                if up { 1.0 - y } else { y },
-            );
-            x < 0.4 && y < tall
-        };
-        let mut count = 0;
-        for series in &panel.series {
-            for pair in series.points.windows(2) {
-                let [from, to] = [place(pair[0]), place(pair[1])];
-                let at = |step: u32| {
-                    let share = f64::from(step) / f64::from(STEPS);
-                    let between = |a: f64, b: f64| a + (b - a) * share;
-                    (between(from.0, to.0), between(from.1, to.1))
-                };
-                count += (0..=STEPS).filter(|step| within(at(*step))).count();
-            }
-            let alone = series.points.len() == 1 && within(place(series.points[0]));
-            count += usize::from(alone);
-        }
-        count
-    };
-    let corners = [
-        (covered(true, true), SeriesLabelPosition::UpperRight),
-        (covered(false, true), SeriesLabelPosition::UpperLeft),
-        (covered(true, false), SeriesLabelPosition::LowerRight),
-        (covered(false, false), SeriesLabelPosition::LowerLeft),
-    ];
-    let least = corners.into_iter().min_by_key(|(count, _)| *count);
-    least.map_or(SeriesLabelPosition::UpperRight, |(_, corner)| corner)
+    legend(&below, &panel.series, |number, (x, y)| {
+        let ends = [(x - 8, y), (x + 8, y)];
+        PathElement::new(ends, style(names, &panel.series[number].name)).into_dyn()
+    })
 }
 
 fn lines<'a, Y>(
@@ -288,7 +307,6 @@ fn lines<'a, Y>(
     names: &[&str],
     mut chart: ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Y>>,
     floor: f64,
-    legend: SeriesLabelPosition,
 ) -> Result<()>
 where
     Y: Ranged<ValueType = f64> + plotters::coord::ranged1d::ValueFormatter<f64>,
@@ -305,23 +323,12 @@ where
     for series in &panel.series {
         let style = style(names, &series.name);
         let points = || series.points.iter().map(|&(x, y)| (x, y.max(floor)));
-        chart
-            .draw_series(LineSeries::new(points(), style))
-            .map_err(failed)?
-            .label(&series.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
-        chart
-            .draw_series(points().map(|point| Circle::new(point, 2, style.filled())))
-            .map_err(failed)?;
+        let line = LineSeries::new(points(), style);
+        chart.draw_series(line).map_err(failed)?;
+        let dots = points().map(|point| Circle::new(point, 2, style.filled()));
+        chart.draw_series(dots).map_err(failed)?;
     }
-    chart
-        .configure_series_labels()
-        .position(legend)
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.3))
-        .label_font(("sans-serif", 11))
-        .draw()
-        .map_err(failed)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -347,20 +354,6 @@ mod tests {
         assert_eq!(panels[0].series.len(), 2);
         assert_eq!(panels[0].series[0].points, [(10.0, 1.0), (40.0, 0.5)]);
         assert_eq!(panels[1].series[0].points, [(40.0, 3.0)]);
-    }
-
-    #[test]
-    fn the_legend_keeps_out_of_the_way() {
-        let corner = |points: [(f64, f64); 2]| {
-            let panel = Panel::new("", "", "", [Series::of("line", points)]);
-            free_corner(&panel, |x| x, |y| y)
-        };
-        let upper_right = SeriesLabelPosition::UpperRight;
-        assert_eq!(corner([(0.0, 1.0), (1.0, 0.0)]), upper_right);
-        let rising = corner([(0.0, 0.0), (1.0, 1.0)]);
-        assert_eq!(rising, SeriesLabelPosition::UpperLeft);
-        let high = corner([(0.0, 1.0), (1.0, 1.0)]);
-        assert_eq!(high, SeriesLabelPosition::LowerRight);
     }
 
     #[test]

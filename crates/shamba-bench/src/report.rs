@@ -1,5 +1,6 @@
 //! Results as a table to read, CSV to plot and JSON for programs.
 use crate::Result;
+use crate::reproduce::claim;
 use comfy_table::{CellAlignment, ContentArrangement, presets};
 use std::fmt;
 use std::path::Path;
@@ -146,6 +147,80 @@ impl Report {
         report
     }
 
+    /// Where a column of this name stands.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
+    }
+
+    /// The number in a column of a row.
+    pub fn number(&self, row: &[Cell], column: &str) -> Option<f64> {
+        match self.cell(row, column) {
+            Cell::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The numbers of a column, from the rows that have one there.
+    pub fn numbers(&self, column: &str) -> Vec<f64> {
+        let rows = self.rows.iter();
+        rows.filter_map(|row| self.number(row, column)).collect()
+    }
+
+    /// The most of a column, as of [`claim::most_of`].
+    pub fn most(&self, column: &str) -> f64 {
+        claim::most_of(&self.numbers(column))
+    }
+
+    /// The least of a column, as of [`claim::least_of`].
+    pub fn least(&self, column: &str) -> f64 {
+        claim::least_of(&self.numbers(column))
+    }
+
+    /// The numbers of two columns, from the rows that have both.
+    pub fn points(&self, x: &str, y: &str) -> Vec<(f64, f64)> {
+        let both = |row: &Vec<Cell>| Some((self.number(row, x)?, self.number(row, y)?));
+        self.rows.iter().filter_map(both).collect()
+    }
+
+    /// What stands in a column, each once; nothing where there is no such column.
+    pub fn distinct(&self, column: &str) -> Vec<Cell> {
+        let mut distinct = Vec::new();
+        for row in &self.rows {
+            let cell = self.cell(row, column);
+            if !distinct.contains(cell) {
+                distinct.push(cell.clone());
+            }
+        }
+        distinct
+    }
+
+    fn cell<'a>(&self, row: &'a [Cell], column: &str) -> &'a Cell {
+        let cell = self.column(column).and_then(|at| row.get(at));
+        cell.unwrap_or(&Cell::Missing)
+    }
+
+    /// The table of the rows in whose `column` this stands.
+    #[must_use]
+    pub fn rows_of(&self, column: &str, value: impl Into<Cell>) -> Self {
+        let value = value.into();
+        let mut only = self.clone();
+        only.rows.retain(|row| *self.cell(row, column) == value);
+        only
+    }
+
+    /// The table of the columns of these names.
+    #[must_use]
+    pub fn columns_of(&self, names: &[&str]) -> Self {
+        let mut only = self.clone();
+        let kept = |at: &usize| names.contains(&self.columns[*at].as_str());
+        let kept: Vec<usize> = (0..self.columns.len()).filter(kept).collect();
+        only.columns = kept.iter().map(|at| self.columns[*at].clone()).collect();
+        for row in &mut only.rows {
+            *row = kept.iter().filter_map(|at| row.get(*at).cloned()).collect();
+        }
+        only
+    }
+
     /// Adds a row.
     pub fn push(&mut self, row: Vec<Cell>) {
         debug_assert_eq!(row.len(), self.columns.len());
@@ -167,23 +242,9 @@ impl Report {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The whole report as one JSON object: `title`, and `rows` as objects by column name.
+    /// The whole report as one JSON object: `title`, `columns` and `rows`.
     pub fn to_json(&self) -> Result<String> {
-        let rows: Vec<serde_json::Map<_, _>> = self
-            .rows
-            .iter()
-            .map(|row| {
-                let values = row.iter().map(serde_json::to_value);
-                self.columns
-                    .iter()
-                    .cloned()
-                    .zip(values)
-                    .map(|(name, value)| value.map(|value| (name, value)))
-                    .collect::<std::result::Result<_, _>>()
-            })
-            .collect::<std::result::Result<_, _>>()?;
-        let object = serde_json::json!({ "title": self.title, "rows": rows });
-        Ok(serde_json::to_string_pretty(&object)?)
+        Ok(serde_json::to_string_pretty(self)?)
     }
 
     /// The rows as a Markdown table without the title; bars in texts are escaped.
@@ -200,17 +261,11 @@ impl Report {
 
     /// Writes `path`, as JSON if it ends in `.json`, as CSV otherwise, with its folders.
     pub fn save(&self, path: &Path) -> Result<()> {
-        if let Some(folder) = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-        {
-            std::fs::create_dir_all(folder)?;
-        }
         let text = match path.extension() {
             Some(end) if end == "json" => self.to_json()?,
             _ => self.to_csv()?,
         };
-        Ok(std::fs::write(path, text)?)
+        write(path, &text)
     }
 }
 
@@ -232,6 +287,15 @@ impl fmt::Display for Report {
         }
         write!(f, "{}\n{table}", self.title)
     }
+}
+
+/// Writes a file, with its folders.
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    let folder = path.parent();
+    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)?;
+    }
+    Ok(std::fs::write(path, text)?)
 }
 
 /// The middle of `values` (the mean of the two middle ones if their number is even).
@@ -264,8 +328,9 @@ mod tests {
             "engine,pages\n\"a, b\",0.035\nc,\n"
         );
         let json: serde_json::Value = serde_json::from_str(&report().to_json().unwrap()).unwrap();
-        assert_eq!(json["rows"][0]["pages"], 0.035);
-        assert!(json["rows"][1]["pages"].is_null());
+        assert_eq!(json["columns"][1], "pages");
+        assert_eq!(json["rows"][0][1], 0.035);
+        assert!(json["rows"][1][1].is_null());
         assert_eq!(
             report().to_markdown(),
             "| engine | pages |\n|---|---|\n| a, b | 0.035 |\n| c | - |\n"

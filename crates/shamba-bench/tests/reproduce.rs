@@ -31,10 +31,7 @@ fn every_experiment_runs_and_is_reported() {
         &["reproduce", "all", "--scale", "tiny"],
         home.path(),
     ));
-    let (page, text) = (
-        std::fs::read_to_string(results.join("report.html")).unwrap(),
-        std::fs::read_to_string(results.join("report.md")).unwrap(),
-    );
+    let page = std::fs::read_to_string(results.join("results.md")).unwrap();
     let experiments = shamba_bench::reproduce::all();
     for experiment in &experiments {
         let name = experiment.name;
@@ -51,7 +48,7 @@ fn every_experiment_runs_and_is_reported() {
         let drawing = std::fs::read_to_string(results.join(format!("{name}.svg"))).unwrap();
         assert!(drawing.contains("<circle"), "{name}");
         assert!(!findings["setting"].as_str().unwrap().is_empty(), "{name}");
-        assert!(page.contains(name) && text.contains(name), "{name}");
+        assert!(page.contains(name), "{name}");
     }
     assert!(log.contains("min left"), "{log}");
 

@@ -1,6 +1,6 @@
 //! Dot plots: a row for each line of a table, in it a dot for each of those compared, and a bar for
 //! what was expected of them.
-use super::{Series, failed, label, style};
+use super::{COLOURS, Series, ends, failed, label, legend};
 use crate::report::{Cell, Report};
 use crate::{Error, Result};
 use plotters::element::{DynElement, IntoDynElement};
@@ -81,34 +81,37 @@ impl Dots {
 
     /// Draws into the file `path`.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let values = || {
-            let points = self.series.iter().flat_map(|series| &series.points);
-            let bars = self
-                .spans
-                .iter()
-                .flatten()
-                .flat_map(|&(from, to)| [from, to]);
-            points.map(|(value, _)| *value).chain(bars)
-        };
-        let (low, high) = (
-            values().fold(f64::INFINITY, f64::min),
-            values().fold(0.0, f64::max),
-        );
+        let points = self.series.iter().flat_map(|series| &series.points);
+        let bars = self
+            .spans
+            .iter()
+            .flatten()
+            .flat_map(|&(from, to)| [from, to]);
+        let values = points.map(|(value, _)| *value).chain(bars);
+        let (low, high) = ends(values);
         if high < low {
             let nothing = "there is nothing to draw".to_owned();
             return Err(Error::InvalidSetting(nothing));
         }
-        let mut text = String::new();
-        {
-            let (width, row, around) = SIZE;
-            let width = width + self.names() - NAMES.0;
-            let height = row * (self.rows.len() as u32 + self.legend() as u32) + around;
-            let root = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
-            root.fill(&WHITE).map_err(failed)?;
-            self.draw(&root, low, high)?;
-            root.present().map_err(failed)?;
+        let (width, row, around) = SIZE;
+        let width = width + self.names() - NAMES.0;
+        let upper = row * self.rows.len() as u32 + around;
+        let lower = super::SIZE.2 * self.series.len() as u32;
+        super::svg(path, (width, upper + lower), |root| {
+            let (area, below) = root.split_vertically(upper);
+            self.draw(&area, low, high)?;
+            legend(&below, &self.series, |number, at| {
+                shape(at, self.mark(number, self.aimed.map(|_| BLACK)))
+            })
+        })
+    }
+
+    /// The shape and colour of a series' dots: with an aim the shape tells whose they are.
+    fn mark(&self, number: usize, aimed: Option<RGBColor>) -> (usize, ShapeStyle) {
+        match aimed {
+            Some(colour) => (number, colour.filled()),
+            None => (0, COLOURS[number % COLOURS.len()].filled()),
         }
-        Ok(std::fs::write(path, text)?)
     }
 
     /// Pixels for the names of the rows.
@@ -117,14 +120,9 @@ impl Dots {
         (letters.max().unwrap_or(0) as u32 * NAMES.2).clamp(NAMES.0, NAMES.1)
     }
 
-    /// Rows above the others that the legend takes.
-    fn legend(&self) -> i32 {
-        1 + self.series.len() as i32
-    }
-
     fn draw(&self, area: &super::Area<'_>, low: f64, high: f64) -> Result<()> {
         let rows = self.rows.len() as i32;
-        // The first row is the uppermost.
+        // The first row is the uppermost; the axis has two at least.
         let height = |row: f64| SegmentValue::CenterOf(rows - 1 - row as i32);
         let name = |at: &SegmentValue<i32>| match at {
             SegmentValue::CenterOf(at) => {
@@ -135,19 +133,15 @@ impl Dots {
             _ => String::new(),
         };
         // From a power of ten on: numbers are put at the axis from the first one.
-        let low = power_of_ten(low, f64::floor) * 0.999;
-        let high = if high * 1.3 > low * super::WIDE {
-            high * 1.3
-        } else {
-            low * super::WIDE
-        };
+        let low = 10f64.powf(low.log10().floor()) * 0.999;
+        let high = (high * 1.3).max(low * super::WIDE);
         let across = (low..high).log_scale();
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 14))
             .margin(10)
             .x_label_area_size(36)
             .y_label_area_size(self.names())
-            .build_cartesian_2d(across, (0..rows - 1 + self.legend()).into_segmented())
+            .build_cartesian_2d(across, (0..rows.max(2) - 1).into_segmented())
             .map_err(failed)?;
         chart
             .configure_mesh()
@@ -156,40 +150,27 @@ impl Dots {
             .label_style(("sans-serif", 11))
             .axis_desc_style(("sans-serif", 12))
             .x_label_formatter(&|x| label(*x))
-            .y_labels(self.rows.len() + self.legend() as usize)
+            .y_labels(self.rows.len().max(2))
             .y_label_formatter(&name)
             .draw()
             .map_err(failed)?;
         let bars = self.spans.iter().enumerate().filter_map(|(row, bar)| {
             let (from, to) = (*bar)?;
-            let ends = vec![(from, height(row as f64)), (to, height(row as f64))];
-            Some(PathElement::new(ends, BAR.stroke_width(9)))
+            let bar = vec![(from, height(row as f64)), (to, height(row as f64))];
+            Some(PathElement::new(bar, BAR.stroke_width(9)))
         });
         chart.draw_series(bars).map_err(failed)?;
-        let names: Vec<&str> = self.series.iter().map(|one| one.name.as_str()).collect();
         for (number, series) in self.series.iter().enumerate() {
-            let own = style(&names, &series.name).filled();
-            let dot = |value: f64| match self.aimed {
-                Some(aim) if value >= aim => (number, REACHED.filled()),
-                Some(_) => (number, MISSED.filled()),
-                None => (0, own),
+            let colour = |value: f64| {
+                let reached = value >= self.aimed?;
+                Some(if reached { REACHED } else { MISSED })
             };
-            let shown = self.aimed.map_or((0, own), |_| (number, BLACK.filled()));
-            let points = series.points.iter();
-            chart
-                .draw_series(points.map(|&(value, row)| shape((value, height(row)), dot(value))))
-                .map_err(failed)?
-                .label(&series.name)
-                .legend(move |(x, y)| shape((x + 8, y), shown));
+            let dots = series.points.iter().map(|&(value, row)| {
+                let mark = self.mark(number, colour(value));
+                shape((value, height(row)), mark)
+            });
+            chart.draw_series(dots).map_err(failed)?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.3))
-            .label_font(("sans-serif", 12))
-            .draw()
-            .map_err(failed)?;
         Ok(())
     }
 }
@@ -204,10 +185,6 @@ fn shape<'a, C: Clone + 'static>(
         1 => TriangleMarker::new(at, 6, style).into_dyn(),
         _ => Cross::new(at, 5, style.stroke_width(2)).into_dyn(),
     }
-}
-
-fn power_of_ten(value: f64, rounded: fn(f64) -> f64) -> f64 {
-    10f64.powf(rounded(value.log10()))
 }
 
 #[cfg(test)]

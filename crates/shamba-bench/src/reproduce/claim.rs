@@ -40,17 +40,17 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them, in the order in which they are counted.
-    pub const ALL: [Verdict; 9] = [
-        Verdict::Above,
-        Verdict::Within,
-        Verdict::Below,
-        Verdict::Holds,
-        Verdict::DoesNotHold,
-        Verdict::ModelOnly,
-        Verdict::NotComparable,
-        Verdict::Met,
-        Verdict::Missed,
+    /// All of them and their names, in the order in which they are counted.
+    pub const ALL: [(Verdict, &str); 9] = [
+        (Verdict::Above, "above"),
+        (Verdict::Within, "within"),
+        (Verdict::Below, "below"),
+        (Verdict::Holds, "holds"),
+        (Verdict::DoesNotHold, "does not hold"),
+        (Verdict::ModelOnly, "model only"),
+        (Verdict::NotComparable, "not comparable"),
+        (Verdict::Met, "met"),
+        (Verdict::Missed, "missed"),
     ];
 
     /// Whether it is about a goal of our own; else it is about a paper's claim.
@@ -63,26 +63,12 @@ impl Verdict {
         use Verdict::{Above, Below, DoesNotHold, Missed};
         matches!(self, Above | Below | DoesNotHold | Missed)
     }
-
-    /// As a name for a style.
-    pub fn class(self) -> &'static str {
-        match self {
-            Verdict::Below => "below",
-            Verdict::Within => "within",
-            Verdict::Above => "above",
-            Verdict::Holds => "holds",
-            Verdict::DoesNotHold => "does-not-hold",
-            Verdict::ModelOnly => "model-only",
-            Verdict::NotComparable => "not-comparable",
-            Verdict::Met => "met",
-            Verdict::Missed => "missed",
-        }
-    }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.class().replace('-', " "))
+        let own = Verdict::ALL.iter().find(|(verdict, _)| verdict == self);
+        f.write_str(own.map_or("", |(_, name)| name))
     }
 }
 
@@ -95,10 +81,8 @@ pub struct Claim {
     pub claimed: String,
     /// What was measured.
     pub measured: String,
-    /// Both as numbers, where both are: finite ones.
-    #[serde(default)]
-    pub numbers: Option<(f64, f64)>,
-    /// The ends of the paper's range, and of what was measured, where all are finite.
+    /// The ends of the paper's range, or a limit aimed at, and of what was measured, where all are
+    /// finite.
     #[serde(default)]
     pub ranges: Option<[(f64, f64); 2]>,
     /// What follows.
@@ -140,13 +124,16 @@ impl Claim {
         } else {
             Verdict::Within
         };
-        let finite = [from, to, least, most].iter().all(|end| end.is_finite());
-        let single = finite && from == to && least == most;
         Self {
-            numbers: single.then_some((from, least)),
-            ranges: finite.then_some([(from, to), (least, most)]),
+            ranges: finite([(from, to), (least, most)]),
             ..Self::new(what, ends(from, to), ends(least, most), verdict)
         }
+    }
+
+    /// What is claimed and what was measured, where both are one number.
+    pub fn numbers(&self) -> Option<(f64, f64)> {
+        let [(from, to), (least, most)] = self.ranges?;
+        (from == to && least == most).then_some((from, least))
     }
 
     /// Something that the paper states and that is so or is not; `measured` says what was seen.
@@ -200,27 +187,19 @@ impl Claim {
 
     /// A goal of our own: at least so much.
     pub fn goal_from(what: impl Into<String>, least: f64, measured: f64) -> Self {
-        Self {
-            numbers: both(least, measured),
-            ..Self::goal(
-                what,
-                format!("at least {}", number(least)),
-                number(measured),
-                measured >= least,
-            )
-        }
+        Self::limit(what, "at least", least, measured, measured >= least)
     }
 
     /// A goal of our own: at most so much.
     pub fn goal_to(what: impl Into<String>, most: f64, measured: f64) -> Self {
+        Self::limit(what, "at most", most, measured, measured <= most)
+    }
+
+    fn limit(what: impl Into<String>, side: &str, aim: f64, measured: f64, met: bool) -> Self {
+        let claimed = format!("{side} {}", number(aim));
         Self {
-            numbers: both(most, measured),
-            ..Self::goal(
-                what,
-                format!("at most {}", number(most)),
-                number(measured),
-                measured <= most,
-            )
+            ranges: finite([(aim, aim), (measured, measured)]),
+            ..Self::goal(what, claimed, number(measured), met)
         }
     }
 
@@ -230,10 +209,7 @@ impl Claim {
         paper: impl Into<String>,
         reason: impl Into<String>,
     ) -> Self {
-        Self {
-            cause: Some(reason.into()),
-            ..Self::new(what, paper, "-", Verdict::NotComparable)
-        }
+        Self::new(what, paper, "-", Verdict::NotComparable).without_verdict(reason)
     }
 
     /// What was measured cannot be set beside what is claimed, and why not.
@@ -242,6 +218,16 @@ impl Claim {
         self.verdict = Verdict::NotComparable;
         self.cause = Some(reason.into());
         self
+    }
+
+    /// The same where it is so.
+    #[must_use]
+    pub fn unless(self, so: bool, reason: impl Into<String>) -> Self {
+        if so {
+            self.without_verdict(reason)
+        } else {
+            self
+        }
     }
 
     /// The numbers are a model's: no verdict follows from them.
@@ -286,7 +272,6 @@ impl Claim {
             what: what.into(),
             claimed: claimed.into(),
             measured: measured.into(),
-            numbers: None,
             ranges: None,
             verdict,
             cause: None,
@@ -298,29 +283,26 @@ impl Claim {
 /// At how many points something is so, and where not: the first few of those.
 fn all_but(points: usize, lost: &[String]) -> String {
     const NAMED: usize = 6;
-    let mut text = format!(
-        "at {} of {points} points",
-        points.saturating_sub(lost.len())
-    );
-    if let Some(named) = lost
-        .get(..lost.len().min(NAMED))
-        .filter(|named| !named.is_empty())
-    {
-        text += &format!("; not at: {}", named.join("; "));
+    let so = points.saturating_sub(lost.len());
+    let named = lost[..lost.len().min(NAMED)].join("; ");
+    let more = lost.len().saturating_sub(NAMED);
+    match (lost.len(), more) {
+        (0, _) => format!("at {so} of {points} points"),
+        (_, 0) => format!("at {so} of {points} points; not at: {named}"),
+        _ => format!("at {so} of {points} points; not at: {named}; and {more} more"),
     }
-    if lost.len() > NAMED {
-        text += &format!("; and {} more", lost.len() - NAMED);
-    }
-    text
 }
 
 fn number(value: f64) -> String {
     Cell::Number(value).to_string()
 }
 
-/// Two numbers that are finite.
-fn both(claimed: f64, measured: f64) -> Option<(f64, f64)> {
-    (claimed.is_finite() && measured.is_finite()).then_some((claimed, measured))
+/// Ranges whose ends are finite.
+fn finite(ranges: [(f64, f64); 2]) -> Option<[(f64, f64); 2]> {
+    let ends = ranges.iter().flat_map(|(from, to)| [from, to]);
+    ends.into_iter()
+        .all(|end| end.is_finite())
+        .then_some(ranges)
 }
 
 /// The ends of a range, or the one number that it is.
@@ -333,12 +315,12 @@ fn ends(from: f64, to: f64) -> String {
 }
 
 /// The least; no number of none, or where one is none.
-fn least_of(values: &[f64]) -> f64 {
+pub fn least_of(values: &[f64]) -> f64 {
     extreme(values, f64::min)
 }
 
 /// The most; no number of none, or where one is none.
-fn most_of(values: &[f64]) -> f64 {
+pub fn most_of(values: &[f64]) -> f64 {
     extreme(values, f64::max)
 }
 
@@ -349,48 +331,40 @@ fn extreme(values: &[f64], of: fn(f64, f64) -> f64) -> f64 {
     values.iter().copied().reduce(of).unwrap_or(f64::NAN)
 }
 
-/// How many claims have which verdict: those that occur, in the order of [`Verdict::ALL`].
-pub fn counts<'a>(claims: impl Iterator<Item = &'a Claim> + Clone) -> Vec<(Verdict, usize)> {
+/// How many claims have which verdict, in words: `2 within, 1 below`; `no claim` of none.
+pub fn in_words(claims: &[Claim]) -> String {
     let count = |verdict| {
         claims
-            .clone()
+            .iter()
             .filter(|claim| claim.verdict == verdict)
             .count()
     };
-    let counts = Verdict::ALL.map(|verdict| (verdict, count(verdict)));
-    counts.into_iter().filter(|(_, count)| *count > 0).collect()
-}
-
-/// The counts in words: `2 within, 1 below`; `no claim` of none.
-pub fn in_words(counts: &[(Verdict, usize)]) -> String {
-    let words: Vec<String> = counts
-        .iter()
-        .map(|(verdict, n)| format!("{n} {verdict}"))
-        .collect();
-    if words.is_empty() {
-        return "no claim".to_owned();
+    let counts = Verdict::ALL.map(|(verdict, name)| (count(verdict), name));
+    let met = counts.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = met.map(|(count, name)| format!("{count} {name}")).collect();
+    match words[..] {
+        [] => "no claim".to_owned(),
+        _ => words.join(", "),
     }
-    words.join(", ")
 }
 
-/// The numbers claimed, by `whom`, and the measured ones: a row for each claim in which both are
-/// above 0.
-pub fn beside_the_paper(claims: &[Claim], whom: &str) -> Option<Dots> {
-    let both = |claim: &&Claim| matches!(claim.numbers, Some((a, b)) if a > 0.0 && b > 0.0);
-    let claims: Vec<&Claim> = claims.iter().filter(both).collect();
+/// The numbers claimed and the measured ones: a row for each claim in which both are above 0.
+pub fn beside_the_claimed(claims: &[Claim]) -> Option<Dots> {
+    let both = |claim: &Claim| claim.numbers().filter(|(a, b)| *a > 0.0 && *b > 0.0);
+    let claims = claims
+        .iter()
+        .filter_map(|claim| Some((claim, both(claim)?)));
+    let claims: Vec<(&Claim, (f64, f64))> = claims.collect();
     let series = |name: &str, of: fn((f64, f64)) -> f64| {
-        let numbers = claims.iter().filter_map(|claim| claim.numbers).enumerate();
-        Series {
-            points: numbers.map(|(row, both)| (of(both), row as f64)).collect(),
-            ..Series::new(name)
-        }
+        let rows = claims.iter().enumerate();
+        Series::of(name, rows.map(|(row, (_, both))| (of(*both), row as f64)))
     };
     (!claims.is_empty()).then(|| Dots {
         title: "Numbers claimed and measured".to_owned(),
         x: "number of the claim, in its unit".to_owned(),
-        rows: claims.iter().map(|claim| claim.what.clone()).collect(),
+        rows: claims.iter().map(|(claim, _)| claim.what.clone()).collect(),
         series: vec![
-            series(whom, |both| both.0),
+            series("claimed", |both| both.0),
             series("measured", |both| both.1),
         ],
         ..Dots::default()
@@ -412,11 +386,11 @@ mod tests {
             Claim::figure("reads", 1.0, 0.0),
             Claim::goal_to("rate", 3.0, 0.5),
         ];
-        let dots = beside_the_paper(&claims, "paper").unwrap();
+        let dots = beside_the_claimed(&claims).unwrap();
         assert_eq!(dots.rows, ["gain", "rate"]);
         assert_eq!(dots.series[0].points, [(2.0, 0.0), (3.0, 1.0)]);
         assert_eq!(dots.series[1].points, [(4.0, 0.0), (0.5, 1.0)]);
-        assert!(beside_the_paper(&claims[..1], "paper").is_none());
+        assert!(beside_the_claimed(&claims[..1]).is_none());
     }
 
     #[test]
@@ -523,12 +497,10 @@ mod tests {
         );
         let goal = |met| Claim::goal("", "", "", met).verdict;
         assert_eq!([goal(true), goal(false)], [Met, Missed]);
-        assert!(
-            Verdict::ALL
-                .iter()
-                .filter(|v| v.is_of_goal())
-                .eq([&Met, &Missed])
-        );
+        let goals = Verdict::ALL
+            .into_iter()
+            .filter(|(verdict, _)| verdict.is_of_goal());
+        assert!(goals.map(|(verdict, _)| verdict).eq([Met, Missed]));
     }
 
     #[test]
@@ -571,10 +543,7 @@ mod tests {
             Claim::figure("", 1.0, 1.1),
             Claim::goal_to("", 1.0, 2.0),
         ];
-        assert_eq!(
-            in_words(&counts(claims.iter())),
-            "2 within, 1 below, 1 missed"
-        );
-        assert_eq!(in_words(&counts([].iter())), "no claim");
+        assert_eq!(in_words(&claims), "2 within, 1 below, 1 missed");
+        assert_eq!(in_words(&[]), "no claim");
     }
 }

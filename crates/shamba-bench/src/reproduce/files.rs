@@ -1,10 +1,6 @@
 //! How often lookups ask each file, for the figures about that.
-use crate::Result;
 use crate::engine::FileFacts;
-use crate::reproduce::Lab;
-use crate::reproduce::trial::Found;
-use crate::store::Base;
-use crate::workload::Distribution;
+use crate::reproduce::prelude::*;
 
 /// The database of an engine, in about as many files as the paper's 1 GB in files of 4 MB: how
 /// accesses spread hangs on the number of levels.

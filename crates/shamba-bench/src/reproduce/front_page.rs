@@ -1,212 +1,395 @@
 //! One page that is read in a minute: how many times fewer pages this engine reads than RocksDB,
 //! where it loses, what each of its ideas gives, and how the papers' best known figures came out.
 //! Made from results alone, so that no number stands in it by hand.
-mod headlines;
-mod tables;
-
+use super::claim::{Claim, TOLERANCE, Verdict};
 use super::ours::pressure::CONTAINED;
 use super::ours::rocksdb::BEST;
-use super::page::{SOURCES, is_of, places};
+use super::page::{folded, places, source};
 use super::{Ended, Experiment, Findings};
-use crate::plot::{self, Dots, Series};
-use crate::report::Report;
-use crate::{Result, row};
-use std::fmt::Write as _;
+use crate::plot::{self, Dots, Panel, Series};
+use crate::report::{Cell, Report, median};
+use crate::{Result, compare, row};
 use std::path::Path;
-use tables::{OURS, beside, only, panels, ratios, steps, told};
 
-pub(super) use headlines::HEADLINES;
+/// The column of this engine in the tables of pages per lookup.
+const OURS: &str = "our default";
+
+/// Engines whose throughput is compared: the beginnings of their names, in this order.
+const PEERS: [(&str, &str); 3] = [("rocksdb", "RocksDB"), ("fjall", "fjall"), ("redb", "redb")];
+
+/// The claims by which the papers are known: their experiments, and how they begin.
+pub(super) const HEADLINES: [(&str, &str); 11] = [
+    ("shamba-figure-6", "shamba-eq-f+paper: part of the memory"),
+    ("shamba-table-1", "times as much is read with 10 %"),
+    ("shamba-figure-16", "shamba-eq-f+paper on disk"),
+    ("hash-sharing-figure-11", "gain, sata-ssd"),
+    ("hash-sharing-figure-11", "gain, ram"),
+    ("elasticbf-micro-benchmark", "uniform: I/Os saved"),
+    ("elasticbf-micro-benchmark", "times the read throughput"),
+    ("elasticbf-against-monkey", "times Monkey's throughput, 0 "),
+    ("monkey-figure-10", "cost that general saves beside un"),
+    ("monkey-figure-12", "searches that Monkey saves with more"),
+    ("monkey-figure-13", "share of lookup cost that Monkey"),
+];
+
+/// What is told of an experiment's findings, with pictures in a folder.
+type Section = fn(&Path, &Findings) -> Result<String>;
 
 /// Writes `summary.md` and its pictures, each for light and for dark pages, into `dir`.
 pub(super) fn write(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
-    let found = |name: &str| {
-        let one = ended.iter().find(|(known, _)| known.name == name);
-        one.and_then(|(_, ended)| ended.outcome.as_ref().ok())
-    };
-    let mut page = Page {
-        dir,
-        text: String::from("# SHaMBa in a minute\n\n"),
-    };
-    if let Some(findings) = found("ours-pressure") {
-        page.pressure(findings)?;
+    let sections: [(&str, Section); 3] = [
+        ("ours-pressure", pressure),
+        ("ours-ablation", ablation),
+        ("ours-compare", throughput),
+    ];
+    let mut text = String::from("# SHaMBa in a minute\n\n");
+    for (name, section) in sections {
+        let own = ended.iter().find(|(known, _)| known.name == name);
+        if let Some(Ok(findings)) = own.map(|(_, ended)| &ended.outcome) {
+            text += &section(dir, findings)?;
+        }
     }
-    if let Some(findings) = found("ours-ablation") {
-        page.ablation(findings)?;
-    }
-    if let Some(findings) = found("ours-compare") {
-        page.throughput(findings)?;
-    }
-    page.headlines(ended)?;
-    for line in places(ended) {
-        page.add(format_args!("{line}.\n"))?;
-    }
-    page.add("Every experiment, its setting, tables and verdicts: [results](results.md).\n")?;
-    Ok(std::fs::write(dir.join("summary.md"), page.text)?)
+    text += &headlines(dir, ended)?;
+    text += &places(ended);
+    text += "Every experiment, its setting, tables and verdicts: [results](results.md).\n\n";
+    Ok(std::fs::write(dir.join("summary.md"), text)?)
 }
 
-/// The page so far.
-struct Page<'a> {
-    dir: &'a Path,
-    text: String,
+/// A picture, drawn by `save` on white paper, also in the colours of a dark page.
+fn picture(
+    dir: &Path,
+    name: &str,
+    what: &str,
+    save: impl FnOnce(&Path) -> Result<()>,
+) -> Result<String> {
+    let light = format!("summary-{name}.svg");
+    let dark = format!("summary-{name}-dark.svg");
+    save(&dir.join(&light))?;
+    let drawing = std::fs::read_to_string(dir.join(&light))?;
+    let darkened = drawing.replace("#FFFFFF", "#0D1117");
+    std::fs::write(dir.join(&dark), darkened.replace("#000000", "#E6EDF3"))?;
+    Ok(format!(
+        "<picture><source media=\"(prefers-color-scheme: dark)\" srcset=\"{dark}\">\
+         <img alt=\"{what}\" src=\"{light}\"></picture>\n\n"
+    ))
 }
 
-impl Page<'_> {
-    fn add(&mut self, text: impl std::fmt::Display) -> Result<()> {
-        // Writing to a string cannot fail.
-        writeln!(self.text, "{text}")
-            .map_err(|_| crate::Error::Io(std::io::Error::other("formatting")))
+/// How many times fewer pages than RocksDB at its best, where it loses, and the picture.
+fn pressure(dir: &Path, findings: &Findings) -> Result<String> {
+    let cells = findings.tables.first().map_or_else(Vec::new, beside);
+    let mut text = match cells[..] {
+        [] => "RocksDB is not among these results.\n\n".to_owned(),
+        _ => told(&cells),
+    };
+    text += "## Pages read per lookup, by memory\n\n";
+    let mut panels = findings.panels.clone();
+    for panel in &mut panels {
+        let shown = |line: &Series| [OURS, BEST, CONTAINED].contains(&line.name.as_str());
+        panel.series.retain(shown);
     }
-
-    /// A picture, drawn by `save` on white paper, also in the colours of a dark page.
-    fn picture(
-        &mut self,
-        name: &str,
-        what: &str,
-        save: impl FnOnce(&Path) -> Result<()>,
-    ) -> Result<()> {
-        let light = format!("summary-{name}.svg");
-        let dark = format!("summary-{name}-dark.svg");
-        save(&self.dir.join(&light))?;
-        let text = std::fs::read_to_string(self.dir.join(&light))?;
-        std::fs::write(self.dir.join(&dark), darkened(&text))?;
-        self.add(format_args!(
-            "<picture><source media=\"(prefers-color-scheme: dark)\" srcset=\"{dark}\">\
-             <img alt=\"{what}\" src=\"{light}\"></picture>\n"
-        ))
+    let what = "Pages read per lookup by memory";
+    text += &picture(dir, "pages", what, |path| plot::save(path, &panels, 3))?;
+    text += &format!("{}\n\n", findings.setting);
+    let shown = [
+        "distribution",
+        "existing",
+        "budget %",
+        OURS,
+        BEST,
+        CONTAINED,
+    ];
+    for table in &findings.tables {
+        if table.column(OURS).is_some() && table.column("existing").is_some() {
+            text += &folded(&table.title, &table.columns_of(&shown));
+        }
     }
+    Ok(text)
+}
 
-    /// How many times fewer pages than RocksDB at its best, where it loses, and the picture.
-    fn pressure(&mut self, findings: &Findings) -> Result<()> {
-        let Some(table) = findings.tables.first() else {
-            return Ok(());
-        };
-        let cells = beside(table);
-        if cells.is_empty() {
-            self.add("RocksDB is not among these results.\n")?;
+/// A cell of the comparison with RocksDB: where, and the pages of both.
+struct Beside {
+    place: String,
+    percent: f64,
+    ours: f64,
+    theirs: f64,
+}
+
+impl Beside {
+    /// How many times as much RocksDB reads. Two that read nothing read as much.
+    fn times(&self) -> f64 {
+        if self.theirs == self.ours {
+            1.0
         } else {
-            self.add(told(&cells))?;
+            self.theirs / self.ours
         }
-        self.add("## Pages read per lookup, by memory\n")?;
-        let panels = panels(table);
-        self.picture("pages", "Pages read per lookup by memory", |path| {
-            plot::save(path, &panels, 3)
-        })?;
-        self.add(format_args!("{}\n", findings.setting))?;
-        let shown: Vec<&str> = ["distribution", "existing", "budget %"]
-            .into_iter()
-            .chain([OURS, BEST, CONTAINED])
-            .collect();
-        for table in &findings.tables {
-            let ours = table.columns.iter().any(|column| column == OURS);
-            if ours && table.columns.iter().any(|column| column == "existing") {
-                self.table(&only(table, &shown))?;
-            }
-        }
-        Ok(())
     }
 
-    /// What each idea gives, at the least budget.
-    fn ablation(&mut self, findings: &Findings) -> Result<()> {
-        let Some(table) = findings.tables.first() else {
-            return Ok(());
-        };
-        self.add("## What each idea gives\n")?;
-        let steps = steps(table);
-        self.picture(
-            "ablation",
-            "Pages read per lookup after each idea",
-            |path| plot::save(path, &steps, 3),
-        )?;
-        let names = table.columns.iter().skip(4);
-        let names: Vec<&String> = names.take(table.columns.len().saturating_sub(5)).collect();
-        self.add("1. the papers' baseline with partitioned filters: Bloom, 10 bits, LRU")?;
-        for (at, name) in names.iter().enumerate() {
-            self.add(format_args!("{}. {name}", at + 2))?;
-        }
-        self.add("")?;
-        self.table(table)
+    fn told(&self) -> String {
+        let [ours, theirs] = [self.ours, self.theirs].map(Cell::from);
+        format!(
+            "{} at {} % ({ours} against {theirs})",
+            self.place, self.percent
+        )
     }
+}
 
-    /// Throughput with memory plenty, beside each peer in the build.
-    fn throughput(&mut self, findings: &Findings) -> Result<()> {
-        let Some(table) = findings.tables.first() else {
-            return Ok(());
+/// The cells of a table of pages in which both this engine and RocksDB stand.
+fn beside(table: &Report) -> Vec<Beside> {
+    let cell = |row: &Vec<Cell>| {
+        let kind = match table.number(row, "existing")? {
+            0.0 => "absent keys".to_owned(),
+            1.0 => "existing keys".to_owned(),
+            share => format!("{:.0} % existing", share * 100.0),
         };
-        let dots = ratios(table);
-        let times = || dots.series.iter().flat_map(|series| &series.points);
-        let all = times().count();
-        if all == 0 {
-            return Ok(());
+        Some(Beside {
+            place: format!("{}, {kind}", row.first()?),
+            percent: table.number(row, "budget %")?,
+            ours: table.number(row, OURS)?,
+            theirs: table.number(row, BEST)?,
+        })
+    };
+    table.rows.iter().filter_map(cell).collect()
+}
+
+/// The two sentences: how many times fewer pages, and where more.
+fn told(cells: &[Beside]) -> String {
+    let percents = cells.iter().map(|cell| cell.percent);
+    let least = percents.fold(f64::INFINITY, f64::min);
+    let (short, more): (Vec<&Beside>, Vec<&Beside>) =
+        cells.iter().partition(|cell| cell.percent == least);
+    let range = |cells: &[&Beside]| {
+        let mut times: Vec<f64> = cells.iter().map(|cell| cell.times()).collect();
+        times.sort_by(f64::total_cmp);
+        let ends = (times.first().zip(times.last())).zip(median(&times));
+        ends.map_or(String::new(), |((least, most), median)| {
+            format!("{least:.2} to {most:.2} times (median {median:.2})")
+        })
+    };
+    let more = match more[..] {
+        [] => ".".to_owned(),
+        _ => format!(", with more memory {}.", range(&more)),
+    };
+    let mut lost: Vec<&Beside> = cells.iter().filter(|cell| cell.times() < 1.0).collect();
+    lost.sort_by(|a, b| a.times().total_cmp(&b.times()));
+    let (count, all) = (lost.len(), cells.len());
+    let lost: Vec<String> = lost.into_iter().map(Beside::told).collect();
+    let lost = match count {
+        0 => format!("In none of the {all} cells is RocksDB's less."),
+        _ => format!(
+            "**It loses in {count} of {all} cells**: {}.",
+            lost.join("; ")
+        ),
+    };
+    format!(
+        "With memory for {least} % of the filters and indexes RocksDB, with the best of its settings for \
+         each kind of lookup, reads **{}** the pages of this engine with its one default setting{more} \
+         {lost}\n\n",
+        range(&short)
+    )
+}
+
+/// What each idea gives.
+fn ablation(dir: &Path, findings: &Findings) -> Result<String> {
+    let panels: &[Panel] = &findings.panels;
+    let what = "Pages read per lookup with each idea";
+    let picture = picture(dir, "ablation", what, |path| plot::save(path, panels, 3))?;
+    let tables = findings.tables.iter().take(1);
+    let table: String = tables.map(|table| folded(&table.title, table)).collect();
+    Ok(format!("## What each idea gives\n\n{picture}{table}"))
+}
+
+/// Throughput with memory plenty, beside each peer in the build.
+fn throughput(dir: &Path, findings: &Findings) -> Result<String> {
+    let Some(table) = findings.tables.first() else {
+        return Ok(String::new());
+    };
+    let dots = ratios(table);
+    let times = || dots.series.iter().flat_map(|series| &series.points);
+    let (all, lost) = (
+        times().count(),
+        times().filter(|(times, _)| *times < 1.0).count(),
+    );
+    if all == 0 {
+        return Ok(String::new());
+    }
+    let (ahead, setting) = (all - lost, &findings.setting);
+    let what = "Our throughput beside others'";
+    let picture = picture(dir, "throughput", what, |path| dots.save(path))?;
+    Ok(format!(
+        "## Throughput, and under pressure\n\nOurs is ahead in {ahead} of {all} lines, behind in {lost} \
+         (in orange). {setting}\n\n{picture}"
+    ))
+}
+
+/// For each workload and number of threads our throughput over that of each peer: of several
+/// settings of a peer its best.
+fn ratios(table: &Report) -> Dots {
+    let best = |row: &[Cell], family: &str| {
+        let of = |column: &&String| {
+            let engine = column.strip_suffix(" op/s");
+            engine.is_some_and(|engine| engine.split(':').next() == Some(family))
+        };
+        let columns = table.columns.iter().filter(of);
+        let rates = columns.filter_map(|column| table.number(row, column));
+        rates.reduce(f64::max)
+    };
+    let lines = || {
+        table
+            .rows
+            .iter()
+            .filter(|row| compare::is_throughput(row))
+            .enumerate()
+    };
+    let series = PEERS.map(|(family, name)| {
+        let times = lines().filter_map(|(number, row)| {
+            let (ours, theirs) = (best(row, "shamba")?, best(row, family)?);
+            (theirs > 0.0).then(|| (ours / theirs, number as f64))
+        });
+        Series::of(name, times)
+    });
+    Dots {
+        title: "Our throughput, times that of each peer's best setting".to_owned(),
+        x: "times as fast".to_owned(),
+        series: series.into(),
+        aimed: Some(1.0),
+        ..compare::dots(table)
+    }
+}
+
+/// The papers' best known figures, and what came of them.
+fn headlines(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<String> {
+    let mut claims: Vec<(&str, &Claim)> = Vec::new();
+    for (name, beginning) in HEADLINES {
+        let own = ended.iter().filter(|(known, _)| known.name == name);
+        for (known, ended) in own {
+            let found = ended.outcome.iter().flat_map(|findings| &findings.claims);
+            let headlines = found.filter(|claim| claim.what.starts_with(beginning));
+            claims.extend(headlines.map(|claim| (source(known).0, claim)));
         }
-        let lost = times().filter(|(times, _)| *times < 1.0).count();
-        self.add("## Throughput, and under pressure\n")?;
-        self.add(format_args!(
-            "Ours is ahead in {} of {all} lines, behind in {lost} (in orange). {}\n",
-            all - lost,
-            findings.setting
-        ))?;
-        self.picture("throughput", "Our throughput beside others'", |path| {
-            dots.save(path)
+    }
+    let table = Report::of("Headlines", &claims, |(paper, claim)| {
+        row! {
+            "of": paper,
+            "claim": claim.what.clone(),
+            "claimed": claim.claimed.clone(),
+            "measured": claim.measured.clone(),
+            "verdict": claim.verdict.to_string(),
+        }
+    });
+    let dots = beside_the_papers(&claims);
+    let picture = match dots.rows[..] {
+        [] => String::new(),
+        _ => picture(
+            dir,
+            "headlines",
+            "The papers' figures beside ours",
+            |path| dots.save(path),
+        )?,
+    };
+    Ok(match claims[..] {
+        [] => String::new(),
+        _ => format!(
+            "## What the papers are known for\n\n{picture}{}",
+            folded(&table.title, &table)
+        ),
+    })
+}
+
+/// Each claim that has ranges above 0 as a row: the paper's figure, or the upper end of its range,
+/// is 1.
+fn beside_the_papers(claims: &[(&str, &Claim)]) -> Dots {
+    let mut dots = Dots {
+        title: "The paper's figure or range, a tenth more and less (bar), and ours".into(),
+        x: "times the paper's figure (the upper end of its range)".into(),
+        series: ["measured here", "by a model"].map(Series::new).into(),
+        ..Dots::default()
+    };
+    for (paper, claim) in claims {
+        let Some([(from, to), (least, most)]) = claim.ranges else {
+            continue;
+        };
+        if from > 0.0 && to > 0.0 && least > 0.0 {
+            let row = dots.rows.len() as f64;
+            let mut ends = vec![(least / to, row), (most / to, row)];
+            ends.dedup();
+            let by_model = claim.verdict == Verdict::ModelOnly;
+            dots.series[usize::from(by_model)].points.extend(ends);
+            dots.rows.push(format!("{paper}: {}", claim.what));
+            let bar = ((1.0 - TOLERANCE) * from / to, 1.0 + TOLERANCE);
+            dots.spans.push(Some(bar));
+        }
+    }
+    dots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages() -> Report {
+        let cells = [
+            (0.0, 10.0, 1.0, 1.5),
+            (0.0, 40.0, 0.1, 0.3),
+            (1.0, 10.0, 2.0, 2.2),
+            (1.0, 40.0, 0.6, 0.5),
+        ];
+        Report::of("Pages", cells, |(existing, budget, ours, theirs)| {
+            row! { "distribution": "uniform", "existing": existing, "budget %": budget,
+            OURS: ours, "other": 7.0, BEST: theirs }
         })
     }
 
-    /// The papers' best known figures, and what came of them.
-    fn headlines(&mut self, ended: &[(&Experiment, Ended)]) -> Result<()> {
-        let mut table = Report::titled("Headlines");
-        let mut dots = Dots {
-            title: "The paper's figure or range, a tenth more and less (bar), and ours".into(),
-            x: "times the paper's figure (the upper end of its range)".into(),
-            series: ["measured here", "by a model"].map(Series::new).into(),
-            ..Dots::default()
-        };
-        for headline in HEADLINES {
-            let own = |(known, _): &&(&Experiment, Ended)| known.name == headline.experiment;
-            let Some((experiment, ended)) = ended.iter().find(own) else {
-                continue;
-            };
-            let claims = ended.outcome.iter().flat_map(|findings| &findings.claims);
-            let source = SOURCES.iter().find(|of| is_of(experiment, **of));
-            let paper = source.map_or("", |of| of.0);
-            for claim in claims.filter(|claim| claim.what.starts_with(headline.claim)) {
-                table.add(row! {
-                    "of": paper,
-                    "claim": claim.what.clone(),
-                    "claimed": claim.claimed.clone(),
-                    "measured": claim.measured.clone(),
-                    "verdict": claim.verdict.to_string(),
-                });
-                if let Some(row) = headlines::row_of(claim) {
-                    let number = dots.rows.len() as f64;
-                    let points = row.dots.iter().map(|dot| (*dot, number));
-                    dots.series[usize::from(row.by_model)].points.extend(points);
-                    dots.rows.push(format!("{paper}: {}", headline.label));
-                    dots.spans.push(Some(row.span));
-                }
-            }
-        }
-        if table.rows.is_empty() {
-            return Ok(());
-        }
-        self.add("## What the papers are known for\n")?;
-        if !dots.rows.is_empty() {
-            self.picture("headlines", "The papers' figures beside ours", |path| {
-                dots.save(path)
-            })?;
-        }
-        self.table(&table)
+    #[test]
+    fn the_sentences_say_how_much_less_is_read_and_where_more() {
+        let text = told(&beside(&pages()));
+        assert!(text.contains("1.10 to 1.50 times (median 1.30)"), "{text}");
+        assert!(
+            text.contains("with more memory 0.83 to 3.00 times"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "loses in 1 of 4 cells**: uniform, existing keys at 40 % (0.600 against 0.500)"
+            ),
+            "{text}"
+        );
+        let mut table = pages();
+        table.rows.pop();
+        assert!(told(&beside(&table)).contains("In none of the 3 cells"));
     }
 
-    fn table(&mut self, table: &Report) -> Result<()> {
-        self.add(format_args!(
-            "<details><summary>{}</summary>\n\n{}\n</details>\n",
-            table.title,
-            table.to_markdown()
-        ))
+    #[test]
+    fn the_best_setting_of_each_peer_counts() {
+        let table = Report::of(
+            "",
+            [("fillrandom", 4.0), ("size on disk, MiB", 1.0)],
+            |(phase, rate)| {
+                row! { "phase": phase, "threads": "1", "shamba op/s": rate, "shamba p99 us": 1.0,
+                "rocksdb op/s": 1.0, "rocksdb:hash op/s": 2.0, "redb op/s": 8.0 }
+            },
+        );
+        let dots = ratios(&table);
+        assert_eq!(dots.rows, ["fillrandom, 1 thread"]);
+        let points = dots.series.iter().map(|series| &series.points[..]);
+        assert_eq!(
+            points.collect::<Vec<_>>(),
+            [&[(2.0, 0.0)][..], &[], &[(0.5, 0.0)]]
+        );
     }
-}
 
-/// An SVG of black on white in the colours of a dark page.
-fn darkened(svg: &str) -> String {
-    svg.replace("#FFFFFF", "#0D1117")
-        .replace("#000000", "#E6EDF3")
+    #[test]
+    fn headlines_are_drawn_beside_their_papers_ranges_and_are_of_known_experiments() {
+        let range = Claim::range("reads saved, %", (50.0, 80.0), &[40.0, 60.0]);
+        let model = range.clone().by_model();
+        let none = Claim::statement("", "", "", true);
+        let dots = beside_the_papers(&[("one", &range), ("two", &model), ("three", &none)]);
+        assert_eq!(dots.rows, ["one: reads saved, %", "two: reads saved, %"]);
+        assert_eq!(dots.spans[0], Some((0.9 * 0.625, 1.1)));
+        assert_eq!(dots.series[0].points, [(0.5, 0.0), (0.75, 0.0)]);
+        assert_eq!(dots.series[1].points, [(0.5, 1.0), (0.75, 1.0)]);
+        let known = crate::reproduce::all();
+        for (name, _) in HEADLINES {
+            assert!(known.iter().any(|known| known.name == name), "{name}");
+        }
+    }
 }

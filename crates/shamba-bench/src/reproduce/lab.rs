@@ -105,6 +105,21 @@ impl<'a> Lab<'a> {
         }
     }
 
+    /// The setting of an experiment in a sentence.
+    pub fn setting(&self, base: &Base, what: &str) -> String {
+        let (warm_up, measured) = self.scale.lookups();
+        let key = base.data().keys.key_len();
+        format!(
+            "{} entries of {} B (keys {key} B), 4 KiB blocks, write buffer and files of {} KiB, size \
+             ratio {}, {} bits per key, {warm_up} + {measured} operations, one thread; {what}.",
+            base.entries,
+            key as f64 + base.value.mean(),
+            base.file_size >> 10,
+            base.size_ratio,
+            base.bits_per_key,
+        )
+    }
+
     /// The database, loaded if it was not.
     pub fn loaded(&mut self, base: &Base) -> Result<Loaded> {
         let note = &mut *self.note;

@@ -5,7 +5,7 @@
 //! one measured, with a verdict that follows from both. It measures by [`trial`]s in a [`Lab`], or
 //! by the functions of [`crate::experiments`]. Each experiment's files are written as soon as it
 //! ends; one that fails, or panics, costs the others nothing; `--resume` goes on where a run was
-//! stopped. [`page`] makes one HTML and one Markdown report of all that lies in the folder.
+//! stopped. [`page`] makes Markdown pages of all that lies in the folder.
 //!
 //! A folder for each paper; a file for each table or figure, or for several that are alike.
 pub mod claim;
@@ -17,7 +17,8 @@ pub mod lab;
 mod machine;
 mod monkey;
 mod ours;
-pub mod page;
+mod page;
+mod prelude;
 mod published;
 mod scale;
 mod seeds;
@@ -31,7 +32,7 @@ pub use scale::Scale;
 use crate::plot::{self, Dots, Panel};
 use crate::provenance::Build;
 use crate::report::Report;
-use crate::{Error, Result};
+use crate::{Error, Result, row};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -66,13 +67,6 @@ pub struct Findings {
     pub claims: Vec<Claim>,
     /// What else should be known.
     pub notes: Vec<String>,
-}
-
-impl Findings {
-    /// Whether there is a plot.
-    fn is_drawn(&self) -> bool {
-        !self.panels.is_empty() || self.dots.is_some()
-    }
 }
 
 /// An experiment that ended, as kept in its JSON file.
@@ -113,8 +107,8 @@ pub struct Settings {
     /// How large the experiments are.
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
     pub scale: Scale,
-    /// Folder for the results: a CSV, an SVG and a JSON file for each experiment, report.html and
-    /// report.md.
+    /// Folder for the results: CSV, SVG and JSON files of each experiment, and pages of all:
+    /// summary.md, to be read in a minute, and results.md.
     #[arg(long, default_value = "results")]
     pub out: PathBuf,
     /// Folder for databases, kept for the next run; by default one in the temporary folder that is
@@ -128,14 +122,13 @@ pub struct Settings {
     /// Only list the experiments.
     #[arg(long)]
     pub list: bool,
-    /// Only make tables, plots and reports anew from the results (JSON files) in the folder.
+    /// Only make tables, plots and pages anew from the results (JSON files) in the folder.
     #[arg(long)]
     pub report: bool,
     /// Take the results from this file, which --docs wrote, into the folder first.
     #[arg(long, requires = "report")]
     pub from: Option<PathBuf>,
-    /// Also make the pages for people (summary.md, results.md) here, and keep the results there,
-    /// compressed.
+    /// Also make the pages here, and keep the results there, compressed.
     #[arg(long)]
     pub docs: Option<PathBuf>,
     /// Seed of every random choice.
@@ -160,12 +153,10 @@ impl Settings {
                 rest.is_some_and(|rest| name.ends_with('-') || rest.starts_with('-'))
             }
         };
-        for name in &self.names {
-            if !all.iter().any(|experiment| fits(experiment, name)) {
-                return Err(Error::InvalidSetting(format!(
-                    "there is no experiment `{name}` (--list shows them)"
-                )));
-            }
+        let known = |name: &&String| all.iter().any(|experiment| fits(experiment, name));
+        if let Some(name) = self.names.iter().find(|name| !known(name)) {
+            let unknown = format!("there is no experiment `{name}` (--list shows them)");
+            return Err(Error::InvalidSetting(unknown));
         }
         let chosen = |experiment: &&Experiment| self.names.iter().any(|n| fits(experiment, n));
         Ok(all.into_iter().filter(chosen).collect())
@@ -177,19 +168,25 @@ impl Settings {
         self.seed..self.seed.saturating_add(count)
     }
 
-    fn publish(&self) -> Result<()> {
+    /// Makes the pages of what lies in the folder; at the end also what is published.
+    fn publish(&self, ended: bool) -> Result<()> {
+        let results = page::read(&self.out, &all());
+        published::pages(&self.out, &results)?;
         match &self.docs {
-            Some(docs) => published::write(&self.out, docs, &all()),
-            None => Ok(()),
+            Some(docs) if ended => published::write(docs, &results),
+            _ => Ok(()),
         }
     }
 
-    fn kept(&self, experiment: &Experiment) -> Option<Ended> {
-        let ended = Ended::read(&self.out, experiment.name)?;
-        let same = ended.scale == self.scale
-            && ended.seeds == self.seeds()
-            && ended.place.build == *Build::running();
-        (self.resume && same && ended.outcome.is_ok()).then_some(ended)
+    /// Whether an experiment ended well in a run that this one goes on with.
+    fn kept(&self, experiment: &Experiment) -> bool {
+        let ended = Ended::read(&self.out, experiment.name).filter(|_| self.resume);
+        ended.is_some_and(|ended| {
+            ended.scale == self.scale
+                && ended.seeds == self.seeds()
+                && ended.place.build == *Build::running()
+                && ended.outcome.is_ok()
+        })
     }
 }
 
@@ -199,16 +196,6 @@ impl Ended {
         serde_json::from_slice(&text).ok()
     }
 
-    /// The numbers claimed, by a paper or by us, and those measured.
-    fn beside_the_paper(&self, findings: &Findings) -> Option<Dots> {
-        let whom = if self.name.starts_with("ours") {
-            "claimed"
-        } else {
-            "paper"
-        };
-        claim::beside_the_paper(&findings.claims, whom)
-    }
-
     /// The files of an experiment: all of it as JSON, from which the others can be made again, its
     /// tables, its plot, and one of the paper's numbers beside those measured.
     fn write(&self, out: &Path) -> Result<()> {
@@ -216,7 +203,11 @@ impl Ended {
         std::fs::write(out.join(format!("{}.json", self.name)), text)?;
         if let Ok(findings) = &self.outcome {
             for (number, table) in findings.tables.iter().enumerate() {
-                table.save(&out.join(table_file(&self.name, number)))?;
+                let file = match number {
+                    0 => format!("{}.csv", self.name),
+                    _ => format!("{}-{}.csv", self.name, number + 1),
+                };
+                table.save(&out.join(file))?;
             }
             let drawing = out.join(format!("{}.svg", self.name));
             if !findings.panels.is_empty() {
@@ -225,19 +216,11 @@ impl Ended {
             } else if let Some(dots) = &findings.dots {
                 dots.save(&drawing)?;
             }
-            if let Some(dots) = self.beside_the_paper(findings) {
+            if let Some(dots) = claim::beside_the_claimed(&findings.claims) {
                 dots.save(&out.join(claims_file(&self.name)))?;
             }
         }
         Ok(())
-    }
-}
-
-/// The file of an experiment's table.
-fn table_file(name: &str, number: usize) -> String {
-    match number {
-        0 => format!("{name}.csv"),
-        _ => format!("{name}-{}.csv", number + 1),
     }
 }
 
@@ -250,7 +233,7 @@ fn claims_file(name: &str) -> String {
 ///
 /// # Errors
 /// After all others, if an experiment failed: how many, and the first.
-pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ended>> {
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<()> {
     let chosen = settings.chosen()?;
     std::fs::create_dir_all(&settings.out)?;
     if settings.report {
@@ -262,50 +245,37 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
                 ended.write(&settings.out)?;
             }
         }
-        settings.publish()?;
-        return page::write(&settings.out, &all());
+        return settings.publish(true);
     }
-    let passing = match &settings.dir {
-        Some(_) => None,
-        None => Some(tempfile::Builder::new().prefix("shamba-").tempdir()?),
-    };
-    let passing = passing.as_ref().map(tempfile::TempDir::path);
-    let home = settings.dir.as_deref().or(passing);
-    let home = home.unwrap_or(&settings.out).to_owned();
+    let passing = tempfile::Builder::new().prefix("shamba-").tempdir()?;
+    let home = settings.dir.as_deref().unwrap_or(passing.path());
     let place = machine::Place::here();
     let trials = settings.out.join("trials.jsonl");
-    let mut lab = Lab::new(
-        settings.scale,
-        settings.seed,
-        &home,
-        trials,
-        settings.resume,
-        note,
-    )?;
-    let mut left = Left {
-        total: chosen.iter().map(|experiment| experiment.seconds).sum(),
-        ..Left::default()
-    };
+    let (scale, seed) = (settings.scale, settings.seed);
+    let mut lab = Lab::new(scale, seed, home, trials, settings.resume, note)?;
+    // Seconds of those that ended, at the quick scale and here.
+    let mut ended_so_far = (0.0, 0.0);
     let mut failures = Vec::new();
     for (number, experiment) in chosen.iter().enumerate() {
-        let position = format!("[{} of {}{}]", number + 1, chosen.len(), left.text());
-        if settings.kept(experiment).is_some() {
+        let left = left(&chosen[number..], ended_so_far);
+        let position = format!("[{} of {}{left}]", number + 1, chosen.len());
+        if settings.kept(experiment) {
             lab.heading(format!("{position} {}: kept", experiment.name));
-            left.total -= experiment.seconds;
             continue;
         }
         lab.heading(format!("{position} {}", experiment.name));
         let start = Instant::now();
         let outcome = measured_with(experiment, &mut lab, settings.seeds());
         let seconds = start.elapsed().as_secs_f64();
-        left.done(experiment, seconds);
+        ended_so_far.0 += experiment.seconds;
+        ended_so_far.1 += seconds;
         match &outcome {
             Err(error) => {
                 lab.note(format!("failed: {error}"));
                 failures.push(format!("{}: {error}", experiment.name));
             }
             Ok(findings) => {
-                let verdicts = claim::in_words(&claim::counts(findings.claims.iter()));
+                let verdicts = claim::in_words(&findings.claims);
                 lab.note(format!("{verdicts}; {seconds:.0} s"));
             }
         }
@@ -324,14 +294,13 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
                 failures.push(format!("{}: {error}", experiment.name));
             }
         }
-        if let Err(error) = page::write(&settings.out, &all()) {
-            lab.note(format!("the report was not written: {error}"));
+        if let Err(error) = settings.publish(false) {
+            lab.note(format!("the pages were not written: {error}"));
         }
     }
-    settings.publish()?;
-    let ended = page::write(&settings.out, &all());
+    settings.publish(true)?;
     match failures.first() {
-        None => ended,
+        None => Ok(()),
         Some(first) => Err(Error::Child(format!(
             "{} experiments failed, the first so: {first}",
             failures.len()
@@ -339,31 +308,14 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Ende
     }
 }
 
-/// How long the rest will take: what is known of each experiment, times how long those that ended
-/// took beside it.
-#[derive(Default)]
-struct Left {
-    /// Seconds at the quick scale, of all.
-    total: f64,
-    /// Those of the experiments that ended.
-    known: f64,
-    /// What they took here.
-    spent: f64,
-}
-
-impl Left {
-    fn done(&mut self, experiment: &Experiment, seconds: f64) {
-        self.known += experiment.seconds;
-        self.spent += seconds;
+/// About how long the `rest` takes, from what the experiments that ended should have taken by what
+/// is known of them, and what they took.
+fn left(rest: &[&Experiment], (known, took): (f64, f64)) -> String {
+    if known == 0.0 {
+        return String::new();
     }
-
-    fn text(&self) -> String {
-        if self.known == 0.0 {
-            return String::new();
-        }
-        let left = (self.total - self.known) * self.spent / self.known;
-        format!(", about {:.0} min left", left / 60.0)
-    }
+    let rest: f64 = rest.iter().map(|experiment| experiment.seconds).sum();
+    format!(", about {:.0} min left", rest * took / known / 60.0)
 }
 
 /// Runs one experiment with each of the seeds.
@@ -402,15 +354,13 @@ fn measured(experiment: &Experiment, lab: &mut Lab<'_>) -> std::result::Result<F
 
 /// The experiments as a table.
 pub fn list() -> Report {
-    let mut report = Report::new("Experiments", &["name", "what", "the paper's claim"]);
-    for experiment in all() {
-        report.push(vec![
-            experiment.name.into(),
-            experiment.title.into(),
-            experiment.claim.into(),
-        ]);
-    }
-    report
+    Report::of("Experiments", all(), |experiment| {
+        row! {
+            "name": experiment.name,
+            "what": experiment.title,
+            "the paper's claim": experiment.claim,
+        }
+    })
 }
 
 #[cfg(test)]

@@ -1,32 +1,24 @@
-//! One report over all results of a folder, as HTML (plots inside, nothing loaded from elsewhere)
-//! and as Markdown (a page for each paper, every table, no plots). Made from the experiments' JSON
-//! files, so that it can be made anew.
+//! The pages of all results of a folder, as Markdown: one with the verdicts, and one for each paper
+//! with every table and, where they lie in the folder, the plots.
 use super::claim::{self, Claim, Verdict};
-use super::{Ended, Experiment, Findings, claims_file, table_file};
-use crate::Result;
-use crate::report::{Cell, Report};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use std::fmt::Write as _;
+use super::{Ended, Experiment, claims_file};
+use crate::report::Report;
+use crate::{Result, row};
 use std::path::Path;
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
-table{border-collapse:collapse;margin:.5rem 0;display:block;overflow-x:auto}\
-th,td{padding:.2rem .6rem;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}\
-td.n{text-align:right;font-variant-numeric:tabular-nums}\
-.v{font-weight:600;white-space:nowrap}.within,.holds,.met{color:#00614a}.above,.model-only,.not-comparable{color:#00466f}.below,.does-not-hold,.missed,.failed{color:#a33b00}\
-section{border-top:2px solid #ddd;margin-top:2rem;padding-top:.5rem}svg{max-width:100%;height:auto}\
-.setting{color:#444}summary{cursor:pointer}";
+/// Whose claims an experiment is about, by the beginning of its name, and the name of their page.
+const SOURCES: [(&str, &str); 5] = [
+    ("SHaMBa", "shamba"),
+    ("hash sharing", "hash-sharing"),
+    ("ElasticBF", "elasticbf"),
+    ("Monkey", "monkey"),
+    ("this project", "ours"),
+];
 
-/// Makes `report.html` and `report.md` in `out` of the experiments that ended there; returns them
-/// in the order of `known`.
-pub fn write(out: &Path, known: &[&Experiment]) -> Result<Vec<Ended>> {
-    let ended = read(out, known);
-    write_markdown(out, "report", &ended)?;
-    std::fs::write(
-        out.join("report.html"),
-        html_page(out, &ended).into_string(),
-    )?;
-    Ok(ended.into_iter().map(|(_, ended)| ended).collect())
+/// The source of an experiment's claims, and its page.
+pub(super) fn source(experiment: &Experiment) -> (&'static str, &'static str) {
+    let own = |(_, page): &(&str, &str)| experiment.name.starts_with(page);
+    SOURCES.into_iter().find(own).unwrap_or_default()
 }
 
 /// The experiments that ended in a folder, in the order of `known`.
@@ -38,71 +30,58 @@ pub(super) fn read<'a>(out: &Path, known: &[&'a Experiment]) -> Vec<(&'a Experim
         .collect()
 }
 
+/// Makes `results.md` and `results/`, with a page for each paper, in `dir`.
+pub(super) fn write(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
+    std::fs::create_dir_all(dir.join("results"))?;
+    for (of, page) in SOURCES {
+        let own = ended.iter().filter(|(known, _)| source(known).1 == page);
+        let sections: String = own
+            .map(|(known, ended)| section(dir, known, ended))
+            .collect();
+        if !sections.is_empty() {
+            let head = format!("# Experiments: {of}\n\n[All experiments](../results.md)\n");
+            std::fs::write(dir.join(format!("results/{page}.md")), head + &sections)?;
+        }
+    }
+    Ok(std::fs::write(dir.join("results.md"), index(ended))?)
+}
+
 /// What became of an experiment's claims, in words.
 fn verdict(ended: &Ended) -> String {
     match &ended.outcome {
         Err(_) => "failed".to_owned(),
-        Ok(findings) => claim::in_words(&claim::counts(findings.claims.iter())),
+        Ok(findings) => claim::in_words(&findings.claims),
     }
-}
-
-/// Whose claims an experiment is about, by the beginning of its name, and the name of their page.
-pub(super) const SOURCES: [(&str, &str); 5] = [
-    ("SHaMBa", "shamba"),
-    ("hash sharing", "hash-sharing"),
-    ("ElasticBF", "elasticbf"),
-    ("Monkey", "monkey"),
-    ("this project", "ours"),
-];
-
-/// Whether an experiment is about the claims of that one.
-pub(super) fn is_of(experiment: &Experiment, (_, page): (&str, &str)) -> bool {
-    let rest = experiment.name.strip_prefix(page);
-    rest.is_some_and(|rest| rest.starts_with('-'))
 }
 
 /// How many claims have which verdict: a row for each paper, and one for this project.
 fn totals(ended: &[(&Experiment, Ended)]) -> Report {
-    let mut columns = vec!["claims of".to_owned(), "experiments".to_owned()];
-    columns.extend(Verdict::ALL.map(|verdict| verdict.to_string()));
-    columns.push("failed".to_owned());
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let mut report = Report::new("Claims by their verdicts", &columns);
-    for of in SOURCES {
-        let own = || ended.iter().filter(|(known, _)| is_of(known, of));
-        if own().next().is_none() {
-            continue;
-        }
-        let findings = || own().filter_map(|(_, ended)| ended.outcome.as_ref().ok());
-        let counts = claim::counts(findings().flat_map(|findings| &findings.claims));
-        let count = |verdict| counts.iter().find(|(known, _)| *known == verdict);
-        let number = |count: usize| Cell::from(count.to_string());
-        let mut row = vec![of.0.into(), number(own().count())];
-        for verdict in Verdict::ALL {
-            row.push(number(count(verdict).map_or(0, |(_, count)| *count)));
-        }
-        row.push(number(own().count() - findings().count()));
-        report.push(row);
-    }
-    report
-}
-
-/// The claims of the paper, and the goals of our own, apart: each with the heads of its columns.
-fn by_source(claims: &[Claim]) -> [([&'static str; 4], Vec<&Claim>); 2] {
-    let (goals, claims): (Vec<_>, Vec<_>) =
-        claims.iter().partition(|claim| claim.verdict.is_of_goal());
-    [
-        (["claim", "paper", "measured", "verdict"], claims),
-        (
-            ["goal of this project", "aimed at", "measured", "verdict"],
-            goals,
-        ),
-    ]
+    let own = |page: &str| -> Vec<&Ended> {
+        let own = ended.iter().filter(|(known, _)| source(known).1 == page);
+        own.map(|(_, ended)| ended).collect()
+    };
+    let sources = SOURCES.iter().filter(|(_, page)| !own(page).is_empty());
+    Report::of("Claims by their verdicts", sources, |(of, page)| {
+        let own = own(page);
+        let claims = || {
+            own.iter()
+                .flat_map(|ended| &ended.outcome)
+                .flat_map(|found| &found.claims)
+        };
+        let count = |verdict| claims().filter(|claim| claim.verdict == verdict).count();
+        let failed = own.iter().filter(|ended| ended.outcome.is_err()).count();
+        let verdicts =
+            Verdict::ALL.map(|(kind, name)| (name.to_owned(), count(kind).to_string().into()));
+        let mut row = row! { "claims of": of, "experiments": own.len().to_string() };
+        row.extend(verdicts);
+        row.extend(row! { "failed": failed.to_string() });
+        row
+    })
 }
 
 /// Where and how large: one line for each combination met. The first is most experiments'; where
 /// there are more, the others name theirs.
-pub(super) fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
+pub(super) fn places(ended: &[(&Experiment, Ended)]) -> String {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for (experiment, ended) in ended {
         let place = &ended.place;
@@ -124,8 +103,8 @@ pub(super) fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
     lines.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
     let told = lines.into_iter().enumerate();
     told.map(|(number, (line, names))| match number {
-        0 => line,
-        _ => format!("{line}: {}", names.join(", ")),
+        0 => format!("{line}.\n\n"),
+        _ => format!("{line}: {}.\n\n", names.join(", ")),
     })
     .collect()
 }
@@ -133,242 +112,99 @@ pub(super) fn places(ended: &[(&Experiment, Ended)]) -> Vec<String> {
 /// The seeds in a word: `1`, or `1 to 3`.
 fn seeds(ended: &Ended) -> String {
     let (first, last) = (ended.seeds.start, ended.seeds.end.saturating_sub(1));
-    if first == last {
-        first.to_string()
-    } else {
-        format!("{first} to {last}")
+    match last - first {
+        0 => first.to_string(),
+        _ => format!("{first} to {last}"),
     }
-}
-
-fn html_page(out: &Path, ended: &[(&Experiment, Ended)]) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "SHaMBa: experiments" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { "Experiments" }
-                (html_table(&totals(ended)))
-                @for line in places(ended) { p.setting { (line) } }
-                table {
-                    thead { tr { th { "experiment" } th { "what" } th { "verdicts" } } }
-                    tbody {
-                        @for (experiment, ended) in ended {
-                            tr {
-                                td { a href=(format!("#{}", experiment.name)) { (experiment.name) } }
-                                td { (experiment.title) }
-                                td { (verdict(ended)) }
-                            }
-                        }
-                    }
-                }
-                @for (experiment, ended) in ended {
-                    section id=(experiment.name) {
-                        h2 { (experiment.name) ": " (experiment.title) }
-                        p { b { "The claim: " } (experiment.claim) }
-                        @match &ended.outcome {
-                            Err(error) => p.failed { "Failed: " (error) },
-                            Ok(findings) => (html_findings(out, ended, findings)),
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn html_findings(out: &Path, ended: &Ended, findings: &Findings) -> Markup {
-    let drawing = std::fs::read_to_string(out.join(format!("{}.svg", ended.name)));
-    let claims = std::fs::read_to_string(out.join(claims_file(&ended.name)));
-    html! {
-        p.setting { (findings.setting) " Took " (format!("{:.0}", ended.seconds)) " s." }
-        @for (heads, claims) in by_source(&findings.claims) {
-            @if !claims.is_empty() {
-                table {
-                    thead { tr { @for head in heads { th { (head) } } } }
-                    tbody { @for claim in claims { (html_claim(claim)) } }
-                }
-            }
-        }
-        // Drawn by this program: no text of others.
-        @if let Ok(claims) = claims && ended.beside_the_paper(findings).is_some() {
-            (PreEscaped(claims))
-        }
-        @for note in &findings.notes { p { (note) } }
-        @if let Ok(drawing) = drawing && findings.is_drawn() { (PreEscaped(drawing)) }
-        @for (number, table) in findings.tables.iter().enumerate() {
-            details {
-                summary { (table.title) " (" (table.rows.len()) " rows, "
-                    a href=(table_file(&ended.name, number)) { "CSV" } ")" }
-                (html_table(table))
-            }
-        }
-    }
-}
-
-fn html_claim(claim: &Claim) -> Markup {
-    html! {
-        tr {
-            td {
-                (claim.what)
-                @if let Some(why) = claim.explanation() { br; i { (why) } }
-            }
-            td.n { (claim.claimed) }
-            td.n { (claim.measured) }
-            td { span.v.(claim.verdict.class()) { (claim.verdict) } }
-        }
-    }
-}
-
-fn html_table(table: &Report) -> Markup {
-    html! {
-        table {
-            thead { tr { @for column in &table.columns { th { (column) } } } }
-            tbody {
-                @for row in &table.rows {
-                    tr {
-                        @for cell in row {
-                            @match cell {
-                                Cell::Text(text) => td { (text) },
-                                _ => td.n { (cell.to_string()) },
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Text for a cell of a Markdown table.
-fn plain(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
-}
-
-/// Makes the Markdown pages in `dir`: `{stem}.md` has the verdicts, `{stem}/` a page for each
-/// paper, with every table.
-pub(super) fn write_markdown(dir: &Path, stem: &str, ended: &[(&Experiment, Ended)]) -> Result<()> {
-    let pages = dir.join(stem);
-    std::fs::create_dir_all(&pages)?;
-    for of in SOURCES {
-        let own: Vec<_> = ended.iter().filter(|(known, _)| is_of(known, of)).collect();
-        if !own.is_empty() {
-            let text = markdown_page(stem, of.0, &own)?;
-            std::fs::write(pages.join(format!("{}.md", of.1)), text)?;
-        }
-    }
-    Ok(std::fs::write(
-        dir.join(format!("{stem}.md")),
-        markdown_index(stem, ended)?,
-    )?)
-}
-
-/// Writing to a string cannot fail.
-fn unwritten(_: std::fmt::Error) -> crate::Error {
-    crate::Error::Io(std::io::Error::other("formatting"))
 }
 
 /// The first page: how many claims have which verdict, where it was measured, and how long each
 /// experiment took.
-fn markdown_index(stem: &str, ended: &[(&Experiment, Ended)]) -> Result<String> {
-    let mut text = String::from("# Experiments\n\n");
-    let mut add = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").map_err(unwritten);
-    add(format_args!("{}", totals(ended).to_markdown()))?;
-    for line in places(ended) {
-        add(format_args!("{line}.\n"))?;
-    }
+fn index(ended: &[(&Experiment, Ended)]) -> String {
     let run = |name: &str| ended.iter().any(|(known, _)| known.name == name);
-    let missing = super::all()
-        .into_iter()
-        .map(|known| known.name)
-        .filter(|name| !run(name));
-    let missing: Vec<&str> = missing.collect();
-    if !missing.is_empty() {
-        add(format_args!("Not run: {}.\n", missing.join(", ")))?;
-    }
-    add(format_args!(
-        "| experiment | what | verdicts | s |\n|---|---|---|---|"
-    ))?;
-    for (experiment, ended) in ended {
-        let (name, title) = (experiment.name, plain(experiment.title));
-        let page = SOURCES.iter().find(|of| is_of(experiment, **of));
-        let page = page.map_or("", |of| of.1);
-        add(format_args!(
-            "| [{name}]({stem}/{page}.md#{name}) | {title} | {} | {:.0} |",
-            verdict(ended),
-            ended.seconds,
-        ))?;
-    }
-    Ok(text)
+    let all = super::all().into_iter().map(|known| known.name);
+    let missing: Vec<&str> = all.filter(|name| !run(name)).collect();
+    let missing = match missing[..] {
+        [] => String::new(),
+        _ => format!("Not run: {}.\n\n", missing.join(", ")),
+    };
+    let each = Report::of("", ended, |(experiment, ended)| {
+        let (name, page) = (experiment.name, source(experiment).1);
+        row! {
+            "experiment": format!("[{name}](results/{page}.md#{name})"),
+            "what": experiment.title,
+            "verdicts": verdict(ended),
+            "s": format!("{:.0}", ended.seconds),
+        }
+    });
+    let totals = totals(ended).to_markdown();
+    let (places, each) = (places(ended), each.to_markdown());
+    format!("# Experiments\n\n{totals}\n{places}{missing}{each}")
 }
 
-/// The page of a paper's experiments.
-fn markdown_page(stem: &str, of: &str, ended: &[&(&Experiment, Ended)]) -> Result<String> {
-    let mut text = format!("# Experiments: {of}\n\n[All experiments](../{stem}.md)\n");
-    let mut add = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").map_err(unwritten);
-    for (experiment, ended) in ended {
-        add(format_args!(
-            "\n## {}\n\n{}.\n\n**The claim:** {}\n",
-            experiment.name, experiment.title, experiment.claim
-        ))?;
-        let findings = match &ended.outcome {
-            Err(error) => {
-                add(format_args!("Failed: {error}"))?;
-                continue;
-            }
-            Ok(findings) => findings,
-        };
-        add(format_args!(
-            "{} Took {:.0} s.\n",
-            findings.setting, ended.seconds
-        ))?;
-        for (heads, claims) in by_source(&findings.claims) {
-            if claims.is_empty() {
-                continue;
-            }
-            add(format_args!("| {} |\n|---|---|---|---|", heads.join(" | ")))?;
-            for claim in claims {
-                let why = claim.explanation();
-                let why = why.map_or(String::new(), |why| format!(" *{why}*"));
-                add(format_args!(
-                    "| {}{} | {} | {} | {} |",
-                    plain(&claim.what),
-                    plain(&why),
-                    plain(&claim.claimed),
-                    plain(&claim.measured),
-                    claim.verdict
-                ))?;
-            }
-            add(format_args!(""))?;
-        }
-        for note in &findings.notes {
-            add(format_args!("{note}\n"))?;
-        }
-        for table in &findings.tables {
-            add(format_args!(
-                "<details><summary>{} ({} rows)</summary>\n",
-                table.title,
-                table.rows.len()
-            ))?;
-            add(format_args!("{}\n</details>\n", table.to_markdown()))?;
+/// An experiment on the page of its paper.
+fn section(dir: &Path, experiment: &Experiment, ended: &Ended) -> String {
+    let Experiment {
+        name, title, claim, ..
+    } = experiment;
+    let mut text = format!("\n## {name}\n\n{title}.\n\n**The claim:** {claim}\n\n");
+    let findings = match &ended.outcome {
+        Err(error) => return text + &format!("Failed: {error}\n"),
+        Ok(findings) => findings,
+    };
+    text += &format!("{} Took {:.0} s.\n\n", findings.setting, ended.seconds);
+    let (goals, claims): (Vec<_>, Vec<_>) =
+        (findings.claims.iter()).partition(|claim| claim.verdict.is_of_goal());
+    text += &claims_table(["claim", "paper"], &claims);
+    text += &claims_table(["goal of this project", "aimed at"], &goals);
+    for drawing in [claims_file(name), format!("{name}.svg")] {
+        if dir.join(&drawing).exists() {
+            text += &format!("![{title}](../{drawing})\n\n");
         }
     }
-    Ok(text)
+    for note in &findings.notes {
+        text += &format!("{note}\n\n");
+    }
+    for table in &findings.tables {
+        let title = format!("{} ({} rows)", table.title, table.rows.len());
+        text += &folded(&title, table);
+    }
+    text
+}
+
+/// What is claimed or aimed at, what was measured, and why they differ.
+fn claims_table([what, whose]: [&str; 2], claims: &[&Claim]) -> String {
+    let table = Report::of("", claims, |claim| {
+        let why = claim.explanation();
+        let why = why.map_or(String::new(), |why| format!(" *{why}*"));
+        row! {
+            what: format!("{}{why}", claim.what),
+            whose: claim.claimed.clone(),
+            "measured": claim.measured.clone(),
+            "verdict": claim.verdict.to_string(),
+        }
+    });
+    match claims {
+        [] => String::new(),
+        _ => table.to_markdown() + "\n",
+    }
+}
+
+/// A table that is shown when its title is clicked.
+pub(super) fn folded(title: &str, table: &Report) -> String {
+    let table = table.to_markdown();
+    format!("<details><summary>{title}</summary>\n\n{table}\n</details>\n\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::{Scale, machine};
+    use crate::reproduce::{Findings, Scale, machine};
 
     const EXPERIMENT: Experiment = Experiment {
         name: "shamba-figure-1",
-        title: "Reads & writes",
-        claim: "Fewer than <before>.",
+        title: "Reads",
+        claim: "Fewer than before.",
         seconds: 1.0,
         run: |_| Ok(Findings::default()),
     };
@@ -400,36 +236,32 @@ mod tests {
             panels: vec![panel],
             claims: vec![
                 Claim::figure("speed-up", 2.0, 4.0),
-                Claim::figure("gain", 2.0, 1.0).because(true, "the <disk>"),
+                Claim::figure("gain", 2.0, 1.0).because(true, "the disk"),
                 Claim::goal_to("pages of ours", 1.0, 3.0),
             ],
             notes: vec!["one run".into()],
             ..Findings::default()
         };
         ended(Ok(findings)).write(dir.path()).unwrap();
-        let all = write(dir.path(), &[&EXPERIMENT]).unwrap();
+        let all = read(dir.path(), &[&EXPERIMENT]);
         assert_eq!(all.len(), 1);
+        write(dir.path(), &all).unwrap();
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
-        let (page, text) = (
-            read("report.html"),
-            read("report.md") + &read("report/shamba.md"),
-        );
-        for report in [&page, &text] {
-            for part in [
-                "1 above, 1 below, 1 missed",
-                "Cause: the",
-                "Not explained.",
-                "goal of this project",
-                "SHaMBa",
-                "100 entries.",
-                "one run",
-            ] {
-                assert!(report.contains(part), "{part} in {report}");
-            }
+        let text = read("results.md") + &read("results/shamba.md");
+        for part in [
+            "1 above, 1 below, 1 missed",
+            "| speed-up *Not explained.* | 2.00 | 4.00 | above |",
+            "| gain *Cause: the disk* | 2.00 | 1.00 | below |",
+            "| goal of this project | aimed at | measured | verdict |",
+            "SHaMBa",
+            "100 entries.",
+            "one run",
+            "| a\\|b | 0.500 |",
+            "![Reads](../shamba-figure-1.svg)",
+            "![Reads](../shamba-figure-1-claims.svg)",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
         }
-        assert!(page.contains("Fewer than &lt;before&gt;.") && page.contains("the &lt;disk&gt;"));
-        assert_eq!(page.matches("<svg").count(), 2, "the plot and the claims");
-        assert!(page.contains("shamba-figure-1.csv"));
         assert_eq!(read("shamba-figure-1.csv"), "engine,pages\na|b,0.5\n");
     }
 
@@ -437,9 +269,9 @@ mod tests {
     fn what_failed_is_said() {
         let dir = tempfile::tempdir().unwrap();
         ended(Err("no space".into())).write(dir.path()).unwrap();
-        write(dir.path(), &[&EXPERIMENT]).unwrap();
+        write(dir.path(), &read(dir.path(), &[&EXPERIMENT])).unwrap();
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
-        assert!(read("report/shamba.md").contains("Failed: no space"));
-        assert!(read("report.md").contains("| failed |"));
+        assert!(read("results/shamba.md").contains("Failed: no space"));
+        assert!(read("results.md").contains("| failed |"));
     }
 }

@@ -1,7 +1,7 @@
 //! What several runs of an experiment, each with a seed of its own, come to: medians, and the range
 //! beside them; and of a verdict that hangs on the seed, that it does. Pure functions.
 use super::Findings;
-use super::claim::{Claim, Verdict};
+use super::claim::{Claim, Verdict, least_of, most_of};
 use crate::plot::{Panel, Series};
 use crate::report::{Cell, Report, median};
 
@@ -14,14 +14,13 @@ pub(super) fn merge(mut all: Vec<Findings>) -> Findings {
     let mut tables = Vec::new();
     for (at, first) in all[0].tables.iter().enumerate() {
         let others: Vec<&Report> = all.iter().filter_map(|one| one.tables.get(at)).collect();
-        match same_rows(&others).then(|| medians(first, &others)) {
-            Some((medians, ranges)) if others.len() == all.len() => {
-                tables.extend([medians, ranges])
-            }
-            _ => tables.push(Report {
+        if others.len() == all.len() && same_rows(&others) {
+            tables.extend(<[Report; 2]>::from(medians(first, &others)));
+        } else {
+            tables.push(Report {
                 title: format!("{} (the first seed)", first.title),
                 ..first.clone()
-            }),
+            });
         }
     }
     let panels = all[0].panels.iter().enumerate().map(|(at, first)| {
@@ -29,13 +28,9 @@ pub(super) fn merge(mut all: Vec<Findings>) -> Findings {
         panel(first, &others)
     });
     let claims = all[0].claims.iter().map(|first| {
-        let same = all
-            .iter()
-            .map(|one| one.claims.iter().find(|claim| claim.what == first.what));
-        match same.collect::<Option<Vec<&Claim>>>() {
-            Some(same) => claim(&same),
-            None => first.clone(),
-        }
+        let same = |one: &&Claim| one.what == first.what;
+        let same = all.iter().flat_map(|one| one.claims.iter().find(same));
+        claim(&same.collect::<Vec<_>>())
     });
     Findings {
         setting: format!(
@@ -53,76 +48,59 @@ pub(super) fn merge(mut all: Vec<Findings>) -> Findings {
 
 /// Whether tables have the same rows, but for numbers.
 fn same_rows(tables: &[&Report]) -> bool {
-    let same = |a: &Cell, b: &Cell| match (a, b) {
-        (Cell::Number(_), Cell::Number(_)) => true,
-        (a, b) => a == b,
+    let shape = |table: &Report| {
+        let cells = table.rows.concat().into_iter();
+        let texts = cells.map(|cell| match cell {
+            Cell::Number(_) => None,
+            other => Some(other),
+        });
+        (table.columns.clone(), texts.collect::<Vec<_>>())
     };
-    let like = |a: &Report, b: &Report| {
-        let cells = |table: &Report| table.rows.concat();
-        let (a_cells, b_cells) = (cells(a), cells(b));
-        a.columns == b.columns
-            && a_cells.len() == b_cells.len()
-            && a_cells.iter().zip(&b_cells).all(|(a, b)| same(a, b))
-    };
-    tables.windows(2).all(|pair| like(pair[0], pair[1]))
+    tables
+        .windows(2)
+        .all(|pair| shape(pair[0]) == shape(pair[1]))
 }
 
 /// The medians of tables with the same rows, and a table of ranges.
 fn medians(first: &Report, all: &[&Report]) -> (Report, Report) {
     let (mut medians, mut ranges) = (first.clone(), first.clone());
     ranges.title = format!("{}: lowest to highest of the seeds", first.title);
-    for (row, cells) in first.rows.iter().enumerate() {
-        for column in 0..cells.len() {
-            let numbers: Vec<f64> = all
-                .iter()
-                .filter_map(|table| match table.rows.get(row)?.get(column)? {
-                    Cell::Number(number) => Some(*number),
-                    _ => None,
-                })
-                .collect();
-            let Some(middle) = median(&numbers) else {
-                continue;
+    for row in 0..first.rows.len() {
+        for column in 0..first.columns.len() {
+            let cells = all.iter().map(|table| &table.rows[row][column]);
+            let numbers = cells.filter_map(|cell| match cell {
+                Cell::Number(number) => Some(*number),
+                _ => None,
+            });
+            let numbers: Vec<f64> = numbers.collect();
+            let (least, most) = (least_of(&numbers), most_of(&numbers));
+            medians.rows[row][column] = match median(&numbers) {
+                Some(middle) => middle.into(),
+                None => continue,
             };
-            medians.rows[row][column] = middle.into();
-            let (least, most) = ends(&numbers);
             if least < most {
-                ranges.rows[row][column] =
-                    format!("{} to {}", Cell::from(least), Cell::from(most)).into();
+                ranges.rows[row][column] = range(least, most).into();
             }
         }
     }
     (medians, ranges)
 }
 
-fn ends(numbers: &[f64]) -> (f64, f64) {
-    let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    (least, most)
-}
-
 /// Lines of medians, point by point, where all have the points.
 fn panel(first: &Panel, all: &[&Panel]) -> Panel {
     let mut merged = first.clone();
     for (at, line) in merged.series.iter_mut().enumerate() {
-        let lines: Vec<&Series> = all
-            .iter()
-            .filter_map(|panel| panel.series.get(at))
-            .collect();
-        let same = |other: &&Series| {
-            other.name == line.name
-                && other.points.len() == line.points.len()
-                && other
-                    .points
-                    .iter()
-                    .zip(&line.points)
-                    .all(|(a, b)| a.0 == b.0)
-        };
-        if lines.len() < all.len() || !lines.iter().all(same) {
-            continue;
-        }
+        let lines = all.iter().filter_map(|panel| panel.series.get(at));
+        let lines: Vec<&Series> = lines.filter(|other| other.name == line.name).collect();
         for (at, point) in line.points.iter_mut().enumerate() {
-            let values: Vec<f64> = lines.iter().map(|line| line.points[at].1).collect();
-            point.1 = median(&values).unwrap_or(point.1);
+            let there = lines.iter().filter_map(|line| line.points.get(at));
+            let values: Vec<f64> = there
+                .filter(|other| other.0 == point.0)
+                .map(|p| p.1)
+                .collect();
+            if values.len() == all.len() {
+                point.1 = median(&values).unwrap_or(point.1);
+            }
         }
     }
     merged
@@ -131,29 +109,31 @@ fn panel(first: &Panel, all: &[&Panel]) -> Panel {
 /// A claim by all seeds: of numbers that of the median; of others it holds, or is met, if it does
 /// with each.
 fn claim(all: &[&Claim]) -> Claim {
-    let mut ordered = all.to_vec();
-    let number = |claim: &Claim| claim.numbers.map_or(f64::NAN, |(_, measured)| measured);
-    let shortfall = |claim: &Claim| matches!(claim.verdict, Verdict::DoesNotHold | Verdict::Missed);
-    let numeric = all.iter().all(|claim| claim.numbers.is_some());
-    let mut chosen = if numeric {
-        ordered.sort_by(|a, b| number(a).total_cmp(&number(b)));
-        ordered[ordered.len() / 2].clone()
-    } else {
-        let worst = all.iter().find(|claim| shortfall(claim));
-        (*worst.unwrap_or(&all[0])).clone()
-    };
-    if numeric {
-        let (least, most) = ends(&all.iter().map(|claim| number(claim)).collect::<Vec<_>>());
-        if least < most {
-            let range = format!(" ({} to {})", Cell::from(least), Cell::from(most));
-            chosen.measured += &range;
+    let numbers = all.iter().map(|claim| Some((claim.numbers()?.1, *claim)));
+    let mut chosen = match numbers.collect::<Option<Vec<(f64, &Claim)>>>() {
+        Some(mut ordered) => {
+            ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let (least, most) = (ordered[0].0, ordered[ordered.len() - 1].0);
+            let mut median = ordered[ordered.len() / 2].1.clone();
+            if least < most {
+                median.measured += &format!(" ({})", range(least, most));
+            }
+            median
         }
-    }
-    let verdicts: Vec<Verdict> = all.iter().map(|claim| claim.verdict).collect();
-    if verdicts.windows(2).any(|pair| pair[0] != pair[1]) {
-        chosen.by_seed = verdicts;
+        None => {
+            let lost = [Verdict::DoesNotHold, Verdict::Missed];
+            let worst = all.iter().find(|claim| lost.contains(&claim.verdict));
+            (*worst.unwrap_or(&all[0])).clone()
+        }
+    };
+    if all.iter().any(|claim| claim.verdict != all[0].verdict) {
+        chosen.by_seed = all.iter().map(|claim| claim.verdict).collect();
     }
     chosen
+}
+
+fn range(least: f64, most: f64) -> String {
+    format!("{} to {}", Cell::from(least), Cell::from(most))
 }
 
 #[cfg(test)]

@@ -1,11 +1,7 @@
 //! The slides' Figure 2: how unevenly files are asked, by workload.
 use super::common::{self, WITHOUT, WORKLOADS};
-use crate::plot::{Panel, Series};
-use crate::report::Report;
 use crate::reproduce::files::{cumulative, files_with, shares};
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::{Distribution, Mix};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-access-frequency",
@@ -15,16 +11,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
+const HOT: &str = "% of accesses to the most asked tenth";
+
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = common::base(lab, common::WITH);
     let mut table = Report::titled("Accesses of files");
-    let mut panel = Panel {
-        title: "Accesses over files".into(),
-        x: "files, the most asked first, %".into(),
-        y: "share of accesses".into(),
-        ..Panel::default()
-    };
-    let mut tenths = Vec::new();
+    let mut lines = Vec::new();
     let latest = ("latest", Distribution::Latest);
     for (name, distribution) in WORKLOADS.into_iter().chain([latest]) {
         let mix = Mix::lookups(0.5, distribution);
@@ -37,16 +29,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         table.add(row! {
             "workload": name,
             "files": shares.len(),
-            "% of accesses to the most asked tenth": hot,
+            HOT: hot,
             "% of accesses to the least asked half": cold,
             "% of files with 80 % of accesses": files_with(&shares, 0.8),
         });
-        tenths.push(hot);
-        panel.series.push(Series {
-            name: name.into(),
-            points: cumulative(&shares),
-        });
+        lines.push(Series::of(name, cumulative(&shares)));
     }
+    let tenths = table.numbers(HOT);
     Ok(Findings {
         setting: common::setting(
             lab,
@@ -55,7 +44,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              the warm-up as well",
         ),
         tables: vec![table],
-        panels: vec![panel],
+        panels: vec![Panel::new(
+            "Accesses over files",
+            "files, the most asked first, %",
+            "share of accesses",
+            lines,
+        )],
         claims: vec![Claim::everywhere_but(
             "workloads under which a tenth of the files gets more than twice its share of the accesses (a point each)",
             tenths.len(),

@@ -1,12 +1,7 @@
 //! ElasticBF beside Monkey's allocation of the same filter memory.
 use super::common::{self, MEMORY, WORKLOADS, device_us, false_positives};
-use super::ycsb::READ_DOMINANT;
-use crate::plot::{Panel, Series};
-use crate::report::Report;
-use crate::reproduce::trial::Found;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::Mix;
-use crate::{Result, row};
+use super::pairs::READ_DOMINANT;
+use crate::reproduce::prelude::*;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-against-monkey",
@@ -20,76 +15,57 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const MONKEY: &str = "shamba:state-of-the-art+monkey";
 
-/// Monkey, ElasticBF, and ElasticBF's units over Monkey's bits.
+const ELASTIC: &str = "ElasticBF";
+
+/// ElasticBF's units over Monkey's bits.
+const OVER_MONKEY: &str = "ElasticBF over Monkey";
+
 const ENGINES: [(&str, &str); 3] = [
     ("Monkey", MONKEY),
-    ("ElasticBF", common::WITH),
-    ("ElasticBF over Monkey", "shamba:elastic+epoch=1+monkey"),
+    (ELASTIC, common::WITH),
+    (OVER_MONKEY, "shamba:elastic+epoch=1+monkey"),
 ];
 
+/// The numbers of workloads in the plot.
+const NUMBERS: &str = "1 uniform, 2 Zipf 0.99, 3 Zipf 1.2, 4 clustered";
+
 /// Times Monkey's throughput.
-const PAPER: [f64; 2] = [1.39, 2.20];
+const PAPER: (f64, f64) = (1.39, 2.20);
+
+const TIMES: &str = "times Monkey's throughput";
+const READS: &str = "reads, times Monkey's";
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Lookups beside Monkey");
-    let mut panels = Vec::new();
-    let mut claims = Vec::new();
-    // Of ElasticBF over Monkey beside Monkey, the reads.
-    let mut left = Vec::new();
+    let (mut panels, mut claims) = (Vec::new(), Vec::new());
     for positive in [0.0, 0.5] {
-        let mut speeds = Vec::new();
-        let mut series = vec![
-            Series::new("ElasticBF"),
-            Series::new("ElasticBF over Monkey"),
-        ];
         for (at, (workload, distribution)) in WORKLOADS.into_iter().enumerate() {
-            let mut founds: Vec<Found> = Vec::new();
+            let mix = Mix::lookups(positive, distribution);
+            let monkey = measure(lab, MONKEY, mix.clone())?;
             for (name, engine) in ENGINES {
-                let found = measure(lab, engine, Mix::lookups(positive, distribution))?;
+                let found = measure(lab, engine, mix.clone())?;
                 let time = device_us(&found);
-                let monkey = founds.first().map_or(time, device_us);
                 table.add(row! {
                     "workload": workload,
+                    NUMBERS: at + 1,
                     "existing": positive,
                     "engine": name,
                     "tables asked per lookup": found.per_lookup("tables_probed"),
                     "reads per lookup": found.reads(),
                     "false positives per lookup": false_positives(&found),
                     "us of device model": time,
-                    "times Monkey's throughput": monkey / time,
+                    TIMES: device_us(&monkey) / time,
+                    READS: found.reads() / monkey.reads(),
                 });
-                founds.push(found);
             }
-            let times = |of: usize| device_us(&founds[0]) / device_us(&founds[of]);
-            for (line, of) in series.iter_mut().zip([1, 2]) {
-                line.points.push(((at + 1) as f64, times(of)));
-            }
-            speeds.push(times(1));
-            left.push(founds[2].reads() / founds[0].reads());
         }
-        claims.push(
-            Claim::range(
-                format!(
-                    "times Monkey's throughput, {positive} existing, device model, all workloads"
-                ),
-                (PAPER[0], PAPER[1]),
-                &speeds,
-            )
-            .by_model(),
-        );
-        for (bound, name) in PAPER.into_iter().zip(["paper, from", "paper, to"]) {
-            series.push(Series {
-                name: name.into(),
-                points: vec![(1.0, bound), (WORKLOADS.len() as f64, bound)],
-            });
-        }
-        panels.push(Panel {
-            title: format!("Beside Monkey, {positive} existing"),
-            x: "1 uniform, 2 Zipf 0.99, 3 Zipf 1.2, 4 clustered".into(),
-            y: "times Monkey's throughput, device model".into(),
-            log_y: true,
-            series,
-        });
+        let own = table.rows_of("existing", positive);
+        let what = format!("{TIMES}, {positive} existing, device model, all workloads");
+        let speeds = own.rows_of("engine", ELASTIC).numbers(TIMES);
+        claims.push(Claim::range(what, PAPER, &speeds).by_model());
+        let title = format!("Beside Monkey, {positive} existing, device model");
+        let panel = Panel::of_lines(title, &own, "engine", NUMBERS, TIMES);
+        panels.push(panel.logarithmic().beside(PAPER));
     }
     let mut ycsb = Vec::new();
     for letter in READ_DOMINANT {
@@ -97,18 +73,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             |engine| -> Result<f64> { Ok(device_us(&measure(lab, engine, Mix::ycsb(letter)?)?)) };
         ycsb.push(time(MONKEY)? / time(common::WITH)?);
     }
-    claims.push(
-        Claim::up_to(
-            "times Monkey's throughput, YCSB B, C and D, device model",
-            2.0,
-            &ycsb,
-        )
-        .by_model(),
-    );
+    let what = "times Monkey's throughput, YCSB B, C and D, device model";
+    claims.push(Claim::up_to(what, 2.0, &ycsb).by_model());
     claims.push(Claim::goal_to(
         "reads of ElasticBF's units over Monkey's bits, over those of Monkey, under any workload",
         1.0,
-        left.into_iter().fold(f64::MIN, f64::max),
+        table.rows_of("engine", OVER_MONKEY).most(READS),
     ));
     let base = common::base(lab, MONKEY);
     Ok(Findings {

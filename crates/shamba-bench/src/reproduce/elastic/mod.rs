@@ -2,21 +2,19 @@
 mod access_frequency;
 mod against_monkey;
 mod common;
-mod micro_benchmark;
-mod mixed;
+mod pairs;
 mod put_scan;
 mod sensitivity;
-mod ycsb;
 
 use super::Experiment;
 
 /// The figures of the slides.
 pub(super) const ALL: &[&Experiment] = &[
     &access_frequency::EXPERIMENT,
-    &micro_benchmark::EXPERIMENT,
-    &mixed::EXPERIMENT,
+    &pairs::MICRO_BENCHMARK,
+    &pairs::MIXED,
     &put_scan::EXPERIMENT,
-    &ycsb::EXPERIMENT,
+    &pairs::YCSB,
     &against_monkey::EXPERIMENT,
     &sensitivity::EXPERIMENT,
 ];

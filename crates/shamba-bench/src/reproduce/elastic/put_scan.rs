@@ -1,11 +1,8 @@
 //! What ElasticBF costs writes.
 use super::common::{self, MEMORY};
-use crate::report::Report;
-use crate::reproduce::lab::STATE_OF_THE_ART;
-use crate::reproduce::trial::Found;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::{Distribution, Mix, Operation};
-use crate::{Result, plot, row};
+use crate::reproduce::prelude::*;
+use crate::workload::Operation;
+use std::collections::BTreeMap;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elasticbf-put-scan",
@@ -27,60 +24,54 @@ const ENGINES: [(&str, &str); 2] = [
 /// Value sizes (the slides' is 1 KB).
 const VALUES: [usize; 2] = [32, 992];
 
+const LOAD: &str = "bytes written per byte put, load";
+const OVERWRITES: &str = "bytes written per byte put, overwrites";
+const PUT: &str = "us of a put, device model and processor";
+
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Writes without and with ElasticBF");
     let mut claims = Vec::new();
     // The larger entries are written over and over: too slow for a test.
-    let values = lab
-        .scale
-        .pick(&VALUES[..1], &VALUES[..], &VALUES[..], &VALUES[..]);
-    for &value in values {
-        let mut found = Vec::new();
+    for value in VALUES.into_iter().take(lab.scale.pick(1, 2, 2, 2)) {
+        let entry = value + 32;
         for (name, engine) in ENGINES {
             let base = crate::store::Base {
                 value: value.into(),
-                entries: lab.scale.entries() * 64 / (value as u64 + 32),
+                entries: lab.scale.entries() * 64 / entry as u64,
                 ..common::base(lab, engine)
             };
             let loaded = lab.loaded(&base)?.facts.counts;
-            let count = |name: &str| loaded.get(name).copied().unwrap_or(0) as f64;
-            let load = (count("flush_bytes") + count("compaction_bytes_written"))
-                / count("user_bytes_written").max(1.0);
             let put = Mix::only(Operation::Update, Distribution::Uniform);
             let mut trial = common::trial(lab, &base, engine, MEMORY, put)?;
             // As many as fill the write buffer several times.
             let puts = lab.scale.pick(500, 50_000, 400_000, 1_000_000);
-            trial.measured = puts * 64 / (value as u64 + 32);
+            trial.measured = puts * 64 / entry as u64;
             let puts = lab.measure(&trial)?;
-            let written = amplification(&puts);
             table.add(row! {
-                "entry bytes": value + 32,
+                "entry bytes": entry,
                 "engine": name,
-                "bytes written per byte put, load": load,
-                "bytes written per byte put, overwrites": written,
-                "us of a put, device model and processor": puts.write_us,
+                LOAD: amplification(&loaded),
+                OVERWRITES: amplification(&puts.counts),
+                PUT: puts.write_us,
             });
-            found.push([load, written, puts.write_us]);
         }
-        let entry = value + 32;
-        let ratio = |at: usize| found[1][at] / found[0][at];
-        claims.push(
-            Claim::statement(
-                format!("entries of {entry} B: time of a PUT, device model and processor, with over without ElasticBF (up to {NEGLIGIBLE})"),
-                "negligible impact",
-                format!("{:.3}", ratio(2)),
-                ratio(2) <= NEGLIGIBLE,
-            )
-            .by_model(),
+        let own = table.rows_of("entry bytes", entry);
+        let [load, written, time] = [LOAD, OVERWRITES, PUT].map(|column| {
+            let numbers = own.numbers(column);
+            numbers[1] / numbers[0]
+        });
+        let what = format!(
+            "entries of {entry} B: time of a PUT, device model and processor, with over without ElasticBF \
+             (up to {NEGLIGIBLE})"
         );
-        for (what, at) in [("a load", 0), ("overwrites", 1)] {
-            claims.push(Claim::goal_to(
-                format!(
-                    "entries of {entry} B: bytes written by {what}, with over without ElasticBF"
-                ),
-                NEGLIGIBLE,
-                ratio(at),
-            ));
+        let seen = format!("{time:.3}");
+        let put = Claim::statement(what, "negligible impact", seen, time <= NEGLIGIBLE);
+        claims.push(put.by_model());
+        for (what, ratio) in [("a load", load), ("overwrites", written)] {
+            let what = format!(
+                "entries of {entry} B: bytes written by {what}, with over without ElasticBF"
+            );
+            claims.push(Claim::goal_to(what, NEGLIGIBLE, ratio));
         }
     }
     claims.push(Claim::not_comparable(
@@ -97,13 +88,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "one filter a file beside ElasticBF's units; puts are uniform overwrites; their time holds what a \
              modelled PCIe SSD charged",
         ),
-        panels: plot::of_report(
-            &table,
+        panels: vec![Panel::of_lines(
             "Bytes written by a load",
+            &table,
             "engine",
             "entry bytes",
-            "bytes written per byte put, load",
-        ),
+            LOAD,
+        )],
         tables: vec![table],
         claims,
         ..Findings::default()
@@ -111,6 +102,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 }
 
 /// Bytes of tables written for each byte put.
-fn amplification(found: &Found) -> f64 {
-    found.table_bytes() as f64 / found.count("user_bytes_written").max(1) as f64
+fn amplification(counts: &BTreeMap<String, u64>) -> f64 {
+    let count = |name: &str| counts.get(name).copied().unwrap_or(0) as f64;
+    (count("flush_bytes") + count("compaction_bytes_written"))
+        / count("user_bytes_written").max(1.0)
 }

@@ -3,6 +3,7 @@ use crate::Result;
 use crate::device::Device;
 use crate::report::Report;
 use crate::reproduce::shamba::pressure::{self, Grid, Point};
+use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::Distribution;
 
@@ -90,9 +91,8 @@ fn claims(points: &[Point]) -> Vec<Claim> {
     let steps = STEPS.iter().enumerate().skip(1);
     steps
         .map(|(at, (_, idea))| {
-            let lost = pressure::places(&pressure::not_fewer(&all, (at, at - 1)), (at, at - 1));
             let what = format!("{idea}: fewer pages than the step before");
-            Claim::goal_everywhere(what, all.len(), &lost)
+            pressure::goal_less(what, &all, (at, at - 1), Found::pages)
         })
         .collect()
 }

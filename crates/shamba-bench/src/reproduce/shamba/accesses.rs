@@ -2,14 +2,9 @@
 use super::modules::{failed, passing};
 use super::pressure::{HIGH_SKEW, LOW_SKEW, setting_of};
 use crate::engine::FileFacts;
-use crate::plot::{Panel, Series};
-use crate::report::Report;
 use crate::reproduce::files::{self, below_level_0, cumulative, files_with};
-use crate::reproduce::lab::STATE_OF_THE_ART;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::store::Base;
-use crate::workload::{Chooser, Distribution, random};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
+use crate::workload::{Chooser, random};
 use shamba_model::utility::{FIRST_THRESHOLD, utility};
 
 pub(super) const FIGURE_2: Experiment = Experiment {
@@ -70,14 +65,11 @@ fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
             "with level 0, % of files": files_with(&all, 0.8),
         });
         let what = format!("{name}: % of the files that get four fifths of the accesses");
-        let claim = Claim::range(what, paper, &[measured]);
-        claims.push(match distribution {
-            Distribution::Uniform => claim,
-            _ => claim.without_verdict(
-                "the paper does not say how wide its normal distributions are, and the share follows \
-                 from the width",
-            ),
-        });
+        claims.push(Claim::range(what, paper, &[measured]).unless(
+            distribution != Distribution::Uniform,
+            "the paper does not say how wide its normal distributions are, and the share follows from \
+             the width",
+        ));
         let slices = over_keys(lab, distribution, base.entries)?;
         domain.push(Series::of(name, slices));
         access.push(Series::of(name, cumulative(&shares)));
@@ -138,6 +130,9 @@ fn over_keys(lab: &Lab<'_>, distribution: Distribution, entries: u64) -> Result<
 /// Files of a level in the paper, those it counts as hot, and their share of the level's accesses.
 const HOT: [(f64, f64, f64); 3] = [(3.0, 2.0, 0.999), (7.0, 2.0, 0.945), (15.0, 4.0, 0.997)];
 
+const PLACE: &str = "place of the file in its level, % of its files";
+const SHARE: &str = "share of lookups that ask the file";
+
 fn by_level_and_file(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = Base {
         size_ratio: 2,
@@ -150,29 +145,22 @@ fn by_level_and_file(lab: &mut Lab<'_>) -> Result<Findings> {
         let found = files::measure(lab, base.clone(), 0.0, distribution)?;
         let levels = levels(&found.files);
         let lookups = lookups(&levels);
-        let mut lines = Vec::new();
         for (level, files) in &levels {
-            let mut line = Series::new(format!("level {level}"));
             for (at, file) in files.iter().enumerate() {
-                let share = file.access / lookups;
                 table.add(row! {
                     "workload": name,
-                    "level": *level,
-                    "file by key": at,
+                    "level": format!("level {level}"),
                     "files of the level": files.len(),
-                    "share of lookups": share,
+                    PLACE: (at as f64 + 0.5) * 100.0 / files.len() as f64,
+                    SHARE: file.access / lookups,
                 });
-                let place = (at as f64 + 0.5) * 100.0 / files.len() as f64;
-                line.points.push((place, share));
             }
-            lines.push(line);
         }
-        panels.push(Panel::new(
+        let (title, own) = (
             format!("Accesses of files, {name}"),
-            "place of the file in its level, % of its files",
-            "share of lookups that ask the file",
-            lines,
-        ));
+            table.rows_of("workload", name),
+        );
+        panels.push(Panel::of_lines(title, &own, "level", PLACE, SHARE));
         match distribution {
             Distribution::Uniform => claims.push(by_level(&levels)),
             _ => claims.extend(few_hot(&levels)),
@@ -196,16 +184,12 @@ type Levels = Vec<(usize, Vec<FileFacts>)>;
 
 /// The four upper levels of at least three files.
 fn levels(files: &[FileFacts]) -> Levels {
-    let mut levels: Levels = Vec::new();
-    for file in files.iter().filter(|file| file.level > 0) {
-        match levels.last_mut().filter(|(level, _)| *level == file.level) {
-            Some((_, files)) => files.push(*file),
-            None => levels.push((file.level, vec![*file])),
-        }
-    }
-    levels.retain(|(_, files)| files.len() >= 3);
-    levels.truncate(4);
-    levels
+    let below = below_level_0(files);
+    let levels = below.chunk_by(|a, b| a.level == b.level);
+    let several = levels.filter(|files| files.len() >= 3).take(4);
+    several
+        .map(|files| (files[0].level, files.to_vec()))
+        .collect()
 }
 
 fn sum(files: &[FileFacts]) -> f64 {
@@ -263,7 +247,6 @@ fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
     let rates = passing(&BITS)?;
     let mut table =
         Report::titled("Modules by their utility (data reads per lookup that they save)");
-    let mut lines = vec![Vec::new(); rates.len()];
     let mut widest: Vec<f64> = Vec::new();
     // Of the last share, where all lookups are empty.
     let mut above = (0, 0);
@@ -283,7 +266,6 @@ fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
         for (module, of) in utilities.iter_mut().enumerate() {
             of.sort_by(f64::total_cmp);
             histogram(&mut table, empty, module, of);
-            lines[module].push(Series::of(format!("{empty} empty"), survivors(of)));
             largest[module] = largest[module].max(of.last().copied().unwrap_or(0.0));
         }
         let first = &utilities[0];
@@ -293,15 +275,7 @@ fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
         let kept = of.filter(|saved| **saved >= FIRST_THRESHOLD).count();
         above = (kept, useful);
     }
-    let panels = lines.into_iter().enumerate().map(|(module, lines)| {
-        Panel::new(
-            format!("Module {} of {}", module + 1, rates.len()),
-            "utility, data reads saved per lookup",
-            "modules of at least this utility, %",
-            lines,
-        )
-    });
-    let panels = panels.collect();
+    let panels = plot::of_report(&table, "module", "empty share", "utility at least", ABOVE);
     let second = 1.0f64.min(rates[0]) * (1.0 - rates[1]);
     let (kept, useful) = above;
     let claims = vec![
@@ -344,11 +318,15 @@ fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
     })
 }
 
+/// The part of modules that are at least as useful.
+const ABOVE: &str = "modules of at least this utility, %";
+
 /// Adds a line for each range of utilities that any module falls in.
 fn histogram(table: &mut Report, empty: f64, module: usize, utilities: &[f64]) {
     let mut from = 0.0;
     for to in [1e-9, 0.001, 0.003, 0.01, 0.03, 0.1, FIRST_THRESHOLD, 1.1] {
         let inside = utilities.iter().filter(|u| (from..to).contains(*u)).count();
+        let above = utilities.iter().filter(|u| **u >= from).count();
         if inside > 0 {
             table.add(row! {
                 "empty share": empty,
@@ -356,19 +334,11 @@ fn histogram(table: &mut Report, empty: f64, module: usize, utilities: &[f64]) {
                 "utility at least": from,
                 "utility below": to,
                 "modules": inside,
+                ABOVE: above as f64 * 100.0 / utilities.len() as f64,
             });
         }
         from = to;
     }
-}
-
-/// For each utility, the percentage of modules that have at least it; `utilities` ascending.
-fn survivors(utilities: &[f64]) -> Vec<(f64, f64)> {
-    let total = utilities.len().max(1) as f64;
-    let points = utilities.iter().enumerate();
-    points
-        .map(|(at, utility)| (*utility, (total - at as f64) * 100.0 / total))
-        .collect()
 }
 
 #[cfg(test)]

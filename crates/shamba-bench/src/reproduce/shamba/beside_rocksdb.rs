@@ -1,13 +1,11 @@
 //! Figures 13, 14 and 16: SHaMBa beside RocksDB itself; latency by this machine's clock, past the
 //! page cache.
-use super::pressure::{self, Grid, MEMORY, short, short_budgets, short_of_memory};
-use crate::device::Device;
-use crate::plot::{self, Series};
-use crate::report::Report;
-use crate::reproduce::lab::STATE_OF_THE_ART;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::Distribution;
-use crate::{Result, engine, row};
+use super::pressure::{
+    self, Grid, MEMORY, goal_less, less, micros, short, short_budgets, short_of_memory,
+};
+use crate::engine;
+use crate::reproduce::claim::least_of;
+use crate::reproduce::prelude::*;
 
 pub(super) const FIGURE_13: Experiment = Experiment {
     name: "shamba-figure-13",
@@ -70,7 +68,7 @@ const NOT_BUILT_IN: &str = "RocksDB is not in this build (cargo feature `rocksdb
 const GAIN: (f64, f64) = (1.4, 2.0);
 
 /// The column of what is claimed of devices.
-const TIMES: &str = "times as fast";
+const TIMES: &str = "times as fast as the baseline";
 
 /// Repetitions on each device, by seed; the fastest counts, the one least disturbed.
 const REPEAT: u64 = 3;
@@ -90,23 +88,6 @@ fn over_budget(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
         ..Grid::uniform(&engines, short_budgets(lab.scale))
     };
     let points = pressure::measure(lab, &grid)?;
-    let each = points
-        .iter()
-        .flat_map(|p| engines.iter().zip(&p.found).map(move |of| (p, of)));
-    let table = Report::of(
-        "Lookups beside RocksDB",
-        each,
-        |(point, (engine, found))| {
-            row! {
-                "existing": point.positive,
-                "budget %": point.percent,
-                "engine": short(engine),
-                "pages per lookup": found.pages(),
-                "reads per lookup": found.reads(),
-                "microseconds": found.times.mean_us,
-            }
-        },
-    );
     let pressed = short_of_memory(&points);
     // The first of ours is the baseline of the other figures, the last is not the paper's.
     let last = engines.len() - 1;
@@ -116,7 +97,7 @@ fn over_budget(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
             format!("{name}: lower latency than RocksDB with one filter a file under pressure");
         match peers[..] {
             [] => Claim::not_comparable(what, "at every budget", NOT_BUILT_IN),
-            _ => pressure::faster(what, &pressed, (engine, 0)),
+            _ => less(what, &pressed, (engine, 0), micros),
         }
     });
     let mut claims: Vec<Claim> = papers.collect();
@@ -126,21 +107,17 @@ fn over_budget(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
     } else {
         let what =
             "our default: lower latency than RocksDB's partitioned ribbon filters under pressure";
-        claims.push(pressure::goal_faster(what, &pressed, (last, 1)));
+        claims.push(goal_less(what, &pressed, (last, 1), micros));
     }
+    let setting = pressure::setting(
+        lab,
+        "all on this machine's disk by direct I/O, reads of RocksDB counted by the kernel, ours by the \
+         engine; RocksDB's budget is its block cache alone, ours is for everything",
+    );
     Ok(Findings {
-        setting: pressure::setting(
-            lab,
-            "all on this machine's disk by direct I/O, reads of RocksDB counted by the kernel, ours by the \
-             engine; RocksDB's budget is its block cache alone, ours is for everything",
-        ),
-        tables: vec![table],
-        panels: pressure::panels_of(&engines, &points, "microseconds per lookup", |found| {
-            found.times.mean_us
-        }),
-        claims,
+        panels: pressure::panels_of(&engines, &points, "microseconds per lookup", micros),
         notes,
-        ..Findings::default()
+        ..pressure::findings(setting, &engines, &points, claims)
     })
 }
 
@@ -153,10 +130,9 @@ fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
     for device in DEVICES {
         for engine in ON_DEVICES {
             let name = short(engine);
-            let mut times = Vec::new();
             for &percent in &budgets {
-                let before = micros(lab, baseline, percent, device)?;
-                let after = micros(lab, engine, percent, device)?;
+                let before = least_micros(lab, baseline, percent, device)?;
+                let after = least_micros(lab, engine, percent, device)?;
                 table.add(row! {
                     "device": device.to_string(),
                     "engine": name,
@@ -165,51 +141,40 @@ fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
                     "us": after,
                     TIMES: before / after,
                 });
-                if percent < 100.0 {
-                    times.push(before / after);
-                }
             }
+            let own = table.rows_of("device", device.to_string());
+            let times = own.rows_of("engine", name).points("budget %", TIMES);
+            let pressed = times.iter().filter(|(percent, _)| *percent < 100.0);
+            let times: Vec<f64> = pressed.map(|(_, times)| *times).collect();
             // The default is ours; the paper's baseline is RocksDB.
             let what = format!("{name} on {device}: times as fast under pressure");
             claims.push(if engine == "shamba" {
-                let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-                Claim::goal_from(format!("{what}, at least"), GAIN.0, least)
-            } else if baseline == STATE_OF_THE_ART {
-                let reason = format!("the paper's baseline is RocksDB; {NOT_BUILT_IN}");
-                Claim::range(&what, GAIN, &times).without_verdict(reason)
+                Claim::goal_from(format!("{what}, at least"), GAIN.0, least_of(&times))
             } else {
-                Claim::range(&what, GAIN, &times)
+                let reason = format!("the paper's baseline is RocksDB; {NOT_BUILT_IN}");
+                Claim::range(&what, GAIN, &times).unless(baseline == STATE_OF_THE_ART, reason)
             });
         }
     }
-    let mut panels = plot::of_report(&table, "device", "engine", "budget %", TIMES);
-    for panel in &mut panels {
-        for (bound, name) in [(GAIN.0, "paper, from"), (GAIN.1, "paper, to")] {
-            let ends = [budgets[0], budgets[budgets.len() - 1]];
-            let line = Series::of(name, ends.map(|percent| (percent, bound)));
-            panel.series.push(line);
-        }
-        panel.title += ", uniform empty lookups";
-        panel.x = MEMORY.to_owned();
-        panel.y = format!("{TIMES} as the baseline");
-        panel.log_y = true;
-    }
+    let panels = plot::of_report(&table, "device", "engine", "budget %", TIMES);
+    let panels = panels.into_iter();
+    let panels = panels.map(|panel| panel.over(MEMORY).logarithmic().beside(GAIN));
     let devices = format!(
-        "baseline {}; times are this machine's, the least of three, on its disk past the page cache and \
+        "uniform empty lookups; baseline {}; times are this machine's, the least of three, on its disk past the page cache and \
          on a RAM disk",
         short(baseline)
     );
     Ok(Findings {
         setting: pressure::setting(lab, &devices),
         tables: vec![table],
-        panels,
+        panels: panels.collect(),
         claims,
         ..Findings::default()
     })
 }
 
 /// Microseconds of a lookup.
-fn micros(lab: &mut Lab<'_>, engine: &str, percent: f64, device: Device) -> Result<f64> {
+fn least_micros(lab: &mut Lab<'_>, engine: &str, percent: f64, device: Device) -> Result<f64> {
     let mut least = f64::INFINITY;
     for seed in 0..REPEAT {
         let mut trial = lab.lookups(engine, percent, 0.0, Distribution::Uniform)?;

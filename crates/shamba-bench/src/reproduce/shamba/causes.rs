@@ -1,108 +1,66 @@
-//! Why an engine reads more pages than the baseline: which kind of page it is, and for pages of
-//! filters which factor.
-use super::pressure::{Point, kib};
-use crate::engine::Resident;
-use crate::reproduce::trial::Found;
+//! Why an engine reads more pages than the baseline: which kind of page it is, what pages of filters
+//! come from, and what memory held.
+use super::pressure::{Measure, Point, kib};
+use crate::reproduce::prelude::*;
 
-/// What the filter pages read by a lookup are the product of.
-const FACTORS: [&str; 2] = [
-    "filter pages that a lookup asks for",
-    "share of these that memory does not have",
+/// Filter pages that a lookup asks for. Probes of modules in memory are counted in one lookup of
+/// eight; these are taken to have as many pages as those that are read.
+fn asked(found: &Found) -> f64 {
+    found.per_lookup("filter_pages") / missing(found)
+}
+
+/// The share of these that memory does not have.
+fn missing(found: &Found) -> f64 {
+    let names = found.counts.keys();
+    let probed = names.filter(|name| name.starts_with("module_") && name.ends_with("_probed"));
+    let in_memory = probed.map(|name| found.per_lookup(name)).sum::<f64>();
+    let reads = found.per_lookup("filter_reads");
+    reads / (in_memory + reads)
+}
+
+/// Numbers that are told of where an engine reads more.
+const TOLD: [(&str, Measure); 5] = [
+    ("filter pages asked for per lookup", asked),
+    ("share of these that memory does not have", missing),
+    ("KB of filters in memory at the end", |found| {
+        kib(found, |resident| resident.filter)
+    }),
+    ("KB of indexes", |found| {
+        kib(found, |resident| resident.index)
+    }),
+    ("KB of data", |found| kib(found, |resident| resident.data)),
 ];
 
-/// The numbers of [`FACTORS`]. Probes of modules in memory are counted in one lookup of eight;
-/// these are taken to have as many pages as those that are read.
-fn factors(found: &Found) -> [f64; FACTORS.len()] {
-    let modules = found
-        .counts
-        .keys()
-        .filter(|name| name.starts_with("module_") && name.ends_with("_probed"));
-    let in_memory = modules.map(|name| found.per_lookup(name)).sum::<f64>();
-    let (reads, pages) = (
-        found.per_lookup("filter_reads"),
-        found.per_lookup("filter_pages"),
-    );
-    let asked = in_memory + reads;
-    [asked * pages / reads, reads / asked]
-}
-
-/// Which of the factors is the cause that more filter pages are read than others do: the one that
-/// rose most of their geometric means; `None` where none of them rose. `pairs` are of one point
-/// each, the one that reads more last.
-fn factor_to_blame<'a>(pairs: impl Iterator<Item = (&'a Found, &'a Found)>) -> Option<String> {
-    let (mut sums, mut points, mut all) = ([[0.0; FACTORS.len()]; 2], 0, 0);
-    for (less, more) in pairs {
-        let of = [factors(less), factors(more)];
-        all += 1;
-        // Where all is in memory there is nothing to divide.
-        let told = |factor: &f64| factor.is_finite() && *factor > 0.0;
-        if of.iter().flatten().all(told) {
-            for (sums, of) in sums.iter_mut().zip(of) {
-                for (sum, factor) in sums.iter_mut().zip(of) {
-                    *sum += factor.ln();
-                }
-            }
-            points += 1;
-        }
-    }
-    let [less, more] = sums.map(|sums| sums.map(|sum: f64| (sum / f64::from(points)).exp()));
-    let rise = |at: usize| more[at] / less[at];
-    let blamed = (0..FACTORS.len()).max_by(|&a, &b| rise(a).total_cmp(&rise(b)))?;
-    // Of no point it is no number, and no more than 1.
-    if points == 0 || rise(blamed) <= 1.0 {
-        return None;
-    }
-    let named: Vec<String> = FACTORS
-        .iter()
-        .enumerate()
-        .map(|(at, name)| format!("{name} {:.3} against {:.3}", more[at], less[at]))
-        .collect();
-    Some(format!(
-        "filter pages are a product (geometric means over {points} of {all} points: {}); what tells is the {}, \
-         {:.2} times as large",
-        named.join(", "),
-        FACTORS[blamed],
-        rise(blamed)
-    ))
-}
-
-/// By kind of page, what an engine reads beside the baseline on the average of points it loses,
-/// what filter pages come from, and what each had in memory; and whether pages of one kind make up
-/// four fifths of the difference.
+/// By kind of page, what an engine reads beside the baseline on the average of points it loses, and
+/// what explains it; and whether pages of one kind make up four fifths of the difference.
 pub(super) fn more(lost: &[&Point], engine: usize) -> (bool, String) {
     let mean = |of: usize, value: &dyn Fn(&Found) -> f64| {
         let each = lost.iter().filter_map(|point| point.found.get(of));
-        each.map(value).sum::<f64>() / lost.len().max(1) as f64
+        // Where all is in memory there is no share of nothing.
+        let each: Vec<f64> = each.map(value).filter(|value| value.is_finite()).collect();
+        each.iter().fold(0.0, |sum, value| sum + value) / each.len().max(1) as f64
     };
+    let both = |value: &dyn Fn(&Found) -> f64| [engine, 0].map(|of| mean(of, value));
     let kinds = ["filter", "index", "data"].map(|kind| {
-        let pages = |found: &Found| found.per_lookup(&format!("{kind}_pages"));
-        let (own, baseline) = (mean(engine, &pages), mean(0, &pages));
-        let text = format!("{kind} {own:.2} against {baseline:.2}");
-        (kind, own - baseline, text)
+        let [own, baseline] = both(&|found| found.per_lookup(&format!("{kind}_pages")));
+        (
+            kind,
+            own - baseline,
+            format!("{kind} {own:.2} against {baseline:.2}"),
+        )
     });
-    let difference = mean(engine, &Found::pages) - mean(0, &Found::pages);
+    let [own, baseline] = both(&Found::pages);
     let most = kinds.iter().max_by(|a, b| a.1.total_cmp(&b.1));
     let (most, excess) = most.map_or(("", 0.0), |(kind, excess, _)| (*kind, *excess));
-    let told = difference > 0.0 && excess >= 0.8 * difference;
+    let told = own > baseline && excess >= 0.8 * (own - baseline);
+    let others = TOLD.map(|(name, of)| {
+        let [own, baseline] = both(&of);
+        format!("{name} {own:.2} against {baseline:.2}")
+    });
     let pages = kinds.map(|(.., text)| text).join(", ");
-    let pairs = lost
-        .iter()
-        .filter_map(|point| Some((point.found.first()?, point.found.get(engine)?)));
-    let product = match most {
-        "filter" => factor_to_blame(pairs).map(|text| format!("; {text}")),
-        _ => None,
-    };
-    let product = product.unwrap_or_default();
-    let held = |name: &str, of: fn(&Resident) -> u64| {
-        let [own, baseline] = [engine, 0].map(|at| mean(at, &|found| kib(found, of)));
-        format!("{own:.0} KB of {name} against {baseline:.0}")
-    };
     let text = format!(
-        "where it loses it reads more {most} pages: {pages} per lookup{product}; in memory at the end it \
-         has {}, {}, {}",
-        held("filters", |resident| resident.filter),
-        held("indexes", |resident| resident.index),
-        held("data", |resident| resident.data),
+        "where it loses it reads more {most} pages: {pages} per lookup; {}",
+        others.join(", ")
     );
     (told, text)
 }
@@ -119,21 +77,38 @@ mod tests {
             ("module_0_probed", asked * 100 - read),
             ("filter_reads", read),
             ("filter_pages", 2 * read),
+            ("data_pages", 0),
         ];
         found.counts = counts.map(|(name, count)| (name.to_owned(), count)).into();
         found
     }
 
     #[test]
-    fn the_factor_that_rose_is_blamed_and_none_where_none_did() {
-        assert_eq!(factors(&found(4, 100)), [8.0, 0.25]);
-        let blame = |less: Found, more: Found| factor_to_blame([(&less, &more)].into_iter());
-        let text = blame(found(4, 40), found(2, 80)).unwrap();
-        assert!(text.contains("tells is the share of these that memory does not have, 4.00"));
-        let text = blame(found(2, 80), found(4, 160)).unwrap();
-        assert!(text.contains("tells is the filter pages that a lookup asks for, 2.00"));
-        assert_eq!(blame(found(4, 160), found(2, 20)), None);
-        assert_eq!(blame(found(2, 0), found(2, 20)), None, "nothing to divide");
-        assert_eq!(factor_to_blame(std::iter::empty()), None);
+    fn filter_pages_are_those_asked_for_times_the_share_that_is_not_in_memory() {
+        let one = found(4, 100);
+        assert_eq!((asked(&one), missing(&one)), (8.0, 0.25));
+    }
+
+    #[test]
+    fn the_kind_of_page_that_makes_the_difference_is_told() {
+        let point = |found: Vec<Found>| Point {
+            distribution: crate::workload::Distribution::Uniform,
+            positive: 0.0,
+            percent: 10.0,
+            found,
+        };
+        let lost = point(vec![found(4, 40), found(2, 80)]);
+        let (told, text) = more(&[&lost], 1);
+        assert!(told, "{text}");
+        assert!(
+            text.contains("more filter pages: filter 1.60 against 0.80"),
+            "{text}"
+        );
+        assert!(
+            text.contains("memory does not have 0.40 against 0.10"),
+            "{text}"
+        );
+        let same = point(vec![found(4, 40), found(4, 40)]);
+        assert!(!more(&[&same], 1).0);
     }
 }

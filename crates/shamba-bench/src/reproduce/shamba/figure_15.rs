@@ -1,14 +1,8 @@
 //! Figure 15: what modules gain by the size of indexes beside filters, that is, by the size of
 //! keys.
-use super::pressure::MEMORY;
-use crate::device::Device;
-use crate::plot::{Panel, Series};
-use crate::report::Report;
-use crate::reproduce::lab::STATE_OF_THE_ART;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::store::Base;
-use crate::workload::{Distribution, KeyKind};
-use crate::{Result, row};
+use super::pressure::{MEMORY, setting_of};
+use crate::reproduce::prelude::*;
+use crate::workload::KeyKind;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-figure-15",
@@ -26,43 +20,39 @@ const ENTRY: u16 = 128;
 /// its text for 124 B).
 const PAPER: [(u16, f64); 4] = [(8, 0.2), (32, 0.8), (64, 1.6), (124, 3.1)];
 
+const SIZES: [u16; 4] = [8, 32, 64, 124];
+
+const KEYS: &str = "key bytes";
+const TIMES: &str = "times as fast";
+
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let (scale, entries) = (lab.scale, lab.scale.entries());
-    let sizes: &[u16] = match scale.pick(0, 1, 1, 1) {
-        0 => &[8, 124],
-        _ => &[8, 32, 64, 124],
-    };
-    let budgets: &[f64] = match scale.pick(0, 1, 2, 2) {
-        0 => &[40.0],
-        1 => &[25.0, 50.0, 75.0, 100.0],
-        _ => &[10.0, 25.0, 50.0, 75.0, 100.0, 125.0, 150.0],
+    let (sizes, budgets): (&[u16], &[f64]) = match lab.scale {
+        Scale::Tiny => (&[8, 124], &[40.0]),
+        Scale::Quick => (&SIZES, &[25.0, 50.0, 75.0, 100.0]),
+        _ => (&SIZES, &[10.0, 25.0, 50.0, 75.0, 100.0, 125.0, 150.0]),
     };
     let mut table = Report::titled("SHaMBa-eq over one filter a file, by key size");
-    let mut series = Vec::new();
-    let mut gains = Vec::new();
-    let mut indexes = Vec::new();
+    let mut claimed = Vec::new();
+    let base = |lab: &Lab<'_>, engine: &str, size: u16| Base {
+        keys: KeyKind::Sized(size),
+        value: usize::from(ENTRY - size).into(),
+        entries: lab.scale.entries() / 2,
+        ..lab.base(engine)
+    };
     for &size in sizes {
-        let base = |engine: &str| Base {
-            keys: KeyKind::Sized(size),
-            value: usize::from(ENTRY - size).into(),
-            entries: entries / 2,
-            ..lab.base(engine)
-        };
-        let (plain, equal) = (base(STATE_OF_THE_ART), base("shamba:shamba-eq"));
+        let [plain, equal] =
+            [STATE_OF_THE_ART, "shamba:shamba-eq"].map(|engine| base(lab, engine, size));
         let filters = plain.entries as f64 * plain.bits_per_key / 8.0;
         let index = lab.metadata(&plain)? as f64 / filters - 1.0;
-        indexes.push(index);
-        let mut line = Series::new(format!("keys of {size} B"));
+        let paper = PAPER.iter().find(|paper| paper.0 == size);
         for percent in lab.budgets(&plain, budgets)? {
             let mut measure = |base: &Base| {
                 let trial = lab.lookups_in(base.clone(), percent, 0.0, Distribution::Uniform)?;
                 lab.measure(&trial.on(Device::Disk))
             };
             let (before, after) = (measure(&plain)?, measure(&equal)?);
-            let gain = before.times.mean_us / after.times.mean_us;
-            let paper = PAPER.iter().find(|paper| paper.0 == size);
             table.add(row! {
-                "key bytes": u32::from(size),
+                KEYS: u32::from(size),
                 "paper, index over filter bytes": paper.map(|paper| paper.1),
                 "index over filter bytes": index,
                 "budget %": percent,
@@ -70,44 +60,39 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "shamba-eq, us": after.times.mean_us,
                 "state of the art, pages": before.pages(),
                 "shamba-eq, pages": after.pages(),
-                "times as fast": gain,
+                TIMES: before.times.mean_us / after.times.mean_us,
             });
-            line.points.push((percent, gain));
         }
-        gains.push(line.points.iter().map(|point| point.1).collect::<Vec<_>>());
-        series.push(line);
+        let gains = table.rows_of(KEYS, u32::from(size));
+        claimed.push((size, index, gains.most(TIMES)));
     }
-    let last = sizes.len() - 1;
-    let best = gains
-        .iter()
-        .map(|gains| gains.iter().copied().fold(0.0, f64::max));
-    let best: Vec<f64> = best.collect();
+    let best: Vec<f64> = claimed.iter().map(|(.., gain)| *gain).collect();
+    let (first, last) = (claimed[0], claimed[claimed.len() - 1]);
     let claims = vec![
-        Claim::up_to("times as fast, keys of 8 B", 2.0, &gains[0]),
+        Claim::figure("times as fast, keys of 8 B", 2.0, first.2),
         Claim::statement(
             "the gain shrinks with larger keys",
             "yes",
             format!("at best {best:.2?} times for keys of {sizes:?} B"),
-            best[last] < best[0],
+            last.2 < first.2,
         )
-        .because(indexes[last] < 1.0, format!(
+        .because(last.1 < 1.0, format!(
             "indexes do not grow with keys here: separators are cut to the shortest that separate, so \
              that indexes take {:.3} of the bytes of filters with keys of {} B and {:.3} with {} B",
-            indexes[0], sizes[0], indexes[last], sizes[last]
+            first.1, first.0, last.1, last.0
         )),
     ];
-    let clock = "times are this machine's, its disk read past the page cache";
     let title = "SHaMBa-eq over one filter a file";
+    let panel = Panel::of_lines(title, &table, KEYS, "budget %", TIMES).over(MEMORY);
     Ok(Findings {
-        setting: super::pressure::setting(lab, clock).replace(
-            &format!("{entries} entries of 64 B (keys 32 B)"),
-            &format!(
-                "{} entries of {ENTRY} B, uniform empty lookups",
-                entries / 2
-            ),
+        setting: setting_of(
+            lab,
+            &base(lab, STATE_OF_THE_ART, sizes[0]),
+            "uniform empty lookups; keys also of the other sizes; times are this machine's, its disk read \
+             past the page cache",
         ),
         tables: vec![table],
-        panels: vec![Panel::new(title, MEMORY, "times as fast", series)],
+        panels: vec![panel],
         claims,
         ..Findings::default()
     })

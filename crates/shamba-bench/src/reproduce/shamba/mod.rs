@@ -10,8 +10,6 @@ mod table_1;
 mod table_2;
 
 use super::Experiment;
-use crate::plot::Series;
-use crate::report::{Cell, Report};
 
 /// The tables and figures of the paper.
 pub(super) const ALL: &[&Experiment] = &[
@@ -33,26 +31,3 @@ pub(super) const ALL: &[&Experiment] = &[
     &figure_15::EXPERIMENT,
     &beside_rocksdb::FIGURE_16,
 ];
-
-/// The numbers of a column.
-fn numbers(table: &Report, name: &str) -> Vec<f64> {
-    let at = table.columns.iter().position(|column| column == name);
-    let cells = table.rows.iter().filter_map(|row| row.get(at?));
-    let number = |cell: &Cell| match cell {
-        Cell::Number(number) => *number,
-        _ => f64::NAN,
-    };
-    cells.map(number).collect()
-}
-
-/// A line for each of these columns of a table over its first; names come before columns.
-fn lines(table: &Report, columns: &[(&str, &str)]) -> Vec<Series> {
-    let x = table
-        .columns
-        .first()
-        .map_or_else(Vec::new, |first| numbers(table, first));
-    let line = |&(name, column): &(&str, &str)| {
-        Series::of(name, x.iter().copied().zip(numbers(table, column)))
-    };
-    columns.iter().map(line).collect()
-}

@@ -1,13 +1,5 @@
 //! Table 3 and Figure 9: what lookups do with the modules of filters in 1, 2, 3 or 7 parts.
-use super::lines;
-use crate::device::Device;
-use crate::plot::{Panel, Series};
-use crate::report::Report;
-use crate::reproduce::trial::{Found, Trial};
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::store::Base;
-use crate::workload::Distribution;
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::{fpr, modular};
 
 pub(super) const TABLE_3: Experiment = Experiment {
@@ -76,23 +68,20 @@ fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
         let what = format!("modules asked of {count} by an empty lookup");
         claims.push(Claim::figure(what, paper_asked, asked));
     }
-    let rates = [
-        ("theory", "theory %"),
-        ("paper", "paper %"),
-        ("measured", "measured %"),
-    ];
-    let accesses = [
-        ("paper", "paper, modules asked"),
-        ("measured", "measured, modules asked"),
-    ];
-    let panel =
-        |title: &str, y, columns: &[_]| Panel::new(title, "modules", y, lines(&table, columns));
     let panels = vec![
-        panel("Absent keys that pass", "false positives, %", &rates),
-        panel(
+        Panel::of_columns(
+            "Absent keys that pass",
+            &table,
+            "modules",
+            "false positives, %",
+            &["theory %", "paper %", "measured %"],
+        ),
+        Panel::of_columns(
             "Modules asked",
+            &table,
+            "modules",
             "modules asked by an empty lookup",
-            &accesses,
+            &["paper, modules asked", "measured, modules asked"],
         ),
     ];
     Ok(Findings {
@@ -114,7 +103,6 @@ fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
 
 fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Empty lookups by the modules they ask (%)");
-    let mut series = Vec::new();
     let mut claims = Vec::new();
     for modules in MODULES {
         let base = base(lab, &equal(modules));
@@ -123,7 +111,6 @@ fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
         trial.measured = lab.scale.pick(2_000, 40_000, 40_000, 100_000);
         let asked = asked(&lab.measure(&trial)?, modules);
         let rates = passing(&vec![10.0 / modules as f64; modules])?;
-        let mut line = Series::new(format!("{modules} modules"));
         for most in 1..=modules {
             // Those that did not go on to the next module.
             let share = 100.0 * (1.0 - asked.get(most).copied().unwrap_or(0.0));
@@ -136,30 +123,29 @@ fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
                 "measured %": share,
                 "theory %": if most < modules { theory } else { 100.0 },
             });
-            line.points.push((most as f64, share));
             if let Some((.., paper)) = paper {
                 let what =
                     format!("% of empty lookups that ask at most {most} of {modules} modules");
                 claims.push(Claim::figure(what, *paper, share));
             }
         }
-        series.push(line);
     }
+    let mut panel = Panel::of_lines(
+        "Empty lookups that ask no more modules",
+        &table,
+        "modules",
+        "asked at most",
+        "measured %",
+    );
     let seven = ASKED.iter().filter(|(modules, ..)| *modules == 7);
     let points = seven.map(|(_, most, share)| (*most as f64, *share));
-    series.push(Series::of("paper, 7 modules", points));
+    panel.series.push(Series::of("paper, 7", points));
     let counted =
         "uniform empty lookups, 150 % of memory; asked modules counted for one lookup in eight";
-    let title = "Empty lookups that ask no more modules";
     Ok(Findings {
         setting: super::pressure::setting_of(lab, &base(lab, ""), counted),
         tables: vec![table],
-        panels: vec![Panel::new(
-            title,
-            "modules asked",
-            "empty lookups, %",
-            series,
-        )],
+        panels: vec![panel],
         claims,
         ..Findings::default()
     })

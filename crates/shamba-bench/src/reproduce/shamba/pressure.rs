@@ -1,15 +1,7 @@
 //! Lookups over the budget, for the figures that compare engines so: one panel for each
 //! distribution and share of existing keys, one line for each engine.
-use crate::device::Device;
 use crate::engine::Resident;
-use crate::plot::{Panel, Series};
-use crate::report::{Cell, Report};
-use crate::reproduce::lab::STATE_OF_THE_ART;
-use crate::reproduce::trial::Found;
-use crate::reproduce::{Claim, Findings, Lab, Scale};
-use crate::store::Base;
-use crate::workload::Distribution;
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 
 /// Uniform, normal, Zipf: those of Figures 6 and 7.
 pub(in crate::reproduce) const DISTRIBUTIONS: [Distribution; 3] =
@@ -69,6 +61,19 @@ pub(super) fn short_budgets(scale: Scale) -> &'static [f64] {
     }
 }
 
+/// A number of what was found.
+pub(in crate::reproduce) type Measure = fn(&Found) -> f64;
+
+/// Microseconds of an operation by this machine's clock.
+pub(super) fn micros(found: &Found) -> f64 {
+    found.times.mean_us
+}
+
+/// Pages of filters read per lookup.
+pub(super) fn filter_pages(found: &Found) -> f64 {
+    found.per_lookup("filter_pages")
+}
+
 /// A measured point.
 pub(in crate::reproduce) struct Point {
     pub(in crate::reproduce) distribution: Distribution,
@@ -81,7 +86,7 @@ pub(in crate::reproduce) struct Point {
 impl Point {
     /// Pages that an engine read per lookup.
     pub(in crate::reproduce) fn pages(&self, engine: usize) -> f64 {
-        self.found.get(engine).map_or(f64::NAN, Found::pages)
+        self.value(engine, Found::pages)
     }
 
     /// The distribution and the share of existing keys, in words.
@@ -94,16 +99,18 @@ impl Point {
         format!("{}, {} % of memory", self.panel(), self.percent)
     }
 
-    /// The same with the pages that these engines read.
-    pub(super) fn with_pages(&self, engines: &[usize]) -> String {
-        let pages = engines
+    /// A number of an engine.
+    fn value(&self, engine: usize, of: Measure) -> f64 {
+        self.found.get(engine).map_or(f64::NAN, of)
+    }
+
+    /// Where it lies, with a number of these engines.
+    pub(super) fn with(&self, engines: &[usize], of: Measure) -> String {
+        let values = engines
             .iter()
-            .map(|&engine| format!("{:.3}", self.pages(engine)));
-        format!(
-            "{} ({})",
-            self.place(),
-            pages.collect::<Vec<_>>().join(", ")
-        )
+            .map(|at| format!("{:.3}", self.value(*at, of)));
+        let values: Vec<String> = values.collect();
+        format!("{} ({})", self.place(), values.join(", "))
     }
 }
 
@@ -119,18 +126,11 @@ pub(in crate::reproduce) fn setting(lab: &Lab<'_>, device: &str) -> String {
 
 /// The same of any database.
 pub(in crate::reproduce) fn setting_of(lab: &Lab<'_>, base: &Base, device: &str) -> String {
-    let (warm_up, measured) = lab.scale.lookups();
-    let key = base.data().keys.key_len();
-    format!(
-        "{} entries of {} B (keys {key} B), 4 KiB blocks, write buffer and files of {} KiB, size ratio \
-         {}, {} bits per key in the papers' layouts (our default chooses its own, 12.5 where memory \
-         allows: what is held equal is the memory), {warm_up} + {measured} lookups, one thread; {device}.",
-        base.entries,
-        key as f64 + base.value.mean(),
-        base.file_size >> 10,
-        base.size_ratio,
-        base.bits_per_key,
-    )
+    let what = format!(
+        "bits per key are those of the papers' layouts (our default chooses its own, 12.5 where memory \
+         allows: what is held equal is the memory); {device}"
+    );
+    lab.setting(base, &what)
 }
 
 /// An engine's name at a budget: SHaMBa-prop's hangs on it.
@@ -176,7 +176,7 @@ pub(in crate::reproduce) fn table_of(
     title: &str,
     engines: &[&str],
     points: &[Point],
-    value: fn(&Found) -> f64,
+    value: Measure,
 ) -> Report {
     Report::of(title, points, |point| {
         let mut row = row! {
@@ -196,28 +196,42 @@ pub(super) fn kib(found: &Found, of: fn(&Resident) -> u64) -> f64 {
     bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1000.0)
 }
 
-/// What was read, by kind, and what was in memory at the end.
+/// What each engine found at each point, with the engine's short name.
+fn each<'a>(
+    engines: &'a [&str],
+    points: &'a [Point],
+) -> impl Iterator<Item = (&'a Point, &'a str, &'a Found)> {
+    points.iter().flat_map(|point| {
+        let found = engines.iter().zip(&point.found);
+        found.map(move |(engine, found)| (point, short(engine), found))
+    })
+}
+
+/// What was read, by kind where the engine tells, and what was in memory at the end.
 pub(in crate::reproduce) fn kinds(engines: &[&str], points: &[Point]) -> Report {
-    let mut table = Report::titled("Pages read per lookup, by kind");
-    for point in points {
-        for (engine, found) in engines.iter().zip(&point.found) {
-            table.add(row! {
-                "distribution": point.distribution.name(),
-                "existing": point.positive,
-                "budget %": point.percent,
-                "engine": short(engine),
-                "data pages": found.per_lookup("data_pages"),
-                "index pages": found.per_lookup("index_pages"),
-                "filter pages": found.per_lookup("filter_pages"),
-                "read operations": found.reads(),
-                "false positives per lookup": found.per_lookup("false_positives"),
-                "data KB in memory": kib(found, |resident| resident.data),
-                "index KB in memory": kib(found, |resident| resident.index),
-                "filter KB in memory": kib(found, |resident| resident.filter),
-            });
+    let title = "Pages read per lookup, by kind";
+    Report::of(title, each(engines, points), |(point, engine, found)| {
+        let told = |name: &str| {
+            let known = found.counts.contains_key(name);
+            known.then(|| found.per_lookup(name))
+        };
+        row! {
+            "distribution": point.distribution.name(),
+            "existing": point.positive,
+            "budget %": point.percent,
+            "engine": engine,
+            "data pages": told("data_pages"),
+            "index pages": told("index_pages"),
+            "filter pages": told("filter_pages"),
+            "pages": found.pages(),
+            "read operations": found.reads(),
+            "microseconds": micros(found),
+            "false positives per lookup": told("false_positives"),
+            "data KB in memory": kib(found, |resident| resident.data),
+            "index KB in memory": kib(found, |resident| resident.index),
+            "filter KB in memory": kib(found, |resident| resident.filter),
         }
-    }
-    table
+    })
 }
 
 /// The points as panels, one for each distribution and share: pages per lookup.
@@ -230,21 +244,13 @@ pub(in crate::reproduce) fn panels_of(
     engines: &[&str],
     points: &[Point],
     y: &str,
-    value: fn(&Found) -> f64,
+    value: Measure,
 ) -> Vec<Panel> {
-    let alike = |a: &Point, b: &Point| (a.distribution, a.positive) == (b.distribution, b.positive);
-    let panels = points.chunk_by(alike).map(|points| {
-        let title = points.first().map_or_else(String::new, Point::panel);
-        let line = |(at, engine): (usize, &&str)| {
-            let each = points.iter();
-            let values =
-                each.filter_map(|point| Some((point.percent, value(point.found.get(at)?))));
-            Series::of(short(engine), values)
-        };
-        let lines: Vec<Series> = engines.iter().enumerate().map(line).collect();
-        Panel::new(title, MEMORY, y, lines).logarithmic()
+    let table = Report::of(y, each(engines, points), |(point, engine, found)| {
+        row! { "": point.panel(), "engine": engine, MEMORY: point.percent, y: value(found) }
     });
-    panels.collect()
+    let panels = plot::of_report(&table, "", "engine", MEMORY, y);
+    panels.into_iter().map(Panel::logarithmic).collect()
 }
 
 /// What was measured, with what is claimed of it.
@@ -276,93 +282,68 @@ pub(in crate::reproduce) fn short(engine: &str) -> &str {
     }
 }
 
-/// Where an engine does not read fewer pages than another of the same point.
-pub(in crate::reproduce) fn not_fewer<'a>(
-    points: &[&'a Point],
-    (engine, other): (usize, usize),
-) -> Vec<&'a Point> {
-    let lost = |point: &&Point| point.pages(engine) >= point.pages(other);
-    points.iter().copied().filter(lost).collect()
+/// The points that are so.
+pub(super) fn those(points: &[Point], so: impl Fn(&Point) -> bool) -> Vec<&Point> {
+    points.iter().filter(|point| so(point)).collect()
 }
 
 /// The points at which memory is short.
 pub(in crate::reproduce) fn short_of_memory(points: &[Point]) -> Vec<&Point> {
-    let short = points.iter().filter(|point| point.percent < 100.0);
-    short.collect()
+    those(points, |point| point.percent < 100.0)
 }
 
-/// The places where a value of an engine is not less than that of another, with both.
-fn not_less(
-    points: &[&Point],
+/// The points at which a number of an engine is not less than that of another.
+pub(super) fn not_less<'a>(
+    points: &[&'a Point],
     (engine, other): (usize, usize),
-    unit: &str,
-    value: fn(&Found) -> f64,
-) -> Vec<String> {
-    let of = |point: &Point, at: usize| point.found.get(at).map_or(f64::NAN, value);
-    let values = points.iter().map(|p| (p, of(p, engine), of(p, other)));
-    let not_less = values.filter(|(_, own, theirs)| own >= theirs);
-    let lost = not_less.map(|(point, own, theirs)| {
-        let (own, theirs) = (Cell::from(own), Cell::from(theirs));
-        format!("{} ({own} {unit}, {theirs})", point.place())
-    });
-    lost.collect()
-}
-
-fn slower(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
-    not_less(points, pair, "us", |found| found.times.mean_us)
-}
-
-/// That an engine reads fewer pages of filters than another in all of these points.
-pub(super) fn fewer_filters(what: String, points: &[&Point], pair: (usize, usize)) -> Claim {
-    let more = not_less(points, pair, "pages", |found| {
-        found.per_lookup("filter_pages")
-    });
-    Claim::everywhere(what, points.len(), &more)
-}
-
-/// That lookups of an engine take less time than those of another.
-pub(super) fn faster(what: impl Into<String>, points: &[&Point], pair: (usize, usize)) -> Claim {
-    Claim::everywhere(what, points.len(), &slower(points, pair))
-}
-
-/// The same as a goal of ours.
-pub(super) fn goal_faster(what: &str, points: &[&Point], pair: (usize, usize)) -> Claim {
-    Claim::goal_everywhere(what, points.len(), &slower(points, pair))
-}
-
-/// The places where an engine does not read fewer pages than another, with the pages of both.
-fn lost(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
-    places(&not_fewer(points, pair), pair)
+    of: Measure,
+) -> Vec<&'a Point> {
+    let less = |point: &&Point| point.value(engine, of) < point.value(other, of);
+    points
+        .iter()
+        .copied()
+        .filter(|point| !less(point))
+        .collect()
 }
 
 /// The places of points, with the pages of an engine and of another.
-pub(in crate::reproduce) fn places(
-    points: &[&Point],
-    (engine, other): (usize, usize),
-) -> Vec<String> {
-    let places = points
-        .iter()
-        .map(|point| point.with_pages(&[engine, other]));
+pub(in crate::reproduce) fn places(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
+    places_with(points, pair, Found::pages)
+}
+
+fn places_with(points: &[&Point], pair: (usize, usize), of: Measure) -> Vec<String> {
+    let places = points.iter().map(|point| point.with(&[pair.0, pair.1], of));
     places.collect()
 }
 
-/// That an engine reads fewer pages than another in all of these points.
-pub(super) fn less(what: impl Into<String>, points: &[&Point], pair: (usize, usize)) -> Claim {
-    Claim::everywhere(what, points.len(), &lost(points, pair))
+/// That a number of an engine is less than that of another in all of these points.
+pub(super) fn less(
+    what: impl Into<String>,
+    points: &[&Point],
+    pair: (usize, usize),
+    of: Measure,
+) -> Claim {
+    let lost = places_with(&not_less(points, pair, of), pair, of);
+    Claim::everywhere(what, points.len(), &lost)
 }
 
 /// The same as a goal of ours.
-pub(super) fn goal_less(what: impl Into<String>, points: &[&Point], pair: (usize, usize)) -> Claim {
-    Claim::goal_everywhere(what, points.len(), &lost(points, pair))
+pub(in crate::reproduce) fn goal_less(
+    what: impl Into<String>,
+    points: &[&Point],
+    pair: (usize, usize),
+    of: Measure,
+) -> Claim {
+    let lost = places_with(&not_less(points, pair, of), pair, of);
+    Claim::goal_everywhere(what, points.len(), &lost)
 }
 
 /// That an engine reads fewer pages than the baseline in all of these points; if not, which pages
 /// it reads more of.
 pub(super) fn fewer(what: impl Into<String>, points: &[&Point], engine: usize) -> Claim {
-    let lost = not_fewer(points, (engine, 0));
-    let claim = Claim::everywhere(what, points.len(), &places(&lost, (engine, 0)));
+    let lost = not_less(points, (engine, 0), Found::pages);
     let (told, cause) = super::causes::more(&lost, engine);
-    claim.because(told, cause)
+    less(what, points, (engine, 0), Found::pages).because(told, cause)
 }
 
 /// Pages per lookup over all panels, by budget.

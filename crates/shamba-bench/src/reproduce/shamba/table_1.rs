@@ -1,12 +1,6 @@
 //! Table 1: what an empty lookup reads when filters and indexes do not fit in memory.
 use super::pressure::{LOW_SKEW, MEMORY};
-use super::{lines, numbers};
-use crate::plot::Panel;
-use crate::report::Report;
-use crate::reproduce::lab::STATE_OF_THE_ART;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::Distribution;
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shamba-table-1",
@@ -40,15 +34,6 @@ const COLUMNS: [(&str, &str, Distribution); 4] = [
     (OURS_LOW, "shamba", LOW_SKEW),
 ];
 
-/// Lines of the plot, and their columns.
-const LINES: [(&str, &str); 5] = [
-    ("paper", "paper KB"),
-    ("one filter a file, uniform", UNIFORM),
-    ("one filter a file, low skew", LOW),
-    ("our default, uniform", OURS),
-    ("our default, low skew", OURS_LOW),
-];
-
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Bytes read by an empty lookup (KB)");
     for (percent, paper, _) in PAPER {
@@ -60,7 +45,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
         table.add(row);
     }
-    let [uniform, skewed, ours] = [UNIFORM, LOW, OURS].map(|column| numbers(&table, column));
+    let [uniform, skewed, ours] = [UNIFORM, LOW, OURS].map(|column| table.numbers(column));
     let enough = PAPER.len() - 1;
     let base = lab.base(STATE_OF_THE_ART);
     let least = lab.budgets(&base, &[0.0])?[0];
@@ -68,11 +53,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     for ((percent, _, times), read) in PAPER[..enough].iter().zip(&skewed) {
         let what = format!("times as much is read with {percent} % of memory as with 100 %");
         let claim = Claim::figure(what, *times, read / skewed[enough]);
-        claims.push(if *percent < least {
-            claim.without_verdict(format!("the least memory is {least} % at this scale"))
-        } else {
-            claim
-        });
+        let reason = format!("the least memory is {least} % at this scale");
+        claims.push(claim.unless(*percent < least, reason));
     }
     let what = "KB read with 100 % of memory";
     claims.push(Claim::figure(what, PAPER[enough].1, skewed[enough]));
@@ -83,13 +65,20 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let what = "our default reads less than one filter a file, uniform";
     let lost: Vec<String> = lost.collect();
     claims.push(Claim::goal_everywhere(what, PAPER.len(), &lost));
-    let lines = lines(&table, &LINES);
+    let columns = ["paper KB", UNIFORM, LOW, OURS, OURS_LOW];
+    let panel = Panel::of_columns(
+        "Empty lookups",
+        &table,
+        "budget %",
+        "KB read per lookup",
+        &columns,
+    );
     let counted = "RAM disk; bytes are pages of 4 KiB that the engine counted";
     Ok(Findings {
         setting: super::pressure::setting(lab, counted),
         claims,
         tables: vec![table],
-        panels: vec![Panel::new("Empty lookups", MEMORY, "KB read per lookup", lines).logarithmic()],
+        panels: vec![panel.over(MEMORY).logarithmic()],
         notes: vec![
             "The paper's files are 4 MB with filters of 80 KB at every scale; ours are smaller below \
              the scale `paper`, and what a lookup reads of a filter that is not in memory with them."
