@@ -1,9 +1,7 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors. This file is long
 //! because the options of all its commands stand in one place.
 use clap::{Args, Parser, Subcommand};
-use shamba_bench::experiments::{
-    cpu, hash_sharing, keyspaces, memory_scaling, model, self_design, small_budgets,
-};
+use shamba_bench::experiments::{cpu, hash_sharing, keyspaces, self_design, small_budgets};
 use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
 use shamba_bench::summary::{self, Sides};
@@ -33,10 +31,6 @@ enum Command {
     Pressure(Pressure),
     /// Instructions per lookup and scan with everything resident; ratios to the last engine.
     Cpu(Cpu),
-    /// Reads per lookup and writes per entry beside Monkey's cost model.
-    Model(Model),
-    /// Reads in vain at equal filter memory as data grow, with uniform filters and with Monkey's.
-    MemoryScaling(MemoryScaling),
     /// The engine that chooses its design beside its default one, over mixes of lookups and
     /// updates.
     SelfDesign(SelfDesignArguments),
@@ -184,31 +178,6 @@ struct Cpu {
 }
 
 #[derive(Args)]
-struct Model {
-    #[command(flatten)]
-    settings: model::Settings,
-    /// Draw reads per empty lookup over bits per key into this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-    #[command(flatten)]
-    output: Output,
-}
-
-#[derive(Args)]
-struct MemoryScaling {
-    #[command(flatten)]
-    settings: memory_scaling::Settings,
-    /// Write reads by bits per key here as CSV.
-    #[arg(long)]
-    by_bits: Option<PathBuf>,
-    /// Draw reads over entries and over bits per key into this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-    #[command(flatten)]
-    output: Output,
-}
-
-#[derive(Args)]
 struct HashSharing {
     #[command(flatten)]
     settings: hash_sharing::Settings,
@@ -339,34 +308,6 @@ fn run(command: Command) -> Result<()> {
             let axes = ["", "engine", "positive", "instructions"];
             draw(&table, axes, arguments.plot.as_deref())?;
             show(&table, &arguments.output)
-        }
-        Command::Model(arguments) => {
-            let (table, verdict, panels) = model::run(&arguments.settings, &mut note)?;
-            if let Some(path) = &arguments.plot {
-                plot::save(path, &panels, 3)?;
-            }
-            show(&table, &arguments.output)?;
-            if !arguments.output.json {
-                println!("\n{verdict}");
-            }
-            Ok(())
-        }
-        Command::MemoryScaling(arguments) => {
-            let outcome = memory_scaling::run(&arguments.settings, &mut note)?;
-            if let Some(path) = &arguments.by_bits {
-                outcome.bits.save(path)?;
-            }
-            if let Some(path) = &arguments.plot {
-                plot::save(path, &outcome.panels, 2)?;
-            }
-            show(&outcome.growth, &arguments.output)?;
-            if !arguments.output.json {
-                println!(
-                    "\n{}\n\n{}\n\n{}",
-                    outcome.bits, outcome.equals, outcome.reach
-                );
-            }
-            Ok(())
         }
         Command::SelfDesign(arguments) => {
             let table = self_design::mixes(&arguments.mixes, &mut note)?;

@@ -6,12 +6,12 @@
 //! of 1 KiB entries, a buffer of 1 MiB, T = 2), read off curves of latency. In reads the paper's
 //! own equations say otherwise of absent keys: uniform filters cost `L` times the rate, Monkey's
 //! the factor `T^(T/(T-1))/(T-1)` (Eqs. 7 and 56), so that they are equal `ln(L / factor) / ln^2 2`
-//! bits apart: 1.7 of 10 at nine levels, and four at 28 ([`many_levels`]). For existing keys the
+//! bits apart: 1.7 of 10 at nine levels, and four at 28. For existing keys the
 //! last level needs no filter, and 4.2 bits are enough.
 
 use crate::ModelError;
 use crate::allocation::{false_positive_reads, uniform, water_filling};
-use crate::curve::{Curve, LN2_SQUARED};
+use crate::curve::Curve;
 use crate::tree::Tree;
 
 /// Bits per key with which water-filling for lookups of which a share `positive` find their key
@@ -53,21 +53,6 @@ pub fn bits(
     Ok(enough)
 }
 
-/// The same in the limit of many levels, for lookups of absent keys:
-/// `uniform_bits - ln(L (T-1) / T^(T/(T-1))) / ln^2 2`. Monkey, Eqs. 7, 8 and 56, which are as good
-/// for tiering: both costs are `T - 1` times higher. Where that is below what all levels' filters
-/// need (`M_threshold`, `ln T / (T-1) / ln^2 2`) it is only a lower bound.
-///
-/// # Errors
-/// Bits that are negative or not finite.
-pub fn many_levels(tree: &Tree, uniform_bits: f64) -> Result<f64, ModelError> {
-    ModelError::not_negative("uniform_bits", uniform_bits)?;
-    let t = tree.t();
-    let factor = t.powf(t / (t - 1.0)) / (t - 1.0);
-    let less = (f64::from(tree.levels()) / factor).ln() / LN2_SQUARED;
-    Ok((uniform_bits - less).clamp(0.0, uniform_bits))
-}
-
 /// The number of levels, like those of `tree`, from which on `bits_per_key` do the work of
 /// `uniform_bits`; `None` if [`crate::tree::MAX_LEVELS`] are too few. (With keys that exist, few
 /// bits do in two levels too, where one needs no filter: what counts is that they go on to.)
@@ -102,6 +87,7 @@ pub fn levels(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::curve::LN2_SQUARED;
     use crate::tree::MergePolicy::{self, Leveling, Tiering};
 
     fn tree(policy: MergePolicy, t: u32, levels: u32) -> Tree {
@@ -113,10 +99,10 @@ mod tests {
     fn six_bits_need_more_levels_than_the_paper_had() {
         let ideal = Curve::ideal();
         let paper = tree(Leveling, 2, 9);
-        let absent = many_levels(&paper, 10.0).unwrap();
-        assert!((absent - 8.31).abs() < 0.01, "{absent}");
-        let exact = bits(&paper, 0.0, 10.0, &ideal).unwrap();
-        assert!((exact - absent).abs() < 0.1, "{exact}");
+        // Eqs. 7 and 56, with T^(T/(T-1))/(T-1) = 4: `10 - ln(9/4) / ln^2 2`.
+        let many_levels = 10.0 - (9.0f64 / 4.0).ln() / LN2_SQUARED;
+        let absent = bits(&paper, 0.0, 10.0, &ideal).unwrap();
+        assert!((absent - many_levels).abs() < 0.1, "{absent}");
         let existing = bits(&paper, 1.0, 10.0, &ideal).unwrap();
         assert!((existing - 4.24).abs() < 0.05, "{existing}");
         for (policy, ratio, wanted) in [
@@ -160,6 +146,5 @@ mod tests {
         assert!((same - 10.0).abs() < 1e-6, "{same}");
         assert_eq!(levels(&one, 0.0, 1.0, 30.0, &Curve::ideal()).unwrap(), None);
         assert!(bits(&one, 0.0, -1.0, &Curve::ideal()).is_err());
-        assert!(many_levels(&one, f64::NAN).is_err());
     }
 }

@@ -1,425 +1,331 @@
-//! A tree exactly as Monkey's model has it, in memory, to measure beside the model: full merges,
-//! one run in level 0 at most under leveling, and as many flushes of one size as fill `L` levels
-//! for the first time, `T^L - 1`, like a counter of `L` digits. Under leveling entries are of such
-//! a size ([`WIDE`]) that pages waste what the write buffer takes for its own, so that a level's
-//! capacity in bytes is `T - 1` times a level above it and not `T`; tiering counts runs, and
-//! entries may be small.
+//! A tree exactly as Monkey's model has it, in memory, and lookups of many kinds in it beside what
+//! the model says of them: for the figures of the paper. Full merges, one run in level 0 at most
+//! under leveling, and as many flushes of one size as fill `L` levels for the first time,
+//! `T^L - 1`, like a counter of `L` digits. One thread; answers are checked.
 //!
 //! The engine's level 0 is the model's level 1 where runs are tiered. Under leveling flushes come
 //! to level 0 and go on at once to level 1, which is the model's.
-use crate::runner::Data;
-use crate::workload::{KeyKind, KeySpace, MAX_KEY, Permutation, Random, ValueSpec, random};
-use crate::{Error, Result};
+mod written;
+
+use crate::Result;
+use crate::workload::Random;
 use rand::RngExt as _;
-use shamba::fs::{MemFs, MeteredFs, Purpose};
-use shamba::{
-    Counters, Db, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
-    Granularity, IterOptions, KeyspaceOptions, LevelStatistics, MemoryBudget, MergePolicy, Options,
-    Role,
-};
+use serde::{Deserialize, Serialize};
 use shamba_model::allocation::{Filter, uniform, water_filling};
-use shamba_model::cost;
-use shamba_model::curve::Curve;
-use shamba_model::merging;
-use shamba_model::tree::{self, Tree};
-use std::sync::Arc;
+use shamba_model::curve;
+use shamba_model::tree::{MergePolicy, Tree};
+use std::ops::Range;
+use written::Written;
 
-/// Bytes of a value with which five entries fill a page, and a seventh of the page is left over.
-pub(super) const WIDE: usize = 690;
+/// Bytes of a value with which five entries fill a page, and a seventh of the page is left over:
+/// what the write buffer takes for its own. Under leveling entries are of this size, so that a
+/// level's capacity in bytes is `T - 1` times a level above it and not `T`.
+pub(crate) const WIDE: usize = 690;
 
-/// Bytes of budget while the tree is written.
-const LOAD_MEMORY: u64 = 256 << 20;
-
-/// Bytes of budget for data pages, and for what a lookup needs for itself, while it is measured.
-const ROOM: u64 = 64 << 10;
-
-/// By how much the table of a flush is larger than the write buffer: more than 1, less than
-/// `T/(T-1)`.
-const OVER: f64 = 1.03;
+/// Bytes of a page, and of a key.
+const PAGE: usize = 4096;
+const KEY: usize = 16;
 
 /// How filter memory is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Filters {
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Filters {
     /// The same bits per key everywhere.
     Uniform,
-    /// Best for lookups of absent keys.
-    Monkey,
-    /// Best for lookups of keys of the last level.
-    MonkeyExisting,
+    /// Monkey's for lookups of absent keys.
+    Zero,
+    /// Monkey's for lookups of which this share finds its key on the last level.
+    General(f64),
 }
 
-/// What [`FilterAllocation::MonkeyGeneral`] takes for lookups that all find their key.
-const ALL_EXISTING: f64 = 1e9;
-
-/// The design of a tree.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Design {
-    pub(super) policy: tree::MergePolicy,
-    pub(super) size_ratio: u32,
-    pub(super) levels: u32,
-    pub(super) bits_per_key: f64,
-    pub(super) filters: Filters,
-    pub(super) buffer_entries: u64,
-    /// Bytes of a value; [`WIDE`] under leveling.
-    pub(super) value: usize,
-    pub(super) seed: u64,
+/// What is looked up, or scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Lookups {
+    /// A share of entries of the last level, and absent keys.
+    Mixed(f64),
+    /// Entries of this level, 1 being the first.
+    Level(u32),
+    /// Scans of so many entries from any key on.
+    Scan(u64),
+    /// All entries, a share of the lookups for the newest: share `c` goes to the newest `1 - c`.
+    Recent(f64),
 }
 
-/// What was measured of a tree.
-#[derive(Clone, Debug)]
-pub(super) struct Measured {
-    /// Filter bits per key that the tree has.
-    pub(super) bits_per_key: f64,
-    /// Reads per lookup of an absent key.
-    pub(super) empty: f64,
-    /// Searches in vain per lookup of an absent key: its reads, but for pages that were in memory.
-    pub(super) false_positives: f64,
-    /// Reads per lookup of a key of the last level.
-    pub(super) existing: f64,
-    /// The same of a key of the last level: its own page, and searches in vain.
-    pub(super) searches: f64,
-    /// Reads per lookup of what should be in memory: filters and indexes.
-    pub(super) others: f64,
+impl Lookups {
+    /// The share, the level or the number that it has.
+    pub(crate) fn number(self) -> f64 {
+        match self {
+            Self::Mixed(share) | Self::Recent(share) => share,
+            Self::Level(level) => level.into(),
+            Self::Scan(entries) => entries as f64,
+        }
+    }
+
+    /// The share that finds its key.
+    fn positive(self) -> f64 {
+        match self {
+            Self::Mixed(positive) => positive,
+            Self::Level(_) | Self::Recent(_) | Self::Scan(_) => 1.0,
+        }
+    }
+}
+
+/// A tree to be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FullTree {
+    pub(crate) policy: MergePolicy,
+    pub(crate) size_ratio: u32,
+    pub(crate) levels: u32,
+    pub(crate) buffer_entries: u64,
+    /// Bytes of a value under tiering; under leveling it has [`WIDE`].
+    pub(crate) value: usize,
+    pub(crate) bits_per_key: f64,
+    pub(crate) filters: Filters,
+    /// Share of the data that a cache holds; 0: next to nothing.
+    pub(crate) cached: f64,
+    pub(crate) seed: u64,
+}
+
+/// A kind of lookups in a tree, on average.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Point {
+    pub(crate) tree: FullTree,
+    pub(crate) kind: Lookups,
+    /// How many lookups there were.
+    pub(crate) count: u64,
+    /// Filter bits per key that the tree really has.
+    pub(crate) bits_per_key: f64,
     /// Times an entry was written by flushes and merges.
-    pub(super) writes: f64,
+    pub(crate) writes: f64,
+    /// Searches of a run: of the one with the key, and in vain. Each reads a page if it is in no
+    /// cache. Of a scan the pages that it read.
+    pub(crate) searches: f64,
+    /// Searches in vain.
+    pub(crate) in_vain: f64,
+    /// Pages that were read.
+    pub(crate) reads: f64,
+    /// Searches by the model, for the filter memory that the tree has; of a scan its pages.
+    pub(crate) model: f64,
 }
 
-/// What the model says of a tree.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Predicted {
-    /// Reads per lookup of an absent key: `R`.
-    pub(super) empty: f64,
-    /// Reads per lookup of a key of the last level: `V`.
-    pub(super) existing: f64,
-    /// Times an entry is written in the engine's tree.
-    pub(super) writes: f64,
-    /// The same in the paper's tree: Monkey, Eq. 10.
-    pub(super) paper_writes: f64,
-}
-
-fn failed(source: shamba::Error) -> Error {
-    Error::engine("shamba", source)
-}
-
-impl Design {
+impl FullTree {
     /// The model's tree. Its entries count those of a buffer that is about to be flushed.
-    pub(super) fn tree(&self) -> Result<Tree> {
-        let entries =
-            self.buffer_entries as f64 * f64::from(self.size_ratio).powi(self.levels as i32);
-        let tree = Tree::new(self.policy, self.size_ratio, self.levels, entries)?;
-        Ok(tree)
+    pub(crate) fn tree(&self) -> Result<Tree> {
+        let full = f64::from(self.size_ratio).powi(self.levels as i32);
+        let entries = self.buffer_entries as f64 * full;
+        Ok(Tree::new(
+            self.policy,
+            self.size_ratio,
+            self.levels,
+            entries,
+        )?)
     }
 
     /// Entries on storage when the tree is full.
-    pub(super) fn entries(&self) -> u64 {
-        self.buffer_entries * (u64::from(self.size_ratio).pow(self.levels) - 1)
+    pub(crate) fn entries(&self) -> u64 {
+        self.buffer_entries * self.units(self.levels)
     }
 
-    fn filters(&self, tree: &Tree, bits_per_key: f64, curve: &Curve) -> Result<Vec<Filter>> {
+    /// Buffers that the first so many levels hold.
+    fn units(&self, levels: u32) -> u64 {
+        u64::from(self.size_ratio).pow(levels) - 1
+    }
+
+    fn value(&self) -> usize {
+        match self.policy {
+            MergePolicy::Leveling => WIDE,
+            _ => self.value,
+        }
+    }
+
+    /// Entries that fill a page: what the block's restart points and heads take is left out.
+    fn entries_in_page(&self) -> f64 {
+        (PAGE / (self.value() + KEY)) as f64
+    }
+
+    /// The entries of a level, by the order in which they were written.
+    fn level(&self, level: u32) -> Range<u64> {
+        let from = |level| self.entries() - self.buffer_entries * self.units(level);
+        from(level)..from(level - 1)
+    }
+
+    /// The newest entries, of which [`Lookups::Recent`] asks more often: from this one on.
+    fn newest(&self, share: f64) -> u64 {
+        let entries = self.entries();
+        entries - ((entries as f64 * (1.0 - share)) as u64).clamp(1, entries)
+    }
+
+    /// The entry to look up, by the order in which they were written; `None`: an absent key.
+    fn draw(&self, lookups: Lookups, random: &mut Random) -> Option<u64> {
+        let entries = self.entries();
+        let among = match lookups {
+            Lookups::Mixed(positive) if random.random_bool(positive) => self.level(self.levels),
+            Lookups::Mixed(_) => return None,
+            Lookups::Level(level) => self.level(level),
+            Lookups::Scan(_) => 0..entries,
+            Lookups::Recent(share) => {
+                let newest = self.newest(share);
+                if newest == 0 || random.random_bool(share) {
+                    newest..entries
+                } else {
+                    0..newest
+                }
+            }
+        };
+        Some(random.random_range(among))
+    }
+
+    /// The share of lookups that find their key in a level.
+    fn found(&self, lookups: Lookups, level: u32) -> f64 {
+        match lookups {
+            Lookups::Mixed(positive) if level == self.levels => positive,
+            Lookups::Level(own) if level == own => 1.0,
+            Lookups::Recent(share) => {
+                let (entries, newest) = (self.entries(), self.newest(share));
+                let range = self.level(level);
+                let new = range.end.max(newest) - range.start.max(newest);
+                let old = range.end.min(newest) - range.start.min(newest);
+                let old_share = if newest == 0 { 0.0 } else { 1.0 - share };
+                new as f64 * (1.0 - old_share) / (entries - newest) as f64
+                    + old as f64 * old_share / newest.max(1) as f64
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// The filters that the model gives the levels for so many bits per key.
+    fn filters(&self, tree: &Tree, bits_per_key: f64) -> Result<Vec<Filter>> {
+        let curve = curve::Family::Bloom.curve()?;
         let bits = bits_per_key * self.entries() as f64;
-        let positive = match self.filters {
-            Filters::Uniform | Filters::Monkey => 0.0,
-            Filters::MonkeyExisting => 1.0,
+        let filters = match self.filters {
+            Filters::Uniform => uniform(&tree.filter_runs(0.0)?, bits, &curve),
+            Filters::Zero => water_filling(&tree.filter_runs(0.0)?, bits, &curve),
+            Filters::General(positive) => water_filling(&tree.filter_runs(positive)?, bits, &curve),
         };
-        let runs = tree.filter_runs(positive)?;
-        let divided = match self.filters {
-            Filters::Uniform => uniform(&runs, bits, curve),
-            Filters::Monkey | Filters::MonkeyExisting => water_filling(&runs, bits, curve),
-        };
-        Ok(divided?)
+        Ok(filters?)
     }
 
-    /// What the model says if filters have so many bits per key.
-    pub(super) fn predict(&self, bits_per_key: f64, curve: &Curve) -> Result<Predicted> {
+    /// Searches of a lookup by the model: Monkey, Eqs. 3, 9 and 13, level by level for keys that
+    /// are elsewhere than on the last.
+    fn model(&self, lookups: Lookups, bits_per_key: f64) -> Result<f64> {
         let tree = self.tree()?;
-        let filters = self.filters(&tree, bits_per_key, curve)?;
-        let reads = |positive| cost::point_lookup(&tree, &filters, positive);
-        Ok(Predicted {
-            empty: reads(0.0)?,
-            existing: reads(1.0)?,
-            writes: merging::engine(&tree).all(),
-            paper_writes: merging::eq_10(&tree).all(),
-        })
+        if let Lookups::Scan(entries) = lookups {
+            // Eq. 11: a page of each run, and those of the entries.
+            return Ok(tree.all_runs() + entries as f64 / self.entries_in_page());
+        }
+        let (mut coming, mut searches) = (1.0, lookups.positive());
+        for (level, filter) in (1..).zip(self.filters(&tree, bits_per_key)?) {
+            let (runs, found) = (tree.runs(level), self.found(lookups, level));
+            // Of a level's runs, the one with the key comes in the middle.
+            let visits = (coming - found) * runs + found * (runs - 1.0) / 2.0;
+            searches += visits * filter.rate;
+            coming -= found;
+        }
+        Ok(searches)
     }
 
-    fn options(&self, write_buffer: u64) -> KeyspaceOptions {
-        KeyspaceOptions {
-            merge_policy: match self.policy {
-                tree::MergePolicy::Leveling => MergePolicy::Leveling {
-                    granularity: Granularity::Level,
+    /// Filter bits per key that the tree has when it is written.
+    pub(crate) fn real_bits_per_key(&self) -> Result<f64> {
+        Ok(Written::new(self)?.bits_per_key)
+    }
+
+    /// Writes the tree and looks up `count` times in each way.
+    pub(crate) fn measure(&self, kinds: &[Lookups], count: u64) -> Result<Vec<Point>> {
+        let mut written = Written::new(self)?;
+        let warm = (count / 10).clamp(1, 20_000);
+        written.make_room(self.cached, warm)?;
+        // A cache is to hold what the lookups ask for.
+        let warm = if self.cached > 0.0 { count } else { warm };
+        let point = |&kind: &Lookups| {
+            let (in_vain, reads) = match kind {
+                // Scans take longer than lookups, and hardly differ from each other.
+                Lookups::Scan(entries) => (0.0, written.scan(count.div_ceil(10), entries)?),
+                _ => {
+                    written.look_up(warm, |random| self.draw(kind, random))?;
+                    written.look_up(count, |random| self.draw(kind, random))?
+                }
+            };
+            Ok(Point {
+                tree: *self,
+                kind,
+                count,
+                bits_per_key: written.bits_per_key,
+                writes: written.writes,
+                searches: match kind {
+                    Lookups::Scan(_) => reads,
+                    _ => kind.positive() + in_vain,
                 },
-                tree::MergePolicy::Tiering => MergePolicy::Tiering,
-                tree::MergePolicy::LazyLeveling => MergePolicy::LazyLeveling,
-            },
-            size_ratio: self.size_ratio,
-            write_buffer,
-            level0_runs: 1,
-            target_file: 1 << 40,
-            filter: FilterOptions {
-                family: FilterFamily::Bloom,
-                bits_per_key: self.bits_per_key,
-                allocation: match self.filters {
-                    Filters::Uniform => FilterAllocation::Uniform,
-                    Filters::Monkey => FilterAllocation::Monkey,
-                    Filters::MonkeyExisting => FilterAllocation::MonkeyGeneral {
-                        existing_per_empty: ALL_EXISTING,
-                    },
-                },
-                ..FilterOptions::default()
-            },
-            filter_policy: FilterPolicy::All,
-            ..KeyspaceOptions::default()
-        }
-    }
-
-    /// The database, empty, its write buffer such that a level is full when it should be; filters
-    /// are divided as `allocation` says, if it does. What it reads is counted.
-    fn open(
-        &self,
-        memory: &MemoryBudget,
-        allocation: Option<FilterAllocation>,
-    ) -> Result<(Db, MeteredFs)> {
-        let open = |write_buffer| {
-            let mut keyspace = self.options(write_buffer);
-            keyspace.filter.allocation = allocation.unwrap_or(keyspace.filter.allocation);
-            let fs = MeteredFs::new(Arc::new(MemFs::new()));
-            let db = Options::new()
-                .fs(Arc::new(fs.clone()))
-                .memory(memory.clone())
-                .eviction(Eviction::TwoPriorityLru)
-                .background_threads(0)
-                .keyspace(keyspace)
-                .open("db");
-            Ok((db.map_err(failed)?, fs))
+                in_vain,
+                reads,
+                model: self.model(kind, written.bits_per_key)?,
+            })
         };
-        if self.policy != tree::MergePolicy::Leveling {
-            return open(LOAD_MEMORY / 8);
-        }
-        // A table of two flushes less one of one: without what every table has but once.
-        let (probe, _) = open(LOAD_MEMORY / 16)?;
-        let mut bytes = [0; 2];
-        let keys = KeySpace::new(KeyKind::Plain, 3 * self.buffer_entries);
-        for (number, times) in [(0, 1), (self.buffer_entries, 2)] {
-            for number in number..number + times * self.buffer_entries {
-                probe
-                    .put(keys.key(number, &mut [0; MAX_KEY]), vec![0; self.value])
-                    .map_err(failed)?;
-            }
-            let before = probe.stats().counters.flush_bytes;
-            probe.flush().map_err(failed)?;
-            bytes[times as usize - 1] = probe.stats().counters.flush_bytes - before;
-        }
-        open(((bytes[1] - bytes[0]) as f64 / OVER) as u64)
-    }
-
-    /// Writes the tree, all entries in a random order; filters are divided as `allocation` says, if
-    /// it does.
-    pub(super) fn load(&self, allocation: Option<FilterAllocation>) -> Result<Full> {
-        let memory = MemoryBudget::bytes(LOAD_MEMORY);
-        let (db, fs) = self.open(&memory, allocation)?;
-        let entries = self.entries();
-        let data = Data {
-            keys: KeySpace::new(KeyKind::Plain, entries),
-            values: ValueSpec::random(self.value),
-            seed: self.seed,
-            load_seed: self.seed,
-        };
-        let order = Permutation::new(entries, self.seed);
-        let (mut buf, mut value) = ([0; MAX_KEY], Vec::new());
-        for index in 0..entries {
-            let number = order.apply(index);
-            data.values.write(number, 0, &mut value);
-            db.put(data.keys.key(number, &mut buf), &value)
-                .map_err(failed)?;
-            if (index + 1) % self.buffer_entries == 0 {
-                db.flush().map_err(failed)?;
-                db.wait_for_compaction().map_err(failed)?;
-            }
-        }
-        let stats = db.stats();
-        let levels = &stats.keyspaces[0].levels;
-        self.check_shape(levels)?;
-        let sum = |of: fn(&LevelStatistics) -> u64| levels.iter().map(of).sum::<u64>() as f64;
-        let written = stats.counters.flush_bytes + stats.counters.compaction_bytes_written;
-        Ok(Full {
-            bits_per_key: sum(|level| level.filter_bytes) * 8.0 / entries as f64,
-            writes: written as f64 / sum(|level| level.bytes),
-            bytes: sum(|level| level.bytes) as u64,
-            random: random(self.seed, 1),
-            db,
-            fs,
-            memory,
-            held: None,
-            data,
-            order,
-        })
-    }
-
-    /// Writes the tree and measures it with so many lookups of each kind, checking every answer.
-    pub(super) fn measure(&self, empty: u64, existing: u64) -> Result<Measured> {
-        let mut full = self.load(None)?;
-        let entries = self.entries();
-        let warm = (empty / 10).clamp(1, 20_000);
-        full.make_room(ROOM, warm)?;
-        full.look_up(warm, |_| None)?;
-        let none = full.look_up(empty, |_| None)?;
-        // The oldest entries are on the last level.
-        let oldest = entries - entries / u64::from(self.size_ratio);
-        let some = full.look_up(existing, |random| Some(random.random_range(0..oldest)))?;
-        Ok(Measured {
-            bits_per_key: full.bits_per_key,
-            empty: none.data + none.others,
-            false_positives: none.in_vain,
-            searches: 1.0 + some.in_vain,
-            existing: some.data + some.others,
-            others: none.others.max(some.others),
-            writes: full.writes,
-        })
-    }
-
-    /// Fails unless the tree has the model's runs.
-    fn check_shape(&self, levels: &[LevelStatistics]) -> Result<()> {
-        let tree = self.tree()?;
-        let wanted =
-            (1..=self.levels).map(|level| (tree.runs(level), tree.entries_at(level).round()));
-        let present = levels.iter().filter(|level| level.entries > 0);
-        let found = present.map(|level| (level.runs as f64, level.entries as f64));
-        let (wanted, found): (Vec<_>, Vec<_>) = (wanted.collect(), found.collect());
-        if wanted == found {
-            return Ok(());
-        }
-        Err(Error::InvalidSetting(format!(
-            "the tree has runs and entries {found:?}, the model {wanted:?}"
-        )))
+        kinds.iter().map(point).collect()
     }
 }
 
-/// A written tree.
-pub(super) struct Full {
-    /// Filter bits per key that it has.
-    pub(super) bits_per_key: f64,
-    /// Times an entry was written by flushes and merges.
-    pub(super) writes: f64,
-    /// Bytes of its tables.
-    pub(super) bytes: u64,
-    db: Db,
-    fs: MeteredFs,
-    memory: MemoryBudget,
-    /// Memory that is to be no room for anything.
-    held: Option<Box<dyn Send + Sync>>,
-    data: Data,
-    order: Permutation,
-    random: Random,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shamba_model::merging;
 
-/// What lookups did, each on average.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
-    /// Reads of data.
-    pub(super) data: f64,
-    /// Reads of what should be in memory: filters and indexes.
-    pub(super) others: f64,
-    /// Searches in vain.
-    pub(super) in_vain: f64,
-}
-
-impl Full {
-    /// Filters and indexes come into memory; then there is room for them and so many bytes of data.
-    /// What is left of the least budget is held.
-    pub(super) fn make_room(&mut self, bytes: u64, warm_up: u64) -> Result<()> {
-        self.look_up(warm_up, |_| None)?;
-        // Where filters hardly err, absent keys alone bring no index.
-        let entries = self.data.keys.entries();
-        self.look_up(warm_up, |random| Some(random.random_range(0..entries)))?;
-        let used = self.memory.usage().budget;
-        let data = used.by_role.iter().filter(|(role, _)| *role == Role::Data);
-        let rest = used.used - data.map(|(_, bytes)| bytes).sum::<u64>();
-        let wanted = rest + bytes;
-        let limit = wanted.max(shamba::MIN_MEMORY);
-        self.memory.set_limit(limit).map_err(failed)?;
-        self.held = self.memory.hold(limit - wanted);
-        Ok(())
-    }
-
-    /// So many lookups, each of the entry that was written as the one `draw` says, the first being
-    /// 0, or of an absent key. Every answer is checked.
-    pub(super) fn look_up(
-        &mut self,
-        count: u64,
-        mut draw: impl FnMut(&mut Random) -> Option<u64>,
-    ) -> Result<Seen> {
-        let before = self.counts();
-        for _ in 0..count {
-            let index = draw(&mut self.random);
-            self.look(index)?;
-        }
-        let after = self.counts();
-        let each = |at: usize| (after[at] - before[at]) as f64 / count.max(1) as f64;
-        Ok(Seen {
-            data: each(0),
-            others: each(1),
-            in_vain: each(2),
-        })
-    }
-
-    /// Pages that a scan of so many entries reads, on average over so many scans from any entry on.
-    pub(super) fn scan(&mut self, count: u64, entries: u64) -> Result<f64> {
-        let pages = |fs: &MeteredFs| fs.counts().reads_for(Purpose::Scan).pages;
-        let before = pages(&self.fs);
-        let last = self.data.keys.entries().saturating_sub(entries).max(1);
-        let mut buf = [0; MAX_KEY];
-        for _ in 0..count {
-            let first = self.random.random_range(0..last);
-            let mut cursor = self.db.iter(IterOptions::default()).map_err(failed)?;
-            cursor
-                .seek(self.data.keys.key(first, &mut buf))
-                .map_err(failed)?;
-            for number in first..first + entries {
-                if !cursor.valid() || self.data.keys.number(cursor.key()) != Some(number) {
-                    return Err(Error::WrongAnswer(format!("a scan lacks entry {number}")));
-                }
-                self.data
-                    .values
-                    .check(number, 0, cursor.value(), &mut Vec::new())?;
-                if number + 1 < first + entries {
-                    cursor.next().map_err(failed)?;
-                }
-            }
-        }
-        Ok((pages(&self.fs) - before) as f64 / count.max(1) as f64)
-    }
-
-    fn look(&mut self, index: Option<u64>) -> Result<()> {
-        let mut buf = [0; MAX_KEY];
-        match index {
-            None => {
-                let number = self.random.random_range(0..self.data.keys.entries());
-                // Never the same twice: filters answer a key alike each time.
-                let mut key = self.data.keys.absent(number, &mut buf).to_vec();
-                key.extend_from_slice(&self.random.random::<u64>().to_le_bytes());
-                match self.db.get(key).map_err(failed)? {
-                    None => Ok(()),
-                    Some(_) => Err(Error::WrongAnswer(format!("absent key {number} found"))),
-                }
-            }
-            Some(index) => {
-                let number = self.order.apply(index);
-                let key = self.data.keys.key(number, &mut buf);
-                let found = self.db.get(key).map_err(failed)?;
-                let missing = || Error::WrongAnswer(format!("entry {number} is missing"));
-                let found = found.ok_or_else(missing)?;
-                self.data.values.check(number, 0, &found, &mut Vec::new())
-            }
+    fn tree(policy: MergePolicy, size_ratio: u32, filters: Filters) -> FullTree {
+        FullTree {
+            policy,
+            size_ratio,
+            levels: 4,
+            buffer_entries: 256,
+            value: WIDE,
+            bits_per_key: 4.0,
+            filters,
+            cached: 0.0,
+            seed: 1,
         }
     }
 
-    /// Reads of data, of filters and indexes, and searches in vain, so far.
-    fn counts(&self) -> [u64; 3] {
-        let stats = self.db.stats();
-        let counters: &Counters = &stats.counters;
-        let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
-        let in_vain = levels.map(|level| level.lookups.false_positives).sum();
-        let others = counters.index_reads + counters.filter_reads;
-        [counters.data_reads, others, in_vain]
+    #[test]
+    fn levels_hold_all_entries_the_newest_first() {
+        let tree = tree(MergePolicy::Tiering, 3, Filters::Uniform);
+        assert_eq!(tree.level(4).start, 0);
+        assert_eq!(tree.level(1).end, tree.entries());
+        let sum: u64 = (1..=4)
+            .map(|l| tree.level(l).end - tree.level(l).start)
+            .sum();
+        assert_eq!(sum, tree.entries());
+        for lookups in [
+            Lookups::Recent(0.5),
+            Lookups::Recent(0.9),
+            Lookups::Level(2),
+        ] {
+            let shares: f64 = (1..=4).map(|level| tree.found(lookups, level)).sum();
+            assert!((shares - 1.0).abs() < 1e-9, "{lookups:?}: {shares}");
+        }
+        // Half of the lookups for half of the entries: uniform.
+        let uniform = tree.found(Lookups::Recent(0.5), 4);
+        assert!((uniform - 54.0 / 80.0).abs() < 0.01, "{uniform}");
+    }
+
+    /// Measured searches are near the model's for every kind of lookup and every way to divide
+    /// memory. Writes are counted, not drawn: they are the model's but for what tables have beside
+    /// entries.
+    #[test]
+    fn searches_and_writes_are_the_models() {
+        for (policy, ratio) in [(MergePolicy::Tiering, 2), (MergePolicy::Leveling, 3)] {
+            for filters in [Filters::Uniform, Filters::Zero, Filters::General(1.0)] {
+                let kinds = [
+                    Lookups::Mixed(0.0),
+                    Lookups::Mixed(0.5),
+                    Lookups::Level(3),
+                    Lookups::Recent(0.8),
+                ];
+                let tree = tree(policy, ratio, filters);
+                let writes = merging::engine(&tree.tree().unwrap()).all();
+                for point in tree.measure(&kinds, 8_000).unwrap() {
+                    let off = (point.searches - point.model).abs();
+                    assert!(off < 0.06 + 0.1 * point.model, "{point:?}");
+                    let off = (point.writes / writes - 1.0).abs();
+                    assert!(off < 0.05, "{point:?}: {writes}");
+                }
+            }
+        }
     }
 }

@@ -1,13 +1,10 @@
 //! Experiments beyond the grid of [`crate::pressure`]: each measures in processes of its own,
 //! checks every answer, and gives a table; what has a course over time gives a plot too.
 pub mod cpu;
-pub(crate) mod full_lookups;
-mod full_tree;
+pub(crate) mod full_tree;
 pub mod hash_sharing;
 pub(crate) mod hot_spot;
 pub mod keyspaces;
-pub mod memory_scaling;
-pub mod model;
 pub(crate) mod multi_get;
 pub mod self_design;
 pub mod small_budgets;

@@ -1,11 +1,11 @@
 //! Figure 11: what each knob of the design contributes, over memory, for four workloads. By the
 //! model.
 use super::trees;
-use crate::plot::{Panel, Series};
+use crate::plot;
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::{Result, row};
-use shamba_model::cost::{Allocation, Design, Environment, Workload};
+use shamba_model::cost::{Allocation, Design};
 use shamba_model::curve::Curve;
 use shamba_model::search::{Knob, Step, contributions};
 use shamba_model::tree::MergePolicy;
@@ -40,19 +40,9 @@ const STEPS: [(Knob, &str); 7] = [
 
 const POLICIES: [MergePolicy; 2] = [MergePolicy::Leveling, MergePolicy::Tiering];
 
-/// Data, workload, and bytes of memory.
-fn given(lookups: f64, bits_per_entry: f64) -> (Environment, Workload, f64) {
-    let environment = trees::environment(1e9, 128.0);
-    let workload = trees::workload(lookups / 2.0, lookups / 2.0);
-    (
-        environment,
-        workload,
-        bits_per_entry / 8.0 * environment.entries,
-    )
-}
-
 fn steps(lookups: f64, bits_per_entry: f64) -> Result<Vec<Step>> {
-    let (environment, workload, memory) = given(lookups, bits_per_entry);
+    let environment = trees::environment(1e9, 128.0);
+    let memory = bits_per_entry / 8.0 * environment.entries;
     // The rule of thumb: 95 % for filters.
     let start = Design {
         policy: MergePolicy::Leveling,
@@ -61,6 +51,7 @@ fn steps(lookups: f64, bits_per_entry: f64) -> Result<Vec<Step>> {
         filter_bytes: 0.95 * memory,
         allocation: Allocation::Uniform,
     };
+    let workload = trees::workload(lookups / 2.0, lookups / 2.0);
     let curve = Curve::ideal();
     Ok(contributions(
         &start,
@@ -75,21 +66,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Cost of an operation in reads after each step, and the design; 1e9 entries of 128 B",
     );
-    let (mut panels, mut best_everywhere, mut points) = (Vec::new(), 0, 0);
-    let mut least_filters = Vec::new();
-    let (mut rule_costs, mut gains): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-    let memories: &[f64] = lab.scale.pick(
-        &[1.0, 10.0],
-        &[0.25, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0],
-        &[
-            0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 25.0,
-        ],
-        &[
-            0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 25.0,
-        ],
-    );
-    for (name, lookups) in WORKLOADS {
-        let mut series = STEPS.map(|(_, name)| Series::new(name));
+    let (mut points, mut lost) = (0, 0);
+    let (mut least_filters, mut rule_costs, mut gains) = (Vec::new(), Vec::new(), Vec::new());
+    let quick: &[f64] = &[0.25, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0];
+    let many: &[f64] = &[
+        0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 25.0,
+    ];
+    let memories = lab.scale.pick(&[1.0, 10.0][..], quick, many, many);
+    for (workload, lookups) in WORKLOADS {
         let mut rule = 1.0f64;
         for &bits in memories {
             let steps = steps(lookups, bits)?;
@@ -98,43 +82,31 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 step.map_or(f64::NAN, |step| step.costs.average)
             };
             let best = cost(Knob::All);
-            for (series, (knob, _)) in series.iter_mut().zip(STEPS) {
-                series.points.push((bits, best / cost(knob)));
-            }
             points += 1;
-            let least = steps
-                .iter()
-                .map(|step| step.costs.average)
-                .fold(f64::INFINITY, f64::min);
-            best_everywhere += i32::from(best <= least * (1.0 + 1e-3));
+            let costs = steps.iter().map(|step| step.costs.average);
+            lost += usize::from(best > costs.fold(f64::INFINITY, f64::min) * (1.0 + 1e-3));
             gains.push(cost(Knob::None) / best - 1.0);
             rule = rule.max(cost(Knob::Merging) / best);
             for step in &steps {
                 let design = step.design;
                 let filters = design.filter_bytes / (design.filter_bytes + design.buffer_bytes);
                 if step.knob == Knob::All && bits == memories[0] {
-                    least_filters.push(filters);
+                    least_filters.push(filters * 100.0);
                 }
                 let step_name = STEPS.iter().find(|(knob, _)| *knob == step.knob);
                 table.add(row! {
-                    "workload": name,
-                    "bits per entry": bits,
+                    "workload": workload,
+                    "memory, bits per entry": bits,
                     "step": step_name.map_or("", |(_, name)| name),
                     "reads per operation": step.costs.average,
+                    "throughput, all at once being 1": best / step.costs.average,
                     "policy": trees::policy(design.policy),
-                    "T": f64::from(design.size_ratio),
+                    "T": design.size_ratio,
                     "filters % of memory": filters * 100.0,
                 });
             }
         }
         rule_costs.push(rule);
-        panels.push(Panel {
-            title: name.into(),
-            x: "memory, bits per entry".into(),
-            y: "throughput, all at once being 1".into(),
-            log_y: false,
-            series: series.into(),
-        });
     }
     let gain = gains.iter().copied().fold(f64::MIN, f64::max);
     Ok(Findings {
@@ -145,14 +117,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             Claim::statement(
                 "all decisions at once are no worse than any step",
                 "everywhere",
-                format!("at {best_everywhere} of {points} points; up to {gain:.1} times more throughput than the state of the art"),
-                best_everywhere == points,
-            ).by_model(),
+                format!("not at {lost} of {points} points; up to {gain:.1} times more throughput than the state of the art"),
+                lost == 0,
+            )
+            .by_model(),
             Claim::statement(
                 "share of the least memory that filters get",
                 "0 % for a write-mostly workload",
-                format!("{:.0?} % for the four workloads", least_filters.iter().map(|f| f * 100.0).collect::<Vec<_>>()),
-                least_filters.first().is_some_and(|share| *share < 0.01),
+                format!("{least_filters:.0?} % for the four workloads"),
+                least_filters.first().is_some_and(|share| *share < 1.0),
             ).by_model(),
             Claim::statement(
                 "cost of the best policy and ratio with 95 % for filters over that of all at once, at most",
@@ -161,8 +134,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 rule_costs.iter().skip(2).all(|cost| *cost < 1.1),
             ).by_model(),
         ],
+        panels: plot::of_report(
+            &table,
+            "workload",
+            "step",
+            "memory, bits per entry",
+            "throughput, all at once being 1",
+        ),
         tables: vec![table],
-        panels,
         ..Findings::default()
     })
 }

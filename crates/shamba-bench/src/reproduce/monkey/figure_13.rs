@@ -1,14 +1,12 @@
 //! Figure 13 (A to D): mixes of lookups, temporal skew, and the trade-off between lookups and
 //! updates. E and F are `figure_13_ef`.
-use super::figure_8;
-use super::trade_off::{self, Point};
-use super::trees::{self, BesideModel};
+use super::trade_off;
+use super::trees::{self, Curves};
+use crate::Result;
 use crate::device::Device;
-use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
+use crate::experiments::full_tree::{Filters, Lookups, Point};
 use crate::plot::Panel;
-use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "monkey-figure-13",
@@ -22,25 +20,25 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut beside = BesideModel::default();
-    let (table_a, panel_a, mut claims) = mixes(lab, &mut beside)?;
-    let (table_b, panel_b, more) = skew(lab, &mut beside)?;
-    claims.extend(more);
-    let points = trade_off::measure(lab)?;
-    let (table_c, _) = figure_8::drawn(&points);
-    claims.push(Claim::figure(
+    let (mixes, skew) = (mixes(lab)?, skew(lab)?);
+    let [traded, _] = trade_off::measure(lab)?;
+    let mut claims = of_mixes(&mixes);
+    claims.extend(of_skew(&skew));
+    let [even, best, _] = traded.each(|point| point.in_vain);
+    claims.push(Claim::up_to(
         "share of lookup cost that Monkey saves at best at one update cost, %",
         50.0,
-        trade_off::largest_saving(&points) * 100.0,
+        &trees::saved(&even, &best),
     ));
-    claims.push(
-        Claim::figure(
-            "share of update cost that can be had instead, lookups costing no more than uniform filters', %",
-            70.0,
-            trade_off::largest_trade(&points, false) * 100.0,
-        ),
-    );
-    claims.push(beside.claim("measured searches are the model's (A, B)"));
+    claims.push(Claim::figure(
+        "share of update cost that can be had instead, lookups costing no more than uniform filters', %",
+        70.0,
+        trade_off::largest_trade(&traded) * 100.0,
+    ));
+    claims.push(trees::near_model(
+        "measured searches are the model's (A, B)",
+        mixes.points.iter().chain(&skew.points),
+    ));
     Ok(Findings {
         setting: format!(
             "{} C, D: entries of 706 B, five to a page. Latencies of modelled devices: lookups their searches, \
@@ -48,51 +46,49 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             trees::setting(lab)
         ),
         claims,
-        tables: vec![table_a, table_b, table_c],
+        tables: vec![
+            mixes.table("Searches of a lookup by the share of existing keys (A)"),
+            skew.table("Searches of a lookup by the level with its key (B)"),
+            trade_off::table("Lookups of absent keys, and updates, measured", &traded)?,
+        ],
         panels: vec![
-            panel_a,
-            panel_b,
-            curve('C', Device::SataSsd, &points),
-            curve('D', Device::Hdd, &points),
+            mixes.panel("(A) mixes of lookups", "searches per lookup", 1.0),
+            skew.panel("(B) by the level of the key", "searches per lookup", 1.0),
+            traded_on('C', Device::SataSsd, &traded),
+            traded_on('D', Device::Hdd, &traded),
         ],
         ..Findings::default()
     })
 }
 
 /// A: from lookups that find nothing to lookups that all find their key.
-fn mixes(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, Vec<Claim>)> {
-    let mut table = Report::titled("Searches of a lookup by the share of existing keys (A)");
-    let (mut series, mut all) = (Vec::new(), Vec::new());
-    for (at, positive) in trees::MIXES.into_iter().enumerate() {
-        let mut row = Vec::new();
-        for filters in [Filters::Uniform, Filters::Zero, Filters::General(positive)] {
-            let tree = FullTree {
-                filters,
-                ..trees::default(lab)
-            };
-            let seen = trees::equal(lab, tree, &trees::MIXES.map(Lookups::Mixed))?.lookups[at];
-            beside.add(seen.searches, seen.model, trees::count(lab));
-            let (x, name) = (positive * 100.0, trees::name(filters));
-            trees::add(&mut series, name, (x, seen.searches));
-            trees::add(&mut series, &format!("{name}, model"), (x, seen.model));
-            table.add(row! {
-                "existing %": x,
-                "filters": name,
-                "searches": seen.searches,
-                "model": seen.model,
-            });
-            row.push(seen.in_vain);
-        }
-        all.push(row);
+fn mixes(lab: &mut Lab<'_>) -> Result<Curves> {
+    let (kinds, default) = (trees::mixes(), trees::default(lab));
+    let mut points = Vec::new();
+    for kind in kinds {
+        let filters = [
+            Filters::Uniform,
+            Filters::Zero,
+            Filters::General(kind.number()),
+        ];
+        let all = trees::sweep(lab, trees::equal, [default], &filters, &kinds)?;
+        points.extend(all.into_iter().filter(|point| point.kind == kind));
     }
-    let below = all.iter().filter(|row| row[2] < row[0]).count();
-    let gain = |at: usize| (1.0 - all[at][2] / all[at][1]) * 100.0;
-    let claims = vec![
-        Claim::statement(
+    Ok(Curves {
+        x: "lookups of existing keys, %",
+        at: |point| point.kind.number() * 100.0,
+        points,
+    })
+}
+
+fn of_mixes(curves: &Curves) -> Vec<Claim> {
+    let [even, zero, general] = curves.each(|point| point.in_vain);
+    let gain = |at: usize| (1.0 - general[at] / zero[at]) * 100.0;
+    vec![
+        Claim::everywhere_but(
             "Monkey for the mix searches in vain less often than uniform filters",
-            "for any mix",
-            format!("for {below} of {} mixes", all.len()),
-            below == all.len(),
+            even.len(),
+            trees::not_below(&general, &even),
         ),
         Claim::statement(
             "searches in vain that Monkey for the mix saves over Monkey for empty lookups, %, at 0, 75 and 100 % existing",
@@ -100,69 +96,46 @@ fn mixes(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, 
             format!("{:.0}, {:.0}, {:.0}", gain(0), gain(3), gain(4)),
             gain(0).abs() < 10.0 && gain(3) > 0.0 && gain(4) > gain(3),
         ),
-    ];
-    let panel = Panel {
-        title: "(A) mixes of lookups".into(),
-        x: "lookups of existing keys, %".into(),
-        y: "searches per lookup".into(),
-        log_y: false,
-        series,
-    };
-    Ok((table, panel, claims))
+    ]
 }
 
 /// B: lookups of the entries of one level.
-fn skew(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, Vec<Claim>)> {
+fn skew(lab: &mut Lab<'_>) -> Result<Curves> {
     let default = trees::default(lab);
     let kinds: Vec<Lookups> = (1..=default.levels).map(Lookups::Level).collect();
-    let mut table = Report::titled("Searches of a lookup by the level with its key (B)");
-    let (mut series, mut all) = (Vec::new(), Vec::new());
-    for filters in [Filters::Uniform, Filters::Zero, Filters::General(1.0)] {
-        let tree = FullTree { filters, ..default };
-        let seen = trees::equal(lab, tree, &kinds)?;
-        let name = trees::name(filters);
-        for (level, seen) in (1u32..).zip(&seen.lookups) {
-            let x = f64::from(level);
-            beside.add(seen.searches, seen.model, trees::count(lab));
-            trees::add(&mut series, name, (x, seen.searches));
-            trees::add(&mut series, &format!("{name}, model"), (x, seen.model));
-            table.add(row! {
-                "level": x,
-                "filters": name,
-                "searches": seen.searches,
-                "model": seen.model,
-            });
-        }
-        all.push(
-            seen.lookups
-                .iter()
-                .map(|seen| seen.in_vain)
-                .collect::<Vec<_>>(),
-        );
-    }
-    let last = default.levels as usize - 1;
+    let points = trees::sweep(lab, trees::equal, [default], &trees::THREE, &kinds)?;
+    Ok(Curves {
+        x: "level of the key, from the newest",
+        at: |point| point.kind.number(),
+        points,
+    })
+}
+
+fn of_skew(curves: &Curves) -> Vec<Claim> {
+    let [even, zero, general] = curves.each(|point| point.in_vain);
+    let last = even.len() - 1;
+    let middle = last / 2;
     // Where the paper's Monkey begins to rise: 6 of 10 levels.
-    let bend = (default.levels as usize * 6 / 10).max(1) - 1;
-    let claims = vec![
+    let bend = (even.len() * 6 / 10).max(1) - 1;
+    let each_level = |at: usize| even[at] / at.max(1) as f64;
+    vec![
         Claim::statement(
             "searches in vain for entries of the first level",
             "none with any filters",
-            format!("{:.4}, {:.4}, {:.4}", all[0][0], all[1][0], all[2][0]),
-            all.iter().all(|of| of[0] == 0.0),
+            format!("{:.4}, {:.4}, {:.4}", even[0], zero[0], general[0]),
+            [even[0], zero[0], general[0]] == [0.0; 3],
         ),
         Claim::statement(
             "searches in vain with uniform filters at the middle and the last level",
             "as many more for each level",
             format!(
                 "{:.3} at level {}, {:.3} at level {}",
-                all[0][last / 2],
-                last / 2 + 1,
-                all[0][last],
+                even[middle],
+                middle + 1,
+                even[last],
                 last + 1
             ),
-            (all[0][last] / last as f64 / (all[0][last / 2] / (last / 2).max(1) as f64) - 1.0)
-                .abs()
-                < 0.15,
+            (each_level(last) / each_level(middle) - 1.0).abs() < 0.15,
         ),
         Claim::statement(
             format!(
@@ -172,51 +145,38 @@ fn skew(lab: &mut Lab<'_>, beside: &mut BesideModel) -> Result<(Report, Panel, V
             "hardly any",
             format!(
                 "{:.3} beside {:.3} with uniform ones",
-                all[1][bend], all[0][bend]
+                zero[bend], even[bend]
             ),
-            all[1][bend] < 0.03 && all[1][bend] < all[0][bend],
+            zero[bend] < 0.03 && zero[bend] < even[bend],
         ),
         Claim::statement(
             "searches in vain at the last level, Monkey for existing keys beside Monkey for empty lookups",
             "fewer",
-            format!("{:.3}, {:.3}", all[2][last], all[1][last]),
-            all[2][last] < all[1][last],
+            format!("{:.3}, {:.3}", general[last], zero[last]),
+            general[last] < zero[last],
         ),
-    ];
-    let panel = Panel {
-        title: "(B) by the level of the key".into(),
-        x: "level of the key, from the newest".into(),
-        y: "searches per lookup".into(),
-        log_y: false,
-        series,
-    };
-    Ok((table, panel, claims))
+    ]
+}
+
+/// Microseconds of an update: merges read and write pages one after another.
+fn update_us(point: &Point, device: Device) -> f64 {
+    let page = device.model().map_or(0, |model| model.read_page);
+    trade_off::update(point) * page as f64 / 1e3
 }
 
 /// C and D: latency of a lookup over that of an update.
-fn curve(letter: char, device: Device, points: &[Point]) -> Panel {
-    let read = device.read_ns() as f64 / 1e3;
-    // Merges read and write pages one after another.
-    let page = device
-        .model()
-        .map_or(0.0, |model| model.read_page as f64 / 1e3);
-    let mut series = Vec::new();
-    for point in points {
-        let update = point.update * page;
-        for (name, (measured, model)) in [("uniform", point.uniform), ("Monkey", point.monkey)] {
-            trees::add(&mut series, name, (update, measured * read));
-            trees::add(
-                &mut series,
-                &format!("{name}, model"),
-                (update, model * read),
-            );
-        }
-    }
-    Panel {
-        title: format!("({letter}) lookups and updates, {device}"),
-        x: "us per update".into(),
-        y: "us per empty lookup".into(),
-        log_y: true,
-        series,
-    }
+fn traded_on(letter: char, device: Device, traded: &Curves) -> Panel {
+    let curves = Curves {
+        x: "us per update",
+        at: match device {
+            Device::Hdd => |point| update_us(point, Device::Hdd),
+            _ => |point| update_us(point, Device::SataSsd),
+        },
+        points: traded.points.clone(),
+    };
+    let title = format!("({letter}) lookups and updates, {device}");
+    let read_us = device.read_ns() as f64 / 1e3;
+    curves
+        .panel(title, "us per empty lookup", read_us)
+        .logarithmic()
 }

@@ -1,7 +1,7 @@
 //! Figure 14: lookups with a block cache, by temporal locality.
-use super::trees;
-use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Seen};
-use crate::plot::Panel;
+use super::trees::{self, Curves};
+use crate::experiments::full_tree::{FullTree, Lookups};
+use crate::plot;
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::{Result, row};
@@ -19,87 +19,63 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const CACHES: [f64; 3] = [0.0, 0.2, 0.4];
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let localities = lab.scale.pick(
-        &[0.5, 0.9][..],
-        &[0.5, 0.7, 0.9],
-        &[0.5, 0.6, 0.7, 0.8, 0.9],
-        &[0.5, 0.6, 0.7, 0.8, 0.9],
-    );
-    let kinds: Vec<Lookups> = localities
-        .iter()
-        .map(|&share| Lookups::Recent(share))
-        .collect();
+    let many: &[f64] = &[0.5, 0.6, 0.7, 0.8, 0.9];
+    let localities = lab
+        .scale
+        .pick(&[0.5, 0.9][..], &[0.5, 0.7, 0.9], many, many);
+    let kinds: Vec<Lookups> = localities.iter().copied().map(Lookups::Recent).collect();
     let mut table = Report::titled(
         "Pages read by a lookup; a share c of lookups is for the newest 1 - c of the entries",
     );
-    let (mut panels, mut claims) = (Vec::new(), Vec::new());
-    let mut advantages = Vec::new();
+    let (mut claims, mut nearly_meet) = (Vec::new(), Vec::new());
     for cached in CACHES {
-        let (mut series, mut all) = (Vec::new(), Vec::new());
-        for filters in [Filters::Uniform, Filters::Zero, Filters::General(1.0)] {
-            let tree = FullTree {
-                cached,
-                filters,
-                ..trees::default(lab)
-            };
-            let seen = trees::equal(lab, tree, &kinds)?.lookups;
-            for (&share, seen) in localities.iter().zip(&seen) {
-                trees::add(&mut series, trees::name(filters), (share, seen.reads));
-                table.add(row! {
-                    "cache %": cached * 100.0,
-                    "c": share,
-                    "filters": trees::name(filters),
-                    "reads": seen.reads,
-                    "searches in vain": seen.in_vain,
-                });
-            }
-            all.push(seen);
-        }
-        let pairs = || all[0].iter().zip(&all[1]);
-        let advantage: Vec<f64> = pairs()
-            .map(|(even, best)| even.reads - best.reads)
-            .collect();
+        let tree = FullTree {
+            cached,
+            ..trees::default(lab)
+        };
+        let points = trees::sweep(lab, trees::equal, [tree], &trees::THREE, &kinds)?;
+        let curves = Curves {
+            x: "c: share of lookups for the newest 1 - c",
+            at: |point| point.kind.number(),
+            points,
+        };
+        let [even, best, _] = curves.each(|point| point.reads);
+        let advantage = even.iter().zip(&best).map(|(even, best)| even - best);
+        let advantage: Vec<f64> = advantage.collect();
         // Where nearly all is cached, reads are few, and which they are is chance.
-        let error = |seen: &Seen| 3.0 * (2.0 * seen.reads / trees::count(lab) as f64).sqrt();
-        let below = pairs()
-            .filter(|(even, best)| best.reads <= even.reads + error(even))
-            .count();
-        let clearly = pairs()
-            .filter(|(even, best)| best.reads < even.reads - error(even))
-            .count();
-        let claim = Claim::statement(
-            format!("Monkey reads less with a cache of {:.0} %", cached * 100.0),
+        let error = |reads: &f64| 3.0 * (2.0 * reads / trees::count(lab) as f64).sqrt();
+        let pairs = || advantage.iter().zip(&even);
+        let above = pairs().filter(|(less, even)| **less < -error(even)).count();
+        let clearly = pairs().filter(|(less, even)| **less > error(even)).count();
+        let percent = format!("{:.0} %", cached * 100.0);
+        claims.push(Claim::statement(
+            format!("Monkey reads less with a cache of {percent}"),
             "at every locality",
             format!(
-                "by more than three standard errors at {clearly} of {} points, more than uniform filters by as much at {}; \
+                "by more than three standard errors at {clearly} of {} points, more than uniform filters by as much at {above}; \
                  {advantage:.4?} pages less a lookup",
                 advantage.len(),
-                advantage.len() - below
             ),
-            below == advantage.len() && clearly > 0,
-        );
-        claims.push(claim);
-        advantages.push(advantage);
-        panels.push(Panel {
-            title: format!("cache of {:.0} % of the data", cached * 100.0),
-            x: "c: share of lookups for the newest 1 - c".into(),
-            y: "pages read per lookup".into(),
-            log_y: false,
-            series,
-        });
-    }
-    for (cached, advantage) in CACHES.iter().zip(&advantages).skip(1) {
-        let (first, last) = (advantage[0], advantage[advantage.len() - 1]);
-        claims.push(Claim::statement(
-            format!(
-                "pages that Monkey saves at the least and the most locality, cache of {:.0} %",
-                cached * 100.0
-            ),
-            "the curves nearly meet",
-            format!("{first:.4} and {last:.4}"),
-            last < first / 2.0,
+            above == 0 && clearly > 0,
         ));
+        if cached > 0.0 {
+            let (first, last) = (advantage[0], advantage[advantage.len() - 1]);
+            nearly_meet.push(Claim::statement(
+                format!(
+                    "pages that Monkey saves at the least and the most locality, cache of {percent}"
+                ),
+                "the curves nearly meet",
+                format!("{first:.4} and {last:.4}"),
+                last < first / 2.0,
+            ));
+        }
+        for point in &curves.points {
+            let mut row = row! { "cache %": cached * 100.0 };
+            row.extend(curves.row("c", point));
+            table.add(row);
+        }
     }
+    claims.extend(nearly_meet);
     Ok(Findings {
         setting: format!(
             "{} The cache (two-priority LRU of 4 KiB blocks; the paper's are 16 KB) holds filters and indexes and \
@@ -107,8 +83,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             trees::setting(lab)
         ),
         claims,
+        panels: plot::of_report(&table, "cache %", "filters", "c", "reads"),
         tables: vec![table],
-        panels,
         ..Findings::default()
     })
 }

@@ -1,6 +1,6 @@
 //! Figure 9: lookup and update cost as memory goes from the filters to the buffer.
-use super::trees;
-use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
+use super::trees::{self, Curves};
+use crate::experiments::full_tree::FullTree;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
@@ -40,21 +40,13 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Costs by the model; 2^35 entries of 16 B, T = 4, leveling, 35 GB for buffer and filters",
     );
-    let mut lookups = vec![Series::new("uniform, model"), Series::new("Monkey, model")];
-    let mut updates = vec![Series::new("both, model")];
-    let mut all = Vec::new();
+    let (mut lookups, mut updates) = (Vec::new(), Vec::new());
     // From a page to all of it.
     let steps = 46;
     for step in 0..=steps {
         let buffer = 4096.0 * (MEMORY / 4096.0).powf(f64::from(step) / f64::from(steps));
-        let (even, best) = (
-            model(buffer, Allocation::Uniform)?,
-            model(buffer, Allocation::Monkey)?,
-        );
-        let x = (buffer / 1e6).log10();
-        lookups[0].points.push((x, even.empty_lookup));
-        lookups[1].points.push((x, best.empty_lookup));
-        updates[0].points.push((x, best.update));
+        let even = model(buffer, Allocation::Uniform)?;
+        let best = model(buffer, Allocation::Monkey)?;
         table.add(row! {
             "buffer MB": buffer / 1e6,
             "buffer %": buffer / MEMORY * 100.0,
@@ -62,24 +54,21 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "Monkey reads": best.empty_lookup,
             "update pages": best.update,
         });
-        all.push((buffer, even, best));
+        let x = (buffer / 1e6).log10();
+        lookups.push((x, [even.empty_lookup, best.empty_lookup]));
+        updates.push((x, best.update));
     }
     // The sweet spot: filters keep 98 % of memory.
-    let small = || all.iter().filter(|(buffer, ..)| *buffer <= 0.02 * MEMORY);
-    let spread = |of: fn(&(f64, Costs, Costs)) -> f64| {
-        let most = small().map(of).fold(f64::MIN, f64::max);
-        most / small().map(of).fold(f64::MAX, f64::min)
-    };
-    let (even_spread, best_spread) = (spread(|a| a.1.empty_lookup), spread(|a| a.2.empty_lookup));
-    let falls = all.is_sorted_by(|a, b| a.2.update >= b.2.update - 1e-9);
-    let (measured, measured_panel, spreads) = measured(lab)?;
-    let panel = |title: &str, y: &str, series| Panel {
-        title: title.into(),
-        x: "buffer, power of ten of MB".into(),
-        y: y.into(),
-        log_y: false,
-        series,
-    };
+    let most = (0.02 * MEMORY / 1e6).log10();
+    let small = lookups.iter().filter(|(x, _)| *x <= most);
+    let small: Vec<[f64; 2]> = small.map(|(_, costs)| *costs).collect();
+    let [even_spread, best_spread] =
+        [0, 1].map(|at| trees::spread(&small.iter().map(|costs| costs[at]).collect::<Vec<_>>()));
+    let falls = updates.is_sorted_by(|a, b| a.1 >= b.1 - 1e-9);
+    let measured = measured(lab)?;
+    let [even, best, _] = measured.each(|point| point.in_vain);
+    let (even, best) = (trees::spread(&even), trees::spread(&best));
+    let x = "buffer, power of ten of MB";
     Ok(Findings {
         setting: format!(
             "The model: the paper's tree. Measured: buffers of fewer and more entries for as many entries and \
@@ -92,72 +81,47 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "Monkey's stays, uniform's falls",
                 format!("Monkey {best_spread:.2}, uniform {even_spread:.2}"),
                 best_spread < 1.1 && even_spread > 2.0,
-            ).by_model(),
+            )
+            .by_model(),
             Claim::statement(
                 "updates get cheaper as the buffer grows (model)",
                 "yes",
                 if falls { "yes" } else { "no" },
                 falls,
-            ).by_model(),
+            )
+            .by_model(),
             Claim::statement(
                 "largest over smallest number of searches in vain over all buffers measured",
                 "Monkey's stays, uniform's falls",
-                format!("Monkey {:.2}, uniform {:.2}", spreads[1], spreads[0]),
-                spreads[1] < spreads[0] && spreads[1] < 1.3,
+                format!("Monkey {best:.2}, uniform {even:.2}"),
+                best < even && best < 1.3,
             ),
         ],
-        tables: vec![table, measured],
+        tables: vec![
+            table,
+            measured.table("Searches of an empty lookup by the size of the buffer, measured beside the model"),
+        ],
         panels: vec![
-            panel("lookups", "reads per empty lookup", lookups),
-            panel("updates", "pages per update", updates),
-            measured_panel,
+            Panel::new("lookups", x, "reads per empty lookup", trees::model_lines(&lookups)),
+            Panel::new("updates", x, "pages per update", [Series::of("both, model", updates)]),
+            measured.panel("measured", "searches per empty lookup", 1.0),
         ],
         ..Findings::default()
     })
 }
 
 /// As many entries in more and more levels.
-fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, [f64; 2])> {
+fn measured(lab: &mut Lab<'_>) -> Result<Curves> {
     let default = trees::default(lab);
-    let mut table = Report::titled(
-        "Searches in vain of an empty lookup by the size of the buffer, measured beside the model",
-    );
-    let mut series = Vec::new();
-    let mut found = [Vec::new(), Vec::new()];
-    for levels in (default.levels / 2..=default.levels).rev().step_by(2) {
-        for (at, filters) in [Filters::Uniform, Filters::Zero].into_iter().enumerate() {
-            let tree = FullTree {
-                levels,
-                buffer_entries: default.buffer_entries << (default.levels - levels),
-                filters,
-                ..default
-            };
-            let seen = trees::equal(lab, tree, &[Lookups::Mixed(0.0)])?;
-            let (bits, seen) = (seen.bits_per_key, seen.lookups[0]);
-            let x = (tree.buffer_entries as f64).log2();
-            let name = trees::name(filters);
-            trees::add(&mut series, &format!("{name}, measured"), (x, seen.in_vain));
-            trees::add(&mut series, &format!("{name}, model"), (x, seen.model));
-            found[at].push(seen.in_vain);
-            table.add(row! {
-                "buffer entries": tree.buffer_entries as f64,
-                "levels": f64::from(levels),
-                "filters": name,
-                "bits per key": bits,
-                "searches in vain": seen.in_vain,
-                "model": seen.model,
-            });
-        }
-    }
-    let panel = Panel {
-        title: "measured".into(),
-        x: "entries of the buffer, power of two".into(),
-        y: "searches in vain per empty lookup".into(),
-        log_y: false,
-        series,
+    let levels = (default.levels / 2..=default.levels).rev().step_by(2);
+    let tree = |levels| FullTree {
+        levels,
+        buffer_entries: default.buffer_entries << (default.levels - levels),
+        ..default
     };
-    let spread = |all: &Vec<f64>| {
-        all.iter().copied().fold(f64::MIN, f64::max) / all.iter().copied().fold(f64::MAX, f64::min)
-    };
-    Ok((table, panel, [spread(&found[0]), spread(&found[1])]))
+    Ok(Curves {
+        x: "entries of the buffer, power of two",
+        at: |point| (point.tree.buffer_entries as f64).log2(),
+        points: trees::empty(lab, levels.map(tree))?,
+    })
 }

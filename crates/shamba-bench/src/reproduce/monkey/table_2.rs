@@ -1,11 +1,12 @@
 //! Table 2: how lookup cost grows, checked on the model's numbers and on measured trees.
-use super::trees;
-use crate::experiments::full_lookups::{Filters, FullTree, Lookups};
-use crate::plot::{Panel, Series};
+use super::trees::{self, Curves};
+use crate::experiments::full_tree::FullTree;
+use crate::plot::Panel;
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::{Result, row};
-use shamba_model::monkey::{point_lookup_cost, threshold_bits, uniform_cost};
+use shamba_model::monkey::threshold_bits;
+use shamba_model::tree::MergePolicy::{Leveling, Tiering};
 use shamba_model::tree::{MergePolicy, Tree};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -21,54 +22,47 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const ENTRIES: f64 = (1u64 << 40) as f64;
 
 /// Reads of an empty lookup with uniform filters and Monkey's.
-fn costs(policy: MergePolicy, ratio: u32, levels: u32, bits_per_key: f64) -> Result<(f64, f64)> {
-    let tree = Tree::new(policy, ratio, levels, ENTRIES)?;
-    let bits = bits_per_key * ENTRIES;
-    Ok((
-        uniform_cost(&tree, 0.0, bits)?,
-        point_lookup_cost(&tree, 0.0, bits)?,
-    ))
+fn costs(policy: MergePolicy, ratio: u32, levels: u32, bits_per_key: f64) -> Result<[f64; 2]> {
+    trees::closed_forms(&Tree::new(policy, ratio, levels, ENTRIES)?, bits_per_key)
+}
+
+fn over([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
+    [a / c, b / d]
 }
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Reads of an empty lookup by the model as levels double");
-    let (mut even_growth, mut best_growth): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-    let mut series = vec![Series::new("uniform, model"), Series::new("Monkey, model")];
-    for (policy, ratio) in [
-        (MergePolicy::Leveling, 2),
-        (MergePolicy::Leveling, 10),
-        (MergePolicy::Tiering, 4),
-        (MergePolicy::Tiering, 10),
-    ] {
-        let bits = 5.0;
-        let all: Vec<(f64, f64)> = [5, 10, 20]
-            .into_iter()
-            .map(|levels| costs(policy, ratio, levels, bits))
-            .collect::<Result<_>>()?;
-        for (levels, (even, best)) in [5.0, 10.0, 20.0].into_iter().zip(&all) {
+    let [mut even_growth, mut best_growth] = [Vec::new(), Vec::new()];
+    for (policy, ratio) in [(Leveling, 2), (Leveling, 10), (Tiering, 4), (Tiering, 10)] {
+        for levels in [5, 10, 20] {
+            let [even, best] = costs(policy, ratio, levels, trees::BITS)?;
             table.add(row! {
                 "policy": trees::policy(policy),
-                "T": f64::from(ratio),
-                "bits per key": bits,
+                "T": ratio,
+                "bits per key": trees::BITS,
                 "levels": levels,
-                "uniform": *even,
-                "Monkey": *best,
+                "uniform": even,
+                "Monkey": best,
             });
         }
-        even_growth.push(all[2].0 / all[1].0);
-        best_growth.push(all[2].1 / all[1].1);
+        let of = |levels| costs(policy, ratio, levels, trees::BITS);
+        let [even, best] = over(of(20)?, of(10)?);
+        even_growth.push(even);
+        best_growth.push(best);
     }
-    for levels in 1..=20 {
-        let (even, best) = costs(MergePolicy::Leveling, 2, levels, 5.0)?;
-        series[0].points.push((f64::from(levels), even));
-        series[1].points.push((f64::from(levels), best));
-    }
-    let (even_4, best_4) = costs(MergePolicy::Leveling, 4, 10, 8.0)?;
-    let (even_t, best_t) = costs(MergePolicy::Tiering, 4, 10, 8.0)?;
-    let tree = Tree::new(MergePolicy::Leveling, 2, 20, ENTRIES)?;
+    let by_levels = (1..=20)
+        .map(|levels| Ok((f64::from(levels), costs(Leveling, 2, levels, trees::BITS)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let [even_t, best_t] = over(costs(Tiering, 4, 10, 8.0)?, costs(Leveling, 4, 10, 8.0)?);
+    let tree = Tree::new(Leveling, 2, 20, ENTRIES)?;
     let threshold = threshold_bits(&tree, 0.0)? / ENTRIES;
-    let (even_few, best_few) = costs(MergePolicy::Leveling, 2, 20, threshold / 16.0)?;
-    let (measured, panel, growth) = measured(lab)?;
+    let [even_few, best_few] = costs(Leveling, 2, 20, threshold / 16.0)?;
+    let measured = measured(lab)?;
+    // Half of the default levels, and all of them.
+    let all = trees::default(lab).levels as usize;
+    let growth = |searches: &[f64]| searches[all - 1] / searches[all / 2 - 1];
+    let [even, best, _] = measured.each(|point| point.in_vain);
+    let (even, best) = (growth(&even), growth(&best));
     let all_near = |values: &[f64], goal: f64| values.iter().all(|v| (v / goal - 1.0).abs() < 0.02);
     Ok(Findings {
         setting: format!("The model with N = 2^40. Measured: {}", trees::setting(lab)),
@@ -78,89 +72,61 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "O(L): 2",
                 format!("{even_growth:.3?}"),
                 all_near(&even_growth, 2.0),
-            ).by_model(),
+            )
+            .by_model(),
             Claim::statement(
                 "growth of Monkey's cost from 10 to 20 levels (model)",
                 "O(1): 1",
                 format!("{best_growth:.3?}"),
                 all_near(&best_growth, 1.0),
-            ).by_model(),
+            )
+            .by_model(),
             Claim::statement(
                 "cost of tiering over that of leveling, T = 4 (model)",
                 "O(T): T - 1",
-                format!(
-                    "uniform {:.3}, Monkey {:.3}",
-                    even_t / even_4,
-                    best_t / best_4
-                ),
-                all_near(&[even_t / even_4, best_t / best_4], 3.0),
-            ).by_model(),
+                format!("uniform {even_t:.3}, Monkey {best_t:.3}"),
+                all_near(&[even_t, best_t], 3.0),
+            )
+            .by_model(),
             Claim::figure("M_threshold at T = 2, bits per key", 1.44, threshold).by_model(),
             Claim::statement(
                 "reads with a sixteenth of M_threshold in 20 levels (model)",
                 "uniform: about all 20; Monkey: the four levels without filters and what the others let through",
                 format!("{even_few:.1} and {best_few:.1}"),
                 best_few < 6.5 && even_few > 15.0,
-            ).by_model(),
+            )
+            .by_model(),
             Claim::statement(
                 "growth of searches in vain as measured levels double",
                 "uniform 2, Monkey about 1",
-                format!("{:.2}, {:.2}", growth.0, growth.1),
-                growth.0 > 1.7 && growth.1 < 1.25,
+                format!("{even:.2}, {best:.2}"),
+                even > 1.7 && best < 1.25,
             ),
         ],
-        tables: vec![table, measured],
+        tables: vec![
+            table,
+            measured.table("Searches of an empty lookup, measured beside the model"),
+        ],
         panels: vec![
-            Panel {
-                title: "by the model, T = 2, 5 bits per key".into(),
-                x: "levels".into(),
-                y: "reads per empty lookup".into(),
-                log_y: false,
-                series,
-            },
-            panel,
+            Panel::new(
+                "by the model, T = 2, 5 bits per key",
+                "levels",
+                "reads per empty lookup",
+                trees::model_lines(&by_levels),
+            ),
+            measured.panel("measured", "searches per empty lookup", 1.0),
         ],
         ..Findings::default()
     })
 }
 
-/// Half of the default levels, and all of them.
-fn measured(lab: &mut Lab<'_>) -> Result<(Report, Panel, (f64, f64))> {
+/// Trees of one level, two, and more.
+fn measured(lab: &mut Lab<'_>) -> Result<Curves> {
     let default = trees::default(lab);
-    let mut table =
-        Report::titled("Searches in vain of an empty lookup, measured beside the model");
-    let mut series = Vec::new();
-    let mut growth = Vec::new();
-    for filters in [Filters::Uniform, Filters::Zero] {
-        let mut ends = Vec::new();
-        for levels in 1..=default.levels {
-            let tree = FullTree {
-                levels,
-                filters,
-                ..default
-            };
-            let seen = trees::equal(lab, tree, &[Lookups::Mixed(0.0)])?.lookups[0];
-            let (x, name) = (f64::from(levels), trees::name(filters));
-            trees::add(&mut series, &format!("{name}, measured"), (x, seen.in_vain));
-            trees::add(&mut series, &format!("{name}, model"), (x, seen.model));
-            table.add(row! {
-                "filters": name,
-                "levels": x,
-                "searches in vain": seen.in_vain,
-                "model": seen.model,
-            });
-            if levels == default.levels / 2 || levels == default.levels {
-                ends.push(seen.in_vain);
-            }
-        }
-        growth.push(ends[1] / ends[0]);
-    }
-    let panel = Panel {
-        title: "measured".into(),
-        x: "levels".into(),
-        y: "searches in vain per empty lookup".into(),
-        log_y: false,
-        series,
-    };
-    Ok((table, panel, (growth[0], growth[1])))
+    let tree = |levels| FullTree { levels, ..default };
+    Ok(Curves {
+        x: "levels",
+        at: |point| point.tree.levels.into(),
+        points: trees::empty(lab, (1..=default.levels).map(tree))?,
+    })
 }

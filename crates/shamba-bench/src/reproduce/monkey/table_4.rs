@@ -1,13 +1,13 @@
 //! Table 4: the default designs of stores, and what the same memory can do.
 use super::trees;
 use crate::plot::{Panel, Series};
-use crate::report::{Cell, Report};
+use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::{Result, row};
 use shamba_model::cost::{Allocation, Costs, Design, Environment, Workload, costs};
 use shamba_model::curve::Curve;
 use shamba_model::presets;
-use shamba_model::search::{Bounds, Knobs, Request, search};
+use shamba_model::search::{Bounds, Found, Knobs, Request, search};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "monkey-table-4",
@@ -37,7 +37,7 @@ fn cost(design: &Design) -> Result<Costs> {
 }
 
 /// The best design of the same memory that is no dearer in lookups and updates.
-fn better(design: &Design, own: &Costs) -> Result<(Design, Costs)> {
+fn better(design: &Design, own: &Costs) -> Result<Found> {
     let request = Request {
         environment: environment(),
         workload: workload(),
@@ -48,49 +48,41 @@ fn better(design: &Design, own: &Costs) -> Result<(Design, Costs)> {
             update: Some(own.update),
         },
     };
-    let found = search(&request, &Curve::ideal())?;
-    Ok((found.design, found.costs))
+    Ok(search(&request, &Curve::ideal())?)
 }
 
 fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Defaults, and the best design of the same memory that is no dearer in either; 1e9 entries of 128 B",
     );
-    let (mut own_line, mut filters_line, mut better_line) = (
-        Series::new("default"),
-        Series::new("+ Monkey's filters"),
-        Series::new("best design"),
-    );
+    let mut lines = ["default", "+ Monkey's filters", "best design"].map(Series::new);
     let (mut gains, mut fewer) = (Vec::new(), Vec::new());
-    for (at, preset) in presets::ALL.iter().enumerate() {
+    for (at, preset) in (1u32..).zip(presets::ALL) {
         let design = preset.design(&environment(), OTHER_BUFFER)?;
         let own = cost(&design)?;
         let monkey = cost(&Design {
             allocation: Allocation::Monkey,
             ..design
         })?;
-        let (best, best_costs) = better(&design, &own)?;
-        let x = at as f64 + 1.0;
-        own_line.points.push((x, own.average));
-        filters_line.points.push((x, monkey.average));
-        better_line.points.push((x, best_costs.average));
-        gains.push(own.average / best_costs.average);
+        let best = better(&design, &own)?;
+        for (line, costs) in lines.iter_mut().zip([&own, &monkey, &best.costs]) {
+            line.points.push((at.into(), costs.average));
+        }
+        gains.push(own.average / best.costs.average);
         fewer.push(1.0 - monkey.empty_lookup / own.empty_lookup);
         table.add(row! {
             "store": preset.name,
             "policy": trees::policy(preset.policy),
-            "T": f64::from(preset.size_ratio),
+            "T": preset.size_ratio,
             "bits per entry": preset.bits_per_key,
-            "buffer MiB": preset
-                .buffer_bytes
-                .map_or(Cell::Missing, |bytes| (bytes / MIB).into()),
+            "buffer MiB": preset.buffer_bytes.map(|bytes| bytes / MIB),
             "reads per empty lookup": own.empty_lookup,
             "with Monkey's filters": monkey.empty_lookup,
             "pages per update": own.update,
-            "better: policy": trees::policy(best.policy),
-            "better: T": f64::from(best.size_ratio),
-            "better: reads per empty lookup": best_costs.empty_lookup,
-            "better: pages per update": best_costs.update,
+            "better: policy": trees::policy(best.design.policy),
+            "better: T": best.design.size_ratio,
+            "better: reads per empty lookup": best.costs.empty_lookup,
+            "better: pages per update": best.costs.update,
         });
     }
     let least = gains.iter().copied().fold(f64::INFINITY, f64::min);
@@ -114,13 +106,15 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
             ).by_model(),
         ],
         tables: vec![table],
-        panels: vec![Panel {
-            title: "LevelDB, RocksDB, Cassandra, HBase, Accumulo".into(),
-            x: "store, in this order".into(),
-            y: "reads per operation, half of them updates".into(),
-            log_y: true,
-            series: vec![own_line, filters_line, better_line],
-        }],
+        panels: vec![
+            Panel::new(
+                "LevelDB, RocksDB, Cassandra, HBase, Accumulo",
+                "store, in this order",
+                "reads per operation, half of them updates",
+                lines,
+            )
+            .logarithmic(),
+        ],
         ..Findings::default()
     })
 }

@@ -1,19 +1,31 @@
-//! The trees that the paper's lookup experiments have in common, measured once for all figures, and
-//! what figures say of them.
-use crate::Result;
-use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Measured};
-use crate::plot::Series;
+//! The trees that the paper's lookup experiments have in common, measured once for all figures; the
+//! curves that they make, as tables and diagrams; and what figures say of them.
+use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point};
+use crate::plot::{Panel, Series};
+use crate::report::{Cell, Report};
 use crate::reproduce::{Claim, Lab};
+use crate::{Result, row};
 use shamba_model::cost::{Device, Environment, Workload};
-use shamba_model::tree::MergePolicy;
+use shamba_model::monkey;
+use shamba_model::tree::{MergePolicy, Tree};
 
-/// Shares of existing keys (of the last level) that every tree is asked for.
-pub(super) const MIXES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
+/// From lookups that find nothing to lookups that all find their key, on the last level: what every
+/// tree is asked for that two figures have.
+pub(super) fn mixes() -> [Lookups; 5] {
+    [0.0, 0.25, 0.5, 0.75, 1.0].map(Lookups::Mixed)
+}
+
+/// Lookups of absent keys.
+pub(super) const EMPTY: [Lookups; 1] = [Lookups::Mixed(0.0)];
+
+/// Filters that only the state of the art and Monkey have, and those of all three.
+pub(super) const TWO: [Filters; 2] = [Filters::Uniform, Filters::Zero];
+pub(super) const THREE: [Filters; 3] = [Filters::Uniform, Filters::Zero, Filters::General(1.0)];
 
 /// Bits per key in the paper's default setting.
 pub(super) const BITS: f64 = 5.0;
 
-/// How far searches may be from the model's: the goal of the project's model experiment.
+/// How far searches may be from the model's.
 const NEAR_MODEL: f64 = 0.1;
 
 /// The paper's default: size ratio 2, at which leveling and tiering have the same runs; 5 bits per
@@ -53,33 +65,114 @@ pub(super) fn setting(lab: &Lab<'_>) -> String {
     )
 }
 
-/// Measures lookups in a tree, unless another figure has.
-pub(super) fn measure(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Result<Measured> {
+/// Measures lookups in a tree, unless another figure has: a point for each kind.
+pub(super) fn measure(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Result<Vec<Point>> {
     let count = count(lab);
     lab.once(&(tree, kinds), || tree.measure(kinds, count))
-}
-
-/// The same with all of [`MIXES`].
-pub(super) fn mixes(lab: &mut Lab<'_>, tree: FullTree) -> Result<Measured> {
-    measure(lab, tree, &MIXES.map(Lookups::Mixed))
 }
 
 /// Measures lookups in a tree whose filters come out with the bits per key that are asked for:
 /// while it grows, a tree with Monkey's filters gets some more. Trees to be compared have equal
 /// memory so.
-pub(super) fn equal(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Result<Measured> {
+pub(super) fn equal(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Result<Vec<Point>> {
     let asked = tree.bits_per_key;
-    let got = measure(lab, tree, &[])?.bits_per_key;
-    let tree = match tree.filters {
+    let got = lab.once(&tree, || tree.real_bits_per_key())?;
+    let bits_per_key = match tree.filters {
         // So few that a tree has none at all stay what they are.
-        _ if got < asked / 2.0 => tree,
-        Filters::Uniform => tree,
-        _ => FullTree {
-            bits_per_key: asked * asked / got,
-            ..tree
-        },
+        _ if got < asked / 2.0 => asked,
+        Filters::Uniform => asked,
+        _ => asked * asked / got,
+    };
+    let tree = FullTree {
+        bits_per_key,
+        ..tree
     };
     measure(lab, tree, kinds)
+}
+
+/// Lookups of these kinds in each of the trees with each of these filters, by [`measure`] or
+/// [`equal`].
+pub(super) fn sweep(
+    lab: &mut Lab<'_>,
+    measure: fn(&mut Lab<'_>, FullTree, &[Lookups]) -> Result<Vec<Point>>,
+    trees: impl IntoIterator<Item = FullTree>,
+    filters: &[Filters],
+    kinds: &[Lookups],
+) -> Result<Vec<Point>> {
+    let mut points = Vec::new();
+    for tree in trees {
+        for &filters in filters {
+            points.extend(measure(lab, FullTree { filters, ..tree }, kinds)?);
+        }
+    }
+    Ok(points)
+}
+
+/// Lookups of absent keys in each of the trees, with uniform filters and with Monkey's of as much
+/// memory.
+pub(super) fn empty(
+    lab: &mut Lab<'_>,
+    trees: impl IntoIterator<Item = FullTree>,
+) -> Result<Vec<Point>> {
+    sweep(lab, equal, trees, &TWO, &EMPTY)
+}
+
+/// Measured points over one quantity: a curve for each way to divide filter memory, and the
+/// model's.
+pub(super) struct Curves {
+    /// What they are over, with its unit.
+    pub(super) x: &'static str,
+    pub(super) at: fn(&Point) -> f64,
+    pub(super) points: Vec<Point>,
+}
+
+impl Curves {
+    /// Points over filter memory.
+    pub(super) fn by_bits(points: Vec<Point>) -> Self {
+        Self {
+            x: "bits per key",
+            at: |point| point.bits_per_key,
+            points,
+        }
+    }
+
+    /// Of each kind of filters, uniform, Monkey's for absent keys and Monkey's for others, a number
+    /// of every point.
+    pub(super) fn each(&self, of: impl Fn(&Point) -> f64) -> [Vec<f64>; 3] {
+        THREE.map(|filters| {
+            let same = |point: &&Point| name(point.tree.filters) == name(filters);
+            self.points.iter().filter(same).map(&of).collect()
+        })
+    }
+
+    /// A row of a point; `x` is the name of the column of what it is over.
+    pub(super) fn row(&self, x: &str, point: &Point) -> Vec<(String, Cell)> {
+        row! {
+            x: (self.at)(point),
+            "filters": name(point.tree.filters),
+            "filter bits per key": point.bits_per_key,
+            "searches": point.searches,
+            "model": point.model,
+            "searches in vain": point.in_vain,
+            "reads": point.reads,
+        }
+    }
+
+    pub(super) fn table(&self, title: impl Into<String>) -> Report {
+        Report::of(title, &self.points, |point| self.row(self.x, point))
+    }
+
+    /// Searches of a lookup, each worth so much in the unit of `y`, beside the model's.
+    pub(super) fn panel(&self, title: impl Into<String>, y: &str, each: f64) -> Panel {
+        let mut series = Vec::new();
+        for point in &self.points {
+            let (x, name) = ((self.at)(point), name(point.tree.filters));
+            add(&mut series, name, (x, point.searches * each));
+            let model = format!("{name}, model");
+            add(&mut series, &model, (x, point.model * each));
+        }
+        Panel::new(title, self.x, y, series)
+    }
 }
 
 /// How filters are divided, as the paper names it.
@@ -125,74 +218,120 @@ pub(super) fn policy(policy: MergePolicy) -> &'static str {
     }
 }
 
+/// Reads of an empty lookup with uniform filters and with Monkey's, by the closed forms: Eqs. 7, 8
+/// and 55.
+pub(super) fn closed_forms(tree: &Tree, bits_per_key: f64) -> Result<[f64; 2]> {
+    let bits = bits_per_key * tree.entries();
+    Ok([
+        monkey::uniform_cost(tree, 0.0, bits)?,
+        monkey::point_lookup_cost(tree, 0.0, bits)?,
+    ])
+}
+
+/// The model's lines for uniform filters and for Monkey's.
+pub(super) fn model_lines(points: &[(f64, [f64; 2])]) -> [Series; 2] {
+    let line = |at: usize| points.iter().map(move |(x, costs)| (*x, costs[at]));
+    [
+        Series::of("uniform, model", line(0)),
+        Series::of("Monkey, model", line(1)),
+    ]
+}
+
 /// A point of a line, by name.
 pub(super) fn add(series: &mut Vec<Series>, name: &str, point: (f64, f64)) {
     match series.iter_mut().find(|series| series.name == name) {
         Some(series) => series.points.push(point),
-        None => series.push(Series {
-            name: name.to_owned(),
-            points: vec![point],
-        }),
+        None => series.push(Series::of(name, [point])),
     }
 }
 
-/// Measured numbers and the model's of the same.
-#[derive(Default)]
-pub(super) struct BesideModel(Vec<(f64, f64, f64)>);
+/// The largest over the smallest.
+pub(super) fn spread(values: &[f64]) -> f64 {
+    let (least, most) = (f64::INFINITY, f64::NEG_INFINITY);
+    values.iter().copied().fold(most, f64::max) / values.iter().copied().fold(least, f64::min)
+}
 
-impl BesideModel {
-    /// A mean of `count` lookups that came out as `measured`, and what the model says.
-    pub(super) fn add(&mut self, measured: f64, model: f64, count: u64) {
-        self.0.push((measured, model, count as f64));
-    }
+/// What the others are less than the ones, in percent.
+pub(super) fn saved(ones: &[f64], others: &[f64]) -> Vec<f64> {
+    let pairs = ones.iter().zip(others);
+    pairs
+        .map(|(one, other)| (1.0 - other / one) * 100.0)
+        .collect()
+}
 
-    /// All are within a tenth of the model's, or within three standard errors of it where few
-    /// events were counted.
-    pub(super) fn claim(&self, what: &str) -> Claim {
-        let far = |(measured, model, count): &(f64, f64, f64)| {
-            let error = 3.0 * (model.max(1e-9) / count).sqrt();
-            (measured - model).abs() > (NEAR_MODEL * model).max(error)
-        };
-        let worst = self.0.iter().max_by(|a, b| {
-            let off =
-                |(measured, model, _): &(f64, f64, f64)| (measured - model).abs() / model.max(1e-9);
-            off(a).total_cmp(&off(b))
-        });
-        let bad = self.0.iter().filter(|point| far(point)).count();
-        Claim::statement(
-            what,
-            "curves of model and measurement lie on each other",
-            match worst {
-                Some((measured, model, _)) => format!(
-                    "{} of {} points within 10 % or three standard errors; farthest {measured:.4} beside {model:.4}",
-                    self.0.len() - bad,
-                    self.0.len()
-                ),
-                None => "nothing measured".to_owned(),
-            },
-            bad == 0 && !self.0.is_empty(),
-        )
-    }
+/// At how many points the one number is not below the other.
+pub(super) fn not_below(ones: &[f64], others: &[f64]) -> usize {
+    let pairs = ones.iter().zip(others);
+    pairs.filter(|(one, other)| one >= other).count()
+}
+
+/// Searches are all within a tenth of the model's, or within three standard errors of it where few
+/// events were counted.
+pub(super) fn near_model<'a>(what: &str, points: impl IntoIterator<Item = &'a Point>) -> Claim {
+    let points = points.into_iter().map(|point| {
+        let (measured, model) = (point.searches, point.model);
+        let error = 3.0 * (model.max(1e-9) / point.count as f64).sqrt();
+        let far = (measured - model).abs() > (NEAR_MODEL * model).max(error);
+        let off = (measured - model).abs() / model.max(1e-9);
+        (off, far, measured, model)
+    });
+    let points: Vec<_> = points.collect();
+    let bad = points.iter().filter(|(_, far, ..)| *far).count();
+    let worst = points.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    Claim::statement(
+        what,
+        "curves of model and measurement lie on each other",
+        match worst {
+            Some((.., measured, model)) => format!(
+                "{} of {} points within 10 % or three standard errors; farthest {measured:.4} beside {model:.4}",
+                points.len() - bad,
+                points.len()
+            ),
+            None => "nothing measured".to_owned(),
+        },
+        bad == 0 && !points.is_empty(),
+    )
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::reproduce::Verdict;
 
+    /// A point of a tree that is only named.
+    pub(crate) fn point(filters: Filters, searches: f64, model: f64) -> Point {
+        Point {
+            tree: FullTree {
+                policy: MergePolicy::Leveling,
+                size_ratio: 2,
+                levels: 1,
+                buffer_entries: 1,
+                value: 0,
+                bits_per_key: BITS,
+                filters,
+                cached: 0.0,
+                seed: 1,
+            },
+            kind: EMPTY[0],
+            count: 1_000_000,
+            bits_per_key: BITS,
+            writes: 1.0,
+            searches,
+            in_vain: searches,
+            reads: searches,
+            model,
+        }
+    }
+
     #[test]
     fn few_events_may_be_farther_from_the_model() {
-        let verdict = |measured, model, count| {
-            let mut beside = BesideModel::default();
-            beside.add(measured, model, count);
-            beside.claim("").verdict
+        let verdict = |searches, model, count| {
+            let point = point(Filters::Zero, searches, model);
+            near_model("", &[Point { count, ..point }]).verdict
         };
         assert_eq!(verdict(1.09, 1.0, 1_000_000), Verdict::Holds);
         assert_eq!(verdict(1.11, 1.0, 1_000_000), Verdict::DoesNotHold);
         assert_eq!(verdict(0.013, 0.010, 1_000), Verdict::Holds);
-        assert_eq!(
-            BesideModel::default().claim("").verdict,
-            Verdict::DoesNotHold
-        );
+        assert_eq!(near_model("", &[]).verdict, Verdict::DoesNotHold);
     }
 }
