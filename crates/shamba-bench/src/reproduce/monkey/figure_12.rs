@@ -3,8 +3,8 @@ use super::trees::{self, Curves};
 use crate::device::Device::{self, Hdd, SataSsd};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point};
 use crate::report::Report;
+use crate::reproduce::shamba::pressure::crossing;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::summary::smallest;
 use crate::{Result, row};
 use shamba_model::curve::{self, Curve};
 use shamba_model::matching;
@@ -189,7 +189,7 @@ fn equal_bits(
         .copied()
         .zip(vain[at].iter().copied())
         .collect();
-    let found = smallest(&measured, vain[0][usual]).map_or(f64::NAN, |(_, bits)| bits);
+    let found = crossing(&measured, vain[0][usual]).unwrap_or(f64::NAN);
     let curve = curve::Family::Bloom.curve()?;
     let model = matching::bits(tree, positive, bits[0][usual], &curve)?;
     let levels = matching::levels(tree, positive, paper, USUAL, &Curve::ideal())?;
