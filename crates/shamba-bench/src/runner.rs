@@ -32,8 +32,7 @@ pub struct Data {
 impl Data {
     /// Who is asked for, of these entries.
     pub fn chooser(&self, distribution: Distribution) -> Result<Chooser> {
-        let chooser = Chooser::new(distribution, self.keys.entries(), self.seed)?;
-        Ok(chooser.loaded_by(self.load_seed))
+        Chooser::new(distribution, self.keys.entries(), self.seed)
     }
 }
 

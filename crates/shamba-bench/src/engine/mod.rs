@@ -154,13 +154,17 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 /// An engine under test. Shared between threads; every call may come from any of them.
 pub trait Engine: Send + Sync {
     /// Writes one entry, logged as the configuration says, not synced.
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write_batch(&[Write::Put(key, value)])
+    }
 
     /// Looks a key up: whether it is there, its value then being in `into`, which is overwritten.
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
 
     /// Removes a key.
-    fn delete(&self, key: &[u8]) -> Result<()>;
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.write_batch(&[Write::Delete(key)])
+    }
 
     /// Applies all writes atomically.
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()>;
@@ -178,11 +182,15 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// Writes the memtable out.
-    fn flush(&self) -> Result<()>;
+    /// Writes the memtable out, where there is one.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
 
-    /// Waits until no flush or compaction is left to do.
-    fn wait_idle(&self) -> Result<()>;
+    /// Waits until no flush or compaction is left to do, where there are any.
+    fn wait_idle(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Merges all sorted runs on storage into one; whether the engine can.
     fn compact(&self) -> Result<bool> {

@@ -39,15 +39,7 @@ impl Weights {
                     mass[order.apply(rank) as usize] = ((rank + 1) as f64).powf(-theta);
                 }
             }
-            Distribution::ClusteredZipf(theta) => {
-                for rank in 0..entries {
-                    mass[rank as usize] = ((rank + 1) as f64).powf(-theta);
-                }
-            }
-            Distribution::NormalKeys(_)
-            | Distribution::Temporal(_)
-            | Distribution::HotSpot(..)
-            | Distribution::Graph => {
+            Distribution::NormalKeys(_) | Distribution::Graph => {
                 return Err(Error::InvalidSetting(format!(
                     "the optimum of {} lookups is not known",
                     distribution.name()
@@ -104,7 +96,6 @@ mod tests {
             Distribution::Normal(0.05),
             Distribution::Zipf(0.99),
             Distribution::Latest,
-            Distribution::ClusteredZipf(0.9),
         ] {
             let expected = Weights::expected(500, 0.3, distribution, 7, 1000).unwrap();
             let mix = Mix::lookups(0.3, distribution);
