@@ -4,7 +4,8 @@
 //! must not disturb the next: the experiments run every cell by starting this program again with
 //! the hidden command `cell`, the name of a measurement and the request as JSON on standard
 //! input, the result as JSON on standard output.
-use crate::experiments::{cpu, hash_sharing, hot_spot, keyspaces, multi_get, small_budgets};
+use crate::experiments::{cpu, hash_sharing, keyspaces, small_budgets};
+use crate::reproduce::ours::{hot_spot, multi_get};
 use crate::reproduce::trial;
 use crate::{Error, Result, compare, oracle, store, trace};
 use serde::{Serialize, de::DeserializeOwned};

@@ -48,6 +48,12 @@ impl From<shamba_model::ModelError> for Error {
     }
 }
 
+impl From<shamba::Error> for Error {
+    fn from(source: shamba::Error) -> Self {
+        Self::engine("shamba", source)
+    }
+}
+
 impl Error {
     /// An error reported by the engine `engine`.
     pub fn engine(engine: &str, source: impl std::fmt::Display) -> Self {

@@ -1,7 +1,7 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors. This file is long
 //! because the options of all its commands stand in one place.
 use clap::{Args, Parser, Subcommand};
-use shamba_bench::experiments::{cpu, hash_sharing, keyspaces, self_design, small_budgets};
+use shamba_bench::experiments::{cpu, hash_sharing, keyspaces, small_budgets};
 use shamba_bench::report::Report;
 use shamba_bench::{Result, cell, compare, engine, plot, pressure, reproduce, trace};
 use std::path::{Path, PathBuf};
@@ -29,11 +29,6 @@ enum Command {
     Pressure(Pressure),
     /// Instructions per lookup and scan with everything resident; ratios to the last engine.
     Cpu(Cpu),
-    /// The engine that chooses its design beside its default one, over mixes of lookups and
-    /// updates.
-    SelfDesign(SelfDesignArguments),
-    /// A workload that turns from writing to reading: automatic design beside fixed ones.
-    Turn(TurnArguments),
     /// Lookups that hash their key once against those that hash it for each table.
     ///
     /// By key size, number of levels, share of empty lookups and device, with the hashes counted
@@ -124,10 +119,6 @@ struct HashSharing {
 struct Keyspaces {
     #[command(flatten)]
     settings: keyspaces::Settings,
-    /// Write the table of those written at once here: JSON if the name ends in .json, CSV
-    /// otherwise.
-    #[arg(long)]
-    at_once_out: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -136,10 +127,6 @@ struct Keyspaces {
 struct SmallBudgets {
     #[command(flatten)]
     settings: small_budgets::Settings,
-    /// Write the table of scans and compactions here: JSON if the name ends in .json, CSV
-    /// otherwise.
-    #[arg(long)]
-    scans_out: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -150,28 +137,6 @@ struct Replay {
     replaying: trace::Replaying,
     #[command(flatten)]
     output: Output,
-}
-
-#[derive(Args)]
-struct SelfDesignArguments {
-    #[command(flatten)]
-    mixes: self_design::Mixes,
-    #[command(flatten)]
-    output: Output,
-    /// Draw the pages per operation into this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct TurnArguments {
-    #[command(flatten)]
-    turn: self_design::Turn,
-    #[command(flatten)]
-    output: Output,
-    /// Draw the pages so far into this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -235,22 +200,6 @@ fn run(command: Command) -> Result<()> {
             draw(&table, axes, arguments.plot.as_deref())?;
             show(&table, &arguments.output)
         }
-        Command::SelfDesign(arguments) => {
-            let table = self_design::mixes(&arguments.mixes, &mut note)?;
-            let axes = ["lookups are", "engine", "lookups %", "pages/op"];
-            draw(&table, axes, arguments.plot.as_deref())?;
-            show(&table, &arguments.output)
-        }
-        Command::Turn(arguments) => {
-            let (horizon, table, panel) = self_design::turn(&arguments.turn, &mut note)?;
-            if !arguments.output.json {
-                println!("{horizon}\n");
-            }
-            if let Some(path) = &arguments.plot {
-                plot::save(path, &[panel], 1)?;
-            }
-            show(&table, &arguments.output)
-        }
         Command::HashSharing(arguments) => {
             let (table, panels) = hash_sharing::run(&arguments.settings, &mut note)?;
             if let Some(path) = &arguments.plot {
@@ -259,14 +208,12 @@ fn run(command: Command) -> Result<()> {
             show(&table, &arguments.output)
         }
         Command::Keyspaces(arguments) => {
-            let (many, at_once) = keyspaces::run(&arguments.settings, &mut note)?;
-            show(&many, &arguments.output)?;
-            show_more(&at_once, arguments.at_once_out, arguments.output.json)
+            let tables = keyspaces::run(&arguments.settings, &mut note)?;
+            show_all(&tables, &arguments.output)
         }
         Command::SmallBudgets(arguments) => {
-            let (imports, others) = small_budgets::run(&arguments.settings, &mut note)?;
-            show(&imports, &arguments.output)?;
-            show_more(&others, arguments.scans_out, arguments.output.json)
+            let tables = small_budgets::run(&arguments.settings, &mut note)?;
+            show_all(&tables, &arguments.output)
         }
     }
 }
@@ -279,12 +226,19 @@ fn draw(table: &Report, axes: [&str; 4], path: Option<&Path>) -> Result<()> {
     }
 }
 
-/// A second table of an experiment, in the same form.
-fn show_more(report: &Report, out: Option<PathBuf>, json: bool) -> Result<()> {
-    if !json {
-        println!();
+/// Several tables; the second is written to `NAME-2.csv`, and so on.
+fn show_all(reports: &[Report], output: &Output) -> Result<()> {
+    for (number, report) in (1..).zip(reports) {
+        let mut out = output.out.clone();
+        if let (Some(path), 2..) = (&mut out, number) {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let end = path.extension().unwrap_or("csv".as_ref());
+            path.set_file_name(format!("{stem}-{number}.{}", end.to_string_lossy()));
+        }
+        let json = output.json;
+        show(report, &Output { out, json })?;
     }
-    show(report, &Output { out, json })
+    Ok(())
 }
 
 fn show(report: &Report, output: &Output) -> Result<()> {

@@ -21,22 +21,12 @@ impl Memory {
 }
 
 impl Engine for Memory {
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write().insert(key.to_vec(), value.to_vec());
-        Ok(())
-    }
-
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         into.clear();
         Ok(self.read().get(key).is_some_and(|value| {
             into.extend_from_slice(value);
             true
         }))
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        self.write().remove(key);
-        Ok(())
     }
 
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {
@@ -57,13 +47,5 @@ impl Engine for Memory {
             seen += 1;
         }
         Ok(seen)
-    }
-
-    fn flush(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn wait_idle(&self) -> Result<()> {
-        Ok(())
     }
 }

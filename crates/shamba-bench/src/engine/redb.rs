@@ -42,10 +42,6 @@ impl Redb {
 }
 
 impl Engine for Redb {
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write_batch(&[Write::Put(key, value)])
-    }
-
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         into.clear();
         let transaction = self.0.begin_read().map_err(failed)?;
@@ -55,10 +51,6 @@ impl Engine for Redb {
             into.extend_from_slice(value.value());
             true
         }))
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        self.write_batch(&[Write::Delete(key)])
     }
 
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {
@@ -87,9 +79,5 @@ impl Engine for Redb {
 
     fn flush(&self) -> Result<()> {
         self.change(Durability::Immediate, |_| Ok(()))
-    }
-
-    fn wait_idle(&self) -> Result<()> {
-        Ok(())
     }
 }

@@ -14,236 +14,174 @@ use std::sync::Arc;
 
 /// What a specification after `shamba:` chooses: a preset's name, and words that change it, joined
 /// by `+`; or words alone, joined by `-` or `+`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Variant {
-    preset: Preset,
-    /// `bloom`, `blocked`, `ribbon` or `auto`, where the preset is not followed.
-    family: Option<FilterFamily>,
-    /// `whole` instead of `partitioned` filters and indexes, where the preset is not followed.
-    whole: Option<bool>,
-    /// `rehash`: hash the key for each table instead of once for each lookup.
-    rehash: bool,
-    /// `paper`: the skipping thresholds as they are printed, instead of relative ones.
-    paper: bool,
-    /// `lru`: two-priority LRU, whatever the preset.
-    lru: bool,
-    /// `modules=N`, where the preset is not followed.
-    modules: Option<u8>,
-    /// `units=N/K`: so many ElasticBF units, of which K make up the bits per key and are enabled on
-    /// the average.
-    units: Option<(u8, u8)>,
-    /// `still`: ElasticBF units that stay where they are.
-    still: bool,
-    /// `epoch=N`: lookups after which filter policies decide anew, at least.
-    epoch: Option<u64>,
-    /// `first=B`: bits per key of the first of several modules (SHaMBa-prop), of 10 of the filter.
-    first: Option<f64>,
-    /// `bits=B`: bits per key of the filter, where others have 10 and the preset is not followed.
-    bits: Option<f64>,
-    /// `cold`: new tables inherit nothing.
-    cold: bool,
-    /// `monkey`, `measured`: how filter memory is divided, if not uniformly.
-    allocation: FilterAllocation,
-    /// `tiering`, `lazy`, or `full` (leveling by whole levels): how runs merge.
-    merge: MergePolicy,
+    /// With filters for 10 bits per key.
+    keyspace: KeyspaceOptions,
+    eviction: Eviction,
+    /// Whether the key is hashed once for each lookup, not for each table.
+    hash_sharing: bool,
+    /// Whether new tables inherit statistics.
+    inherit: bool,
 }
 
 impl Variant {
     pub(super) fn parse(settings: &str) -> Result<Self> {
+        let mut words: Vec<&str> = settings
+            .split('+')
+            .filter(|part| !part.is_empty())
+            .collect();
+        let preset = words.first().and_then(|first| first.parse().ok());
+        if preset.is_some() {
+            words.remove(0);
+        }
+        let preset: Preset = preset.unwrap_or_default();
         let mut variant = Self {
-            preset: Preset::default(),
-            family: None,
-            whole: None,
-            rehash: false,
-            paper: false,
-            lru: false,
-            modules: None,
-            units: None,
-            still: false,
-            epoch: None,
-            first: None,
-            bits: None,
-            cold: false,
-            allocation: FilterAllocation::Uniform,
-            merge: MergePolicy::default(),
+            keyspace: KeyspaceOptions::default().preset(preset),
+            eviction: preset.eviction(),
+            hash_sharing: preset.hash_sharing(),
+            inherit: true,
         };
-        let parts = settings.split('+').filter(|part| !part.is_empty());
-        for (number, part) in parts.enumerate() {
-            match part.parse() {
-                Ok(preset) if number == 0 => variant.preset = preset,
-                _ => part
-                    .split('-')
-                    .filter(|word| !word.is_empty())
-                    .try_for_each(|word| variant.set(word))?,
-            }
+        let words = words.iter().flat_map(|part| part.split('-'));
+        for word in words.filter(|word| !word.is_empty()) {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            variant.set(name, value).ok_or_else(|| {
+                let presets = Preset::ALL.map(Preset::name).join(", ");
+                Error::InvalidSetting(format!(
+                    "shamba has no setting `{word}` (one of {presets}, and then bloom, blocked, \
+                     ribbon or auto, partitioned or whole, rehash, paper, lru, cold, monkey or \
+                     measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, \
+                     first=B, bits=B, joined by `+`)"
+                ))
+            })?;
         }
         Ok(variant)
     }
 
-    fn set(&mut self, word: &str) -> Result<()> {
-        match word {
-            "bloom" => self.family = Some(FilterFamily::Bloom),
-            "blocked" => self.family = Some(FilterFamily::BlockedBloom),
-            "ribbon" => self.family = Some(FilterFamily::Ribbon),
-            "auto" => self.family = Some(FilterFamily::Auto),
-            "partitioned" => self.whole = Some(false),
-            "whole" => self.whole = Some(true),
-            "rehash" => self.rehash = true,
-            "cold" => self.cold = true,
-            "monkey" => self.allocation = FilterAllocation::Monkey,
-            "measured" => self.allocation = FilterAllocation::Measured,
-            "tiering" => self.merge = MergePolicy::Tiering,
-            "lazy" => self.merge = MergePolicy::LazyLeveling,
-            "full" => {
-                self.merge = MergePolicy::Leveling {
-                    granularity: Granularity::Level,
-                }
+    /// Sets what a word, and its number if it has one, says; `None` if it says nothing.
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        let KeyspaceOptions {
+            filter,
+            filter_policy,
+            merge_policy,
+            epoch_lookups,
+            ..
+        } = &mut self.keyspace;
+        match (name, value) {
+            ("bloom", "") => filter.family = FilterFamily::Bloom,
+            ("blocked", "") => filter.family = FilterFamily::BlockedBloom,
+            ("ribbon", "") => filter.family = FilterFamily::Ribbon,
+            ("auto", "") => filter.family = FilterFamily::Auto,
+            ("partitioned", "") => filter.partitioned = true,
+            ("whole", "") => filter.partitioned = false,
+            ("monkey", "") => filter.allocation = FilterAllocation::Monkey,
+            ("measured", "") => filter.allocation = FilterAllocation::Measured,
+            ("modules", _) => filter.modules = value.parse().ok()?,
+            ("bits", _) => filter.bits_per_key = value.parse().ok()?,
+            // Bits per key of the first of several modules (SHaMBa-prop), of 10 of the filter.
+            ("first", _) => {
+                filter.module_sizes = ModuleSizes::Proportional {
+                    first_bits_per_key: value.parse().ok()?,
+                };
             }
-            "still" => self.still = true,
-            "paper" => self.paper = true,
-            "lru" => self.lru = true,
-            _ => match word
-                .split_once('=')
-                .map(|(name, value)| self.number(name, value))
-            {
-                Some(Some(())) => {}
-                _ => {
-                    let presets = Preset::ALL.map(Preset::name).join(", ");
-                    return Err(Error::InvalidSetting(format!(
-                        "shamba has no setting `{word}` (one of {presets}, and then bloom, \
-                         blocked, ribbon or auto, partitioned or whole, rehash, paper, lru, cold, \
-                         monkey or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, first=B, bits=B, \
-                         joined by `+`)"
-                    )));
-                }
-            },
-        }
-        Ok(())
-    }
-
-    /// Sets a word that has a number; `None` if there is none of that name, or it is no number.
-    fn number(&mut self, name: &str, value: &str) -> Option<()> {
-        match name {
-            "modules" => self.modules = Some(value.parse().ok()?),
-            "epoch" => self.epoch = Some(value.parse().ok()?),
-            "bits" => self.bits = Some(value.parse().ok()?),
-            "first" => self.first = Some(value.parse().ok()?),
-            "units" => {
+            // So many ElasticBF units, of which K make up the bits per key and are enabled on the
+            // average.
+            ("units", _) => {
                 let (all, enabled) = value.split_once('/')?;
-                self.units = Some((all.parse().ok()?, enabled.parse().ok()?));
+                let (all, enabled): (u8, u8) = (all.parse().ok()?, enabled.parse().ok()?);
+                let units = FilterOptions::units(all, 10.0 / f64::from(enabled.max(1)));
+                (filter.modules, filter.bits_per_key) = (units.modules, units.bits_per_key);
+                if let FilterPolicy::Elastic { initial_units, .. } = filter_policy {
+                    *initial_units = enabled;
+                }
             }
+            // Units stay where they are: one moves only once its file has not been asked so long.
+            ("still", "") => {
+                if let FilterPolicy::Elastic { lifetime, .. } = filter_policy {
+                    *lifetime = u32::MAX;
+                }
+            }
+            // The skipping thresholds as they are printed, instead of relative ones.
+            ("paper", "") => {
+                if let FilterPolicy::Utility { thresholds, .. } = filter_policy {
+                    *thresholds = Thresholds::PAPER;
+                }
+            }
+            // Lookups after which filter policies decide anew, at least.
+            ("epoch", _) => *epoch_lookups = value.parse().ok()?,
+            ("tiering", "") => *merge_policy = MergePolicy::Tiering,
+            ("lazy", "") => *merge_policy = MergePolicy::LazyLeveling,
+            // Leveling by whole levels.
+            ("full", "") => {
+                *merge_policy = MergePolicy::Leveling {
+                    granularity: Granularity::Level,
+                };
+            }
+            ("lru", "") => self.eviction = Eviction::TwoPriorityLru,
+            ("rehash", "") => self.hash_sharing = false,
+            ("cold", "") => self.inherit = false,
             _ => return None,
         }
         Some(())
     }
 
-    /// The filter at 10 bits per key.
-    fn filter(self) -> FilterOptions {
-        let mut filter = self.preset.filter();
-        if let Some((all, enabled)) = self.units {
-            let units = FilterOptions::units(all, 10.0 / f64::from(enabled.max(1)));
-            (filter.modules, filter.bits_per_key) = (units.modules, units.bits_per_key);
-        }
-        filter.bits_per_key = self.bits.unwrap_or(filter.bits_per_key);
-        filter.family = self.family.unwrap_or(filter.family);
-        filter.partitioned = self.whole.map_or(filter.partitioned, |whole| !whole);
-        filter.modules = self.modules.unwrap_or(filter.modules);
-        if let Some(first_bits_per_key) = self.first {
-            filter.module_sizes = ModuleSizes::Proportional { first_bits_per_key };
-        }
-        filter.allocation = self.allocation;
-        filter
-    }
-
     /// The keyspace options: every engine gets the same bits per key, which for ElasticBF are the
     /// enabled ones.
-    fn keyspace(self, config: &EngineConfig) -> KeyspaceOptions {
+    fn keyspace(&self, config: &EngineConfig) -> KeyspaceOptions {
         let mut keyspace = KeyspaceOptions {
             size_ratio: config.size_ratio,
             write_buffer: config.write_buffer,
             target_file: config.file_size,
-            ..KeyspaceOptions::default()
-        }
-        .preset(self.preset);
-        keyspace.filter = self.filter();
+            ..self.keyspace.clone()
+        };
         let scale = config.bits_per_key / 10.0;
         keyspace.filter.bits_per_key *= scale;
         if let ModuleSizes::Proportional { first_bits_per_key } = &mut keyspace.filter.module_sizes
         {
             *first_bits_per_key *= scale;
         }
-        if let FilterPolicy::Elastic {
-            initial_units,
-            lifetime,
-        } = &mut keyspace.filter_policy
-        {
-            *initial_units = self.units.map_or(*initial_units, |(_, enabled)| enabled);
-            if self.still {
-                // A unit moves only once its file has not been asked so long.
-                *lifetime = u32::MAX;
-            }
-        }
-        keyspace.epoch_lookups = self.epoch.unwrap_or(keyspace.epoch_lookups);
-        keyspace.merge_policy = self.merge;
-        if let FilterPolicy::Utility { thresholds, .. } = &mut keyspace.filter_policy
-            && self.paper
-        {
-            *thresholds = Thresholds::PAPER;
-        }
         keyspace
     }
 
-    fn eviction(self) -> Eviction {
-        if self.lru {
-            Eviction::TwoPriorityLru
-        } else {
-            self.preset.eviction()
-        }
-    }
-
     /// The settings that change what lies on disk.
-    pub(super) fn layout(self) -> String {
-        let filter = self.filter();
-        let modules = filter.modules;
-        let mut name = format!(
-            "{}-{}",
-            match filter.family {
-                FilterFamily::Bloom => "bloom",
-                FilterFamily::BlockedBloom => "blocked",
-                FilterFamily::Ribbon => "ribbon",
-                FilterFamily::Auto => "auto",
-            },
-            if filter.partitioned {
-                "partitioned"
-            } else {
-                "whole"
-            }
-        );
-        if modules != 1 {
-            name += &format!("-{modules}x{}", filter.bits_per_key);
-        }
-        if let Some(bits) = self.bits {
-            name += &format!("-{bits}");
-        }
-        match filter.module_sizes {
-            ModuleSizes::Equal => {}
-            ModuleSizes::FirstInMemory => name += "-prop",
+    pub(super) fn layout(&self) -> String {
+        let filter = &self.keyspace.filter;
+        let family = match filter.family {
+            FilterFamily::Bloom => "bloom",
+            FilterFamily::BlockedBloom => "blocked",
+            FilterFamily::Ribbon => "ribbon",
+            FilterFamily::Auto => "auto",
+        };
+        let pieces = if filter.partitioned {
+            "partitioned"
+        } else {
+            "whole"
+        };
+        let bits = filter.bits_per_key;
+        let sizes = match (filter.modules, bits) {
+            (1, 10.0) => String::new(),
+            (1, _) => format!("-{bits}"),
+            (modules, _) => format!("-{modules}x{bits}"),
+        };
+        let first = match filter.module_sizes {
+            ModuleSizes::Equal => String::new(),
+            ModuleSizes::FirstInMemory => "-prop".to_owned(),
             ModuleSizes::Proportional { first_bits_per_key } => {
-                name += &format!("-first{first_bits_per_key}");
+                format!("-first{first_bits_per_key}")
             }
-        }
-        name += match self.allocation {
+        };
+        let allocation = match filter.allocation {
             FilterAllocation::Monkey => "-monkey",
             FilterAllocation::Measured => "-measured",
             _ => "",
         };
-        name += match self.merge {
+        let merge = match self.keyspace.merge_policy {
             MergePolicy::Tiering => "-tiering",
             MergePolicy::LazyLeveling => "-lazy",
             merge if merge != MergePolicy::default() => "-full",
             _ => "",
         };
-        name
+        [family, "-", pieces, &sizes, &first, allocation, merge].concat()
     }
 }
 
@@ -252,22 +190,6 @@ pub struct Shamba {
     db: Db,
     /// What charges its reads and writes, where a device is modelled.
     meter: Option<MeteredFs>,
-}
-
-fn failed(source: ::shamba::Error) -> Error {
-    Error::engine("shamba", source)
-}
-
-/// Why a walk through the tree ended.
-enum Stop {
-    Visit(Error),
-    Engine(::shamba::Error),
-}
-
-impl From<::shamba::Error> for Stop {
-    fn from(error: ::shamba::Error) -> Self {
-        Self::Engine(error)
-    }
 }
 
 impl Shamba {
@@ -288,12 +210,11 @@ impl Shamba {
             .memory(MemoryBudget::bytes(config.memory))
             .background_threads(config.background)
             .durability(durability)
-            .inherit_statistics(!variant.cold)
-            .hash_sharing(variant.preset.hash_sharing() && !variant.rehash)
+            .inherit_statistics(variant.inherit)
+            .hash_sharing(variant.hash_sharing)
             .keyspace(variant.keyspace(config))
-            .eviction(variant.eviction())
-            .open(&config.dir)
-            .map_err(failed)?;
+            .eviction(variant.eviction)
+            .open(&config.dir)?;
         Ok(Self { db, meter })
     }
 }
@@ -307,12 +228,12 @@ impl From<Db> for Shamba {
 
 impl Engine for Shamba {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.db.put(key, value).map_err(failed)
+        Ok(self.db.put(key, value)?)
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         into.clear();
-        let found = self.db.get(key).map_err(failed)?;
+        let found = self.db.get(key)?;
         Ok(found.is_some_and(|value| {
             into.extend_from_slice(&value);
             true
@@ -320,7 +241,7 @@ impl Engine for Shamba {
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
-        self.db.delete(key).map_err(failed)
+        Ok(self.db.delete(key)?)
     }
 
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {
@@ -331,20 +252,18 @@ impl Engine for Shamba {
                 Write::Delete(key) => batch.delete(key),
             }
         }
-        self.db
-            .write(batch, WriteOptions::default())
-            .map_err(failed)
+        Ok(self.db.write(batch, WriteOptions::default())?)
     }
 
     fn scan(&self, from: &[u8], limit: usize, visit: &mut Visit<'_>) -> Result<usize> {
-        let mut cursor = self.db.iter(IterOptions::default()).map_err(failed)?;
-        cursor.seek(from).map_err(failed)?;
+        let mut cursor = self.db.iter(IterOptions::default())?;
+        cursor.seek(from)?;
         let mut seen = 0;
         while seen < limit && cursor.valid() {
             visit(cursor.key(), cursor.value())?;
             seen += 1;
             if seen < limit {
-                cursor.next().map_err(failed)?;
+                cursor.next()?;
             }
         }
         Ok(seen)
@@ -352,7 +271,7 @@ impl Engine for Shamba {
 
     fn multi_get(&self, keys: &[&[u8]], into: &mut Vec<Option<Vec<u8>>>) -> Result<()> {
         into.clear();
-        let values = self.db.multi_get(keys).map_err(failed)?;
+        let values = self.db.multi_get(keys)?;
         into.extend(
             values
                 .into_iter()
@@ -362,15 +281,15 @@ impl Engine for Shamba {
     }
 
     fn flush(&self) -> Result<()> {
-        self.db.flush().map_err(failed)
+        Ok(self.db.flush()?)
     }
 
     fn wait_idle(&self) -> Result<()> {
-        self.db.wait_for_compaction().map_err(failed)
+        Ok(self.db.wait_for_compaction()?)
     }
 
     fn compact(&self) -> Result<bool> {
-        self.db.compact_range(None, None).map_err(failed)?;
+        self.db.compact_range(None, None)?;
         Ok(true)
     }
 
@@ -429,14 +348,8 @@ impl Engine for Shamba {
     }
 
     fn tree(&self, visit: &mut Inspect<'_>) -> Result<Option<u64>> {
-        let fixed = inspect::filter_partitions(&self.db, |partition| {
-            visit(&partition).map_err(Stop::Visit)
-        });
-        match fixed {
-            Ok(fixed) => Ok(Some(fixed)),
-            Err(Stop::Visit(error)) => Err(error),
-            Err(Stop::Engine(error)) => Err(failed(error)),
-        }
+        let fixed = inspect::filter_partitions(&self.db, |partition| visit(&partition))?;
+        Ok(Some(fixed))
     }
 
     fn memory(&self) -> Option<u64> {
@@ -452,10 +365,10 @@ mod tests {
     fn variants_are_named_and_nonsense_is_refused() {
         let variant = Variant::parse("blocked-whole+rehash").unwrap();
         assert_eq!(variant.layout(), "blocked-whole");
-        assert!(variant.rehash);
+        assert!(!variant.hash_sharing);
         let lru = Variant::parse("default+lru").unwrap();
         assert_eq!(lru.layout(), "auto-partitioned");
-        assert_eq!(lru.eviction(), Eviction::TwoPriorityLru);
+        assert_eq!(lru.eviction, Eviction::TwoPriorityLru);
         assert_eq!(Variant::parse("").unwrap().layout(), "auto-partitioned");
         assert!(Variant::parse("granite").is_err());
     }

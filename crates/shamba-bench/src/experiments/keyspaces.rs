@@ -2,9 +2,10 @@
 //! takes, and how fast several are written at once under a small budget. Each measurement is a
 //! process of its own, those to compare alternate, and a new database is opened again and looked
 //! into.
+use super::rounds::Rounds;
 use crate::cell::{self, Measurement};
-use crate::progress::Progress;
-use crate::report::{Report, median};
+use crate::report::Report;
+use crate::workload::mix;
 use crate::{Error, Result, row};
 use shamba::{Db, Keyspace, KeyspaceOptions, MemoryBudget, Options};
 use std::path::{Path, PathBuf};
@@ -16,27 +17,23 @@ const VALUE: usize = 100;
 /// Entries looked up in a database that was opened again.
 const LOOKED_UP: u64 = 1000;
 
+/// Memory budgets for many keyspaces, in MiB: the first holds all entries in memtables.
+const MEMORY: [u64; 2] = [256, 64];
+
+/// Keyspaces that are written at once and compared with one, how many times the entries that they
+/// get, and the memory budget in MiB.
+const AT_ONCE: (u64, u64, u64) = (16, 4, 32);
+
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Keyspaces that are compared with one.
     #[arg(long, default_value_t = 10_000)]
     pub keyspaces: u64,
-    /// Entries put into them all together (keys of 16 bytes, values of 100), and into the one.
+    /// Entries put into them all together (keys of 16 bytes, values of 100), and into the one; four
+    /// times as many into some keyspaces that are written at once.
     #[arg(long, default_value_t = 500_000)]
     pub entries: u64,
-    /// Memory budgets in MiB for that: the first is to hold all entries in memtables.
-    #[arg(long, value_delimiter = ',', default_value = "256,64")]
-    pub memory: Vec<u64>,
-    /// Keyspaces that are written at once under little memory, and compared with one.
-    #[arg(long, default_value_t = 16)]
-    pub at_once: u64,
-    /// Entries put into them.
-    #[arg(long, default_value_t = 2_000_000)]
-    pub at_once_entries: u64,
-    /// The memory budget for that, in MiB.
-    #[arg(long, default_value_t = 32)]
-    pub at_once_memory: u64,
     /// Repetitions; medians are reported.
     #[arg(long, default_value_t = 5)]
     pub repeat: usize,
@@ -46,7 +43,7 @@ pub struct Settings {
 }
 
 /// How a database that was filled ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 enum End {
     /// It is closed.
     Closed,
@@ -56,40 +53,39 @@ enum End {
     Settled,
 }
 
+/// A database to fill and to open again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+struct Work {
+    keyspaces: u64,
+    entries: u64,
+    /// MiB.
+    memory: u64,
+    end: End,
+}
+
 /// One measurement.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
     dir: PathBuf,
-    /// Bytes.
-    memory: u64,
-    keyspaces: u64,
-    entries: u64,
-    /// To fill a new database; else one is opened.
-    fill: Option<End>,
+    work: Work,
+    /// Else it is there and opened again.
+    fill: bool,
 }
 
-/// What a [`Cell`] measured.
+/// What was measured of a database.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Measured {
-    /// Creating the keyspaces, in seconds; or opening the database.
-    begin: f64,
+    /// Creating the keyspaces, in seconds.
+    create: f64,
     /// Putting all entries.
     put: f64,
     /// From the first put until nothing is left to compact, or all is closed.
     end: f64,
+    /// Opening it again.
+    open: f64,
     flushes: u64,
     /// Bytes that compactions wrote.
     merged: u64,
-}
-
-fn engine(error: shamba::Error) -> Error {
-    Error::engine("shamba", error)
-}
-
-/// A number that looks random, different for each.
-fn scattered(number: u64) -> u64 {
-    let mixed = (number ^ (number >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
 fn name(number: u64) -> String {
@@ -99,9 +95,31 @@ fn name(number: u64) -> String {
 fn key(number: u64) -> [u8; 16] {
     let mut key = [0; 16];
     let (front, back) = key.split_at_mut(8);
-    front.copy_from_slice(&scattered(number).to_be_bytes());
+    front.copy_from_slice(&mix(number).to_be_bytes());
     back.copy_from_slice(&number.to_be_bytes());
     key
+}
+
+impl Work {
+    /// The keyspace of an entry.
+    fn place(&self, number: u64) -> usize {
+        (mix(number.wrapping_add(1 << 40)) >> 32) as usize % self.keyspaces.max(1) as usize
+    }
+
+    /// Fills a database in a folder of its own, and opens it again, in processes of their own.
+    fn measure(self, dir: &Path) -> Result<Measured> {
+        let folder = tempfile::tempdir_in(dir)?;
+        let cell = |fill| Cell {
+            dir: folder.path().join("db"),
+            work: self,
+            fill,
+        };
+        let filled = cell::measure(&cell(true))?;
+        Ok(Measured {
+            open: cell::measure(&cell(false))?.open,
+            ..filled
+        })
+    }
 }
 
 impl Measurement for Cell {
@@ -109,257 +127,150 @@ impl Measurement for Cell {
     type Found = Measured;
 
     fn measure(&self) -> Result<Measured> {
-        match self.fill {
-            Some(end) => self.fill(end),
-            None => self.reopen(),
-        }
-    }
-}
-
-impl Cell {
-    /// The keyspace of an entry.
-    fn place(&self, number: u64) -> usize {
-        (scattered(number.wrapping_add(1 << 40)) >> 32) as usize % self.keyspaces.max(1) as usize
-    }
-
-    fn open(&self) -> Result<Db> {
-        let options = Options::new().memory(MemoryBudget::bytes(self.memory));
-        options.open(&self.dir).map_err(engine)
-    }
-
-    fn fill(&self, end: End) -> Result<Measured> {
-        let db = self.open()?;
         let start = Instant::now();
-        let create = |i| db.create_keyspace(&name(i), KeyspaceOptions::default());
-        let keyspaces: std::result::Result<Vec<Keyspace>, _> =
-            (0..self.keyspaces).map(create).collect();
-        let keyspaces = keyspaces.map_err(engine)?;
-        let begin = start.elapsed().as_secs_f64();
-        let start = Instant::now();
-        for number in 0..self.entries {
-            let Some(keyspace) = keyspaces.get(self.place(number)) else {
-                continue;
-            };
-            keyspace
-                .put(key(number), [number as u8; VALUE])
-                .map_err(engine)?;
+        let options = Options::new().memory(MemoryBudget::bytes(self.work.memory << 20));
+        let db = options.open(&self.dir)?;
+        if self.fill {
+            return self.fill(db);
         }
-        let put = start.elapsed().as_secs_f64();
-        if end == End::Settled {
-            db.flush().map_err(engine)?;
-            db.wait_for_compaction().map_err(engine)?;
-        }
-        let counters = db.stats().counters;
-        match end {
-            End::Crashed => {
-                std::mem::forget(keyspaces);
-                std::mem::forget(db);
-            }
-            End::Closed | End::Settled => {
-                drop(keyspaces);
-                db.close().map_err(engine)?;
-            }
-        }
-        Ok(Measured {
-            begin,
-            put,
-            end: start.elapsed().as_secs_f64(),
-            flushes: counters.flushes,
-            merged: counters.compaction_bytes_written,
-        })
-    }
-
-    fn reopen(&self) -> Result<Measured> {
-        let start = Instant::now();
-        let db = self.open()?;
-        let begin = start.elapsed().as_secs_f64();
-        for number in (0..LOOKED_UP.min(self.entries)).map(|i| self.entries - 1 - i) {
-            let keyspace = db.keyspace(&name(self.place(number) as u64));
-            let found = keyspace
-                .and_then(|keyspace| keyspace.get(key(number)))
-                .map_err(engine)?;
-            if found.as_deref() != Some(&[number as u8; VALUE][..]) {
+        let open = start.elapsed().as_secs_f64();
+        let entries = self.work.entries;
+        for number in (0..LOOKED_UP.min(entries)).map(|i| entries - 1 - i) {
+            let keyspace = db.keyspace(&name(self.work.place(number) as u64))?;
+            if keyspace.get(key(number))?.as_deref() != Some(&[number as u8; VALUE][..]) {
                 return Err(Error::WrongAnswer(format!("entry {number} is not there")));
             }
         }
-        db.close().map_err(engine)?;
+        db.close()?;
         Ok(Measured {
-            begin,
+            open,
             ..Measured::default()
         })
     }
 }
 
-/// The medians of what was measured of some keyspaces under a budget.
-#[derive(Default)]
-struct Found {
-    filled: Vec<Measured>,
-    closed: Vec<Measured>,
-    opened_closed: Vec<Measured>,
-    opened_crashed: Vec<Measured>,
-}
-
-fn middle(of: &[Measured], value: impl Fn(&Measured) -> f64) -> Option<f64> {
-    median(&of.iter().map(value).collect::<Vec<_>>())
-}
-
-/// Fills a database in a folder of its own, and opens it again.
-fn round(dir: &Path, cell: &Cell, end: End) -> Result<(Measured, Measured)> {
-    let folder = tempfile::tempdir_in(dir)?;
-    let mut cell = Cell {
-        dir: folder.path().join("db"),
-        fill: Some(end),
-        ..cell.clone()
-    };
-    let filled = cell::measure(&cell)?;
-    cell.fill = None;
-    let opened = cell::measure(&cell)?;
-    Ok((filled, opened))
+impl Cell {
+    fn fill(&self, db: Db) -> Result<Measured> {
+        let start = Instant::now();
+        let create = |i| db.create_keyspace(&name(i), KeyspaceOptions::default());
+        let keyspaces: std::result::Result<Vec<Keyspace>, _> =
+            (0..self.work.keyspaces).map(create).collect();
+        let keyspaces = keyspaces?;
+        let create = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        for number in 0..self.work.entries {
+            let keyspace = &keyspaces[self.work.place(number)];
+            keyspace.put(key(number), [number as u8; VALUE])?;
+        }
+        let put = start.elapsed().as_secs_f64();
+        if self.work.end == End::Settled {
+            db.flush()?;
+            db.wait_for_compaction()?;
+        }
+        let counters = db.stats().counters;
+        if self.work.end == End::Crashed {
+            std::mem::forget(keyspaces);
+            std::mem::forget(db);
+        } else {
+            drop(keyspaces);
+            db.close()?;
+        }
+        Ok(Measured {
+            create,
+            put,
+            end: start.elapsed().as_secs_f64(),
+            flushes: counters.flushes,
+            merged: counters.compaction_bytes_written,
+            open: 0.0,
+        })
+    }
 }
 
 /// Measures; gives the table of many keyspaces, and that of some written at once.
-pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Report)> {
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Report>> {
     std::fs::create_dir_all(&settings.dir)?;
-    let counts = [1, settings.keyspaces.max(1)];
-    let mut progress = Progress::default();
-    let repeat = settings.repeat.max(1);
-    for _ in 0..repeat {
-        for _ in &settings.memory {
-            for count in counts {
-                progress.expect(&format!("{count} keyspaces"));
-                progress.expect(&format!("{count} keyspaces"));
-            }
-        }
-        for count in [1, settings.at_once.max(1)] {
-            progress.expect(&format!("{count} at once"));
-        }
-    }
-    let cell = |count, entries, memory: u64| Cell {
-        dir: PathBuf::new(),
-        memory: memory << 20,
-        keyspaces: count,
-        entries,
-        fill: None,
+    let work = |memory, keyspaces, end| Work {
+        keyspaces,
+        entries: settings.entries,
+        memory,
+        end,
     };
-    let mut many = Report::titled(format!(
-        "{} entries of {} bytes, at random into keyspaces; WAL buffered; medians of {repeat}",
-        settings.entries,
-        VALUE + 16
-    ));
-    for &memory in &settings.memory {
-        let mut found = counts.map(|_| Found::default());
-        for _ in 0..repeat {
-            for (count, found) in counts.into_iter().zip(&mut found) {
-                let kind = format!("{count} keyspaces");
-                for end in [End::Closed, End::Crashed] {
-                    progress.start();
-                    let (filled, opened) =
-                        round(&settings.dir, &cell(count, settings.entries, memory), end)?;
-                    found.filled.push(filled);
-                    match end {
-                        End::Crashed => found.opened_crashed.push(opened),
-                        End::Closed | End::Settled => {
-                            found.closed.push(filled);
-                            found.opened_closed.push(opened);
-                        }
-                    }
-                    note(format!(
-                        "{} {kind}, {memory} MiB: {:.2} us a put, opened in {:.2} s",
-                        progress.done(&kind),
-                        filled.put * 1e6 / settings.entries as f64,
-                        opened.begin,
-                    ));
-                }
-            }
+    let ends = |memory, count| [End::Closed, End::Crashed].map(|end| work(memory, count, end));
+    let counts = [1, settings.keyspaces.max(1)];
+    let many: Vec<[Work; 2]> = MEMORY
+        .iter()
+        .flat_map(|&memory| counts.map(|count| ends(memory, count)))
+        .collect();
+    let (some, times, memory) = AT_ONCE;
+    let at_once = [1, some].map(|count| Work {
+        entries: settings.entries * times,
+        ..work(memory, count, End::Settled)
+    });
+    let all = [many.as_flattened(), &at_once].concat();
+    let rounds = Rounds::measure(&all, settings.repeat, note, |work, _, _| {
+        work.measure(&settings.dir)
+    })?;
+    let title = |entries| {
+        format!(
+            "{entries} entries of {} bytes, at random into keyspaces; WAL buffered; medians of {}",
+            VALUE + 16,
+            settings.repeat.max(1)
+        )
+    };
+    let many = Report::of(title(settings.entries), many, |both @ [closed, crashed]| {
+        let of = |value: fn(&Measured) -> f64| rounds.median(&both, value);
+        let (closed_only, each) = ([closed], closed.keyspaces as f64);
+        row! {
+            "memory MiB": closed.memory,
+            "keyspaces": closed.keyspaces,
+            "create each us": of(|m| m.create).map(|s| s * 1e6 / each),
+            "put us": of(|m| m.put).map(|s| s * 1e6 / settings.entries as f64),
+            "put / one's": rounds.ratio(&both, &ends(closed.memory, 1), |m| m.put),
+            "flushes": of(|m| m.flushes as f64),
+            "close s": rounds.median(&closed_only, |m| m.end - m.put),
+            "open closed s": rounds.median(&closed_only, |m| m.open),
+            "open crashed s": rounds.median(&[crashed], |m| m.open),
         }
-        let put = |found: &Found| middle(&found.filled, |m| m.put);
-        let [one, _] = &found;
-        for (count, found) in counts.into_iter().zip(&found) {
-            let ratio = put(found).zip(put(one)).map(|(many, one)| many / one);
-            many.add(row! {
-                "memory MiB": memory,
-                "keyspaces": count,
-                "create each us": middle(&found.filled, |m| m.begin * 1e6 / count as f64),
-                "put us": middle(&found.filled, |m| m.put * 1e6 / settings.entries as f64),
-                "put / one's": ratio,
-                "flushes": middle(&found.filled, |m| m.flushes as f64),
-                "close s": middle(&found.closed, |m| m.end - m.put),
-                "open closed s": middle(&found.opened_closed, |m| m.begin),
-                "open crashed s": middle(&found.opened_crashed, |m| m.begin),
-            });
-        }
-    }
-    let at_once = at_once(settings, &mut progress, &cell, note)?;
-    Ok((many, at_once))
-}
-
-fn at_once(
-    settings: &Settings,
-    progress: &mut Progress,
-    cell: &dyn Fn(u64, u64, u64) -> Cell,
-    note: &mut dyn FnMut(String),
-) -> Result<Report> {
-    let entries = settings.at_once_entries;
-    let mut report = Report::titled(format!(
-        "{entries} entries of {} bytes, at random into keyspaces, under {} MiB",
-        VALUE + 16,
-        settings.at_once_memory
-    ));
-    let counts = [1, settings.at_once.max(1)];
-    let mut found = counts.map(|_| Vec::new());
-    for _ in 0..settings.repeat.max(1) {
-        for (count, found) in counts.into_iter().zip(&mut found) {
-            let kind = format!("{count} at once");
-            progress.start();
-            let one = cell(count, entries, settings.at_once_memory);
-            let (filled, _) = round(&settings.dir, &one, End::Settled)?;
-            note(format!(
-                "{} {kind}: {:.0} entries/s, {:.0} until settled, {} flushes",
-                progress.done(&kind),
-                entries as f64 / filled.put,
-                entries as f64 / filled.end,
-                filled.flushes
-            ));
-            found.push(filled);
-        }
-    }
-    let [one, _] = &found;
-    let (one_put, one_end) = (middle(one, |m| m.put), middle(one, |m| m.end));
-    for (count, found) in counts.into_iter().zip(&found) {
-        let share = |one: Option<f64>, this: Option<f64>| {
-            one.zip(this).map(|(one, this)| one / this * 100.0)
+    });
+    let one = [at_once[0]];
+    let title = format!("{}; under {memory} MiB", title(one[0].entries));
+    let at_once = Report::of(title, at_once, |work| {
+        let of = |value: fn(&Measured) -> f64| rounds.median(&[work], value);
+        let rate = |seconds: Option<f64>| seconds.map(|s| work.entries as f64 / s);
+        let share = |value: fn(&Measured) -> f64| {
+            let ratio = rounds.ratio(&one, &[work], value);
+            ratio.map(|ratio| ratio * 100.0)
         };
-        let (put, end) = (middle(found, |m| m.put), middle(found, |m| m.end));
-        report.add(row! {
-            "keyspaces": count,
-            "entries/s": put.map(|put| entries as f64 / put),
-            "of one's rate %": share(one_put, put),
-            "until settled, entries/s": end.map(|end| entries as f64 / end),
-            "of one's rate, settled %": share(one_end, end),
-            "flushes": middle(found, |m| m.flushes as f64),
-            "MB merged": middle(found, |m| m.merged as f64 / 1e6),
-        });
-    }
-    Ok(report)
+        row! {
+            "keyspaces": work.keyspaces,
+            "entries/s": rate(of(|m| m.put)),
+            "of one's rate %": share(|m| m.put),
+            "until settled, entries/s": rate(of(|m| m.end)),
+            "of one's rate, settled %": share(|m| m.end),
+            "flushes": of(|m| m.flushes as f64),
+            "MB merged": of(|m| m.merged as f64 / 1e6),
+        }
+    });
+    Ok(vec![many, at_once])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const WORK: Work = Work {
+        keyspaces: 16,
+        entries: 16_000,
+        memory: 8,
+        end: End::Settled,
+    };
+
     #[test]
     fn keys_differ_and_keyspaces_get_alike_many() {
-        let cell = Cell {
-            dir: PathBuf::new(),
-            memory: 0,
-            keyspaces: 16,
-            entries: 16_000,
-            fill: None,
-        };
         let mut counts = [0; 16];
         let mut keys = std::collections::HashSet::new();
-        for number in 0..cell.entries {
-            counts[cell.place(number)] += 1;
+        for number in 0..WORK.entries {
+            counts[WORK.place(number)] += 1;
             assert!(keys.insert(key(number)));
         }
         assert!(counts.iter().all(|count| (800..1200).contains(count)));
@@ -368,21 +279,19 @@ mod tests {
     #[test]
     fn what_was_put_is_found_again_and_what_was_not_is_missed() {
         let folder = tempfile::tempdir().unwrap();
-        let cell = Cell {
+        let cell = |entries, fill| Cell {
             dir: folder.path().join("db"),
-            memory: 8 << 20,
-            keyspaces: 5,
-            entries: 500,
-            fill: Some(End::Settled),
+            work: Work {
+                keyspaces: 5,
+                entries,
+                ..WORK
+            },
+            fill,
         };
-        let filled = cell.measure().unwrap();
+        let filled = cell(500, true).measure().unwrap();
         assert!(filled.flushes >= 5 && filled.end >= filled.put);
-        let other = Cell { fill: None, ..cell };
-        other.measure().unwrap();
-        let more = Cell {
-            entries: 501,
-            ..other
-        };
-        assert!(matches!(more.measure(), Err(Error::WrongAnswer(_))));
+        cell(500, false).measure().unwrap();
+        let more = cell(501, false).measure();
+        assert!(matches!(more, Err(Error::WrongAnswer(_))));
     }
 }

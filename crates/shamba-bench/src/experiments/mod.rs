@@ -3,99 +3,78 @@
 pub mod cpu;
 pub(crate) mod full_tree;
 pub mod hash_sharing;
-pub(crate) mod hot_spot;
 pub mod keyspaces;
-pub(crate) mod multi_get;
-pub mod self_design;
+mod rounds;
 pub mod small_budgets;
 
-use crate::device::Device;
-use crate::engine::{Engine, EngineConfig};
+use crate::engine::{self, Engine, EngineConfig};
+use crate::reproduce::Lab;
+use crate::reproduce::trial::Trial;
 use crate::runner::Data;
-use crate::store::{self, Store};
-use crate::workload::{Chooser, Distribution, MAX_KEY, Mix, Operation, Random, random};
+use crate::workload::{Chooser, MAX_KEY, Mix, Operation, Random, random};
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The engine a cell opens, and the database.
+/// A trial and the folder with its database, for experiments that look at its lookups more closely
+/// than the trial does.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Target {
-    engine: String,
-    dir: PathBuf,
-    memory: u64,
-    entries: u64,
-    load_seed: u64,
-    seed: u64,
+    pub(crate) trial: Trial,
+    pub(crate) dir: PathBuf,
 }
 
 impl Target {
-    /// The engine over its loaded database, under a budget in percent; repetitions ask differently.
-    pub(crate) fn loaded(
-        store: &Store,
-        engine: &str,
-        percent: f64,
-        repetition: u64,
-        note: &mut dyn FnMut(String),
-    ) -> Result<Self> {
-        Ok(Self {
-            engine: engine.to_owned(),
-            dir: store.loaded(engine, note)?,
-            memory: store.budget(percent),
-            entries: store.entries,
-            load_seed: store.seed,
-            seed: store.seed + 1 + repetition,
-        })
+    /// Loads the database if it was not.
+    pub(crate) fn of(lab: &mut Lab<'_>, trial: Trial) -> Result<Self> {
+        let dir = lab.loaded(&trial.base)?.dir;
+        Ok(Self { trial, dir })
     }
 
-    /// Opens it, with background work only if it is to be written to.
-    fn open(&self, read_only: bool) -> Result<Box<dyn Engine>> {
-        crate::engine::open(&self.engine, &self.config(read_only))
-    }
-
-    /// Opens it for reading on a device.
-    fn open_on(&self, device: Device) -> Result<Box<dyn Engine>> {
+    /// Opens it for reading; nothing is known of past lookups.
+    pub(crate) fn open(&self) -> Result<Box<dyn Engine>> {
+        engine::forget(&self.dir)?;
         let config = EngineConfig {
-            device,
-            ..self.config(true)
+            read_only: true,
+            device: self.trial.device,
+            ..self.trial.base.config(self.dir.clone(), self.trial.memory)
         };
-        crate::engine::open(&self.engine, &config)
+        engine::open(&self.trial.engine, &config)
     }
 
-    fn config(&self, read_only: bool) -> EngineConfig {
-        EngineConfig {
-            read_only,
-            ..EngineConfig::standard(self.dir.clone(), self.memory)
+    /// The entries, with the seed of the lookups.
+    pub(crate) fn data(&self) -> Data {
+        Data {
+            seed: self.trial.seed,
+            ..self.trial.base.data()
         }
     }
 
-    /// The entries, with the seed of this repetition's lookups.
-    fn data(&self) -> Data {
-        let mut data = store::data(self.entries, self.load_seed);
-        data.seed = self.seed;
-        data
+    /// The lookups of a phase.
+    pub(crate) fn lookups(&self, phase: u64) -> Result<Lookups> {
+        Lookups::new(self.data(), self.trial.mix.clone(), phase)
     }
 }
 
 /// Checked lookups one by one, for experiments that look at time or keys more closely than
 /// [`crate::runner::run`].
-struct Lookups {
+pub(crate) struct Lookups {
     data: Data,
     mix: Mix,
     chooser: Chooser,
     random: Random,
     /// Added to every number, wrapping around: moves a hot spot.
-    shift: u64,
+    pub(crate) shift: u64,
     value: Vec<u8>,
     scratch: Vec<u8>,
 }
 
 impl Lookups {
-    fn new(data: Data, positive: f64, distribution: Distribution, phase: u64) -> Result<Self> {
+    fn new(data: Data, mix: Mix, phase: u64) -> Result<Self> {
         Ok(Self {
-            chooser: data.chooser(distribution)?,
+            chooser: data.chooser(mix.distribution)?,
             random: random(data.seed, phase << 8),
-            mix: Mix::lookups(positive, distribution),
+            mix,
             data,
             shift: 0,
             value: Vec::new(),
@@ -104,7 +83,7 @@ impl Lookups {
     }
 
     /// The next key to look up: the number of its entry if it exists, and the key.
-    fn draw(&mut self) -> (Option<u64>, Vec<u8>) {
+    pub(crate) fn draw(&mut self) -> (Option<u64>, Vec<u8>) {
         let entries = self.data.keys.entries();
         let number = (self.chooser.draw(&mut self.random) + self.shift) % entries;
         let mut buf = [0; MAX_KEY];
@@ -115,7 +94,7 @@ impl Lookups {
     }
 
     /// Fails unless `found` is what the key's entry holds.
-    fn check(&mut self, number: Option<u64>, found: Option<&[u8]>) -> Result<()> {
+    pub(crate) fn check(&mut self, number: Option<u64>, found: Option<&[u8]>) -> Result<()> {
         match (number, found) {
             (None, None) => Ok(()),
             (Some(number), Some(found)) => {
@@ -129,7 +108,7 @@ impl Lookups {
     }
 
     /// One lookup; how long the engine took.
-    fn step(&mut self, engine: &dyn Engine) -> Result<Duration> {
+    pub(crate) fn step(&mut self, engine: &dyn Engine) -> Result<Duration> {
         let (number, key) = self.draw();
         let mut value = std::mem::take(&mut self.value);
         let start = Instant::now();
@@ -144,11 +123,13 @@ impl Lookups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store;
+    use crate::workload::Distribution;
 
     #[test]
     fn lookups_are_checked_both_ways() {
         let data = store::data(100, 1);
-        let mut lookups = Lookups::new(data, 0.5, Distribution::Uniform, 1).unwrap();
+        let mut lookups = Lookups::new(data, Mix::lookups(0.5, Distribution::Uniform), 1).unwrap();
         let mut value = Vec::new();
         data.values.write(7, 0, &mut value);
         assert!(lookups.check(Some(7), Some(&value)).is_ok());
@@ -161,7 +142,8 @@ mod tests {
     #[test]
     fn a_shift_moves_the_hot_spot() {
         let data = store::data(1000, 1);
-        let mut lookups = Lookups::new(data, 1.0, Distribution::Normal(0.01), 1).unwrap();
+        let mut lookups =
+            Lookups::new(data, Mix::lookups(1.0, Distribution::Normal(0.01)), 1).unwrap();
         lookups.shift = 300;
         for _ in 0..1000 {
             let number = lookups.draw().0.unwrap();

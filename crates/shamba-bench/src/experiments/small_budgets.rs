@@ -1,20 +1,32 @@
 //! What the least budgets cost in time: imports, scans over many runs of level 0, and a compaction
 //! of many small tables whose filters have many modules. Each measurement is a process of its own,
 //! those to compare alternate.
+use super::rounds::Rounds;
 use crate::cell::{self, Measurement};
-use crate::progress::Progress;
-use crate::report::{Report, median};
+use crate::report::Report;
 use crate::{Error, Result, row};
 use shamba::{
     Db, FilterAllocation, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget,
     Options,
 };
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
+use tempfile::TempDir;
 
 /// A budget that limits nothing here, in MiB.
 const NO_LIMIT: u64 = 1024;
+
+/// Budgets of imports in MiB; scans are under the first, and both are compared with no limit.
+const MEMORY: [u64; 4] = [1, 2, 4, 8];
+
+/// Runs of level 0 to scan.
+const RUNS: u64 = 40;
+
+/// Entries of the small tables to compact.
+const COMPACTED: u64 = 3_900;
+
+/// Modules of their blocked filters, compared with one.
+const MODULES: u8 = 16;
 
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,18 +34,6 @@ pub struct Settings {
     /// Entries of imports and scans, of about 110 bytes.
     #[arg(long, default_value_t = 200_000)]
     pub entries: u64,
-    /// Memory budgets of imports, in MiB; each is compared with none that limits (1 GiB).
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
-    pub memory: Vec<u64>,
-    /// Runs in level 0 for scans, under the first of these budgets and under none that limits.
-    #[arg(long, default_value_t = 40)]
-    pub runs: u64,
-    /// Entries of the small tables to compact.
-    #[arg(long, default_value_t = 3_900)]
-    pub compacted: u64,
-    /// Modules of their blocked filters, compared with one.
-    #[arg(long, default_value_t = 16)]
-    pub modules: u8,
     /// Repetitions; medians are reported.
     #[arg(long, default_value_t = 5)]
     pub repeat: usize,
@@ -47,8 +47,8 @@ pub struct Settings {
 enum Work {
     /// Puts entries, in the order of their keys or in another.
     Import { ascending: bool },
-    /// Makes so many runs of level 0, to be scanned.
-    Prepare { runs: u64 },
+    /// Makes [`RUNS`] runs of level 0, to be scanned.
+    Prepare,
     /// Goes over all entries, twice.
     Scan,
     /// Merges small tables with filters of so many modules.
@@ -80,10 +80,6 @@ pub struct Measured {
     written: u64,
 }
 
-fn engine(error: shamba::Error) -> Error {
-    Error::engine("shamba", error)
-}
-
 /// The key of an entry: those of numbers in a row are in order, or far from one another.
 fn key(number: u64, ascending: bool) -> [u8; 8] {
     if ascending {
@@ -109,16 +105,10 @@ impl Measurement for Cell {
     type Found = Measured;
 
     fn measure(&self) -> Result<Measured> {
-        let held_back = KeyspaceOptions {
-            level0_runs: 1000,
-            level0_slowdown: 2000,
-            level0_stall: 3000,
-            ..KeyspaceOptions::default()
-        };
         match self.work {
             Work::Import { ascending } => self.import(ascending),
-            Work::Prepare { runs } => self.prepare(held_back, runs),
-            Work::Scan => self.scan(held_back),
+            Work::Prepare => self.prepare(),
+            Work::Scan => self.scan(),
             Work::Compact { modules } => self.compact(modules),
         }
     }
@@ -127,23 +117,32 @@ impl Measurement for Cell {
 impl Cell {
     fn open(&self, keyspace: KeyspaceOptions) -> Result<Db> {
         let options = Options::new().memory(MemoryBudget::bytes(self.memory << 20));
-        options.keyspace(keyspace).open(&self.dir).map_err(engine)
+        Ok(options.keyspace(keyspace).open(&self.dir)?)
+    }
+
+    /// With so many runs allowed in level 0 that none is merged.
+    fn open_without_merges(&self) -> Result<Db> {
+        self.open(KeyspaceOptions {
+            level0_runs: 1000,
+            level0_slowdown: 2000,
+            level0_stall: 3000,
+            ..KeyspaceOptions::default()
+        })
     }
 
     fn import(&self, ascending: bool) -> Result<Measured> {
         let db = self.open(KeyspaceOptions::default())?;
         let start = Instant::now();
         for number in 0..self.entries {
-            db.put(key(number, ascending), value(number))
-                .map_err(engine)?;
+            db.put(key(number, ascending), value(number))?;
         }
         let first = start.elapsed().as_secs_f64();
-        db.flush().map_err(engine)?;
+        db.flush()?;
         let second = start.elapsed().as_secs_f64();
-        db.wait_for_compaction().map_err(engine)?;
+        db.wait_for_compaction()?;
         let settled = start.elapsed().as_secs_f64();
         let counters = db.stats().counters;
-        db.close().map_err(engine)?;
+        db.close()?;
         Ok(Measured {
             first,
             second,
@@ -154,37 +153,37 @@ impl Cell {
         })
     }
 
-    fn prepare(&self, keyspace: KeyspaceOptions, runs: u64) -> Result<Measured> {
-        let db = self.open(keyspace)?;
-        for run in 0..runs {
-            for number in (run..self.entries).step_by(runs.max(1) as usize) {
-                db.put(key(number, true), value(number)).map_err(engine)?;
+    fn prepare(&self) -> Result<Measured> {
+        let db = self.open_without_merges()?;
+        for run in 0..RUNS {
+            for number in (run..self.entries).step_by(RUNS as usize) {
+                db.put(key(number, true), value(number))?;
             }
-            db.flush().map_err(engine)?;
+            db.flush()?;
         }
         let stats = db.stats();
         let levels = stats.keyspaces.iter().flat_map(|of| &of.levels);
         let found: usize = levels.map(|level| level.runs).sum();
-        if found as u64 != runs {
-            return Err(Error::WrongAnswer(format!("{found} runs, not {runs}")));
+        if found as u64 != RUNS {
+            return Err(Error::WrongAnswer(format!("{found} runs, not {RUNS}")));
         }
-        db.close().map_err(engine)?;
+        db.close()?;
         Ok(Measured::default())
     }
 
-    fn scan(&self, keyspace: KeyspaceOptions) -> Result<Measured> {
-        let db = self.open(keyspace)?;
+    fn scan(&self) -> Result<Measured> {
+        let db = self.open_without_merges()?;
         let once = || -> Result<f64> {
             let start = Instant::now();
-            let mut iter = db.iter(IterOptions::default()).map_err(engine)?;
+            let mut iter = db.iter(IterOptions::default())?;
             let mut seen = 0;
-            iter.seek_to_first().map_err(engine)?;
+            iter.seek_to_first()?;
             while iter.valid() {
                 if iter.key() != key(seen, true) || iter.value() != value(seen) {
                     return Err(Error::WrongAnswer(format!("entry {seen} is another")));
                 }
                 seen += 1;
-                iter.next().map_err(engine)?;
+                iter.next()?;
             }
             if seen == self.entries {
                 Ok(start.elapsed().as_secs_f64())
@@ -193,7 +192,7 @@ impl Cell {
             }
         };
         let (first, second) = (once()?, once()?);
-        db.close().map_err(engine)?;
+        db.close()?;
         Ok(Measured {
             first,
             second,
@@ -215,12 +214,12 @@ impl Cell {
             ..KeyspaceOptions::default()
         })?;
         for number in 0..self.entries {
-            db.put(key(number, false), value(number)).map_err(engine)?;
+            db.put(key(number, false), value(number))?;
         }
         let start = Instant::now();
-        db.compact_range(None, None).map_err(engine)?;
+        db.compact_range(None, None)?;
         let first = start.elapsed().as_secs_f64();
-        db.close().map_err(engine)?;
+        db.close()?;
         Ok(Measured {
             first,
             ..Measured::default()
@@ -228,150 +227,92 @@ impl Cell {
     }
 }
 
-/// What was measured of each work under each budget in MiB.
-struct Rounds<'a> {
-    settings: &'a Settings,
-    found: HashMap<(Work, u64), Vec<Measured>>,
-}
-
-impl Rounds<'_> {
-    fn middle(&self, of: (Work, u64), value: impl Fn(&Measured) -> f64) -> Option<f64> {
-        let found = self.found.get(&of)?;
-        median(&found.iter().map(value).collect::<Vec<_>>())
-    }
-
-    /// A middle to that of another work without a limit.
-    fn ratio(&self, of: (Work, u64), other: Work, value: impl Fn(&Measured) -> f64) -> Option<f64> {
-        Some(self.middle(of, &value)? / self.middle((other, NO_LIMIT), &value)?)
-    }
-}
+/// A work under a budget in MiB.
+type Task = (Work, u64);
 
 /// Measures; gives the table of imports, and that of scans and of the compaction.
-pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Report)> {
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Report>> {
     std::fs::create_dir_all(&settings.dir)?;
     let imports = [true, false].map(|ascending| Work::Import { ascending });
-    let compacts = [1, settings.modules].map(|modules| Work::Compact { modules });
-    let limits: Vec<u64> = settings.memory.iter().copied().chain([NO_LIMIT]).collect();
-    let least = settings.memory.first().copied().unwrap_or(1);
-    let scanned = [least, NO_LIMIT];
-    // All that is measured in turn, again and again.
-    let imported = imports
+    let limits = [MEMORY.as_slice(), &[NO_LIMIT]].concat();
+    let imports: Vec<Task> = imports
         .iter()
-        .flat_map(|&work| limits.iter().map(move |&memory| (work, memory)));
-    let others = scanned.map(|memory| (Work::Scan, memory));
-    let compacted = compacts.map(|work| (work, NO_LIMIT));
-    let round: Vec<(Work, u64)> = imported.chain(others).chain(compacted).collect();
-    let kind = |(work, memory): (Work, u64)| format!("{work:?}, {memory} MiB");
-    let mut progress = Progress::default();
-    let repeat = settings.repeat.max(1);
-    for _ in 0..repeat {
-        round.iter().for_each(|&of| progress.expect(&kind(of)));
-    }
-    let measure = |dir: &Path, (work, memory): (Work, u64)| -> Result<Measured> {
-        cell::measure(&Cell {
-            dir: dir.join("db"),
-            memory,
-            entries: match work {
-                Work::Compact { .. } => settings.compacted,
-                _ => settings.entries,
-            },
-            work,
-        })
+        .flat_map(|&work| limits.iter().map(move |&memory| (work, memory)))
+        .collect();
+    let [one, many] = [1, MODULES].map(|modules| (Work::Compact { modules }, NO_LIMIT));
+    let [least, unlimited] = [MEMORY[0], NO_LIMIT].map(|memory| (Work::Scan, memory));
+    // Each beside what its time is compared with.
+    let others = [
+        ("scan".to_owned(), least, unlimited),
+        ("scan".to_owned(), unlimited, unlimited),
+        ("compact_range, 1 module".to_owned(), one, one),
+        (format!("compact_range, {MODULES} modules"), many, one),
+    ];
+    let cell = |folder: &TempDir, (work, memory)| Cell {
+        dir: folder.path().join("db"),
+        memory,
+        entries: match work {
+            Work::Compact { .. } => COMPACTED,
+            _ => settings.entries,
+        },
+        work,
     };
+    // All scan the same database; whatever writes has a new one.
     let prepared = tempfile::tempdir_in(&settings.dir)?;
-    let runs = settings.runs;
-    measure(prepared.path(), (Work::Prepare { runs }, NO_LIMIT))?;
-    let mut rounds = Rounds {
-        settings,
-        found: HashMap::new(),
-    };
-    for _ in 0..repeat {
-        for &of in &round {
-            progress.start();
-            // Whatever writes has a folder of its own.
-            let new = tempfile::tempdir_in(&settings.dir)?;
-            let folder = if of.0 == Work::Scan { &prepared } else { &new };
-            let measured = measure(folder.path(), of)?;
-            note(format!(
-                "{} {}: {:.2} s, {:.2} s",
-                progress.done(&kind(of)),
-                kind(of),
-                measured.first,
-                measured.second
-            ));
-            rounds.found.entry(of).or_default().push(measured);
+    cell::measure(&cell(&prepared, (Work::Prepare, NO_LIMIT)))?;
+    let all: Vec<Task> = imports
+        .iter()
+        .copied()
+        .chain(others.iter().map(|(_, task, _)| *task))
+        .collect();
+    let rounds = Rounds::measure(&all, settings.repeat, note, |task, _, _| {
+        if task.0 == Work::Scan {
+            return cell::measure(&cell(&prepared, task));
         }
-    }
-    Ok((
-        table_of_imports(&rounds, imports, &limits),
-        table_of_others(&rounds, scanned, compacts),
-    ))
-}
-
-fn table_of_imports(rounds: &Rounds<'_>, imports: [Work; 2], limits: &[u64]) -> Report {
-    let mut report = Report::titled(format!(
+        cell::measure(&cell(&tempfile::tempdir_in(&settings.dir)?, task))
+    })?;
+    let title = format!(
         "Importing {} entries of 110 bytes; times to those without a limit; medians of {}",
-        rounds.settings.entries,
-        rounds.settings.repeat.max(1)
-    ));
-    for work in imports {
-        let order = match work {
-            Work::Import { ascending: true } => "in order",
-            _ => "at random",
-        };
-        for &memory in limits {
-            let of = (work, memory);
-            let this = |value: fn(&Measured) -> f64| rounds.middle(of, value);
-            let ratio = |value: fn(&Measured) -> f64| rounds.ratio(of, work, value);
-            let amplified = this(|m| m.read as f64 / m.written.max(1) as f64);
-            report.add(row! {
-                "keys come": order,
-                "memory MiB": memory,
-                "put s": this(|m| m.first),
-                "ratio": ratio(|m| m.first),
-                "in tables s": this(|m| m.second),
-                "ratio in tables": ratio(|m| m.second),
-                "settled s": this(|m| m.settled),
-                "flushes": this(|m| m.flushes as f64),
-                "MB merged": this(|m| m.written as f64 / 1e6),
-                "read / written": amplified.filter(|ratio| *ratio > 0.0),
-            });
-        }
-    }
-    report
-}
-
-fn table_of_others(rounds: &Rounds<'_>, scanned: [u64; 2], compacts: [Work; 2]) -> Report {
-    let settings = rounds.settings;
-    let mut report = Report::titled(format!(
-        "Scans of {} entries in {} runs of level 0, and compact_range of {} entries in small tables",
-        settings.entries, settings.runs, settings.compacted
-    ));
-    let [one, _] = compacts;
-    let scans = scanned.map(|memory| ("scan".to_owned(), (Work::Scan, memory), Work::Scan));
-    let compacts = compacts.map(|work| {
-        let name = match work {
-            Work::Compact { modules: 1 } => "compact_range, 1 module".to_owned(),
-            Work::Compact { modules } => format!("compact_range, {modules} modules"),
-            _ => String::new(),
-        };
-        (name, (work, NO_LIMIT), one)
-    });
-    for (name, of, other) in scans.into_iter().chain(compacts) {
-        let middle = |value: fn(&Measured) -> f64| rounds.middle(of, value);
-        let ratio = |value: fn(&Measured) -> f64| rounds.ratio(of, other, value);
-        // Only scans are made twice.
-        let again = |found: Option<f64>| found.filter(|_| of.0 == Work::Scan);
-        report.add(row! {
-            "work": name,
-            "memory MiB": of.1,
-            "s": middle(|m| m.first),
+        settings.entries,
+        settings.repeat.max(1)
+    );
+    let imports = Report::of(title, imports, |task| {
+        let of = |value: fn(&Measured) -> f64| rounds.median(&[task], value);
+        let ratio =
+            |value: fn(&Measured) -> f64| rounds.ratio(&[task], &[(task.0, NO_LIMIT)], value);
+        let ascending = task.0 == Work::Import { ascending: true };
+        let amplified = of(|m| m.read as f64 / m.written.max(1) as f64);
+        row! {
+            "keys come": if ascending { "in order" } else { "at random" },
+            "memory MiB": task.1,
+            "put s": of(|m| m.first),
             "ratio": ratio(|m| m.first),
-            "again s": again(middle(|m| m.second)),
-            "ratio again": again(ratio(|m| m.second)),
-        });
-    }
-    report
+            "in tables s": of(|m| m.second),
+            "ratio in tables": ratio(|m| m.second),
+            "settled s": of(|m| m.settled),
+            "flushes": of(|m| m.flushes as f64),
+            "MB merged": of(|m| m.written as f64 / 1e6),
+            "read / written": amplified.filter(|ratio| *ratio > 0.0),
+        }
+    });
+    let title = format!(
+        "Scans of {} entries in {RUNS} runs of level 0, and compact_range of {COMPACTED} entries in \
+         small tables",
+        settings.entries
+    );
+    let others = Report::of(title, others, |(name, task, to)| {
+        // Only scans are made twice.
+        let again = |found: Option<f64>| found.filter(|_| task.0 == Work::Scan);
+        row! {
+            "work": name,
+            "memory MiB": task.1,
+            "s": rounds.median(&[task], |m| m.first),
+            "ratio": rounds.ratio(&[task], &[to], |m| m.first),
+            "again s": again(rounds.median(&[task], |m| m.second)),
+            "ratio again": again(rounds.ratio(&[task], &[to], |m| m.second)),
+        }
+    });
+    Ok(vec![imports, others])
 }
 
 #[cfg(test)]
@@ -389,7 +330,7 @@ mod tests {
         };
         let imported = cell("a", 2000, Work::Import { ascending: false });
         assert!(imported.measure().unwrap().flushes > 0);
-        for work in [Work::Prepare { runs: 10 }, Work::Scan] {
+        for work in [Work::Prepare, Work::Scan] {
             cell("b", 200, work).measure().unwrap();
         }
         let wrong = cell("b", 201, Work::Scan).measure();

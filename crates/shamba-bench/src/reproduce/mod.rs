@@ -16,7 +16,7 @@ mod hash_sharing;
 pub mod lab;
 mod machine;
 mod monkey;
-mod ours;
+pub(crate) mod ours;
 mod page;
 mod prelude;
 mod published;

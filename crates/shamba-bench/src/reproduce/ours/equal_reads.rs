@@ -1,7 +1,6 @@
 //! The memory needed for equal reads: the smallest budget at which the default policy reads no more
 //! than another engine does with memory for all filters and indexes.
 use super::{missing, rocksdb};
-use crate::Result;
 use crate::device::Device;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
@@ -9,6 +8,7 @@ use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::shamba::pressure::{DISTRIBUTIONS, setting, short};
 use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-equal-reads",
@@ -30,17 +30,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     if !rocksdb::settings().is_empty() {
         rivals.push(rocksdb::BEST);
     }
-    let mut table = Report::new(
-        "The least budget that is enough (% of filters and indexes)",
-        &[
-            "distribution",
-            "existing",
-            "engine",
-            "its pages at 100 %",
-            "enough %",
-            "our pages there",
-        ],
-    );
+    let title = "The least budget that is enough (% of filters and indexes)";
+    let mut table = Report::titled(title);
     let mut panels = Vec::new();
     let mut claims = Vec::new();
     for distribution in DISTRIBUTIONS {
@@ -79,19 +70,16 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 };
                 let theirs = all.pages();
                 let ends = [(BUDGETS[0], theirs), (100.0, theirs)];
-                series.push(Series {
-                    name: format!("{} at 100 %", short(rival)),
-                    points: ends.to_vec(),
-                });
+                series.push(Series::of(format!("{} at 100 %", short(rival)), ends));
                 let least = ours.points.iter().find(|(_, ours)| *ours <= theirs);
-                table.push(vec![
-                    distribution.name().into(),
-                    positive.into(),
-                    short(rival).into(),
-                    theirs.into(),
-                    least.map(|(percent, _)| *percent).into(),
-                    least.map(|(_, ours)| *ours).into(),
-                ]);
+                table.add(row! {
+                    "distribution": distribution.name(),
+                    "existing": positive,
+                    "engine": short(rival),
+                    "its pages at 100 %": theirs,
+                    "enough %": least.map(|(percent, _)| *percent),
+                    "our pages there": least.map(|(_, ours)| *ours),
+                });
                 claims.push(
                     Claim::goal_to(
                         format!(
@@ -113,13 +101,9 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 );
             }
             series.insert(0, ours);
-            panels.push(Panel {
-                title: format!("{}, {positive} existing", distribution.name()),
-                x: "our memory, % of filters and indexes".into(),
-                y: "pages read per lookup".into(),
-                log_y: true,
-                series,
-            });
+            let title = format!("{}, {positive} existing", distribution.name());
+            let x = "our memory, % of filters and indexes";
+            panels.push(Panel::new(title, x, "pages read per lookup", series).logarithmic());
         }
     }
     Ok(Findings {

@@ -1,14 +1,13 @@
 //! Facebook's mixed graph: lookups, updates and scans with sizes and key ranges as in production.
-use crate::Result;
-use crate::plot::{Panel, Series};
+use super::{beside_best, each};
 use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
-use crate::reproduce::shamba::pressure::short;
+use crate::reproduce::shamba::pressure::{MEMORY, short};
 use crate::reproduce::trial::Trial;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::store::Base;
 use crate::workload::{Distribution, KeyKind, Mix, Sizes};
-use shamba::MIN_MEMORY;
+use crate::{Result, plot, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-mixed-graph",
@@ -35,58 +34,44 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         &[10.0, 40.0, 100.0],
         &[10.0, 40.0, 100.0],
     );
-    let mut table = Report::new(
-        "The mixed graph",
-        &[
-            "budget %",
-            "engine",
-            "pages/op",
-            "lookup and scan us",
-            "write us",
-            "tables written, bytes per byte",
-        ],
-    );
-    let mut series = ENGINES.map(|engine| Series::new(short(engine)));
+    let mut table = Report::titled("The mixed graph");
     let mut claims = Vec::new();
     for &percent in budgets {
-        let mut pages = Vec::new();
-        for (engine, series) in ENGINES.iter().zip(&mut series) {
+        let all = each(lab, &ENGINES, |lab, engine| {
             let base = Base {
                 keys: KeyKind::Sized(48),
                 value: Sizes::GRAPH_VALUES,
                 ..lab.base(engine)
             };
-            let memory = lab.metadata(&base)? as f64 * percent / 100.0;
-            let trial = Trial {
-                warm_up,
-                measured,
+            let lookups = lab.lookups_in(base, percent, 1.0, Distribution::Graph)?;
+            Ok(Trial {
                 mix: Mix::graph(),
-                ..Trial::lookups(
-                    base,
-                    (memory as u64).max(MIN_MEMORY),
-                    1.0,
-                    Distribution::Graph,
-                )
-            };
-            let found = lab.measure(&trial)?;
+                ..lookups
+            })
+        })?;
+        for (engine, found) in ENGINES.iter().zip(&all) {
             let given = found.count("user_bytes_written").max(1) as f64;
-            pages.push(found.pages());
-            series.points.push((percent, found.pages()));
-            table.push(vec![
-                percent.into(),
-                short(engine).into(),
-                found.pages().into(),
-                found.read_us.into(),
-                found.write_us.into(),
-                (found.table_bytes() as f64 / given).into(),
-            ]);
+            table.add(row! {
+                "budget %": percent,
+                "engine": short(engine),
+                "pages/op": found.pages(),
+                "lookup and scan us": found.read_us,
+                "write us": found.write_us,
+                "tables written, bytes per byte": found.table_bytes() as f64 / given,
+            });
         }
-        let best = pages[1..].iter().fold(f64::INFINITY, |a, b| a.min(*b));
         claims.push(Claim::goal_to(
             format!("pages beside the best of the papers' systems at {percent} %"),
             1.0,
-            pages[0] / best,
+            beside_best(&all),
         ));
+    }
+    let mut panels = plot::of_report(&table, "", "engine", "budget %", "pages/op");
+    for panel in &mut panels {
+        panel.title = "Facebook's mixed graph".into();
+        panel.x = MEMORY.into();
+        panel.y = "pages read per lookup or scan".into();
+        panel.log_y = true;
     }
     Ok(Findings {
         setting: format!(
@@ -96,13 +81,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
              mixgraph).",
             lab.scale.entries()
         ),
-        panels: vec![Panel {
-            title: "Facebook's mixed graph".into(),
-            x: "memory, % of filters and indexes".into(),
-            y: "pages read per lookup or scan".into(),
-            log_y: true,
-            series: series.into(),
-        }],
+        panels,
         tables: vec![table],
         claims,
         ..Findings::default()

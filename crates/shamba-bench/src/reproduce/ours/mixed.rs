@@ -1,9 +1,9 @@
 //! Lookups while the tree is written to and compacted, under little memory.
+use super::{beside_best, each};
 use crate::device::Device;
 use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
 use crate::reproduce::shamba::pressure::short;
-use crate::reproduce::trial::Found;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::{Distribution, Mix, Operation};
 use crate::{Result, plot, row};
@@ -54,13 +54,12 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     for (workload, mix) in mixes()? {
         for &percent in budgets {
             // Each engine on a copy of its own database, on the disk: compaction reads too.
-            let mut all: Vec<Found> = Vec::new();
-            for engine in ENGINES {
+            let all = each(lab, &ENGINES, |lab, engine| {
                 let mut trial = lab.lookups(engine, percent, 1.0, mix.distribution)?;
                 trial.mix = mix.clone();
                 (trial.warm_up, trial.measured) = (warm_up, measured);
-                all.push(lab.measure(&trial.on(Device::Disk))?);
-            }
+                Ok(trial.on(Device::Disk))
+            })?;
             // A row for each engine, beside the first.
             let first = &all[0];
             for (engine, found) in ENGINES.iter().zip(&all) {
@@ -77,12 +76,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "first's writes/s / these": found.write_us / first.write_us,
                 });
             }
-            // What is aimed at: no more pages than the best of the others.
-            let best = all[1..].iter().map(Found::pages);
             claims.push(Claim::goal_to(
                 format!("{workload}: pages beside the best of the papers' systems at {percent} %"),
                 1.0,
-                first.pages() / best.fold(f64::INFINITY, f64::min),
+                beside_best(&all),
             ));
         }
         lab.note(workload);

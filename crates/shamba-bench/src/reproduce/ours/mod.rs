@@ -1,20 +1,22 @@
 //! What this engine claims itself, beyond the papers: fewer reads under pressure than any other,
-//! close to the optimum, steady when the hot spot moves and when the data grow, and quick when
-//! memory is plenty.
+//! close to the optimum, steady when the hot spot moves and when the data grow, quick when memory is
+//! plenty, and of a design that it finds itself.
 mod ablation;
 mod equal_reads;
 mod graph;
-mod hot_spot;
+pub(crate) mod hot_spot;
 mod mixed;
-mod multi_get;
+pub(crate) mod multi_get;
 mod oracle_gap;
 pub(super) mod pressure;
 pub(super) mod rocksdb;
 mod scaling;
+mod self_design;
 mod without_pressure;
 
+use super::trial::{Found, Trial};
 use super::{Experiment, Lab};
-use crate::store::Store;
+use crate::Result;
 
 /// What this engine claims.
 pub(super) const ALL: &[&Experiment] = &[
@@ -27,17 +29,27 @@ pub(super) const ALL: &[&Experiment] = &[
     &scaling::EXPERIMENT,
     &graph::EXPERIMENT,
     &mixed::EXPERIMENT,
+    &self_design::EXPERIMENT,
     &without_pressure::EXPERIMENT,
 ];
 
-/// The standard databases of these engines, at the lab's scale.
-fn store(lab: &Lab<'_>, engines: &[&str]) -> Store {
-    Store {
-        engines: engines.iter().map(|&engine| engine.to_owned()).collect(),
-        dir: lab.home().to_owned(),
-        entries: lab.scale.entries(),
-        seed: lab.seed,
-    }
+/// What engines find in the same place, each by a trial of its own.
+fn each(
+    lab: &mut Lab<'_>,
+    engines: &[&str],
+    trial: impl Fn(&mut Lab<'_>, &str) -> Result<Trial>,
+) -> Result<Vec<Found>> {
+    let measured = |engine: &&str| {
+        let trial = trial(lab, engine)?;
+        lab.measure(&trial)
+    };
+    engines.iter().map(measured).collect()
+}
+
+/// Pages of the first engine beside the fewest of the others.
+fn beside_best(found: &[Found]) -> f64 {
+    let others = found.iter().skip(1).map(Found::pages);
+    found.first().map_or(f64::NAN, Found::pages) / others.fold(f64::INFINITY, f64::min)
 }
 
 /// What a table lacks without the competitors.

@@ -1,5 +1,5 @@
 //! Reads per lookup as the data grow and memory does not.
-use crate::Result;
+use super::{beside_best, each};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
@@ -8,6 +8,7 @@ use crate::reproduce::trial::Trial;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::store::Base;
 use crate::workload::Distribution;
+use crate::{Result, row};
 use shamba::MIN_MEMORY;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -38,57 +39,43 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         ..lab.base("shamba")
     };
     let memory = lab.metadata(&least)?.max(MIN_MEMORY);
-    let mut table = Report::new(
-        "Pages read per lookup",
-        &[
-            "entries",
-            "memory, bytes per entry",
-            "existing",
-            "engine",
-            "pages",
-        ],
-    );
+    let mut table = Report::titled("Pages read per lookup");
     let mut panels = Vec::new();
-    let mut ratios: Vec<(u64, f64)> = Vec::new();
+    let mut worst = 0.0_f64;
     for positive in [0.0, 0.5] {
-        let mut series: Vec<Series> = ENGINES.iter().map(|e| Series::new(short(e))).collect();
+        let mut series = ENGINES.map(|engine| Series::new(short(engine)));
         for &entries in steps.iter().rev() {
-            let mut pages = Vec::new();
-            for (engine, series) in ENGINES.iter().zip(&mut series) {
+            let all = each(lab, &ENGINES, |lab, engine| {
                 let base = Base {
                     entries,
                     ..lab.base(engine)
                 };
-                let trial = Trial {
+                Ok(Trial {
                     warm_up,
                     measured,
                     ..Trial::lookups(base, memory, positive, Distribution::Uniform)
-                };
-                let found = lab.measure(&trial)?.pages();
-                pages.push(found);
-                series.points.push((entries as f64 / 1e3, found));
-                table.push(vec![
-                    (entries as f64).into(),
-                    (memory as f64 / entries as f64).into(),
-                    positive.into(),
-                    short(engine).into(),
-                    found.into(),
-                ]);
+                })
+            })?;
+            for ((engine, found), series) in ENGINES.iter().zip(&all).zip(&mut series) {
+                series.points.push((entries as f64 / 1e3, found.pages()));
+                table.add(row! {
+                    "entries": entries,
+                    "memory, bytes per entry": memory as f64 / entries as f64,
+                    "existing": positive,
+                    "engine": short(engine),
+                    "pages": found.pages(),
+                });
             }
-            let best = pages[1..].iter().fold(f64::INFINITY, |a, b| a.min(*b));
-            ratios.push((entries, pages[0] / best));
+            worst = worst.max(beside_best(&all));
         }
-        panels.push(Panel {
-            title: format!("{positive} existing, memory {} KiB", memory >> 10),
-            x: "entries, thousands".into(),
-            y: "pages read per lookup".into(),
-            log_y: false,
+        let title = format!("{positive} existing, memory {} KiB", memory >> 10);
+        panels.push(Panel::new(
+            title,
+            "entries, thousands",
+            "pages read per lookup",
             series,
-        });
+        ));
     }
-    let worst = ratios
-        .iter()
-        .fold(0.0, |worst: f64, (_, ratio)| worst.max(*ratio));
     Ok(Findings {
         setting: format!(
             "Entries of 64 B, uniform lookups, {warm_up} + {measured}, memory for the filters and indexes of \

@@ -1,0 +1,528 @@
+//! The engine that chooses its own design beside its default one, at the same memory: over mixes of
+//! lookups and updates, and when a workload turns from writing to reading.
+//!
+//! Cost is counted in pages read and written, by lookups, scans, flushes and compactions alike; logs
+//! are left out. Compactions run in the writes that make them due, so that the counts of a seed are
+//! the same at every run.
+use crate::device::Device;
+use crate::engine::Shamba;
+use crate::plot::{self, Panel, Series};
+use crate::report::Report;
+use crate::reproduce::{Claim, Experiment, Findings, Lab, Scale};
+use crate::runner::{self, Amount, Data};
+use crate::store::{self, Base};
+use crate::workload::{Distribution, Mix, Operation, Sizes};
+use crate::{Error, Result, row};
+use shamba::fs::{Charge, IoCounts, MeteredFs, PAGE, Purpose};
+use shamba::{
+    Advice, AutoDesign, Db, Design, DeviceCosts, Durability, FilterFamily, FilterOptions,
+    KeyspaceOptions, MemoryBudget, MergePolicy, Options,
+};
+use shamba_model::bound::least_cost;
+use shamba_model::cost::Environment;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ours-self-design",
+    title: "The engine chooses its design",
+    claim: "Whatever the mix of lookups and updates, the design that the engine chooses reads and writes no \
+            more pages than its default one; when a workload turns from writing to reading, the automatic \
+            mode costs less than the best design for either.",
+    seconds: 60.0,
+    run,
+};
+
+/// What lookups of a mix are; the rest are updates.
+const LOOKUPS: [(&str, Operation); 3] = [
+    ("empty", Operation::ReadMissing),
+    ("existing", Operation::Read),
+    ("ranges", Operation::Scan),
+];
+
+/// Entries that a range lookup returns.
+const RANGE: usize = 16;
+
+/// A page costs the same, read or written, however it is asked for.
+const FLAT: DeviceCosts = DeviceCosts {
+    read_seconds: 1e-4,
+    write_cost: 1.0,
+    merge_read_cost: 1.0,
+};
+
+/// How many times as long as a move needs to pay either phase of the turn is.
+const TIMES: f64 = 3.0;
+
+/// Operations of a phase, at most.
+const MOST: f64 = 1e7;
+
+/// Points of the course of a phase.
+const WINDOWS: u64 = 60;
+
+/// Operations after which automatic mode asks again.
+const EVERY: u64 = 2000;
+
+/// Operations that automatic mode takes to see a turn, at most: three answers in a row, and a
+/// half-life of what was done before.
+const DELAY: f64 = 3.0 * EVERY as f64 + 8192.0;
+
+fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let setup = Setup::new(lab)?;
+    let percents: &[u32] = lab.scale.pick(
+        &[50],
+        &[10, 50, 90],
+        &[10, 30, 50, 70, 90],
+        &[10, 30, 50, 70, 90],
+    );
+    let (mixes, mut claims) = mixes(lab, &setup, percents)?;
+    let horizon = Horizon::ask(&setup)?;
+    // The tiny form does not wait until the turn has paid.
+    let lengths = match lab.scale {
+        Scale::Tiny => [3_000, 9_000],
+        _ => horizon.lengths(),
+    };
+    let (turn, course, claim) = turn(&setup, horizon.designs(), lengths)?;
+    claims.push(claim);
+    let mut panels = plot::of_report(&mixes, "lookups are", "engine", "lookups %", "pages/op");
+    panels.push(course);
+    Ok(Findings {
+        setting: format!(
+            "{} entries of 64 B, write buffer and files of the default design {} KiB, size ratio 10, leveling, \
+             Bloom filters of 10 bits per key, memory {} KiB, uniform; {} operations of each mix after as many \
+             to get to know it; RAM disk, pages counted by the engine. `at most`: what the best of all \
+             designs could reach by the model.",
+            setup.base.entries,
+            setup.base.write_buffer >> 10,
+            setup.memory >> 10,
+            setup.operations,
+        ),
+        tables: vec![mixes, horizon.report(), turn],
+        panels,
+        claims,
+        ..Findings::default()
+    })
+}
+
+/// A loaded database of the default design, to be copied.
+struct Setup {
+    base: Base,
+    dir: PathBuf,
+    /// Bytes of the budget.
+    memory: u64,
+    /// Operations to get to know a workload by, and to measure.
+    operations: u64,
+}
+
+impl Setup {
+    fn new(lab: &mut Lab<'_>) -> Result<Self> {
+        let full = (500_000, 256 << 10, 6 << 20, 100_000);
+        let tiny = (20_000, 32 << 10, 2 << 20, 3_000);
+        let (entries, write_buffer, memory, operations) = lab.scale.pick(tiny, full, full, full);
+        let base = Base {
+            write_buffer,
+            file_size: write_buffer,
+            size_ratio: 10,
+            ..Base::standard("shamba:bloom", entries, lab.seed)
+        };
+        let dir = lab.loaded(&base)?.dir;
+        Ok(Self {
+            base,
+            dir,
+            memory,
+            operations,
+        })
+    }
+
+    /// The default design: leveling with 10 bits per key everywhere.
+    fn keyspace(&self) -> KeyspaceOptions {
+        KeyspaceOptions {
+            write_buffer: self.base.write_buffer,
+            target_file: self.base.file_size,
+            size_ratio: self.base.size_ratio,
+            filter: FilterOptions {
+                family: FilterFamily::Bloom,
+                ..FilterOptions::default()
+            },
+            ..KeyspaceOptions::default()
+        }
+    }
+
+    /// A copy of the database, open.
+    fn copy(&self, keyspace: KeyspaceOptions) -> Result<Subject> {
+        let dir = store::copy(&self.dir)?;
+        let fs = Device::Ram.fs(Charge::Virtual);
+        let db = Options::new()
+            .fs(Arc::new(fs.clone()))
+            .memory(MemoryBudget::bytes(self.memory))
+            .background_threads(0)
+            .durability(Durability::None)
+            .keyspace(keyspace)
+            .device(FLAT)
+            .open(dir.path())?;
+        Ok(Subject {
+            engine: Shamba::from(db.clone()),
+            db,
+            fs,
+            data: self.base.data(),
+            phase: 0,
+            _dir: dir,
+        })
+    }
+
+    /// The least pages that an operation costs under any design ([`least_cost`]). All the memory
+    /// there is counts as cache, and an entry as its key and value alone: what is kept of a page in
+    /// memory may be no more.
+    fn least(&self, advice: &Advice) -> Result<f64> {
+        let workload = advice.workload.model().ok_or_else(too_little)?;
+        let raw = self.base.data().keys.key_len() as f64 + self.base.value.mean();
+        let environment = Environment {
+            entries: self.base.entries as f64,
+            entry_bytes: advice.workload.entry_bytes.min(raw),
+            device: shamba_model::cost::Device {
+                page_bytes: 4096.0,
+                read_seconds: FLAT.read_seconds,
+                write_cost: FLAT.write_cost,
+                merge_read_cost: FLAT.merge_read_cost,
+            },
+        };
+        Ok(least_cost(&environment, &workload, self.memory as f64)?)
+    }
+}
+
+/// An open copy of the database.
+struct Subject {
+    engine: Shamba,
+    db: Db,
+    fs: MeteredFs,
+    data: Data,
+    /// Runs so far.
+    phase: u64,
+    /// Removed with it.
+    _dir: tempfile::TempDir,
+}
+
+/// Pages of tables.
+#[derive(Clone, Copy, Default)]
+struct Pages {
+    /// Read by lookups and scans.
+    looked_up: f64,
+    /// Read by merges.
+    merged: f64,
+    /// Written by flushes and merges; there is no log.
+    written: f64,
+}
+
+impl Pages {
+    fn of(counts: &IoCounts) -> Self {
+        let read = |purpose| counts.reads_for(purpose).pages as f64;
+        Self {
+            looked_up: read(Purpose::Lookup) + read(Purpose::Scan),
+            merged: read(Purpose::Background),
+            written: counts.bytes_written as f64 / PAGE as f64,
+        }
+    }
+
+    fn all(self) -> f64 {
+        self.looked_up + self.merged + self.written
+    }
+}
+
+impl Subject {
+    /// Checked operations of a mix; the pages they cost.
+    fn run(&mut self, mix: &Mix, operations: u64) -> Result<Pages> {
+        self.phase += 1;
+        let amount = Amount {
+            operations,
+            threads: 1,
+            phase: self.phase,
+        };
+        let before = self.fs.counts();
+        runner::run(&self.engine, &self.data, mix, amount, &AtomicU64::new(0))?;
+        Ok(Pages::of(&(self.fs.counts() - before)))
+    }
+
+    fn advice(&self) -> Result<Advice> {
+        self.db.advise()?.ok_or_else(too_little)
+    }
+
+    fn move_to(&self, design: Design) -> Result<()> {
+        self.db.redesign(design)?;
+        Ok(self.db.wait_for_compaction()?)
+    }
+
+    fn design(&self) -> Design {
+        self.db.default_keyspace().design()
+    }
+}
+
+fn too_little() -> Error {
+    Error::InvalidSetting("too few entries or operations to advise on".into())
+}
+
+/// Uniform operations with these shares.
+fn mix(shares: Vec<(Operation, f64)>) -> Mix {
+    Mix {
+        shares,
+        distribution: Distribution::Uniform,
+        scan: Sizes::Fixed(RANGE),
+    }
+}
+
+/// A design in words.
+fn name(design: &Design) -> String {
+    let policy = match design.merge_policy {
+        MergePolicy::Leveling { .. } => "leveling",
+        MergePolicy::Tiering => "tiering",
+        MergePolicy::LazyLeveling => "lazy leveling",
+        _ => "other",
+    };
+    let (kib, bits) = (design.write_buffer >> 10, design.bits_per_key);
+    format!("{policy} T={} {kib} KiB {bits:.1} b/key", design.size_ratio)
+}
+
+/// The self-designed engine beside the default design, over mixes.
+fn mixes(lab: &mut Lab<'_>, setup: &Setup, percents: &[u32]) -> Result<(Report, Vec<Claim>)> {
+    let mut table =
+        Report::titled("Pages of an operation with the default design and the chosen one");
+    let mut fewer = f64::INFINITY;
+    let mut beyond = Vec::new();
+    for (kind, lookup) in LOOKUPS {
+        for &percent in percents {
+            let share = f64::from(percent) / 100.0;
+            let mix = mix(vec![(lookup, share), (Operation::Update, 1.0 - share)]);
+            let mut default = None;
+            for engine in ["default", "self-designed"] {
+                let mut subject = setup.copy(setup.keyspace())?;
+                subject.run(&mix, setup.operations)?;
+                let advice = subject.advice()?;
+                let predicted = if engine == "default" {
+                    advice.present
+                } else {
+                    subject.move_to(advice.best.design)?;
+                    advice.best
+                };
+                let pages = subject.run(&mix, setup.operations)?;
+                let each = |pages: f64| pages / setup.operations as f64;
+                let default = *default.get_or_insert(pages.all());
+                let times = default / pages.all();
+                let most = each(default) / setup.least(&advice)?;
+                fewer = fewer.min(times);
+                if times > most {
+                    beyond.push(format!("{kind}, {percent} %"));
+                }
+                table.add(row! {
+                    "lookups are": kind,
+                    "lookups %": percent,
+                    "engine": engine,
+                    "design": name(&subject.design()),
+                    "pages/op": each(pages.all()),
+                    "read by lookups/op": each(pages.looked_up),
+                    "read by merges/op": each(pages.merged),
+                    "written/op": each(pages.written),
+                    "predicted/op": predicted.costs.average,
+                    "times fewer pages": times,
+                    "at most": most,
+                });
+            }
+            lab.note(format!("{kind} {percent} %"));
+        }
+    }
+    let claims = vec![
+        Claim::goal_from(
+            "times fewer pages than the default design, at least",
+            1.0,
+            fewer,
+        ),
+        Claim::goal_everywhere(
+            "no more times fewer pages than the best of all designs could have",
+            table.rows.len(),
+            &beyond,
+        ),
+    ];
+    Ok((table, claims))
+}
+
+/// The two phases of the turn: nearly all updates, then mostly ranges.
+fn phases() -> [Mix; 2] {
+    use Operation::{Read, ReadMissing, Scan, Update};
+    [
+        vec![(ReadMissing, 0.02), (Read, 0.02), (Update, 0.96)],
+        vec![(ReadMissing, 0.1), (Read, 0.1), (Scan, 0.7), (Update, 0.1)],
+    ]
+    .map(mix)
+}
+
+/// What the model says of the designs that are best for writing and for reading: the engine's
+/// answer at first; after the turn, with the design for writing; after a turn back, with that for
+/// reading.
+struct Horizon {
+    first: Advice,
+    turned: Advice,
+    back: Advice,
+}
+
+impl Horizon {
+    fn ask(setup: &Setup) -> Result<Self> {
+        let mut subject = setup.copy(setup.keyspace())?;
+        let mut ask = |mix: &Mix| -> Result<Advice> {
+            subject.run(mix, setup.operations)?;
+            let advice = subject.advice()?;
+            subject.move_to(advice.best.design)?;
+            Ok(advice)
+        };
+        let [writing, reading] = &phases();
+        Ok(Self {
+            first: ask(writing)?,
+            turned: ask(reading)?,
+            back: ask(writing)?,
+        })
+    }
+
+    /// The best for writing, and for reading.
+    fn designs(&self) -> [Design; 2] {
+        [self.first.best.design, self.turned.best.design]
+    }
+
+    /// Operations of either phase after which the gain by the design for it has paid for what the
+    /// turn costs automatic mode more than knowing: the move, and operations until it begins.
+    fn pays_after(&self) -> [f64; 2] {
+        let turning = self.turned.move_cost() + DELAY * self.turned.gain();
+        [&self.back, &self.turned].map(|advice| turning / advice.gain().max(f64::MIN_POSITIVE))
+    }
+
+    /// Operations of either phase, in whole thousands.
+    fn lengths(&self) -> [u64; 2] {
+        let lengths = self.pays_after().map(|paid| (paid * TIMES).min(MOST));
+        lengths.map(|length| (length / 1000.0).ceil() as u64 * 1000)
+    }
+
+    fn report(&self) -> Report {
+        let title = format!(
+            "Horizon by the model, in pages: the turn costs {:.0} for the move and {DELAY} operations until \
+             it is seen; a phase is {TIMES} times as long as its gain takes to pay for that",
+            self.turned.move_cost()
+        );
+        let paid = self.pays_after();
+        let phases = [
+            ("writing", &self.back, paid[0]),
+            ("reading", &self.turned, paid[1]),
+        ];
+        Report::of(title, phases, |(phase, advice, paid)| {
+            row! {
+                "phase": phase,
+                "best design": name(&advice.best.design),
+                "pages/op": advice.best.costs.average,
+                "with the other": advice.present.costs.average,
+                "gain": advice.gain(),
+                "pays after": paid,
+            }
+        })
+    }
+}
+
+/// Both phases with a design.
+#[derive(Default)]
+struct Course {
+    /// Pages of each phase.
+    phases: [f64; 2],
+    /// Pages so far, by operations.
+    points: Vec<(f64, f64)>,
+    /// The design at the turn and at the end.
+    designs: [String; 2],
+    /// Operations after the turn at which the first move was seen to begin, and to have ended.
+    moved: [Option<f64>; 2],
+}
+
+impl Course {
+    fn measure(mut subject: Subject, lengths: [u64; 2]) -> Result<Self> {
+        let mut course = Self {
+            points: vec![(0.0, 0.0)],
+            ..Self::default()
+        };
+        let mut before = 0;
+        for (phase, (mix, length)) in phases().iter().zip(lengths).enumerate() {
+            let begun = subject.design();
+            for window in 1..=WINDOWS {
+                let done = length * window / WINDOWS;
+                let operations = done - length * (window - 1) / WINDOWS;
+                course.phases[phase] += subject.run(mix, operations)?.all();
+                course.points.push(((before + done) as f64, course.all()));
+                if phase == 1 && subject.design() != begun {
+                    course.moved[0].get_or_insert(done as f64);
+                    if !subject.db.default_keyspace().is_moving() {
+                        course.moved[1].get_or_insert(done as f64);
+                    }
+                }
+            }
+            before += length;
+            course.designs[phase] = name(&subject.design());
+        }
+        Ok(course)
+    }
+
+    fn all(&self) -> f64 {
+        self.phases.iter().sum()
+    }
+}
+
+/// A phase of writing, then one of reading, with the designs that are best for either, which begin
+/// in shape; and, last, with the automatic mode, which begins with that for writing.
+fn turn(
+    setup: &Setup,
+    [writing, reading]: [Design; 2],
+    lengths: [u64; 2],
+) -> Result<(Report, Panel, Claim)> {
+    let auto = AutoDesign {
+        every: EVERY,
+        horizon: lengths[1].max(EVERY),
+        ..AutoDesign::default()
+    };
+    let mut courses = Vec::new();
+    for (engine, design, auto_design) in [
+        ("best for writing", writing, None),
+        ("best for reading", reading, None),
+        ("automatic", writing, Some(auto)),
+    ] {
+        let subject = setup.copy(KeyspaceOptions {
+            auto_design,
+            ..setup.keyspace()
+        })?;
+        subject.move_to(design)?;
+        courses.push((engine, Course::measure(subject, lengths)?));
+    }
+    let automatic = courses.last().map_or(f64::NAN, |(_, course)| course.all());
+    let fixed = courses.iter().take(2).map(|(_, course)| course.all());
+    let claim = Claim::goal_from(
+        "pages of the better fixed design, times those of the automatic mode",
+        1.0,
+        fixed.fold(f64::INFINITY, f64::min) / automatic,
+    );
+    let title = format!(
+        "{} operations of which 96 % updates, then {} of which 70 % ranges and 20 % lookups",
+        lengths[0], lengths[1]
+    );
+    let table = Report::of(title, &courses, |(engine, course)| {
+        row! {
+            "engine": *engine,
+            "design at the turn": course.designs[0].clone(),
+            "design at the end": course.designs[1].clone(),
+            "move began after": course.moved[0],
+            "ended after": course.moved[1],
+            "pages while writing": course.phases[0],
+            "pages while reading": course.phases[1],
+            "pages in all": course.all(),
+            "times automatic's": course.all() / automatic,
+        }
+    });
+    let lines = courses.into_iter();
+    let lines: Vec<Series> = lines
+        .map(|(engine, course)| Series::of(engine, course.points))
+        .collect();
+    let title = "pages read and written so far, the move included";
+    Ok((
+        table,
+        Panel::new(title, "operations", "pages", lines),
+        claim,
+    ))
+}
