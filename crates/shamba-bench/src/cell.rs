@@ -4,8 +4,8 @@
 //! must not disturb the next: the experiments run every cell by starting this program again with
 //! the hidden command `cell`, the name of a measurement and the request as JSON on standard
 //! input, the result as JSON on standard output.
-use crate::experiments::{cpu, hash_sharing, hot_spot, keyspaces, multi_get, small_budgets};
-use crate::reproduce::trial;
+use crate::experiments::{cpu, hot_spot, keyspaces, multi_get, small_budgets};
+use crate::reproduce::{hash_sharing, trial};
 use crate::{Error, Result, compare, oracle, pressure, store, trace};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;

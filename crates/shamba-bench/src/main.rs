@@ -2,7 +2,7 @@
 //! because the options of all its commands stand in one place.
 use clap::{Args, Parser, Subcommand};
 use shamba_bench::experiments::{
-    cpu, hash_sharing, keyspaces, memory_scaling, model, self_design, small_budgets,
+    cpu, keyspaces, memory_scaling, model, self_design, small_budgets,
 };
 use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
@@ -42,14 +42,6 @@ enum Command {
     SelfDesign(SelfDesignArguments),
     /// A workload that turns from writing to reading: automatic design beside fixed ones.
     Turn(TurnArguments),
-    /// Lookups that hash their key once against those that hash it for each table.
-    ///
-    /// By key size, number of levels, share of empty lookups and device, with the hashes counted
-    /// and the model's prediction beside. The paper (DaMoN 2021) has empty lookups 10 % faster on a
-    /// PCIe SSD and 40 % faster on a RAM disk, and hashing that costs the same whatever the number
-    /// of levels. It hashes with MurmurHash64 (235 ns for 1 KiB); XXH3 takes a fraction of that, so
-    /// there is less to gain here: the column "model, MM64" has the gain with the paper's hash.
-    HashSharing(HashSharing),
     /// Many keyspaces beside one: times of puts, of creating and opening them, and of writing some
     /// at once.
     Keyspaces(Keyspaces),
@@ -206,17 +198,6 @@ struct MemoryScaling {
     plot: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
-}
-
-#[derive(Args)]
-struct HashSharing {
-    #[command(flatten)]
-    settings: hash_sharing::Settings,
-    #[command(flatten)]
-    output: Output,
-    /// Draw the gains, measured and predicted, into this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -381,13 +362,6 @@ fn run(command: Command) -> Result<()> {
             }
             if let Some(path) = &arguments.plot {
                 plot::save(path, &[panel], 1)?;
-            }
-            show(&table, &arguments.output)
-        }
-        Command::HashSharing(arguments) => {
-            let (table, panels) = hash_sharing::run(&arguments.settings, &mut note)?;
-            if let Some(path) = &arguments.plot {
-                plot::save(path, &panels, 2)?;
             }
             show(&table, &arguments.output)
         }

@@ -3,7 +3,6 @@
 pub mod cpu;
 pub(crate) mod full_lookups;
 mod full_tree;
-pub mod hash_sharing;
 pub(crate) mod hot_spot;
 pub mod keyspaces;
 pub mod memory_scaling;

@@ -1,6 +1,6 @@
 //! Figure 6: what hash sharing gains in theory, by device, for leveling and tiering; and Figure 2,
 //! the share of a lookup that is hashing under both.
-use crate::experiments::hash_sharing::murmur_ns;
+use super::lookups::murmur_ns;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
