@@ -25,20 +25,18 @@ fn large_entries(scale: Scale, base: Cell) -> Vec<Cell> {
     by_key(keys, 2048, &base)
 }
 
-/// Figure 8 (a).
+/// Figure 8 (a), of which the others differ in part.
 const BY_KEY: Sweep = Sweep {
     axis: "bytes of a key",
     title: "By key size (a)",
-    part: "(a) ",
+    part: "",
     devices: &[FAST_SSD, RAM],
     trees: large_entries,
     at: |cell, _| cell.key as f64,
     paper: &[("gain by key size", FAST_SSD, 1024.0, 23.0)],
-    trends: &[(
-        "gain by key size",
-        &[RAM],
-        "more beneficial for larger keys",
-    )],
+    trend: "gain by key size",
+    course: "more beneficial for larger keys",
+    rising: &[&[RAM]],
 };
 
 /// Bytes of data over 2^levels in (b): a write buffer has two thirds of it.
@@ -67,11 +65,8 @@ const BY_LEVELS: Sweep = Sweep {
     },
     at: |_, seen| f64::from(seen.levels),
     paper: &[],
-    trends: &[(
-        "gain by the number of levels",
-        &[RAM],
-        "a small improvement",
-    )],
+    trend: "gain by the number of levels",
+    course: "a small improvement",
     ..BY_KEY
 };
 
@@ -87,21 +82,20 @@ pub(super) const FIGURE_8: Experiment = Experiment {
 };
 
 fn figure_8(lab: &mut Lab<'_>) -> Result<Findings> {
-    let (keys, levels) = (BY_KEY.measure(lab)?, BY_LEVELS.measure(lab)?);
+    let keys = Sweep {
+        part: "(a) ",
+        ..BY_KEY
+    };
+    let (keys, levels) = (keys.measure(lab)?, BY_LEVELS.measure(lab)?);
     let kept = keys.each(RAM, |seen| seen.shared_hashes / seen.each_hashes);
     let largest = kept.last().copied().unwrap_or(f64::NAN);
     let shared = levels.each(RAM, |seen| seen.shared_hashes);
     let each = levels.each(RAM, |seen| seen.each_hashes);
     let spread = shared.iter().copied().fold(f64::MIN, f64::max)
         - shared.iter().copied().fold(f64::MAX, f64::min);
-    let up_to = keys.each(FAST_SSD, |seen| seen.gain);
+    let what = "gain by key size, fast-pcie-ssd (a device model), %";
     let mut claims = vec![
-        Claim::up_to(
-            "gain by key size, fast-pcie-ssd (a device model), %",
-            23.0,
-            &up_to,
-        )
-        .by_model(),
+        Claim::up_to(what, 23.0, &keys.each(FAST_SSD, |seen| seen.gain)).by_model(),
         Claim::statement(
             "hashes of a lookup with sharing over those without, keys of 1 KB",
             "less than half",
@@ -148,17 +142,13 @@ const LITTLE: f64 = 10.0;
 fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
     let sweep = Sweep {
         title: "Small keys",
-        part: "",
         trees: |scale, base| {
             let keys = scale.pick(&[8, 32][..], &[8, 32, 256], &KEYS[..6], &KEYS[..6]);
             by_key(keys, 512, &base)
         },
         paper: &[],
-        trends: &[(
-            "gain by key size, entries of 512 B",
-            &[RAM],
-            "diminishes for smaller keys",
-        )],
+        trend: "gain by key size, entries of 512 B",
+        course: "diminishes for smaller keys",
         ..BY_KEY
     };
     let (points, mut findings) = sweep.findings(lab, "Here entries have 512 B.")?;
@@ -190,7 +180,6 @@ const ZIPF: Distribution = Distribution::Zipf(0.99);
 fn figure_10(lab: &mut Lab<'_>) -> Result<Findings> {
     let skewed = Sweep {
         title: "Zipfian lookups",
-        part: "",
         trees: |scale, base| {
             let distribution = ZIPF;
             large_entries(
@@ -202,7 +191,7 @@ fn figure_10(lab: &mut Lab<'_>) -> Result<Findings> {
             )
         },
         paper: &[("gain at keys of 1 KB", FAST_SSD, 1024.0, 60.0)],
-        trends: &[("gain by key size", &[RAM], "increases steeply")],
+        course: "increases steeply",
         ..BY_KEY
     };
     let uniform = Sweep {
@@ -288,11 +277,9 @@ fn figure_11(lab: &mut Lab<'_>) -> Result<Findings> {
             slower.map_or(f64::NAN, |slower| slower as f64 + 1.0)
         },
         paper: &[("gain", SATA_SSD, 1.0, 10.0), ("gain", RAM, 5.0, 40.0)],
-        trends: &[(
-            "gain from the slowest device to the fastest",
-            &DEVICES,
-            "increases as the storage latency reduces",
-        )],
+        trend: "gain from the slowest device to the fastest",
+        course: "increases as the storage latency reduces",
+        rising: &[&DEVICES],
     };
     let devices = format!(
         "Devices from 1 to {}: {}; memory is a RAM disk, resident has all data in the engine's cache.",
@@ -342,10 +329,9 @@ fn figure_12(lab: &mut Lab<'_>) -> Result<Findings> {
             ("gain at 10 bits", FAST_SSD, 10.0, 10.0),
             ("gain at 10 bits", RAM, 10.0, 40.0),
         ],
-        trends: &[
-            ("gain by bits per key", &[FAST_SSD], "increases"),
-            ("gain by bits per key", &[RAM], "increases"),
-        ],
+        trend: "gain by bits per key",
+        course: "increases",
+        rising: &[&[FAST_SSD], &[RAM]],
     };
     let (points, mut findings) = sweep.findings(lab, "")?;
     let reads = points.each(RAM, |seen| seen.reads);
@@ -362,7 +348,6 @@ fn figure_12(lab: &mut Lab<'_>) -> Result<Findings> {
 const BY_SHARE: Sweep = Sweep {
     axis: "share of empty lookups",
     title: "By the share of empty lookups",
-    part: "",
     trees: |scale, base| {
         let shares = scale.pick(
             &[1.0, 0.0][..],
@@ -374,6 +359,7 @@ const BY_SHARE: Sweep = Sweep {
         vec![Cell { empty, ..base }]
     },
     at: |_, seen| seen.empty,
+    trend: "gain by the share of empty lookups",
     ..BY_KEY
 };
 
@@ -387,11 +373,8 @@ pub(super) const FIGURE_13: Experiment = Experiment {
         let sweep = Sweep {
             devices: &[FAST_SSD],
             paper: &[("gain with 1 of lookups empty", FAST_SSD, 1.0, 17.0)],
-            trends: &[(
-                "gain by the share of empty lookups",
-                &[FAST_SSD],
-                "negligible at none, increases",
-            )],
+            course: "negligible at none, increases",
+            rising: &[&[FAST_SSD]],
             ..BY_SHARE
         };
         timed(&sweep, lab)
@@ -411,7 +394,7 @@ pub(super) const FIGURE_14: Experiment = Experiment {
                 ("gain with 0 of lookups empty", RAM, 0.0, 10.0),
                 ("gain with 1 of lookups empty", RAM, 1.0, 40.0),
             ],
-            trends: &[("gain by the share of empty lookups", &[RAM], "grows")],
+            course: "grows",
             ..BY_SHARE
         };
         timed(&sweep, lab)

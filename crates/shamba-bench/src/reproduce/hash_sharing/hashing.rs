@@ -51,7 +51,9 @@ const LEVELED: Sweep = Sweep {
     },
     at: |_, seen| seen.empty,
     paper: &[],
-    trends: &[],
+    trend: "",
+    course: "",
+    rising: &[],
 };
 
 fn table(all: &[(&str, &Points)]) -> Report {

@@ -17,8 +17,6 @@ use crate::reproduce::{Claim, Findings, Lab, Scale};
 use crate::workload::Distribution;
 use crate::{Error, Result, cell, row};
 use shamba_model::hash_sharing::{Times, leveling};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 /// MurmurHash64 of 1 KiB in nanoseconds (Table 1).
 const MURMUR_KIB: f64 = 235.0;
@@ -32,14 +30,6 @@ pub(super) const GAIN: &str = "gain, % (less than 0 as 0)";
 /// What MurmurHash64 of a key of so many bytes takes in the paper, in nanoseconds.
 pub(super) fn murmur_ns(key: usize) -> f64 {
     MURMUR_KIB * key as f64 / 1024.0
-}
-
-/// The same here.
-fn murmur_here(key: usize) -> f64 {
-    static KNOWN: Mutex<BTreeMap<usize, f64>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let time = || micro::hash_ns(Hash::Murmur64, key, BATCHES, 1);
-    *known.entry(key).or_insert_with(time)
 }
 
 /// The paper's default: keys of 512 B in entries of 1 KB, 5 levels, 10 bits per key, empty lookups.
@@ -104,8 +94,11 @@ pub(super) struct Sweep {
     pub(super) at: fn(&Cell, &Measured) -> f64,
     /// Gains of the paper: of what, on which device, where on the axis, and the percentage.
     pub(super) paper: &'static [(&'static str, Place, f64, f64)],
-    /// Gains that grow along the axis: of what, on which devices, and how the paper says it.
-    pub(super) trends: &'static [(&'static str, &'static [Place], &'static str)],
+    /// The gain that grows along the axis, and how the paper says it.
+    pub(super) trend: &'static str,
+    pub(super) course: &'static str,
+    /// Where it is to grow: on each of these devices, or from the first to the last of several.
+    pub(super) rising: &'static [&'static [Place]],
 }
 
 /// A measured point.
@@ -228,36 +221,34 @@ impl Points {
         lines.iter().map(line).collect()
     }
 
-    /// A panel of the times of both ways.
-    pub(super) fn times(&self, device: Place) -> Panel {
-        let title = format!("{}lookups, {}", self.sweep.part, name(device));
-        let lines: [Line; 2] = [
-            ("a hash for each table", |point| point.seen.each_us),
-            ("hash sharing", |point| point.seen.shared_us),
-        ];
-        let lines = self.lines(&[device], &lines);
-        Panel::new(title, self.sweep.axis, "us per lookup", lines)
+    /// A panel of both ways: what each has of a lookup, without sharing first.
+    fn both(&self, device: Place, what: &str, y: &str, of: [fn(&Point) -> f64; 2]) -> Panel {
+        let title = format!("{}{what}", self.sweep.part);
+        let lines = [("a hash for each table", of[0]), ("hash sharing", of[1])];
+        Panel::new(title, self.sweep.axis, y, self.lines(&[device], &lines))
     }
 
-    /// A panel of the hashes of a lookup.
+    /// The times of both ways.
+    pub(super) fn times(&self, device: Place) -> Panel {
+        let times: [fn(&Point) -> f64; 2] = [|of| of.seen.each_us, |of| of.seen.shared_us];
+        let title = format!("lookups, {}", name(device));
+        self.both(device, &title, "us per lookup", times)
+    }
+
+    /// The hashes of both ways.
     pub(super) fn hashes(&self, device: Place) -> Panel {
-        let title = format!("{}hashes counted", self.sweep.part);
-        let lines: [Line; 2] = [
-            ("a hash for each table", |point| point.seen.each_hashes),
-            ("hash sharing", |point| point.seen.shared_hashes),
-        ];
-        let lines = self.lines(&[device], &lines);
-        Panel::new(title, self.sweep.axis, "hashes per empty lookup", lines)
+        let hashes: [fn(&Point) -> f64; 2] = [|of| of.seen.each_hashes, |of| of.seen.shared_hashes];
+        self.both(device, "hashes counted", "hashes per empty lookup", hashes)
     }
 
     /// The gain on devices: measured, by the model, and by the model with the paper's hash; beside
     /// them the numbers of the paper, if it has any.
     pub(super) fn gain_lines(&self, devices: &[Place]) -> Vec<Series> {
         let lines: [Line; 3] = [
-            ("measured", |point| point.seen.gain.max(0.0)),
-            ("model", |point| point.model()[0].max(0.0)),
-            ("model with the paper's hash times", |point| {
-                point.model()[1].max(0.0)
+            ("measured", |of| of.seen.gain.max(0.0)),
+            ("model", |of| of.model()[0].max(0.0)),
+            ("model with the paper's hash times", |of| {
+                of.model()[1].max(0.0)
             }),
         ];
         let mut lines = self.lines(devices, &lines);
@@ -291,7 +282,7 @@ impl Points {
     /// That gains grow along the axis: no step down by more than both ends of it are uncertain, and
     /// more at the end than at the beginning by more than that.
     pub(super) fn trends(&self) -> impl Iterator<Item = Claim> {
-        self.sweep.trends.iter().map(|&(what, devices, paper)| {
+        self.sweep.rising.iter().map(|devices| {
             let points: Vec<&Point> = self.on(devices).collect();
             // In units of what both are uncertain by.
             let rise = |a: &Measured, b: &Measured| (b.gain - a.gain) / (a.uncertain + b.uncertain);
@@ -305,8 +296,9 @@ impl Points {
             let gains: Vec<String> = (points.iter())
                 .map(|point| format!("{:.1} ± {:.1}", point.seen.gain, point.seen.uncertain))
                 .collect();
-            let what = format!("{what}, {}, %", places.concat());
-            let claim = Claim::statement(what, paper, gains.join(", "), grows && !falls);
+            let what = format!("{}, {}, %", self.sweep.trend, places.concat());
+            let (course, holds) = (self.sweep.course, grows && !falls);
+            let claim = Claim::statement(what, course, gains.join(", "), holds);
             by(claim, devices)
         })
     }
@@ -317,7 +309,8 @@ impl Points {
 /// it comes to the paper's gain, but for a fifth of the difference.
 fn gain(what: &str, paper: f64, point: &Point) -> Claim {
     let (seen, [_, with_paper_s]) = (&point.seen, point.model());
-    let (here, in_paper) = (murmur_here(seen.key), murmur_ns(seen.key));
+    let here = micro::hash_ns(Hash::Murmur64, seen.key, BATCHES, 1);
+    let in_paper = murmur_ns(seen.key);
     let what = format!("{what}, {}, %", place(seen.device));
     by(Claim::figure(what, paper, seen.gain), &[seen.device]).because(
         (paper - with_paper_s).abs() <= 0.2 * (paper - seen.gain).abs(),

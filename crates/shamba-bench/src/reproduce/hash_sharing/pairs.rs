@@ -151,28 +151,6 @@ impl Measurement for Cell {
     }
 }
 
-impl Side {
-    /// Looks the keys up and checks the answers; microseconds for each.
-    fn look_up(&self, batch: &Batch, value: usize) -> Result<f64> {
-        let mut answers = Vec::with_capacity(batch.len());
-        let start = Instant::now();
-        for (_, key) in batch {
-            let value = self.db.get(key).map_err(failed)?;
-            answers.push(value.map(|value| mark(&value)));
-        }
-        let us = start.elapsed().as_secs_f64() * 1e6 / batch.len().max(1) as f64;
-        for ((number, _), answer) in batch.iter().zip(answers) {
-            let wanted = (number % 2 == 0).then_some((number / 2, value));
-            if answer != wanted {
-                return Err(Error::WrongAnswer(format!(
-                    "key {number}: {answer:?}, not {wanted:?}"
-                )));
-            }
-        }
-        Ok(us)
-    }
-}
-
 /// What tells a value from others, and its length.
 fn mark(value: &[u8]) -> (u64, usize) {
     let head = value.first_chunk().copied().unwrap_or_default();
@@ -229,8 +207,24 @@ impl<'a> Pair<'a> {
         Ok(move || (0..batch).map(&mut draw).collect())
     }
 
+    /// Looks the keys up on one side and checks the answers; microseconds for each.
     fn look_up(&self, side: usize, batch: &Batch) -> Result<f64> {
-        self.sides[side].look_up(batch, self.cell.value)
+        let db = &self.sides[side].db;
+        let mut answers = Vec::with_capacity(batch.len());
+        let start = Instant::now();
+        for (_, key) in batch {
+            let value = db.get(key).map_err(failed)?;
+            answers.push(value.map(|value| mark(&value)));
+        }
+        let us = start.elapsed().as_secs_f64() * 1e6 / batch.len().max(1) as f64;
+        for ((number, _), answer) in batch.iter().zip(answers) {
+            let wanted = (number % 2 == 0).then_some((number / 2, self.cell.value));
+            if answer != wanted {
+                let wrong = format!("key {number}: {answer:?}, not {wanted:?}");
+                return Err(Error::WrongAnswer(wrong));
+            }
+        }
+        Ok(us)
     }
 
     /// Reads what is to be in memory.
@@ -419,14 +413,19 @@ mod tests {
     fn wrong_answers_are_noticed() {
         let cell = cell();
         let tree = cell.load().unwrap();
-        let pair = Pair::open(&cell, &tree, RAM, 0).unwrap();
+        let mut pair = Pair::open(&cell, &tree, RAM, 0).unwrap();
         let of = |number, asked| vec![(number, key(asked, cell.key))];
-        let look_up = |batch, value| pair.sides[0].look_up(&batch, value);
-        assert!(look_up(of(8, 8), 16).is_ok() && look_up(of(9, 9), 16).is_ok());
+        let ask = |pair: &Pair<'_>, number, asked| pair.look_up(0, &of(number, asked));
+        assert!(ask(&pair, 8, 8).is_ok() && ask(&pair, 9, 9).is_ok());
         for (number, asked) in [(8, 9), (9, 8), (8, 10)] {
-            assert!(look_up(of(number, asked), 16).is_err(), "{number} {asked}");
+            assert!(ask(&pair, number, asked).is_err(), "{number} {asked}");
         }
-        assert!(look_up(of(8, 8), 15).is_err());
+        let longer = Cell {
+            value: 17,
+            ..cell.clone()
+        };
+        pair.cell = &longer;
+        assert!(ask(&pair, 8, 8).is_err());
     }
 
     /// Hashes that sharing should save are noticed where they are made.
