@@ -4,9 +4,9 @@
 //! must not disturb the next: the experiments run every cell by starting this program again with
 //! the hidden command `cell`, the name of a measurement and the request as JSON on standard
 //! input, the result as JSON on standard output.
-use crate::experiments::{cpu, hash_sharing, keyspaces, small_budgets};
+use crate::experiments::{cpu, keyspaces, small_budgets};
 use crate::reproduce::ours::{hot_spot, multi_get};
-use crate::reproduce::trial;
+use crate::reproduce::{hash_sharing, trial};
 use crate::{Error, Result, compare, oracle, store, trace};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors. This file is long
 //! because the options of all its commands stand in one place.
 use clap::{Args, Parser, Subcommand};
-use shamba_bench::experiments::{cpu, hash_sharing, keyspaces, small_budgets};
+use shamba_bench::experiments::{cpu, keyspaces, small_budgets};
 use shamba_bench::report::Report;
 use shamba_bench::{Result, cell, compare, engine, plot, pressure, reproduce, trace};
 use std::path::{Path, PathBuf};
@@ -29,14 +29,6 @@ enum Command {
     Pressure(Pressure),
     /// Instructions per lookup and scan with everything resident; ratios to the last engine.
     Cpu(Cpu),
-    /// Lookups that hash their key once against those that hash it for each table.
-    ///
-    /// By key size, number of levels, share of empty lookups and device, with the hashes counted
-    /// and the model's prediction beside. The paper (DaMoN 2021) has empty lookups 10 % faster on a
-    /// PCIe SSD and 40 % faster on a RAM disk, and hashing that costs the same whatever the number
-    /// of levels. It hashes with MurmurHash64 (235 ns for 1 KiB); XXH3 takes a fraction of that, so
-    /// there is less to gain here: the column "model, MM64" has the gain with the paper's hash.
-    HashSharing(HashSharing),
     /// Many keyspaces beside one: times of puts, of creating and opening them, and of writing some
     /// at once.
     Keyspaces(Keyspaces),
@@ -100,17 +92,6 @@ struct Cpu {
     #[command(flatten)]
     output: Output,
     /// Draw the table into this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct HashSharing {
-    #[command(flatten)]
-    settings: hash_sharing::Settings,
-    #[command(flatten)]
-    output: Output,
-    /// Draw the gains, measured and predicted, into this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
 }
@@ -198,13 +179,6 @@ fn run(command: Command) -> Result<()> {
             let table = cpu::run(&arguments.settings, &mut note)?;
             let axes = ["", "engine", "positive", "instructions"];
             draw(&table, axes, arguments.plot.as_deref())?;
-            show(&table, &arguments.output)
-        }
-        Command::HashSharing(arguments) => {
-            let (table, panels) = hash_sharing::run(&arguments.settings, &mut note)?;
-            if let Some(path) = &arguments.plot {
-                plot::save(path, &panels, 2)?;
-            }
             show(&table, &arguments.output)
         }
         Command::Keyspaces(arguments) => {

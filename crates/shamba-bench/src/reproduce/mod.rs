@@ -12,7 +12,7 @@ pub mod claim;
 mod elastic;
 mod files;
 mod front_page;
-mod hash_sharing;
+pub(crate) mod hash_sharing;
 pub mod lab;
 mod machine;
 mod monkey;

@@ -1,10 +1,11 @@
 //! Figure 6: what hash sharing gains in theory, by device, for leveling and tiering; and Figure 2,
 //! the share of a lookup that is hashing under both.
-use crate::experiments::hash_sharing::murmur_ns;
+use super::lookups::murmur_ns;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::{Error, Result, row};
+use shamba_model::ModelError;
 use shamba_model::hash_sharing::{Times, Work, leveling, tiering};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -38,46 +39,43 @@ const LEVELS: u32 = 5;
 const RATE: f64 = 0.0082;
 
 fn run(_: &mut Lab<'_>) -> Result<Findings> {
-    let failed =
-        |error: shamba_model::ModelError| Error::InvalidSetting(format!("the model: {error}"));
+    let refused = |error: ModelError| Error::InvalidSetting(format!("the model: {error}"));
     let mut table = Report::titled(
         "Gain of hash sharing by Eq. 8, %; keys of 1 KB, T = 10, 5 levels, 10 bits per key",
     );
-    // Points at which a larger share is hashing under tiering.
-    let mut more_hashing = 0;
+    // Points at which tiering gains no more, and hashes no larger a share of the time.
+    let (mut no_more_gain, mut no_more_hashing) = (0, 0);
     let mut panels = Vec::new();
-    let mut gains: Vec<Vec<(f64, f64)>> = Vec::new();
     for empty in EMPTY {
+        let leveled = leveling(RATIO, LEVELS, 1.0 - empty, RATE).map_err(refused)?;
+        let tiered = tiering(RATIO, LEVELS, 1.0 - empty, RATE).map_err(refused)?;
         let mut lines = ["leveling", "tiering"].map(Series::new);
-        let mut row = Vec::new();
-        for (at, (name, read)) in DEVICES.into_iter().enumerate() {
+        for (x, (name, read)) in (1..).map(f64::from).zip(DEVICES) {
             let times = Times {
                 hash: murmur_ns(1024),
                 probe: PROBE,
                 read,
             };
-            let mut gain = || {
-                let leveled = leveling(RATIO, LEVELS, 1.0 - empty, RATE)?;
-                let tiered = tiering(RATIO, LEVELS, 1.0 - empty, RATE)?;
-                // Of the time of a lookup: the more, the higher this one.
-                let share = |work: Work| Ok(work.hashes * times.hash / work.time(&times)?);
-                more_hashing += usize::from(share(tiered)? > share(leveled)?);
-                Ok((leveled.gain(&times)? * 100.0, tiered.gain(&times)? * 100.0))
-            };
-            let (leveled, tiered) = gain().map_err(failed)?;
-            let x = at as f64 + 1.0;
-            lines[0].points.push((x, leveled));
-            lines[1].points.push((x, tiered));
+            let gain = |work: Work| work.gain(&times).map_err(refused);
+            let gains = [gain(leveled)? * 100.0, gain(tiered)? * 100.0];
+            let time = |work: Work| work.time(&times).map_err(refused);
+            let hashing = [
+                leveled.hashes * times.hash / time(leveled)?,
+                tiered.hashes * times.hash / time(tiered)?,
+            ];
+            no_more_gain += usize::from(gains[1] <= gains[0]);
+            no_more_hashing += usize::from(hashing[1] <= hashing[0]);
+            for (line, gain) in lines.iter_mut().zip(gains) {
+                line.points.push((x, gain));
+            }
             table.add(row! {
                 "device": name,
                 "page ns": read,
                 "share of empty lookups": empty,
-                "leveling %": leveled,
-                "tiering %": tiered,
+                "leveling %": gains[0],
+                "tiering %": gains[1],
             });
-            row.push((leveled, tiered));
         }
-        gains.push(row);
         panels.push(Panel::new(
             format!("{empty} of lookups empty"),
             "device: HDD, SSD, PCIe, SPDK, NVM, memory",
@@ -85,9 +83,10 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
             lines,
         ));
     }
-    let all = || gains.iter().flatten();
-    let more_tiered = all().filter(|(leveled, tiered)| tiered > leveled).count();
-    let empty = &gains[EMPTY.len() - 1];
+    // Of the last share, all lookups empty, under leveling.
+    let gains = panels[EMPTY.len() - 1].series[0].points.iter();
+    let gains: Vec<f64> = gains.map(|(_, gain)| *gain).collect();
+    let points = table.rows.len();
     Ok(Findings {
         setting: format!(
             "By the model with the paper's Table 1 (MurmurHash64 of 1 KB: 235 ns), T = {RATIO}, {LEVELS} levels, and a \
@@ -97,23 +96,19 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
             Claim::statement(
                 "gain on an HDD and an SSD, all lookups empty, leveling, %",
                 "negligible, modest",
-                format!("{:.1}, {:.1}", empty[0].0, empty[1].0),
-                empty[0].0 < 2.0 && empty[1].0 < 20.0,
+                format!("{:.1}, {:.1}", gains[0], gains[1]),
+                gains[0] < 2.0 && gains[1] < 20.0,
             ),
-            Claim::figure(
-                "gain on NVM, all lookups empty, leveling, %",
-                40.0,
-                empty[4].0,
-            ),
+            Claim::figure("gain on NVM, all lookups empty, leveling, %", 40.0, gains[4]),
             Claim::everywhere_but(
                 "tiering gains more than leveling",
-                all().count(),
-                all().count() - more_tiered,
+                points,
+                no_more_gain,
             ),
             Claim::everywhere_but(
                 "Figure 2: a larger share of a lookup is hashing under tiering (by Eqs. 4 and 6 the same if all are empty)",
-                all().count(),
-                all().count() - more_hashing,
+                points,
+                no_more_hashing,
             ),
         ]
         .into_iter()

@@ -1,24 +1,35 @@
-//! Lookups in the engine with hash sharing beside lookups that hash the key for each table: the
-//! measuring of `shamba-bench hash-sharing`, shared by the figures; and what figures say of it.
+//! What the figures of lookups have in common: trees of which one thing varies, the gain of hash
+//! sharing over it, and what may be said of the gain.
+//!
+//! After Zhu, Mun, Raman, Athanassoulis, "Reducing Bloom Filter CPU Overhead in LSM-Trees on Modern
+//! Storage Devices" (DaMoN 2021), section 5. Its hash is MurmurHash64, 235 ns for 1 KiB (Table 1);
+//! ours is XXH3, several times quicker, so that there is less to gain: beside the gain measured
+//! stands that of Eqs. 4 and 8 of `shamba_model::hash_sharing`, with our hash and with the paper's.
+//! `T_H` is measured here, `T_D` is the device's, and `T_P` what is left of the measured lookup
+//! with sharing. A visit to a table costs more than a probe; `T_P` holds all of it.
 use super::micro::{self, Hash};
-use crate::cell;
-use crate::experiments::hash_sharing::{Cell, Measured, Place, murmur_ns, predict};
+use super::pairs::Measured;
+use super::tree::{Cell, Place, name};
+use crate::device::Device;
 use crate::plot::{Panel, Series};
 use crate::report::Report;
-use crate::reproduce::{Claim, Lab};
-use crate::{Error, Result, row};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use crate::reproduce::{Claim, Findings, Lab, Scale};
+use crate::workload::Distribution;
+use crate::{Error, Result, cell, row};
+use shamba_model::hash_sharing::{Times, leveling};
+
+/// MurmurHash64 of 1 KiB in nanoseconds (Table 1).
+const MURMUR_KIB: f64 = 235.0;
 
 /// Batches of keys by which the paper's hash function is timed here.
 const BATCHES: usize = 16;
 
-/// What MurmurHash64 of a key of so many bytes takes here, in nanoseconds.
-fn murmur_here(key: usize) -> f64 {
-    static KNOWN: Mutex<BTreeMap<usize, f64>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let time = || micro::hash_ns(Hash::Murmur64, key, BATCHES, 1);
-    *known.entry(key).or_insert_with(time)
+/// The axis of a gain: axes begin at 0.
+pub(super) const GAIN: &str = "gain, % (less than 0 as 0)";
+
+/// What MurmurHash64 of a key of so many bytes takes in the paper, in nanoseconds.
+pub(super) fn murmur_ns(key: usize) -> f64 {
+    MURMUR_KIB * key as f64 / 1024.0
 }
 
 /// The paper's default: keys of 512 B in entries of 1 KB, 5 levels, 10 bits per key, empty lookups.
@@ -26,39 +37,38 @@ pub(super) fn base(lab: &Lab<'_>, devices: &[Place]) -> Cell {
     let scale = lab.scale;
     Cell {
         key: 512,
+        value: 512,
         levels: scale.pick(3, 5, 5, 5),
         size_ratio: 2,
         tiered: false,
-        value: 512,
         data: scale.pick(256 << 10, 8 << 20, 64 << 20, 512 << 20),
-        family: "bloom".to_owned(),
         bits_per_key: 10.0,
-        zipf: false,
+        distribution: Distribution::Uniform,
         devices: devices.to_vec(),
         empty: vec![1.0],
         batch: scale.pick(20, 100, 100, 100),
         pairs: scale.pick(6, 400, 600, 2_000),
         repeat: scale.pick(1, 4, 4, 5),
         seconds: scale.pick(0.2, 1.2, 3.0, 20.0),
-        dir: None,
         seed: lab.seed,
     }
 }
 
-/// The setting in a sentence.
-pub(super) fn setting(lab: &Lab<'_>) -> String {
+/// The setting in a sentence, and what a figure has otherwise.
+pub(super) fn setting(lab: &Lab<'_>, otherwise: &str) -> String {
     let base = base(lab, &[]);
-    format!(
+    let common = format!(
         "Keys of {} B and values of {} B, {} levels (T = 2, about {} MiB; the paper: T = 10, 22 GB), Bloom filters of \
          10 bits per key, XXH3, where nothing else is said. Both ways look the same keys up in one process, in \
          batches of {} that alternate; times are medians, the gain is of the pairs. Devices are modelled: what they \
-         take is added (fast-pcie-ssd: the paper's 10 us a page).",
+         take is added (fast-pcie-ssd: the paper's 10 us a page). {otherwise}",
         base.key,
         base.value,
         base.levels,
         base.data >> 20,
         base.batch,
-    )
+    );
+    common.trim_end().to_owned()
 }
 
 /// Measures a tree, unless another figure has: each device, and each share of empty lookups.
@@ -68,224 +78,302 @@ pub(super) fn measure(lab: &mut Lab<'_>, cell: &Cell) -> Result<Vec<Measured>> {
     Ok(found)
 }
 
-/// A measured point and where it belongs.
+/// Trees of which one thing varies.
+#[derive(Clone, Copy)]
+pub(super) struct Sweep {
+    /// What varies, with its unit.
+    pub(super) axis: &'static str,
+    /// Of the table.
+    pub(super) title: &'static str,
+    /// Begins the titles of panels: `(a) `.
+    pub(super) part: &'static str,
+    pub(super) devices: &'static [Place],
+    /// The trees, made of the common one.
+    pub(super) trees: fn(Scale, Cell) -> Vec<Cell>,
+    /// Where a measured point belongs on the axis.
+    pub(super) at: fn(&Cell, &Measured) -> f64,
+    /// Gains of the paper: of what, on which device, where on the axis, and the percentage.
+    pub(super) paper: &'static [(&'static str, Place, f64, f64)],
+    /// The gain that grows along the axis, and how the paper says it.
+    pub(super) trend: &'static str,
+    pub(super) course: &'static str,
+    /// Where it is to grow: on each of these devices, or from the first to the last of several.
+    pub(super) rising: &'static [&'static [Place]],
+}
+
+/// A measured point.
 pub(super) struct Point {
-    /// On the axis of the figure.
+    /// On the axis.
     pub(super) x: f64,
-    pub(super) key: usize,
     pub(super) seen: Measured,
 }
 
-/// The points of a figure, and what it calls them.
+/// The measured points of a sweep, in the order of its axis.
 pub(super) struct Points {
-    /// The axis, with its unit.
-    pub(super) axis: &'static str,
-    /// Begins the titles of panels.
-    pub(super) part: &'static str,
+    pub(super) sweep: Sweep,
     pub(super) all: Vec<Point>,
 }
 
-/// The model's gain in percent: with our hash and with the paper's.
-fn model(point: &Point) -> Result<(f64, f64)> {
-    let prediction = predict(&point.seen, murmur_ns(point.key))?;
-    Ok((prediction.gain * 100.0, prediction.with_murmur * 100.0))
+/// A line of a panel: its name, and what it shows of a point.
+type Line = (&'static str, fn(&Point) -> f64);
+
+impl Point {
+    /// The gain in percent by the model (Eq. 4 for the levels of the tree, at the false-positive
+    /// rate counted): with our hash and with the paper's. No numbers of a tree of one level, for
+    /// which the closed form is not.
+    fn model(&self) -> [f64; 2] {
+        let seen = &self.seen;
+        let rate = seen.false_positives / 100.0;
+        let work = leveling(2, seen.levels, 1.0 - seen.empty, rate);
+        let read = seen.device.map_or(0.0, |device| device.read_ns() as f64);
+        // What the lookup with sharing takes besides its hash and its reads is the probes'.
+        let rest = seen.shared_us * 1e3 - seen.hash_ns - seen.reads * read;
+        [seen.hash_ns, murmur_ns(seen.key)].map(|hash| {
+            let probe = (rest / seen.tables.max(1e-9)).max(0.0);
+            let times = Times { hash, probe, read };
+            let gain = work.as_ref().ok().and_then(|work| work.gain(&times).ok());
+            gain.map_or(f64::NAN, |gain| gain * 100.0)
+        })
+    }
+
+    fn row(&self, axis: &str) -> Vec<(String, crate::report::Cell)> {
+        let (seen, [gain, with_murmur]) = (&self.seen, self.model());
+        row! {
+            axis: self.x,
+            "device": name(seen.device),
+            "levels": seen.levels,
+            "shared us": seen.shared_us,
+            "per table us": seen.each_us,
+            "gain %": seen.gain,
+            "+- %": seen.uncertain,
+            "model gain %": gain,
+            "model gain with the paper's hash times %": with_murmur,
+            "hash ns": seen.hash_ns,
+            "hashes shared": seen.shared_hashes,
+            "hashes per table": seen.each_hashes,
+            "tables asked": seen.tables,
+            "reads": seen.reads,
+            "false positives %": seen.false_positives,
+        }
+    }
+}
+
+impl Sweep {
+    /// Measures what no other figure has.
+    pub(super) fn measure(&self, lab: &mut Lab<'_>) -> Result<Points> {
+        let mut all = Vec::new();
+        for cell in (self.trees)(lab.scale, base(lab, self.devices)) {
+            let seen = measure(lab, &cell)?;
+            all.extend(seen.into_iter().map(|seen| Point {
+                x: (self.at)(&cell, &seen),
+                seen,
+            }));
+        }
+        all.sort_by(|a, b| a.x.total_cmp(&b.x));
+        Ok(Points { sweep: *self, all })
+    }
+
+    /// A figure that is this sweep alone.
+    pub(super) fn findings(
+        &self,
+        lab: &mut Lab<'_>,
+        otherwise: &str,
+    ) -> Result<(Points, Findings)> {
+        let points = self.measure(lab)?;
+        let findings = Findings {
+            setting: setting(lab, otherwise),
+            claims: points.claims()?,
+            tables: vec![points.table()],
+            panels: points.gains(),
+            ..Findings::default()
+        };
+        Ok((points, findings))
+    }
 }
 
 impl Points {
-    pub(super) fn new(axis: &'static str) -> Self {
-        Self {
-            axis,
-            part: "",
-            all: Vec::new(),
-        }
+    /// Those of these devices.
+    pub(super) fn on(&self, devices: &[Place]) -> impl Iterator<Item = &Point> {
+        let on = |point: &&Point| devices.contains(&point.seen.device);
+        self.all.iter().filter(on)
     }
 
-    /// The points of a part of a figure: `(a) `.
-    pub(super) fn part(self, part: &'static str) -> Self {
-        Self { part, ..self }
+    /// The point of a device there on the axis, or the last before, where a scale has none there.
+    pub(super) fn at(&self, device: Place, x: f64) -> Option<&Point> {
+        self.on(&[device]).filter(|point| point.x <= x).last()
     }
 
-    pub(super) fn add(&mut self, x: f64, cell: &Cell, seen: impl IntoIterator<Item = Measured>) {
-        let point = |seen| Point {
-            x,
-            key: cell.key,
-            seen,
+    /// Something of each point of a device.
+    pub(super) fn each<T>(&self, device: Place, of: impl Fn(&Measured) -> T) -> Vec<T> {
+        self.on(&[device]).map(|point| of(&point.seen)).collect()
+    }
+
+    pub(super) fn table(&self) -> Report {
+        let row = |point: &Point| point.row(self.sweep.axis);
+        Report::of(self.sweep.title, &self.all, row)
+    }
+
+    fn lines(&self, devices: &[Place], lines: &[Line]) -> Vec<Series> {
+        let line = |(name, of): &Line| {
+            let points = self.on(devices).map(|point| (point.x, of(point)));
+            Series::of(*name, points)
         };
-        self.all.extend(seen.into_iter().map(point));
+        lines.iter().map(line).collect()
     }
 
-    /// Those of a device, in their order.
-    pub(super) fn on(&self, device: Place) -> impl Iterator<Item = &Point> {
-        self.all
-            .iter()
-            .filter(move |point| point.seen.device == device)
+    /// A panel of both ways: what each has of a lookup, without sharing first.
+    fn both(&self, device: Place, what: &str, y: &str, of: [fn(&Point) -> f64; 2]) -> Panel {
+        let title = format!("{}{what}", self.sweep.part);
+        let lines = [("a hash for each table", of[0]), ("hash sharing", of[1])];
+        Panel::new(title, self.sweep.axis, y, self.lines(&[device], &lines))
     }
 
-    fn devices(&self) -> Vec<Place> {
-        let mut devices = Vec::new();
-        for point in &self.all {
-            if !devices.contains(&point.seen.device) {
-                devices.push(point.seen.device);
-            }
-        }
-        devices
+    /// The times of both ways.
+    pub(super) fn times(&self, device: Place) -> Panel {
+        let times: [fn(&Point) -> f64; 2] = [|of| of.seen.each_us, |of| of.seen.shared_us];
+        let title = format!("lookups, {}", name(device));
+        self.both(device, &title, "us per lookup", times)
     }
 
-    pub(super) fn table(&self, title: &str) -> Result<Report> {
-        let (axis, mut table) = (self.axis, Report::titled(title));
-        for point in &self.all {
-            let seen = &point.seen;
-            let (gain, with_murmur) = model(point)?;
-            table.add(row! {
-                axis: point.x,
-                "device": seen.device.to_string(),
-                "levels": seen.levels,
-                "shared us": seen.shared_us,
-                "per table us": seen.each_us,
-                "gain %": seen.gain * 100.0,
-                "+- %": seen.uncertain * 100.0,
-                "model gain %": gain,
-                "model gain with the paper's hash times %": with_murmur,
-                "hash ns": seen.hash_ns,
-                "hashes shared": seen.shared_hashes,
-                "hashes per table": seen.each_hashes,
-                "tables asked": seen.tables,
-                "reads": seen.reads,
-                "false positives %": seen.false_positives * 100.0,
-            });
-        }
-        Ok(table)
+    /// The hashes of both ways.
+    pub(super) fn hashes(&self, device: Place) -> Panel {
+        let hashes: [fn(&Point) -> f64; 2] = [|of| of.seen.each_hashes, |of| of.seen.shared_hashes];
+        self.both(device, "hashes counted", "hashes per empty lookup", hashes)
     }
 
-    /// For each device a panel of the times of both ways.
-    pub(super) fn times(&self) -> Vec<Panel> {
-        let panel = |device: Place| {
-            let line = |name: &str, of: fn(&Measured) -> f64| Series {
-                name: name.to_owned(),
-                points: self.on(device).map(|p| (p.x, of(&p.seen))).collect(),
-            };
-            Panel::new(
-                format!("{}lookups, {}", self.part, device),
-                self.axis,
-                "us per lookup",
-                vec![
-                    line("a hash for each table", |seen| seen.each_us),
-                    line("hash sharing", |seen| seen.shared_us),
-                ],
-            )
+    /// The gain on devices: measured, by the model, and by the model with the paper's hash; beside
+    /// them the numbers of the paper, if it has any.
+    pub(super) fn gain_lines(&self, devices: &[Place]) -> Vec<Series> {
+        let lines: [Line; 3] = [
+            ("measured", |of| of.seen.gain.max(0.0)),
+            ("model", |of| of.model()[0].max(0.0)),
+            ("model with the paper's hash times", |of| {
+                of.model()[1].max(0.0)
+            }),
+        ];
+        let mut lines = self.lines(devices, &lines);
+        let paper = (self.sweep.paper.iter()).filter(|(_, device, ..)| devices.contains(device));
+        let paper = Series::of("paper", paper.map(|&(.., x, gain)| (x, gain)));
+        lines.extend((!paper.points.is_empty()).then_some(paper));
+        lines
+    }
+
+    /// A panel of the gain for each device.
+    pub(super) fn gains(&self) -> Vec<Panel> {
+        let panel = |device: &Place| {
+            let title = format!("{}gain of hash sharing, {}", self.sweep.part, name(*device));
+            Panel::new(title, self.sweep.axis, GAIN, self.gain_lines(&[*device]))
         };
-        self.devices().into_iter().map(panel).collect()
+        self.sweep.devices.iter().map(panel).collect()
     }
 
-    /// For each device a panel of the gain: measured, by the model, and by the model with the
-    /// paper's hash; beside them the numbers of the paper, if it has any.
-    pub(super) fn gains(&self, paper: &[(Place, Vec<(f64, f64)>)]) -> Result<Vec<Panel>> {
-        let mut panels = Vec::new();
-        for device in self.devices() {
-            let mut lines =
-                ["measured", "model", "model with the paper's hash times"].map(Series::new);
-            for point in self.on(device) {
-                let (model, murmur) = model(point)?;
-                let all = [point.seen.gain * 100.0, model, murmur];
-                for (line, gain) in lines.iter_mut().zip(all) {
-                    // Axes begin at 0.
-                    line.points.push((point.x, gain.max(0.0)));
-                }
-            }
-            let mut series: Vec<Series> = lines.into();
-            for (_, points) in paper.iter().filter(|(of, _)| *of == device) {
-                series.push(Series {
-                    name: "paper".into(),
-                    points: points.clone(),
-                });
-            }
-            panels.push(Panel {
-                title: format!("{}gain of hash sharing, {}", self.part, device),
-                x: self.axis.into(),
-                y: "gain, % (less than 0 as 0)".into(),
-                log_y: false,
-                series,
-            });
+    /// What the sweep has of the paper's gains, beside those measured.
+    fn claims(&self) -> Result<Vec<Claim>> {
+        let mut claims = Vec::new();
+        for &(what, device, x, paper) in self.sweep.paper {
+            let untold = || Error::InvalidSetting(format!("{what}: not measured"));
+            let point = self.at(device, x).ok_or_else(untold)?;
+            claims.push(gain(what, paper, point));
         }
-        Ok(panels)
+        claims.extend(self.trends());
+        Ok(claims)
+    }
+
+    /// That gains grow along the axis: no step down by more than both ends of it are uncertain, and
+    /// more at the end than at the beginning by more than that.
+    pub(super) fn trends(&self) -> impl Iterator<Item = Claim> {
+        self.sweep.rising.iter().map(|devices| {
+            let points: Vec<&Point> = self.on(devices).collect();
+            // In units of what both are uncertain by.
+            let rise = |a: &Measured, b: &Measured| (b.gain - a.gain) / (a.uncertain + b.uncertain);
+            let falls = (points.windows(2)).any(|two| rise(&two[0].seen, &two[1].seen) < -1.0);
+            let ends = points.first().zip(points.last());
+            let grows = ends.is_some_and(|(first, last)| rise(&first.seen, &last.seen) > 1.0);
+            let mut places: Vec<String> = devices.iter().map(|device| place(*device)).collect();
+            if let [first, .., last] = &places[..] {
+                places = vec![format!("{first} to {last}")];
+            }
+            let gains: Vec<String> = (points.iter())
+                .map(|point| format!("{:.1} ± {:.1}", point.seen.gain, point.seen.uncertain))
+                .collect();
+            let what = format!("{}, {}, %", self.sweep.trend, places.concat());
+            let (course, holds) = (self.sweep.course, grows && !falls);
+            let claim = Claim::statement(what, course, gains.join(", "), holds);
+            by(claim, devices)
+        })
     }
 }
 
 /// A gain in percent of the paper beside the measured one; by the model where the device is one,
 /// since the paper has a clock. Where it differs: the hash, if the model with the paper's time for
 /// it comes to the paper's gain, but for a fifth of the difference.
-pub(super) fn gain(what: &str, paper: f64, point: Option<&Point>) -> Result<Claim> {
-    let untold = || Error::InvalidSetting(format!("{what}: not measured"));
-    let point = point.ok_or_else(untold)?;
-    let seen = &point.seen;
-    let measured = seen.gain * 100.0;
-    let (_, with_paper_s) = model(point)?;
-    let (here, in_paper) = (murmur_here(point.key), murmur_ns(point.key));
-    let on = on(seen.device);
-    let claim = Claim::figure(format!("{what}, {on}, %"), paper, measured);
-    Ok(of(claim, &[point]).because(
-        (paper - with_paper_s).abs() <= 0.2 * (paper - measured).abs(),
+fn gain(what: &str, paper: f64, point: &Point) -> Claim {
+    let (seen, [_, with_paper_s]) = (&point.seen, point.model());
+    let here = micro::hash_ns(Hash::Murmur64, seen.key, BATCHES, 1);
+    let in_paper = murmur_ns(seen.key);
+    let what = format!("{what}, {}, %", place(seen.device));
+    by(Claim::figure(what, paper, seen.gain), &[seen.device]).because(
+        (paper - with_paper_s).abs() <= 0.2 * (paper - seen.gain).abs(),
         format!(
             "the hash is quicker: XXH3 takes {:.0} ns of the {:.2} us of a lookup (MurmurHash64 {here:.0} ns here), and \
              MurmurHash64 {in_paper:.0} ns in the paper (Table 1, by the size): with that time this lookup would gain \
              {with_paper_s:.1} % by Eq. 8",
             seen.hash_ns, seen.each_us,
         ),
-    ))
-}
-
-/// That the gain grows along the axis: no step down by more than both ends of it are uncertain, and
-/// more at the end than at the beginning by more than that.
-pub(super) fn trend(what: &str, paper: &str, points: &[&Point]) -> Claim {
-    let rise = |from: &Point, to: &Point| {
-        let noise = from.seen.uncertain + to.seen.uncertain;
-        (to.seen.gain - from.seen.gain, noise)
-    };
-    let falls = points.windows(2).any(|two| {
-        let (rise, noise) = rise(two[0], two[1]);
-        rise < -noise
-    });
-    let grows = points.first().zip(points.last()).is_some_and(|(a, b)| {
-        let (rise, noise) = rise(a, b);
-        rise > noise
-    });
-    let ends = points.first().into_iter().chain(points.last());
-    let mut on: Vec<String> = ends.map(|p| on(p.seen.device)).collect();
-    on.dedup();
-    let what = format!("{what}, {}, %", on.join(" to "));
-    of(
-        Claim::statement(what, paper, percent(points), grows && !falls),
-        points,
     )
 }
 
 /// Where lookups were measured, for sentences.
-fn on(device: Place) -> String {
-    match device.model() {
-        Some(_) => format!("{device} (a device model)"),
-        None => device.to_string(),
-    }
+fn place(device: Place) -> String {
+    let model = device.and_then(Device::model);
+    name(device) + model.map_or("", |_| " (a device model)")
 }
 
-/// The claim, by the model where one of its points is of a modelled device.
-fn of(claim: Claim, points: &[&Point]) -> Claim {
-    if points.iter().any(|p| p.seen.device.model().is_some()) {
+/// The claim, by the model where one of its devices is one.
+fn by(claim: Claim, devices: &[Place]) -> Claim {
+    if devices
+        .iter()
+        .flatten()
+        .any(|device| device.model().is_some())
+    {
         claim.by_model()
     } else {
         claim
     }
 }
 
-/// The gain measured, in percent, for sentences.
-fn percent(points: &[&Point]) -> String {
-    let all: Vec<String> = (points.iter())
-        .map(|p| {
-            format!(
-                "{:.1} ± {:.1}",
-                p.seen.gain * 100.0,
-                p.seen.uncertain * 100.0
-            )
-        })
-        .collect();
-    all.join(", ")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A point as the paper has them: 5 levels, absent keys of 1 KiB in memory.
+    #[test]
+    fn the_model_is_asked_with_what_was_measured() {
+        let point = |levels, hash_ns| Point {
+            x: 0.0,
+            seen: Measured {
+                device: None,
+                empty: 1.0,
+                key: 1024,
+                levels,
+                shared_us: 0.735,
+                each_us: 1.7,
+                gain: 50.0,
+                uncertain: 0.0,
+                shared_hashes: 1.0,
+                each_hashes: 5.0,
+                tables: 5.0,
+                reads: 0.0,
+                false_positives: 0.82,
+                hash_ns,
+            },
+        };
+        let [own, with_murmur] = point(5, 235.0).model();
+        // T_P is 100 ns: sharing saves 4 of 5 * (235 + 100).
+        assert!((own - 400.0 * 235.0 / 1675.0).abs() < 1e-9, "{own}");
+        assert!((with_murmur - own).abs() < 1e-9);
+        let [quick, quick_with_murmur] = point(5, 35.0).model();
+        assert!(quick < own / 2.0 && quick_with_murmur > 2.0 * quick);
+        assert!(point(1, 235.0).model()[0].is_nan());
+    }
 }

@@ -1,38 +1,34 @@
 //! "Reducing Bloom Filter CPU Overhead in LSM-Trees on Modern Storage Devices" (hash sharing).
-mod figure_1;
-mod figure_10;
-mod figure_11;
-mod figure_12;
-mod figure_2;
-mod figure_3;
 mod figure_6;
-mod figure_8;
-mod figure_9;
-mod filter_times;
+mod filters;
+mod gains;
+mod hashing;
 mod lookups;
 mod micro;
-mod rates;
-mod shares;
+mod pairs;
 mod table_1;
+mod tree;
+
+pub(crate) use tree::Cell;
 
 use super::Experiment;
 
 /// The tables and figures of the paper.
 pub(super) const ALL: &[&Experiment] = &[
     &table_1::EXPERIMENT,
-    &rates::TABLE_2,
-    &rates::TABLE_3,
-    &figure_1::EXPERIMENT,
-    &figure_2::EXPERIMENT,
-    &figure_3::EXPERIMENT,
-    &filter_times::FIGURE_4,
-    &filter_times::FIGURE_5,
+    &filters::TABLE_2,
+    &filters::TABLE_3,
+    &hashing::FIGURE_1,
+    &hashing::FIGURE_2,
+    &filters::FIGURE_3,
+    &filters::FIGURE_4,
+    &filters::FIGURE_5,
     &figure_6::EXPERIMENT,
-    &figure_8::EXPERIMENT,
-    &figure_9::EXPERIMENT,
-    &figure_10::EXPERIMENT,
-    &figure_11::EXPERIMENT,
-    &figure_12::EXPERIMENT,
-    &shares::FIGURE_13,
-    &shares::FIGURE_14,
+    &gains::FIGURE_8,
+    &gains::FIGURE_9,
+    &gains::FIGURE_10,
+    &gains::FIGURE_11,
+    &gains::FIGURE_12,
+    &gains::FIGURE_13,
+    &gains::FIGURE_14,
 ];

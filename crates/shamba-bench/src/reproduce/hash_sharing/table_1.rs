@@ -28,54 +28,27 @@ const MURMUR: f64 = 235.0;
 const MEMORY: f64 = 160.0;
 const NVM: f64 = 250.0;
 
+/// Hash functions, and what the paper has of them.
+const FUNCTIONS: [(Hash, Option<f64>); 6] = [
+    (Hash::Xxh3, None),
+    (Hash::Xxh64, Some(874.0)),
+    (Hash::Crc, Some(323.0)),
+    (Hash::Murmur64, Some(MURMUR)),
+    (Hash::Md5, Some(2850.0)),
+    (Hash::Sha256, Some(5170.0)),
+];
+
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let memory = memory_ns(lab.scale.pick(4, 64, 256, 256), lab.seed);
-    let modelled = [
-        ("page of an HDD (modelled)", 4.6e6, Device::Hdd),
-        ("page of a SATA SSD (modelled)", 113e3, Device::SataSsd),
-        ("page of a PCIe SSD (modelled)", 10e3, Device::PcieSsd),
-        ("page of NVM (modelled)", NVM, Device::Nvm),
+    let mut rows: Vec<(String, Option<f64>, f64)> = vec![
+        modelled("an HDD", 4.6e6, Device::Hdd),
+        modelled("a SATA SSD", 113e3, Device::SataSsd),
+        modelled("a PCIe SSD", 10e3, Device::PcieSsd),
+        modelled("NVM", NVM, Device::Nvm),
+        ("page in memory, copied".into(), Some(MEMORY), memory),
     ];
-    let mut rows: Vec<(String, Option<f64>, f64)> = modelled
-        .map(|(name, paper, device)| (name.into(), Some(paper), device.read_ns() as f64))
-        .into();
-    rows.push(("page in memory, copied".into(), Some(MEMORY), memory));
     let batches = lab.scale.pick(3, 101, 301, 301);
-    let time = |hash| micro::hash_ns(hash, KEY, batches, lab.seed);
-    let paper = |hash| match hash {
-        Hash::Murmur64 => Some(MURMUR),
-        Hash::Crc => Some(323.0),
-        Hash::Xxh64 => Some(874.0),
-        Hash::Md5 => Some(2850.0),
-        Hash::Sha256 => Some(5170.0),
-        Hash::Xxh3 | Hash::Murmur64Other => None,
-    };
-    let functions = [
-        Hash::Xxh3,
-        Hash::Xxh64,
-        Hash::Crc,
-        Hash::Murmur64,
-        Hash::Md5,
-        Hash::Sha256,
-    ];
-    let times = functions.map(time);
-    for (hash, ns) in functions.into_iter().zip(times) {
-        rows.push((format!("{} of 1 KB", hash.name()), paper(hash), ns));
-    }
-    let mut table = Report::titled("Latencies in nanoseconds, and normalised to a page in memory");
-    let mut series = [Series::new("paper"), Series::new("here")];
-    for (at, (name, paper, ns)) in rows.iter().enumerate() {
-        table.add(row! {
-            "operation": name.clone(),
-            "paper ns": *paper,
-            "measured ns": *ns,
-            "paper normalised": paper.map(|paper| paper / MEMORY),
-            "measured normalised": ns / memory,
-        });
-        let x = at as f64 + 1.0;
-        series[0].points.extend(paper.map(|ns| (x, ns)));
-        series[1].points.push((x, *ns));
-    }
+    let times = FUNCTIONS.map(|(hash, _)| micro::hash_ns(hash, KEY, batches, lab.seed));
     let [xxh3, .., murmur, _, _] = times;
     let mut claims = vec![
         Claim::figure(
@@ -99,17 +72,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             (murmur / NVM).log10().abs() <= 1.0,
         )
         .by_model(),
-    ];
-    for (hash, ns) in functions.into_iter().zip(times) {
-        if let Some(paper) = paper(hash).filter(|_| hash != Hash::Murmur64) {
-            claims.push(Claim::figure(
-                format!("{} of 1 KB over MurmurHash64", hash.name()),
-                paper / MURMUR,
-                ns / murmur,
-            ));
-        }
-    }
-    claims.extend([
         Claim::not_comparable(
             "CityHash of 1 KB",
             "176 ns",
@@ -125,16 +87,49 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             1.0,
             xxh3 / murmur,
         ),
-    ]);
+    ];
+    for ((hash, paper), ns) in FUNCTIONS.into_iter().zip(times) {
+        let name = format!("{} of 1 KB", hash.name());
+        if let Some(paper) = paper.filter(|_| hash != Hash::Murmur64) {
+            let what = format!("{name} over MurmurHash64");
+            claims.push(Claim::figure(what, paper / MURMUR, ns / murmur));
+        }
+        rows.push((name, paper, ns));
+    }
+    let title = "Latencies in nanoseconds, and normalised to a page in memory";
+    let table = Report::of(title, &rows, |(name, paper, ns)| {
+        row! {
+            "operation": name.as_str(),
+            "paper ns": *paper,
+            "measured ns": *ns,
+            "paper normalised": paper.map(|paper| paper / MEMORY),
+            "measured normalised": ns / memory,
+        }
+    });
+    let at = |at: usize| at as f64 + 1.0;
+    let paper = rows.iter().enumerate();
+    let here = paper.clone().map(|(row, (.., ns))| (at(row), *ns));
+    let paper = paper.filter_map(|(row, (_, paper, _))| Some((at(row), (*paper)?)));
+    let panel = Panel::new(
+        "latencies in the order of the table",
+        "row of the table",
+        "nanoseconds",
+        [Series::of("paper", paper), Series::of("here", here)],
+    );
     Ok(Findings {
         setting: "Pages of devices as this project models them; a page in memory is copied from a random place of a \
                   block much larger than the caches; hashes of 16 keys of 1 KB in the processor's cache."
             .into(),
         claims,
         tables: vec![table],
-        panels: vec![Panel::new("latencies in the order of the table", "row of the table", "nanoseconds", series).logarithmic()],
+        panels: vec![panel.logarithmic()],
         ..Findings::default()
     })
+}
+
+fn modelled(of: &str, paper: f64, device: Device) -> (String, Option<f64>, f64) {
+    let name = format!("page of {of} (modelled)");
+    (name, Some(paper), device.read_ns() as f64)
 }
 
 /// Nanoseconds to copy a page from a random place of so many MiB.

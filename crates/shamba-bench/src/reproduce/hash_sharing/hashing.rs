@@ -1,0 +1,190 @@
+//! Figures 1 and 2: the share of a lookup that is hashing, by the share of empty lookups and by
+//! device, under leveling and under tiering.
+use super::lookups::{self, Point, Points, Sweep};
+use super::tree::{Cell, FAST_SSD, NVM, Place, RAM, SATA_SSD, name};
+use crate::plot::{self, Panel};
+use crate::report::Report;
+use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::{Result, row};
+
+pub(super) const FIGURE_1: Experiment = Experiment {
+    name: "hash-sharing-figure-1",
+    title: "The share of a lookup that is hashing",
+    claim: "The fraction of the time spent on hashing increases as the empty point lookup ratio (alpha) increases, and as the \
+            underlying storage becomes faster: on a fast PCIe SSD of 10 us from about 15 % (alpha = 0) to more than 75 % \
+            (alpha = 1), on the emulated NVM (a RAM disk) to almost 100 %.",
+    seconds: 4.0,
+    run: figure_1,
+};
+
+pub(super) const FIGURE_2: Experiment = Experiment {
+    name: "hash-sharing-figure-2",
+    title: "The share of a lookup that is hashing, tiering beside leveling",
+    claim: "The amount of time spent on hashing for tiered LSM-trees (5 levels, 10 runs per level) is higher than that of \
+            leveled ones (Figure 1): a lookup in tiering needs to search more runs, hence, the hashing cost amounts to a \
+            higher fraction.",
+    seconds: 10.0,
+    run: figure_2,
+};
+
+/// From the slowest to the fastest.
+const DEVICES: [Place; 4] = [SATA_SSD, FAST_SSD, NVM, RAM];
+
+/// Shares of empty lookups.
+const EMPTY: [f64; 3] = [0.0, 0.5, 1.0];
+
+/// The size ratio of Figure 2. The paper has 10; with that, five levels would be as many buffers as
+/// take hours to write.
+const RATIO: u32 = 4;
+
+const AXIS: &str = "share of empty lookups";
+
+/// The common tree at each share of empty lookups.
+const LEVELED: Sweep = Sweep {
+    axis: AXIS,
+    title: "Share of a lookup without sharing that is hashing, %",
+    part: "",
+    devices: &DEVICES,
+    trees: |_, base| {
+        let empty = vec![1.0, 0.5, 0.0];
+        vec![Cell { empty, ..base }]
+    },
+    at: |_, seen| seen.empty,
+    paper: &[],
+    trend: "",
+    course: "",
+    rising: &[],
+};
+
+fn table(all: &[(&str, &Points)]) -> Report {
+    let points = all.iter();
+    let points = points.flat_map(|(policy, of)| of.all.iter().map(move |point| (*policy, point)));
+    Report::of(LEVELED.title, points, |(policy, point)| {
+        let (seen, [ours, murmur]) = (&point.seen, point.seen.hashing());
+        row! {
+            "merge policy": policy,
+            AXIS: point.x,
+            "device": name(seen.device),
+            "runs": seen.levels,
+            "XXH3 %": ours,
+            "with the paper's hash times %": murmur,
+            "hash ns": seen.hash_ns,
+            "hashes": seen.each_hashes,
+            "reads": seen.reads,
+            "us per lookup": seen.each_us,
+        }
+    })
+}
+
+fn figure_1(lab: &mut Lab<'_>) -> Result<Findings> {
+    let points = LEVELED.measure(lab)?;
+    let share = |device: Place, empty: f64| {
+        let point = points.at(device, empty);
+        point.map_or(f64::NAN, |point| point.seen.hashing()[0])
+    };
+    // Each share beside the one of fewer empty lookups, and of the next slower device.
+    let more_empty = EMPTY
+        .windows(2)
+        .flat_map(|two| DEVICES.map(|device| share(device, two[1]) - share(device, two[0])));
+    let faster = DEVICES
+        .windows(2)
+        .flat_map(|two| EMPTY.map(|empty| share(two[1], empty) - share(two[0], empty)));
+    let steps: Vec<f64> = more_empty.chain(faster).collect();
+    let table = table(&[("leveling", &points)]);
+    let panels = ["XXH3", "with the paper's hash times"].map(|hash| {
+        let panels = plot::of_report(&table, "", "device", AXIS, &format!("{hash} %"));
+        panels.into_iter().map(move |panel| Panel {
+            title: format!("hashing, {hash}"),
+            y: "share of a lookup, %".to_owned(),
+            ..panel
+        })
+    });
+    let fast = |what: &str, paper, empty| {
+        let what = format!("share of hashing, fast-pcie-ssd (a device model), {what}, %");
+        Claim::figure(what, paper, share(FAST_SSD, empty)).by_model()
+    };
+    let hashing = "Hashing is the counted hashes times the time of one.";
+    Ok(Findings {
+        setting: lookups::setting(lab, hashing),
+        claims: vec![
+            fast("no lookup empty", 15.0, 0.0),
+            fast("all lookups empty", 75.0, 1.0),
+            Claim::figure(
+                "share of hashing, ram, all lookups empty, %",
+                100.0,
+                share(RAM, 1.0),
+            ),
+            Claim::everywhere_but(
+                "share of hashing larger with more empty lookups, and on the next faster device (device models but ram)",
+                steps.len(),
+                steps.iter().filter(|step| **step <= 0.0).count(),
+            )
+            .by_model(),
+        ],
+        panels: panels.into_iter().flatten().collect(),
+        tables: vec![table],
+        ..Findings::default()
+    })
+}
+
+/// The trees of Figure 2.
+fn wide(base: Cell, tiered: bool) -> Vec<Cell> {
+    vec![Cell {
+        size_ratio: RATIO,
+        tiered,
+        empty: EMPTY.to_vec(),
+        ..base
+    }]
+}
+
+fn figure_2(lab: &mut Lab<'_>) -> Result<Findings> {
+    let leveled = Sweep {
+        trees: |_, base| wide(base, false),
+        ..LEVELED
+    };
+    let tiered = Sweep {
+        trees: |_, base| wide(base, true),
+        ..LEVELED
+    };
+    let (leveled, tiered) = (leveled.measure(lab)?, tiered.measure(lab)?);
+    // The same device and share of empty lookups under both; those that are not less under tiering.
+    let everywhere = |what: &str, on: &[Place], of: fn(&Point) -> f64| {
+        let pairs = leveled.on(on).zip(tiered.on(on));
+        let lost = pairs.filter(|(leveled, tiered)| of(tiered) <= of(leveled));
+        let lost: Vec<String> = lost
+            .map(|(point, _)| format!("{}, {} empty", name(point.seen.device), point.x))
+            .collect();
+        Claim::everywhere(what, on.len() * EMPTY.len(), &lost)
+    };
+    let share = |point: &Point| point.seen.hashing()[0];
+    let table = table(&[("leveling", &leveled), ("tiering", &tiered)]);
+    let here = format!(
+        "Here T = {RATIO}, under both merge policies; tiering leaves about half as many runs in a level. Hashing is the \
+         counted hashes times the time of one."
+    );
+    Ok(Findings {
+        setting: lookups::setting(lab, &here),
+        claims: vec![
+            everywhere(
+                "more hashes of a lookup without sharing under tiering",
+                &DEVICES,
+                |point| point.seen.each_hashes,
+            ),
+            // By the clock alone, and by models of devices.
+            everywhere(
+                "a larger share of a lookup is hashing under tiering, ram",
+                &[RAM],
+                share,
+            ),
+            everywhere(
+                "a larger share of a lookup is hashing under tiering, device models",
+                &[SATA_SSD, FAST_SSD, NVM],
+                share,
+            )
+            .by_model(),
+        ],
+        panels: plot::of_report(&table, "merge policy", "device", AXIS, "XXH3 %"),
+        tables: vec![table],
+        ..Findings::default()
+    })
+}
