@@ -1,5 +1,5 @@
-//! Why an engine reads more pages than the baseline: which kind of page it is, what pages of filters
-//! come from, and what memory held.
+//! Why an engine reads more pages than the baseline: which kind of page it is, what pages of
+//! filters come from, and what memory held.
 use super::pressure::{Measure, Point, kib};
 use crate::reproduce::prelude::*;
 
