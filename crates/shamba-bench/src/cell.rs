@@ -6,7 +6,7 @@
 //! input, the result as JSON on standard output.
 use crate::experiments::{cpu, hash_sharing, hot_spot, keyspaces, multi_get, small_budgets};
 use crate::reproduce::trial;
-use crate::{Error, Result, compare, oracle, pressure, store, trace};
+use crate::{Error, Result, compare, oracle, store, trace};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
 use std::io::Write as _;
@@ -34,11 +34,10 @@ pub(crate) trait Measurement: fmt::Debug + Serialize + DeserializeOwned {
 type Answer = fn(serde_json::Value) -> Result<Vec<u8>>;
 
 /// What the hidden command can be asked for.
-const KNOWN: [(&str, Answer); 13] = [
+const KNOWN: [(&str, Answer); 12] = [
     known::<compare::Cell>(),
     known::<compare::Pressed>(),
     known::<store::Load>(),
-    known::<pressure::Cell>(),
     known::<oracle::Request>(),
     known::<hot_spot::Cell>(),
     known::<keyspaces::Cell>(),

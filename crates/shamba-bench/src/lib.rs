@@ -3,10 +3,10 @@
 //! [`workload`] makes keys, values and operation mixes from a seed; [`engine`] is what every engine
 //! under test looks like, with adapters; [`runner`] drives one workload against one engine and
 //! checks every answer; [`proc_io`] asks the kernel what was really read; [`report`] prints.
-//! [`store`] keeps loaded databases, [`record`] measured cells, [`plot`] draws. [`compare`],
-//! [`pressure`] and [`experiments`] are built from these; [`oracle`] is the optimum to compare
-//! with, [`summary`] the verdict; [`trace`] saves operations and replays them; [`device`] says
-//! where databases lie. [`reproduce`] runs every experiment of the papers, and judges.
+//! [`store`] keeps loaded databases, [`plot`] draws. [`compare`] and [`experiments`] are built from
+//! these; [`oracle`] is the optimum to compare with; [`trace`] saves operations and replays them;
+//! [`device`] says where databases lie. [`reproduce`] runs every experiment of the papers, and
+//! judges; [`pressure`] is a grid of its trials.
 //!
 //! Competing engines are behind the features `rocksdb`, `fjall` and `redb` (a B-tree, pure Rust,
 //! stable and maintained), never built by default:
@@ -15,7 +15,7 @@
 //! cargo run --release -p shamba-bench --features rocksdb,fjall -- \
 //!     compare --engines shamba,rocksdb:hyper,fjall --out compare.csv
 //! cargo run --release -p shamba-bench --features rocksdb -- \
-//!     pressure --engines shamba,rocksdb:bloom-partitioned --dir DATABASES --out pressure.csv
+//!     pressure --engines shamba,rocksdb:bloom-partitioned --dir DATABASES --table pressure.csv
 //! ```
 //!
 //! RocksDB compiles for ten minutes; the variables `ROCKSDB_LIB_DIR` (a folder with a
@@ -35,12 +35,10 @@ pub mod pressure;
 pub mod proc_io;
 pub mod progress;
 pub mod provenance;
-pub mod record;
 pub mod report;
 pub mod reproduce;
 pub mod runner;
 pub mod store;
-pub mod summary;
 pub mod trace;
 pub mod workload;
 

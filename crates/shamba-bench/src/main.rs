@@ -4,9 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use shamba_bench::experiments::{
     cpu, hash_sharing, keyspaces, memory_scaling, model, self_design, small_budgets,
 };
-use shamba_bench::record::{self, Row};
 use shamba_bench::report::Report;
-use shamba_bench::summary::{self, Sides};
 use shamba_bench::{Result, cell, compare, engine, plot, pressure, reproduce, trace};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -82,34 +80,8 @@ struct Output {
 
 #[derive(Args)]
 struct Compare {
-    /// Engines, the one to judge first.
-    #[arg(long, value_delimiter = ',', required = true)]
-    engines: Vec<String>,
-    /// Entries.
-    #[arg(long, default_value_t = 5_000_000)]
-    entries: u64,
-    /// Bytes of a value (keys have 16).
-    #[arg(long, default_value_t = 100)]
-    value_size: usize,
-    /// Lookups of each reading phase; seeks are a fifth, lookups under pressure a twentieth, scans
-    /// of 1000 entries a five-hundredth of it.
-    #[arg(long, default_value_t = 1_000_000)]
-    reads: u64,
-    /// Thread counts.
-    #[arg(long, value_delimiter = ',', default_value = "1,2")]
-    threads: Vec<usize>,
-    /// Repetitions; medians are reported.
-    #[arg(long, default_value_t = 3)]
-    repeat: usize,
-    /// Writes per second beside the reads of readwhilewriting, 0 for no limit.
-    #[arg(long, default_value_t = 20_000)]
-    write_rate: u64,
-    /// Folder for the databases, which are removed afterwards.
-    #[arg(long, default_value_os_t = std::env::temp_dir())]
-    dir: PathBuf,
-    /// Seed of every random choice.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    settings: compare::Settings,
     /// Draw the throughputs into this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
@@ -121,22 +93,6 @@ struct Compare {
 struct Pressure {
     #[command(flatten)]
     grid: pressure::Settings,
-    #[command(flatten)]
-    verdict: Verdict,
-}
-
-/// What is shown of measured cells.
-#[derive(Args)]
-struct Verdict {
-    /// Also take these CSV files of measured cells into account (times compare within a run only).
-    #[arg(long, value_delimiter = ',')]
-    rows: Vec<PathBuf>,
-    /// The engine to judge.
-    #[arg(long, default_value = "shamba")]
-    ours: String,
-    /// Its competitors: those whose specification begins with this.
-    #[arg(long, default_value = "rocksdb")]
-    theirs: String,
     /// Write the table here: JSON if the name ends in .json, CSV otherwise.
     #[arg(long)]
     table: Option<PathBuf>,
@@ -146,30 +102,6 @@ struct Verdict {
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
-}
-
-impl Verdict {
-    fn show(&self, mut rows: Vec<Row>) -> Result<()> {
-        for path in &self.rows {
-            for row in record::read(path)? {
-                if !rows.iter().any(|known| known.same_cell(&row)) {
-                    rows.push(row);
-                }
-            }
-        }
-        let sides = Sides {
-            ours: self.ours.clone(),
-            theirs: self.theirs.clone(),
-        };
-        if let Some(path) = &self.plot {
-            plot::save(path, &summary::panels(&rows), 3)?;
-        }
-        let output = Output {
-            out: self.table.clone(),
-            json: self.json,
-        };
-        show(&summary::versus(&rows, &sides), &output)
-    }
 }
 
 #[derive(Args)]
@@ -313,26 +245,20 @@ fn run(command: Command) -> Result<()> {
             Ok(())
         }
         Command::Compare(arguments) => {
-            let settings = compare::Settings {
-                engines: arguments.engines,
-                entries: arguments.entries,
-                value_size: arguments.value_size,
-                reads: arguments.reads,
-                threads: arguments.threads,
-                repeat: arguments.repeat,
-                write_rate: arguments.write_rate,
-                dir: arguments.dir,
-                seed: arguments.seed,
-            };
-            let table = compare::run(&settings, note)?.medians;
+            let compared = compare::run(&arguments.settings, &mut note)?;
+            let table = compared.table();
             if let Some(path) = &arguments.plot {
                 compare::dots(&table).save(path)?;
             }
             show(&table, &arguments.output)
         }
         Command::Pressure(arguments) => {
-            let rows = pressure::run(&arguments.grid, &mut note)?;
-            arguments.verdict.show(rows)
+            let (table, panels) = pressure::run(&arguments.grid, &mut note)?;
+            if let Some(path) = &arguments.plot {
+                plot::save(path, &panels, 3)?;
+            }
+            let (out, json) = (arguments.table, arguments.json);
+            show(&table, &Output { out, json })
         }
         Command::Cpu(arguments) => {
             let table = cpu::run(&arguments.settings, &mut note)?;

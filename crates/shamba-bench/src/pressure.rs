@@ -1,22 +1,20 @@
-//! Reads per lookup when memory is short: the standard setting of the SHaMBa paper.
+//! Pages per lookup when memory is short, in the standard setting of the SHaMBa paper: the command
+//! `pressure`.
 //!
 //! Entries of 64 B are loaded in random order once per engine and layout; then, for every
-//! distribution, share of existing keys and budget, the database is reopened in a fresh process
-//! with that budget, warmed up and measured with one thread, the engines alternating. Pages and
-//! read operations come from the kernel (`/proc/self/io`), which counts every engine alike, and
-//! beside them the engine's own counters. Every answer is checked. Each measured cell becomes a
-//! [`Row`] at once, so that a run can be resumed.
-use crate::cell::{self, Measurement};
-use crate::engine::{self, EngineConfig, ReadCounters};
-use crate::progress::Progress;
-use crate::provenance::Build;
-use crate::record::{self, Row};
-use crate::runner::{self, Amount, Summary};
-use crate::store::{self, Store};
-use crate::workload::{Distribution, Mix};
-use crate::{Result, oracle, proc_io};
+//! distribution, share of existing keys and budget, a [`Trial`] is measured of each engine on the
+//! disk, the engines alternating. Pages and read operations come from the kernel, which counts
+//! every engine alike, and beside them the engine's own counters.
+use crate::device::Device;
+use crate::oracle::{Optimum, Request};
+use crate::plot::{self, Panel};
+use crate::report::{Report, median};
+use crate::reproduce::trial::{Found, KERNEL_PAGES, KERNEL_READS, Trial};
+use crate::reproduce::{Lab, Scale};
+use crate::store::{Base, Store};
+use crate::workload::Distribution;
+use crate::{Error, Result, cell, row};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 
 /// The grid.
 #[derive(Clone, Debug, clap::Args)]
@@ -45,11 +43,11 @@ pub struct Settings {
     pub measured: u64,
     /// Repetitions; medians are reported.
     #[arg(long, default_value_t = 1)]
-    pub repeat: usize,
-    /// Append each measured cell to this CSV file.
+    pub repeat: u64,
+    /// Keep each measurement in this file, a line of JSON each.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Skip cells that the CSV file already has.
+    /// Make no measurement again that this program made for the file.
     #[arg(long, requires = "out")]
     pub resume: bool,
     /// Also compute the offline optimum, for engines that tell their tree.
@@ -57,233 +55,181 @@ pub struct Settings {
     pub oracle: bool,
 }
 
-/// One engine, one budget, one share of existing keys.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+/// What an engine found in a place of the grid.
+#[derive(Clone, Debug)]
 pub struct Cell {
     engine: String,
-    entries: u64,
-    budget: u64,
-    positive: f64,
     distribution: Distribution,
-    warm_up: u64,
-    measured: u64,
-    dir: PathBuf,
-    load_seed: u64,
-    seed: u64,
+    /// Share of lookups for existing keys.
+    positive: f64,
+    /// Budget in percent of RocksDB's filters and indexes.
+    percent: f64,
+    /// One for each repetition.
+    found: Vec<Found>,
+    /// Of its tree, lookups and budget; that of the first repetition.
+    pub optimum: Option<Optimum>,
 }
 
-/// What a [`Cell`] measured.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Measured {
-    /// Times.
-    pub lookups: Summary,
-    /// Pages of 4096 bytes per lookup, from the kernel.
-    pub pages: f64,
-    /// Read operations per lookup, from the kernel.
-    pub reads: f64,
-    /// The engine's own counters over the measured lookups.
-    pub counters: Option<ReadCounters>,
-    /// Sorted runs a lookup may visit.
-    pub runs: Option<u64>,
-    /// Bytes the engine says it uses.
-    pub memory: Option<u64>,
-    /// Peak resident bytes of the process.
-    pub peak_memory: u64,
-}
-
-impl Measurement for Cell {
-    const NAME: &str = "pressure";
-    type Found = Measured;
-
-    fn measure(&self) -> Result<Measured> {
-        let config = EngineConfig {
-            read_only: true,
-            counters: true,
-            ..EngineConfig::standard(self.dir.clone(), self.budget)
-        };
-        // What an engine learned in another cell must neither help nor hinder.
-        engine::forget(&self.dir)?;
-        let engine = engine::open(&self.engine, &config)?;
-        let engine = engine.as_ref();
-        let mut data = store::data(self.entries, self.load_seed);
-        data.seed = self.seed;
-        let mix = Mix::lookups(self.positive, self.distribution);
-        let progress = AtomicU64::new(0);
-        let amount = |operations, phase| Amount {
-            operations,
-            threads: 1,
-            phase,
-        };
-        runner::run(engine, &data, &mix, amount(self.warm_up, 1), &progress)?;
-        let counters = engine.read_counters();
-        let before = proc_io::ProcessIo::now();
-        let outcome = runner::run(engine, &data, &mix, amount(self.measured, 2), &progress)?;
-        let io = proc_io::ProcessIo::now().since(&before);
-        let lookups = outcome.operations.max(1) as f64;
-        Ok(Measured {
-            lookups: outcome.summary(),
-            pages: io.pages() / lookups,
-            reads: io.reads as f64 / lookups,
-            counters: engine
-                .read_counters()
-                .map(|now| now.since(&counters.unwrap_or_default())),
-            runs: engine.runs(),
-            memory: engine.memory(),
-            peak_memory: proc_io::peak_memory(),
-        })
+impl Cell {
+    fn median(&self, value: impl Fn(&Found) -> f64) -> Option<f64> {
+        median(&self.found.iter().map(value).collect::<Vec<_>>())
     }
-}
 
-impl Measured {
-    fn row(self, place: Row) -> Row {
-        let lookups = self.lookups.operations.max(1) as f64;
-        let each = |value: fn(&ReadCounters) -> u64| {
-            let counters = self.counters.as_ref();
-            counters.map(|counters| value(counters) as f64 / lookups)
-        };
-        Row {
-            pages: self.pages,
-            reads: Some(self.reads),
-            data: each(|c| c.data),
-            index: each(|c| c.index),
-            filter: each(|c| c.filter),
-            runs: self.runs,
-            mean_us: Some(self.lookups.mean_us),
-            p50_us: Some(self.lookups.p50_us),
-            p99_us: Some(self.lookups.p99_us),
-            engine_bytes: self.memory,
-            peak_bytes: Some(self.peak_memory),
-            ..place
-        }
+    /// Pages that the kernel read per lookup.
+    pub fn pages(&self) -> f64 {
+        let pages = self.median(|found| found.per_lookup(KERNEL_PAGES));
+        pages.unwrap_or(f64::NAN)
     }
 }
 
 impl Settings {
-    /// The grid's places in the order they are measured, without results.
-    fn places(&self) -> Vec<(Distribution, Row)> {
-        let mut places = Vec::new();
-        for &distribution in &self.distributions {
-            for &positive in &self.positives {
-                for &budget_percent in &self.budgets {
-                    for repetition in 0..self.repeat.max(1) as u64 {
-                        places.extend(self.store.engines.iter().map(|engine| {
-                            let row = Row {
-                                engine: engine.clone(),
-                                distribution: distribution.name(),
-                                positive,
-                                budget_percent,
-                                budget_bytes: self.store.budget(budget_percent),
-                                entries: self.store.entries,
-                                warm_up: self.warm_up,
-                                measured: self.measured,
-                                seed: self.store.seed + 1 + repetition,
-                                ..Row::default()
-                            };
-                            (distribution, row)
-                        }));
-                    }
-                }
-            }
+    fn trial(&self, engine: &str, cell: (Distribution, f64), percent: f64) -> Trial {
+        let (distribution, positive) = cell;
+        let base = Base::standard(engine, self.store.entries, self.store.seed);
+        Trial {
+            device: Device::Disk,
+            warm_up: self.warm_up,
+            measured: self.measured,
+            ..Trial::lookups(base, self.store.budget(percent), positive, distribution)
         }
-        places
     }
 
-    /// Adds a row, to the file as well.
-    pub(crate) fn keep(&self, rows: &mut Vec<Row>, row: Row) -> Result<()> {
-        let row = row.of(Build::running());
-        if let Some(out) = &self.out {
-            record::append(out, &row)?;
-        }
-        rows.push(row);
-        Ok(())
-    }
-
-    /// The rows of an earlier run to go on from.
-    fn before(&self) -> Result<Vec<Row>> {
-        match &self.out {
-            Some(out) if self.resume => {
-                let rows = record::read(out)?;
-                match rows.iter().find(|row| !row.is_of(Build::running())) {
-                    None => Ok(rows),
-                    Some(other) => Err(crate::Error::InvalidSetting(format!(
-                        "{} was measured by another build (commit {}): go on with that one, or \
-                         write to another file",
-                        out.display(),
-                        if other.commit.is_empty() {
-                            "unknown"
-                        } else {
-                            &other.commit
-                        }
-                    ))),
+    /// The cells of one workload.
+    fn measure(&self, lab: &mut Lab<'_>, workload: (Distribution, f64)) -> Result<Vec<Cell>> {
+        let engines = &self.store.engines;
+        let mut cells = Vec::new();
+        for &percent in &self.budgets {
+            let mut found = vec![Vec::new(); engines.len()];
+            for repetition in 0..self.repeat.max(1) {
+                for (engine, found) in engines.iter().zip(&mut found) {
+                    let trial = self.trial(engine, workload, percent);
+                    let seed = trial.seed + repetition;
+                    found.push(lab.measure(&Trial { seed, ..trial })?);
                 }
             }
-            Some(out) if out.exists() => Err(crate::Error::InvalidSetting(format!(
-                "{} exists: add --resume to go on with it",
-                out.display()
-            ))),
-            _ => Ok(Vec::new()),
+            cells.extend(engines.iter().zip(found).map(|(engine, found)| Cell {
+                engine: engine.clone(),
+                distribution: workload.0,
+                positive: workload.1,
+                percent,
+                found,
+                optimum: None,
+            }));
         }
+        let told = engines.iter().filter(|_| self.oracle);
+        for engine in told.filter(|engine| engine.starts_with("shamba")) {
+            let trial = self.trial(engine, workload, 100.0);
+            let budgets = self.budgets.iter();
+            let optima = cell::measure(&Request {
+                dir: lab.loaded(&trial.base)?.dir,
+                trial,
+                budgets: budgets.map(|&percent| self.store.budget(percent)).collect(),
+            })?;
+            let own = cells.iter_mut().filter(|cell| cell.engine == *engine);
+            for (cell, optimum) in own.zip(optima.into_iter().flatten()) {
+                cell.optimum = Some(optimum);
+            }
+        }
+        Ok(cells)
     }
 }
 
-/// Loads what is not loaded yet, then measures every cell, the engines alternating. `note` gets a
-/// line about each step. Returns the rows, those of the resumed file included.
-///
-/// # Errors
-/// Also, after all other cells, if a cell failed or got a wrong answer: it has no row.
-pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Row>> {
-    let mut rows = settings.before()?;
-    let mut places = settings.places();
-    places.retain(|(_, place)| !rows.iter().any(|row| row.same_cell(place)));
-    let mut failures = Vec::new();
-    let mut progress = Progress::default();
-    for (_, place) in &places {
-        progress.expect(&place.engine);
+/// Measures every cell.
+pub(crate) fn measure(lab: &mut Lab<'_>, settings: &Settings) -> Result<Vec<Cell>> {
+    let mut cells = Vec::new();
+    for &distribution in &settings.distributions {
+        for &positive in &settings.positives {
+            cells.extend(settings.measure(lab, (distribution, positive))?);
+            lab.note(format!("{}, {positive} existing", distribution.name()));
+        }
     }
-    for (distribution, place) in places {
-        let engine = place.engine.clone();
-        let dir = settings.store.loaded(&engine, note)?;
-        progress.start();
-        let request = Cell {
-            engine: engine.clone(),
-            entries: place.entries,
-            budget: place.budget_bytes,
-            positive: place.positive,
-            distribution,
-            warm_up: place.warm_up,
-            measured: place.measured,
-            dir,
-            load_seed: settings.store.seed,
-            seed: place.seed,
+    Ok(cells)
+}
+
+/// Measures every cell, for the command: as a table and as panels. `note` gets a line about each
+/// step.
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Vec<Panel>)> {
+    let passing = tempfile::tempdir()?;
+    let file = match &settings.out {
+        Some(out) if out.exists() && !settings.resume => {
+            let what = format!("{} exists: add --resume to go on with it", out.display());
+            return Err(Error::InvalidSetting(what));
+        }
+        Some(out) => out.clone(),
+        None => passing.path().join("trials.jsonl"),
+    };
+    let (store, resume) = (&settings.store, settings.resume);
+    let mut lab = Lab::new(Scale::Paper, store.seed, &store.dir, file, resume, note)?;
+    let cells = measure(&mut lab, settings)?;
+    Ok((table(&cells), panels(&cells)))
+}
+
+/// A row for each cell; of repetitions the medians.
+pub(crate) fn table(cells: &[Cell]) -> Report {
+    let title =
+        "Under small budgets: pages and reads per lookup by the kernel, blocks by the engine";
+    Report::of(title, cells, |cell| {
+        let blocks = |kind: &str| {
+            let count = |found: &Found, what| found.per_lookup(&format!("{kind}_{what}"));
+            cell.median(|found| count(found, "reads") + count(found, "misses"))
         };
-        // One cell that fails does not cost a long run its others; the run still fails at its end.
-        let row = match cell::measure(&request) {
-            Ok(measured) => measured.row(place),
-            Err(error) => {
-                failures.push(error.to_string());
-                note(format!("{} {engine}: {error}", progress.done(&engine)));
-                continue;
-            }
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let first = cell.found.first();
+        let runs = first.and_then(|found| found.runs);
+        let memory = first.and_then(|found| found.memory);
+        let optimum = |of: fn(&Optimum) -> f64| cell.optimum.as_ref().map(of);
+        let distance = |of| {
+            let least = optimum(of).filter(|least| *least > 0.0);
+            least.map(|least| cell.pages() / least)
         };
-        note(format!(
-            "{} {engine}, {}, positive {}, {} %: {:.3} pages, {:.1} us",
-            progress.done(&engine),
-            row.distribution,
-            row.positive,
-            row.budget_percent,
-            row.pages,
-            row.mean_us.unwrap_or_default(),
-        ));
-        settings.keep(&mut rows, row)?;
-    }
-    if settings.oracle {
-        oracle::grid(settings, &mut rows, note)?;
-    }
-    match failures.first() {
-        None => Ok(rows),
-        Some(first) => Err(crate::Error::Child(format!(
-            "{} cells failed, the first so: {first}",
-            failures.len()
-        ))),
-    }
+        row! {
+            "distribution": cell.distribution.name(),
+            "positive": cell.positive,
+            "budget %": cell.percent,
+            "engine": cell.engine.clone(),
+            "pages": cell.pages(),
+            "reads": cell.median(|found| found.per_lookup(KERNEL_READS)),
+            "data": blocks("data"),
+            "index": blocks("index"),
+            "filter": blocks("filter"),
+            "runs": runs.map(|runs| runs as f64),
+            "mean us": cell.median(|found| found.times.mean_us),
+            "p50 us": cell.median(|found| found.times.p50_us),
+            "p99 us": cell.median(|found| found.times.p99_us),
+            "engine MiB": memory.map(mib),
+            "peak MiB": cell.median(|found| mib(found.peak_memory)),
+            "optimum": optimum(|o| o.warm),
+            "from empty": optimum(|o| o.from_empty),
+            "hindsight": optimum(|o| o.hindsight),
+            "to optimum": distance(|o| o.warm),
+            "to from empty": distance(|o| o.from_empty),
+        }
+    })
+}
+
+/// A panel for each workload, pages over the budget, a line for each engine and its optimum.
+pub(crate) fn panels(cells: &[Cell]) -> Vec<Panel> {
+    const X: &str = "budget, % of RocksDB's filters and indexes";
+    const Y: &str = "pages of 4 KiB per lookup";
+    let points = cells.iter().flat_map(|cell| {
+        let optima = cell.optimum.iter().flat_map(|optimum| {
+            [
+                ("oracle ", optimum.warm),
+                ("oracle-from-empty ", optimum.from_empty),
+                ("oracle-hindsight ", optimum.hindsight),
+            ]
+        });
+        let lines = std::iter::once(("", cell.pages())).chain(optima);
+        lines.map(move |(line, pages)| (cell, line, pages))
+    });
+    let points = Report::of("", points, |(cell, line, pages)| {
+        row! {
+            "": format!("{}, positive share {}", cell.distribution.name(), cell.positive),
+            "engine": format!("{line}{}", cell.engine),
+            X: cell.percent,
+            Y: pages,
+        }
+    });
+    let panels = plot::of_report(&points, "", "engine", X, Y);
+    panels.into_iter().map(Panel::logarithmic).collect()
 }

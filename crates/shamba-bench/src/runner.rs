@@ -10,7 +10,7 @@ pub use outcome::{Outcome, Summary};
 use crate::engine::{Engine, Write};
 use crate::workload::{
     Chooser, Distribution, KeySpace, MAX_KEY, Mix, Operation, Permutation, Random, ValueSpec,
-    Workload, random,
+    random,
 };
 use crate::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,8 +32,7 @@ pub struct Data {
 impl Data {
     /// Who is asked for, of these entries.
     pub fn chooser(&self, distribution: Distribution) -> Result<Chooser> {
-        let chooser = Chooser::new(distribution, self.keys.entries(), self.seed)?;
-        Ok(chooser.loaded_by(self.load_seed))
+        Chooser::new(distribution, self.keys.entries(), self.seed)
     }
 }
 
@@ -57,31 +56,8 @@ pub struct Amount {
     pub phase: u64,
 }
 
-/// Runs a named workload: `amount` of it, or, if it fills, every entry once with single puts.
-/// `rate` is for [`Workload::ReadWhileWriting`], as in [`run_while_writing`].
-pub fn run_named(
-    engine: &dyn Engine,
-    data: &Data,
-    workload: Workload,
-    distribution: Option<Distribution>,
-    amount: Amount,
-    rate: u64,
-    progress: &AtomicU64,
-) -> Result<Outcome> {
-    match (workload, workload.mix(distribution)) {
-        (Workload::ReadWhileWriting, Some(mix)) => {
-            let (read, _) = run_while_writing(engine, data, &mix, amount, rate, progress)?;
-            Ok(read)
-        }
-        (_, Some(mix)) => run(engine, data, &mix, amount, progress),
-        (Workload::FillSeq, None) => {
-            fill(engine, data, Order::Sequential, amount.threads, 1, progress)
-        }
-        (_, None) => fill(engine, data, Order::Random, amount.threads, 1, progress),
-    }
-}
-
-/// Writes every entry once, `batch` entries at a time. `progress` counts entries written.
+/// Writes every entry once, `batch` entries at a time: one alone by a put. `progress` counts
+/// entries written.
 pub fn fill(
     engine: &dyn Engine,
     data: &Data,
@@ -91,84 +67,42 @@ pub fn fill(
     progress: &AtomicU64,
 ) -> Result<Outcome> {
     let entries = data.keys.entries();
-    let permutation = Permutation::new(entries, data.load_seed);
-    let permutation = &permutation;
+    let permutation = &Permutation::new(entries, data.load_seed);
     on_threads(threads, |thread| {
         let mut outcome = Outcome::new(threads)?;
-        let share = |part: usize| entries * part as u64 / threads.max(1) as u64;
-        let mut writer = Filler::new(engine, data, batch);
-        for at in share(thread)..share(thread + 1) {
-            let number = match order {
+        let mut waiting: Vec<(Vec<u8>, Vec<u8>)> = vec![Default::default(); batch];
+        let part = share(entries, thread, threads);
+        for from in part.clone().step_by(batch) {
+            let numbers = (from..part.end).map(|at| match order {
                 Order::Sequential => at,
                 Order::Random => permutation.apply(at),
-            };
-            writer.add(number, &mut outcome)?;
-            if at % 1024 == 0 {
-                progress.fetch_add(1024, Ordering::Relaxed);
+            });
+            let mut used = 0;
+            for (number, (key, value)) in numbers.zip(&mut waiting) {
+                key.clear();
+                key.extend_from_slice(data.keys.key(number, &mut [0; MAX_KEY]));
+                data.values.write(number, 0, value);
+                used += 1;
             }
+            let ((), took) = match &waiting[..used] {
+                [(key, value)] => timed(engine, || engine.put(key, value))?,
+                many => {
+                    let writes = many.iter().map(|(key, value)| Write::Put(key, value));
+                    let writes: Vec<Write<'_>> = writes.collect();
+                    timed(engine, || engine.write_batch(&writes))?
+                }
+            };
+            outcome.record(took, used as u64);
+            progress.fetch_add(used as u64, Ordering::Relaxed);
         }
-        writer.finish(&mut outcome)?;
         Ok(outcome)
     })
 }
 
-/// Collects puts into batches; single puts go straight through.
-struct Filler<'a> {
-    engine: &'a dyn Engine,
-    data: &'a Data,
-    batch: usize,
-    waiting: Vec<(Vec<u8>, Vec<u8>)>,
-    used: usize,
-    value: Vec<u8>,
-}
-
-impl<'a> Filler<'a> {
-    fn new(engine: &'a dyn Engine, data: &'a Data, batch: usize) -> Self {
-        Self {
-            engine,
-            data,
-            batch,
-            waiting: vec![Default::default(); if batch > 1 { batch } else { 0 }],
-            used: 0,
-            value: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, number: u64, outcome: &mut Outcome) -> Result<()> {
-        let mut buf = [0; MAX_KEY];
-        let key = self.data.keys.key(number, &mut buf);
-        if self.batch <= 1 {
-            self.data.values.write(number, 0, &mut self.value);
-            let watch = Watch::start(self.engine);
-            self.engine.put(key, &self.value)?;
-            outcome.record(watch.took(self.engine), 1);
-            return Ok(());
-        }
-        let slot = &mut self.waiting[self.used];
-        slot.0.clear();
-        slot.0.extend_from_slice(key);
-        self.data.values.write(number, 0, &mut slot.1);
-        self.used += 1;
-        if self.used == self.batch {
-            self.finish(outcome)?;
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self, outcome: &mut Outcome) -> Result<()> {
-        if self.used == 0 {
-            return Ok(());
-        }
-        let writes: Vec<Write<'_>> = self.waiting[..self.used]
-            .iter()
-            .map(|(key, value)| Write::Put(key, value))
-            .collect();
-        let watch = Watch::start(self.engine);
-        self.engine.write_batch(&writes)?;
-        outcome.record(watch.took(self.engine), self.used as u64);
-        self.used = 0;
-        Ok(())
-    }
+/// The part of `all` that is done by a thread.
+fn share(all: u64, thread: usize, threads: usize) -> std::ops::Range<u64> {
+    let bound = |thread: usize| all * thread as u64 / threads.max(1) as u64;
+    bound(thread)..bound(thread + 1)
 }
 
 /// Runs `amount` of `mix` on an engine that was filled with `data`. `progress` counts operations.
@@ -182,14 +116,12 @@ pub fn run(
     amount: Amount,
     progress: &AtomicU64,
 ) -> Result<Outcome> {
-    let shared = Inserts::default();
-    let shared = &shared;
+    let inserts = &Inserts::default();
     on_threads(amount.threads, |thread| {
-        let mut worker = Worker::new(engine, data, mix, amount, thread, shared)?;
-        let share = |part: usize| amount.operations * part as u64 / amount.threads.max(1) as u64;
-        for done in 1..=share(thread + 1) - share(thread) {
+        let mut worker = Worker::new(engine, data, mix, amount, thread, inserts)?;
+        for at in share(amount.operations, thread, amount.threads) {
             worker.step()?;
-            if done % 256 == 0 {
+            if at % 256 == 0 {
                 progress.fetch_add(256, Ordering::Relaxed);
             }
         }
@@ -237,25 +169,18 @@ pub fn run_while_writing(
     })
 }
 
-/// Times one call of an engine: what it took here, and what a modelled device charged. With several
-/// threads, or work in the background, a call may be charged for another one.
-struct Watch {
-    start: Instant,
-    charged: u64,
-}
-
-impl Watch {
-    fn start(engine: &dyn Engine) -> Self {
-        Self {
-            charged: engine.device_ns(),
-            start: Instant::now(),
-        }
-    }
-
-    fn took(self, engine: &dyn Engine) -> Duration {
-        let here = self.start.elapsed();
-        here + Duration::from_nanos(engine.device_ns().saturating_sub(self.charged))
-    }
+/// What an engine answers, and how long that took: here, and what a modelled device charged. With
+/// several threads, or work in the background, a call may be charged for another one.
+pub(crate) fn timed<T>(
+    engine: &dyn Engine,
+    ask: impl FnOnce() -> Result<T>,
+) -> Result<(T, Duration)> {
+    let charged = engine.device_ns();
+    let start = Instant::now();
+    let answer = ask()?;
+    let here = start.elapsed();
+    let charged = engine.device_ns().saturating_sub(charged);
+    Ok((answer, here + Duration::from_nanos(charged)))
 }
 
 /// Entries added during a run, beyond the loaded ones.
@@ -332,17 +257,18 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Looks a key up: whether it is there.
+    fn get(&mut self, key: &[u8]) -> Result<bool> {
+        let (found, took) = timed(self.engine, || self.engine.get(key, &mut self.value))?;
+        self.outcome.record(took, 1);
+        Ok(found)
+    }
+
     fn read(&mut self, number: u64) -> Result<()> {
-        let mut buf = [0; MAX_KEY];
-        let key = self.data.keys.key(number, &mut buf);
-        let watch = Watch::start(self.engine);
-        let found = self.engine.get(key, &mut self.value)?;
-        self.outcome.record(watch.took(self.engine), 1);
+        let found = self.get(self.data.keys.key(number, &mut [0; MAX_KEY]))?;
         if found {
-            return self
-                .data
-                .values
-                .check(number, 0, &self.value, &mut self.scratch);
+            let values = &self.data.values;
+            return values.check(number, 0, &self.value, &mut self.scratch);
         }
         // Another thread may have been given a lower number and not have written it yet.
         if number >= self.data.keys.entries() && !self.alone {
@@ -353,12 +279,7 @@ impl<'a> Worker<'a> {
 
     fn read_missing(&mut self) -> Result<()> {
         let number = self.chooser.draw(&mut self.random);
-        let mut buf = [0; MAX_KEY];
-        let key = self.data.keys.absent(number, &mut buf);
-        let watch = Watch::start(self.engine);
-        let found = self.engine.get(key, &mut self.value)?;
-        self.outcome.record(watch.took(self.engine), 1);
-        if found {
+        if self.get(self.data.keys.absent(number, &mut [0; MAX_KEY]))? {
             return Err(Error::WrongAnswer(format!(
                 "a key after entry {number} was found that nobody wrote"
             )));
@@ -370,9 +291,7 @@ impl<'a> Worker<'a> {
         let mut buf = [0; MAX_KEY];
         let key = self.data.keys.key(number, &mut buf);
         self.data.values.write(number, 0, &mut self.value);
-        let watch = Watch::start(self.engine);
-        self.engine.put(key, &self.value)?;
-        let took = watch.took(self.engine);
+        let ((), took) = timed(self.engine, || self.engine.put(key, &self.value))?;
         self.outcome.record(took, 1);
         self.outcome.writes += 1;
         self.outcome.writing += took;
@@ -387,14 +306,14 @@ impl<'a> Worker<'a> {
         let seen = &mut self.scratch;
         seen.clear();
         let mut sizes: Vec<(usize, usize)> = Vec::with_capacity(length);
-        let watch = Watch::start(self.engine);
-        let found = self.engine.scan(from, length, &mut |key, value| {
+        let mut visit = |key: &[u8], value: &[u8]| {
             seen.extend_from_slice(key);
             seen.extend_from_slice(value);
             sizes.push((key.len(), value.len()));
             Ok(())
-        })?;
-        self.outcome.record(watch.took(self.engine), 1);
+        };
+        let (found, took) = timed(self.engine, || self.engine.scan(from, length, &mut visit))?;
+        self.outcome.record(took, 1);
         let wrong = |what: String| Error::WrongAnswer(format!("scan from entry {number}: {what}"));
         let expected = (length as u64).min(self.data.keys.entries() - number) as usize;
         if sizes.len() != found || found > length || (stable && found != expected) {
@@ -471,10 +390,13 @@ mod tests {
             seed: 5,
             load_seed: 5,
         };
-        let progress = AtomicU64::new(0);
-        let outcome = fill(engine.as_ref(), &data, Order::Random, 2, 7, &progress).unwrap();
+        let outcome = fill(engine.as_ref(), &data, Order::Random, 2, 7, &no_one()).unwrap();
         assert_eq!(outcome.operations, 2000);
         (engine, data)
+    }
+
+    fn no_one() -> AtomicU64 {
+        AtomicU64::new(0)
     }
 
     fn amount(threads: usize) -> Amount {
@@ -487,14 +409,13 @@ mod tests {
 
     #[test]
     fn every_mix_runs_and_its_answers_are_right() {
-        for kind in [KeyKind::Sequential, KeyKind::Plain, KeyKind::Spread] {
+        for kind in [KeyKind::Plain, KeyKind::Spread, KeyKind::Sized(11)] {
             for letter in 'a'..='f' {
                 let (engine, data) = filled(kind);
                 let mix = Mix::ycsb(letter).unwrap();
                 for threads in [1, 3] {
-                    let progress = AtomicU64::new(0);
                     let outcome =
-                        run(engine.as_ref(), &data, &mix, amount(threads), &progress).unwrap();
+                        run(engine.as_ref(), &data, &mix, amount(threads), &no_one()).unwrap();
                     assert!(outcome.operations >= 4000, "{letter}");
                     assert!(outcome.summary().per_second > 0.0);
                 }
@@ -503,21 +424,17 @@ mod tests {
     }
 
     #[test]
-    fn every_named_workload_runs() {
+    fn every_named_mix_runs() {
         let (engine, data) = filled(KeyKind::Plain);
-        for workload in Workload::ALL {
-            let progress = AtomicU64::new(0);
-            let outcome = run_named(
+        for name in Mix::NAMES {
+            let outcome = run(
                 engine.as_ref(),
                 &data,
-                workload,
-                None,
+                &name.parse().unwrap(),
                 amount(2),
-                0,
-                &progress,
+                &no_one(),
             );
-            let expected = if workload.fills() { 2000 } else { 4000 };
-            assert!(outcome.unwrap().operations >= expected, "{workload}");
+            assert!(outcome.unwrap().operations >= 4000, "{name}");
         }
     }
 
@@ -528,7 +445,7 @@ mod tests {
             operations: 60_000,
             ..amount(1)
         };
-        let check = |mix: &Mix| run(engine.as_ref(), &data, mix, enough, &AtomicU64::new(0));
+        let check = |mix: &Mix| run(engine.as_ref(), &data, mix, enough, &no_one());
         let lookups = Mix::lookups(0.5, Distribution::Uniform);
         let scans = Mix::only(Operation::Scan, Distribution::Uniform);
         check(&lookups).unwrap();
@@ -563,9 +480,8 @@ mod tests {
             operations: 200_000,
             ..amount(1)
         };
-        let progress = AtomicU64::new(0);
         let (read, wrote) =
-            run_while_writing(engine.as_ref(), &data, &mix, amount, 1000, &progress).unwrap();
+            run_while_writing(engine.as_ref(), &data, &mix, amount, 1000, &no_one()).unwrap();
         assert_eq!(read.operations, 200_000);
         let allowed = 1000.0 * wrote.wall.as_secs_f64() + 2.0;
         assert!(

@@ -10,8 +10,7 @@ use crate::{Error, Result};
 use shamba::MIN_MEMORY;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
 
 /// Entries of the standard setting.
 pub const STANDARD_ENTRIES: u64 = 16_000_000;
@@ -110,27 +109,19 @@ impl Base {
         }
     }
 
-    /// The name of the folder: databases that are the same on disk share it.
+    /// The name of the folder: databases that are the same on disk share it. What is not standard
+    /// is told by a hash.
     fn name(&self) -> Result<String> {
-        let standard = Self::standard(&self.engine, self.entries, self.seed);
-        let layout = engine::layout(&self.engine)?;
-        let mut name = format!("{layout}-{}-{}", self.entries, self.seed);
-        if self.keys != standard.keys || self.value != standard.value {
-            let keys = match self.keys {
-                KeyKind::Sized(bytes) => bytes.to_string(),
-                KeyKind::Varied(least, most) => format!("{least}-{most}"),
-                KeyKind::Sequential => "sequential".to_owned(),
-                KeyKind::Plain => "plain".to_owned(),
-                KeyKind::Spread => "spread".to_owned(),
-            };
-            let value = self.value.to_string().replace(':', "_");
-            name += &format!("-k{keys}-v{value}");
-        }
-        if self.config(PathBuf::new(), 0) != standard.config(PathBuf::new(), 0) {
-            name += &format!(
-                "-w{}-f{}-t{}-b{}",
-                self.write_buffer, self.file_size, self.size_ratio, self.bits_per_key
-            );
+        let engine = engine::layout(&self.engine)?;
+        let mut name = format!("{engine}-{}-{}", self.entries, self.seed);
+        let standard = Self::standard(&engine, self.entries, self.seed);
+        let own = Self {
+            engine,
+            ..self.clone()
+        };
+        if own != standard {
+            let hash = xxhash_rust::xxh3::xxh3_64(&serde_json::to_vec(&own)?);
+            name += &format!("-{hash:016x}");
         }
         Ok(name)
     }
@@ -239,34 +230,14 @@ impl Measurement for Load {
             ..self.base.config(self.dir.clone(), LOAD_MEMORY)
         };
         let engine = engine::open(&self.base.engine, &config)?;
-        let data = self.base.data();
-        let progress = AtomicU64::new(0);
-        let finished = AtomicU64::new(0);
-        let outcome = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut waited = 0;
-                while finished.load(Ordering::Relaxed) == 0 {
-                    std::thread::sleep(Duration::from_millis(10));
-                    waited += 1;
-                    if waited % 1000 == 0 {
-                        let done = progress.load(Ordering::Relaxed).min(self.base.entries);
-                        let (engine, entries) = (&self.base.engine, self.base.entries);
-                        eprintln!("  {engine}: {done} of {entries} loaded");
-                    }
-                }
-            });
-            let outcome = runner::fill(engine.as_ref(), &data, Order::Random, 1, 100, &progress)
-                .and_then(|outcome| {
-                    engine.flush()?;
-                    engine.wait_idle()?;
-                    Ok(outcome)
-                });
-            finished.store(1, Ordering::Relaxed);
-            outcome
-        })?;
+        let (data, untold) = (self.base.data(), AtomicU64::new(0));
+        let outcome = runner::fill(engine.as_ref(), &data, Order::Random, 1, 100, &untold)?;
+        engine.flush()?;
+        engine.wait_idle()?;
         let mut bytes = 0;
         let told = engine.tree(&mut |partition| {
-            let columns = partition.columns.iter().map(|column| column.bytes);
+            let modules = partition.modules.iter();
+            let columns = modules.map(|module| u64::from(module.columns) * module.column_bytes);
             bytes += columns.sum::<u64>() + partition.index_bytes;
             Ok(())
         })?;

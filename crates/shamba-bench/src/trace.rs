@@ -9,15 +9,12 @@ use crate::cell::{self, Measurement};
 use crate::device::Device;
 use crate::engine::{self, Engine, EngineConfig, Visit, Write};
 use crate::report::Report;
-use crate::runner::{self, Amount, Data, Order};
-use crate::workload::{Distribution, KeyKind, KeySpace, Sizes, ValueSpec, Workload};
+use crate::runner::{self, Amount, Data, Order, Outcome, Summary, timed};
+use crate::workload::{Distribution, KeyKind, KeySpace, MAX_KEY, MIN_KEY, Mix, Sizes, ValueSpec};
 use crate::{Error, Result, proc_io, row};
-use hdrhistogram::Histogram;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// What a line does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -35,19 +32,22 @@ enum Op {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Step {
     op: Op,
-    /// In hexadecimal.
-    key: String,
+    #[serde(with = "hex::serde")]
+    key: Vec<u8>,
     /// Bytes of the value, or entries to scan.
     size: usize,
+}
+
+fn key_sizes() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(MIN_KEY.into()..=MAX_KEY as i64)
 }
 
 /// What to record.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Recording {
-    /// fillseq, fillrandom, overwrite, readrandom, readmissing, seekrandom, scan, ycsb-a to ycsb-f,
-    /// mixgraph.
+    /// overwrite, readrandom, readmissing, seekrandom, scan, mixgraph, ycsb-a to ycsb-f.
     #[arg(long, default_value = "ycsb-b")]
-    pub workload: Workload,
+    pub workload: Mix,
     /// Distribution of keys; by default the workload's own.
     #[arg(long)]
     pub distribution: Option<Distribution>,
@@ -57,10 +57,10 @@ pub struct Recording {
     /// Operations after that.
     #[arg(long, default_value_t = 100_000)]
     pub operations: u64,
-    /// Bytes of a key, or LEAST-MOST.
-    #[arg(long, default_value = "32")]
-    pub key_size: Sizes,
-    /// Bytes of a value, LEAST-MOST, or paretoK:SIGMA:LEAST-MOST.
+    /// Bytes of a key.
+    #[arg(long, default_value_t = 32, value_parser = key_sizes())]
+    pub key_size: u16,
+    /// Bytes of a value, LEAST-MOST, or graph: those of Facebook's social graph.
     #[arg(long, default_value = "32")]
     pub value_size: Sizes,
     /// Seed of every random choice.
@@ -72,7 +72,7 @@ pub struct Recording {
 }
 
 /// On what to replay.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args, serde::Serialize, serde::Deserialize)]
 pub struct Replaying {
     /// The recorded file.
     pub trace: PathBuf,
@@ -94,23 +94,19 @@ pub struct Replaying {
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
     engine: String,
-    trace: PathBuf,
-    memory: u64,
-    device: Device,
-    dir: PathBuf,
+    replaying: Replaying,
 }
 
 /// What a replay took, from the mark on.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Replayed {
-    operations: u64,
+    times: Summary,
+    /// Lookups that found their key.
     found: u64,
-    per_second: f64,
-    p50_us: f64,
-    p99_us: f64,
-    /// Pages read from storage; none are from a RAM disk.
+    /// Pages read from storage per operation; none are from a RAM disk.
     pages: f64,
-    written: u64,
+    /// Bytes written to storage per operation.
+    written: f64,
 }
 
 /// Saves what it is asked, and has it done by a map in memory.
@@ -122,94 +118,59 @@ struct Recorder {
 impl Recorder {
     fn step(&self, op: Op, key: &[u8], size: usize) -> Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let key = key.to_vec();
         Ok(file.serialize(Step { op, key, size })?)
     }
 }
 
 impl Engine for Recorder {
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.step(Op::Put, key, value.len())?;
-        self.inner.put(key, value)
-    }
-
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         self.step(Op::Get, key, 0)?;
         self.inner.get(key, into)
     }
 
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        self.step(Op::Delete, key, 0)?;
-        self.inner.delete(key)
-    }
-
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {
         for write in writes {
             match *write {
-                Write::Put(key, value) => self.put(key, value)?,
-                Write::Delete(key) => self.delete(key)?,
+                Write::Put(key, value) => self.step(Op::Put, key, value.len())?,
+                Write::Delete(key) => self.step(Op::Delete, key, 0)?,
             }
         }
-        Ok(())
+        self.inner.write_batch(writes)
     }
 
     fn scan(&self, from: &[u8], limit: usize, visit: &mut Visit<'_>) -> Result<usize> {
         self.step(Op::Scan, from, limit)?;
         self.inner.scan(from, limit, visit)
     }
-
-    fn flush(&self) -> Result<()> {
-        self.inner.flush()
-    }
-
-    fn wait_idle(&self) -> Result<()> {
-        self.inner.wait_idle()
-    }
 }
 
 /// Saves a generated workload; how many operations the file has.
 pub fn record(recording: &Recording) -> Result<u64> {
-    let key_size = |bytes: usize| match u16::try_from(bytes) {
-        Ok(bytes @ 8..=1024) => Ok(bytes),
-        _ => Err(Error::InvalidSetting(format!(
-            "keys of {bytes} bytes (8 to 1024)"
-        ))),
-    };
-    let keys = match recording.key_size {
-        Sizes::Fixed(bytes) => KeyKind::Sized(key_size(bytes)?),
-        Sizes::Uniform(least, most) => KeyKind::Varied(key_size(least)?, key_size(most)?),
-        Sizes::Pareto { .. } => {
-            let what = "keys have one size, or LEAST-MOST bytes".to_owned();
-            return Err(Error::InvalidSetting(what));
-        }
-    };
     let data = Data {
-        keys: KeySpace::new(keys, recording.entries),
+        keys: KeySpace::new(KeyKind::Sized(recording.key_size), recording.entries),
         values: ValueSpec::random(recording.value_size),
         seed: recording.seed + 1,
         load_seed: recording.seed,
     };
+    let mut mix = recording.workload.clone();
+    mix.distribution = recording.distribution.unwrap_or(mix.distribution);
     let recorder = Recorder {
         inner: engine::open("memory", &EngineConfig::in_memory(PathBuf::new()))?,
         file: Mutex::new(csv::Writer::from_path(&recording.out)?),
     };
-    let progress = AtomicU64::new(0);
-    let mut operations = 0;
-    if !recording.workload.fills() {
-        let filled = runner::fill(&recorder, &data, Order::Random, 1, 1, &progress)?;
-        recorder.step(Op::Measure, &[], 0)?;
-        operations += filled.operations;
-    }
+    let untold = AtomicU64::new(0);
+    let filled = runner::fill(&recorder, &data, Order::Random, 1, 1, &untold)?;
+    recorder.step(Op::Measure, &[], 0)?;
     let amount = Amount {
         operations: recording.operations,
         threads: 1,
         phase: 1,
     };
-    let (named, keys) = (recording.workload, recording.distribution);
-    let ran = runner::run_named(&recorder, &data, named, keys, amount, 0, &progress)?;
+    let ran = runner::run(&recorder, &data, &mix, amount, &untold)?;
     let mut file = recorder.file.lock().unwrap_or_else(PoisonError::into_inner);
     file.flush()?;
-    Ok(operations + ran.operations)
+    Ok(filled.operations + ran.operations)
 }
 
 impl Measurement for Cell {
@@ -219,113 +180,81 @@ impl Measurement for Cell {
     fn measure(&self) -> Result<Replayed> {
         let dir = tempfile::Builder::new()
             .prefix("replay-")
-            .tempdir_in(&self.dir)?;
+            .tempdir_in(&self.replaying.dir)?;
         let config = EngineConfig {
-            device: self.device,
-            ..EngineConfig::standard(dir.path().to_owned(), self.memory)
+            device: self.replaying.device,
+            ..EngineConfig::standard(dir.path().to_owned(), self.replaying.memory)
         };
-        replay(engine::open(&self.engine, &config)?.as_ref(), &self.trace)
+        let engine = engine::open(&self.engine, &config)?;
+        replay(engine.as_ref(), &self.replaying.trace)
     }
 }
 
-/// The key of a line; its number is for the message.
-fn key_of(step: &Step, line: u64) -> Result<Vec<u8>> {
-    let wrong = || Error::InvalidSetting(format!("line {line}: `{}` is no key", step.key));
-    if !step.key.is_ascii() || !step.key.len().is_multiple_of(2) {
-        return Err(wrong());
+/// Appends all that a scan visits.
+fn into(seen: &mut Vec<u8>) -> impl FnMut(&[u8], &[u8]) -> Result<()> {
+    |key, value| {
+        seen.extend_from_slice(key);
+        seen.extend_from_slice(value);
+        Ok(())
     }
-    let pairs = step.key.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    pairs.map(|pair| byte(pair).ok_or_else(wrong)).collect()
-}
-
-/// What the engine answers, and how long it took.
-fn timed<T>(ask: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
-    let start = Instant::now();
-    let answer = ask()?;
-    Ok((answer, start.elapsed()))
 }
 
 /// Does what the file says, and checks every answer.
 fn replay(engine: &dyn Engine, path: &Path) -> Result<Replayed> {
     let mut file = csv::Reader::from_path(path)?;
-    // Where each key's value comes from: the line that put it, and the bytes.
-    let mut expected: BTreeMap<Vec<u8>, (u64, usize)> = BTreeMap::new();
-    let histogram = || {
-        Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)
-            .map_err(|e| Error::InvalidSetting(format!("histogram: {e}")))
-    };
-    let (mut latency, mut busy, mut found) = (histogram()?, 0u64, 0);
+    // Every answer is to be that of a map in memory.
+    let right = engine::open("memory", &EngineConfig::in_memory(PathBuf::new()))?;
+    let (mut outcome, mut found) = (Outcome::new(1)?, 0);
     let mut before = proc_io::ProcessIo::now();
     let (mut value, mut wanted) = (Vec::new(), Vec::new());
-    for (line, step) in file.deserialize::<Step>().enumerate() {
-        let (line, step) = (line as u64 + 2, step?);
-        let key = key_of(&step, line)?;
-        let wrong = |what: &str| Error::WrongAnswer(format!("line {line}: {what}"));
-        let values = ValueSpec::random(step.size);
-        let charged = engine.device_ns();
-        let took = match step.op {
+    for (line, step) in (2..).zip(file.deserialize()) {
+        let Step { op, key, size } = step?;
+        let (right_too, took) = match op {
             Op::Measure => {
                 engine.flush()?;
                 engine.wait_idle()?;
-                (latency, busy, found) = (histogram()?, 0, 0);
+                (outcome, found) = (Outcome::new(1)?, 0);
                 before = proc_io::ProcessIo::now();
                 continue;
             }
             Op::Put => {
-                values.write(line, 0, &mut value);
-                let ((), took) = timed(|| engine.put(&key, &value))?;
-                expected.insert(key, (line, step.size));
-                took
+                ValueSpec::random(size).write(line, 0, &mut value);
+                right.put(&key, &value)?;
+                let ((), took) = timed(engine, || engine.put(&key, &value))?;
+                (true, took)
             }
             Op::Delete => {
-                let ((), took) = timed(|| engine.delete(&key))?;
-                expected.remove(&key);
-                took
+                right.delete(&key)?;
+                let ((), took) = timed(engine, || engine.delete(&key))?;
+                (true, took)
             }
             Op::Get => {
-                let (present, took) = timed(|| engine.get(&key, &mut value))?;
-                match (present, expected.get(&key)) {
-                    (true, Some(&(written, size))) => {
-                        ValueSpec::random(size).check(written, 0, &value, &mut wanted)?;
-                        found += 1;
-                    }
-                    (false, None) => {}
-                    (true, None) => return Err(wrong("a key that is not there was found")),
-                    (false, Some(_)) => return Err(wrong("a key was not found")),
-                }
-                took
+                let (present, took) = timed(engine, || engine.get(&key, &mut value))?;
+                found += u64::from(present);
+                let same = right.get(&key, &mut wanted)? == present;
+                (same && (!present || value == wanted), took)
             }
             Op::Scan => {
-                let mut seen: Vec<(Vec<u8>, usize)> = Vec::new();
-                let mut see = |key: &[u8], value: &[u8]| {
-                    seen.push((key.to_vec(), value.len()));
-                    Ok(())
-                };
-                let (_, took) = timed(|| engine.scan(&key, step.size, &mut see))?;
-                let range = expected.range(key..).take(step.size);
-                let range = range.map(|(key, (_, size))| (key, size));
-                if !range.eq(seen.iter().map(|(key, size)| (key, size))) {
-                    return Err(wrong("a scan found other entries"));
-                }
-                took
+                value.clear();
+                wanted.clear();
+                let (seen, took) =
+                    timed(engine, || engine.scan(&key, size, &mut into(&mut value)))?;
+                let same = right.scan(&key, size, &mut into(&mut wanted))? == seen;
+                (same && value == wanted, took)
             }
         };
-        let nanos = took.as_nanos() as u64 + engine.device_ns().saturating_sub(charged);
-        busy += nanos;
-        latency.saturating_record(nanos.max(1));
+        if !right_too {
+            return Err(Error::WrongAnswer(format!("line {line}: {op:?}")));
+        }
+        outcome.record(took, 1);
     }
     let io = proc_io::ProcessIo::now().since(&before);
-    let operations = latency.len();
-    let us = |quantile| latency.value_at_quantile(quantile) as f64 / 1000.0;
+    let operations = outcome.operations.max(1) as f64;
     Ok(Replayed {
-        operations,
+        times: outcome.summary(),
         found,
-        per_second: operations as f64 * 1e9 / busy.max(1) as f64,
-        p50_us: us(0.5),
-        p99_us: us(0.99),
-        pages: io.pages() / operations.max(1) as f64,
-        written: io.write_bytes,
+        pages: io.pages() / operations,
+        written: io.write_bytes as f64 / operations,
     })
 }
 
@@ -340,23 +269,19 @@ pub fn run(replaying: &Replaying, note: &mut dyn FnMut(String)) -> Result<Report
     ));
     for engine in &replaying.engines {
         note(format!("replaying on {engine}"));
-        let replayed: Replayed = cell::measure(&Cell {
+        let replayed = cell::measure(&Cell {
             engine: engine.clone(),
-            trace: replaying.trace.clone(),
-            memory: replaying.memory,
-            device: replaying.device,
-            dir: replaying.dir.clone(),
+            replaying: replaying.clone(),
         })?;
-        let operations = replayed.operations as f64;
         report.add(row! {
             "engine": engine.clone(),
-            "operations": operations,
+            "operations": replayed.times.operations,
             "lookups that found": replayed.found,
-            "op/s": replayed.per_second,
-            "p50 us": replayed.p50_us,
-            "p99 us": replayed.p99_us,
+            "op/s": replayed.times.per_second,
+            "p50 us": replayed.times.p50_us,
+            "p99 us": replayed.times.p99_us,
             "pages read/op": replayed.pages,
-            "written bytes/op": replayed.written as f64 / operations.max(1.0),
+            "written bytes/op": replayed.written,
         });
     }
     Ok(report)
@@ -372,7 +297,7 @@ mod tests {
             distribution: None,
             entries: 500,
             operations: 400,
-            key_size: Sizes::Uniform(8, 24),
+            key_size: 24,
             value_size: Sizes::GRAPH_VALUES,
             seed: 5,
             out: out.to_owned(),
@@ -392,14 +317,12 @@ mod tests {
             let config = EngineConfig::standard(dir.path().join(workload), 4 << 20);
             let shamba = engine::open("shamba", &config).unwrap();
             let [here, there] = [memory(), shamba].map(|e| replay(e.as_ref(), &path).unwrap());
-            assert_eq!(here.operations, 400);
+            assert_eq!(here.times.operations, 400);
             assert_eq!(
-                (here.operations, here.found),
-                (there.operations, there.found)
+                (here.times.operations, here.found),
+                (there.times.operations, there.found)
             );
         }
-        assert!(record(&recording("fillrandom", &path)).unwrap() == 500);
-        assert_eq!(replay(memory().as_ref(), &path).unwrap().operations, 500);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use shamba::Db;
 use shamba_bench::Result;
-use shamba_bench::engine::{Engine, ReadCounters, Shamba, Visit, Write};
+use shamba_bench::engine::{Engine, Shamba, Visit, Write};
 
 /// A database whose keys are lengthened by a fixed number of bytes.
 pub struct Padded {
@@ -77,10 +77,6 @@ impl Engine for Padded {
 
     fn wait_idle(&self) -> Result<()> {
         self.engine.wait_idle()
-    }
-
-    fn read_counters(&self) -> Option<ReadCounters> {
-        self.engine.read_counters()
     }
 
     fn memory(&self) -> Option<u64> {

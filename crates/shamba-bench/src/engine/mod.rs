@@ -16,8 +16,8 @@ mod shamba;
 pub use shamba::Shamba;
 
 use crate::device::Device;
-use crate::oracle::PartitionFacts;
 use crate::{Error, Result};
+use ::shamba::inspect::FilterPartition;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -97,33 +97,6 @@ pub enum Write<'a> {
     Delete(&'a [u8]),
 }
 
-/// Reads from storage, counted by the engine itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct ReadCounters {
-    /// Data blocks read.
-    pub data: u64,
-    /// Index blocks read.
-    pub index: u64,
-    /// Filter blocks read.
-    pub filter: u64,
-}
-
-impl ReadCounters {
-    /// Blocks of any kind.
-    pub fn total(&self) -> u64 {
-        self.data + self.index + self.filter
-    }
-
-    /// What was read since `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            data: self.data.saturating_sub(earlier.data),
-            index: self.index.saturating_sub(earlier.index),
-            filter: self.filter.saturating_sub(earlier.filter),
-        }
-    }
-}
-
 /// A file of the tree and what lookups did with it of late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct FileFacts {
@@ -151,16 +124,23 @@ pub struct Resident {
 /// What is shown a key and its value; an error ends the scan.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
+/// What is shown a filter partition of a tree.
+pub type Inspect<'a> = dyn FnMut(&FilterPartition) -> Result<()> + 'a;
+
 /// An engine under test. Shared between threads; every call may come from any of them.
 pub trait Engine: Send + Sync {
     /// Writes one entry, logged as the configuration says, not synced.
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write_batch(&[Write::Put(key, value)])
+    }
 
     /// Looks a key up: whether it is there, its value then being in `into`, which is overwritten.
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
 
     /// Removes a key.
-    fn delete(&self, key: &[u8]) -> Result<()>;
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.write_batch(&[Write::Delete(key)])
+    }
 
     /// Applies all writes atomically.
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()>;
@@ -178,20 +158,19 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// Writes the memtable out.
-    fn flush(&self) -> Result<()>;
+    /// Writes the memtable out, where there is one.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
 
-    /// Waits until no flush or compaction is left to do.
-    fn wait_idle(&self) -> Result<()>;
+    /// Waits until no flush or compaction is left to do, where there are any.
+    fn wait_idle(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Merges all sorted runs on storage into one; whether the engine can.
     fn compact(&self) -> Result<bool> {
         Ok(false)
-    }
-
-    /// Reads from storage so far, if the engine counts them.
-    fn read_counters(&self) -> Option<ReadCounters> {
-        None
     }
 
     /// Everything the engine counts, by name, since it was opened.
@@ -213,7 +192,7 @@ pub trait Engine: Send + Sync {
     /// Shows every filter partition of the tree to `visit`, in any order, nothing being written
     /// meanwhile, and returns the bytes of memory that are taken whatever is cached (handles of
     /// open tables, top-level indexes). `None` from engines that do not tell.
-    fn tree(&self, visit: &mut dyn FnMut(PartitionFacts) -> Result<()>) -> Result<Option<u64>> {
+    fn tree(&self, visit: &mut Inspect<'_>) -> Result<Option<u64>> {
         let _untold = visit;
         Ok(None)
     }

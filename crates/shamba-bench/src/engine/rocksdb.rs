@@ -1,5 +1,5 @@
 //! RocksDB at its best: the settings of PEERS as named, combinable variants.
-use super::{Engine, EngineConfig, ReadCounters, Visit, Write};
+use super::{Engine, EngineConfig, Visit, Write};
 use crate::{Error, Result};
 use ::rocksdb::statistics::{StatsLevel, Ticker};
 use ::rocksdb::{
@@ -304,22 +304,18 @@ impl Engine for Rocks {
             .map_err(failed)
     }
 
-    fn read_counters(&self) -> Option<ReadCounters> {
-        let ticker = |ticker| self.options.get_ticker_count(ticker);
-        Some(ReadCounters {
-            data: ticker(Ticker::BlockCacheDataMiss),
-            index: ticker(Ticker::BlockCacheIndexMiss),
-            filter: ticker(Ticker::BlockCacheFilterMiss),
-        })
-        .filter(|counters| counters.total() > 0)
-    }
-
-    /// Files that lookups asked, by our engine's name for it. A file whose filter is not consulted
-    /// is not counted.
+    /// Blocks that were not in the cache, and files that lookups asked, by our engine's name for
+    /// it: a file whose filter is not consulted is not counted.
     fn counts(&self) -> BTreeMap<String, u64> {
-        let asked = [Ticker::BloomFilterUseful, Ticker::BloomFilterFullPositive]
-            .map(|ticker| self.options.get_ticker_count(ticker));
-        BTreeMap::from([("tables_probed".to_owned(), asked.iter().sum())])
+        let ticker = |ticker| self.options.get_ticker_count(ticker);
+        let asked = ticker(Ticker::BloomFilterUseful) + ticker(Ticker::BloomFilterFullPositive);
+        let counts = [
+            ("data_misses", ticker(Ticker::BlockCacheDataMiss)),
+            ("index_misses", ticker(Ticker::BlockCacheIndexMiss)),
+            ("filter_misses", ticker(Ticker::BlockCacheFilterMiss)),
+            ("tables_probed", asked),
+        ];
+        BTreeMap::from(counts.map(|(name, count)| (name.to_owned(), count)))
     }
 
     fn compact(&self) -> Result<bool> {

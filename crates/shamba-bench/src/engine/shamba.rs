@@ -1,16 +1,14 @@
 //! The engine of this repository.
-use super::{Engine, EngineConfig, FileFacts, ReadCounters, Resident, Visit, Write};
+use super::{Engine, EngineConfig, FileFacts, Inspect, Resident, Visit, Write};
 use crate::device::Device;
-use crate::oracle::{PageFacts, PartitionFacts};
 use crate::{Error, Result};
 use ::shamba::fs::{Charge, MeteredFs};
-use ::shamba::inspect::{self, FilterPartition};
+use ::shamba::inspect;
 use ::shamba::{
     Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
     Granularity, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
     Preset, Thresholds, WriteBatch, WriteOptions,
 };
-use shamba_model::oracle::Column;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -272,37 +270,6 @@ impl From<::shamba::Error> for Stop {
     }
 }
 
-fn facts(partition: FilterPartition) -> PartitionFacts {
-    let modules = partition.modules.iter().enumerate();
-    let columns = modules.flat_map(|(page, module)| {
-        let column = Column {
-            bytes: module.column_bytes,
-            false_positive: module.false_positive,
-            page,
-        };
-        std::iter::repeat_n(column, usize::from(module.columns))
-    });
-    let pages = partition.data.into_iter().map(|page| PageFacts {
-        bytes: page.bytes,
-        reads: f64::from(page.pages),
-        keys: page.keys,
-    });
-    PartitionFacts {
-        run: partition.run,
-        file: partition.file,
-        columns: columns.collect(),
-        page_reads: (partition.modules.iter())
-            .map(|module| f64::from(module.pages))
-            .collect(),
-        page_bytes: (partition.modules.iter())
-            .map(|module| module.block_bytes)
-            .collect(),
-        index_bytes: partition.index_bytes,
-        index_reads: f64::from(partition.index_pages),
-        pages: pages.collect(),
-    }
-}
-
 impl Shamba {
     pub(super) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
         let variant = Variant::parse(settings)?;
@@ -407,15 +374,6 @@ impl Engine for Shamba {
         Ok(true)
     }
 
-    fn read_counters(&self) -> Option<ReadCounters> {
-        let counters = self.db.stats().counters;
-        Some(ReadCounters {
-            data: counters.data_reads,
-            index: counters.index_reads,
-            filter: counters.filter_reads,
-        })
-    }
-
     fn counts(&self) -> BTreeMap<String, u64> {
         let stats = self.db.stats();
         let counters = serde_json::to_value(stats.counters);
@@ -470,9 +428,9 @@ impl Engine for Shamba {
         Some(levels.map(|level| level.runs as u64).sum())
     }
 
-    fn tree(&self, visit: &mut dyn FnMut(PartitionFacts) -> Result<()>) -> Result<Option<u64>> {
+    fn tree(&self, visit: &mut Inspect<'_>) -> Result<Option<u64>> {
         let fixed = inspect::filter_partitions(&self.db, |partition| {
-            visit(facts(partition)).map_err(Stop::Visit)
+            visit(&partition).map_err(Stop::Visit)
         });
         match fixed {
             Ok(fixed) => Ok(Some(fixed)),

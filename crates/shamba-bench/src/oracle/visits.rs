@@ -2,39 +2,8 @@
 use super::Weights;
 use crate::workload::KeySpace;
 use crate::{Error, Result};
+use shamba::inspect::{FilterPartition, PartitionData};
 use shamba_model::oracle::{Column, DataPages, Partition};
-
-/// A data page of a partition.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PageFacts {
-    /// Bytes of memory while resident, with all that memory keeps beside it.
-    pub bytes: u64,
-    /// Pages of 4096 bytes read to fetch it.
-    pub reads: f64,
-    /// Its keys, ascending.
-    pub keys: Vec<Vec<u8>>,
-}
-
-/// A filter partition of a file, as an engine tells it. Whole-table filters are one partition.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PartitionFacts {
-    /// Its sorted run; 0 is the one a lookup visits first.
-    pub run: usize,
-    /// Its file, a number unlike that of any other file.
-    pub file: u64,
-    /// The columns (modules) of its filter; `page` counts within the partition.
-    pub columns: Vec<Column>,
-    /// Pages read to fetch each page of columns.
-    pub page_reads: Vec<f64>,
-    /// Bytes of memory that each page of columns takes beside them while any is resident.
-    pub page_bytes: Vec<u64>,
-    /// Bytes of memory of its index block while resident.
-    pub index_bytes: u64,
-    /// Pages read to fetch the index block.
-    pub index_reads: f64,
-    /// Its data pages, by key.
-    pub pages: Vec<PageFacts>,
-}
 
 /// Nobody's run.
 const NOWHERE: u8 = u8::MAX;
@@ -85,45 +54,58 @@ impl Tree {
     ///
     /// # Errors
     /// A key that was never loaded, or more runs than a tree has.
-    pub fn add(&mut self, facts: PartitionFacts) -> Result<()> {
-        let mut pages = Vec::with_capacity(facts.pages.len());
-        for page in &facts.pages {
-            let number = |key: &Vec<u8>| {
-                let number = self.keys.number(key);
-                let number = number.and_then(|number| u32::try_from(number).ok());
-                number.ok_or_else(|| {
-                    Error::WrongAnswer(format!("the tree holds a key nobody wrote: {key:?}"))
-                })
+    pub fn add(&mut self, told: &FilterPartition) -> Result<()> {
+        let pages = told.data.iter().map(|page| self.page(page));
+        let pages = pages.collect::<Result<_>>()?;
+        let modules = || told.modules.iter();
+        let columns = modules().enumerate().flat_map(|(page, module)| {
+            let column = Column {
+                bytes: module.column_bytes,
+                false_positive: module.false_positive,
+                page,
             };
-            pages.push(Page {
-                bytes: page.bytes,
-                reads: page.reads,
-                numbers: page.keys.iter().map(number).collect::<Result<_>>()?,
-            });
-        }
-        self.add_numbers(facts, pages)
+            std::iter::repeat_n(column, usize::from(module.columns))
+        });
+        let filter = Partition {
+            columns: columns.collect(),
+            page_reads: modules().map(|module| f64::from(module.pages)).collect(),
+            page_bytes: modules().map(|module| module.block_bytes).collect(),
+            index_bytes: told.index_bytes,
+            index_reads: f64::from(told.index_pages),
+            ..Partition::default()
+        };
+        self.insert(Known {
+            run: told.run,
+            file: told.file,
+            filter,
+            pages,
+        })
     }
 
-    fn add_numbers(&mut self, facts: PartitionFacts, pages: Vec<Page>) -> Result<()> {
-        let run = u8::try_from(facts.run).ok().filter(|run| *run != NOWHERE);
-        let run = run.ok_or_else(|| Error::InvalidSetting(format!("run {}", facts.run)))?;
-        for number in pages.iter().flat_map(|page| &page.numbers) {
+    fn page(&self, told: &PartitionData) -> Result<Page> {
+        let number = |key: &Vec<u8>| {
+            let number = self.keys.number(key);
+            let number = number.and_then(|number| u32::try_from(number).ok());
+            number.ok_or_else(|| {
+                Error::WrongAnswer(format!("the tree holds a key nobody wrote: {key:?}"))
+            })
+        };
+        Ok(Page {
+            bytes: told.bytes,
+            reads: f64::from(told.pages),
+            numbers: told.keys.iter().map(number).collect::<Result<_>>()?,
+        })
+    }
+
+    fn insert(&mut self, partition: Known) -> Result<()> {
+        let run = u8::try_from(partition.run).ok();
+        let run = run.filter(|run| *run != NOWHERE);
+        let run = run.ok_or_else(|| Error::InvalidSetting(format!("run {}", partition.run)))?;
+        for number in partition.pages.iter().flat_map(|page| &page.numbers) {
             let newest = &mut self.run_of[*number as usize];
             *newest = run.min(*newest);
         }
-        self.partitions.push(Known {
-            run: facts.run,
-            file: facts.file,
-            filter: Partition {
-                columns: facts.columns,
-                page_reads: facts.page_reads,
-                page_bytes: facts.page_bytes,
-                index_bytes: facts.index_bytes,
-                index_reads: facts.index_reads,
-                ..Partition::default()
-            },
-            pages,
-        });
+        self.partitions.push(partition);
         Ok(())
     }
 }
@@ -132,13 +114,9 @@ impl Tree {
 ///
 /// A page is visited by the keys after the last key of the page before it in its file, up to its
 /// own last key; fence pointers keep lookups out of files whose key range they miss.
-pub fn partitions(tree: Tree, weights: &Weights) -> Result<Vec<Partition>> {
-    let Tree {
-        run_of,
-        partitions: mut known,
-        ..
-    } = tree;
-    known.retain(|partition| partition.first().is_some());
+pub fn partitions(tree: &Tree, weights: &Weights) -> Vec<Partition> {
+    let filled = (tree.partitions.iter()).filter(|partition| partition.first().is_some());
+    let mut known: Vec<&Known> = filled.collect();
     known.sort_by_key(|partition| (partition.run, partition.first()));
     let absent = sums(weights.absent.iter().map(|weight| f64::from(*weight)));
     let mut older: Vec<f64> = Vec::new();
@@ -149,15 +127,15 @@ pub fn partitions(tree: Tree, weights: &Weights) -> Result<Vec<Partition>> {
         if partition.run != of_run {
             of_run = partition.run;
             // Lookups of existing keys come by only if no run before, nor this one, has the key.
-            let beyond = run_of.iter().zip(&weights.present).map(|(run, weight)| {
+            let beyond = tree.run_of.iter().zip(&weights.present);
+            older = sums(beyond.map(|(run, weight)| {
                 let deeper = *run != NOWHERE && usize::from(*run) > of_run;
                 if deeper { f64::from(*weight) } else { 0.0 }
-            });
-            older = sums(beyond);
+            }));
             last = None;
         }
-        let mut filter = partition.filter;
-        for page in partition.pages {
+        let mut filter = partition.filter.clone();
+        for page in &partition.pages {
             let (Some(&first), Some(&end)) = (page.numbers.first(), page.numbers.last()) else {
                 continue;
             };
@@ -170,22 +148,17 @@ pub fn partitions(tree: Tree, weights: &Weights) -> Result<Vec<Partition>> {
             let end = end as usize;
             let empty =
                 older[end + 1] - older[from as usize] + absent[end] - absent[absent_from as usize];
-            let here = page
-                .numbers
-                .iter()
-                .filter(|number| usize::from(run_of[**number as usize]) == of_run);
-            let positive = here
-                .map(|number| f64::from(weights.present[*number as usize]))
-                .sum();
-            filter.empty += empty;
+            let numbers = page.numbers.iter().map(|number| *number as usize);
+            let here = numbers.filter(|number| usize::from(tree.run_of[*number]) == of_run);
             let alike = DataPages {
                 count: 1,
                 empty,
-                positive,
+                positive: here.map(|number| f64::from(weights.present[number])).sum(),
                 bytes: page.bytes,
                 reads: page.reads,
             };
-            if empty <= 0.0 && positive <= 0.0 {
+            filter.empty += empty;
+            if empty <= 0.0 && alike.positive <= 0.0 {
                 continue;
             }
             let same = |known: &&mut DataPages| {
@@ -203,7 +176,7 @@ pub fn partitions(tree: Tree, weights: &Weights) -> Result<Vec<Partition>> {
             found.push(filter);
         }
     }
-    Ok(found)
+    found
 }
 
 /// The sums of the first 0, 1, 2, … values.

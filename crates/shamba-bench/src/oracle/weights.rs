@@ -12,58 +12,39 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// What so many lookups, a share `positive` of them of existing keys, make expect.
-    pub fn expected(
-        entries: u64,
-        positive: f64,
-        distribution: Distribution,
-        seed: u64,
-        lookups: u64,
-    ) -> Result<Self> {
+    /// What so many lookups of a mix make expect.
+    pub fn expected(entries: u64, mix: &Mix, seed: u64, lookups: u64) -> Result<Self> {
         let n = entries as f64;
-        let mut mass = vec![0.0f64; entries as usize];
-        match distribution {
-            Distribution::Uniform => mass.fill(1.0),
-            Distribution::Normal(share) => {
-                let deviation = n * share;
-                for (at, mass) in mass.iter_mut().enumerate() {
+        let zipf = |rank: u64, theta: f64| ((rank + 1) as f64).powf(-theta);
+        let order = Permutation::new(entries, seed);
+        let mut mass = vec![0.0; entries as usize];
+        for at in 0..entries {
+            let (entry, likely) = match mix.distribution {
+                Distribution::Uniform => (at, 1.0),
+                Distribution::Normal(share) => {
                     // Entries are many within a deviation: the density at an entry's middle is
                     // its integral over the entry.
-                    let z = (at as f64 + 0.5 - n / 2.0) / deviation;
-                    *mass = (-0.5 * z * z).exp();
+                    let z = (at as f64 + 0.5 - n / 2.0) / (n * share);
+                    (at, (-0.5 * z * z).exp())
                 }
-            }
-            Distribution::Zipf(theta) => {
-                let order = Permutation::new(entries, seed);
-                for rank in 0..entries {
-                    mass[order.apply(rank) as usize] = ((rank + 1) as f64).powf(-theta);
+                Distribution::Zipf(theta) => (order.apply(at), zipf(at, theta)),
+                Distribution::Latest => (entries - 1 - at, zipf(at, 0.99)),
+                Distribution::NormalKeys(_) | Distribution::Graph => {
+                    let name = mix.distribution.name();
+                    let what = format!("the optimum of {name} lookups is not known");
+                    return Err(Error::InvalidSetting(what));
                 }
-            }
-            Distribution::ClusteredZipf(theta) => {
-                for rank in 0..entries {
-                    mass[rank as usize] = ((rank + 1) as f64).powf(-theta);
-                }
-            }
-            Distribution::NormalKeys(_)
-            | Distribution::Temporal(_)
-            | Distribution::HotSpot(..)
-            | Distribution::Graph => {
-                return Err(Error::InvalidSetting(format!(
-                    "the optimum of {} lookups is not known",
-                    distribution.name()
-                )));
-            }
-            Distribution::Latest => {
-                for rank in 0..entries {
-                    mass[(entries - 1 - rank) as usize] = ((rank + 1) as f64).powf(-0.99);
-                }
-            }
+            };
+            mass[entry as usize] = likely;
         }
-        let total: f64 = mass.iter().sum::<f64>() / lookups as f64;
-        let scaled = |share: f64| mass.iter().map(|m| (m / total * share) as f32).collect();
+        let total = mass.iter().sum::<f64>() / lookups as f64;
+        let scaled = |operation| {
+            let share = mix.share(operation);
+            mass.iter().map(|m| (m / total * share) as f32).collect()
+        };
         Ok(Self {
-            present: scaled(positive),
-            absent: scaled(1.0 - positive),
+            present: scaled(Operation::Read),
+            absent: scaled(Operation::ReadMissing),
         })
     }
 
@@ -104,10 +85,9 @@ mod tests {
             Distribution::Normal(0.05),
             Distribution::Zipf(0.99),
             Distribution::Latest,
-            Distribution::ClusteredZipf(0.9),
         ] {
-            let expected = Weights::expected(500, 0.3, distribution, 7, 1000).unwrap();
             let mix = Mix::lookups(0.3, distribution);
+            let expected = Weights::expected(500, &mix, 7, 1000).unwrap();
             let lookups = 400_000;
             let trace = Weights::of_trace(500, &mix, 7, 2, lookups).unwrap();
             assert!((expected.total() - 1000.0).abs() < 0.1);

@@ -95,32 +95,28 @@ impl Found {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
-    /// Pages read per lookup: the engine's count, or the kernel's for engines that count none. No
-    /// number where nothing was measured.
-    pub fn pages(&self) -> f64 {
-        if self.times.operations == 0 {
-            return f64::NAN;
-        }
-        if self.counts.contains_key("data_pages") {
-            ["data_pages", "index_pages", "filter_pages"]
-                .map(|name| self.per_lookup(name))
-                .iter()
-                .sum()
+    /// What was read per lookup: by the engine's count of each kind, or by the kernel's for engines
+    /// that count none.
+    fn read(&self, what: &str, by_the_kernel: &str) -> f64 {
+        let kinds = ["data", "index", "filter"].map(|kind| format!("{kind}_{what}"));
+        if self.counts.contains_key(&kinds[0]) {
+            kinds.iter().map(|name| self.per_lookup(name)).sum()
         } else {
-            self.per_lookup(KERNEL_PAGES)
+            self.per_lookup(by_the_kernel)
         }
     }
 
-    /// Read operations per lookup, as [`pages`](Self::pages).
-    pub fn reads(&self) -> f64 {
-        if self.counts.contains_key("data_reads") {
-            ["data_reads", "index_reads", "filter_reads"]
-                .map(|name| self.per_lookup(name))
-                .iter()
-                .sum()
-        } else {
-            self.per_lookup(KERNEL_READS)
+    /// Pages read per lookup. No number where nothing was measured.
+    pub fn pages(&self) -> f64 {
+        match self.times.operations {
+            0 => f64::NAN,
+            _ => self.read("pages", KERNEL_PAGES),
         }
+    }
+
+    /// Read operations per lookup.
+    pub fn reads(&self) -> f64 {
+        self.read("reads", KERNEL_READS)
     }
 
     /// Microseconds that a modelled device takes for the reads of a lookup, nothing else: from
@@ -196,14 +192,13 @@ impl Measurement for Cell {
         let engine = engine.as_ref();
         let mut data = trial.base.data();
         data.seed = trial.seed;
-        let progress = AtomicU64::new(0);
         let run = |operations, phase| {
             let amount = Amount {
                 operations,
                 threads: trial.threads,
                 phase,
             };
-            runner::run(engine, &data, &trial.mix, amount, &progress)
+            runner::run(engine, &data, &trial.mix, amount, &AtomicU64::new(0))
         };
         if trial.warm_up > 0 {
             run(trial.warm_up, 1)?;

@@ -43,7 +43,7 @@ pub struct Summary {
 }
 
 impl Outcome {
-    pub(super) fn new(threads: usize) -> Result<Self> {
+    pub(crate) fn new(threads: usize) -> Result<Self> {
         let latency = Histogram::new_with_bounds(1, 60_000_000_000, 3)
             .map_err(|e| Error::InvalidSetting(format!("histogram: {e}")))?;
         Ok(Self {
@@ -58,7 +58,7 @@ impl Outcome {
     }
 
     /// Notes a call that did so many operations.
-    pub(super) fn record(&mut self, took: Duration, operations: u64) {
+    pub(crate) fn record(&mut self, took: Duration, operations: u64) {
         self.operations += operations;
         self.busy += took;
         self.latency

@@ -19,15 +19,6 @@ pub enum Distribution {
     NormalKeys(f64),
     /// Zipf (0.99) counted back from the newest entry.
     Latest,
-    /// Zipf with this exponent, popular entries next to each other at the beginning of the key
-    /// range.
-    ClusteredZipf(f64),
-    /// The coefficient `c` of temporal locality, above 0 and at most 0.5 (Monkey, Appendix K): the
-    /// share `c` of the entries that were written last gets the share `1 - c` of the lookups.
-    Temporal(f64),
-    /// [`Normal`](Self::Normal) with this standard deviation, around a place that changes after so
-    /// many draws: a hot spot that moves.
-    HotSpot(f64, u64),
     /// Facebook's social graph: key ranges of different heat, and in each a power law.
     Graph,
 }
@@ -49,9 +40,6 @@ impl Distribution {
             Self::Normal(share) => format!("normal{share}"),
             Self::NormalKeys(keys) => format!("normal-keys{keys}"),
             Self::Latest => "latest".into(),
-            Self::ClusteredZipf(theta) => format!("clustered-zipf{theta}"),
-            Self::Temporal(share) => format!("temporal{share}"),
-            Self::HotSpot(share, draws) => format!("hotspot{share}@{draws}"),
             Self::Graph => "graph".into(),
         }
     }
@@ -62,40 +50,26 @@ impl std::str::FromStr for Distribution {
 
     /// Reads what [`Distribution::name`] writes; `zipf` and `normal` alone take the usual number.
     fn from_str(text: &str) -> Result<Self> {
-        let number = |rest: &str, default: f64| match rest {
-            "" => Ok(default),
-            _ => rest
-                .parse()
-                .map_err(|_| Error::InvalidSetting(format!("distribution `{text}`"))),
+        let wrong = || {
+            Error::InvalidSetting(format!(
+                "distribution `{text}` (uniform, zipf[EXPONENT], normal[SHARE], normal-keys[KEYS], \
+                 latest or graph)"
+            ))
         };
-        match text {
-            "uniform" => Ok(Self::Uniform),
-            "latest" => Ok(Self::Latest),
-            "graph" => Ok(Self::Graph),
-            _ => {
-                if let Some(rest) = text.strip_prefix("clustered-zipf") {
-                    number(rest, 0.99).map(Self::ClusteredZipf)
-                } else if let Some(rest) = text.strip_prefix("temporal") {
-                    number(rest, 0.2).map(Self::Temporal)
-                } else if let Some(rest) = text.strip_prefix("hotspot") {
-                    let (share, draws) = rest.split_once('@').unwrap_or((rest, "10000"));
-                    let draws = draws
-                        .parse()
-                        .map_err(|_| Error::InvalidSetting(format!("distribution `{text}`")))?;
-                    number(share, 0.05).map(|share| Self::HotSpot(share, draws))
-                } else if let Some(rest) = text.strip_prefix("zipf") {
-                    number(rest, 0.99).map(Self::Zipf)
-                } else if let Some(rest) = text.strip_prefix("normal-keys") {
-                    number(rest, 5.0).map(Self::NormalKeys)
-                } else if let Some(rest) = text.strip_prefix("normal") {
-                    number(rest, 0.05).map(Self::Normal)
-                } else {
-                    Err(Error::InvalidSetting(format!(
-                        "distribution `{text}` (uniform, zipf, clustered-zipf, normal, normal-keys, \
-                         latest, temporal, hotspot[SHARE@DRAWS] or graph)"
-                    )))
-                }
-            }
+        let digits = text.find(|c: char| c.is_ascii_digit());
+        let (name, number) = text.split_at(digits.unwrap_or(text.len()));
+        let or = |usual: f64| match number {
+            "" => Ok(usual),
+            _ => number.parse().map_err(|_| wrong()),
+        };
+        match (name, number) {
+            ("uniform", "") => Ok(Self::Uniform),
+            ("latest", "") => Ok(Self::Latest),
+            ("graph", "") => Ok(Self::Graph),
+            ("zipf", _) => or(0.99).map(Self::Zipf),
+            ("normal", _) => or(0.05).map(Self::Normal),
+            ("normal-keys", _) => or(5.0).map(Self::NormalKeys),
+            _ => Err(wrong()),
         }
     }
 }
@@ -111,25 +85,15 @@ pub struct Chooser {
 enum Shape {
     Uniform,
     Zipf(rand_distr::Zipf<f64>, Permutation),
-    ClusteredZipf(rand_distr::Zipf<f64>),
     Normal(rand_distr::Normal<f64>),
     Latest(rand_distr::Zipf<f64>),
-    /// The entries written last, how likely one of them is, and the order of writing.
-    Temporal(u64, f64, Permutation),
-    HotSpot {
-        offset: rand_distr::Normal<f64>,
-        draws: u64,
-        drawn: u64,
-        seed: u64,
-    },
     /// The summed heat of the ranges, in the order of the keys.
     Graph(Vec<f64>),
 }
 
 impl Chooser {
     /// A chooser among `entries` numbers (at least 1). `seed` decides which entries are popular, so
-    /// choosers of one measurement share it. Entries count as written in the order of the same
-    /// seed, unless [`loaded_by`](Self::loaded_by) says otherwise.
+    /// choosers of one measurement share it.
     pub fn new(distribution: Distribution, entries: u64, seed: u64) -> Result<Self> {
         let entries = entries.max(1);
         let zipf = |theta: f64| {
@@ -144,46 +108,20 @@ impl Chooser {
         let shape = match distribution {
             Distribution::Uniform => Shape::Uniform,
             Distribution::Zipf(theta) => Shape::Zipf(zipf(theta)?, Permutation::new(entries, seed)),
-            Distribution::ClusteredZipf(theta) => Shape::ClusteredZipf(zipf(theta)?),
             Distribution::Normal(share) => Shape::Normal(normal(keys(0.5), keys(share))?),
             Distribution::NormalKeys(deviation) => Shape::Normal(normal(keys(0.5), deviation)?),
             Distribution::Latest => Shape::Latest(zipf(0.99)?),
-            Distribution::Temporal(share) if share > 0.0 && share <= 0.5 => {
-                let last = (entries as f64 * share).ceil() as u64;
-                Shape::Temporal(last, 1.0 - share, Permutation::new(entries, seed))
-            }
-            Distribution::Temporal(share) => {
-                return Err(Error::InvalidSetting(format!(
-                    "temporal locality {share} (above 0, at most 0.5)"
-                )));
-            }
-            Distribution::HotSpot(share, draws) => Shape::HotSpot {
-                offset: normal(0.0, keys(share))?,
-                draws: draws.max(1),
-                drawn: 0,
-                seed,
-            },
             Distribution::Graph => Shape::Graph(graph_ranges(seed)),
         };
         Ok(Self { entries, shape })
     }
 
-    /// Tells in which order entries were written: that of the load with this seed.
-    #[must_use]
-    pub fn loaded_by(mut self, seed: u64) -> Self {
-        if let Shape::Temporal(_, _, order) = &mut self.shape {
-            *order = Permutation::new(self.entries, seed);
-        }
-        self
-    }
-
     /// The number of the next entry to ask for.
     pub fn draw(&mut self, random: &mut Random) -> u64 {
         let entries = self.entries;
-        match &mut self.shape {
+        match &self.shape {
             Shape::Uniform => random.random_range(0..entries),
             Shape::Zipf(zipf, order) => order.apply(rank(zipf, entries, random)),
-            Shape::ClusteredZipf(zipf) => rank(zipf, entries, random),
             Shape::Normal(normal) => loop {
                 let at = normal.sample(random);
                 if at >= 0.0 && at < entries as f64 {
@@ -191,28 +129,6 @@ impl Chooser {
                 }
             },
             Shape::Latest(zipf) => entries - 1 - rank(zipf, entries, random),
-            Shape::Temporal(last, share, order) => {
-                let others = entries - *last;
-                let written = if others == 0 || random.random_bool(*share) {
-                    others + random.random_range(0..*last)
-                } else {
-                    random.random_range(0..others)
-                };
-                order.apply(written)
-            }
-            Shape::HotSpot {
-                offset,
-                draws,
-                drawn,
-                seed,
-            } => {
-                let place = mix(*seed ^ mix(*drawn / *draws));
-                *drawn += 1;
-                // Around the end of the key range it goes on at its beginning.
-                let away = offset.sample(random).round() as i64;
-                let away = away.rem_euclid(entries as i64) as u64;
-                (place % entries + away) % entries
-            }
             Shape::Graph(ranges) => {
                 let total = ranges.last().copied().unwrap_or(1.0);
                 let at = random.random_range(0.0..total);
@@ -282,9 +198,6 @@ mod tests {
             Distribution::Normal(0.05),
             Distribution::NormalKeys(5.0),
             Distribution::Latest,
-            Distribution::ClusteredZipf(0.8),
-            Distribution::Temporal(0.1),
-            Distribution::HotSpot(0.01, 500),
             Distribution::Graph,
         ] {
             assert_eq!(draws(distribution, 1), draws(distribution, 1));
@@ -330,47 +243,6 @@ mod tests {
         let mut chooser = Chooser::new(Distribution::Latest, 1000, 1).unwrap();
         let mut random = random(1, 0);
         assert!((0..1000).any(|_| chooser.draw_after(10, &mut random) == 1009));
-    }
-
-    #[test]
-    fn clustered_zipf_has_its_popular_entries_side_by_side() {
-        let counts = counts(&draws(Distribution::ClusteredZipf(0.99), 1));
-        assert!((2300..3000).contains(&counts[0]), "{}", counts[0]);
-        assert!(counts[..100].iter().sum::<usize>() > 12_000);
-    }
-
-    #[test]
-    fn temporal_locality_prefers_what_was_written_last() {
-        let order = Permutation::new(1000, 9);
-        let last: std::collections::BTreeSet<u64> = (900..1000).map(|at| order.apply(at)).collect();
-        let share = |chooser: &mut Chooser| {
-            let mut random = random(1, 0);
-            let drawn = (0..20_000).map(|_| chooser.draw(&mut random));
-            drawn.filter(|number| last.contains(number)).count() as f64 / 20_000.0
-        };
-        let chooser = Chooser::new(Distribution::Temporal(0.1), 1000, 1).unwrap();
-        let got = share(&mut chooser.loaded_by(9));
-        assert!((0.88..0.92).contains(&got), "{got}");
-        assert!(Chooser::new(Distribution::Temporal(0.7), 1000, 1).is_err());
-        assert!(Chooser::new(Distribution::Temporal(0.0), 1000, 1).is_err());
-    }
-
-    #[test]
-    fn a_hot_spot_moves_after_so_many_draws() {
-        let drawn = draws(Distribution::HotSpot(0.001, 5000), 1);
-        // A standard deviation is one entry.
-        let middle = |part: &[u64]| {
-            let mut sorted = part.to_vec();
-            sorted.sort_unstable();
-            sorted[part.len() / 2]
-        };
-        let middles: Vec<u64> = drawn.chunks(5000).map(middle).collect();
-        for (part, middle) in drawn.chunks(5000).zip(&middles) {
-            let near = |number: &&u64| number.abs_diff(*middle) < 10;
-            assert!(part.iter().filter(near).count() > 4900);
-        }
-        let distinct: std::collections::BTreeSet<&u64> = middles.iter().collect();
-        assert_eq!(distinct.len(), 4, "{middles:?}");
     }
 
     #[test]

@@ -11,9 +11,6 @@ pub const MIN_KEY: u16 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyKind {
-    /// 16 decimal digits counting up: a log, an autoincrement column. Absent keys have a 17th
-    /// digit.
-    Sequential,
     /// 16 hex digits spreading evenly over the whole key range: plain 16-byte keys.
     Plain,
     /// 32 bytes: 16 hex digits spreading evenly, then 16 of a hash of the number. The standard
@@ -22,9 +19,6 @@ pub enum KeyKind {
     /// So many bytes, from [`MIN_KEY`] to [`MAX_KEY`]: eight that spread evenly over the whole key
     /// range, then those of a hash of the number.
     Sized(u16),
-    /// As [`Sized`](Self::Sized), from the first to the second number of bytes: how many follows
-    /// from the entry's number.
-    Varied(u16, u16),
 }
 
 /// A finite set of keys, one for each number below its size, and as many absent ones.
@@ -54,46 +48,32 @@ impl KeySpace {
         self.entries
     }
 
-    /// The length of a present key in bytes; of the longest, if they differ.
+    /// The length of a key in bytes.
     pub fn key_len(&self) -> usize {
         match self.kind {
-            KeyKind::Sequential | KeyKind::Plain => 16,
+            KeyKind::Plain => 16,
             KeyKind::Spread => 32,
-            KeyKind::Sized(len) | KeyKind::Varied(_, len) => {
-                usize::from(len).clamp(MIN_KEY.into(), MAX_KEY)
-            }
+            KeyKind::Sized(len) => usize::from(len).clamp(MIN_KEY.into(), MAX_KEY),
         }
     }
 
     /// Writes the key of entry `number` into `buf` and returns it.
     pub fn key<'b>(&self, number: u64, buf: &'b mut [u8; MAX_KEY]) -> &'b [u8] {
-        match self.kind {
-            KeyKind::Sequential => decimal(number, buf, 16),
-            KeyKind::Plain => hex(self.position(number), mix(number), buf, 16),
-            KeyKind::Spread => hex(self.position(number), mix(number), buf, 32),
-            KeyKind::Sized(_) | KeyKind::Varied(..) => {
-                let hash = mix(number);
-                bytes(self.position(number), hash, buf, self.len_of(hash))
-            }
-        }
+        self.at(self.position(number), mix(number), buf)
     }
 
     /// Writes a key that is never present and lies just after entry `number` (below
     /// [`entries`](Self::entries)), before the entry that follows it.
     pub fn absent<'b>(&self, number: u64, buf: &'b mut [u8; MAX_KEY]) -> &'b [u8] {
         let position = self.position(number).wrapping_add(self.step / 2) | 1;
-        let hash = mix(!number);
+        self.at(position, mix(!number), buf)
+    }
+
+    /// The key in a position, which a hash fills up.
+    fn at<'b>(&self, position: u64, hash: u64, buf: &'b mut [u8; MAX_KEY]) -> &'b [u8] {
         match self.kind {
-            KeyKind::Sequential => {
-                decimal(number, buf, 16);
-                buf[16] = b'5';
-                &buf[..17]
-            }
-            KeyKind::Plain => hex(position, hash, buf, 16),
-            KeyKind::Spread => hex(position, hash, buf, 32),
-            KeyKind::Sized(_) | KeyKind::Varied(..) => {
-                bytes(position, hash, buf, self.len_of(hash))
-            }
+            KeyKind::Plain | KeyKind::Spread => hex(position, hash, buf, self.key_len()),
+            KeyKind::Sized(_) => bytes(position, hash, buf, self.key_len()),
         }
     }
 
@@ -102,28 +82,13 @@ impl KeySpace {
         let text = || std::str::from_utf8(key.get(..16)?).ok();
         // A position lost its last bit: the entry is this one or the next.
         let guess = match self.kind {
-            KeyKind::Sequential => text()?.parse().ok()?,
             KeyKind::Plain | KeyKind::Spread => u64::from_str_radix(text()?, 16).ok()? / self.step,
-            KeyKind::Sized(_) | KeyKind::Varied(..) => {
-                u64::from_be_bytes(*key.first_chunk()?) / self.step
-            }
+            KeyKind::Sized(_) => u64::from_be_bytes(*key.first_chunk()?) / self.step,
         };
         let mut buf = [0; MAX_KEY];
         (guess..=guess + 1)
             .filter(|number| *number < self.entries)
             .find(|number| self.key(*number, &mut buf) == key)
-    }
-
-    /// The length of the key whose number has this hash.
-    fn len_of(&self, hash: u64) -> usize {
-        let most = self.key_len();
-        match self.kind {
-            KeyKind::Varied(least, _) => {
-                let least = usize::from(least.max(MIN_KEY)).min(most);
-                least + (hash >> 32) as usize % (most - least + 1)
-            }
-            _ => most,
-        }
     }
 
     /// Where entry `number` lies in the key range: always even, absent keys being odd.
@@ -133,15 +98,6 @@ impl KeySpace {
         let offset = (u128::from(generation.reverse_bits()) * u128::from(self.step)) >> 64;
         base.wrapping_add(offset as u64) & !1
     }
-}
-
-fn decimal(number: u64, buf: &mut [u8; MAX_KEY], len: usize) -> &[u8] {
-    let mut rest = number;
-    for digit in buf[..len].iter_mut().rev() {
-        *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    &buf[..len]
 }
 
 fn hex(position: u64, hash: u64, buf: &mut [u8; MAX_KEY], len: usize) -> &[u8] {
@@ -168,14 +124,12 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const KINDS: [KeyKind; 7] = [
-        KeyKind::Sequential,
+    const KINDS: [KeyKind; 5] = [
         KeyKind::Plain,
         KeyKind::Spread,
         KeyKind::Sized(8),
         KeyKind::Sized(27),
         KeyKind::Sized(1024),
-        KeyKind::Varied(10, 40),
     ];
 
     fn key(space: &KeySpace, number: u64) -> Vec<u8> {
@@ -191,13 +145,7 @@ mod tests {
         for kind in KINDS {
             let space = KeySpace::new(kind, 1000);
             for number in 0..999 {
-                let longest = space.key_len();
-                match kind {
-                    KeyKind::Varied(..) => {
-                        assert!((10..=longest).contains(&key(&space, number).len()));
-                    }
-                    _ => assert_eq!(key(&space, number).len(), longest),
-                }
+                assert_eq!(key(&space, number).len(), space.key_len());
                 assert!(
                     key(&space, number) < absent(&space, number),
                     "{kind:?} {number}"

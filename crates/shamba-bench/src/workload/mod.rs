@@ -6,7 +6,6 @@
 //! and generator.
 mod dist;
 mod keys;
-mod named;
 mod permutation;
 mod sizes;
 mod values;
@@ -14,7 +13,6 @@ mod ycsb;
 
 pub use dist::{Chooser, Distribution};
 pub use keys::{KeyKind, KeySpace, MAX_KEY, MIN_KEY};
-pub use named::Workload;
 pub use permutation::Permutation;
 pub use sizes::Sizes;
 pub use values::ValueSpec;

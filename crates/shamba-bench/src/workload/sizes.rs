@@ -2,7 +2,6 @@
 use super::Random;
 use crate::{Error, Result};
 use rand::RngExt;
-use std::fmt;
 
 /// A distribution of lengths.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -82,57 +81,23 @@ impl From<usize> for Sizes {
     }
 }
 
-impl fmt::Display for Sizes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(length) => write!(f, "{length}"),
-            Self::Uniform(least, most) => write!(f, "{least}-{most}"),
-            Self::Pareto {
-                k,
-                sigma,
-                least,
-                most,
-            } => write!(f, "pareto{k}:{sigma}:{least}-{most}"),
-        }
-    }
-}
-
 impl std::str::FromStr for Sizes {
     type Err = Error;
 
-    /// Reads what is displayed: `100`, `10-200`, `paretoK:SIGMA:LEAST-MOST`.
+    /// Reads `100`, `10-200`, or `graph` for [`GRAPH_VALUES`](Self::GRAPH_VALUES).
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || {
-            Error::InvalidSetting(format!(
-                "sizes `{text}` (a number, LEAST-MOST, or paretoK:SIGMA:LEAST-MOST)"
-            ))
-        };
-        let range = |text: &str| -> Option<(usize, usize)> {
-            let (least, most) = text.split_once('-')?;
+        let range = || {
+            let (least, most) = text.split_once('-').unwrap_or((text, text));
             let (least, most) = (least.parse().ok()?, most.parse().ok()?);
-            (least <= most).then_some((least, most))
+            (least <= most).then_some(Self::Uniform(least, most))
         };
-        let pareto = |text: &str| {
-            let mut parts = text.split(':');
-            let k: f64 = parts.next()?.parse().ok()?;
-            let sigma: f64 = parts.next()?.parse().ok()?;
-            let (least, most) = range(parts.next()?)?;
-            let sound = k > 0.0 && sigma > 0.0 && parts.next().is_none();
-            sound.then_some(Self::Pareto {
-                k,
-                sigma,
-                least,
-                most,
-            })
-        };
-        if let Some(rest) = text.strip_prefix("pareto") {
-            return pareto(rest).ok_or_else(wrong);
-        }
-        match text.parse() {
-            Ok(length) => Ok(Self::Fixed(length)),
-            Err(_) => range(text)
-                .map(|(least, most)| Self::Uniform(least, most))
-                .ok_or_else(wrong),
+        match range() {
+            Some(Self::Uniform(least, most)) if least == most => Ok(Self::Fixed(least)),
+            Some(range) => Ok(range),
+            None if text == "graph" => Ok(Self::GRAPH_VALUES),
+            None => Err(Error::InvalidSetting(format!(
+                "sizes `{text}` (a number, LEAST-MOST, or graph)"
+            ))),
         }
     }
 }
@@ -156,26 +121,20 @@ mod tests {
             assert!(drawn.iter().all(|length| (least..=most).contains(length)));
             let sum: usize = drawn.iter().sum();
             let got = sum as f64 / drawn.len() as f64;
-            assert!(mean.contains(&got), "{sizes}: {got}");
+            assert!(mean.contains(&got), "{sizes:?}: {got}");
             // Lengths are rounded down.
             let near = (sizes.mean() - got).abs() < 1.0;
-            assert!(near || sizes.mean().is_infinite(), "{sizes}: {got}");
+            assert!(near || sizes.mean().is_infinite(), "{sizes:?}: {got}");
         }
     }
 
     #[test]
-    fn text_goes_both_ways() {
-        for sizes in [Sizes::Fixed(3), Sizes::Uniform(1, 9), Sizes::GRAPH_VALUES] {
-            assert_eq!(sizes.to_string().parse::<Sizes>().unwrap(), sizes);
-        }
-        for wrong in [
-            "",
-            "x",
-            "9-1",
-            "pareto1",
-            "pareto0:1:1-2",
-            "pareto1:1:1-2:3",
-        ] {
+    fn sizes_are_read() {
+        let read = |text: &str| text.parse::<Sizes>().unwrap();
+        assert_eq!(read("3"), Sizes::Fixed(3));
+        assert_eq!(read("1-9"), Sizes::Uniform(1, 9));
+        assert_eq!(read("graph"), Sizes::GRAPH_VALUES);
+        for wrong in ["", "x", "9-1", "1-2-3"] {
             assert!(wrong.parse::<Sizes>().is_err(), "{wrong}");
         }
     }

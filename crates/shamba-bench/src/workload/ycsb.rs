@@ -1,4 +1,5 @@
-//! Mixes of operations: the core workloads A to F of YCSB, and Facebook's mixed graph.
+//! Mixes of operations: the core workloads A to F of YCSB, Facebook's mixed graph, and those of
+//! LevelDB's and RocksDB's `db_bench`.
 use super::{Distribution, Random, Sizes};
 use crate::{Error, Result};
 use rand::RngExt;
@@ -33,27 +34,38 @@ pub struct Mix {
 }
 
 impl Mix {
+    /// The mixes that have a name, which reads as one ([`FromStr`](std::str::FromStr)). Those that
+    /// add entries come last: what scans may then expect is unknown.
+    pub const NAMES: [&str; 12] = [
+        "overwrite",
+        "readrandom",
+        "readmissing",
+        "seekrandom",
+        "scan",
+        "mixgraph",
+        "ycsb-a",
+        "ycsb-b",
+        "ycsb-c",
+        "ycsb-f",
+        "ycsb-d",
+        "ycsb-e",
+    ];
+
     /// The YCSB core workload of this letter, `a` to `f` in either case.
     pub fn ycsb(letter: char) -> Result<Self> {
         use Operation::{Insert, Read, ReadModifyWrite, Scan, Update};
         let zipf = Distribution::Zipf(0.99);
-        let (shares, distribution) = match letter.to_ascii_lowercase() {
-            'a' => (vec![(Read, 0.5), (Update, 0.5)], zipf),
-            'b' => (vec![(Read, 0.95), (Update, 0.05)], zipf),
-            'c' => (vec![(Read, 1.0)], zipf),
-            'd' => (vec![(Read, 0.95), (Insert, 0.05)], Distribution::Latest),
-            'e' => (vec![(Scan, 0.95), (Insert, 0.05)], zipf),
-            'f' => (vec![(Read, 0.5), (ReadModifyWrite, 0.5)], zipf),
+        Ok(match letter.to_ascii_lowercase() {
+            'a' => Self::of([(Read, 0.5), (Update, 0.5)], zipf),
+            'b' => Self::of([(Read, 0.95), (Update, 0.05)], zipf),
+            'c' => Self::only(Read, zipf),
+            'd' => Self::of([(Read, 0.95), (Insert, 0.05)], Distribution::Latest),
+            'e' => Self::of([(Scan, 0.95), (Insert, 0.05)], zipf),
+            'f' => Self::of([(Read, 0.5), (ReadModifyWrite, 0.5)], zipf),
             _ => {
-                return Err(Error::InvalidSetting(format!(
-                    "there is no YCSB workload `{letter}` (a to f)"
-                )));
+                let what = format!("there is no YCSB workload `{letter}` (a to f)");
+                return Err(Error::InvalidSetting(what));
             }
-        };
-        Ok(Self {
-            shares,
-            distribution,
-            scan: Sizes::Uniform(1, 100),
         })
     }
 
@@ -71,8 +83,12 @@ impl Mix {
 
     /// A mix of one operation only.
     pub fn only(operation: Operation, distribution: Distribution) -> Self {
+        Self::of([(operation, 1.0)], distribution)
+    }
+
+    fn of(shares: impl Into<Vec<(Operation, f64)>>, distribution: Distribution) -> Self {
         Self {
-            shares: vec![(operation, 1.0)],
+            shares: shares.into(),
             distribution,
             scan: Sizes::Uniform(1, 100),
         }
@@ -80,27 +96,28 @@ impl Mix {
 
     /// Lookups of which the share `positive` (0 to 1) concerns existing entries.
     pub fn lookups(positive: f64, distribution: Distribution) -> Self {
-        Self {
-            shares: vec![
-                (Operation::Read, positive),
-                (Operation::ReadMissing, 1.0 - positive),
-            ],
-            distribution,
-            scan: Sizes::Uniform(1, 100),
-        }
+        let shares = [
+            (Operation::Read, positive),
+            (Operation::ReadMissing, 1.0 - positive),
+        ];
+        Self::of(shares, distribution)
+    }
+
+    /// The share of an operation.
+    pub fn share(&self, operation: Operation) -> f64 {
+        let own = self.shares.iter().filter(|(known, _)| *known == operation);
+        own.map(|(_, share)| share).sum()
     }
 
     /// Whether it writes.
     pub fn writes(&self) -> bool {
         use Operation::{Insert, ReadModifyWrite, Update};
-        let writes = |operation| matches!(operation, Update | Insert | ReadModifyWrite);
-        (self.shares.iter()).any(|(operation, share)| writes(*operation) && *share > 0.0)
+        [Update, Insert, ReadModifyWrite].map(|operation| self.share(operation)) != [0.0; 3]
     }
 
     /// Whether it adds entries.
     pub fn inserts(&self) -> bool {
-        let mut shares = self.shares.iter();
-        shares.any(|(operation, share)| *operation == Operation::Insert && *share > 0.0)
+        self.share(Operation::Insert) > 0.0
     }
 
     /// The next operation.
@@ -118,6 +135,36 @@ impl Mix {
             at -= share;
         }
         last
+    }
+}
+
+impl std::str::FromStr for Mix {
+    type Err = Error;
+
+    /// One of [`NAMES`](Self::NAMES): without a distribution of their own they are uniform.
+    fn from_str(name: &str) -> Result<Self> {
+        let only = |operation| Self::only(operation, Distribution::Uniform);
+        let scans = |entries| Self {
+            scan: Sizes::Fixed(entries),
+            ..only(Operation::Scan)
+        };
+        Ok(match name {
+            "overwrite" => only(Operation::Update),
+            "readrandom" => only(Operation::Read),
+            "readmissing" => only(Operation::ReadMissing),
+            // A seek, and ten more entries.
+            "seekrandom" => scans(11),
+            "scan" => scans(1000),
+            "mixgraph" => Self::graph(),
+            _ => {
+                let letter = name
+                    .strip_prefix("ycsb-")
+                    .and_then(|rest| rest.parse().ok());
+                let names = Self::NAMES.join(", ");
+                let unknown = || Error::InvalidSetting(format!("workload `{name}` (of {names})"));
+                Self::ycsb(letter.ok_or_else(unknown)?)?
+            }
+        })
     }
 }
 

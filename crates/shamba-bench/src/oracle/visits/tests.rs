@@ -49,9 +49,7 @@ impl Shape {
                         false_positive: 0.5,
                         page,
                     };
-                    let facts = PartitionFacts {
-                        run,
-                        file,
+                    let filter = Partition {
                         columns: [column(0), column(1)]
                             .into_iter()
                             .flat_map(|c| [c; 4])
@@ -60,9 +58,15 @@ impl Shape {
                         page_bytes: vec![0; 2],
                         index_bytes: pages.len() as u64 * 8,
                         index_reads: 1.0,
-                        pages: Vec::new(),
+                        ..Partition::default()
                     };
-                    tree.add_numbers(facts, pages).unwrap();
+                    let partition = Known {
+                        run,
+                        file,
+                        filter,
+                        pages,
+                    };
+                    tree.insert(partition).unwrap();
                 }
             }
         }
@@ -139,7 +143,7 @@ fn visits_are_those_of_lookups_made_one_by_one() {
         }
     }
     want.retain(|visits| *visits != (0.0, 0.0));
-    let got = partitions(tree, &weights).unwrap();
+    let got = partitions(&tree, &weights);
     let got: Vec<_> = got.iter().map(|p| (p.empty, p.positive())).collect();
     assert_eq!(got, want);
 }
@@ -149,23 +153,26 @@ fn keys_and_numbers_are_the_same_tree() {
     let space = KeySpace::new(KeyKind::Spread, 100);
     let mut tree = Tree::new(space);
     let key = |number: u64| space.key(number, &mut [0; MAX_KEY]).to_vec();
-    let facts = |run, keys: &[u64]| PartitionFacts {
+    let told = |run, keys: &[u64]| FilterPartition {
         run,
         file: run as u64,
-        pages: vec![PageFacts {
+        modules: Vec::new(),
+        index_bytes: 0,
+        index_pages: 0,
+        data: vec![PartitionData {
+            bytes: 0,
+            pages: 1,
             keys: keys.iter().map(|n| key(*n)).collect(),
-            ..PageFacts::default()
         }],
-        ..PartitionFacts::default()
     };
-    tree.add(facts(1, &[3, 5, 99])).unwrap();
-    tree.add(facts(0, &[5])).unwrap();
+    tree.add(&told(1, &[3, 5, 99])).unwrap();
+    tree.add(&told(0, &[5])).unwrap();
     assert_eq!((tree.run_of[3], tree.run_of[5], tree.run_of[99]), (1, 0, 1));
     assert_eq!(tree.run_of[4], NOWHERE);
     let stranger = space.absent(3, &mut [0; MAX_KEY]).to_vec();
-    let mut strange = facts(0, &[]);
-    strange.pages[0].keys.push(stranger);
-    assert!(tree.add(strange).is_err());
+    let mut strange = told(0, &[]);
+    strange.data[0].keys.push(stranger);
+    assert!(tree.add(&strange).is_err());
 }
 
 /// The limits of the standard setting (uniform lookups, ribbon columns, 8 bytes of index per
@@ -189,9 +196,9 @@ fn the_standard_setting_has_the_limits_it_is_known_for() {
         (0.5, [1.85, 0.60, 0.51]),
         (1.0, [1.77, 1.00, 1.00]),
     ] {
-        let weights =
-            Weights::expected(shape.entries, positive, Distribution::Uniform, 1, 1).unwrap();
-        let curve = Curve::new(&partitions(shape.tree(1), &weights).unwrap()).unwrap();
+        let mix = Mix::lookups(positive, Distribution::Uniform);
+        let weights = Weights::expected(shape.entries, &mix, 1, 1).unwrap();
+        let curve = Curve::new(&partitions(&shape.tree(1), &weights)).unwrap();
         for (percent, limit) in [0.1, 0.4, 0.7].into_iter().zip(limits) {
             let optimum = curve.at((metadata * percent) as u64).bound / weights.total();
             let apart = (optimum - limit).abs();

@@ -4,8 +4,8 @@ use crate::device::Device;
 use crate::experiments::full_lookups::{Filters, FullTree, Lookups, Seen};
 use crate::plot::{Panel, Series};
 use crate::report::Report;
+use crate::reproduce::shamba::pressure::crossing;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::summary::smallest;
 use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -267,7 +267,7 @@ fn equal_bits(part: &Part, filters: Filters) -> Option<f64> {
     let measured: Vec<(f64, f64)> = (part.of(filters).iter())
         .map(|(bits, seen)| (*bits, seen.in_vain))
         .collect();
-    Some(smallest(&measured, goal.in_vain)?.1)
+    crossing(&measured, goal.in_vain)
 }
 
 /// What is claimed of filter memory.

@@ -1,10 +1,10 @@
 //! How far the default policy is from the best that could be done with the same tree and memory.
-use crate::pressure::{self, Settings};
+use crate::Result;
+use crate::oracle::Optimum;
+use crate::pressure::{self, Cell, Settings};
 use crate::reproduce::shamba::pressure::DISTRIBUTIONS;
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::store::Store;
-use crate::summary::{self, Sides};
-use crate::{Result, record};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-oracle-gap",
@@ -39,33 +39,27 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         resume: false,
         oracle: true,
     };
-    let rows = pressure::run(&settings, &mut |line| lab.note(line))?;
-    let pages = |kind: &str, row: &record::Row| {
-        let name = format!("{kind} {}", row.engine);
-        let at = |other: &&record::Row| other.engine == name && other.same_place(row);
-        rows.iter().find(at).map(|other| other.pages)
+    let cells = pressure::measure(lab, &settings)?;
+    let near = |cell: &Cell, of: fn(&Optimum) -> f64| {
+        let least = cell.optimum.as_ref().map(of);
+        least.is_some_and(|least| cell.pages() <= 1.1 * least)
     };
-    let ours: Vec<&record::Row> = rows.iter().filter(|row| row.engine == "shamba").collect();
-    let near =
-        |kind: &str, row: &record::Row| pages(kind, row).is_some_and(|p| row.pages <= 1.1 * p);
-    let within = |kind: &str| {
-        let cells = ours.iter().filter(|row| near(kind, row)).count();
-        cells as f64 / ours.len().max(1) as f64 * 100.0
+    let within = |of| {
+        let near = cells.iter().filter(|cell| near(cell, of)).count();
+        near as f64 / cells.len().max(1) as f64 * 100.0
     };
-    let beyond = || ours.iter().filter(|row| !near(record::ORACLE, row));
-    let few = |row: &&&record::Row| row.pages * (measured as f64) < 100.0;
-    let explained = beyond().all(|row| near(record::FROM_EMPTY, row) || few(&row));
+    let beyond = cells.iter().filter(|cell| !near(cell, |o| o.warm));
+    let beyond: Vec<&Cell> = beyond.collect();
+    let cold = |cell: &&&Cell| near(cell, |o| o.from_empty);
+    let few = |cell: &&&Cell| cell.pages() * (measured as f64) < 100.0;
+    let explained = beyond.iter().all(|cell| cold(&cell) || few(&cell));
     let cause = format!(
         "of the {} cells beyond, {} are within 10 % of what a run can reach that begins with empty memory, \
          and {} read fewer than 100 pages in all {measured} lookups",
-        beyond().count(),
-        beyond().filter(|row| near(record::FROM_EMPTY, row)).count(),
-        beyond().filter(few).count(),
+        beyond.len(),
+        beyond.iter().filter(cold).count(),
+        beyond.iter().filter(few).count(),
     );
-    let sides = Sides {
-        ours: "shamba".to_owned(),
-        theirs: "oracle".to_owned(),
-    };
     Ok(Findings {
         setting: format!(
             "The standard setting of the SHaMBa paper with {} entries and files of 4 MiB, {warm_up} + \
@@ -76,17 +70,17 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             Claim::goal_from(
                 "% of cells within 10 % of the optimum with memory warm from the start",
                 40.0 / 54.0 * 100.0,
-                within(record::ORACLE),
+                within(|o| o.warm),
             )
             .because(explained, cause),
             Claim::goal_from(
                 "% of cells within 10 % of the optimum of a run that begins with empty memory",
                 40.0 / 54.0 * 100.0,
-                within(record::FROM_EMPTY),
+                within(|o| o.from_empty),
             ),
         ],
-        tables: vec![summary::versus(&rows, &sides)],
-        panels: summary::panels(&rows),
+        tables: vec![pressure::table(&cells)],
+        panels: pressure::panels(&cells),
         ..Findings::default()
     })
 }

@@ -1,9 +1,8 @@
 //! Time and memory when memory is plenty: every competitor in the build.
 use crate::Result;
-use crate::compare::{self, Settings};
+use crate::compare::{self, Compared, Settings};
 use crate::container;
 use crate::engine;
-use crate::report::{Cell, Report};
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -60,30 +59,34 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         dir: lab.home().to_owned(),
         seed: lab.seed,
     };
-    let compared = compare::run(&settings, |line| lab.note(line))?;
-    let (table, repetitions) = (compared.medians, compared.repetitions);
+    let compared = compare::run(&settings, &mut |line| lab.note(line))?;
+    let (table, ours) = (compared.table(), &engines[0]);
     let mut claims = Vec::new();
     let mut peers: Vec<&str> = engines.iter().skip(1).map(|peer| family(peer)).collect();
     peers.dedup();
+    let phases = compare::phases();
+    let lines = THREADS
+        .iter()
+        .flat_map(|&threads| phases.iter().map(move |phase| (phase, threads)));
+    let lines: Vec<(&String, usize)> = lines.collect();
     for peer in peers {
-        // Throughput: rows whose name is that of a workload.
-        for row in table.rows.iter().filter(|row| compare::is_throughput(row)) {
-            let (Some(Cell::Text(phase)), Some(Cell::Text(threads))) = (row.first(), row.get(1))
-            else {
-                continue;
-            };
+        for &(phase, threads) in &lines {
+            let rate = |engine| compared.value(phase, threads, engine);
             let settings = engines.iter().filter(|spec| family(spec) == peer);
-            let rates = settings
-                .filter_map(|spec| Some((value(&table, phase, threads, spec)?, spec.as_str())));
+            let rates = settings.filter_map(|spec| Some((rate(spec)?, spec.as_str())));
             let best = rates.max_by(|a, b| a.0.total_cmp(&b.0));
-            if let (Some((theirs, best)), Some(ours)) =
-                (best, value(&table, phase, threads, &engines[0]))
-            {
+            if let (Some((theirs, best)), Some(own)) = (best, rate(ours)) {
                 let what = format!("{phase}, {threads} threads, times the throughput of {best}");
-                let claim = Claim::goal_from(what, 1.0, ours / theirs);
-                let cause = past_the_cache(&table, phase, threads, &engines[0], best)
-                    .or_else(|| several_runs(&table, phase, threads, &engines[0], best))
-                    .or_else(|| not_told_apart(&repetitions, phase, threads, &engines[0], best));
+                let claim = Claim::goal_from(what, 1.0, own / theirs);
+                let pair = Pair {
+                    compared: &compared,
+                    phase,
+                    threads,
+                    ours,
+                    peer: best,
+                };
+                let cause = pair.past_the_cache().or_else(|| pair.several_runs());
+                let cause = cause.or_else(|| pair.not_told_apart());
                 claims.push(match cause {
                     Some(cause) => claim.because(true, cause),
                     None => claim,
@@ -95,19 +98,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         1 => vec!["No other engine is in this build (--features rocksdb,fjall,redb).".to_owned()],
         _ => Vec::new(),
     };
-    let fact = |name: &str, threads: &str, engine: &str| value(&table, name, threads, engine);
     for (at, engine) in engines.iter().enumerate() {
-        let killed = THREADS.map(|threads| fact(compare::KILLED, &threads.to_string(), engine));
-        let killed = killed
-            .iter()
-            .flatten()
-            .filter(|killed| **killed > 0.0)
-            .count();
+        let killed =
+            |threads: &&usize| compared.value(compare::KILLED, **threads, engine) > Some(0.0);
+        let killed = THREADS.iter().filter(killed).count();
         let seen = format!(
             "killed with {killed} of {} numbers of threads",
             THREADS.len()
         );
-        match (at, fact(compare::LIMIT, "1", engine)) {
+        match (at, compared.value(compare::LIMIT, 1, engine)) {
             (0, Some(limit)) => claims.push(Claim::goal(
                 format!("lives within {limit:.1} MiB, what the system caches for it included"),
                 "yes",
@@ -120,8 +119,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             _ => {}
         }
     }
-    let limited = THREADS.iter().all(|threads| {
-        let of = |engine: &String| fact(compare::LIMIT, &threads.to_string(), engine);
+    let limited = THREADS.iter().all(|&threads| {
+        let of = |engine: &String| compared.value(compare::LIMIT, threads, engine);
         engines.iter().all(|engine| of(engine).is_some())
     });
     let pressed = if limited {
@@ -142,163 +141,134 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             settings.entries
         ),
         dots: Some(compare::dots(&table)),
-        tables: vec![table, repetitions],
+        tables: vec![table, compared.repetitions()],
         claims,
         notes,
         ..Findings::default()
     })
 }
 
-/// That the disk read less for a peer, where that was measured.
-fn past_the_cache(
-    table: &Report,
-    phase: &str,
-    threads: &str,
-    ours: &str,
-    peer: &str,
-) -> Option<String> {
-    let pages = |engine| value(table, &format!("{phase}: pages/lookup"), threads, engine);
-    let (ours, theirs) = (pages(ours)?, pages(peer)?);
-    (CACHED.contains(&peer) && theirs < ours).then(|| {
-        format!(
-            "{peer} reads through the system's page cache, which its budget does not hold: the \
-             disk read {theirs:.3} pages a lookup for it, {ours:.3} for us, who read past the cache{}",
-            match value(table, compare::LIMIT, threads, peer) {
-                Some(limit) => format!(" (it had {limit:.1} MiB in all)"),
-                None => String::new(),
+/// Us and a peer in one line of the comparison.
+struct Pair<'a> {
+    compared: &'a Compared,
+    phase: &'a str,
+    threads: usize,
+    ours: &'a str,
+    peer: &'a str,
+}
+
+impl Pair<'_> {
+    /// What a line says of us, and of the peer.
+    fn both(&self, line: &str) -> (Option<f64>, Option<f64>) {
+        let of = |engine| self.compared.value(line, self.threads, engine);
+        (of(self.ours), of(self.peer))
+    }
+
+    /// That the disk read less for a peer, where that was measured.
+    fn past_the_cache(&self) -> Option<String> {
+        let (ours, theirs) = self.both(&format!("{}: pages/lookup", self.phase));
+        let (ours, theirs, peer) = (ours?, theirs?, self.peer);
+        (CACHED.contains(&peer) && theirs < ours).then(|| {
+            let limit = self.both(compare::LIMIT).1;
+            let limit = limit.map_or_else(String::new, |limit| {
+                format!(" (it had {limit:.1} MiB in all)")
+            });
+            format!(
+                "{peer} reads through the system's page cache, which its budget does not hold: the \
+                 disk read {theirs:.3} pages a lookup for it, {ours:.3} for us, who read past the cache{limit}"
+            )
+        })
+    }
+
+    /// What several runs cost us, where in one run we are as quick: beside a B-tree, in which a key
+    /// has one place and entries lie in order, or a peer with no more runs than ours, both of them
+    /// merged into one.
+    fn several_runs(&self) -> Option<String> {
+        let peer = self.peer;
+        let (runs, peers_runs) = self.both(compare::RUNS);
+        let runs = runs.filter(|runs| *runs > 1.0)?;
+        let (rate, peers_rate) = self.both(self.phase);
+        let (merged, peers_merged) = self.both(&format!("{}{}", self.phase, compare::IN_ONE_RUN));
+        let merged = merged?;
+        let told = match peers_runs {
+            Some(theirs) if theirs <= runs => {
+                let ratio = merged / peers_merged?;
+                let micros = 1e6 * self.threads as f64;
+                let further = (micros / rate? - micros / merged) / (runs - 1.0);
+                (ratio >= AS_QUICK).then(|| {
+                    format!(
+                        "{peer}'s tree had {theirs:.0} runs to ask or merge, ours {runs:.0}, of which each but \
+                         one cost us {further:.2} µs: in one run each ours has {ratio:.3} times its throughput"
+                    )
+                })
             }
-        )
-    })
-}
-
-/// What several runs cost us, where in one run we are as quick: beside a B-tree, in which a key has
-/// one place and entries lie in order, or a peer with no more runs than ours, both of them merged
-/// into one.
-fn several_runs(
-    table: &Report,
-    phase: &str,
-    threads: &str,
-    ours: &str,
-    peer: &str,
-) -> Option<String> {
-    let rate = |phase: &str, engine| value(table, phase, threads, engine);
-    let runs = rate(compare::RUNS, ours).filter(|runs| *runs > 1.0)?;
-    let in_one = format!("{phase}, one run");
-    let merged = rate(&in_one, ours)?;
-    let told = match rate(compare::RUNS, peer) {
-        Some(theirs) if theirs <= runs => {
-            let ratio = merged / rate(&in_one, peer)?;
-            let micros = 1e6 * threads.parse::<f64>().ok()?;
-            let further = (micros / rate(phase, ours)? - micros / merged) / (runs - 1.0);
-            (ratio >= AS_QUICK).then(|| {
-                format!(
-                    "{peer}'s tree had {theirs:.0} runs to ask or merge, ours {runs:.0}, of which each but \
-                     one cost us {further:.2} µs: in one run each ours has {ratio:.3} times its throughput"
-                )
-            })
-        }
-        None if peer == "redb" => {
-            let ratio = merged / rate(phase, peer)?;
-            (ratio >= AS_QUICK).then(|| {
-                format!(
-                    "we ask {runs:.0} runs, or merge them, {peer} has one B-tree: in one run ours has \
-                     {ratio:.3} times its throughput"
-                )
-            })
-        }
-        _ => None,
-    }?;
-    Some(format!(
-        "{told}; `shamba-bench cpu --scans 1,1000` counts the instructions of both"
-    ))
-}
-
-/// That the best of our repetitions is as quick as the least of the peer's.
-fn not_told_apart(
-    repetitions: &Report,
-    phase: &str,
-    threads: &str,
-    ours: &str,
-    peer: &str,
-) -> Option<String> {
-    let of = |engine: &str| -> Vec<f64> {
-        let rows = repetitions.rows.iter().filter_map(|row| match &row[..] {
-            [
-                Cell::Text(p),
-                Cell::Text(t),
-                Cell::Text(e),
-                Cell::Number(rate),
-            ] if p == phase && t == threads && e == engine => Some(*rate),
+            None if peer == "redb" => {
+                let ratio = merged / peers_rate?;
+                (ratio >= AS_QUICK).then(|| {
+                    format!(
+                        "we ask {runs:.0} runs, or merge them, {peer} has one B-tree: in one run ours has \
+                         {ratio:.3} times its throughput"
+                    )
+                })
+            }
             _ => None,
-        });
-        rows.collect()
-    };
-    let (own, theirs) = (of(ours), of(peer));
-    let most = own.iter().copied().fold(0.0, f64::max);
-    let least = theirs.iter().copied().fold(f64::INFINITY, f64::min);
-    let shown = |rates: &[f64]| {
-        let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
-        rates.join(" and ")
-    };
-    (own.len() > 1 && most >= AS_QUICK * least).then(|| {
-        format!(
-            "repetitions do not tell the engines apart, our best being as quick as the other's least but for a tenth: \
-             ours did {} a second, {peer} {}",
-            shown(&own),
-            shown(&theirs)
-        )
-    })
+        }?;
+        Some(format!(
+            "{told}; `shamba-bench cpu --scans 1,1000` counts the instructions of both"
+        ))
+    }
+
+    /// That the best of our repetitions is as quick as the least of the peer's.
+    fn not_told_apart(&self) -> Option<String> {
+        let of = |engine| self.compared.values(self.phase, self.threads, engine);
+        let (own, theirs) = (of(self.ours), of(self.peer));
+        let most = own.iter().copied().fold(0.0, f64::max);
+        let least = theirs.iter().copied().fold(f64::INFINITY, f64::min);
+        let shown = |rates: &[f64]| {
+            let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
+            rates.join(" and ")
+        };
+        (own.len() > 1 && most >= AS_QUICK * least).then(|| {
+            format!(
+                "repetitions do not tell the engines apart, our best being as quick as the other's least but for a tenth: \
+                 ours did {} a second, {} {}",
+                shown(&own),
+                self.peer,
+                shown(&theirs)
+            )
+        })
+    }
 }
 
 /// From this ratio on two engines are as quick: times of one run on shared cores.
 const AS_QUICK: f64 = 0.9;
 
-/// What a line of the comparison says of an engine: of a workload its throughput.
-fn value(table: &Report, line: &str, threads: &str, engine: &str) -> Option<f64> {
-    let row = table
-        .rows
-        .iter()
-        .find(|row| match (row.first(), row.get(1)) {
-            (Some(Cell::Text(phase)), Some(Cell::Text(number))) => {
-                phase == line && number == threads
-            }
-            _ => false,
-        })?;
-    let column = format!("{engine} op/s");
-    let at = table.columns.iter().position(|known| *known == column)?;
-    match row.get(at) {
-        Some(Cell::Number(value)) => Some(*value),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::tests::compared;
 
     #[test]
     fn repetitions_that_overlap_do_not_tell_engines_apart() {
-        let mut repetitions = Report::new("", &["phase", "threads", "engine", "op/s"]);
-        for (engine, rate) in [
-            ("ours", 80.0),
-            ("ours", 95.0),
-            ("near", 100.0),
-            ("near", 110.0),
-            ("far", 200.0),
-            ("far", 210.0),
-        ] {
-            repetitions.push(vec![
-                "scan".into(),
-                "1".into(),
-                engine.into(),
-                Cell::Number(rate),
-            ]);
+        let mut compared = compared("scan", &[("ours", 80.0), ("near", 100.0), ("far", 200.0)]);
+        for (at, more) in [(0, 15.0), (1, 10.0), (2, 10.0)] {
+            let mut again = compared.cells[at].clone();
+            again.1[0].value += more;
+            compared.cells.push(again);
         }
-        let told = |peer| not_told_apart(&repetitions, "scan", "1", "ours", peer);
-        let near = told("near").unwrap();
+        let told = |threads, peer| {
+            let pair = Pair {
+                compared: &compared,
+                phase: "scan",
+                threads,
+                ours: "ours",
+                peer,
+            };
+            pair.not_told_apart()
+        };
+        let near = told(1, "near").unwrap();
         assert!(near.contains("80 and 95") && near.contains("100 and 110"));
-        assert_eq!(told("far"), None);
-        let absent = not_told_apart(&repetitions, "scan", "2", "ours", "near");
-        assert_eq!(absent, None);
+        assert_eq!(told(1, "far"), None);
+        assert_eq!(told(2, "near"), None);
     }
 }

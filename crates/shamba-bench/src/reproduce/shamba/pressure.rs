@@ -390,8 +390,9 @@ pub(in crate::reproduce) fn memory_for_equal_reads<'a>(
     Some((budget, crossing(&own, wanted)? / budget))
 }
 
-/// Where a falling curve comes down to a value.
-fn crossing(curve: &[(f64, f64)], value: f64) -> Option<f64> {
+/// Where a falling curve comes down to a value: between its points by a straight line over the
+/// logarithm.
+pub(in crate::reproduce) fn crossing(curve: &[(f64, f64)], value: f64) -> Option<f64> {
     let first = curve.first()?;
     if first.1 <= value {
         return Some(first.0);
