@@ -1,6 +1,6 @@
 //! What this engine claims itself, beyond the papers: fewer reads under pressure than any other,
-//! close to the optimum, steady when the hot spot moves and when the data grow, quick when memory is
-//! plenty, and of a design that it finds itself.
+//! close to the optimum, steady when the hot spot moves and when the data grow, quick when memory
+//! is plenty, and of a design that it finds itself.
 mod ablation;
 mod equal_reads;
 mod graph;
