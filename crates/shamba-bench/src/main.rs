@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use shamba_bench::experiments::{cpu, keyspaces, small_budgets};
 use shamba_bench::report::Report;
 use shamba_bench::{Result, cell, compare, engine, plot, pressure, reproduce, trace};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Measures the SHaMBa engine, alone and beside other engines.
@@ -28,13 +28,13 @@ enum Command {
     /// Pages and reads per lookup under small memory budgets, in the standard setting.
     Pressure(Pressure),
     /// Instructions per lookup and scan with everything resident; ratios to the last engine.
-    Cpu(Cpu),
+    Cpu(Asked<cpu::Settings>),
     /// Many keyspaces beside one: times of puts, of creating and opening them, and of writing some
     /// at once.
-    Keyspaces(Keyspaces),
+    Keyspaces(Asked<keyspaces::Settings>),
     /// Imports, scans and a compaction under the least budgets beside one that limits nothing:
     /// times.
-    SmallBudgets(SmallBudgets),
+    SmallBudgets(Asked<small_budgets::Settings>),
     /// Tables and figures of the papers, and ours, measured again: a report with a verdict on each
     /// claim.
     Reproduce(reproduce::Settings),
@@ -57,6 +57,15 @@ struct Output {
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
+}
+
+/// An experiment's settings, and where its tables go.
+#[derive(Args)]
+struct Asked<S: Args> {
+    #[command(flatten)]
+    settings: S,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Args)]
@@ -83,33 +92,6 @@ struct Pressure {
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Args)]
-struct Cpu {
-    #[command(flatten)]
-    settings: cpu::Settings,
-    #[command(flatten)]
-    output: Output,
-    /// Draw the table into this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct Keyspaces {
-    #[command(flatten)]
-    settings: keyspaces::Settings,
-    #[command(flatten)]
-    output: Output,
-}
-
-#[derive(Args)]
-struct SmallBudgets {
-    #[command(flatten)]
-    settings: small_budgets::Settings,
-    #[command(flatten)]
-    output: Output,
 }
 
 #[derive(Args)]
@@ -175,28 +157,14 @@ fn run(command: Command) -> Result<()> {
             let (out, json) = (arguments.table, arguments.json);
             show(&table, &Output { out, json })
         }
-        Command::Cpu(arguments) => {
-            let table = cpu::run(&arguments.settings, &mut note)?;
-            let axes = ["", "engine", "positive", "instructions"];
-            draw(&table, axes, arguments.plot.as_deref())?;
-            show(&table, &arguments.output)
+        Command::Cpu(asked) => show(&cpu::run(&asked.settings, &mut note)?, &asked.output),
+        Command::Keyspaces(asked) => {
+            show_all(&keyspaces::run(&asked.settings, &mut note)?, &asked.output)
         }
-        Command::Keyspaces(arguments) => {
-            let tables = keyspaces::run(&arguments.settings, &mut note)?;
-            show_all(&tables, &arguments.output)
-        }
-        Command::SmallBudgets(arguments) => {
-            let tables = small_budgets::run(&arguments.settings, &mut note)?;
-            show_all(&tables, &arguments.output)
-        }
-    }
-}
-
-fn draw(table: &Report, axes: [&str; 4], path: Option<&Path>) -> Result<()> {
-    let [panel, line, x, y] = axes;
-    match path {
-        Some(path) => plot::save(path, &plot::of_report(table, panel, line, x, y), 3),
-        None => Ok(()),
+        Command::SmallBudgets(asked) => show_all(
+            &small_budgets::run(&asked.settings, &mut note)?,
+            &asked.output,
+        ),
     }
 }
 

@@ -3,11 +3,10 @@
 use crate::cell::{self, Measurement};
 use crate::device::Device;
 use crate::experiments::Target;
-use crate::plot::{Panel, Series};
 use crate::report::{Report, median};
 use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::workload::Distribution;
-use crate::{Result, proc_io, row};
+use crate::{Result, plot, proc_io, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-moving-hot-spot",
@@ -95,23 +94,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             }
         },
     );
-    let line = |(engine, windows): &(&str, Vec<f64>)| {
-        let numbered = (1..).map(|at| (at * window) as f64);
-        Series::of(*engine, numbered.zip(windows.iter().copied()))
-    };
-    let lines: Vec<Series> = courses.iter().map(line).collect();
-    let points = lines
-        .iter()
-        .flat_map(|line| line.points.iter().map(|point| (&line.name, *point)));
-    let windows = Report::of(
-        "Pages per lookup by window",
-        points,
-        |(engine, (lookups, pages))| {
-            row! { "engine": engine.clone(), "lookups": lookups, "pages": pages }
-        },
-    );
+    let points = courses.iter().flat_map(|(engine, pages)| {
+        let ends = (1..).map(|at| at * window);
+        ends.zip(pages)
+            .map(move |(lookups, pages)| (engine, lookups, *pages))
+    });
+    let title = "Pages per lookup by window";
+    let windows = Report::of(title, points, |(engine, lookups, pages)| {
+        row! { "engine": engine, "lookups": lookups, "pages": pages }
+    });
     let title = format!("hot spot, jump after {lookups} lookups");
-    let panel = Panel::new(title, "lookups", "pages", lines).logarithmic();
+    let mut panels = plot::of_report(&windows, &title, "engine", "lookups", "pages");
+    panels.iter_mut().for_each(|panel| panel.log_y = true);
     Ok(Findings {
         setting: format!(
             "{} entries of 64 B, a normal distribution with a deviation of 5 % of the key range that jumps by \
@@ -120,7 +114,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             lab.scale.entries(),
         ),
         tables: vec![table, windows],
-        panels: vec![panel],
+        panels,
         claims: vec![
             Claim::goal_to(
                 "lookups until within 15 % of the settled value",

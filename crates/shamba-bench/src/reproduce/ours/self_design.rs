@@ -1,9 +1,9 @@
 //! The engine that chooses its own design beside its default one, at the same memory: over mixes of
 //! lookups and updates, and when a workload turns from writing to reading.
 //!
-//! Cost is counted in pages read and written, by lookups, scans, flushes and compactions alike; logs
-//! are left out. Compactions run in the writes that make them due, so that the counts of a seed are
-//! the same at every run.
+//! Cost is counted in pages read and written, by lookups, scans, flushes and compactions alike;
+//! there are no logs. Compactions run in the writes that make them due, so that the counts of a
+//! seed are the same at every run.
 use crate::device::Device;
 use crate::engine::Shamba;
 use crate::plot::{self, Panel, Series};
@@ -13,7 +13,7 @@ use crate::runner::{self, Amount, Data};
 use crate::store::{self, Base};
 use crate::workload::{Distribution, Mix, Operation, Sizes};
 use crate::{Error, Result, row};
-use shamba::fs::{Charge, IoCounts, MeteredFs, PAGE, Purpose};
+use shamba::fs::{Charge, MeteredFs, PAGE, Purpose};
 use shamba::{
     Advice, AutoDesign, Db, Design, DeviceCosts, Durability, FilterFamily, FilterOptions,
     KeyspaceOptions, MemoryBudget, MergePolicy, Options,
@@ -69,12 +69,8 @@ const DELAY: f64 = 3.0 * EVERY as f64 + 8192.0;
 
 fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let setup = Setup::new(lab)?;
-    let percents: &[u32] = lab.scale.pick(
-        &[50],
-        &[10, 50, 90],
-        &[10, 30, 50, 70, 90],
-        &[10, 30, 50, 70, 90],
-    );
+    let all = [10, 30, 50, 70, 90];
+    let percents: &[u32] = lab.scale.pick(&[50], &[10, 50, 90], &all, &all);
     let (mixes, mut claims) = mixes(lab, &setup, percents)?;
     let horizon = Horizon::ask(&setup)?;
     // The tiny form does not wait until the turn has paid.
@@ -82,7 +78,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         Scale::Tiny => [3_000, 9_000],
         _ => horizon.lengths(),
     };
-    let (turn, course, claim) = turn(&setup, horizon.designs(), lengths)?;
+    let (turn, course, claim) = turn(&setup, &horizon, lengths)?;
     claims.push(claim);
     let mut panels = plot::of_report(&mixes, "lookups are", "engine", "lookups %", "pages/op");
     panels.push(course);
@@ -165,7 +161,7 @@ impl Setup {
             db,
             fs,
             data: self.base.data(),
-            phase: 0,
+            runs: 0,
             _dir: dir,
         })
     }
@@ -196,50 +192,36 @@ struct Subject {
     db: Db,
     fs: MeteredFs,
     data: Data,
-    /// Runs so far.
-    phase: u64,
+    runs: u64,
     /// Removed with it.
     _dir: tempfile::TempDir,
 }
 
-/// Pages of tables.
-#[derive(Clone, Copy, Default)]
-struct Pages {
-    /// Read by lookups and scans.
-    looked_up: f64,
-    /// Read by merges.
-    merged: f64,
-    /// Written by flushes and merges; there is no log.
-    written: f64,
-}
+/// Pages of an operation or of many: read by lookups and scans, read by merges, and written.
+type Pages = [f64; 3];
 
-impl Pages {
-    fn of(counts: &IoCounts) -> Self {
-        let read = |purpose| counts.reads_for(purpose).pages as f64;
-        Self {
-            looked_up: read(Purpose::Lookup) + read(Purpose::Scan),
-            merged: read(Purpose::Background),
-            written: counts.bytes_written as f64 / PAGE as f64,
-        }
-    }
-
-    fn all(self) -> f64 {
-        self.looked_up + self.merged + self.written
-    }
+fn sum(pages: Pages) -> f64 {
+    pages.iter().sum()
 }
 
 impl Subject {
     /// Checked operations of a mix; the pages they cost.
     fn run(&mut self, mix: &Mix, operations: u64) -> Result<Pages> {
-        self.phase += 1;
+        self.runs += 1;
         let amount = Amount {
             operations,
             threads: 1,
-            phase: self.phase,
+            phase: self.runs,
         };
         let before = self.fs.counts();
         runner::run(&self.engine, &self.data, mix, amount, &AtomicU64::new(0))?;
-        Ok(Pages::of(&(self.fs.counts() - before)))
+        let counts = self.fs.counts() - before;
+        let read = |purpose| counts.reads_for(purpose).pages as f64;
+        Ok([
+            read(Purpose::Lookup) + read(Purpose::Scan),
+            read(Purpose::Background),
+            counts.bytes_written as f64 / PAGE as f64,
+        ])
     }
 
     fn advice(&self) -> Result<Advice> {
@@ -293,6 +275,7 @@ fn mixes(lab: &mut Lab<'_>, setup: &Setup, percents: &[u32]) -> Result<(Report, 
             let mix = mix(vec![(lookup, share), (Operation::Update, 1.0 - share)]);
             let mut default = None;
             for engine in ["default", "self-designed"] {
+                // Both get to know the mix; then one moves.
                 let mut subject = setup.copy(setup.keyspace())?;
                 subject.run(&mix, setup.operations)?;
                 let advice = subject.advice()?;
@@ -302,11 +285,13 @@ fn mixes(lab: &mut Lab<'_>, setup: &Setup, percents: &[u32]) -> Result<(Report, 
                     subject.move_to(advice.best.design)?;
                     advice.best
                 };
-                let pages = subject.run(&mix, setup.operations)?;
-                let each = |pages: f64| pages / setup.operations as f64;
-                let default = *default.get_or_insert(pages.all());
-                let times = default / pages.all();
-                let most = each(default) / setup.least(&advice)?;
+                // What it cost, beside the default design and the bound.
+                let pages = subject
+                    .run(&mix, setup.operations)?
+                    .map(|pages| pages / setup.operations as f64);
+                let default = *default.get_or_insert(sum(pages));
+                let times = default / sum(pages);
+                let most = default / setup.least(&advice)?;
                 fewer = fewer.min(times);
                 if times > most {
                     beyond.push(format!("{kind}, {percent} %"));
@@ -316,10 +301,10 @@ fn mixes(lab: &mut Lab<'_>, setup: &Setup, percents: &[u32]) -> Result<(Report, 
                     "lookups %": percent,
                     "engine": engine,
                     "design": name(&subject.design()),
-                    "pages/op": each(pages.all()),
-                    "read by lookups/op": each(pages.looked_up),
-                    "read by merges/op": each(pages.merged),
-                    "written/op": each(pages.written),
+                    "pages/op": sum(pages),
+                    "read by lookups/op": pages[0],
+                    "read by merges/op": pages[1],
+                    "written/op": pages[2],
                     "predicted/op": predicted.costs.average,
                     "times fewer pages": times,
                     "at most": most,
@@ -353,9 +338,8 @@ fn phases() -> [Mix; 2] {
     .map(mix)
 }
 
-/// What the model says of the designs that are best for writing and for reading: the engine's
-/// answer at first; after the turn, with the design for writing; after a turn back, with that for
-/// reading.
+/// The engine's advice: for writing, with the default design; for reading, with the best one for
+/// writing; and for writing, with the best one for reading.
 struct Horizon {
     first: Advice,
     turned: Advice,
@@ -377,11 +361,6 @@ impl Horizon {
             turned: ask(reading)?,
             back: ask(writing)?,
         })
-    }
-
-    /// The best for writing, and for reading.
-    fn designs(&self) -> [Design; 2] {
-        [self.first.best.design, self.turned.best.design]
     }
 
     /// Operations of either phase after which the gain by the design for it has paid for what the
@@ -414,7 +393,6 @@ impl Horizon {
                 "best design": name(&advice.best.design),
                 "pages/op": advice.best.costs.average,
                 "with the other": advice.present.costs.average,
-                "gain": advice.gain(),
                 "pays after": paid,
             }
         })
@@ -436,17 +414,14 @@ struct Course {
 
 impl Course {
     fn measure(mut subject: Subject, lengths: [u64; 2]) -> Result<Self> {
-        let mut course = Self {
-            points: vec![(0.0, 0.0)],
-            ..Self::default()
-        };
+        let mut course = Self::default();
         let mut before = 0;
         for (phase, (mix, length)) in phases().iter().zip(lengths).enumerate() {
             let begun = subject.design();
             for window in 1..=WINDOWS {
                 let done = length * window / WINDOWS;
                 let operations = done - length * (window - 1) / WINDOWS;
-                course.phases[phase] += subject.run(mix, operations)?.all();
+                course.phases[phase] += sum(subject.run(mix, operations)?);
                 course.points.push(((before + done) as f64, course.all()));
                 if phase == 1 && subject.design() != begun {
                     course.moved[0].get_or_insert(done as f64);
@@ -468,11 +443,8 @@ impl Course {
 
 /// A phase of writing, then one of reading, with the designs that are best for either, which begin
 /// in shape; and, last, with the automatic mode, which begins with that for writing.
-fn turn(
-    setup: &Setup,
-    [writing, reading]: [Design; 2],
-    lengths: [u64; 2],
-) -> Result<(Report, Panel, Claim)> {
+fn turn(setup: &Setup, horizon: &Horizon, lengths: [u64; 2]) -> Result<(Report, Panel, Claim)> {
+    let [writing, reading] = [&horizon.first, &horizon.turned].map(|advice| advice.best.design);
     let auto = AutoDesign {
         every: EVERY,
         horizon: lengths[1].max(EVERY),
