@@ -12,9 +12,9 @@ use crate::reproduce::prelude::*;
 /// false positives matter.
 pub(super) const BITS: f64 = 4.0;
 
-/// Units that move, as often as the engine lets them (after four lookups for each file; its default
-/// of 2048 is that of a larger tree): else hardly a file goes unasked for the two epochs of its
-/// lifetime.
+/// Units that move, as often as the engine lets them (after a lookup for each file, or for 16,384
+/// entries; its default of 2048 is that of a larger tree): else hardly a file goes unasked for the
+/// two epochs of its lifetime.
 pub(super) const WITH: &str = "shamba:elastic+epoch=1";
 
 /// Units that stay: as many of each file.

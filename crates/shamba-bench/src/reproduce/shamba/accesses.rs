@@ -283,7 +283,7 @@ fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
             "the range of utilities widens with the share of empty lookups",
             "yes",
             format!("{widest:.3?} for empty shares {EMPTY:?}"),
-            widest.last() > widest.first(),
+            widest.is_sorted_by(|narrower, wider| narrower < wider),
         ),
         Claim::statement(
             "a utility of 0.2 separates modules of no use from the others (all lookups empty)",

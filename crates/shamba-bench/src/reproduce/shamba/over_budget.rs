@@ -324,12 +324,21 @@ fn fewer_as_written(engines: &[&str], written: &[Point], engine: usize) -> Claim
 }
 
 /// For each of the paper's systems, that it reads less wherever memory is short, and takes less
-/// time.
+/// time. Under skew what is asked needs less memory, and the paper sees the benefits at smaller
+/// caches only (section 5.1.1), of no stated size: half of the memory is taken.
 fn beside_the_baseline(engines: &[&str], points: &[Point]) -> Vec<Claim> {
-    let points = short_of_memory(points);
+    let short_there = |point: &&Point| {
+        point.distribution == Distribution::Uniform || point.percent < 50.0
+    };
+    let points: Vec<&Point> = short_of_memory(points)
+        .into_iter()
+        .filter(short_there)
+        .collect();
     let of = |engine: usize| {
         let name = short(engines[engine]);
-        let what = format!("{name}: fewer reads with less than 100 % of memory");
+        let what = format!(
+            "{name}: fewer reads with less than 100 % of memory (under skew with less than 50 %)"
+        );
         let latency = format!("{name}: lower latency there (RAM disk, this machine's clock)");
         [
             fewer(what, &points, engine),
@@ -361,8 +370,9 @@ fn equal_reads(engines: &[&str], points: &[Point]) -> Option<Claim> {
     let (budget, part) = pressure::memory_for_equal_reads(points.iter(), FULL)?;
     let what = format!(
         "{}: part of the memory needed to read what the state of the art reads at {budget} %, on the \
-         average over all panels",
-        short(engines[FULL])
+         average over all panels{}",
+        short(engines[FULL]),
+        pressure::at_most(points, budget * part)
     );
     Some(Claim::figure(what, THIRD, part))
 }
@@ -382,7 +392,8 @@ fn goals(engines: &[&str], points: &[Point]) -> Vec<Claim> {
         claims.push(goal_less(what, &short, (engine, 0), Found::pages));
         if let Some((budget, part)) = pressure::memory_for_equal_reads(points.iter(), engine) {
             let what = format!(
-                "{name}: part of the memory for as many reads as one filter a file at {budget} %"
+                "{name}: part of the memory for as many reads as one filter a file at {budget} %{}",
+                pressure::at_most(points, budget * part)
             );
             claims.push(Claim::goal_to(what, THIRD, part));
         }

@@ -371,6 +371,12 @@ pub(in crate::reproduce) fn memory_for_equal_reads<'a>(
     Some((budget, crossing(&own, wanted)? / budget))
 }
 
+/// What is to be said of a memory that is the least measured: less may do.
+pub(super) fn at_most(points: &[Point], percent: f64) -> &'static str {
+    let less = points.iter().any(|point| point.percent < percent);
+    if less { "" } else { " (at most: less was not measured)" }
+}
+
 /// Where a falling curve comes down to a value: between its points by a straight line over the
 /// logarithm.
 pub(in crate::reproduce) fn crossing(curve: &[(f64, f64)], value: f64) -> Option<f64> {
