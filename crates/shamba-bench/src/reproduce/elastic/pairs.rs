@@ -116,9 +116,9 @@ fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
     );
     let mut claims = vec![saved.without_verdict(untold)];
     claims.push(
-        Claim::range(
-            "times the read throughput (of one thread, so that its inverse is the latency), device model, all workloads",
-            (2.0, 2.0),
+        Claim::from_on(
+            "times the read throughput (of one thread, so that its inverse is the latency), device model, more than",
+            2.0,
             &table.numbers(FASTER),
         )
         .by_model(),
@@ -151,7 +151,7 @@ fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
         claims,
         notes: vec![
             format!(
-                "Units move after four lookups for each file. With the engine's default, epochs of at least \
+                "Units move after a lookup for each file, or for 16,384 entries. With the engine's default, epochs of at least \
                  2048 lookups, of which there are {} here, uniform lookups of absent keys read {:.3} times: in a \
                  tree of so few files hardly one goes unasked for two epochs, and no unit comes free.",
                 (warm_up + measured) / 2048,
@@ -184,7 +184,7 @@ fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
         let pair = Pair::of([WITHOUT, WITH], |engine| {
             let mut trial = common::trial(lab, &base, engine, MEMORY, mix.clone())?;
             // So many that the buffer is flushed several times.
-            trial.measured = lab.scale.pick(1_000, 30_000, 200_000, 600_000);
+            trial.measured = lab.scale.pick(1_000, 30_000, 400_000, 600_000);
             lab.measure(&trial)
         })?;
         let place = row! {
@@ -194,7 +194,14 @@ fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
         };
         table.add([place, pair.columns(device_us)].concat());
     }
-    let saved = saved(&table);
+    // What the slides speak of is new files: of no compaction there are none.
+    let compactions = table.numbers("compactions");
+    let all = saved(&table);
+    let among = compactions
+        .iter()
+        .zip(&all)
+        .filter(|(count, _)| **count > 0.0);
+    let among: Vec<f64> = among.map(|(_, saving)| *saving).collect();
     Ok(Findings {
         setting: common::setting(
             lab,
@@ -212,12 +219,14 @@ fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
         tables: vec![table],
         claims: vec![Claim::statement(
             format!(
-                "I/Os of lookups saved with {WRITES:?} of writes, % (nine tenths of what is saved without any)"
+                "I/Os of lookups saved among so many writes that files are compacted, of {WRITES:?}, % (nine tenths of \
+                 what is saved without any)"
             ),
             "still remarkable improvement",
-            format!("{saved:.0?}"),
-            saved[0] > 0.0 && saved.iter().all(|saving| *saving >= 0.9 * saved[0]),
-        )],
+            format!("{among:.0?}, without writes {:.0}", all[0]),
+            all[0] > 0.0 && among.iter().all(|saving| *saving >= 0.9 * all[0]),
+        )
+        .unless(among.is_empty(), "no file was compacted")],
         ..Findings::default()
     })
 }

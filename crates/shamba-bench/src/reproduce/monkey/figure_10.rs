@@ -156,7 +156,7 @@ fn measured(lab: &mut Lab<'_>) -> Result<Curves> {
         ..default
     });
     let filters = [Filters::Uniform, Filters::Zero, Filters::General(POSITIVE)];
-    let mut points = trees::sweep(lab, trees::measure, trees, &filters, &trees::mixes())?;
+    let mut points = trees::sweep(lab, trees::equal, trees, &filters, &trees::mixes())?;
     points.retain(|point| point.kind == Lookups::Mixed(POSITIVE));
     Ok(Curves::by_bits(points))
 }

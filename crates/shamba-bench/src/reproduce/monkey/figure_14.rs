@@ -39,7 +39,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             at: |point| point.kind.number(),
             points,
         };
-        let [even, best, _] = curves.each(|point| point.reads);
+        // Lookups find their key: Monkey for these.
+        let [even, _, best] = curves.each(|point| point.reads);
         let advantage = even.iter().zip(&best).map(|(even, best)| even - best);
         let advantage: Vec<f64> = advantage.collect();
         // Where nearly all is cached, reads are few, and which they are is chance.

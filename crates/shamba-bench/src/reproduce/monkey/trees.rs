@@ -79,7 +79,7 @@ pub(super) fn equal(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Res
     let got = lab.once(&tree, || tree.real_bits_per_key())?;
     let bits_per_key = match tree.filters {
         // So few that a tree has none at all stay what they are.
-        _ if got < asked / 2.0 => asked,
+        _ if got <= asked / 2.0 => asked,
         Filters::Uniform => asked,
         _ => asked * asked / got,
     };

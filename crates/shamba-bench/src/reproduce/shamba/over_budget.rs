@@ -327,9 +327,8 @@ fn fewer_as_written(engines: &[&str], written: &[Point], engine: usize) -> Claim
 /// time. Under skew what is asked needs less memory, and the paper sees the benefits at smaller
 /// caches only (section 5.1.1), of no stated size: half of the memory is taken.
 fn beside_the_baseline(engines: &[&str], points: &[Point]) -> Vec<Claim> {
-    let short_there = |point: &&Point| {
-        point.distribution == Distribution::Uniform || point.percent < 50.0
-    };
+    let short_there =
+        |point: &&Point| point.distribution == Distribution::Uniform || point.percent < 50.0;
     let points: Vec<&Point> = short_of_memory(points)
         .into_iter()
         .filter(short_there)

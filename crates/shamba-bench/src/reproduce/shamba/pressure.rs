@@ -374,7 +374,11 @@ pub(in crate::reproduce) fn memory_for_equal_reads<'a>(
 /// What is to be said of a memory that is the least measured: less may do.
 pub(super) fn at_most(points: &[Point], percent: f64) -> &'static str {
     let less = points.iter().any(|point| point.percent < percent);
-    if less { "" } else { " (at most: less was not measured)" }
+    if less {
+        ""
+    } else {
+        " (at most: less was not measured)"
+    }
 }
 
 /// Where a falling curve comes down to a value: between its points by a straight line over the
