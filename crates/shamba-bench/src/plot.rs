@@ -93,7 +93,7 @@ impl Panel {
     }
 
     /// A diagram of a table: a line for each value of the column `line`, over the columns `x` and
-    /// `y`. Rows without a number there are left out.
+    /// `y`. Rows without a number there are left out. A line for a number is called by its column.
     pub fn of_lines(
         title: impl Into<String>,
         table: &Report,
@@ -103,7 +103,11 @@ impl Panel {
     ) -> Self {
         let lines = table.distinct(line).into_iter().map(|name| {
             let own = table.rows_of(line, name.clone());
-            Series::of(named(&name), own.points(x, y))
+            let name = match name {
+                Cell::Number(_) => format!("{line} {}", named(&name)),
+                _ => named(&name),
+            };
+            Series::of(name, own.points(x, y))
         });
         let mut lines: Vec<Series> = lines.collect();
         lines.retain(|line| !line.points.is_empty());

@@ -142,7 +142,7 @@ fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
     );
     let seven = ASKED.iter().filter(|(modules, ..)| *modules == 7);
     let points = seven.map(|(_, most, share)| (*most as f64, *share));
-    panel.series.push(Series::of("paper, 7", points));
+    panel.series.push(Series::of("paper, 7 modules", points));
     let counted =
         "uniform empty lookups, 150 % of memory; asked modules counted for one lookup in eight";
     Ok(Findings {
