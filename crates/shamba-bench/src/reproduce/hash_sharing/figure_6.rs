@@ -1,10 +1,8 @@
 //! Figure 6: what hash sharing gains in theory, by device, for leveling and tiering; and Figure 2,
 //! the share of a lookup that is hashing under both.
 use super::lookups::murmur_ns;
-use crate::plot::{Panel, Series};
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Error, Result, row};
+use crate::Error;
+use crate::reproduce::prelude::*;
 use shamba_model::ModelError;
 use shamba_model::hash_sharing::{Times, Work, leveling, tiering};
 

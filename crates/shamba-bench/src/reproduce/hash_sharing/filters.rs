@@ -1,10 +1,7 @@
 //! Tables 2 and 3 and Figures 3 to 5: false positives and times of one Bloom filter by the way its
 //! positions are derived.
 use super::micro::{self, Derive, Effort, Hash, KEYS, Seen, Setting};
-use crate::plot::{self, Panel, Series};
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 
 const MURMUR: Derive = Derive::Rotation(Hash::Murmur64);
 const MD5: Derive = Derive::Rotation(Hash::Md5);

@@ -1,10 +1,7 @@
 //! Figures 8 to 14: the gain of hash sharing by what varies.
 use super::lookups::{self, GAIN, Points, Sweep};
 use super::tree::{Cell, FAST_SSD, NVM, PCIE_SSD, Place, RAM, RESIDENT, SATA_SSD, name};
-use crate::Result;
-use crate::plot::Panel;
-use crate::reproduce::{Claim, Experiment, Findings, Lab, Scale};
-use crate::workload::Distribution;
+use crate::reproduce::prelude::*;
 
 /// A tree for each number of bytes of a key, all with entries of `entry` bytes.
 fn by_key(keys: &[usize], entry: usize, base: &Cell) -> Vec<Cell> {

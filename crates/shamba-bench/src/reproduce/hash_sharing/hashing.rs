@@ -2,10 +2,7 @@
 //! device, under leveling and under tiering.
 use super::lookups::{self, Point, Points, Sweep};
 use super::tree::{Cell, FAST_SSD, NVM, Place, RAM, SATA_SSD, name};
-use crate::plot::{self, Panel};
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 
 pub(super) const FIGURE_1: Experiment = Experiment {
     name: "hash-sharing-figure-1",

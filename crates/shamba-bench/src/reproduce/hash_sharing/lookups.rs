@@ -9,12 +9,8 @@
 //! with sharing. A visit to a table costs more than a probe; `T_P` holds all of it.
 use super::pairs::Measured;
 use super::tree::{Cell, Place, name};
-use crate::device::Device;
-use crate::plot::{Panel, Series};
-use crate::report::Report;
-use crate::reproduce::{Claim, Findings, Lab, Scale};
-use crate::workload::Distribution;
-use crate::{Error, Result, cell, row};
+use crate::reproduce::prelude::*;
+use crate::{Error, cell};
 use shamba_model::hash_sharing::{Times, leveling};
 
 /// MurmurHash64 of 1 KiB in nanoseconds (Table 1).

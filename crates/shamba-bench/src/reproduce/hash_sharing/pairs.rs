@@ -8,11 +8,11 @@
 //! thread.
 use super::lookups::murmur_ns;
 use super::tree::{COPIES, Cell, LOAD_MEMORY, Place, RESIDENT, Tree, failed, key};
+use crate::Error;
 use crate::cell::Measurement;
-use crate::device::Device;
 use crate::report::median;
+use crate::reproduce::prelude::*;
 use crate::workload::{Chooser, random};
-use crate::{Error, Result};
 use rand::RngExt as _;
 use shamba::fs::{Charge, Fs, MeteredFs};
 use shamba::{Counters, Db, MemoryBudget};

@@ -1,11 +1,8 @@
 //! Table 1: what storage takes for a page beside what hash functions take for a key of 1 KB.
 use super::micro::{self, Hash};
-use crate::device::Device;
-use crate::plot::{Panel, Series};
-use crate::report::{Report, median};
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::report::median;
+use crate::reproduce::prelude::*;
 use crate::workload::random;
-use crate::{Result, row};
 use rand::RngExt as _;
 use std::hint::black_box;
 use std::time::Instant;

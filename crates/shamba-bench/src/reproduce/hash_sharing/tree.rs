@@ -1,8 +1,8 @@
 //! The tree that lookups are measured in: in memory, in two copies, one for each way to hash. Of
 //! one thread.
-use crate::device::Device;
-use crate::workload::{Distribution, mix};
-use crate::{Error, Result};
+use crate::Error;
+use crate::reproduce::prelude::*;
+use crate::workload::mix;
 use shamba::fs::{Fs, MemFs};
 use shamba::{
     Db, Durability, FilterFamily, FilterOptions, KeyspaceOptions, MemoryBudget, MergePolicy,

@@ -3,9 +3,7 @@
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups};
 use crate::plot;
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::allocation::{Filter, uniform, water_filling};
 use shamba_model::cost::point_lookup;
 use shamba_model::curve::Curve;

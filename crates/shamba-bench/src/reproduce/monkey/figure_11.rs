@@ -2,9 +2,7 @@
 //! model.
 use super::trees;
 use crate::plot;
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::cost::{Allocation, Design};
 use shamba_model::curve::Curve;
 use shamba_model::search::{Knob, Step, contributions};

@@ -2,10 +2,8 @@
 use super::trees::{self, Curves};
 use crate::device::Device::{self, Hdd, SataSsd};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point};
-use crate::report::Report;
+use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::crossing;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
 use shamba_model::curve::{self, Curve};
 use shamba_model::matching;
 use shamba_model::tree::Tree;

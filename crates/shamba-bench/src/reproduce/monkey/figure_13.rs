@@ -2,11 +2,8 @@
 //! updates. E and F are `figure_13_ef`.
 use super::trade_off;
 use super::trees::{self, Curves};
-use crate::Result;
-use crate::device::Device;
 use crate::experiments::full_tree::{Filters, Lookups, Point};
-use crate::plot::Panel;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::reproduce::prelude::*;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "monkey-figure-13",

@@ -1,12 +1,9 @@
 //! Figure 13 (E, F): throughput of lookups and updates, and of short ranges and updates, when more
 //! and more of the design follows the workload.
 use super::{trade_off, trees};
-use crate::device::Device;
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, WIDE};
 use crate::plot;
-use crate::report::{Cell, Report};
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::cost::{self, Allocation, Design, Environment, Workload};
 use shamba_model::curve;
 use shamba_model::search::{Bounds, Knobs, Request, search};

@@ -2,9 +2,7 @@
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::{FullTree, Lookups};
 use crate::plot;
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "monkey-figure-14",

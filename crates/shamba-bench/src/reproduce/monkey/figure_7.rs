@@ -1,10 +1,7 @@
 //! Figure 7: reads of an empty lookup over filter memory, Monkey's beside uniform filters'.
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::FullTree;
-use crate::plot::Panel;
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::tree::{MergePolicy, Tree};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

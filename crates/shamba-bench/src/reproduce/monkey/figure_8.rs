@@ -1,9 +1,6 @@
 //! Figure 8: the curve of lookup cost against update cost, from a log to a sorted array.
 use super::{trade_off, trees};
-use crate::plot::Panel;
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::cost::{Allocation, Design};
 use shamba_model::curve::Curve;
 use shamba_model::trade_off as model;

@@ -1,10 +1,7 @@
 //! Figure 9: lookup and update cost as memory goes from the filters to the buffer.
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::FullTree;
-use crate::plot::{Panel, Series};
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::cost::{Allocation, Costs, Design, costs};
 use shamba_model::curve::Curve;
 use shamba_model::tree::MergePolicy;

@@ -1,10 +1,7 @@
 //! Table 2: how lookup cost grows, checked on the model's numbers and on measured trees.
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::FullTree;
-use crate::plot::Panel;
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::monkey::threshold_bits;
 use shamba_model::tree::MergePolicy::{Leveling, Tiering};
 use shamba_model::tree::{MergePolicy, Tree};

@@ -1,9 +1,6 @@
 //! Table 4: the default designs of stores, and what the same memory can do.
 use super::trees;
-use crate::plot::{Panel, Series};
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::cost::{Allocation, Costs, Design, Environment, Workload, costs};
 use shamba_model::curve::Curve;
 use shamba_model::presets;

@@ -2,9 +2,7 @@
 //! against update cost that Figures 8 and 13 (C, D) draw.
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point, WIDE};
-use crate::report::Report;
-use crate::reproduce::Lab;
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::merging;
 use shamba_model::tree::MergePolicy::{Leveling, Tiering};
 

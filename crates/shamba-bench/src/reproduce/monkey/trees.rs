@@ -1,10 +1,7 @@
 //! The trees that the paper's lookup experiments have in common, measured once for all figures; the
 //! curves that they make, as tables and diagrams; and what figures say of them.
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point};
-use crate::plot::{Panel, Series};
-use crate::report::{Cell, Report};
-use crate::reproduce::{Claim, Lab};
-use crate::{Result, row};
+use crate::reproduce::prelude::*;
 use shamba_model::cost::{Device, Environment, Workload};
 use shamba_model::monkey;
 use shamba_model::tree::{MergePolicy, Tree};

@@ -1,11 +1,6 @@
 //! What each idea of the default policy gives, one after the other.
-use crate::Result;
-use crate::device::Device;
-use crate::report::Report;
+use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{self, Grid, Point};
-use crate::reproduce::trial::Found;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::Distribution;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-ablation",

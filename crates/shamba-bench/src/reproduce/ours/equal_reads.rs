@@ -1,14 +1,8 @@
 //! The memory needed for equal reads: the smallest budget at which the default policy reads no more
 //! than another engine does with memory for all filters and indexes.
 use super::{missing, rocksdb};
-use crate::device::Device;
-use crate::plot::{Panel, Series};
-use crate::report::Report;
-use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{DISTRIBUTIONS, setting, short};
-use crate::reproduce::trial::Found;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Result, row};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-equal-reads",

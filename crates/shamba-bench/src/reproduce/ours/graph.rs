@@ -1,13 +1,9 @@
 //! Facebook's mixed graph: lookups, updates and scans with sizes and key ranges as in production.
 use super::{beside_best, each};
-use crate::report::Report;
-use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::plot;
+use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{MEMORY, short};
-use crate::reproduce::trial::Trial;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::store::Base;
-use crate::workload::{Distribution, KeyKind, Mix, Sizes};
-use crate::{Result, plot, row};
+use crate::workload::{KeyKind, Sizes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-mixed-graph",

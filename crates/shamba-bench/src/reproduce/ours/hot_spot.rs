@@ -1,12 +1,10 @@
 //! A moving hot spot: pages per lookup, window by window, around a jump of a normal distribution
 //! from one part of the key range to another.
 use crate::cell::{self, Measurement};
-use crate::device::Device;
 use crate::experiments::Target;
-use crate::report::{Report, median};
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::Distribution;
-use crate::{Result, plot, proc_io, row};
+use crate::report::median;
+use crate::reproduce::prelude::*;
+use crate::{plot, proc_io};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-moving-hot-spot",

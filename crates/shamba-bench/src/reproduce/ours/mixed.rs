@@ -1,12 +1,9 @@
 //! Lookups while the tree is written to and compacted, under little memory.
 use super::{beside_best, each};
-use crate::device::Device;
-use crate::report::Report;
-use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::plot;
+use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::short;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::{Distribution, Mix, Operation};
-use crate::{Result, plot, row};
+use crate::workload::Operation;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-mixed",

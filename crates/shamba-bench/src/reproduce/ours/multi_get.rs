@@ -7,12 +7,11 @@
 //! turn, and the processor's part, make the engine's gain smaller; pages shared by keys of a batch
 //! make it larger.
 use crate::cell::{self, Measurement};
-use crate::device::Device;
 use crate::experiments::Target;
-use crate::report::{Report, median};
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::workload::{Distribution, Random, random};
-use crate::{Error, Result, plot, row};
+use crate::report::median;
+use crate::reproduce::prelude::*;
+use crate::workload::{Random, random};
+use crate::{Error, plot};
 use rand::RngExt as _;
 use shamba::fs::{Access, AlignedBuf, BlockKind, Charge, Fs, MeteredFs, PAGE, Purpose, ReadFile};
 use shamba::fs::{ReadRequest, ReadTag};

@@ -1,9 +1,8 @@
 //! How far the default policy is from the best that could be done with the same tree and memory.
-use crate::Result;
 use crate::oracle::Optimum;
 use crate::pressure::{self, Cell, Settings};
+use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::DISTRIBUTIONS;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
 use crate::store::Store;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

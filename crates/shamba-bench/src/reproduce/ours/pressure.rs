@@ -1,13 +1,9 @@
 //! Reads per lookup under pressure: the default policy beside the papers' systems and RocksDB.
 use super::{missing, rocksdb};
-use crate::device::Device;
+use crate::Error;
 use crate::engine;
-use crate::report::Report;
-use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
-use crate::reproduce::trial::{Found, Trial};
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::{Error, Result};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-pressure",

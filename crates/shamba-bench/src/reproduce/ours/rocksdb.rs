@@ -1,8 +1,7 @@
 //! RocksDB at its best: no single setting is, so that of each cell the one counts that reads least.
 use crate::engine;
-use crate::report::Report;
+use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{Point, short};
-use crate::reproduce::trial::Found;
 
 /// Blocks that keep to pages, and a cache of which filters and indexes may have 95 %, are better in
 /// every cell. The rest is not: bits (few under small budgets, many under large ones), whole keys

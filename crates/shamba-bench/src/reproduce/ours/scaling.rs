@@ -1,14 +1,7 @@
 //! Reads per lookup as the data grow and memory does not.
 use super::{beside_best, each};
-use crate::plot::{Panel, Series};
-use crate::report::Report;
-use crate::reproduce::lab::STATE_OF_THE_ART;
+use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::short;
-use crate::reproduce::trial::Trial;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
-use crate::store::Base;
-use crate::workload::Distribution;
-use crate::{Result, row};
 use shamba::MIN_MEMORY;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

@@ -4,15 +4,12 @@
 //! Cost is counted in pages read and written, by lookups, scans, flushes and compactions alike;
 //! there are no logs. Compactions run in the writes that make them due, so that the counts of a
 //! seed are the same at every run.
-use crate::device::Device;
+use crate::Error;
 use crate::engine::Shamba;
-use crate::plot::{self, Panel, Series};
-use crate::report::Report;
-use crate::reproduce::{Claim, Experiment, Findings, Lab, Scale};
+use crate::reproduce::prelude::*;
 use crate::runner::{self, Amount, Data};
-use crate::store::{self, Base};
-use crate::workload::{Distribution, Mix, Operation, Sizes};
-use crate::{Error, Result, row};
+use crate::store;
+use crate::workload::{Operation, Sizes};
 use shamba::fs::{Charge, MeteredFs, PAGE, Purpose};
 use shamba::{
     Advice, AutoDesign, Db, Design, DeviceCosts, Durability, FilterFamily, FilterOptions,

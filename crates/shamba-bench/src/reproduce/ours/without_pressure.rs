@@ -1,9 +1,8 @@
 //! Time and memory when memory is plenty: every competitor in the build.
-use crate::Result;
 use crate::compare::{self, Compared, Settings};
 use crate::container;
 use crate::engine;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::reproduce::prelude::*;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ours-compare",
