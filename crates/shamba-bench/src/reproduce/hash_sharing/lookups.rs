@@ -298,8 +298,8 @@ impl Points {
 }
 
 /// A gain in percent of the paper beside the measured one; by the model where the device is one,
-/// since the paper has a clock. That ours is another hash is no checked cause: with the paper's time
-/// for it the model comes to the paper's gain in some figures and to twice that in others.
+/// since the paper has a clock. That ours is another hash is no checked cause: with the paper's
+/// time for it the model comes to the paper's gain in some figures and to twice that in others.
 fn gain(what: &str, paper: f64, point: &Point) -> Claim {
     let seen = &point.seen;
     let what = format!("{what}, {}, %", place(seen.device));
