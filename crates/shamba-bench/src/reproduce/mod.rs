@@ -14,6 +14,7 @@ mod files;
 mod front_page;
 pub(crate) mod hash_sharing;
 pub mod lab;
+mod left_out;
 mod machine;
 mod monkey;
 pub(crate) mod ours;

@@ -1,7 +1,7 @@
 //! The pages of all results of a folder, as Markdown: one with the verdicts, and one for each paper
 //! with every table and, where they lie in the folder, the plots.
 use super::claim::{self, Claim, Verdict};
-use super::{Ended, Experiment, claims_file};
+use super::{Ended, Experiment, claims_file, left_out};
 use crate::report::Report;
 use crate::{Result, row};
 use std::path::Path;
@@ -139,7 +139,13 @@ fn index(ended: &[(&Experiment, Ended)]) -> String {
     });
     let totals = totals(ended).to_markdown();
     let (places, each) = (places(ended), each.to_markdown());
-    format!("# Experiments\n\n{totals}\n{places}{missing}{each}")
+    let papers: Vec<&str> = ended.iter().map(|(known, _)| source(known).0).collect();
+    let left_out = left_out::table(&papers);
+    let left_out = match left_out.rows[..] {
+        [] => String::new(),
+        _ => format!("\n## {}\n\n{}", left_out.title, left_out.to_markdown()),
+    };
+    format!("# Experiments\n\n{totals}\n{places}{missing}{each}{left_out}")
 }
 
 /// An experiment on the page of its paper.

@@ -84,7 +84,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             let costs = steps.iter().map(|step| step.costs.average);
             lost += usize::from(best > costs.fold(f64::INFINITY, f64::min) * (1.0 + 1e-3));
             gains.push(cost(Knob::None) / best - 1.0);
-            rule = rule.max(cost(Knob::Merging) / best);
+            // With more the paper has another way.
+            if bits <= 20.0 {
+                rule = rule.max(cost(Knob::Merging) / best);
+            }
             for step in &steps {
                 let design = step.design;
                 let filters = design.filter_bytes / (design.filter_bytes + design.buffer_bytes);
@@ -126,7 +129,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 least_filters.first().is_some_and(|share| *share < 1.0),
             ).by_model(),
             Claim::statement(
-                "cost of the best policy and ratio with 95 % for filters over that of all at once, at most",
+                "cost of the best policy and ratio with 95 % for filters over that of all at once, at most (up to 20 bits per entry)",
                 "close to 1 where reads prevail",
                 format!("{rule_costs:.2?} for the four workloads"),
                 rule_costs.iter().skip(2).all(|cost| *cost < 1.1),
