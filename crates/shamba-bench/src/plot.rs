@@ -45,15 +45,15 @@ pub struct Series {
     pub name: String,
     /// Its points, ascending.
     pub points: Vec<(f64, f64)>,
+    /// From where to where values go, by place: bars through the points.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spread: Vec<(f64, [f64; 2])>,
 }
 
 impl Series {
     /// A line without points.
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            points: Vec::new(),
-        }
+        Self::of(name, [])
     }
 
     /// A line through these points.
@@ -61,6 +61,7 @@ impl Series {
         Self {
             name: name.into(),
             points: points.into_iter().collect(),
+            spread: Vec::new(),
         }
     }
 }
@@ -160,6 +161,10 @@ impl Panel {
         for series in &mut self.series {
             let finite = |point: &(f64, f64)| point.0.is_finite() && point.1.is_finite();
             series.points.retain(finite);
+            let finite = |(x, ends): &(f64, [f64; 2])| {
+                x.is_finite() && ends.iter().all(|end| end.is_finite())
+            };
+            series.spread.retain(finite);
         }
     }
 }
@@ -283,7 +288,10 @@ fn draw(panel: &Panel, names: &[&str], area: &Area<'_>) -> Result<()> {
     }
     let (left, right) = ends(points().map(|point| point.0));
     let right = if right > left { right } else { left + 1.0 };
-    let (bottom, top) = ends(points().map(|point| point.1.max(LEAST)));
+    let spread = panel.series.iter().flat_map(|series| &series.spread);
+    let values = points().map(|point| point.1);
+    let values = values.chain(spread.flat_map(|(_, ends)| *ends));
+    let (bottom, top) = ends(values.map(|value| value.max(LEAST)));
     let (area, below) = area.split_vertically(SIZE.1);
     let mut chart = ChartBuilder::on(&area);
     chart
@@ -331,6 +339,11 @@ where
         chart.draw_series(line).map_err(failed)?;
         let dots = points().map(|point| Circle::new(point, 2, style.filled()));
         chart.draw_series(dots).map_err(failed)?;
+        let bars = series.spread.iter().map(|&(x, ends)| {
+            let ends = ends.map(|end| (x, end.max(floor)));
+            PathElement::new(ends, style.stroke_width(1))
+        });
+        chart.draw_series(bars).map_err(failed)?;
     }
     Ok(())
 }
@@ -406,5 +419,21 @@ mod tests {
             assert_eq!(text.matches(words).count(), 2, "{words}");
         }
         assert!(!text.contains("NaN") && !text.contains("inf"));
+    }
+
+    #[test]
+    fn a_spread_is_a_bar_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let lines = |spread: &[(f64, [f64; 2])]| {
+            let path = dir.path().join("plot.svg");
+            let mut line = Series::of("engine", [(10.0, 2.0), (40.0, 1.0)]);
+            line.spread = spread.into();
+            save(&path, &[Panel::new("", "", "", [line])], 1).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            text.matches("<polyline").count() + text.matches("<line").count()
+        };
+        // Within what the line spans, so that axes are the same.
+        let bars = [(10.0, [1.5, 2.0]), (40.0, [0.5, f64::NAN])];
+        assert_eq!(lines(&bars), lines(&[]) + 1);
     }
 }

@@ -232,10 +232,8 @@ mod tests {
         let mut table = Report::new("Pages", &["engine", "pages"]);
         table.push(vec!["a|b".into(), 0.5.into()]);
         let mut panel = crate::plot::Panel::default();
-        panel.series.push(crate::plot::Series {
-            name: "line".into(),
-            points: vec![(1.0, 2.0)],
-        });
+        let line = crate::plot::Series::of("line", [(1.0, 2.0)]);
+        panel.series.push(line);
         let findings = Findings {
             setting: "100 entries.".into(),
             tables: vec![table],

@@ -86,7 +86,7 @@ fn medians(first: &Report, all: &[&Report]) -> (Report, Report) {
     (medians, ranges)
 }
 
-/// Lines of medians, point by point, where all have the points.
+/// Lines of medians, point by point, where all have the points, with bars of the spread.
 fn panel(first: &Panel, all: &[&Panel]) -> Panel {
     let mut merged = first.clone();
     for (at, line) in merged.series.iter_mut().enumerate() {
@@ -100,6 +100,8 @@ fn panel(first: &Panel, all: &[&Panel]) -> Panel {
                 .collect();
             if values.len() == all.len() {
                 point.1 = median(&values).unwrap_or(point.1);
+                let ends = [least_of(&values), most_of(&values)];
+                line.spread.push((point.0, ends));
             }
         }
     }
@@ -173,7 +175,9 @@ mod tests {
             merged.tables[1].rows[0][1],
             Cell::Text("1.00 to 4.00".into())
         );
-        assert_eq!(merged.panels[0].series[0].points, [(10.0, 2.0)]);
+        let line = &merged.panels[0].series[0];
+        assert_eq!(line.points, [(10.0, 2.0)]);
+        assert_eq!(line.spread, [(10.0, [1.0, 4.0])]);
         assert!(merged.setting.contains("3 seeds"));
     }
 
