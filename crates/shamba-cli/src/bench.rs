@@ -348,7 +348,7 @@ fn scan(global: &Global, args: &BenchArgs, db: &Db) -> Result<Phase, Failure> {
     let mut phase = measure::empty_phase("scan");
     let progress = Progress::count(global.quiet, "scan", args.entries);
     let start = Instant::now();
-    let mut iter = db.iter(IterOptions::default())?;
+    let mut iter = db.cursor(IterOptions::default())?;
     iter.seek_to_first()?;
     let (mut entries, mut previous) = (0u64, Vec::new());
     while iter.valid() {

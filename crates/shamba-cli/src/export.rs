@@ -86,7 +86,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<(), Failure> {
         text.extend_from_slice(header.as_bytes());
         text.push(b'\n');
     }
-    let mut iter = opened.keyspace.iter(IterOptions {
+    let mut iter = opened.keyspace.cursor(IterOptions {
         fill_cache: false,
         ..range
     })?;

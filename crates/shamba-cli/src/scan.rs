@@ -92,7 +92,7 @@ pub fn run(global: &Global, args: &ScanArgs) -> Result<(), Failure> {
     let range = args.bounds.resolve()?;
     let opened = open(global, &args.dir, Access::Read, &EngineArgs::default())?;
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
-    let mut iter = opened.keyspace.iter(range)?;
+    let mut iter = opened.keyspace.cursor(range)?;
     if args.reverse {
         iter.seek_to_last()?
     } else {

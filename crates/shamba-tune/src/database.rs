@@ -272,7 +272,7 @@ mod tests {
             db.get([key]).unwrap();
         }
         for from in 0..50u8 {
-            let mut range = db.iter(IterOptions::default()).unwrap();
+            let mut range = db.cursor(IterOptions::default()).unwrap();
             range.seek([from]).unwrap();
             assert!(range.valid());
         }

@@ -30,8 +30,8 @@
 //! let found = db.multi_get(&["apple", "banana", "cherry"])?;
 //! assert_eq!(found.iter().filter(|value| value.is_some()).count(), 2);
 //!
-//! // A range in key order; `Iter` also seeks, and goes backward.
-//! for entry in db.iter(IterOptions::range("b".."d"))? {
+//! // A range in key order; `rev()` goes backward, and `cursor` seeks.
+//! for entry in db.range("b".."d") {
 //!     let (key, value) = entry?;
 //!     println!("{} is {}", key.escape_ascii(), value.escape_ascii());
 //! }
@@ -51,7 +51,8 @@
 //!
 //! # Threads
 //! [`Db`], [`Keyspace`] and [`Snapshot`] are `Send` and `Sync` and cheap to clone; calls may be
-//! made from any number of threads. An [`Iter`] is used by one thread at a time. Flushes and
+//! made from any number of threads. An [`Iter`] or [`Cursor`] is used by one thread at a
+//! time. Flushes and
 //! compactions run on [`Options::background_threads`]; writers wait for them when they fall far
 //! behind. Only one process at a time can have a database open to write to it, and any number
 //! beside it to read ([`Options::read_only`]).
@@ -128,7 +129,7 @@ pub use budget::{MIN_MEMORY, MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
 pub use db::{
-    Advice, DamagedFile, Db, Iter, IterOptions, KeyRange, Keyspace, KeyspaceStatistics,
+    Advice, Cursor, DamagedFile, Db, Iter, IterOptions, KeyRange, Keyspace, KeyspaceStatistics,
     LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign, Problem, ReadCounts,
     ResidentBytes, Snapshot, Statistics, Value, VerifySummary, WorkloadEstimate, WriteBatch,
 };

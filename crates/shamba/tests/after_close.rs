@@ -96,7 +96,7 @@ fn an_iterator_over_a_dropped_keyspace_ends_with_the_database() {
     for number in 0..2_000u32 {
         keyspace.put(number.to_be_bytes(), [7; 100]).unwrap();
     }
-    let mut iter = keyspace.iter(IterOptions::default()).unwrap();
+    let mut iter = keyspace.cursor(IterOptions::default()).unwrap();
     iter.seek_to_first().unwrap();
     db.flush().unwrap();
     db.drop_keyspace("short-lived").unwrap();

@@ -618,7 +618,9 @@ fn keyspaces_and_snapshots_of_another_database_are_refused() {
         Err(Error::WrongDatabase { .. })
     ));
     assert!(matches!(
-        second.snapshot().iter_in(&foreign, IterOptions::default()),
+        second
+            .snapshot()
+            .cursor_in(&foreign, IterOptions::default()),
         Err(Error::WrongDatabase { .. })
     ));
     assert_eq!(first.get(b"k").unwrap().as_deref(), Some(&b"first"[..]));
@@ -632,7 +634,7 @@ fn a_dropped_keyspace_is_gone_for_its_handles_and_harms_no_other_write() {
     let gone = db.create_keyspace("gone", small_keyspace()).unwrap();
     gone.put(b"k", b"v").unwrap();
     let snapshot = db.snapshot();
-    let mut iter = gone.iter(IterOptions::default()).unwrap();
+    let mut iter = gone.cursor(IterOptions::default()).unwrap();
     db.drop_keyspace("gone").unwrap();
 
     let dropped =
@@ -647,7 +649,7 @@ fn a_dropped_keyspace_is_gone_for_its_handles_and_harms_no_other_write() {
             .unwrap_err()
     ));
     assert!(dropped(snapshot.multi_get_in(&gone, &[b"k"]).unwrap_err()));
-    assert!(dropped(gone.iter(IterOptions::default()).unwrap_err()));
+    assert!(dropped(gone.cursor(IterOptions::default()).unwrap_err()));
     assert!(dropped(snapshot.get_in(&gone, b"k").unwrap_err()));
     assert!(dropped(db.compact_range_in(&gone, None, None).unwrap_err()));
     iter.seek_to_first().unwrap();
@@ -687,7 +689,7 @@ fn after_a_close_every_call_says_so() {
         ("multi_get", other.multi_get(&[b"k"]).map(drop)),
         ("contains_key", other.contains_key(b"k").map(drop)),
         ("snapshot multi_get", snapshot.multi_get(&[b"k"]).map(drop)),
-        ("iter", other.iter(IterOptions::default()).map(drop)),
+        ("iter", other.cursor(IterOptions::default()).map(drop)),
         ("flush", other.flush()),
         ("sync", other.sync()),
         ("compact_range", other.compact_range(None, None)),
@@ -704,7 +706,7 @@ fn after_a_close_every_call_says_so() {
         ("snapshot get", snapshot.get(b"k").map(drop)),
         (
             "snapshot iter",
-            snapshot.iter(IterOptions::default()).map(drop),
+            snapshot.cursor(IterOptions::default()).map(drop),
         ),
     ];
     for (name, result) in results {

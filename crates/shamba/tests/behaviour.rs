@@ -167,7 +167,7 @@ fn a_failed_sync_stops_writes_and_not_reads() {
     assert!(db.stats().writes_stopped.is_some());
     assert!(db.get("before").unwrap().is_some());
     assert!(db.get("during").unwrap().is_none() && db.get("after").unwrap().is_none());
-    assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 1);
+    assert_eq!(db.iter().count(), 1);
     drop(db);
     let db = small_options(Arc::new(fs)).open(DIR).unwrap();
     assert!(db.get("before").unwrap().is_some() && db.get("after").unwrap().is_none());
@@ -267,8 +267,8 @@ fn overwritten_values_are_dropped_unless_a_snapshot_sees_them() {
     (0..200u32).for_each(|i| assert_eq!(*first.get(i.to_be_bytes()).unwrap().unwrap(), [1; 20]));
     (0..200u32).for_each(|i| db.delete(i.to_be_bytes()).unwrap());
     db.compact_range(None, None).unwrap();
-    assert_eq!(first.iter(IterOptions::default()).unwrap().count(), 200);
-    assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 0);
+    assert_eq!(first.iter().count(), 200);
+    assert_eq!(db.iter().count(), 0);
     drop(first);
     db.compact_range(None, None).unwrap();
     assert_eq!(entries(&db), 0, "what only the snapshot saw is still there");
@@ -288,7 +288,7 @@ fn files_nobody_uses_are_removed_and_those_in_use_are_not() {
             db.put(key, &value).unwrap();
             model.insert(key.to_vec(), value);
         }
-        let mut iter = db.iter(IterOptions::default()).unwrap();
+        let mut iter = db.cursor(IterOptions::default()).unwrap();
         iter.seek_to_first().unwrap();
         db.flush().unwrap();
         if round % 5 == 4 {
@@ -390,11 +390,10 @@ fn iterators_keep_to_their_bounds_and_prefixes() {
     for flushed in [false, true] {
         let list = |options: IterOptions| -> Vec<Vec<u8>> {
             let forward: Vec<_> = db
-                .iter(options.clone())
-                .unwrap()
+                .iter_with(options.clone())
                 .map(|pair| pair.unwrap().0)
                 .collect();
-            let mut iter = db.iter(options).unwrap();
+            let mut iter = db.cursor(options).unwrap();
             let mut backward = Vec::new();
             iter.seek_to_last().unwrap();
             while iter.valid() {
@@ -527,7 +526,7 @@ fn databases_that_share_a_budget_stay_within_it_together() {
                         .unwrap();
                     db.get(rng.below(10_000).to_be_bytes()).unwrap();
                 }
-                assert!(db.iter(IterOptions::default()).unwrap().count() > 3000);
+                assert!(db.iter().count() > 3000);
             });
         }
     });
@@ -567,7 +566,7 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
     let held: Vec<_> = (0..200u32)
         .map(|i| db.get((i * 25).to_be_bytes()).unwrap().unwrap())
         .collect();
-    let mut iter = db.iter(IterOptions::default()).unwrap();
+    let mut iter = db.cursor(IterOptions::default()).unwrap();
     iter.seek(2500u32.to_be_bytes()).unwrap();
     for i in 0..5000u32 {
         assert_eq!(*db.get(i.to_be_bytes()).unwrap().unwrap(), [i as u8; 800]);
@@ -608,7 +607,7 @@ fn iterators_held_under_many_writes_let_nothing_grow() {
     for round in 1..=8 {
         // A key that shows the moment.
         put(1000, round);
-        let mut idle = db.iter(IterOptions::default()).unwrap();
+        let mut idle = db.cursor(IterOptions::default()).unwrap();
         idle.seek(1000u32.to_be_bytes()).unwrap();
         held.push((idle, round));
         let (mut used, mut memtables) = (0, 0);
@@ -652,7 +651,7 @@ fn a_budget_beyond_all_measure_takes_nothing_that_is_not_used() {
         db.put("k", vec![7; 1 << 20]).unwrap();
         db.compact_range(None, None).unwrap();
         assert_eq!(db.get("k").unwrap().unwrap().len(), 1 << 20);
-        assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 1);
+        assert_eq!(db.iter().count(), 1);
         assert!(memory.usage().budget.peak < 32 << 20);
         assert!(
             memory
@@ -680,7 +679,7 @@ fn a_budget_made_smaller_is_come_down_to_and_fails_nothing() {
         db.put("long", &long).unwrap();
         (0..3000u32).for_each(|i| db.put(i.to_be_bytes(), [i as u8; 800]).unwrap());
         db.flush().unwrap();
-        assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 3001);
+        assert_eq!(db.iter().count(), 3001);
         (0..2000u32).for_each(|i| db.put(i.to_be_bytes(), [1; 800]).unwrap());
         let before = memory.usage().budget.used;
         memory.set_limit(1 << 20).unwrap();
@@ -702,7 +701,7 @@ fn a_budget_made_smaller_is_come_down_to_and_fails_nothing() {
         assert_eq!(*db.get("long").unwrap().unwrap(), *long);
         memory.set_limit(32 << 20).unwrap();
         db.put("long", &long[1..]).unwrap();
-        assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 3002);
+        assert_eq!(db.iter().count(), 3002);
         let usage = memory.usage().budget;
         assert!(usage.peak <= 32 << 20, "{usage:?}");
     }
@@ -1131,8 +1130,8 @@ fn threads_see_whole_batches_and_their_own_writes() {
                 let mut last = [0u64; 300];
                 while !stop.load(Ordering::SeqCst) {
                     let snapshot = db.snapshot();
-                    let first = snapshot.iter(IterOptions::default()).unwrap();
-                    let second = snapshot.iter_in(other, IterOptions::default()).unwrap();
+                    let first = snapshot.iter();
+                    let second = snapshot.iter_in(other, IterOptions::default());
                     let pairs = first
                         .map(|pair| pair.unwrap())
                         .zip(second.map(|pair| pair.unwrap()));
@@ -1159,7 +1158,7 @@ fn threads_see_whole_batches_and_their_own_writes() {
             .for_each(|writer| writer.join().unwrap());
         stop.store(true, Ordering::SeqCst);
     });
-    assert_eq!(db.iter(IterOptions::default()).unwrap().count(), 300);
+    assert_eq!(db.iter().count(), 300);
     db.wait_for_compaction().unwrap();
     let memory = db.stats().memory.budget;
     assert_eq!(memory.overdraft, 0, "{memory:?}");

@@ -179,11 +179,11 @@ fn the_bounds_of_iterators_are_charged() {
     db.put("key", "value").unwrap();
     let bound = vec![b'z'; 30_000];
     let before = used_by(&budget, Role::Iterators);
-    let iter = db.iter(IterOptions::range(..bound.clone())).unwrap();
+    let iter = db.cursor(IterOptions::range(..bound.clone())).unwrap();
     assert!(used_by(&budget, Role::Iterators) >= before + 30_000);
     drop(iter);
     let many: Vec<_> = (0..100)
-        .map_while(|_| db.iter(IterOptions::range(..bound.clone())).ok())
+        .map_while(|_| db.cursor(IterOptions::range(..bound.clone())).ok())
         .collect();
     assert!(many.len() < 20, "{}", many.len());
     assert_eq!(overdraft(&budget), 0);
@@ -269,7 +269,7 @@ fn what_is_held_of_dropped_keyspaces_stays_within_the_budget() {
             };
             keyspace.put("a", "b").unwrap();
             if with_iterators {
-                match keyspace.iter(IterOptions::default()) {
+                match keyspace.cursor(IterOptions::default()) {
                     Ok(iter) => iterators.push(iter),
                     Err(Error::IteratorsExhausted { .. }) => refused += 1,
                     Err(error) => panic!("{error}"),

@@ -217,7 +217,7 @@ fn what_iterators_keep_of_versions_is_charged() {
     let (heap, mapped, charged) = taken(&db, || {
         for round in HELD..2 * HELD {
             change(round);
-            held.push(db.iter(shamba::IterOptions::default()).unwrap());
+            held.push(db.cursor(shamba::IterOptions::default()).unwrap());
         }
     });
     let all = heap + mapped;

@@ -9,7 +9,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{Map, Rng, full_run, on_every_core, small_keyspace};
+use common::{Map, Rng, contents, full_run, on_every_core, small_keyspace};
 use shamba::fs::MemFs;
 use shamba::{
     Compression, Db, Error, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions,
@@ -171,10 +171,7 @@ fn examine(sample: &Sample, fs: MemFs, allowed: &[&Map], what: &str) -> Outcome 
                 "{what}, round {round}: a wrong answer for key{i:04}"
             );
         }
-        match db
-            .iter(IterOptions::default())
-            .and_then(|iter| iter.collect::<Result<Map>>())
-        {
+        match contents(&db.default_keyspace()) {
             Ok(got) => possible.retain(|map| **map == got),
             Err(error) => see(error),
         }
@@ -202,7 +199,7 @@ fn examine(sample: &Sample, fs: MemFs, allowed: &[&Map], what: &str) -> Outcome 
 }
 
 fn backward(db: &Db) -> Result<Map> {
-    let mut iter = db.iter(IterOptions::default())?;
+    let mut iter = db.cursor(IterOptions::default())?;
     let mut map = Map::new();
     iter.seek_to_last()?;
     while iter.valid() {

@@ -166,7 +166,7 @@ impl Script {
                 assert!(got == map, "a scan of {name} gives something else");
             }
             let backward = (|| {
-                let mut iter = keyspace.iter(IterOptions::default())?;
+                let mut iter = keyspace.cursor(IterOptions::default())?;
                 iter.seek_for_prev(b"key0150")?;
                 let mut got = Vec::new();
                 while iter.valid() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{small_keyspace, small_options};
 use shamba::fs::MemFs;
-use shamba::{Db, Durability, Error, Iter, IterOptions, Keyspace, WriteOptions};
+use shamba::{Cursor, Db, Durability, Error, IterOptions, Keyspace, WriteOptions};
 
 const DIR: &str = "/db";
 
@@ -96,7 +96,7 @@ fn a_keyspace_is_compacted_and_measured_by_its_own_handle() {
         db.default_keyspace().approximate_size(all[0], all[1])
     );
     assert_eq!(db.path(), Path::new(DIR));
-    let mut iter = db.iter(IterOptions::range(key(2)..)).unwrap();
+    let mut iter = db.cursor(IterOptions::range(key(2)..)).unwrap();
     iter.seek_to_first().unwrap();
     assert_eq!(iter.key(), key(2));
 }
@@ -132,14 +132,14 @@ fn single_writes_have_a_durability_of_their_own() {
 /// since.
 #[test]
 fn iterators_that_outlive_a_database_say_that_it_is_closed() {
-    type Move = fn(&mut Iter) -> shamba::Result<()>;
+    type Move = fn(&mut Cursor) -> shamba::Result<()>;
     let moves: [Move; 6] = [
         |iter| iter.next(),
         |iter| iter.prev(),
         |iter| iter.seek(key(7)),
         |iter| iter.seek_for_prev(key(7)),
-        Iter::seek_to_first,
-        Iter::seek_to_last,
+        Cursor::seek_to_first,
+        Cursor::seek_to_last,
     ];
     let fs = Arc::new(MemFs::new());
     let db = small_options(fs.clone()).open(DIR).unwrap();
@@ -147,15 +147,15 @@ fn iterators_that_outlive_a_database_say_that_it_is_closed() {
         db.put(key(number), [2; 40]).unwrap();
     }
     let snapshot = db.snapshot();
-    let mut iterators: Vec<Iter> = moves
+    let mut iterators: Vec<Cursor> = moves
         .iter()
         .map(|_| {
-            let mut iter = db.iter(IterOptions::default()).unwrap();
+            let mut iter = db.cursor(IterOptions::default()).unwrap();
             iter.seek(key(0)).unwrap();
             iter
         })
         .collect();
-    let never_positioned = db.iter(IterOptions::default()).unwrap();
+    let never_positioned = db.iter();
     db.close().unwrap();
     // The tables that they have yet to come to are gone.
     let after = small_options(fs).open(DIR).unwrap();

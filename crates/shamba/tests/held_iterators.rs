@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shamba::fs::MemFs;
 use shamba::{
-    Db, Error, Iter, IterOptions, KeyspaceOptions, MIN_MEMORY, MemoryBudget, Options, Role,
+    Cursor, Db, Error, IterOptions, KeyspaceOptions, MIN_MEMORY, MemoryBudget, Options, Role,
 };
 
 fn open(memory: u64, threads: usize) -> Db {
@@ -42,7 +42,7 @@ fn value_at(number: u64, writes: u64) -> u64 {
 
 /// An iterator, and how many writes there had been when it was made.
 struct Held {
-    iter: Iter,
+    iter: Cursor,
     writes: u64,
     /// Where it is among the sorted keys.
     at: usize,
@@ -50,7 +50,7 @@ struct Held {
 
 impl Held {
     fn new(db: &Db, writes: u64, at: usize, keys: &[([u8; 8], u64)]) -> Result<Held, Error> {
-        let mut iter = db.iter(IterOptions::default())?;
+        let mut iter = db.cursor(IterOptions::default())?;
         iter.seek(keys[at].0)?;
         Ok(Held { iter, writes, at })
     }
@@ -157,7 +157,7 @@ fn two_hundred_iterators_and_snapshots_are_within_the_least_budget_or_refused() 
             let at = 100 * round as usize % keys.len();
             let made = || -> Result<_, Error> {
                 let snapshot = db.snapshot();
-                let mut iter = snapshot.iter(IterOptions::default())?;
+                let mut iter = snapshot.cursor(IterOptions::default())?;
                 iter.seek(keys[at].0)?;
                 iter.next()?;
                 Ok((snapshot, iter))
@@ -205,7 +205,7 @@ fn two_hundred_iterators_and_snapshots_are_within_the_least_budget_or_refused() 
         }
         held.truncate(1);
         // There is room for another again.
-        let mut iter = db.iter(IterOptions::default()).unwrap();
+        let mut iter = db.cursor(IterOptions::default()).unwrap();
         iter.seek_to_first().unwrap();
         assert_eq!(iter.key(), keys[0].0);
         within_budget(&db);
@@ -235,7 +235,7 @@ fn the_largest_values_stay_within_the_budget_on_many_threads() {
                             drop(found);
                             if number % 8 == 0 {
                                 let sought =
-                                    db.iter(IterOptions::default()).and_then(|mut iter| {
+                                    db.cursor(IterOptions::default()).and_then(|mut iter| {
                                         iter.seek(key(back))?;
                                         Ok(iter)
                                     });

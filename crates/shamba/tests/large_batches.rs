@@ -47,7 +47,7 @@ fn most(db: &Db) -> usize {
 
 /// How many entries there are, in order.
 fn entries(db: &Db) -> Result<usize> {
-    let mut iter = db.iter(IterOptions::default())?;
+    let mut iter = db.cursor(IterOptions::default())?;
     let mut count = 0;
     iter.seek_to_first()?;
     while iter.valid() {

@@ -22,7 +22,7 @@ fn options(fs: &MemFs, memory: &MemoryBudget) -> Options {
 fn scan(db: &Db) -> Result<[usize; 2]> {
     let mut counts = [0; 2];
     for (back, count) in [false, true].into_iter().zip(&mut counts) {
-        let mut iter = db.iter(IterOptions::default())?;
+        let mut iter = db.cursor(IterOptions::default())?;
         let mut last: Option<Vec<u8>> = None;
         if back {
             iter.seek_to_last()?

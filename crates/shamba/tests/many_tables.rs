@@ -118,7 +118,7 @@ fn tables_by_the_thousand_are_known_within_the_budget() {
             Some(&*value(number))
         );
     }
-    let mut iter = db.iter(IterOptions::default()).unwrap();
+    let mut iter = db.cursor(IterOptions::default()).unwrap();
     iter.seek(key(777)).unwrap();
     for number in 777..2000 {
         assert_eq!(
@@ -208,7 +208,7 @@ fn serve(dir: &Path) {
         let found = db.get(key(number)).unwrap();
         assert_eq!(found.as_deref(), Some(&*value(number)));
     }
-    let mut iter = db.iter(IterOptions::default()).unwrap();
+    let mut iter = db.cursor(IterOptions::default()).unwrap();
     iter.seek(key(1000)).unwrap();
     for number in 1000..6000 {
         assert_eq!(

@@ -251,7 +251,7 @@ fn many_iterators(options: Options, dir: &Path, iterators: u32, mut look: impl F
     let step = KEYS / iterators;
     let mut open: Vec<_> = (0..iterators)
         .map(|number| {
-            let mut iter = db.iter(IterOptions::default()).unwrap();
+            let mut iter = db.cursor(IterOptions::default()).unwrap();
             iter.seek(key(number * step)).unwrap();
             (iter, number * step)
         })

@@ -106,7 +106,7 @@ fn everything_can_be_read_and_nothing_is_written() {
             assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
             assert!(db.contains_key(key).unwrap());
         }
-        let mut iter = db.iter(IterOptions::default()).unwrap();
+        let mut iter = db.cursor(IterOptions::default()).unwrap();
         iter.seek_to_last().unwrap();
         assert_eq!(iter.key(), keys.last().unwrap());
         assert!(db.snapshot().get("late 3").unwrap().is_some());

@@ -274,7 +274,7 @@ fn what_is_known_of_the_workload_is_what_was_done() {
         }
     }
     for _ in 0..1000 {
-        let mut iter = db.iter(shamba::IterOptions::default()).unwrap();
+        let mut iter = db.cursor(shamba::IterOptions::default()).unwrap();
         iter.seek(rng.pick(&keys)).unwrap();
         for _ in 0..9 {
             iter.next().unwrap();

@@ -76,7 +76,7 @@ fn work(row: &str, dir: &std::path::Path) -> Db {
             let keys: Vec<_> = (0..10_000).map(|n| key(mix(n) % KEYS)).collect();
             assert!(db.multi_get(&keys).unwrap().iter().all(Option::is_some));
             let mut iterators: Vec<_> = (0..50)
-                .map(|_| db.iter(IterOptions::default()).unwrap())
+                .map(|_| db.cursor(IterOptions::default()).unwrap())
                 .collect();
             for (number, iterator) in iterators.iter_mut().enumerate() {
                 iterator.seek(key(number as u64)).unwrap();

@@ -7,7 +7,7 @@ mod counting;
 use std::sync::Arc;
 
 use shamba::fs::MemFs;
-use shamba::{Db, Iter, IterOptions, KeyspaceOptions, MemoryBudget, Options};
+use shamba::{Cursor, Db, IterOptions, KeyspaceOptions, MemoryBudget, Options};
 
 const KEYS: u64 = 30_000;
 const RUNS: u64 = 3;
@@ -53,7 +53,7 @@ fn filled() -> Db {
     db
 }
 
-fn walk(iter: &mut Iter, from: u64, entries: u64) {
+fn walk(iter: &mut Cursor, from: u64, entries: u64) {
     iter.seek(key(from)).unwrap();
     for number in from..from + entries {
         assert_eq!(iter.key(), key(number));
@@ -66,7 +66,7 @@ fn walk(iter: &mut Iter, from: u64, entries: u64) {
 fn a_scan_allocates_for_its_runs_and_for_no_entry() {
     let db = filled();
     // A walk brings data into memory, seeks bring indexes.
-    let mut iter = db.iter(IterOptions::default()).unwrap();
+    let mut iter = db.cursor(IterOptions::default()).unwrap();
     walk(&mut iter, 0, KEYS);
     (0..KEYS)
         .step_by(100)
@@ -74,7 +74,7 @@ fn a_scan_allocates_for_its_runs_and_for_no_entry() {
     drop(iter);
     for from in [100, 9_999, 20_000] {
         let (for_seek, mut iter) = allocations(|| {
-            let mut iter = db.iter(IterOptions::default()).unwrap();
+            let mut iter = db.cursor(IterOptions::default()).unwrap();
             iter.seek(key(from)).unwrap();
             iter
         });
@@ -86,4 +86,20 @@ fn a_scan_allocates_for_its_runs_and_for_no_entry() {
         let (again, ()) = allocations(|| walk(&mut iter, from / 2, 2_000));
         assert_eq!(again, 0);
     }
+}
+
+/// What a loop takes that wants pairs of its own: the key and the value of each.
+#[test]
+fn an_iterator_allocates_a_key_and_a_value_for_an_entry() {
+    let db = filled();
+    let all = || db.iter().map(|entry| entry.unwrap().1.len()).sum::<usize>();
+    let bytes = all();
+    let (count, again) = allocations(all);
+    assert_eq!(bytes, again);
+    let besides = count - 2 * KEYS;
+    assert!(besides <= 4 + 3 * RUNS, "{besides} besides those");
+    // From the back the cursor holds key and value itself, which grow once.
+    let (count, ()) = allocations(|| assert_eq!(db.iter().rev().count() as u64, KEYS));
+    let besides = count - 2 * KEYS;
+    assert!(besides <= 8 + 6 * RUNS, "{besides} besides those");
 }

@@ -87,7 +87,7 @@ fn since(fs: &MeteredFs, before: [u64; 2]) -> [f64; 2] {
 
 /// The first entries from `from` on.
 fn scan(db: &Db, from: u64, options: IterOptions) {
-    let mut iter = db.iter(options).unwrap();
+    let mut iter = db.cursor(options).unwrap();
     iter.seek(key(from)).unwrap();
     for number in from..(from + RANGE).min(KEYS) {
         assert_eq!(iter.key(), key(number));
@@ -140,9 +140,9 @@ fn pages_of(fs: &MemFs, numbers: &[u64], bounded: bool) -> f64 {
     };
     let (least, most) = (first.min(last), first.max(last));
     let mut iter = if bounded {
-        db.iter(IterOptions::range(key(least).to_vec()..=key(most).to_vec()))
+        db.cursor(IterOptions::range(key(least).to_vec()..=key(most).to_vec()))
     } else {
-        db.iter(IterOptions::default())
+        db.cursor(IterOptions::default())
     }
     .unwrap();
     if first <= last {

@@ -71,7 +71,7 @@ impl Workload {
 
     fn ranges(&mut self, count: u64) {
         for _ in 0..count {
-            let mut iter = self.db.iter(IterOptions::default()).unwrap();
+            let mut iter = self.db.cursor(IterOptions::default()).unwrap();
             iter.seek(key(self.rng.below(KEYS))).unwrap();
             for _ in 0..4 {
                 iter.next().unwrap();

@@ -153,7 +153,7 @@ fn a_scan_over_forty_runs_reads_each_block_once() {
     let db = open(MIN_MEMORY);
     for forward in [true, false] {
         let before = data_pages(&fs, Purpose::Scan);
-        let mut iter = db.iter(IterOptions::default()).unwrap();
+        let mut iter = db.cursor(IterOptions::default()).unwrap();
         let mut seen = 0;
         if forward {
             iter.seek_to_first().unwrap()

@@ -65,13 +65,9 @@ fn check(db: &shamba::Db, n: u64) {
     assert_eq!(db.get(b"absent").unwrap(), None);
     let mut keys: Vec<_> = (0..n).filter(|i| i % 3 != 0).map(key).collect();
     keys.sort();
-    let found: Vec<_> = db
-        .iter(IterOptions::default())
-        .unwrap()
-        .map(|pair| pair.unwrap().0)
-        .collect();
+    let found: Vec<_> = db.iter().map(|pair| pair.unwrap().0).collect();
     assert!(found.iter().zip(&keys).all(|(a, b)| a == b) && found.len() == keys.len());
-    let mut iter = db.iter(IterOptions::default()).unwrap();
+    let mut iter = db.cursor(IterOptions::default()).unwrap();
     iter.seek_to_last().unwrap();
     for key in keys.iter().rev() {
         assert_eq!(iter.key(), key);

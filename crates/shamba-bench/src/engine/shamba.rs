@@ -256,7 +256,7 @@ impl Engine for Shamba {
     }
 
     fn scan(&self, from: &[u8], limit: usize, visit: &mut Visit<'_>) -> Result<usize> {
-        let mut cursor = self.db.iter(IterOptions::default())?;
+        let mut cursor = self.db.cursor(IterOptions::default())?;
         cursor.seek(from)?;
         let mut seen = 0;
         while seen < limit && cursor.valid() {

@@ -175,7 +175,7 @@ impl Cell {
         let db = self.open_without_merges()?;
         let once = || -> Result<f64> {
             let start = Instant::now();
-            let mut iter = db.iter(IterOptions::default())?;
+            let mut iter = db.cursor(IterOptions::default())?;
             let mut seen = 0;
             iter.seek_to_first()?;
             while iter.valid() {

@@ -5,7 +5,7 @@
 //! one measured, with a verdict that follows from both. It measures by [`trial`]s in a [`Lab`], or
 //! by the functions of [`crate::experiments`]. Each experiment's files are written as soon as it
 //! ends; one that fails, or panics, costs the others nothing; `--resume` goes on where a run was
-//! stopped. [`page`] makes Markdown pages of all that lies in the folder.
+//! stopped. `page` makes Markdown pages of all that lies in the folder.
 //!
 //! A folder for each paper; a file for each table or figure, or for several that are alike.
 pub mod claim;

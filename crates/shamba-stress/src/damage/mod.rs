@@ -16,7 +16,7 @@ use std::sync::Arc;
 use shamba::fs::{Fs, MemFs};
 use shamba::{Db, Error, IterOptions, MemoryBudget, Options, Result, WriteBatch, WriteOptions};
 
-use crate::common::{Map, Rng, random_keyspace_options};
+use crate::common::{Map, Rng, contents, random_keyspace_options};
 use crate::{Kind, Tally};
 use forge::forge;
 
@@ -228,7 +228,7 @@ fn typed(error: &Error) -> bool {
 }
 
 fn backward(db: &Db, name: &str) -> Result<Map> {
-    let mut iter = db.keyspace(name)?.iter(IterOptions::default())?;
+    let mut iter = db.keyspace(name)?.cursor(IterOptions::default())?;
     let mut map = Map::new();
     iter.seek_to_last()?;
     while iter.valid() {
@@ -263,9 +263,7 @@ impl<'a> Examination<'a> {
     }
 
     fn scans(&mut self, db: &Db, name: &'static str) {
-        let forward = db
-            .keyspace(name)
-            .and_then(|keyspace| keyspace.iter(IterOptions::default())?.collect());
+        let forward = db.keyspace(name).and_then(|keyspace| contents(&keyspace));
         for (how, got) in [("a scan", forward), ("a backward scan", backward(db, name))] {
             match got {
                 Ok(got) => self.answer(how, |state| state[name] == got),

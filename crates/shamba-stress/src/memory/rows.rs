@@ -200,7 +200,7 @@ fn iterators(work: &Work) -> shamba::Result<Db> {
     let db = work.loaded(KeyspaceOptions::default())?;
     let mut iterators = Vec::new();
     for _ in 0..200 {
-        match db.iter(IterOptions::default()) {
+        match db.cursor(IterOptions::default()) {
             Ok(iterator) => iterators.push(iterator),
             Err(error) => return Err(error),
         }

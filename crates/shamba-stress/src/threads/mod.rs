@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shamba::fs::{Fs, MemFs, OsFs};
-use shamba::{Db, DeviceCosts, Durability, Error, Iter, IterOptions, MemoryBudget};
+use shamba::{Db, DeviceCosts, Durability, Error, Iter, MemoryBudget};
 
 use crate::common::{Rng, random_keyspace_options, random_options};
 use crate::{Kind, Tally};
@@ -128,8 +128,7 @@ impl Shared {
     fn judge_all(&self, view: &mut ledger::View<'_>, db: &Db, how: &str) {
         for (number, name) in NAMES.iter().enumerate() {
             let keyspace = db.keyspace(name).unwrap();
-            let iter = keyspace.iter(IterOptions::default());
-            let Some(entries) = self.unless_refused(iter.and_then(entries)) else {
+            let Some(entries) = self.unless_refused(entries(keyspace.iter())) else {
                 // Runs with large values by the dozen, and a small budget.
                 for key in 0..self.keys {
                     let got = keyspace.get(key_bytes(key)).unwrap();
@@ -144,7 +143,7 @@ impl Shared {
 
 /// All entries, with the numbers of their keys.
 fn entries(iter: Iter) -> shamba::Result<Vec<(u32, Vec<u8>)>> {
-    iter.map(|entry| entry.map(|(key, value)| (key_number(&key), value)))
+    iter.map(|entry| entry.map(|(key, value)| (key_number(&key), value.into_vec())))
         .collect()
 }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use shamba::{
-    Db, Error, Iter, IterOptions, Keyspace, MemoryBudget, Snapshot, WriteBatch, WriteOptions,
+    Cursor, Db, Error, IterOptions, Keyspace, MemoryBudget, Snapshot, WriteBatch, WriteOptions,
 };
 
 use super::ledger::{KeyId, View, sum};
@@ -23,7 +23,7 @@ const PREFIX: u64 = 32;
 struct HeldIter<'a> {
     view: View<'a>,
     keyspace: usize,
-    iter: Iter,
+    iter: Cursor,
 }
 
 pub struct Worker<'a> {
@@ -257,7 +257,7 @@ impl<'a> Worker<'a> {
         match how {
             0 => {
                 let iter = snapshot.iter_in(real, IterOptions::default());
-                let Some(entries) = self.shared.unless_refused(iter.and_then(entries)) else {
+                let Some(entries) = self.shared.unless_refused(entries(iter)) else {
                     return self.drop_one();
                 };
                 let all = 0..self.shared.keys;
@@ -290,7 +290,7 @@ impl<'a> Worker<'a> {
     fn open_iter(&mut self) {
         let keyspace = self.any_key().0;
         let mut view = self.shared.ledger.view();
-        let iter = self.keyspaces[keyspace].iter(IterOptions::default());
+        let iter = self.keyspaces[keyspace].cursor(IterOptions::default());
         let Some(iter) = self.shared.unless_refused(iter) else {
             return self.drop_one();
         };
@@ -362,9 +362,9 @@ impl<'a> Worker<'a> {
         let mut options = IterOptions::range(key_bytes(from)..key_bytes(to));
         options.fill_cache = self.rng.one_in(2);
         let mut view = self.shared.ledger.view();
-        let iter = self.keyspaces[keyspace].iter(options);
+        let iter = self.keyspaces[keyspace].iter_with(options);
         view.taken();
-        let Some(entries) = self.shared.unless_refused(iter.and_then(entries)) else {
+        let Some(entries) = self.shared.unless_refused(entries(iter)) else {
             return self.drop_one();
         };
         self.shared

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::batch::DEFAULT_KEYSPACE;
 use super::checkpoint::checkpoint;
-use super::iter::{Iter, IterOptions};
+use super::iter::{Cursor, Iter, IterOptions, KeyRange};
 use super::stats::{approximate_size, statistics};
 use super::verify::verify;
 use super::{
@@ -166,13 +166,41 @@ impl Db {
             .redesign(self.inner().default_keyspace(), &design)
     }
 
-    /// An iterator over the default keyspace as it is now. It sees no later write.
+    /// Every key of the default keyspace as it is now, and its value, in the order of keys. Later
+    /// writes are not in it. Where it cannot be made ([`Error::Closed`],
+    /// [`Error::IteratorsExhausted`]) or comes to what cannot be read, that error is what it yields
+    /// last.
+    #[must_use]
+    pub fn iter(&self) -> Iter {
+        self.iter_with(IterOptions::default())
+    }
+
+    /// The keys of a range: `"a".."b"`, `key..`, `..=key`, of anything that is bytes.
+    #[must_use]
+    pub fn range(&self, range: impl KeyRange) -> Iter {
+        self.iter_with(IterOptions::range(range))
+    }
+
+    /// The keys that begin with `prefix`.
+    #[must_use]
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        self.iter_with(IterOptions::prefix(prefix))
+    }
+
+    /// The keys that the options cover.
+    #[must_use]
+    pub fn iter_with(&self, options: IterOptions) -> Iter {
+        Iter::new(self.cursor(options))
+    }
+
+    /// A cursor over the default keyspace as it is now, to seek and to go both ways. It sees no
+    /// later write.
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::IteratorsExhausted`]; its positioning calls report what cannot
     /// be read.
-    pub fn iter(&self, options: IterOptions) -> Result<Iter> {
-        Iter::new(&self.shared, self.inner().default_keyspace(), options, None)
+    pub fn cursor(&self, options: IterOptions) -> Result<Cursor> {
+        Cursor::new(&self.shared, self.inner().default_keyspace(), options, None)
     }
 
     /// The database as it is now, readable for as long as the snapshot is held.

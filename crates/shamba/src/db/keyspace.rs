@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::batch::WriteBatch;
-use super::iter::{Iter, IterOptions};
+use super::iter::{Cursor, Iter, IterOptions, KeyRange};
 use super::keyspaces::KeyspaceInner;
 use super::read::Value;
 use super::stats::approximate_size;
@@ -223,12 +223,38 @@ impl Keyspace {
         self.db.inner().redesigner().redesign(&self.inner, &design)
     }
 
-    /// An iterator over the keyspace as it is now.
+    /// Every key of the keyspace as it is now, and its value, in the order of keys. Later writes
+    /// are not in it. Errors are those of [`Db::iter`](crate::Db::iter).
+    #[must_use]
+    pub fn iter(&self) -> Iter {
+        self.iter_with(IterOptions::default())
+    }
+
+    /// The keys of a range: `"a".."b"`, `key..`, `..=key`, of anything that is bytes.
+    #[must_use]
+    pub fn range(&self, range: impl KeyRange) -> Iter {
+        self.iter_with(IterOptions::range(range))
+    }
+
+    /// The keys that begin with `prefix`.
+    #[must_use]
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        self.iter_with(IterOptions::prefix(prefix))
+    }
+
+    /// The keys that the options cover.
+    #[must_use]
+    pub fn iter_with(&self, options: IterOptions) -> Iter {
+        Iter::new(self.cursor(options))
+    }
+
+    /// A cursor over the keyspace as it is now, to seek and to go both ways. It sees no later
+    /// write.
     ///
     /// # Errors
-    /// As [`Db::iter`](crate::Db::iter).
-    pub fn iter(&self, options: IterOptions) -> Result<Iter> {
-        Iter::new(&self.db, &self.inner, options, None)
+    /// As [`Db::cursor`](crate::Db::cursor).
+    pub fn cursor(&self, options: IterOptions) -> Result<Cursor> {
+        Cursor::new(&self.db, &self.inner, options, None)
     }
 }
 

@@ -55,7 +55,7 @@ pub use batch::WriteBatch;
 pub(crate) use close::DbShared;
 pub use db::Db;
 pub(crate) use inner::DbInner;
-pub use iter::{Iter, IterOptions, KeyRange};
+pub use iter::{Cursor, Iter, IterOptions, KeyRange};
 pub use keyspace::Keyspace;
 pub use keyspaces::level_counters::{LevelLookups, ModuleLookups, ReadCounts};
 pub use keyspaces::workload::WorkloadEstimate;

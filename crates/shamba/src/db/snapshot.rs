@@ -7,7 +7,7 @@ use super::keyspace::Keyspace;
 use super::read::Value;
 use super::{DbInner, DbShared};
 use crate::base::key::SeqNo;
-use crate::db::iter::{Iter, IterOptions};
+use crate::db::iter::{Cursor, Iter, IterOptions, KeyRange};
 use crate::error::Result;
 
 /// The database as it was at one moment. While it is held, compactions keep the entries that were
@@ -102,12 +102,37 @@ impl Snapshot {
             .multi_get(keyspace.inner(), keys, Some(self.seq))
     }
 
-    /// An iterator over the default keyspace as it was then.
+    /// Every key of the default keyspace as it was then, and its value, in the order of keys.
+    /// Errors are those of [`Db::iter`](crate::Db::iter).
+    #[must_use]
+    pub fn iter(&self) -> Iter {
+        self.iter_with(IterOptions::default())
+    }
+
+    /// The keys of a range, as [`Db::range`](crate::Db::range).
+    #[must_use]
+    pub fn range(&self, range: impl KeyRange) -> Iter {
+        self.iter_with(IterOptions::range(range))
+    }
+
+    /// The keys that begin with `prefix`.
+    #[must_use]
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        self.iter_with(IterOptions::prefix(prefix))
+    }
+
+    /// The keys that the options cover.
+    #[must_use]
+    pub fn iter_with(&self, options: IterOptions) -> Iter {
+        Iter::new(self.cursor(options))
+    }
+
+    /// A cursor over the default keyspace as it was then, to seek and to go both ways.
     ///
     /// # Errors
-    /// As [`Db::iter`](crate::Db::iter).
-    pub fn iter(&self, options: IterOptions) -> Result<Iter> {
-        Iter::new(
+    /// As [`Db::cursor`](crate::Db::cursor).
+    pub fn cursor(&self, options: IterOptions) -> Result<Cursor> {
+        Cursor::new(
             &self.db,
             self.inner().default_keyspace(),
             options,
@@ -115,13 +140,20 @@ impl Snapshot {
         )
     }
 
-    /// An iterator over a keyspace as it was then.
+    /// What the options cover of a keyspace as it was then. Errors are those of
+    /// [`Db::iter`](crate::Db::iter).
+    #[must_use]
+    pub fn iter_in(&self, keyspace: &Keyspace, options: IterOptions) -> Iter {
+        Iter::new(self.cursor_in(keyspace, options))
+    }
+
+    /// A cursor over a keyspace as it was then.
     ///
     /// # Errors
-    /// As [`Db::iter`](crate::Db::iter).
-    pub fn iter_in(&self, keyspace: &Keyspace, options: IterOptions) -> Result<Iter> {
+    /// As [`Db::cursor`](crate::Db::cursor).
+    pub fn cursor_in(&self, keyspace: &Keyspace, options: IterOptions) -> Result<Cursor> {
         keyspace.check_database(self.inner())?;
-        Iter::new(&self.db, keyspace.inner(), options, Some(self.seq))
+        Cursor::new(&self.db, keyspace.inner(), options, Some(self.seq))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::Input;
 use crate::fs::{Fs, MemFs};
 use crate::{
-    Compression, Db, Durability, FilterFamily, Iter, IterOptions, KeyspaceOptions, MIN_MEMORY,
+    Compression, Cursor, Db, Durability, FilterFamily, IterOptions, KeyspaceOptions, MIN_MEMORY,
     MemoryBudget, MergePolicy, Options, Preset, Snapshot, WriteBatch, WriteOptions,
 };
 
@@ -31,7 +31,7 @@ struct OperationsRun<'a> {
     /// The states since the one that is certainly durable, which is the first.
     undurable: Vec<Map>,
     snapshots: Vec<(Snapshot, Map)>,
-    iters: Vec<(Iter, Map)>,
+    iters: Vec<(Cursor, Map)>,
 }
 
 pub(crate) fn run(data: &[u8]) {
@@ -238,7 +238,9 @@ impl OperationsRun<'_> {
                 let at = usize::from(self.input.byte());
                 if at < self.snapshots.len() {
                     let (snapshot, map) = self.snapshots.remove(at);
-                    let iter = snapshot.iter(IterOptions::default()).expect("an iterator");
+                    let iter = snapshot
+                        .cursor(IterOptions::default())
+                        .expect("an iterator");
                     check_scan(iter, &map);
                 }
             }
@@ -251,7 +253,10 @@ impl OperationsRun<'_> {
             }
             26 => {
                 self.iters.truncate(MOST_HELD - 1);
-                let iter = self.db().iter(IterOptions::default()).expect("an iterator");
+                let iter = self
+                    .db()
+                    .cursor(IterOptions::default())
+                    .expect("an iterator");
                 self.iters.insert(0, (iter, self.now.clone()));
             }
             27..=29 => self.move_iterator(),
@@ -274,7 +279,7 @@ impl OperationsRun<'_> {
     fn check_range(&mut self) {
         let (from, to) = (self.key(), self.key());
         let options = IterOptions::range(from.clone()..to.clone());
-        let iter = self.db().iter(options).expect("an iterator");
+        let iter = self.db().cursor(options).expect("an iterator");
         let wanted = if from < to {
             self.now
                 .range(from..to)
@@ -339,21 +344,26 @@ impl OperationsRun<'_> {
         self.fs = after;
         let states = std::mem::take(&mut self.undurable);
         self.open();
-        let iter = self.db().iter(IterOptions::default()).expect("an iterator");
-        let found: Map = iter.map(|entry| entry.expect("an entry")).collect();
+        let entries = self.db().iter().map(|entry| entry.expect("an entry"));
+        let found: Map = entries
+            .map(|(key, value)| (key, value.into_vec()))
+            .collect();
         assert!(states.contains(&found), "no state there was");
         self.undurable = vec![found.clone()];
         self.now = found;
     }
 
     fn check_all(&mut self) {
-        let iter = self.db().iter(IterOptions::default()).expect("an iterator");
+        let iter = self
+            .db()
+            .cursor(IterOptions::default())
+            .expect("an iterator");
         check_scan(iter, &self.now);
     }
 }
 
 /// A scan forward and back gives what is in a map.
-fn check_scan(mut iter: Iter, map: &Map) {
+fn check_scan(mut iter: Cursor, map: &Map) {
     iter.seek_to_last().expect("a move");
     for (key, value) in map.iter().rev() {
         assert!(iter.valid(), "{key:?} is missing");

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use shamba::fs::Fs;
 use shamba::{
     Compression, Db, Design, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions,
-    FilterPolicy, Granularity, IterOptions, Keyspace, KeyspaceOptions, MIN_MEMORY, MemoryBudget,
-    MergePolicy, ModuleSizes, Options, Preset, Result, Skipping, Thresholds, WriteBatch,
+    FilterPolicy, Granularity, Keyspace, KeyspaceOptions, MIN_MEMORY, MemoryBudget, MergePolicy,
+    ModuleSizes, Options, Preset, Result, Skipping, Thresholds, WriteBatch,
 };
 
 /// Keys and their values.
@@ -335,7 +335,10 @@ pub fn fill_one_run(db: Db, entries: u64) {
 
 /// Everything in a keyspace, by a scan.
 pub fn contents(keyspace: &Keyspace) -> Result<Map> {
-    keyspace.iter(IterOptions::default())?.collect()
+    let entries = keyspace.iter();
+    entries
+        .map(|entry| entry.map(|(key, value)| (key, value.into_vec())))
+        .collect()
 }
 
 /// Everything in every keyspace.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
-    Db, Durability, Error, Iter, IterOptions, Keyspace, MemoryBudget, Options, Role, Snapshot,
+    Db, Durability, Error, IterOptions, Keyspace, MemoryBudget, Options, Role, Snapshot,
     WriteBatch, WriteOptions,
 };
 
@@ -56,7 +56,7 @@ struct HeldSnapshot {
 }
 
 struct HeldIter {
-    real: Iter,
+    real: shamba::Cursor,
     model: Cursor,
 }
 
@@ -438,11 +438,11 @@ impl Run {
             Some(held) => {
                 let held = &self.snapshots[held];
                 (
-                    held.real.iter_in(&pair.real, options.clone()).unwrap(),
+                    held.real.cursor_in(&pair.real, options.clone()).unwrap(),
                     held.at,
                 )
             }
-            None => (pair.real.iter(options.clone()).unwrap(), self.now),
+            None => (pair.real.cursor(options.clone()).unwrap(), self.now),
         };
         assert!(!real.valid());
         let model = Cursor {
@@ -586,7 +586,7 @@ impl Run {
         let pair = &self.keyspaces[&name];
         let model = pair.model.borrow().map_at(self.now);
         assert_same(&contents(&pair.real).unwrap(), &model, &name);
-        let mut iter = pair.real.iter(IterOptions::default()).unwrap();
+        let mut iter = pair.real.cursor(IterOptions::default()).unwrap();
         iter.seek_to_last().unwrap();
         for (key, value) in model.iter().rev() {
             assert_eq!(

@@ -188,7 +188,7 @@ impl Written {
         let last = keys.entries().saturating_sub(entries).max(1);
         for _ in 0..count {
             let first = self.random.random_range(0..last);
-            let mut cursor = self.db.iter(IterOptions::default()).map_err(failed)?;
+            let mut cursor = self.db.cursor(IterOptions::default()).map_err(failed)?;
             cursor
                 .seek(keys.key(first, &mut [0; MAX_KEY]))
                 .map_err(failed)?;

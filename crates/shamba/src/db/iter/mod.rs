@@ -1,4 +1,5 @@
-//! Iterators of callers: user keys and their newest visible values, forward and backward.
+//! Cursors and iterators of callers: user keys and their newest visible values, forward and
+//! backward.
 //!
 //! An iterator reads at a registered sequence number, so nothing it may need is dropped. When the
 //! keyspace's read state has changed, the next move first takes the new one and finds its place
@@ -14,6 +15,7 @@
 //! Closing the database changes every read state, so that an iterator that outlives it finds out at
 //! its next move, and a move in use pays nothing for it.
 
+mod both_ends;
 mod iter_options;
 mod sources;
 mod visible;
@@ -30,6 +32,7 @@ use crate::budget::{Reservation, Role};
 use crate::compaction::MergeIter;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
+pub use both_ends::Iter;
 pub use iter_options::{IterOptions, KeyRange};
 use sources::{IterSource, IterSources, sources};
 
@@ -43,9 +46,9 @@ enum Position {
     Backward,
 }
 
-/// A cursor over the keys of a keyspace at one moment. Position it with a `seek` call, then read
-/// `key` and `value` while it is [`valid`](Iter::valid). As a Rust [`Iterator`] it yields owned
-/// pairs, from the first key if it was not positioned.
+/// A place among the keys of a keyspace at one moment. Position it with a `seek` call, then read
+/// `key` and `value` without a copy while it is [`valid`](Cursor::valid). It is no [`Iterator`]:
+/// that is [`Iter`].
 ///
 /// ```
 /// # fn main() -> shamba::Result<()> {
@@ -55,14 +58,14 @@ enum Position {
 /// for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
 ///     db.put(key, value)?;
 /// }
-/// let mut iter = db.iter(IterOptions::default())?;
-/// iter.seek(b"b")?;
-/// assert_eq!((iter.key(), iter.value()), (b"b".as_slice(), b"2".as_slice()));
-/// iter.prev()?;
-/// assert_eq!(iter.key(), b"a");
+/// let mut cursor = db.cursor(IterOptions::default())?;
+/// cursor.seek(b"b")?;
+/// assert_eq!((cursor.key(), cursor.value()), (b"b".as_slice(), b"2".as_slice()));
+/// cursor.prev()?;
+/// assert_eq!(cursor.key(), b"a");
 /// # Ok(()) }
 /// ```
-pub struct Iter {
+pub struct Cursor {
     db: Arc<DbShared>,
     keyspace: Arc<KeyspaceInner>,
     options: IterOptions,
@@ -74,7 +77,6 @@ pub struct Iter {
     /// Whether one of them found its memtable gone, whose entries are in a table by now.
     lost: Option<Arc<AtomicBool>>,
     place: Position,
-    positioned: bool,
     key: Vec<u8>,
     value: Vec<u8>,
     /// Where a step backward began.
@@ -84,22 +86,22 @@ pub struct Iter {
     uncounted: (u64, u64),
 }
 
-impl std::fmt::Debug for Iter {
+impl std::fmt::Debug for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Iter")
+        f.debug_struct("Cursor")
             .field("place", &self.place)
             .field("key", &self.key)
             .finish_non_exhaustive()
     }
 }
 
-impl Iter {
+impl Cursor {
     pub(crate) fn new(
         db: &Arc<DbShared>,
         keyspace: &Arc<KeyspaceInner>,
         options: IterOptions,
         snapshot: Option<SeqNo>,
-    ) -> Result<Iter> {
+    ) -> Result<Cursor> {
         let inner = db.inner();
         inner.shared().check_open()?;
         let seq = match snapshot {
@@ -116,7 +118,7 @@ impl Iter {
         let IterSources { merge, bytes, lost } =
             sources(db, &keyspace.state(), seq, options.fill_cache);
         let memory = inner.shared().budget().open_account(Role::Iterators);
-        let mut iter = Iter {
+        let mut iter = Cursor {
             db: db.clone(),
             keyspace: keyspace.clone(),
             options,
@@ -126,7 +128,6 @@ impl Iter {
             source_bytes: bytes,
             lost,
             place: Position::Nowhere,
-            positioned: false,
             key: Vec::new(),
             value: Vec::new(),
             before: Vec::new(),
@@ -137,6 +138,16 @@ impl Iter {
         keyspace.check_alive()?;
         iter.account()?;
         Ok(iter)
+    }
+
+    /// Another one over the same keys at the same moment, not positioned.
+    fn again(&self) -> Result<Cursor> {
+        Cursor::new(
+            &self.db,
+            &self.keyspace,
+            self.options.clone(),
+            Some(self.seq),
+        )
     }
 
     /// Whether the iterator is at an entry.
@@ -187,7 +198,7 @@ impl Iter {
     /// To the last key.
     ///
     /// # Errors
-    /// As [`Iter::seek_to_first`].
+    /// As [`Cursor::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.begin_range();
         self.until_found(|iter| {
@@ -203,7 +214,7 @@ impl Iter {
     /// To the first key at or after `key`.
     ///
     /// # Errors
-    /// As [`Iter::seek_to_first`].
+    /// As [`Cursor::seek_to_first`].
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         if self.options.before_lower(key) {
@@ -219,7 +230,7 @@ impl Iter {
     /// To the last key at or before `key`.
     ///
     /// # Errors
-    /// As [`Iter::seek_to_first`].
+    /// As [`Cursor::seek_to_first`].
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         if self.options.past_upper(key) {
@@ -232,11 +243,10 @@ impl Iter {
         })
     }
 
-    /// To the following key. Does nothing when not valid. (Named as cursors are; the
-    /// [`Iterator`] of the same name yields owned pairs.)
+    /// To the following key. Does nothing when not valid.
     ///
     /// # Errors
-    /// As [`Iter::seek_to_first`].
+    /// As [`Cursor::seek_to_first`].
     #[allow(
         clippy::should_implement_trait,
         reason = "the field's name for moving a cursor"
@@ -274,7 +284,7 @@ impl Iter {
     /// To the preceding key. Does nothing when not valid.
     ///
     /// # Errors
-    /// As [`Iter::seek_to_first`].
+    /// As [`Cursor::seek_to_first`].
     pub fn prev(&mut self) -> Result<()> {
         self.uncounted.1 += u64::from(self.valid());
         let from = self.place;
@@ -342,7 +352,6 @@ impl Iter {
     /// Before a new position: lets go of the old place, and of a read state that was replaced.
     fn prepare(&mut self) -> Result<()> {
         self.place = Position::Nowhere;
-        self.positioned = true;
         let (renewed, dropped) = (self.stale() || self.is_lost(), self.keyspace.is_dropped());
         if renewed || dropped {
             // Closing changes every read state but that of a dropped keyspace; the old one's files
@@ -374,7 +383,7 @@ impl Iter {
     fn account(&mut self) -> Result<()> {
         let own = [&self.key, &self.value, &self.before].map(Vec::capacity);
         let own = own.iter().sum::<usize>() + self.options.bound_bytes();
-        let held = self.source_bytes + (size_of::<Iter>() + own) as u64;
+        let held = self.source_bytes + (size_of::<Cursor>() + own) as u64;
         let now = self.memory.bytes();
         if held <= now {
             self.memory.shrink(now - held);
@@ -392,27 +401,10 @@ impl Iter {
     }
 }
 
-impl Drop for Iter {
+impl Drop for Cursor {
     fn drop(&mut self) {
         self.count();
         self.keyspace.remove_iterator();
         self.db.inner().visibility().release(self.seq);
-    }
-}
-
-impl Iterator for Iter {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let moved = if self.positioned {
-            Iter::next(self)
-        } else {
-            self.seek_to_first()
-        };
-        if let Err(error) = moved {
-            return Some(Err(error));
-        }
-        self.valid()
-            .then(|| Ok((self.key().to_vec(), self.value().to_vec())))
     }
 }

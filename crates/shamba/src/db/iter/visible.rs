@@ -1,12 +1,12 @@
 //! How an iterator comes from a place of its merge to an entry that its reader sees: past what is
 //! newer, older or deleted. One thread at a time.
 
-use super::{Iter, Position};
+use super::{Cursor, Position};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{EntryKind, Tag};
 use crate::error::Result;
 
-impl Iter {
+impl Cursor {
     /// To the first entry of a key greater than `key`.
     pub(super) fn seek_after(&mut self, key: &[u8]) -> Result<()> {
         self.merge.seek(key, Tag::OLDEST)?;
