@@ -51,11 +51,10 @@
 //!
 //! # Threads
 //! [`Db`], [`Keyspace`] and [`Snapshot`] are `Send` and `Sync` and cheap to clone; calls may be
-//! made from any number of threads. An [`Iter`] or [`Cursor`] is used by one thread at a
-//! time. Flushes and
-//! compactions run on [`Options::background_threads`]; writers wait for them when they fall far
-//! behind. Only one process at a time can have a database open to write to it, and any number
-//! beside it to read ([`Options::read_only`]).
+//! made from any number of threads. An [`Iter`] or [`Cursor`] is used by one thread at a time.
+//! Flushes and compactions run on [`Options::background_threads`]; writers wait for them when they
+//! fall far behind. Only one process at a time can have a database open to write to it, and any
+//! number beside it to read ([`Options::read_only`]).
 //!
 //! # Memory
 //! A [`MemoryBudget`] bounds memtables, cached blocks, open tables, iterators and buffers together.

@@ -495,3 +495,95 @@ fn turn(setup: &Setup, horizon: &Horizon, lengths: [u64; 2]) -> Result<(Report, 
         claim,
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine;
+    use crate::reproduce::Verdict;
+    use crate::runner::Order;
+
+    /// A small database, loaded in this process.
+    fn setup(home: &std::path::Path) -> Setup {
+        let base = Base {
+            write_buffer: 32 << 10,
+            file_size: 32 << 10,
+            size_ratio: 10,
+            ..Base::standard("shamba:bloom", 30_000, 1)
+        };
+        let dir = home.join("database");
+        let config = engine::EngineConfig {
+            background: 0,
+            ..base.config(dir.clone(), 64 << 20)
+        };
+        let engine = engine::open(&base.engine, &config).unwrap();
+        let done = AtomicU64::new(0);
+        runner::fill(&*engine, &base.data(), Order::Random, 1, 100, &done).unwrap();
+        engine.flush().unwrap();
+        engine.wait_idle().unwrap();
+        drop(engine);
+        Setup {
+            base,
+            dir,
+            memory: 2 << 20,
+            // So many that buffers are flushed often though one operation in ten is an update.
+            operations: 24_000,
+        }
+    }
+
+    /// The tiny form of the first experiment: pages are the same at every run.
+    #[test]
+    fn the_engine_finds_a_design_of_fewer_pages() {
+        let home = tempfile::tempdir().unwrap();
+        let setup = setup(home.path());
+        let mut note = |_: String| {};
+        let kept = home.path().join("trials.jsonl");
+        let mut lab = Lab::new(Scale::Tiny, 1, home.path(), kept, false, &mut note).unwrap();
+        let (table, claims) = mixes(&mut lab, &setup, &[10, 50, 90]).unwrap();
+        assert_eq!(table.rows.len(), 18);
+        let chosen = table.rows_of("engine", "self-designed");
+        let [fewer, most] = ["times fewer pages", "at most"].map(|name| chosen.numbers(name));
+        for (row, (fewer, most)) in fewer.iter().zip(&most).enumerate() {
+            assert!(*fewer >= 1.0 && fewer <= most, "row {row}: {table}");
+        }
+        assert!(
+            fewer.iter().filter(|times| **times > 1.2).count() >= 2,
+            "{table}"
+        );
+        assert!(table.numbers("pages/op")[0] > 0.0);
+        assert!(
+            claims.iter().all(|claim| claim.verdict == Verdict::Met),
+            "{claims:?}"
+        );
+    }
+
+    /// The tiny form of the second, with phases shorter than the model's.
+    #[test]
+    fn the_automatic_mode_follows_a_turn() {
+        let home = tempfile::tempdir().unwrap();
+        let setup = setup(home.path());
+        let horizon = Horizon::ask(&setup).unwrap();
+        let gains = [&horizon.turned, &horizon.back].map(Advice::gain);
+        assert!(gains.iter().all(|gain| *gain > 0.0), "{gains:?}");
+        // A phase is so long that its gain pays for the turn as often as is asked for.
+        let turning = horizon.turned.move_cost() + DELAY * gains[0];
+        for (length, gain) in horizon.lengths().into_iter().zip([gains[1], gains[0]]) {
+            let over = length as f64 - TIMES * turning / gain;
+            assert!((0.0..1000.0).contains(&over), "{over} operations too many");
+        }
+        let (table, course, _) = turn(&setup, &horizon, [12_000, 36_000]).unwrap();
+        assert_eq!((table.rows.len(), course.series.len()), (3, 3));
+        let automatic = table.rows_of("engine", "automatic");
+        let text = |name: &str| automatic.rows[0][automatic.column(name).unwrap()].to_string();
+        assert_ne!(
+            text("design at the turn"),
+            text("design at the end"),
+            "{table}"
+        );
+        let at = |name: &str| automatic.numbers(name)[0];
+        assert!(at("move began after") <= at("ended after"), "{table}");
+        assert!(table.numbers("times automatic's")[0] > 1.0, "{table}");
+        let points = 2 * WINDOWS as usize;
+        assert!(course.series.iter().all(|line| line.points.len() == points));
+    }
+}
