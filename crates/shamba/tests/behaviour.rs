@@ -531,7 +531,7 @@ fn databases_that_share_a_budget_stay_within_it_together() {
                         .unwrap();
                     db.get(rng.below(10_000).to_be_bytes()).unwrap();
                 }
-                assert!(scanned(&db) > 3000);
+                assert!(scanned(db) > 3000);
             });
         }
     });

@@ -7,7 +7,7 @@
 //! charge is added, and nothing waits. Every answer is checked, and hashes are counted. Of one
 //! thread.
 use super::lookups::murmur_ns;
-use super::tree::{COPIES, Cell, LOAD_MEMORY, Place, RESIDENT, Tree, failed, key};
+use super::tree::{COPIES, Cell, LOAD_MEMORY, Place, RESIDENT, Tree, key};
 use crate::Error;
 use crate::cell::Measurement;
 use crate::report::median;
@@ -178,7 +178,7 @@ impl<'a> Pair<'a> {
             let options = cell.options(&fs, budget, which == 0);
             let db = options.create_if_missing(false).open(COPIES[which]);
             Ok::<Side, Error>(Side {
-                db: db.map_err(failed)?,
+                db: db?,
                 _held: held,
             })
         };
@@ -213,7 +213,7 @@ impl<'a> Pair<'a> {
         let mut answers = Vec::with_capacity(batch.len());
         let start = Instant::now();
         for (_, key) in batch {
-            let value = db.get(key).map_err(failed)?;
+            let value = db.get(key)?;
             answers.push(value.map(|value| mark(&value)));
         }
         let us = start.elapsed().as_secs_f64() * 1e6 / batch.len().max(1) as f64;

@@ -91,10 +91,6 @@ pub(super) struct Shape {
     pub(super) files: u64,
 }
 
-pub(super) fn failed(source: shamba::Error) -> Error {
-    Error::engine("shamba", source)
-}
-
 /// A key of so many bytes: eight that differ for every number, and more that follow from them. Even
 /// numbers are those of entries, odd ones of none.
 pub(super) fn key(number: u64, size: usize) -> Vec<u8> {
@@ -152,12 +148,12 @@ impl Cell {
     pub(super) fn load(&self) -> Result<Tree> {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
         let db = self.options(&fs, MemoryBudget::bytes(LOAD_MEMORY), true);
-        let db = db.open(COPIES[0]).map_err(failed)?;
+        let db = db.open(COPIES[0])?;
         let (mut entries, mut value) = (0, vec![0; self.value]);
         let mut write = |count: u64| {
             for number in entries..entries + count {
                 value[..8].copy_from_slice(&number.to_le_bytes());
-                db.put(key(number * 2, self.key), &*value).map_err(failed)?;
+                db.put(key(number * 2, self.key), &*value)?;
             }
             entries += count;
             Ok::<u64, Error>(entries)
@@ -190,16 +186,16 @@ impl Cell {
             entries: written,
             shape: shape(&db),
         };
-        db.checkpoint(COPIES[1]).map_err(failed)?;
-        db.close().map_err(failed)?;
+        db.checkpoint(COPIES[1])?;
+        db.close()?;
         Ok(tree)
     }
 }
 
 /// Leaves nothing to flush or to merge.
 fn settle(db: &Db) -> Result<()> {
-    db.flush().map_err(failed)?;
-    db.wait_for_compaction().map_err(failed)
+    db.flush()?;
+    Ok(db.wait_for_compaction()?)
 }
 
 fn shape(db: &Db) -> Shape {

@@ -1,5 +1,5 @@
 //! Figures 2, 3 and 5: which files lookups ask, and what modules are of use there.
-use super::modules::{failed, passing};
+use super::modules::passing;
 use super::pressure::{HIGH_SKEW, LOW_SKEW, setting_of};
 use crate::engine::FileFacts;
 use crate::reproduce::files::{self, below_level_0, cumulative, files_with};
@@ -258,7 +258,7 @@ fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
             let (access, positive) = (file.access, file.positive);
             let mut passing = 1.0;
             for (module, rate) in rates.iter().enumerate() {
-                let saved = utility(access, positive, passing, *rate).map_err(failed)?;
+                let saved = utility(access, positive, passing, *rate)?;
                 utilities[module].push(saved);
                 passing *= rate;
             }

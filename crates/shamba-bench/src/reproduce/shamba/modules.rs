@@ -174,19 +174,14 @@ fn equal(modules: usize) -> String {
     }
 }
 
-/// What of a model's error is told.
-pub(super) fn failed(error: shamba_model::ModelError) -> crate::Error {
-    crate::Error::InvalidSetting(error.to_string())
-}
-
 /// The share of absent keys that pass each module of a filter that has so many bits per key there.
 pub(super) fn passing(bits: &[f64]) -> Result<Vec<f64>> {
-    let hashes = modular::divide_hashes(7, bits).map_err(failed)?;
+    let hashes = modular::divide_hashes(7, bits)?;
     let rates = bits
         .iter()
         .zip(hashes)
         .map(|(bits, hashes)| fpr::bloom(*bits, hashes));
-    rates.collect::<std::result::Result<_, _>>().map_err(failed)
+    Ok(rates.collect::<std::result::Result<_, _>>()?)
 }
 
 /// How often lookups asked each module, of those that asked the first: sampled.
