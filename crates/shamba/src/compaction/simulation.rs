@@ -131,6 +131,7 @@ impl Sim {
         assert!(task.try_claim(), "a picker used a busy file: {task}");
         match task.kind {
             TaskKind::Merge => self.under_way.push(task),
+            // As the engine does it (`db::jobs::Compactor`).
             TaskKind::TrivialMove => self.finish(task),
         }
     }

@@ -14,6 +14,8 @@
 //!   inputs' hulls would meet. From one run the upper input is a single file, or is a group that
 //!   moves without merging, and files of a run are disjoint; out of a level with several runs only
 //!   one task goes at a time.
+//! * A move is installed before anything else is picked. Were one under way that keeps its runs'
+//!   ids, then what left the level above meanwhile would join a run that is about to be elsewhere.
 //! * A run starts in an empty leveled level only while nothing of the level above is under way, so
 //!   that two tasks do not start two runs.
 //! * A new run's id is drawn when the task is installed, so it is the newest in its level then; it

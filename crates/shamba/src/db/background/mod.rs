@@ -14,12 +14,12 @@ use parking_lot::MutexGuard;
 use super::buffers::{Memtables, Writer};
 use super::context::DbContext;
 use super::files::Files;
-use super::jobs::{Compactor, Flusher, Jobs};
+use super::jobs::{Compactor, Flusher, Jobs, RangeStep};
 use super::keyspaces::KeyspaceInner;
 use super::keyspaces::filter_limits::end_epoch;
 use super::tuning::{Advisor, Redesigner};
 use super::visibility::Visibility;
-use crate::compaction::{Manual, ManualRange};
+use crate::compaction::ManualRange;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
 
@@ -137,15 +137,14 @@ impl Background {
         if self.flusher.flush_some()? {
             return Ok(Work::Done);
         }
-        let Some((keyspace, task)) = self.compactor.pick() else {
-            return Ok(if self.redesigner.end_moves()? {
-                Work::Done
-            } else {
-                Work::Nothing
-            });
-        };
-        self.compactor.run_task(&keyspace, task)?;
-        Ok(Work::Compacted)
+        if self.compactor.compact_once()? {
+            return Ok(Work::Compacted);
+        }
+        Ok(if self.redesigner.end_moves()? {
+            Work::Done
+        } else {
+            Work::Nothing
+        })
     }
 
     /// The part of the work that may be due without a sign of it.
@@ -413,10 +412,10 @@ impl Background {
         };
         loop {
             self.shared.check_writable()?;
-            match self.compactor.next_of_range(keyspace, range) {
-                Manual::Done => return Ok(()),
-                Manual::Task(task) => self.compactor.run_task(keyspace, task)?,
-                Manual::Busy => {
+            match self.compactor.compact_range_once(keyspace, range)? {
+                RangeStep::Ended => return Ok(()),
+                RangeStep::Done => {}
+                RangeStep::Busy => {
                     let signal = self.shared.signal();
                     signal.wait_past(signal.now(), Duration::from_millis(10));
                 }

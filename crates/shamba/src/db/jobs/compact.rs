@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::MutexGuard;
+
 use super::flush::Flusher;
 use super::job_guard::{Held, Jobs};
 use super::merge::Merger;
@@ -58,6 +60,16 @@ fn may_reclaim_later(keyspace: &KeyspaceInner, version: &Version, oldest_snapsho
     keyspace.flushed_seq() > oldest_snapshot && version.files().any(dead)
 }
 
+/// What came of a step of compacting a range.
+pub(in crate::db) enum RangeStep {
+    /// It was done; another may follow.
+    Done,
+    /// There is none left.
+    Ended,
+    /// It waits for tasks under way.
+    Busy,
+}
+
 /// See the module.
 pub(in crate::db) struct Compactor {
     shared: Arc<DbContext>,
@@ -98,8 +110,8 @@ impl Compactor {
         self.running.load(Ordering::Acquire) > 0
     }
 
-    /// Keeps new compactions from beginning, but for those of [`Self::next_of_range`], until what
-    /// is given is dropped.
+    /// Keeps new compactions from beginning, but for those of [`Self::compact_range_once`], until
+    /// what is given is dropped.
     pub(in crate::db) fn pause(&self) -> Held<'_, impl FnMut()> {
         self.paused.fetch_add(1, Ordering::AcqRel);
         self.jobs.hold("compacting a range", || {
@@ -127,14 +139,23 @@ impl Compactor {
         self.shared.signal().notify();
     }
 
-    /// The most urgent compaction, its files marked busy.
-    pub(in crate::db) fn pick(&self) -> Option<(Arc<KeyspaceInner>, Task)> {
+    /// Does the most urgent compaction; false when none is due.
+    pub(in crate::db) fn compact_once(&self) -> Result<bool> {
         if self.paused.load(Ordering::Acquire) > 0 {
-            return None;
+            return Ok(false);
         }
         let tree = self.files.tree();
+        let Some((keyspace, task)) = self.pick(&tree) else {
+            return Ok(false);
+        };
+        self.run_task(tree, &keyspace, task)?;
+        Ok(true)
+    }
+
+    /// The most urgent compaction, its files marked busy.
+    fn pick(&self, tree: &Tree) -> Option<(Arc<KeyspaceInner>, Task)> {
         loop {
-            self.look_for_due(&tree);
+            self.look_for_due(tree);
             let keyspace = self.files.due().most_urgent()?;
             let version = keyspace.version();
             let task = pick(&version, &self.picker_options(&keyspace));
@@ -175,24 +196,26 @@ impl Compactor {
         }
     }
 
-    /// The next task that merges a key range down to the bottom, its files marked busy.
-    pub(in crate::db) fn next_of_range(
+    /// Does the next step of merging a key range down to the bottom.
+    pub(in crate::db) fn compact_range_once(
         &self,
         keyspace: &Arc<KeyspaceInner>,
         range: ManualRange<'_>,
-    ) -> Manual {
-        let _tree = self.files.tree();
+    ) -> Result<RangeStep> {
+        let tree = self.files.tree();
         let version = keyspace.version();
         match manual(&version, range, &self.picker_options(keyspace)) {
+            Manual::Done => Ok(RangeStep::Ended),
             Manual::Task(task) => {
                 let task = rebuild_if_misfit(keyspace, &version, task);
                 if self.begin_task(&task) {
-                    Manual::Task(task)
+                    self.run_task(tree, keyspace, task)?;
+                    Ok(RangeStep::Done)
                 } else {
-                    Manual::Busy
+                    Ok(RangeStep::Busy)
                 }
             }
-            other => other,
+            Manual::Busy => Ok(RangeStep::Busy),
         }
     }
 
@@ -212,8 +235,15 @@ impl Compactor {
         self.running.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Runs a task whose files are marked busy.
-    pub(in crate::db) fn run_task(&self, keyspace: &Arc<KeyspaceInner>, task: Task) -> Result<()> {
+    /// Runs a task whose files are marked busy, under the lock it was picked under. A move is
+    /// installed before that is given back: pickers count on no move being under way (see
+    /// `compaction::task`).
+    fn run_task(
+        &self,
+        mut tree: MutexGuard<'_, Tree>,
+        keyspace: &Arc<KeyspaceInner>,
+        task: Task,
+    ) -> Result<()> {
         log::debug!(
             "{}: {}: {task}",
             self.shared.dir().display(),
@@ -223,11 +253,19 @@ impl Compactor {
             self.end_task(keyspace, &task);
         });
         let budget = self.shared.budget();
-        let listed = TASK_BYTES * task.files().count() as u64;
-        let listed = budget.reserve(Role::Compaction, listed);
-        let result = match task.kind {
-            TaskKind::TrivialMove => self.merger.move_files(keyspace, &task).map(|()| 0),
-            TaskKind::Merge => self.merge_in_turn(keyspace, &task),
+        let bytes = TASK_BYTES * task.files().count() as u64;
+        let (listed, result) = match task.kind {
+            TaskKind::TrivialMove => {
+                let listed = budget.reserve_at_once(Role::Compaction, bytes);
+                let moved = self.merger.move_files(&mut tree, keyspace, &task);
+                drop(tree);
+                (listed, moved.map(|()| 0))
+            }
+            TaskKind::Merge => {
+                drop(tree);
+                let listed = budget.reserve(Role::Compaction, bytes);
+                (listed, self.merge_in_turn(keyspace, &task))
+            }
         };
         drop((files, listed));
         self.jobs.note(keyspace.compactions(), &result);

@@ -16,7 +16,7 @@ use crate::compaction::{
     Task, TaskInput,
 };
 use crate::db::context::DbContext;
-use crate::db::files::Files;
+use crate::db::files::{Files, Tree};
 use crate::db::keyspaces::KeyspaceInner;
 use crate::db::visibility::Visibility;
 use crate::error::Result;
@@ -61,8 +61,12 @@ impl Merger {
         }
     }
 
-    pub(super) fn move_files(&self, keyspace: &Arc<KeyspaceInner>, task: &Task) -> Result<()> {
-        let mut tree = self.files.tree();
+    pub(super) fn move_files(
+        &self,
+        tree: &mut Tree,
+        keyspace: &Arc<KeyspaceInner>,
+        task: &Task,
+    ) -> Result<()> {
         if keyspace.is_dropped() {
             return Ok(());
         }
@@ -73,7 +77,7 @@ impl Merger {
             ..KeyspaceEdit::default()
         };
         self.files
-            .install(&mut tree, keyspace, VersionEdit::of_keyspace(edit))?;
+            .install(tree, keyspace, VersionEdit::of_keyspace(edit))?;
         self.shared
             .metrics()
             .add(Counter::trivial_moves, task.files().count() as u64);

@@ -12,7 +12,7 @@ mod merge;
 mod table_maker;
 mod table_options;
 
-pub(super) use compact::Compactor;
+pub(super) use compact::{Compactor, RangeStep};
 pub(super) use flush::Flusher;
 pub(super) use job_guard::Jobs;
 pub(super) use table_maker::TableMaker;
