@@ -181,9 +181,10 @@ pub fn run(global: &Global, args: &BenchArgs) -> Result<(), Failure> {
         .as_deref()
         .or(temporary.as_ref().map(tempfile::TempDir::path))
         .unwrap_or(std::path::Path::new("."));
-    let options = args
-        .engine
-        .options(global.budget(), KeyspaceOptions::default());
+    let mut options = args.engine.options(global.budget());
+    if !args.reuse {
+        options = options.keyspace(args.engine.keyspace(KeyspaceOptions::default()));
+    }
     let db = match options
         .create_if_missing(!args.reuse)
         .error_if_exists(!args.reuse)
@@ -198,6 +199,7 @@ pub fn run(global: &Global, args: &BenchArgs) -> Result<(), Failure> {
         }
         opened => opened?,
     };
+    args.engine.alter(&db, &db.default_keyspace())?;
     let (phases, compaction_seconds) = phases(global, args, mix.as_ref(), &db)?;
     let stats = db.stats();
     let report = Report {

@@ -101,7 +101,8 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
     };
     let options = args
         .engine
-        .options(global.budget_or(MEMORY), base)
+        .options(global.budget_or(MEMORY))
+        .keyspace(args.engine.keyspace(base))
         .error_if_exists(true);
     let db = options.open(dir)?;
     let limit = db.stats().memory.budget.limit;

@@ -12,7 +12,8 @@ use shamba::{
 use crate::args::{Global, size};
 use crate::failure::Failure;
 
-/// Options of the engine. They hold for this run only: each file records how it is to be read.
+/// Options of the engine. Those of the keyspace are kept with it, and hold for what is written from
+/// now on; what is not named stays as it is, and is at first the default.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Engine options")]
 pub struct EngineArgs {
@@ -191,9 +192,19 @@ impl EngineArgs {
         }
     }
 
-    /// The database options over `memory`, with `base` for what was not asked for in keyspaces.
-    pub fn options(&self, memory: MemoryBudget, base: KeyspaceOptions) -> Options {
-        let mut options = Options::new().memory(memory).keyspace(self.keyspace(base));
+    /// Gives a keyspace that exists what was asked for.
+    pub fn alter(&self, db: &Db, keyspace: &Keyspace) -> shamba::Result<()> {
+        let present = keyspace.options();
+        let wanted = self.keyspace(present.clone());
+        if wanted == present {
+            return Ok(());
+        }
+        db.alter_keyspace(keyspace.name(), wanted)
+    }
+
+    /// The database options over `memory`, which name no keyspace.
+    pub fn options(&self, memory: MemoryBudget) -> Options {
+        let mut options = Options::new().memory(memory);
         if let Some(durability) = self.durability {
             options = options.durability(match durability {
                 Durable::None => Durability::None,
@@ -237,8 +248,10 @@ pub fn open(
     access: Access,
     engine: &EngineArgs,
 ) -> Result<Opened, Failure> {
+    // Before anything is made.
+    engine.keyspace(KeyspaceOptions::default()).validate()?;
     let mut options = engine
-        .options(global.budget(), KeyspaceOptions::default())
+        .options(global.budget())
         .create_if_missing(access == Access::Create);
     if access == Access::Read {
         options = options.read_only(true);
@@ -246,13 +259,12 @@ pub fn open(
     let db = options.open(dir)?;
     let keyspace = match &global.keyspace {
         None => db.default_keyspace(),
-        Some(name) => match db.keyspace(name) {
-            Err(shamba::Error::KeyspaceNotFound { .. }) if access == Access::Create => {
-                db.create_keyspace(name, engine.keyspace(KeyspaceOptions::default()))?
-            }
-            found => found?,
-        },
+        Some(name) if access == Access::Create => {
+            db.open_keyspace(name, engine.keyspace(KeyspaceOptions::default()))?
+        }
+        Some(name) => db.keyspace(name)?,
     };
+    engine.alter(&db, &keyspace)?;
     Ok(Opened { db, keyspace })
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use shamba::{Db, KeyspaceOptions, VerifySummary};
+use shamba::{Db, VerifySummary};
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -44,7 +44,7 @@ pub struct CheckpointArgs {
 }
 
 pub fn verify(global: &Global, args: &VerifyArgs) -> Result<(), Failure> {
-    let options = EngineArgs::default().options(global.budget(), KeyspaceOptions::default());
+    let options = EngineArgs::default().options(global.budget());
     let options = options.read_only(true);
     let progress = Progress::count(global.quiet, "verifying tables", 0);
     let verified = options.verify(&args.dir, |done, total| {

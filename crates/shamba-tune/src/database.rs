@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use shamba::{
-    Counters, Design, Keyspace, KeyspaceOptions, KeyspaceStatistics, LevelStatistics, MergePolicy,
-    Options, Statistics,
+    Counters, Design, Keyspace, KeyspaceStatistics, LevelStatistics, MergePolicy, Options,
+    Statistics,
 };
 use shamba_model::cost::Workload;
 
@@ -95,9 +95,7 @@ pub fn ask<E: From<shamba::Error>>(
     keyspace: Option<&str>,
     look_up: Option<impl FnOnce(&Keyspace) -> Result<(), E>>,
 ) -> Result<Known, E> {
-    let unstored = unstored();
     let db = Options::new()
-        .keyspace(KeyspaceOptions::default().with_design(&unstored))
         .create_if_missing(false)
         .read_only(true)
         .open(dir)?;
@@ -109,26 +107,15 @@ pub fn ask<E: From<shamba::Error>>(
     if let Some(look_up) = look_up {
         look_up(&keyspace)?;
     }
-    let known = known_of(&db.stats(), keyspace.name(), &unstored, sampled);
+    let known = known_of(&db.stats(), keyspace.name(), sampled);
     drop(keyspace);
     db.close()?;
     Ok(known)
 }
 
-/// The design that a database is opened with to be asked. The engine's, but for a write buffer that
-/// nobody would choose: what is told instead of it, the database keeps.
-fn unstored() -> Design {
-    let engine = KeyspaceOptions::default().design();
-    Design {
-        write_buffer: engine.write_buffer + 1,
-        ..engine
-    }
-}
-
-/// What the statistics tell of the keyspace `name` of a database opened with `unstored`. Where
-/// lookups are `sampled` they are no workload: they say how many are empty, and nothing of the
-/// rest.
-fn known_of(stats: &Statistics, name: &str, unstored: &Design, sampled: bool) -> Known {
+/// What the statistics tell of the keyspace `name`. Where lookups are `sampled` they are no
+/// workload: they say how many are empty, and nothing of the rest.
+fn known_of(stats: &Statistics, name: &str, sampled: bool) -> Known {
     let empty = empty_share(&stats.counters);
     let Some(keyspace) = stats.keyspaces.iter().find(|known| known.name == name) else {
         return Known {
@@ -143,10 +130,8 @@ fn known_of(stats: &Statistics, name: &str, unstored: &Design, sampled: bool) ->
         measured: measured(keyspace, &stats.counters),
         ..Known::default()
     };
-    if keyspace.design != *unstored {
-        known.bits_of_design = known.inputs.present_bits_per_key.is_none();
-        known.inputs = known.inputs.over(design_inputs(&keyspace.design));
-    }
+    known.bits_of_design = known.inputs.present_bits_per_key.is_none();
+    known.inputs = known.inputs.over(design_inputs(&keyspace.design));
     // What was in the log counts as updates when it is replayed, and says nothing of use.
     let of_use = |workload: &Workload| workload.updates < 1.0;
     if let Some(workload) = keyspace.workload.model().filter(of_use)
@@ -243,10 +228,9 @@ mod tests {
     use crate::merged::UPDATES;
     use crate::problem::Problem;
 
-    /// A new database of 100 keys, opened as to be asked.
+    /// A new database of 100 keys.
     fn opened(dir: &Path) -> Db {
-        let options = KeyspaceOptions::default().with_design(&unstored());
-        let db = Options::new().keyspace(options).open(dir).unwrap();
+        let db = Options::new().open(dir).unwrap();
         for key in 0..100u8 {
             db.put([key], [key; 100]).unwrap();
         }
@@ -254,12 +238,7 @@ mod tests {
     }
 
     fn known(db: &Db, sampled: bool) -> Known {
-        known_of(
-            &db.stats(),
-            db.default_keyspace().name(),
-            &unstored(),
-            sampled,
-        )
+        known_of(&db.stats(), db.default_keyspace().name(), sampled)
     }
 
     #[test]
@@ -326,16 +305,17 @@ mod tests {
     }
 
     #[test]
-    fn a_design_is_told_if_it_is_kept() {
+    fn the_design_is_told() {
         let dir = tempfile::tempdir().unwrap();
         let db = opened(dir.path());
         let before = known(&db, false);
-        assert_eq!(before.inputs.present_size_ratio, None);
-        assert_eq!(before.inputs.present_bits_per_key, None);
+        assert_eq!(before.inputs.present_size_ratio, Some(Number(10.0)));
+        assert_eq!(before.inputs.present_bits_per_key, Some(Number(10.0)));
+        let before_design = db.default_keyspace().design();
         let design = Design {
             merge_policy: MergePolicy::Tiering,
             bits_per_key: 5.5,
-            ..KeyspaceOptions::default().design()
+            ..before_design
         };
         db.redesign(design).unwrap();
         // No file says yet how many bits there are.

@@ -2,16 +2,18 @@
 //!
 //! [`Options`] are of the whole database, [`KeyspaceOptions`] of one keyspace. Each option says
 //! what it means, its unit, its default and when to change it; those in the first group of a
-//! struct affect behaviour, those in the second only performance. Options are given at every
-//! open: nothing is kept on storage but the keyspaces' names, and a [`Design`] once
-//! [`Keyspace::redesign`](crate::Keyspace::redesign) set one, which then wins over the options it
-//! replaces. Every file records by itself how to decode it, so any option may differ from one open
-//! to the next.
+//! struct affect behaviour, those in the second only performance. Options of the database are given
+//! at every open. Those of a keyspace are kept with it ([`kept`]): an open that does not name them
+//! takes what is kept, one that does changes them from then on, as
+//! [`Db::alter_keyspace`](crate::Db::alter_keyspace) does. A [`Design`] that
+//! [`Keyspace::redesign`](crate::Keyspace::redesign) set wins over the options it replaces. Every
+//! file records by itself how to decode it, so any option may differ from one open to the next.
 
 mod auto;
 mod design;
 mod device;
 mod files;
+mod kept;
 mod preset;
 mod read_only;
 mod write;
@@ -34,6 +36,7 @@ pub use crate::table::Compression;
 pub use auto::AutoDesign;
 pub use design::Design;
 pub use device::DeviceCosts;
+pub(crate) use kept::KeptOptions;
 pub use preset::Preset;
 pub use write::WriteOptions;
 
@@ -300,7 +303,7 @@ pub struct Options {
     pub(crate) inherit_statistics: bool,
     pub(crate) max_wal_bytes: u64,
     pub(crate) device: Option<DeviceCosts>,
-    pub(crate) default_keyspace: KeyspaceOptions,
+    pub(crate) default_keyspace: Option<KeyspaceOptions>,
     pub(crate) keyspace_options: BTreeMap<String, KeyspaceOptions>,
 }
 
@@ -330,7 +333,7 @@ impl Options {
             inherit_statistics: true,
             max_wal_bytes: 1 << 30,
             device: None,
-            default_keyspace: KeyspaceOptions::default(),
+            default_keyspace: None,
             keyspace_options: BTreeMap::new(),
         }
     }
@@ -448,14 +451,15 @@ impl Options {
         self
     }
 
-    /// The options of the default keyspace, and of every keyspace opened without its own.
+    /// The options of the default keyspace, from this open on: they are kept with it. Without this
+    /// call it has those that are kept, and at first the defaults.
     #[must_use]
     pub fn keyspace(mut self, options: KeyspaceOptions) -> Self {
-        self.default_keyspace = options;
+        self.default_keyspace = Some(options);
         self
     }
 
-    /// The options of a keyspace by name, used where it exists at open.
+    /// The same for a keyspace by name, where it exists at open.
     #[must_use]
     pub fn keyspace_options(mut self, name: &str, options: KeyspaceOptions) -> Self {
         self.keyspace_options.insert(name.to_owned(), options);
@@ -490,7 +494,7 @@ impl Options {
         self.device.iter().try_for_each(DeviceCosts::validate)?;
         self.keyspace_options
             .values()
-            .try_for_each(KeyspaceOptions::validate)?;
-        self.default_keyspace.validate()
+            .chain(&self.default_keyspace)
+            .try_for_each(KeyspaceOptions::validate)
     }
 }

@@ -1,4 +1,4 @@
-//! The catalog: which keyspaces there are, created and dropped by name.
+//! The catalog: which keyspaces there are, created, altered and dropped by name.
 //!
 //! A change is an edit of the manifest first, then of the maps that writers and background threads
 //! look at, under both locks.
@@ -12,13 +12,38 @@ use crate::error::{Error, Result};
 use crate::options::KeyspaceOptions;
 use crate::version::VersionEdit;
 
+/// What [`DbInner::create_keyspace`] does where there is one of the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfExists {
+    /// It gives it, as it is.
+    Open,
+    /// [`Error::KeyspaceExists`].
+    Refuse,
+}
+
 impl DbInner {
+    /// The keyspace of a name.
+    pub(crate) fn keyspace_named(&self, name: &str) -> Result<Arc<KeyspaceInner>> {
+        let tree = self.files().tree();
+        let found = tree.keyspace_named(name).cloned();
+        found.ok_or_else(|| Error::KeyspaceNotFound {
+            name: name.to_owned(),
+        })
+    }
+
     pub(crate) fn create_keyspace(
         &self,
         name: &str,
         options: KeyspaceOptions,
+        if_exists: IfExists,
     ) -> Result<Arc<KeyspaceInner>> {
         options.validate()?;
+        // Mostly it is there, and no lock of writers is to be taken.
+        if if_exists == IfExists::Open
+            && let Ok(found) = self.keyspace_named(name)
+        {
+            return Ok(found);
+        }
         self.shared().check_writable()?;
         if name.is_empty() || name.len() > 255 {
             return Err(Error::option(
@@ -29,17 +54,22 @@ impl DbInner {
         let memory = self.shared().keyspaces().reserve(self.shared().budget());
         let mut writer = self.memtables().lock();
         let mut tree = self.files().tree();
-        if tree.manifest.state().keyspace_named(name).is_some() {
-            return Err(Error::KeyspaceExists {
-                name: name.to_owned(),
-            });
+        if let Some(found) = tree.keyspace_named(name) {
+            return match if_exists {
+                IfExists::Open => Ok(found.clone()),
+                IfExists::Refuse => Err(Error::KeyspaceExists {
+                    name: name.to_owned(),
+                }),
+            };
         }
         // This one is among them.
         self.shared().keyspaces().check(0, self.shared().limit())?;
         let id = tree.manifest.state().next_keyspace;
         // Nothing logged before this moment is the new keyspace's.
-        self.files()
-            .log_edit(&mut tree, VersionEdit::create_keyspace(id, name))?;
+        self.files().log_edit(
+            &mut tree,
+            VersionEdit::create_keyspace_of(id, name, options.to_kept()),
+        )?;
         if options.auto_design.is_some() {
             self.advisor().begin_to_ask();
         }
@@ -50,6 +80,17 @@ impl DbInner {
         tree.add_keyspace(&inner);
         writer.keyspaces.insert(id, inner.clone());
         Ok(inner)
+    }
+
+    /// Gives a keyspace other options.
+    pub(crate) fn alter_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<()> {
+        let keyspace = self.keyspace_named(name)?;
+        let asks_designs = options.auto_design.is_some();
+        self.redesigner().alter(&keyspace, options)?;
+        if asks_designs {
+            self.advisor().begin_to_ask();
+        }
+        Ok(())
     }
 
     pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {

@@ -6,15 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::batch::DEFAULT_KEYSPACE;
+use super::catalog::IfExists;
 use super::checkpoint::checkpoint;
 use super::iter::{Cursor, Iter, IterOptions, KeyRange};
-use super::stats::{approximate_size, statistics};
+use super::stats::{approximate_len, approximate_size, size_on_disk, statistics};
 use super::verify::verify;
 use super::{
     Advice, DbInner, DbShared, Keyspace, Snapshot, Statistics, Value, VerifySummary, WriteBatch,
     open,
 };
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::options::{Design, KeyspaceOptions, Options, WriteOptions};
 
 impl Options {
@@ -62,6 +65,7 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::write`].
+    #[doc(alias = "insert")]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, WriteOptions::default())
     }
@@ -87,6 +91,7 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::write`].
+    #[doc(alias = "remove")]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, WriteOptions::default())
     }
@@ -109,6 +114,7 @@ impl Db {
     /// [`Error::Io`] when the log failed: for want of space or files nothing was written either,
     /// and it can be tried again, else every later write gets [`Error::Poisoned`];
     /// [`Error::Stalled`] while there is no room for flushes; [`Error::Closed`].
+    #[doc(alias = "commit")]
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.inner().writes().write(batch, options)
     }
@@ -134,6 +140,59 @@ impl Db {
         self.inner()
             .reads()
             .contains_key(self.inner().default_keyspace(), key.as_ref(), None)
+    }
+
+    /// The smallest key of the default keyspace and its value, if there is any.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`].
+    #[doc(alias = "first")]
+    pub fn first_key_value(&self) -> Result<Option<(Vec<u8>, Value)>> {
+        self.iter().next().transpose()
+    }
+
+    /// The largest key of the default keyspace and its value, if there is any.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`].
+    #[doc(alias = "last")]
+    pub fn last_key_value(&self) -> Result<Option<(Vec<u8>, Value)>> {
+        self.iter().next_back().transpose()
+    }
+
+    /// Whether the default keyspace holds no key.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`].
+    pub fn is_empty(&self) -> Result<bool> {
+        self.first_key_value().map(|first| first.is_none())
+    }
+
+    /// How many keys the default keyspace holds: exact, and read from all of it. See
+    /// [`Db::approximate_len`].
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`].
+    pub fn len(&self) -> Result<u64> {
+        let options = IterOptions::default().fill_cache(false);
+        self.cursor(options)?.count_entries()
+    }
+
+    /// About how many keys the default keyspace holds, without reading anything: what was written,
+    /// less two for each deletion in tables. A key that was written again counts again until both
+    /// are merged.
+    #[must_use]
+    pub fn approximate_len(&self) -> u64 {
+        approximate_len(self.inner().default_keyspace())
+    }
+
+    /// [`Keyspace::clear`] of the default keyspace.
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(alias = "truncate")]
+    pub fn clear(&self) -> Result<()> {
+        self.default_keyspace().clear()
     }
 
     /// The values of several keys of the default keyspace at one moment, in the order of the keys.
@@ -220,23 +279,71 @@ impl Db {
     /// # Errors
     /// [`Error::KeyspaceNotFound`].
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
-        let tree = self.inner().files().tree();
-        let inner = tree
-            .keyspace_named(name)
-            .ok_or_else(|| Error::KeyspaceNotFound {
-                name: name.to_owned(),
-            })?;
-        Ok(Keyspace::new(self.shared.clone(), inner.clone()))
+        let inner = self.inner().keyspace_named(name)?;
+        Ok(Keyspace::new(self.shared.clone(), inner))
     }
 
-    /// Creates a keyspace. Its options are given again at the next open with
-    /// [`Options::keyspace_options`], or else are those of the default keyspace.
+    /// The keyspace of a name, which is created with these options if there is none, by one caller
+    /// of those who come at the same time. One that exists keeps its own options.
+    ///
+    /// ```
+    /// # fn main() -> shamba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = shamba::Options::new().open(dir.path())?;
+    /// use shamba::KeyspaceOptions;
+    /// let users = db.open_keyspace("users", KeyspaceOptions::default())?;
+    /// users.put("ada", "countess")?;
+    /// assert_eq!(db.open_keyspace("users", KeyspaceOptions::default())?.len()?, 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::create_keyspace`], but for [`Error::KeyspaceExists`].
+    #[doc(alias("open_partition", "create_column_family"))]
+    pub fn open_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let inner = self
+            .inner()
+            .create_keyspace(name, options, IfExists::Open)?;
+        Ok(Keyspace::new(self.shared.clone(), inner))
+    }
+
+    /// Gives a keyspace other options ([`Keyspace::options`] has the present ones), which are kept
+    /// with it. New tables are made by them; those there are get them when they are next merged, at
+    /// the latest by [`Keyspace::compact_range`]. Where they are of another [`Design`], that is a
+    /// [`Keyspace::redesign`]. The name is all that cannot be changed.
+    ///
+    /// ```
+    /// # fn main() -> shamba::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("db");
+    /// use shamba::{Compression, KeyspaceOptions, Options};
+    /// let db = Options::new().open(&path)?;
+    /// let log = db.create_keyspace("log", KeyspaceOptions::default())?;
+    /// let mut options = log.options();
+    /// options.compression = vec![Compression::None, Compression::Lz4];
+    /// db.alter_keyspace("log", options.clone())?;
+    /// # drop(log);
+    /// db.close()?;
+    /// assert_eq!(Options::new().open(&path)?.keyspace("log")?.options(), options);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceNotFound`], [`Error::InvalidOption`], and those of [`Db::write`].
+    pub fn alter_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<()> {
+        self.inner().alter_keyspace(name, options)
+    }
+
+    /// Creates a keyspace. Its options are kept with it: an open takes them unless it names others
+    /// ([`Options::keyspace_options`]), and [`Db::alter_keyspace`] changes them.
     ///
     /// # Errors
     /// [`Error::KeyspaceExists`], [`Error::InvalidOption`], [`Error::BudgetTooSmall`], and those of
     /// [`Db::write`].
     pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        let inner = self.inner().create_keyspace(name, options)?;
+        let inner = self
+            .inner()
+            .create_keyspace(name, options, IfExists::Refuse)?;
         Ok(Keyspace::new(self.shared.clone(), inner))
     }
 
@@ -333,6 +440,16 @@ impl Db {
     #[must_use]
     pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> u64 {
         approximate_size(self.inner(), self.inner().default_keyspace(), from, to)
+    }
+
+    /// The bytes that the database's files take: tables, logs, manifest and what waits to be
+    /// removed. Lists the folder.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    #[doc(alias = "disk_space")]
+    pub fn size_on_disk(&self) -> Result<u64> {
+        size_on_disk(self.inner())
     }
 
     /// Levels, files, memory by role and what more of it would be worth, counters. Reads nothing

@@ -3,16 +3,22 @@
 
 use std::sync::Arc;
 
+use super::background::Cleared;
 use super::batch::WriteBatch;
 use super::iter::{Cursor, Iter, IterOptions, KeyRange};
 use super::keyspaces::KeyspaceInner;
 use super::read::Value;
-use super::stats::approximate_size;
+use super::stats::{approximate_len, approximate_size};
 use super::tuning::Advice;
 use super::{DbInner, DbShared};
 use crate::error::{Error, Result};
-use crate::options::{Design, WriteOptions};
+use crate::options::{Design, KeyspaceOptions, WriteOptions};
 use crate::policy::FilterPolicy;
+
+/// Deletions of a keyspace that is cleared key by key are written in batches of so many bytes. With
+/// half of it there are twice as many records in the log; with double of it others wait twice as
+/// long for one.
+const BYTES_DELETED_TOGETHER: usize = 16 << 10;
 
 /// A handle to a keyspace. Cheap to clone; it keeps the database open.
 #[derive(Debug, Clone)]
@@ -56,6 +62,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Db::write`](crate::Db::write).
+    #[doc(alias = "insert")]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, WriteOptions::default())
     }
@@ -82,6 +89,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Db::write`](crate::Db::write).
+    #[doc(alias = "remove")]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, WriteOptions::default())
     }
@@ -117,6 +125,90 @@ impl Keyspace {
             .contains_key(&self.inner, key.as_ref(), None)
     }
 
+    /// The smallest key and its value, if there is any.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    #[doc(alias = "first")]
+    pub fn first_key_value(&self) -> Result<Option<(Vec<u8>, Value)>> {
+        self.iter().next().transpose()
+    }
+
+    /// The largest key and its value, if there is any.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    #[doc(alias = "last")]
+    pub fn last_key_value(&self) -> Result<Option<(Vec<u8>, Value)>> {
+        self.iter().next_back().transpose()
+    }
+
+    /// Whether there is no key.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    pub fn is_empty(&self) -> Result<bool> {
+        self.first_key_value().map(|first| first.is_none())
+    }
+
+    /// How many keys there are: exact, and read from all of the keyspace. See
+    /// [`Keyspace::approximate_len`].
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    pub fn len(&self) -> Result<u64> {
+        let options = IterOptions::default().fill_cache(false);
+        self.cursor(options)?.count_entries()
+    }
+
+    /// About how many keys there are: see [`Db::approximate_len`](crate::Db::approximate_len).
+    #[must_use]
+    pub fn approximate_len(&self) -> u64 {
+        approximate_len(&self.inner)
+    }
+
+    /// The bytes of the keyspace's tables. What is only in memory and in the log is not in it.
+    #[doc(alias = "disk_space")]
+    #[must_use]
+    pub fn size_on_disk(&self) -> u64 {
+        self.inner.version().sums().size
+    }
+
+    /// Removes everything in the keyspace, which stays. Mostly that is one change of the manifest,
+    /// whatever there is, durable on return; memtables of all keyspaces are flushed before, and
+    /// writes wait for it. While a [`Snapshot`](crate::Snapshot), [`Cursor`] or [`Iter`] of the
+    /// database is held, which may read what was there, it is one deletion for each key instead:
+    /// not atomic, as durable as other writes, and space is reclaimed by compactions.
+    ///
+    /// What is written by others meanwhile may be removed too.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write), and the failure of the flush.
+    #[doc(alias = "truncate")]
+    pub fn clear(&self) -> Result<()> {
+        if self.db.inner().background().clear_at_once(&self.inner)? == Cleared::Yes {
+            return Ok(());
+        }
+        let mut cursor = self.cursor(IterOptions::default().fill_cache(false))?;
+        cursor.seek_to_first()?;
+        while cursor.valid() {
+            let mut batch = WriteBatch::new();
+            while cursor.valid() && batch.size() < BYTES_DELETED_TOGETHER {
+                batch.delete_in(self, cursor.key());
+                cursor.next()?;
+            }
+            let writes = self.db.inner().writes();
+            writes.write(batch, WriteOptions::default())?;
+        }
+        Ok(())
+    }
+
+    /// The options of this moment, which [`Db::alter_keyspace`](crate::Db::alter_keyspace) changes.
+    #[must_use]
+    pub fn options(&self) -> KeyspaceOptions {
+        KeyspaceOptions::clone(&self.inner.options())
+    }
+
     /// The values of several keys at one moment, in the order of the keys.
     ///
     /// # Errors
@@ -145,7 +237,8 @@ impl Keyspace {
     }
 
     /// Changes which filter modules lookups read, from the next lookup on and until the database is
-    /// closed: opening it takes the policy of the options again. What was counted so far is kept.
+    /// closed: opening it takes the policy of the options again, which
+    /// [`Db::alter_keyspace`](crate::Db::alter_keyspace) changes. What was counted so far is kept.
     ///
     /// ```
     /// # fn main() -> shamba::Result<()> {

@@ -76,6 +76,49 @@ impl Snapshot {
             .contains_key(keyspace.inner(), key.as_ref(), Some(self.seq))
     }
 
+    /// The smallest key of the default keyspace then and its value, if there was any. Of another
+    /// keyspace: the first of [`Snapshot::iter_in`].
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    pub fn first_key_value(&self) -> Result<Option<(Vec<u8>, Value)>> {
+        self.iter().next().transpose()
+    }
+
+    /// The largest key of the default keyspace then and its value, if there was any.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    pub fn last_key_value(&self) -> Result<Option<(Vec<u8>, Value)>> {
+        self.iter().next_back().transpose()
+    }
+
+    /// Whether the default keyspace held no key then.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    pub fn is_empty(&self) -> Result<bool> {
+        self.first_key_value().map(|first| first.is_none())
+    }
+
+    /// How many keys the default keyspace held then: exact, and read from all of it.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    pub fn len(&self) -> Result<u64> {
+        self.cursor(IterOptions::default().fill_cache(false))?
+            .count_entries()
+    }
+
+    /// [`Snapshot::len`] for a keyspace.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    pub fn len_in(&self, keyspace: &Keyspace) -> Result<u64> {
+        let options = IterOptions::default().fill_cache(false);
+        self.cursor_in(keyspace, options)?.count_entries()
+    }
+
     /// The values of several keys of the default keyspace then, in the order of the keys.
     ///
     /// # Errors

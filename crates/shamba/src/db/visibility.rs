@@ -104,6 +104,14 @@ impl Visibility {
         oldest.unwrap_or_else(|| self.newest())
     }
 
+    /// Does something while nobody holds a number and nobody gets one; `None` where somebody does.
+    /// It must ask nothing of this list.
+    pub(super) fn unless_held<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        let registered = self.registered.lock();
+        let held = !registered.list.is_empty() || registered.unlisted.is_some();
+        (!held).then(act)
+    }
+
     /// How many hold a number.
     pub(super) fn held(&self) -> usize {
         let registered = self.registered.lock();

@@ -34,6 +34,32 @@ pub struct Design {
     pub bits_per_key: f64,
 }
 
+/// A merge policy's number in the manifest.
+pub(super) fn merge_policy_number(policy: MergePolicy) -> u64 {
+    match policy {
+        MergePolicy::Leveling {
+            granularity: Granularity::File,
+        } => 1,
+        MergePolicy::Leveling {
+            granularity: Granularity::Level,
+        } => 2,
+        MergePolicy::Tiering => 3,
+        MergePolicy::LazyLeveling => 4,
+    }
+}
+
+/// The merge policy of a number; `None` for one of newer builds.
+pub(super) fn merge_policy_of(number: u64) -> Option<MergePolicy> {
+    let leveling = |granularity| MergePolicy::Leveling { granularity };
+    match number {
+        1 => Some(leveling(Granularity::File)),
+        2 => Some(leveling(Granularity::Level)),
+        3 => Some(MergePolicy::Tiering),
+        4 => Some(MergePolicy::LazyLeveling),
+        _ => None,
+    }
+}
+
 impl Design {
     /// Checks every value.
     ///
@@ -47,16 +73,7 @@ impl Design {
     /// As the manifest keeps it.
     pub(crate) fn stored(&self, since: u64) -> StoredDesign {
         StoredDesign {
-            policy: match self.merge_policy {
-                MergePolicy::Leveling {
-                    granularity: Granularity::File,
-                } => 1,
-                MergePolicy::Leveling {
-                    granularity: Granularity::Level,
-                } => 2,
-                MergePolicy::Tiering => 3,
-                MergePolicy::LazyLeveling => 4,
-            },
+            policy: merge_policy_number(self.merge_policy),
             size_ratio: u64::from(self.size_ratio),
             write_buffer: self.write_buffer,
             millibits: (self.bits_per_key * 1000.0).round() as u64,
@@ -68,15 +85,8 @@ impl Design {
 
     /// The design that the manifest keeps; `None` where this build does not know what it means.
     pub(crate) fn of_stored(stored: &StoredDesign) -> Option<Self> {
-        let leveling = |granularity| MergePolicy::Leveling { granularity };
         let design = Design {
-            merge_policy: match stored.policy {
-                1 => leveling(Granularity::File),
-                2 => leveling(Granularity::Level),
-                3 => MergePolicy::Tiering,
-                4 => MergePolicy::LazyLeveling,
-                _ => return None,
-            },
+            merge_policy: merge_policy_of(stored.policy)?,
             size_ratio: u32::try_from(stored.size_ratio).ok()?,
             write_buffer: stored.write_buffer,
             bits_per_key: stored.millibits as f64 / 1000.0,

@@ -199,11 +199,13 @@ impl KeyspaceOptions {
 }
 
 impl Options {
-    /// Makes the default keyspace, hash sharing and eviction those of a preset. Set what is to
-    /// differ afterwards; keyspaces with options of their own take [`KeyspaceOptions::preset`].
+    /// Makes the default keyspace's options ([`Options::keyspace`]), hash sharing and eviction
+    /// those of a preset. Set what is to differ afterwards; other keyspaces take
+    /// [`KeyspaceOptions::preset`].
     #[must_use]
     pub fn preset(mut self, preset: Preset) -> Self {
-        self.default_keyspace = self.default_keyspace.preset(preset);
+        let named = self.default_keyspace.take().unwrap_or_default();
+        self.default_keyspace = Some(named.preset(preset));
         self.hash_sharing(preset.hash_sharing())
             .eviction(preset.eviction())
     }

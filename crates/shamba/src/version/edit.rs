@@ -45,6 +45,7 @@ const TAG_MORE: u64 = 28;
 const TAG_LOG: u64 = 30;
 const TAG_LOGS_DURABLE: u64 = 32;
 const TAG_REACH: u64 = 34;
+const TAG_OPTIONS: u64 = 36 | OPTIONAL;
 
 /// A change to the whole database's tree. Absent fields leave things as they are.
 #[derive(Debug, Clone, Default)]
@@ -85,6 +86,8 @@ pub(crate) struct KeyspaceEdit {
     pub(crate) reach: Option<u64>,
     /// The design it is to have from now on.
     pub(crate) design: Option<StoredDesign>,
+    /// The options it has from now on, as `options::kept` encodes them.
+    pub(crate) options: Option<Arc<[u8]>>,
     /// Files that leave the tree.
     pub(crate) removes: Vec<RemovedFile>,
     /// Files that change their place.
@@ -226,6 +229,15 @@ impl VersionEdit {
         })
     }
 
+    /// An edit that creates a keyspace of these options, encoded.
+    pub(crate) fn create_keyspace_of(id: u32, name: &str, options: Vec<u8>) -> Self {
+        VersionEdit::of_keyspace(KeyspaceEdit {
+            create: Some(name.into()),
+            options: Some(options.into()),
+            ..KeyspaceEdit::new(id)
+        })
+    }
+
     /// An edit that drops a keyspace with all its files.
     pub(crate) fn drop_keyspace(id: u32) -> Self {
         VersionEdit::of_keyspace(KeyspaceEdit {
@@ -301,6 +313,12 @@ impl VersionEdit {
                 field(TAG_DESIGN, &|out| {
                     put_varint(out, id);
                     design.put(out);
+                })?;
+            }
+            if let Some(options) = &keyspace.options {
+                field(TAG_OPTIONS, &|out| {
+                    put_varint(out, id);
+                    out.extend_from_slice(options);
                 })?;
             }
             // Its files: those that go, those that move, those that come.
@@ -420,6 +438,11 @@ impl VersionEdit {
                 let id = take_u32_varint(input)?;
                 let design = StoredDesign::take(input)?;
                 self.keyspace(id).design = Some(design);
+            }
+            TAG_OPTIONS => {
+                let id = take_u32_varint(input)?;
+                let options = std::mem::take(input);
+                self.keyspace(id).options = Some(options.into());
             }
             // Its files. One that is named and not there is damage.
             TAG_REMOVE => {
@@ -641,24 +664,27 @@ mod tests {
                 prop::option::of(0..=MAX_SEQNO),
                 any::<Option<u64>>(),
                 prop::option::of(design),
+                any::<Option<Vec<u8>>>(),
             ),
             prop::collection::vec(removed, 0..4),
             prop::collection::vec(moved, 0..4),
             prop::collection::vec(added(), 0..4),
         )
-            .prop_map(
-                |(create, drop, (flushed_seq, reach, design), removes, moves, adds)| KeyspaceEdit {
+            .prop_map(|(create, drop, of_whole, removes, moves, adds)| {
+                let (flushed_seq, reach, design, options) = of_whole;
+                KeyspaceEdit {
                     id: 0,
                     create: create.map(Into::into),
                     drop,
                     flushed_seq,
                     reach,
                     design,
+                    options: options.map(Into::into),
                     removes,
                     moves,
                     adds,
-                },
-            )
+                }
+            })
             .prop_filter("an empty entry leaves no bytes", |k| {
                 k.create.is_some() || k.drop || k.flushed_seq.is_some()
             })

@@ -208,6 +208,7 @@ fn edits() -> Vec<VersionEdit> {
                 size_ratio: 6,
                 ..StoredDesign::default()
             });
+            keyspace.options = Some([2, 1, 6].into());
             keyspace.moves.push(MovedFile {
                 file: file(4, ["a", "k"]),
                 from: 0,

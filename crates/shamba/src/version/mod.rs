@@ -36,7 +36,7 @@ pub(crate) use level::Level;
 pub(crate) use manifest::{FoundManifest, Manifest};
 pub(crate) use obsolete::Obsolete;
 pub(crate) use run::{Run, Sums};
-pub(crate) use set::TreeState;
+pub(crate) use set::{KeyspaceState, TreeState};
 pub(crate) use tree::Version;
 
 /// A version or edit that contradicts itself or the version it is applied to. The manifest turns

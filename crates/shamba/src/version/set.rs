@@ -28,6 +28,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) reach: u64,
     /// The design last asked for, if ever one was.
     pub(crate) design: Option<StoredDesign>,
+    /// Its options, as `options::kept` encodes them; none of a keyspace made before they were kept.
+    pub(crate) options: Option<Arc<[u8]>>,
 }
 
 /// All keyspaces and counters.
@@ -209,6 +211,9 @@ impl StateChange {
         keyspace.flushed_seq = keyspace.flushed_seq.max(change.flushed_seq.unwrap_or(0));
         keyspace.reach = keyspace.reach.max(change.reach.unwrap_or(0));
         keyspace.design = change.design.or(keyspace.design);
+        if let Some(options) = &change.options {
+            keyspace.options = Some(Arc::clone(options));
+        }
         // Counters never go back: a number that was used once is not drawn again.
         for added in &change.adds {
             self.next_file = self.next_file.max(added.file.number().saturating_add(1));
@@ -255,6 +260,7 @@ impl StateChange {
             flushed_seq: 0,
             reach: 0,
             design: None,
+            options: None,
         })
     }
 }
@@ -271,6 +277,7 @@ impl TreeState {
                 flushed_seq: Some(keyspace.flushed_seq),
                 reach: Some(keyspace.reach),
                 design: keyspace.design,
+                options: keyspace.options.clone(),
                 ..KeyspaceEdit::default()
             })
             .collect();
@@ -429,6 +436,7 @@ mod tests {
                 size_ratio: 4,
                 ..StoredDesign::default()
             });
+            k.options = Some([1, 1, 1].into());
             k.adds = vec![
                 add(1, 0, 1, ("a", "m")),
                 add(2, 0, 2, ("c", "z")),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
-    Db, Durability, Error, IterOptions, Keyspace, MemoryBudget, Options, Role, Snapshot,
-    WriteBatch, WriteOptions,
+    Db, Durability, Error, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, Options, Role,
+    Snapshot, WriteBatch, WriteOptions,
 };
 
 use crate::common::{
@@ -77,6 +77,8 @@ pub struct Run {
     memory: MemoryBudget,
     now: u64,
     keyspaces: BTreeMap<String, Pair>,
+    /// The options that keyspaces had when the database was closed.
+    kept: BTreeMap<String, KeyspaceOptions>,
     snapshots: Vec<HeldSnapshot>,
     iters: Vec<HeldIter>,
     key_space: u64,
@@ -104,6 +106,7 @@ impl Run {
             memory: MemoryBudget::bytes(1 << 20),
             now: 0,
             keyspaces: BTreeMap::new(),
+            kept: BTreeMap::new(),
             snapshots: Vec::new(),
             iters: Vec::new(),
             key_space,
@@ -117,24 +120,29 @@ impl Run {
         run
     }
 
-    fn options(&mut self) -> Options {
+    /// Options, and the keyspaces that they name.
+    fn options(&mut self) -> (Options, Vec<&'static str>) {
         self.budget = random_budget(&mut self.rng).max(self.least_budget);
         let mut options = random_options(&mut self.rng, self.storage.fs.clone())
             .keyspace(random_keyspace_options(&mut self.rng));
+        let mut named = vec!["default"];
         for name in NAMES {
             if self.rng.one_in(2) {
                 options = options.keyspace_options(name, random_keyspace_options(&mut self.rng));
+                named.push(name);
             }
         }
         self.memory = MemoryBudget::bytes(self.budget);
         self.bound = self.budget;
-        options
+        let options = options
             .memory(self.memory.clone())
-            .background_threads(self.threads)
+            .background_threads(self.threads);
+        (options, named)
     }
 
     fn open(&mut self, models: &mut BTreeMap<String, KeyspaceRef>) {
-        let options = self.options();
+        let kept = std::mem::take(&mut self.kept);
+        let (options, named) = self.options();
         self.note(|| format!("open with {options:?}"));
         let db = options.open(&self.storage.dir).unwrap();
         let mut names = db.keyspaces();
@@ -147,6 +155,10 @@ impl Run {
         );
         for (name, model) in std::mem::take(models) {
             let real = db.keyspace(&name).unwrap();
+            // What the open does not name is as it was.
+            if let Some(kept) = kept.get(&name).filter(|_| !named.contains(&&*name)) {
+                assert_eq!(real.options(), *kept, "{name}");
+            }
             assert_same(
                 &contents(&real).unwrap(),
                 &model.borrow().map_at(self.now),
@@ -224,7 +236,8 @@ impl Run {
             380..450 => ("batch", Self::batch),
             450..452 => ("change the budget", Self::change_budget),
             452..454 => ("change a filter policy", Self::change_policy),
-            454..456 => ("redesign", Self::redesign),
+            454 => ("redesign", Self::redesign),
+            455 => ("alter", Self::alter),
             456..600 => ("get", Self::get),
             600..630 => ("multi_get", Self::multi_get),
             630..650 => ("take a snapshot", Self::take_snapshot),
@@ -235,7 +248,8 @@ impl Run {
             755..960 => ("move an iterator", Self::move_iter),
             960..972 => ("flush", Self::flush),
             972..976 => ("compact", Self::compact),
-            976..979 => ("scan", Self::scan),
+            976..978 => ("scan", Self::scan),
+            978 => ("clear", Self::clear),
             979..983 => ("change keyspaces", Self::change_keyspaces),
             983..991 => ("sizes", Self::sizes),
             991..994 => ("verify", Self::verify),
@@ -568,6 +582,26 @@ impl Run {
         }
     }
 
+    fn alter(&mut self) {
+        let name = self.name();
+        let options = random_keyspace_options(&mut self.rng);
+        self.note(|| format!("alter {name}: {options:?}"));
+        self.db().alter_keyspace(&name, options.clone()).unwrap();
+        assert_eq!(self.keyspaces[&name].real.options(), options);
+    }
+
+    fn clear(&mut self) {
+        let name = self.name();
+        self.note(|| format!("clear {name}"));
+        let present = self.keyspaces[&name].model.borrow().map_at(self.now);
+        for key in present.keys() {
+            self.record(&name, key, None);
+        }
+        self.keyspaces[&name].real.clear().unwrap();
+        self.now += 1;
+        assert!(self.keyspaces[&name].real.is_empty().unwrap());
+    }
+
     fn compact(&mut self) {
         let name = self.name();
         let from = self.rng.one_in(2).then(|| self.key());
@@ -647,6 +681,20 @@ impl Run {
 
     fn sizes(&mut self) {
         let (from, to) = (self.key(), self.key());
+        let name = self.name();
+        let Pair { real, model } = &self.keyspaces[&name];
+        let map = model.borrow().map_at(self.now);
+        assert_eq!(real.len().unwrap(), map.len() as u64);
+        assert_eq!(real.is_empty().unwrap(), map.is_empty());
+        for (end, found, wanted) in [
+            ("first", real.first_key_value(), map.first_key_value()),
+            ("last", real.last_key_value(), map.last_key_value()),
+        ] {
+            let found = found.unwrap();
+            let found = found.as_ref().map(|(key, value)| (&**key, &**value));
+            let wanted = wanted.map(|(key, value)| (&**key, &**value));
+            assert_eq!(found, wanted, "{end}");
+        }
         let stats = self.db().stats();
         assert!(stats.writes_stopped.is_none(), "{:?}", stats.writes_stopped);
         assert!(
@@ -724,6 +772,9 @@ impl Run {
     }
 
     fn reopen(&mut self) {
+        let keyspaces = self.keyspaces.iter();
+        let options = keyspaces.map(|(name, pair)| (name.clone(), pair.real.options()));
+        self.kept = options.collect();
         self.close();
         let keyspaces = std::mem::take(&mut self.keyspaces);
         let mut models = keyspaces

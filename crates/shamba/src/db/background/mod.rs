@@ -4,6 +4,8 @@
 //!
 //! Thread-safe. Who waits holds no lock but the writer's.
 
+mod clear;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -22,6 +24,7 @@ use super::visibility::Visibility;
 use crate::compaction::ManualRange;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
+pub(super) use clear::Cleared;
 
 /// How long one who waits sleeps at most before it looks again, though nobody woke it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);

@@ -140,6 +140,17 @@ impl Cursor {
         Ok(iter)
     }
 
+    /// How many entries there are, all of which it goes through.
+    pub(crate) fn count_entries(mut self) -> Result<u64> {
+        let mut count = 0;
+        self.seek_to_first()?;
+        while self.valid() {
+            count += 1;
+            self.next()?;
+        }
+        Ok(count)
+    }
+
     /// Another one over the same keys at the same moment, not positioned.
     fn again(&self) -> Result<Cursor> {
         Cursor::new(

@@ -41,7 +41,7 @@ pub(in crate::db) struct Limits {
     lookups: AtomicU64,
     /// The lookups of an epoch of the present tree.
     epoch_lookups: AtomicU64,
-    least_lookups: u64,
+    least_lookups: AtomicU64,
     /// Lookups of the epochs that have ended, fading.
     recent: RecentLookups,
     /// The time by which they fade: the cache's, as for what partitions count.
@@ -91,7 +91,7 @@ impl Limits {
         let limits = Limits {
             lookups: AtomicU64::new(0),
             epoch_lookups: AtomicU64::new(u64::MAX),
-            least_lookups: options.epoch_lookups,
+            least_lookups: AtomicU64::new(options.epoch_lookups),
             recent: RecentLookups::default(),
             time: Arc::clone(time),
             sets_limits: AtomicBool::new(controller.looks_at_files()),
@@ -147,11 +147,14 @@ impl Limits {
         self.sets_limits.store(controller.looks_at_files(), Relaxed);
     }
 
-    /// Supposes from now on that files which nobody opened have the filters of these options.
-    pub(in crate::db) fn set_wish(&self, wish: PlanOptions) {
+    /// Supposes from now on that files which nobody opened have the filters of these options, and
+    /// has epochs as long as they say. The policy is set apart ([`Self::set_policy`]).
+    pub(in crate::db) fn set_options(&self, options: &KeyspaceOptions) {
         let mut decider = self.decider.lock();
-        decider.wish = wish;
+        decider.wish = options.filter_wish();
+        decider.by_place = options.filter.allocation.rule().is_some();
         decider.guessed.clear();
+        self.least_lookups.store(options.epoch_lookups, Relaxed);
     }
 
     /// Sets the limits of a version, then lets `publish` show it to readers.
@@ -171,7 +174,7 @@ impl Limits {
         let of_files = sums.files as u64 * LOOKUPS_PER_FILE;
         let least = of_files.max(sums.entries / ENTRIES_PER_LOOKUP);
         self.epoch_lookups
-            .store(self.least_lookups.max(least), Relaxed);
+            .store(self.least_lookups.load(Relaxed).max(least), Relaxed);
     }
 
     fn decide(&self, decider: &mut Decider, version: &Version) {

@@ -262,10 +262,21 @@ impl KeyspaceInner {
     /// Takes on a design that the manifest has; it is moved to unless it was reached.
     pub(super) fn take_on(&self, stored: &StoredDesign, design: &Design) {
         let options = KeyspaceOptions::clone(&self.options()).with_design(design);
-        self.limits.set_wish(options.filter_wish());
+        self.limits.set_options(&options);
         self.options.store(Arc::new(options));
         let moving = (!stored.reached).then(|| Arc::new(*stored));
         self.moving.store(moving);
+    }
+
+    /// Takes on options that the manifest has: new tables are made by them.
+    pub(super) fn take_options(&self, options: KeyspaceOptions) {
+        let policy = options.filter_policy;
+        let other_policy = self.options().filter_policy != policy;
+        self.limits.set_options(&options);
+        self.options.store(Arc::new(options));
+        if other_policy {
+            self.limits.set_policy(policy, || self.version());
+        }
     }
 
     /// Counts an iterator.

@@ -27,9 +27,11 @@ use super::{DbInner, DbShared};
 use crate::budget::least_limit_for_databases;
 use crate::error::{Error, Result};
 use crate::fs::{FileLock, Fs, create_dir_durably};
-use crate::options::Options;
+use crate::options::{KeptOptions, KeyspaceOptions, Options};
 use crate::table::TableCache;
-use crate::version::{ByNumber, Manifest, Obsolete, VersionEdit};
+use crate::version::{
+    ByNumber, CURRENT, KeyspaceEdit, KeyspaceState, Manifest, Obsolete, TreeState, VersionEdit,
+};
 pub(super) use judge::{Logs, check_length, lengths, refuse_what_is_no_database};
 use judge::{is_database, sync_logs};
 pub(super) use read_only::{hold_tables, settled};
@@ -94,11 +96,8 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
     remove_orphans(&*fs, dir, &files, name)?;
     let (mut manifest, recovered) = Manifest::begin(&fs, dir, found, &obsolete)?;
     let next_file = AtomicU64::new(recovered.next_file);
-    if !manifest.state().keyspaces.contains_key(&DEFAULT_KEYSPACE) {
-        manifest.log_edit(
-            &VersionEdit::create_keyspace(DEFAULT_KEYSPACE, DEFAULT_NAME),
-            || next_file.fetch_add(1, Ordering::Relaxed),
-        )?;
+    if let Some(edit) = edit_of_options(manifest.state(), &options) {
+        manifest.log_edit(&edit, || next_file.fetch_add(1, Ordering::Relaxed))?;
     }
     let tables = tables_of(dir, &options);
     let inner = assemble(dir, options, manifest, next_file, tables)?;
@@ -108,6 +107,55 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
     replay::replay_logs(&inner, logs)?;
     inner.shared().budget().left_holes(count);
     DbShared::start(inner)
+}
+
+/// What the manifest has yet to be told of the keyspaces' options: those of the default keyspace,
+/// where there is none yet, and those that the open names and that are not kept.
+fn edit_of_options(state: &TreeState, options: &Options) -> Option<VersionEdit> {
+    if !state.keyspaces.contains_key(&DEFAULT_KEYSPACE) {
+        let named = options.named(DEFAULT_NAME, true).cloned();
+        let kept = named.unwrap_or_default().to_kept();
+        let create = VersionEdit::create_keyspace_of(DEFAULT_KEYSPACE, DEFAULT_NAME, kept);
+        return Some(create);
+    }
+    let changed = state.keyspaces.iter().filter_map(|(&id, keyspace)| {
+        let named = options.named(&keyspace.name, id == DEFAULT_KEYSPACE)?;
+        let kept = named.to_kept();
+        (keyspace.options.as_deref() != Some(&*kept)).then(|| KeyspaceEdit {
+            options: Some(kept.into()),
+            ..KeyspaceEdit::new(id)
+        })
+    });
+    let keyspaces: Vec<_> = changed.collect();
+    (!keyspaces.is_empty()).then(|| VersionEdit {
+        keyspaces,
+        ..VersionEdit::default()
+    })
+}
+
+/// The options of a keyspace: those that the open names, or else those kept with it. Databases of
+/// before these were kept have those of the default keyspace, or the defaults.
+fn options_of(
+    dir: &Path,
+    options: &Options,
+    (id, keyspace): (u32, &KeyspaceState),
+) -> Result<KeyspaceOptions> {
+    if let Some(named) = options.named(&keyspace.name, id == DEFAULT_KEYSPACE) {
+        return Ok(named.clone());
+    }
+    let Some(kept) = &keyspace.options else {
+        return Ok(options.default_keyspace.clone().unwrap_or_default());
+    };
+    let name = &keyspace.name;
+    let kept = KeptOptions::decode(kept).ok_or_else(|| {
+        let what = format!("the options of keyspace {name} in the manifest");
+        Error::corruption(dir.join(CURRENT), 0, what)
+    })?;
+    if !kept.unknown.is_empty() {
+        let unknown = &kept.unknown;
+        log::warn!("keyspace {name}: options {unknown:?} are of a newer build and left out");
+    }
+    Ok(kept.options)
 }
 
 /// What opens the tables of a folder.
@@ -151,11 +199,7 @@ fn assemble(
     let mut hints = hints::read(&*options.fs, dir, options.inherit_statistics, &budget);
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
-        let own = options
-            .keyspace_options
-            .get(&*found.name)
-            .unwrap_or(&options.default_keyspace)
-            .clone();
+        let own = options_of(dir, &options, (id, &found))?;
         own.validate()?;
         hints::give(&mut hints, &found.version, &budget);
         let (version, flushed) = (found.version, found.flushed_seq);
@@ -167,7 +211,7 @@ fn assemble(
     }
     let Some(default_keyspace) = keyspaces.get(&DEFAULT_KEYSPACE).cloned() else {
         return Err(Error::corruption(
-            dir.join("CURRENT"),
+            dir.join(CURRENT),
             0,
             "the manifest lacks the default keyspace",
         ));

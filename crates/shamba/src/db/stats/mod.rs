@@ -13,6 +13,7 @@ use super::keyspaces::KeyspaceInner;
 use super::keyspaces::level_counters::{LevelLookups, MODULES};
 use super::keyspaces::workload::WorkloadEstimate;
 use crate::cache::MemoryUsage;
+use crate::error::{Error, Result};
 use crate::fs::BlockKind;
 use crate::metrics::Counters;
 use crate::options::Design;
@@ -218,6 +219,22 @@ pub(in crate::db) fn approximate_size(
         }
     }
     total
+}
+
+/// About how many keys a keyspace holds: what was written, less two for each deletion.
+pub(in crate::db) fn approximate_len(keyspace: &KeyspaceInner) -> u64 {
+    let state = keyspace.state();
+    let sums = state.version.sums();
+    let in_memory: u64 = state.memtables().map(|of| of.len() as u64).sum();
+    (sums.entries + in_memory).saturating_sub(2 * sums.tombstones)
+}
+
+/// The bytes of a database's files.
+pub(in crate::db) fn size_on_disk(db: &DbInner) -> Result<u64> {
+    let (dir, mut total) = (db.shared().dir(), 0);
+    let visited = db.shared().fs().visit(dir, &mut |_, len| total += len);
+    visited.map_err(|e| Error::io("list", dir, e))?;
+    Ok(total)
 }
 
 fn bits_per_key(bytes: u64, entries: u64) -> f64 {

@@ -14,7 +14,7 @@ use crate::db::files::{Files, Tree};
 use crate::db::jobs::Compactor;
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::Result;
-use crate::options::Design;
+use crate::options::{Design, KeyspaceOptions};
 use crate::version::{KeyspaceEdit, StoredDesign, VersionEdit};
 
 /// Gives a keyspace that is being opened the design that was set while it ran.
@@ -27,6 +27,15 @@ pub(in crate::db) fn restore(keyspace: &KeyspaceInner, stored: Option<&StoredDes
             keyspace.name()
         ),
     }
+}
+
+/// A design as it is recorded when a keyspace is to move to it.
+fn to_move(tree: &Tree, keyspace: &KeyspaceInner, design: &Design) -> StoredDesign {
+    let mut stored = design.stored(tree.manifest.state().next_created);
+    let other_bits = keyspace.options().filter.bits_per_key != design.bits_per_key;
+    let before = keyspace.moving();
+    stored.rewrite_filters = other_bits || before.is_some_and(|before| before.rewrite_filters);
+    stored
 }
 
 /// See the module.
@@ -59,19 +68,49 @@ impl Redesigner {
         self.shared.check_writable()?;
         let mut tree = self.files.tree();
         keyspace.check_alive()?;
-        let mut stored = design.stored(tree.manifest.state().next_created);
-        let other_bits = keyspace.options().filter.bits_per_key != design.bits_per_key;
-        let before = keyspace.moving();
-        stored.rewrite_filters =
-            other_bits || before.as_ref().is_some_and(|before| before.rewrite_filters);
+        let stored = to_move(&tree, keyspace, design);
         self.log_design(&mut tree, keyspace, stored)?;
-        // As it is after a restart, to the last digit.
-        let kept = Design::of_stored(&stored).unwrap_or(*design);
-        keyspace.take_on(&stored, &kept);
-        self.files.due().moves(keyspace);
+        self.begin_move(keyspace, &stored, design);
         drop(tree);
         self.shared.signal().notify();
         Ok(())
+    }
+
+    /// Records options and takes them on; where they are of another design, the tree moves to it.
+    pub(in crate::db) fn alter(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        options: KeyspaceOptions,
+    ) -> Result<()> {
+        options.validate()?;
+        self.shared.check_writable()?;
+        let mut tree = self.files.tree();
+        keyspace.check_alive()?;
+        let design = options.design();
+        let other = design != keyspace.options().design();
+        let stored = other.then(|| to_move(&tree, keyspace, &design));
+        let edit = KeyspaceEdit {
+            design: stored,
+            options: Some(options.to_kept().into()),
+            ..KeyspaceEdit::new(keyspace.id())
+        };
+        self.files
+            .log_edit(&mut tree, VersionEdit::of_keyspace(edit))?;
+        keyspace.take_options(options);
+        if let Some(stored) = stored {
+            self.begin_move(keyspace, &stored, &design);
+        }
+        drop(tree);
+        self.shared.signal().notify();
+        Ok(())
+    }
+
+    /// Takes on a design that is recorded.
+    fn begin_move(&self, keyspace: &Arc<KeyspaceInner>, stored: &StoredDesign, design: &Design) {
+        // As it is after a restart, to the last digit.
+        let kept = Design::of_stored(stored).unwrap_or(*design);
+        keyspace.take_on(stored, &kept);
+        self.files.due().moves(keyspace);
     }
 
     fn log_design(

@@ -109,7 +109,7 @@ fn ask_for_all(db: &Db, times: u32) {
 /// Filter reads once the policy has settled, with filters larger than the whole budget.
 fn filter_reads_for_keys_that_exist(policy: FilterPolicy) -> u64 {
     let options = options(&MemFs::new(), policy, 2);
-    let mut keyspace = options.default_keyspace.clone();
+    let mut keyspace = options.default_keyspace.clone().unwrap();
     keyspace.filter.bits_per_key = 60.0;
     let memory = MemoryBudget::bytes(MIN_MEMORY);
     let held = memory.budget().reserve(Role::Iterators, 3 * MIN_MEMORY / 4);
@@ -132,7 +132,7 @@ fn filter_reads_for_keys_that_exist(policy: FilterPolicy) -> u64 {
 fn rates_of_many_modules_are_worked_out_once_and_only_for_who_asks() {
     for (policy, asks) in [(FULL, true), (FilterPolicy::ExpectedReads, false)] {
         let options = options(&MemFs::new(), policy, 16);
-        let mut keyspace = options.default_keyspace.clone();
+        let mut keyspace = options.default_keyspace.clone().unwrap();
         keyspace.target_file = 4 << 10;
         keyspace.filter.family = FilterFamily::BlockedBloom;
         keyspace.filter.allocation = FilterAllocation::Monkey;
@@ -285,7 +285,8 @@ fn threads_end_epochs_too() {
 fn every_preset_answers_alike() {
     for preset in Preset::ALL {
         let fs = MemFs::new();
-        let mut keyspace = options(&fs, FilterPolicy::All, 1).default_keyspace;
+        let named = options(&fs, FilterPolicy::All, 1).default_keyspace;
+        let mut keyspace = named.unwrap();
         keyspace = keyspace.preset(preset);
         let db = filled(options(&fs, FilterPolicy::All, 1).keyspace(keyspace));
         ask_for_all(&db, 1500);
