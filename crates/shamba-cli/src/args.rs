@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 use shamba::MemoryBudget;
 
-use crate::{bench, demo, export, import, point, scan, stats, tune, upkeep};
+use crate::{bench, demo, export, import, point, scan, shell, stats, tune, upkeep};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +28,8 @@ Exit codes:
   5  the input data is malformed
   6  a limit that was to be kept was not (demo)
 
-SIZE is a number of bytes with an optional unit: 65536, 64KiB, 32MiB, 1GiB (1 GB is 1000000000).";
+SIZE is a number of bytes with an optional unit: 65536, 64K or 64KiB, 32M, 1G are binary, as RocksDB,
+Docker and systemd write them; 1 GB is 1000000000.";
 
 /// An embedded key-value engine that lives within one memory budget.
 #[derive(Debug, Parser)]
@@ -43,9 +44,8 @@ pub struct Cli {
 /// Options of every command.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// Memory the engine may use: a SIZE, or a share of the container's or machine's as `25%`
-    /// [default: 25%; demo: 32MiB; tune: what the present
-    /// design has]
+    /// Memory the engine may use, at least 1M: a SIZE, or a share of the container's or machine's
+    /// as `25%` [default: 25%; demo: 32M; tune: what the present design has]
     #[arg(long, global = true, value_name = "SIZE")]
     pub memory: Option<Memory>,
     /// The keyspace to work on [default: the default keyspace]
@@ -86,6 +86,8 @@ pub enum Command {
     Tune(Box<tune::TuneArgs>),
     Bench(bench::BenchArgs),
     Demo(demo::DemoArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 /// An amount of memory.
@@ -110,11 +112,14 @@ impl FromStr for Memory {
     }
 }
 
-/// Reads a SIZE.
+/// Reads a SIZE. A letter alone is a binary unit, with a `B` behind it a decimal one.
 pub fn size(text: &str) -> Result<u64, String> {
-    ByteSize::from_str(text)
+    let text = text.trim();
+    let letter = text.ends_with(|last: char| "kKmMgGtT".contains(last));
+    let whole = format!("{text}{}", if letter { "iB" } else { "" });
+    ByteSize::from_str(&whole)
         .map(|size| size.as_u64())
-        .map_err(|_| format!("`{text}` is not a size; write for example 65536, 64KiB or 1GiB"))
+        .map_err(|_| format!("`{text}` is not a size; write for example 65536, 64K or 1G"))
 }
 
 /// Reads a number, with `_` between digits if you like, or `k`, `M`, `G` for thousands, millions,
@@ -162,6 +167,25 @@ mod tests {
         for nonsense in ["", "%", "0%", "101%", "-1", "much", "12 parsecs"] {
             assert!(nonsense.parse::<Memory>().is_err(), "{nonsense}");
         }
+    }
+
+    #[test]
+    fn letters_alone_are_binary_units() {
+        for (text, bytes) in [
+            ("64K", 64 << 10),
+            ("64k", 64 << 10),
+            ("1.5M", 3 << 19),
+            ("2 G", 2 << 30),
+            ("1T", 1 << 40),
+            ("64KiB", 64 << 10),
+            ("64kB", 64_000),
+            ("1 MB", 1_000_000),
+            ("7", 7),
+            ("7B", 7),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        assert!(size("K").is_err() && size("5i").is_err());
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Failure {
     },
     /// The input data is malformed, or data cannot be written in the format asked for.
     Data { what: String, hint: String },
+    /// Another process is in the way.
+    Busy { what: String, hint: String },
     /// Damage was found in a database.
     Damage { what: String, hint: String },
     /// A measurement failed.
@@ -77,7 +79,10 @@ impl Failure {
             Failure::Engine(error) if error.is_corruption() => 4,
             Failure::Engine(Error::KeyTooLarge { .. } | Error::ValueTooLarge { .. })
             | Failure::Data { .. } => 5,
-            Failure::Engine(_) | Failure::Io { .. } | Failure::Measurement(_) => 3,
+            Failure::Engine(_)
+            | Failure::Busy { .. }
+            | Failure::Io { .. }
+            | Failure::Measurement(_) => 3,
             Failure::Limit(_) => 6,
         }
     }
@@ -108,6 +113,7 @@ impl Failure {
             ),
             Failure::Usage { what, hint }
             | Failure::Data { what, hint }
+            | Failure::Busy { what, hint }
             | Failure::Damage { what, hint } => Message::new(what, hint),
             Failure::Engine(error) => engine_message(error),
             Failure::Io { op, path, source } => Message::new(

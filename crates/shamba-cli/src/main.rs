@@ -19,6 +19,7 @@ mod measure;
 mod open;
 mod point;
 mod scan;
+mod shell;
 mod show;
 mod stats;
 mod text;
@@ -36,8 +37,14 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     show::start_logging(cli.global.quiet);
     match run(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Ok(()) => {
+            show::tell_warnings(None);
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            show::tell_warnings(Some(&failure.words().0));
+            failure.report()
+        }
     }
 }
 
@@ -57,5 +64,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Tune(args) => tune::run(global, args),
         Command::Bench(args) => bench::run(global, args),
         Command::Demo(args) => demo::run(global, args),
+        Command::Completions(args) => shell::completions(args),
+        Command::Man(args) => shell::man(args),
     }
 }

@@ -12,12 +12,14 @@ use crate::args::{Global, count};
 use crate::failure::Failure;
 use crate::format::{self, Format, Style};
 use crate::open::{Access, EngineArgs, open};
-use crate::text;
+use crate::{show, text};
 
 const EXAMPLES: &str = "\
-An entry is a line: key, tab, value, with \\t \\n \\r \\\\ in place of those bytes (as `export`).
+An entry is a line: key, tab, value, with \\t \\n \\r \\\\ in place of those bytes and \\xNN of those that
+a terminal should not get. `shamba import` reads it back.
 
 Examples:
+  shamba scan db --count
   shamba scan db --limit 10
   shamba scan db --prefix lib --keys-only
   shamba scan db --from m --to n --reverse --json";
@@ -39,6 +41,9 @@ pub struct ScanArgs {
     /// Leave the values out
     #[arg(long)]
     keys_only: bool,
+    /// Print how many entries there are, and none of them
+    #[arg(long, conflicts_with_all = ["reverse", "keys_only", "json"])]
+    count: bool,
     /// A JSON object a line: {"key":"…","value":"…"}, base64 where it is not UTF-8
     #[arg(long)]
     json: bool,
@@ -89,7 +94,7 @@ impl Bounds {
 }
 
 pub fn run(global: &Global, args: &ScanArgs) -> Result<(), Failure> {
-    let range = args.bounds.resolve()?;
+    let range = args.bounds.resolve()?.fill_cache(false);
     let opened = open(global, &args.dir, Access::Read, &EngineArgs::default())?;
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let mut iter = opened.keyspace.cursor(range)?;
@@ -98,7 +103,18 @@ pub fn run(global: &Global, args: &ScanArgs) -> Result<(), Failure> {
     } else {
         iter.seek_to_first()?
     }
-    let mut left = args.limit.unwrap_or(u64::MAX);
+    let limit = args.limit.unwrap_or(u64::MAX);
+    if args.count {
+        let mut count = 0;
+        while iter.valid() && count < limit {
+            count += 1;
+            iter.next()?;
+        }
+        drop(iter);
+        show::print(count)?;
+        return opened.close();
+    }
+    let mut left = limit;
     let mut line = Vec::new();
     while iter.valid() && left > 0 {
         line.clear();
@@ -119,10 +135,16 @@ pub fn run(global: &Global, args: &ScanArgs) -> Result<(), Failure> {
 
 fn entry(args: &ScanArgs, key: &[u8], value: &[u8], line: &mut Vec<u8>) -> Result<(), String> {
     match (args.json, args.keys_only) {
-        (false, false) => format::write(Format::Tsv, Style::default(), key, value, line),
+        (false, false) => {
+            text::escape_for_terminal(key, true, line);
+            line.push(b'\t');
+            text::escape_for_terminal(value, false, line);
+            line.push(b'\n');
+            Ok(())
+        }
         (true, false) => format::write(Format::Jsonl, Style::default(), key, value, line),
         (false, true) => {
-            text::escape(key, true, line);
+            text::escape_for_terminal(key, true, line);
             line.push(b'\n');
             Ok(())
         }

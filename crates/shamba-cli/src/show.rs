@@ -1,6 +1,7 @@
 //! What a person sees: tables, amounts, bars, progress, warnings.
 
 use std::io::{self, Write};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -176,7 +177,33 @@ impl Drop for Progress {
     }
 }
 
-struct Warnings;
+/// The engine's warnings, each cause once: work that fails is tried again and again, and then the
+/// command may fail of the same.
+struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    fn add(&self, text: String) {
+        let Ok(mut held) = self.0.lock() else { return };
+        if held.iter().all(|other| cause(other) != cause(&text)) {
+            held.push(text);
+        }
+    }
+
+    /// Those whose cause an error does not tell anyhow.
+    fn take_beside(&self, error: Option<&str>) -> Vec<String> {
+        let Ok(mut held) = self.0.lock() else {
+            return Vec::new();
+        };
+        let mut told = std::mem::take(&mut *held);
+        told.retain(|text| error.is_none_or(|error| !error.contains(cause(text))));
+        told
+    }
+}
+
+/// What a message says last is why.
+fn cause(text: &str) -> &str {
+    text.rsplit(": ").next().unwrap_or(text)
+}
 
 impl log::Log for Warnings {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
@@ -185,21 +212,17 @@ impl log::Log for Warnings {
 
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
-            let name = if record.level() == log::Level::Error {
-                "error"
-            } else {
-                "warning"
-            };
-            eprintln!("{name}: {}", record.args());
+            self.add(record.args().to_string());
         }
     }
 
     fn flush(&self) {}
 }
 
-/// Shows the engine's warnings on standard error.
+static WARNINGS: Warnings = Warnings(Mutex::new(Vec::new()));
+
+/// Keeps the engine's warnings for [`tell_warnings`].
 pub fn start_logging(quiet: bool) {
-    static WARNINGS: Warnings = Warnings;
     log::set_max_level(if quiet {
         log::LevelFilter::Off
     } else {
@@ -209,9 +232,33 @@ pub fn start_logging(quiet: bool) {
     let _set = log::set_logger(&WARNINGS);
 }
 
+/// Shows the engine's warnings on standard error, but for what the error tells that ended the
+/// command.
+pub fn tell_warnings(error: Option<&str>) {
+    for warning in WARNINGS.take_beside(error) {
+        eprintln!("warning: {warning}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let warnings = Warnings(Mutex::new(Vec::new()));
+        for number in 0..3 {
+            warnings.add(format!(
+                "db: work failed: cannot write {number}.sst: no space left"
+            ));
+        }
+        warnings.add("db: a filter is damaged".to_owned());
+        let error = "cannot append to 7.wal: no space left";
+        let told = warnings.take_beside(Some(error));
+        assert_eq!(told, ["db: a filter is damaged"]);
+        warnings.add("db: work failed: no space left".to_owned());
+        assert_eq!(warnings.take_beside(None).len(), 1);
+    }
 
     #[test]
     fn times() {

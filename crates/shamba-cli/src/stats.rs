@@ -153,15 +153,18 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
         0 => String::new(),
         frozen => format!(", {frozen} memtables waiting to be flushed"),
     };
+    let sum = |of: fn(&LevelStatistics) -> u64| keyspace.levels.iter().map(of).sum::<u64>();
+    let in_tables = sum(|level| level.entries);
     let mut text = format!(
-        "keyspace `{}`: {} entries in memory ({}){waiting}",
+        "keyspace `{}`: {} entries: {} in tables ({}), {} in the log and in memory ({}){waiting}",
         keyspace.name,
+        show::number(in_tables + keyspace.memtable_entries),
+        show::number(in_tables),
+        show::bytes(sum(|level| level.bytes)),
         show::number(keyspace.memtable_entries),
         show::bytes(keyspace.memtable_bytes)
     );
-    if rows.is_empty() {
-        text += ", no tables"
-    } else {
+    if !rows.is_empty() {
         text += &format!("\n{}", show::table(&header, &rows))
     }
     text += &format!("\n{}", use_and_design(keyspace));

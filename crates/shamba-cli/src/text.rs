@@ -1,7 +1,7 @@
 //! Bytes as text on one line, and back.
 //!
-//! `\\`, `\t`, `\n` and `\r` stand for a backslash, tab, line feed and carriage return; on the
-//! command line also `\xNN` for any byte. All other bytes stand for themselves.
+//! `\\`, `\t`, `\n` and `\r` stand for a backslash, tab, line feed and carriage return, `\xNN` for
+//! any byte. All other bytes stand for themselves.
 
 use std::ffi::OsStr;
 
@@ -20,12 +20,29 @@ pub fn escape(bytes: &[u8], tabs: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what `text` stands for. The error says what is wrong with it.
-pub fn unescape(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-    decode(text, false, out)
+/// As [`escape`], with what a terminal should not get as `\xNN` too: control characters, with which
+/// it would do something, and what is not UTF-8.
+pub fn escape_for_terminal(bytes: &[u8], tabs: bool, out: &mut Vec<u8>) {
+    let hex = |bytes: &[u8], out: &mut Vec<u8>| {
+        let digits = bytes.iter().map(|byte| format!("\\x{byte:02x}"));
+        digits.for_each(|digits| out.extend_from_slice(digits.as_bytes()));
+    };
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            let mut buffer = [0; 4];
+            let text = character.encode_utf8(&mut buffer).as_bytes();
+            match character {
+                '\t' | '\n' | '\r' => escape(text, tabs, out),
+                _ if character.is_control() => hex(text, out),
+                _ => escape(text, tabs, out),
+            }
+        }
+        hex(chunk.invalid(), out);
+    }
 }
 
-fn decode(text: &[u8], hex: bool, out: &mut Vec<u8>) -> Result<(), String> {
+/// Appends what `text` stands for. The error says what is wrong with it.
+pub fn unescape(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|&byte| byte == b'\\') {
         out.extend_from_slice(&rest[..at]);
@@ -34,7 +51,7 @@ fn decode(text: &[u8], hex: bool, out: &mut Vec<u8>) -> Result<(), String> {
             [b't', ..] => (b'\t', 2),
             [b'n', ..] => (b'\n', 2),
             [b'r', ..] => (b'\r', 2),
-            [b'x', high, low, ..] if hex => match (digit(high), digit(low)) {
+            [b'x', high, low, ..] => match (digit(high), digit(low)) {
                 (Some(high), Some(low)) => (high << 4 | low, 4),
                 _ => return Err("`\\x` takes two hexadecimal digits".to_owned()),
             },
@@ -66,7 +83,7 @@ pub fn argument(argument: &OsStr, escaped: bool) -> Result<Vec<u8>, Failure> {
         return Ok(bytes.to_vec());
     }
     let mut out = Vec::with_capacity(bytes.len());
-    decode(bytes, true, &mut out).map_err(|what| {
+    unescape(bytes, &mut out).map_err(|what| {
         Failure::usage(
             format!("`{}`: {what}", argument.display()),
             "with --escaped, \\t \\n \\r \\\\ and \\xNN are escapes",
@@ -102,13 +119,26 @@ mod tests {
             prop_assert!(!text.iter().any(|byte| matches!(byte, b'\n' | b'\r')));
             prop_assert!(!tabs || !text.contains(&b'\t'));
             unescape(&text, &mut back).unwrap();
+            prop_assert_eq!(&back, &bytes);
+            (text, back) = (Vec::new(), Vec::new());
+            escape_for_terminal(&bytes, tabs, &mut text);
+            let shown = std::str::from_utf8(&text).unwrap();
+            prop_assert!(!shown.chars().any(|c| c.is_control() && (tabs || c != '\t')), "{shown:?}");
+            unescape(&text, &mut back).unwrap();
             prop_assert_eq!(back, bytes);
         }
     }
 
     #[test]
+    fn terminals_get_no_commands() {
+        let mut out = Vec::new();
+        escape_for_terminal("\x1b[2Jü\u{9b}\x7f".as_bytes(), true, &mut out);
+        assert_eq!(out, "\\x1b[2Jü\\xc2\\x9b\\x7f".as_bytes());
+    }
+
+    #[test]
     fn what_is_no_escape_is_refused() {
-        for wrong in ["\\", "a\\q", "\\x41"] {
+        for wrong in ["\\", "a\\q", "\\x4", "\\xg0"] {
             assert!(
                 unescape(wrong.as_bytes(), &mut Vec::new()).is_err(),
                 "{wrong}"

@@ -156,7 +156,17 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Result<(), Failure> {
 }
 
 pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Result<(), Failure> {
-    let opened = open(global, &args.dir, Access::Write, &EngineArgs::default())?;
+    let opened = match open(global, &args.dir, Access::Write, &EngineArgs::default()) {
+        Err(Failure::Engine(shamba::Error::Locked { path })) => {
+            return Err(Failure::Busy {
+                what: format!("{} is in use by another process", path.display()),
+                hint: "only that process can make a checkpoint, by `Db::checkpoint`: have it do \
+                       so, or stop it; `shamba export` copies what is there beside it"
+                    .to_owned(),
+            });
+        }
+        opened => opened?,
+    };
     let progress = Progress::spinner(global.quiet, "copying");
     opened.db.checkpoint(&args.dest)?;
     drop(progress);

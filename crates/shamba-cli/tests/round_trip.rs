@@ -211,8 +211,26 @@ fn points_bounds_and_keyspaces() {
     assert_eq!(std::fs::read(work.path("value")).unwrap(), b"2");
     assert_eq!(
         work.ok(&["scan", "db", "--from", "b"]),
-        b"b\t2\nc\0\tx\ty\n"
+        b"b\t2\nc\\x00\tx\ty\n"
     );
+    assert_eq!(work.ok(&["scan", "db", "--count"]), b"3\n");
+    assert_eq!(work.ok(&["scan", "db", "--from", "b", "--count"]), b"2\n");
+    assert_eq!(work.ok(&["scan", "db", "--count", "--limit", "1"]), b"1\n");
+    // What a scan shows of any bytes can be imported.
+    work.ok(&["put", "db", "--escaped", "\\x1b[2J", "\\xff\\\\"]);
+    let shown = work.ok(&["scan", "db"]);
+    assert!(!shown.contains(&0x1b) && std::str::from_utf8(&shown).is_ok());
+    assert_eq!(
+        work.run_with(&["import", "copy", "-", "--format", "tsv"], &shown)
+            .code,
+        0
+    );
+    assert_eq!(
+        work.ok(&["get", "copy", "--escaped", "\\x1b[2J"]),
+        b"\xff\\"
+    );
+    assert_eq!(work.ok(&["export", "copy"]), work.ok(&["export", "db"]));
+    work.ok(&["delete", "db", "--escaped", "\\x1b[2J"]);
     assert_eq!(
         work.ok(&["scan", "db", "--prefix", "c", "--json"]),
         b"{\"key\":\"c\\u0000\",\"value\":\"x\\ty\"}\n"
@@ -335,4 +353,70 @@ fn stats_say_what_lookups_did_and_what_memory_is_worth() {
     let error = work.fails(5, &["stats", "db", "--keys", "bad"]);
     assert!(error.contains("bad:2"), "{error}");
     work.fails(3, &["stats", "db", "--keys", "missing"]);
+}
+
+#[test]
+fn numbers_are_keys_as_json_has_them() {
+    let work = Work::new();
+    let lines = b"{\"key\": 7, \"value\": \"seven\"}\n{\"key\":\"8\",\"value\":8}\n";
+    let read = work.run_with(&["import", "db", "-", "--format", "jsonl"], lines);
+    assert_eq!(read.code, 0, "{}", read.stderr);
+    assert_eq!(work.ok(&["scan", "db"]), b"7\tseven\n8\t8\n");
+}
+
+#[test]
+fn shells_and_manuals_get_what_they_want() {
+    let work = Work::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = String::from_utf8(work.ok(&["completions", shell])).unwrap();
+        assert!(script.contains("checkpoint"), "{shell}: {script}");
+    }
+    let page = String::from_utf8(work.ok(&["man"])).unwrap();
+    assert!(
+        page.contains(".TH shamba") && page.contains("Exit codes"),
+        "{page}"
+    );
+    work.ok(&["man", "--output", "pages/man1"]);
+    let pages = std::fs::read_dir(work.path("pages/man1")).unwrap().count();
+    assert!(pages > 12, "{pages}");
+}
+
+#[test]
+fn statistics_begin_with_how_many_entries_there_are() {
+    let work = Work::new();
+    for key in ["a", "b", "c"] {
+        work.ok(&["put", "db", key, "1"]);
+    }
+    work.ok(&["compact", "db"]);
+    let stats = String::from_utf8(work.ok(&["stats", "db"])).unwrap();
+    let first = stats.lines().next().unwrap();
+    assert!(
+        first.starts_with("keyspace `default`: 3 entries: 3 in tables"),
+        "{first}"
+    );
+}
+
+/// Engine options stay with the keyspace they were given for.
+#[test]
+fn options_given_once_are_kept() {
+    let work = Work::new();
+    work.file("lines.tsv", "a\t1\nb\t2\n");
+    work.ok(&[
+        "import",
+        "db",
+        "lines.tsv",
+        "--size-ratio",
+        "7",
+        "--compression",
+        "lz4",
+    ]);
+    work.ok(&["put", "db", "c", "3"]);
+    let options = || {
+        let db = shamba::Options::new().read_only(true).open(work.path("db"));
+        db.unwrap().default_keyspace().options()
+    };
+    assert_eq!(options().size_ratio, 7);
+    assert_eq!(options().compression, [shamba::Compression::Lz4]);
+    work.ok(&["compact", "db", "--target-file", "1M"]);
+    assert_eq!((options().size_ratio, options().target_file), (7, 1 << 20));
 }

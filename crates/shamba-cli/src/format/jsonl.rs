@@ -1,9 +1,9 @@
 //! JSON objects, one a line.
 //!
-//! Without fields chosen, an object is `{"key":"…","value":"…"}`, where `key_base64` and
-//! `value_base64` stand in for bytes that are not UTF-8. With a key field, the value is the whole
-//! object as it stands in the input, or the fields chosen: one string by its text, anything else
-//! as JSON.
+//! Without fields chosen, an object is `{"key":"…","value":"…"}`, numbers by their text, where
+//! `key_base64` and `value_base64` stand in for bytes that are not UTF-8. With a key field, the
+//! value is the whole object as it stands in the input, or the fields chosen: one string by its
+//! text, anything else as JSON.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -54,10 +54,12 @@ impl<R: BufRead> Reader for Jsonl<R> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Plain {
-    key: Option<String>,
+struct Plain<'a> {
+    #[serde(borrow)]
+    key: Option<&'a RawValue>,
     key_base64: Option<String>,
-    value: Option<String>,
+    #[serde(borrow)]
+    value: Option<&'a RawValue>,
     value_base64: Option<String>,
 }
 
@@ -69,7 +71,7 @@ fn plain(line: &[u8], entry: &mut Entry) -> Result<(), String> {
         value_base64,
     } = serde_json::from_slice(line).map_err(|e| {
         format!(
-            "{}; an object has the strings `key` and `value`, or choose a field with --key",
+            "{}; an object has the fields `key` and `value`, or choose one with --key",
             explain(&e)
         )
     })?;
@@ -78,9 +80,10 @@ fn plain(line: &[u8], entry: &mut Entry) -> Result<(), String> {
     Ok(())
 }
 
-fn bytes(name: &str, text: Option<String>, base64: Option<String>) -> Result<Vec<u8>, String> {
-    match (text, base64) {
-        (Some(text), None) => Ok(text.into_bytes()),
+fn bytes(name: &str, raw: Option<&RawValue>, base64: Option<String>) -> Result<Vec<u8>, String> {
+    match (raw, base64) {
+        (Some(raw), None) if is_string_or_number(raw.get()) => Ok(text(raw.get())),
+        (Some(_), None) => Err(format!("the field `{name}` is not a string or number")),
         (None, Some(base64)) => STANDARD
             .decode(base64)
             .map_err(|e| format!("`{name}_base64`: {e}")),
@@ -99,10 +102,11 @@ fn fields(line: &[u8], selection: &Selection, entry: &mut Entry) -> Result<(), S
             .ok_or_else(|| format!("the field `{name}` is missing"))
     };
     let name = selection.key.as_deref().unwrap_or("key");
-    entry.key = text(get(name)?);
-    if entry.key.starts_with(b"{") || entry.key.starts_with(b"[") {
+    let key = get(name)?;
+    if !is_string_or_number(key) {
         return Err(format!("the field `{name}` is not a string or number"));
     }
+    entry.key = text(key);
     entry.value = match selection.value.as_slice() {
         [] => line.to_vec(),
         [only] => text(get(only)?),
@@ -121,6 +125,10 @@ fn fields(line: &[u8], selection: &Selection, entry: &mut Entry) -> Result<(), S
         }
     };
     Ok(())
+}
+
+fn is_string_or_number(raw: &str) -> bool {
+    raw.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit())
 }
 
 /// A string by its text, anything else as JSON.
@@ -200,6 +208,18 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_keys_by_their_text() {
+        let plain = Selection::default();
+        let (key, value) = one(&plain, r#"{"key":12.50,"value":-3}"#).unwrap();
+        assert_eq!((&*key, &*value), ("12.50", "-3"));
+        let (key, _) = one(&select("id", &[]), r#"{"id":12.50}"#).unwrap();
+        assert_eq!(key, "12.50");
+        // A text that begins as an array does is a text.
+        let (key, _) = one(&select("id", &[]), r#"{"id":"[a]"}"#).unwrap();
+        assert_eq!(key, "[a]");
+    }
+
+    #[test]
     fn fields_and_whole_objects() {
         let line = r#"{"id": 7, "name":"a\tb", "tags":["x"]}"#;
         assert_eq!(
@@ -227,6 +247,8 @@ mod tests {
             (&plain, r#"{"key":"a","value":"b"} x"#, "trailing"),
             (&select("id", &[]), r#"{"key":"a"}"#, "`id` is missing"),
             (&select("id", &[]), r#"{"id":{}}"#, "not a string"),
+            (&select("id", &[]), r#"{"id":true}"#, "not a string"),
+            (&plain, r#"{"key":[1],"value":"b"}"#, "not a string"),
             (&select("id", &["v"]), r#"{"id":1}"#, "`v` is missing"),
         ] {
             let error = one(selection, &format!("{text}\n")).unwrap_err();

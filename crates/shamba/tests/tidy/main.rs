@@ -677,6 +677,11 @@ fn the_licences_and_documents_are_there() {
         );
     }
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let lines = readme.lines().count();
+    assert!(
+        lines <= 150,
+        "the README has {lines} lines: it is for 30 seconds"
+    );
     let checks = fs::read_to_string(root().join(".ci/run")).unwrap();
     let last = checks.lines().last().unwrap();
     assert!(
