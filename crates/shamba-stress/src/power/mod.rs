@@ -66,6 +66,13 @@ impl Kind for Power {
     }
 }
 
+/// How many keys there may be.
+const KEYS: u64 = 60;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key{number:03}").into_bytes()
+}
+
 fn random_batch(rng: &mut Rng, names: &[&'static str], number: usize) -> Vec<BatchOp> {
     let count = match rng.below(20) {
         0 => rng.between(20, 120),
@@ -75,7 +82,7 @@ fn random_batch(rng: &mut Rng, names: &[&'static str], number: usize) -> Vec<Bat
     let size = if rng.one_in(30) { 3000 } else { 60 };
     (0..count)
         .map(|i| {
-            let key = format!("key{:03}", rng.below(60)).into_bytes();
+            let key = key(rng.below(KEYS));
             let value = format!("{number}.{i}:").into_bytes();
             let filling = rng.below(size) as usize;
             let value = [value, rng.bytes(filling)].concat();
@@ -266,7 +273,13 @@ impl<'a> Workload<'a> {
             0..2 => self.durable_after(|db| db.flush()),
             2 => self.durable_after(|db| db.sync()),
             3 => self.db().compact_range(None, None),
-            4..6 => {
+            4 => self.clear(),
+            8 => {
+                let name = *self.rng.pick(self.names);
+                let options = random_keyspace_options(self.rng);
+                self.db().alter_keyspace(name, options)
+            }
+            5 => {
                 let name = *self.rng.pick(self.names);
                 let design = random_design(self.rng);
                 let keyspace = self.db().keyspace(name);
@@ -285,6 +298,26 @@ impl<'a> Workload<'a> {
 
     fn durable_after(&mut self, act: impl FnOnce(&Db) -> shamba::Result<()>) -> shamba::Result<()> {
         act(self.db())?;
+        self.camera.durable(self.history.len());
+        Ok(())
+    }
+
+    /// Empties a keyspace: as if all keys that may be there were deleted at once, and durable.
+    fn clear(&mut self) -> shamba::Result<()> {
+        let name = *self.rng.pick(self.names);
+        let keyspace = self.db().keyspace(name)?;
+        let keys = (0..KEYS).map(|number| (name, key(number), None));
+        self.history.push(keys.collect());
+        self.camera.started(self.history.len());
+        let taken = self.camera.taken();
+        let cleared = keyspace.clear();
+        // It comes to its end, or to nothing; but for what stops writes, of which nobody knows.
+        if cleared.is_err() && self.db().stats().writes_stopped.is_none() {
+            self.history = self.history.prefix(self.history.len() - 1);
+            self.camera.started(self.history.len());
+            self.camera.forget_after(taken);
+        }
+        cleared?;
         self.camera.durable(self.history.len());
         Ok(())
     }

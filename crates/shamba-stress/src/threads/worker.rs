@@ -98,7 +98,8 @@ impl<'a> Worker<'a> {
             860..880 => self.drop_one(),
             880..890 => self.scan(),
             890..930 => self.write_private(),
-            930..940 => self.check_private(),
+            930..938 => self.check_private(),
+            938..940 => self.clear_private(),
             940..943 => self.drop_private(),
             943..950 => self.change_limit(),
             950..958 => self.db.flush().unwrap(),
@@ -407,6 +408,19 @@ impl<'a> Worker<'a> {
         {
             assert!(entries == *map, "a private keyspace differs");
         }
+    }
+
+    /// At once, or key by key where others hold snapshots.
+    fn clear_private(&mut self) {
+        if let Some((keyspace, map)) = &mut self.private {
+            match keyspace.clear() {
+                // The keys are gone through with a cursor, which may be one too many.
+                Err(Error::IteratorsExhausted { .. }) => return,
+                cleared => cleared.unwrap(),
+            }
+            map.clear();
+        }
+        self.check_private();
     }
 
     fn drop_private(&mut self) {

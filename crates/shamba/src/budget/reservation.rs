@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{AdmittedWork, Budget, Role, Shortage};
+use crate::error::{Error, Result};
 
 /// What an iterator may take beyond the limit where others have all of it, in bytes: about an entry
 /// of the usual size.
@@ -92,19 +93,22 @@ impl Reservation {
         taken
     }
 
-    /// Takes what a caller's iterator needs, in the share of iterators: false, and nothing changes,
-    /// past it, or where others have the memory. Little is taken then all the same, so that what is
-    /// held by others for long refuses no entry of the usual size.
-    pub(crate) fn try_grow_iterator(&mut self, bytes: u64) -> bool {
+    /// Takes what a caller's iterator needs, in the share of iterators: refused, and nothing
+    /// changes, past it, or where others have the memory. Little is taken then all the same, so
+    /// that what is held by others for long refuses no entry of the usual size.
+    pub(crate) fn grow_iterator(&mut self, bytes: u64) -> Result<()> {
+        // Who changes the limit meanwhile is not to make the error tell one that would have done.
+        let before = self.budget.limit();
         let most = self.budget.most_of_iterators();
+        let limit = before.min(self.budget.limit());
         if self.try_grow_within(bytes, most) {
-            return true;
+            return Ok(());
         }
-        let little = bytes <= LITTLE && self.budget.used_by(self.account.role()) + bytes <= most;
-        if little {
+        if bytes <= LITTLE && self.budget.used_by(self.account.role()) + bytes <= most {
             self.grow(bytes);
+            return Ok(());
         }
-        little
+        Err(Error::IteratorsExhausted { limit })
     }
 
     /// Takes more bytes, if need be once others gave some back: false, and nothing changes, where

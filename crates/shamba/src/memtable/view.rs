@@ -18,7 +18,7 @@ use super::skiplist::SkipList;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{self, SeqNo, Tag};
 use crate::budget::{Budget, Reservation, Role, memtable_copy};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Entries copied at first, after a search. With half of them a scan of ten copies three times,
 /// with double of them a search for one key copies eight.
@@ -111,14 +111,10 @@ impl Copies {
         if !first && (self.entries.len() >= self.room.0 || self.bytes.len() + more > self.room.1) {
             return Ok(false);
         }
-        if !self.take_memory(more) {
-            return if first {
-                Err(Error::IteratorsExhausted {
-                    limit: self.budget.limit(),
-                })
-            } else {
-                Ok(false)
-            };
+        match self.take_memory(more) {
+            Err(refused) if first => return Err(refused),
+            Err(_) => return Ok(false),
+            Ok(()) => {}
         }
         self.entries.push(CopiedEntry {
             start: self.bytes.len(),
@@ -132,7 +128,7 @@ impl Copies {
     }
 
     /// Room for one entry more with so many bytes, charged; false where the budget has none.
-    fn take_memory(&mut self, more: usize) -> bool {
+    fn take_memory(&mut self, more: usize) -> Result<()> {
         let grown = |len: usize, more: usize, capacity: usize, least: usize| match len + more {
             fits if fits <= capacity => capacity,
             wanted => wanted.max(2 * capacity).max(least),
@@ -141,12 +137,12 @@ impl Copies {
         let entries = grown(self.entries.len(), 1, self.entries.capacity(), FIRST);
         let total = (bytes + entries * size_of::<CopiedEntry>()) as u64;
         let held = self.memory.bytes();
-        if total > held && !self.memory.try_grow_iterator(total - held) {
-            return false;
+        if total > held {
+            self.memory.grow_iterator(total - held)?;
         }
         self.bytes.reserve_exact(bytes - self.bytes.len());
         self.entries.reserve_exact(entries - self.entries.len());
-        true
+        Ok(())
     }
 }
 

@@ -30,7 +30,9 @@ use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, Tag};
 use crate::budget::{Reservation, Role};
 use crate::compaction::MergeIter;
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::metrics::Counter;
 pub use both_ends::Iter;
 pub use iter_options::{IterOptions, KeyRange};
@@ -400,15 +402,10 @@ impl Cursor {
             self.memory.shrink(now - held);
             return Ok(());
         }
-        let budget = self.db.inner().shared().budget();
-        if !self.memory.try_grow_iterator(held - now) {
+        self.memory.grow_iterator(held - now).inspect_err(|_| {
             self.place = Position::Nowhere;
             (self.key, self.value, self.before) = Default::default();
-            return Err(Error::IteratorsExhausted {
-                limit: budget.limit(),
-            });
-        }
-        Ok(())
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::budget::{
     Budget, Pin, Reservation, Role, copied_index, further_readahead, large_value,
     short_for_large_values,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fs::{AlignedBuf, BlockKind, PAGE, Purpose};
 use crate::table::source::label;
 use crate::table::table_blocks::BlockRef;
@@ -271,12 +271,10 @@ impl TableIter {
 
     fn account_anew(&mut self, bytes: u64) -> Result<()> {
         let more = bytes.saturating_sub(self.memory.bytes());
-        let budget = &self.options.budget;
-        if more > 0 && self.options.purpose == Purpose::Scan && !self.memory.try_grow_iterator(more)
+        if more > 0
+            && self.options.purpose == Purpose::Scan
+            && let Err(refused) = self.memory.grow_iterator(more)
         {
-            let refused = Error::IteratorsExhausted {
-                limit: budget.limit(),
-            };
             self.reset();
             (self.cursor, self.value, self.bound) = Default::default();
             self.memory.resize(self.memory());
