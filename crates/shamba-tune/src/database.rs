@@ -119,10 +119,7 @@ pub fn ask<E: From<shamba::Error>>(
 /// nobody would choose: what is told instead of it, the database keeps.
 fn unstored() -> Design {
     let engine = KeyspaceOptions::default().design();
-    Design {
-        write_buffer: engine.write_buffer + 1,
-        ..engine
-    }
+    engine.write_buffer(engine.write_buffer + 1)
 }
 
 /// What the statistics tell of the keyspace `name` of a database opened with `unstored`. Where
@@ -332,11 +329,10 @@ mod tests {
         let before = known(&db, false);
         assert_eq!(before.inputs.present_size_ratio, None);
         assert_eq!(before.inputs.present_bits_per_key, None);
-        let design = Design {
-            merge_policy: MergePolicy::Tiering,
-            bits_per_key: 5.5,
-            ..KeyspaceOptions::default().design()
-        };
+        let design = KeyspaceOptions::default()
+            .design()
+            .merge_policy(MergePolicy::Tiering)
+            .bits_per_key(5.5);
         db.redesign(design).unwrap();
         // No file says yet how many bits there are.
         let known = known(&db, false);
