@@ -44,6 +44,7 @@ pub use write::WriteOptions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Durability {
     /// Not logged: lost in a crash of the process or the machine unless it was flushed to a table
     /// first. Of a batch written so, a part may survive.

@@ -150,7 +150,7 @@ impl Variant {
             FilterFamily::Bloom => "bloom",
             FilterFamily::BlockedBloom => "blocked",
             FilterFamily::Ribbon => "ribbon",
-            FilterFamily::Auto => "auto",
+            _ => "auto",
         };
         let pieces = if filter.partitioned {
             "partitioned"
@@ -164,11 +164,11 @@ impl Variant {
             (modules, _) => format!("-{modules}x{bits}"),
         };
         let first = match filter.module_sizes {
-            ModuleSizes::Equal => String::new(),
             ModuleSizes::FirstInMemory => "-prop".to_owned(),
             ModuleSizes::Proportional { first_bits_per_key } => {
                 format!("-first{first_bits_per_key}")
             }
+            _ => String::new(),
         };
         let allocation = match filter.allocation {
             FilterAllocation::Monkey => "-monkey",

@@ -10,6 +10,7 @@ use crate::version::MAX_LEVELS;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Granularity {
     /// One file of the level and the files it meets in the next level. Work comes in small, even
     /// portions, and files that meet nothing are moved instead of rewritten.

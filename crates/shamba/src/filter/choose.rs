@@ -23,6 +23,7 @@ pub(crate) enum Families {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum ModuleSizes {
     /// All alike (SHaMBa-eq).
     #[default]

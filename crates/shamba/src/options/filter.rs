@@ -6,6 +6,7 @@ use crate::filter::{FilterAllocation, ModuleSizes};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum FilterFamily {
     /// Standard Bloom filter: fewer false positives for its bits than a blocked one.
     Bloom,

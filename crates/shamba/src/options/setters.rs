@@ -103,3 +103,58 @@ impl WriteOptions {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of the two it is depends on how the tests are built; `.ci/run` builds them both ways.
+    #[test]
+    fn compression_that_is_not_compiled_in_is_refused_by_name() {
+        for (compression, feature, there) in [
+            (Compression::None, "", true),
+            (Compression::Lz4, "`lz4`", cfg!(feature = "lz4")),
+            (Compression::Zstd(3), "`zstd`", cfg!(feature = "zstd")),
+        ] {
+            let by_level = [Compression::None, compression];
+            match KeyspaceOptions::new().compression(by_level).validate() {
+                Ok(()) => assert!(there, "{compression:?}"),
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(!there && text.contains(feature), "{text}");
+                    assert!(text.contains("`compression`"), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_may_be_left_open_is_set_with_and_without_some() {
+        let auto = AutoDesign::new().factor(3.0);
+        let options = KeyspaceOptions::new();
+        assert_eq!(options.clone().auto_design(auto).auto_design, Some(auto));
+        assert_eq!(options.auto_design(None).auto_design, None);
+        let synced = WriteOptions::new().durability(Durability::Synced);
+        assert_eq!(synced, WriteOptions::synced());
+        assert_eq!(synced.durability(None), WriteOptions::new());
+    }
+
+    /// A file of settings says what differs from the defaults, and no more.
+    #[cfg(feature = "serde")]
+    #[test]
+    fn options_are_read_from_what_differs() {
+        let filter = FilterOptions::new().family(FilterFamily::BlockedBloom);
+        let options = KeyspaceOptions::new()
+            .merge_policy(MergePolicy::LazyLeveling)
+            .compression([Compression::None, Compression::Zstd(3)])
+            .filter(filter.modules(2))
+            .auto_design(AutoDesign::new());
+        let text = serde_json::to_string(&options).unwrap();
+        let back: KeyspaceOptions = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, options);
+        let text = r#"{"size_ratio": 4, "filter": {"family": "ribbon"}}"#;
+        let read: KeyspaceOptions = serde_json::from_str(text).unwrap();
+        let ribbon = FilterOptions::new().family(FilterFamily::Ribbon);
+        assert_eq!(read, KeyspaceOptions::new().size_ratio(4).filter(ribbon));
+    }
+}

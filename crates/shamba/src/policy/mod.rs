@@ -59,6 +59,7 @@ pub enum FilterPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Skipping {
     /// Modules behind the first, which is always read (the paper's P).
     Partial,
@@ -70,6 +71,7 @@ pub enum Skipping {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Thresholds {
     /// In data reads saved per lookup of the keyspace. A file's share of the lookups falls as
     /// files become more, and so does its utility.
