@@ -32,10 +32,9 @@ pub(super) struct Readers {
 
 impl Readers {
     pub(super) fn without_rings() -> Self {
-        Readers {
-            without_rings: AtomicBool::new(true),
-            ..Readers::default()
-        }
+        let readers = Readers::default();
+        readers.without_rings.store(true, Ordering::Relaxed);
+        readers
     }
 
     /// Whether batches are read by threads.

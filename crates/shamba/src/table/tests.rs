@@ -1109,7 +1109,9 @@ fn open_tables_share_what_they_have_alike() {
     assert!(std::ptr::eq(first.plan(), second.plan()));
     assert!(!first.plan().modules.is_empty());
     let each = (env.budget.used_by(Role::Tables) - before) / 2;
-    assert!(each < 640, "{each}");
+    // What the system gives for an open file is wider on Windows.
+    let most = if cfg!(windows) { 656 } else { 640 };
+    assert!(each < most, "{each}");
 }
 
 #[test]
