@@ -193,8 +193,8 @@
 //! each feature brings.
 //!
 //! `testing` adds instruments for tests and measurements, of this crate and of programs that use
-//! it: in [`fs`] a file system in memory that can lose power (`MemFs`), one that fails as it is told
-//! (`FaultFs`), one that counts and takes the time of a modelled device (`MeteredFs`); and
+//! it: in [`fs`] a file system in memory that can lose power (`MemFs`), one that fails as it is
+//! told (`FaultFs`), one that counts and takes the time of a modelled device (`MeteredFs`); and
 //! `MemoryBudget::hold`, which makes memory short. A program's tests get them by
 //!
 //! ```toml

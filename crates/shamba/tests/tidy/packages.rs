@@ -1,5 +1,5 @@
-//! What is published: each package stands on its own, with licences, a front page and where it comes
-//! from.
+//! What is published: each package stands on its own, with licences, a front page and where it
+//! comes from.
 
 use std::fs;
 use std::path::PathBuf;
