@@ -24,10 +24,7 @@ struct Cache {
 
 /// A generation is seen to be full by what of it is in tables: in steps of a small write buffer.
 fn options() -> KeyspaceOptions {
-    KeyspaceOptions {
-        write_buffer: 1 << 20,
-        ..KeyspaceOptions::default()
-    }
+    KeyspaceOptions::new().write_buffer(1 << 20)
 }
 
 fn name(generation: u64) -> String {

@@ -104,10 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .memory(MemoryBudget::bytes(16 << 20))
         .open(dir)?;
     // Texts compress well; the option is kept with the keyspace.
-    let compressed = KeyspaceOptions {
-        compression: vec![Compression::Lz4],
-        ..KeyspaceOptions::default()
-    };
+    let compressed = KeyspaceOptions::new().compression([Compression::Lz4]);
     let documents = db.open_keyspace("documents", compressed)?;
     let postings = db.open_keyspace("postings", KeyspaceOptions::default())?;
     match &arguments[1..] {

@@ -94,11 +94,9 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
         .as_deref()
         .or(temporary.as_ref().map(tempfile::TempDir::path))
         .unwrap_or(Path::new("."));
-    let base = KeyspaceOptions {
-        write_buffer: 4 << 20,
-        target_file: 8 << 20,
-        ..KeyspaceOptions::default()
-    };
+    let base = KeyspaceOptions::new()
+        .write_buffer(4 << 20)
+        .target_file(8 << 20);
     let options = args
         .engine
         .options(global.budget_or(MEMORY))

@@ -5,7 +5,6 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use shamba::IterOptions;
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -86,10 +85,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<(), Failure> {
         text.extend_from_slice(header.as_bytes());
         text.push(b'\n');
     }
-    let mut iter = opened.keyspace.cursor(IterOptions {
-        fill_cache: false,
-        ..range
-    })?;
+    let mut iter = opened.keyspace.cursor(range.fill_cache(false))?;
     iter.seek_to_first()?;
     let mut entries = 0u64;
     while iter.valid() {

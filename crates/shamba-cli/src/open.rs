@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use shamba::{
-    Compression, Db, Durability, FilterAllocation, FilterFamily, FilterOptions, Granularity,
-    Keyspace, KeyspaceOptions, MemoryBudget, MergePolicy, Options, Preset,
+    Compression, Db, Durability, FilterAllocation, FilterFamily, Granularity, Keyspace,
+    KeyspaceOptions, MemoryBudget, MergePolicy, Options, Preset,
 };
 
 use crate::args::{Global, size};
@@ -146,50 +146,52 @@ impl FromStr for LevelCompression {
     }
 }
 
+/// Sets an option that was asked for.
+fn set<T>(option: &mut T, asked: Option<T>) {
+    if let Some(value) = asked {
+        *option = value;
+    }
+}
+
 impl EngineArgs {
     /// The keyspace options, `base` where nothing was asked for.
     pub fn keyspace(&self, base: KeyspaceOptions) -> KeyspaceOptions {
-        let base = match self.preset {
+        let mut options = match self.preset {
             Some(preset) => base.preset(preset),
             None => base,
         };
-        KeyspaceOptions {
-            merge_policy: self
-                .merge_policy
-                .map_or(base.merge_policy, |policy| match policy {
-                    Merge::Leveling => MergePolicy::Leveling {
-                        granularity: Granularity::File,
-                    },
-                    Merge::WholeLevel => MergePolicy::Leveling {
-                        granularity: Granularity::Level,
-                    },
-                    Merge::Tiering => MergePolicy::Tiering,
-                    Merge::LazyLeveling => MergePolicy::LazyLeveling,
-                }),
-            size_ratio: self.size_ratio.unwrap_or(base.size_ratio),
-            write_buffer: self.write_buffer.unwrap_or(base.write_buffer),
-            target_file: self.target_file.unwrap_or(base.target_file),
-            compression: match self.compression.as_slice() {
-                [] => base.compression,
-                levels => levels.iter().map(|level| level.0).collect(),
-            },
-            filter: FilterOptions {
-                family: self
-                    .filter
-                    .map_or(base.filter.family, |family| match family {
-                        Filter::Bloom => FilterFamily::Bloom,
-                        Filter::BlockedBloom => FilterFamily::BlockedBloom,
-                        Filter::Ribbon => FilterFamily::Ribbon,
-                        Filter::Auto => FilterFamily::Auto,
-                    }),
-                bits_per_key: self.bits_per_key.unwrap_or(base.filter.bits_per_key),
-                allocation: (self.filter_allocation)
-                    .map_or(base.filter.allocation, |division| division.0),
-                partitioned: self.partitioned.unwrap_or(base.filter.partitioned),
-                ..base.filter
-            },
-            ..base
+        if let Some(policy) = self.merge_policy {
+            options.merge_policy = match policy {
+                Merge::Leveling => MergePolicy::Leveling {
+                    granularity: Granularity::File,
+                },
+                Merge::WholeLevel => MergePolicy::Leveling {
+                    granularity: Granularity::Level,
+                },
+                Merge::Tiering => MergePolicy::Tiering,
+                Merge::LazyLeveling => MergePolicy::LazyLeveling,
+            };
         }
+        set(&mut options.size_ratio, self.size_ratio);
+        set(&mut options.write_buffer, self.write_buffer);
+        set(&mut options.target_file, self.target_file);
+        if !self.compression.is_empty() {
+            options.compression = self.compression.iter().map(|level| level.0).collect();
+        }
+        let filter = &mut options.filter;
+        if let Some(family) = self.filter {
+            filter.family = match family {
+                Filter::Bloom => FilterFamily::Bloom,
+                Filter::BlockedBloom => FilterFamily::BlockedBloom,
+                Filter::Ribbon => FilterFamily::Ribbon,
+                Filter::Auto => FilterFamily::Auto,
+            };
+        }
+        set(&mut filter.bits_per_key, self.bits_per_key);
+        let allocation = self.filter_allocation.map(|division| division.0);
+        set(&mut filter.allocation, allocation);
+        set(&mut filter.partitioned, self.partitioned);
+        options
     }
 
     /// Gives a keyspace that exists what was asked for.
@@ -281,11 +283,7 @@ mod tests {
 
     #[test]
     fn what_was_not_asked_for_stays() {
-        let base = KeyspaceOptions {
-            size_ratio: 4,
-            write_buffer: 1 << 20,
-            ..KeyspaceOptions::default()
-        };
+        let base = KeyspaceOptions::new().size_ratio(4).write_buffer(1 << 20);
         let none = EngineArgs::default().keyspace(base.clone());
         assert_eq!(none, base);
         let asked = EngineArgs {

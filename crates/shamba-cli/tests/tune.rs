@@ -350,10 +350,9 @@ fn the_text_has_every_part() {
         "existing lookup",
         "  all together",
         "filter bits/key",
-        "KeyspaceOptions {",
-        "    merge_policy: MergePolicy::",
-        "        family: FilterFamily::Bloom,",
-        "..Default::default()",
+        "KeyspaceOptions::new()",
+        "    .merge_policy(MergePolicy::",
+        "            .family(FilterFamily::Bloom)",
         "assumed",
         "read-latency 100 µs",
     ] {
@@ -367,59 +366,51 @@ fn pasted() -> [shamba::KeyspaceOptions; 4] {
         FilterAllocation, FilterFamily, FilterOptions, Granularity, KeyspaceOptions, MergePolicy,
     };
     [
-        KeyspaceOptions {
-            merge_policy: MergePolicy::Leveling {
+        KeyspaceOptions::new()
+            .merge_policy(MergePolicy::Leveling {
                 granularity: Granularity::File,
-            },
-            size_ratio: 5,
-            write_buffer: 16777216,
-            filter: FilterOptions {
-                family: FilterFamily::Ribbon,
-                bits_per_key: 9.41,
-                allocation: FilterAllocation::MonkeyGeneral {
-                    existing_per_empty: 1.0,
-                },
-                ..Default::default()
-            },
-            ..Default::default()
-        },
-        KeyspaceOptions {
-            merge_policy: MergePolicy::LazyLeveling,
-            size_ratio: 5,
-            write_buffer: 16777216,
-            filter: FilterOptions {
-                family: FilterFamily::Ribbon,
-                bits_per_key: 9.41,
-                allocation: FilterAllocation::MonkeyGeneral {
-                    existing_per_empty: 1.0,
-                },
-                ..Default::default()
-            },
-            ..Default::default()
-        },
-        KeyspaceOptions {
-            merge_policy: MergePolicy::LazyLeveling,
-            size_ratio: 5,
-            write_buffer: 16777216,
-            filter: FilterOptions {
-                family: FilterFamily::Ribbon,
-                bits_per_key: 9.41,
-                allocation: FilterAllocation::Monkey,
-                ..Default::default()
-            },
-            ..Default::default()
-        },
-        KeyspaceOptions {
-            merge_policy: MergePolicy::LazyLeveling,
-            size_ratio: 5,
-            write_buffer: 16777216,
-            filter: FilterOptions {
-                family: FilterFamily::Ribbon,
-                bits_per_key: 9.41,
-                ..Default::default()
-            },
-            ..Default::default()
-        },
+            })
+            .size_ratio(5)
+            .write_buffer(16777216)
+            .filter(
+                FilterOptions::new()
+                    .family(FilterFamily::Ribbon)
+                    .bits_per_key(9.41)
+                    .allocation(FilterAllocation::MonkeyGeneral {
+                        existing_per_empty: 1.0,
+                    }),
+            ),
+        KeyspaceOptions::new()
+            .merge_policy(MergePolicy::LazyLeveling)
+            .size_ratio(5)
+            .write_buffer(16777216)
+            .filter(
+                FilterOptions::new()
+                    .family(FilterFamily::Ribbon)
+                    .bits_per_key(9.41)
+                    .allocation(FilterAllocation::MonkeyGeneral {
+                        existing_per_empty: 1.0,
+                    }),
+            ),
+        KeyspaceOptions::new()
+            .merge_policy(MergePolicy::LazyLeveling)
+            .size_ratio(5)
+            .write_buffer(16777216)
+            .filter(
+                FilterOptions::new()
+                    .family(FilterFamily::Ribbon)
+                    .bits_per_key(9.41)
+                    .allocation(FilterAllocation::Monkey),
+            ),
+        KeyspaceOptions::new()
+            .merge_policy(MergePolicy::LazyLeveling)
+            .size_ratio(5)
+            .write_buffer(16777216)
+            .filter(
+                FilterOptions::new()
+                    .family(FilterFamily::Ribbon)
+                    .bits_per_key(9.41),
+            ),
     ]
 }
 
@@ -532,12 +523,11 @@ fn a_database_tells_its_design() {
         db.put(key.to_be_bytes(), [7; 100]).unwrap();
     }
     db.flush().unwrap();
-    let design = shamba::Design {
-        merge_policy: shamba::MergePolicy::LazyLeveling,
-        size_ratio: 4,
-        write_buffer: 128 << 10,
-        bits_per_key: 6.0,
-    };
+    let design = shamba::Design::default()
+        .merge_policy(shamba::MergePolicy::LazyLeveling)
+        .size_ratio(4)
+        .write_buffer(128 << 10)
+        .bits_per_key(6.0);
     db.redesign(design).unwrap();
     db.wait_for_compaction().unwrap();
     assert!(!db.stats().keyspaces[0].moving);

@@ -27,7 +27,8 @@ pub struct Run {
 }
 
 /// The filter of a run.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Filter {
     /// Bits for each entry of the run; 0 for no filter.
     pub bits_per_key: f64,

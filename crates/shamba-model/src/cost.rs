@@ -10,8 +10,6 @@
 //! curve, any memory and few levels too; with [`Curve::ideal`] and many levels they are the closed
 //! forms of [`crate::monkey`].
 
-use serde::{Deserialize, Serialize};
-
 use crate::ModelError;
 use crate::allocation::{Filter, Run, false_positive_reads, uniform, water_filling};
 use crate::curve::Curve;
@@ -19,7 +17,8 @@ use crate::merging;
 use crate::tree::{self, MergePolicy, Tree};
 
 /// A storage device.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Device {
     /// Bytes in a page, what one read brings.
     pub page_bytes: f64,
@@ -29,16 +28,18 @@ pub struct Device {
     pub write_cost: f64,
     /// What the read of a page costs a merge, which reads in long sequences, in reads of a page at
     /// random. At least 0; 1 by default, as in the paper, whose devices have no quicker way.
-    #[serde(default = "one")]
+    #[cfg_attr(feature = "serde", serde(default = "one"))]
     pub merge_read_cost: f64,
 }
 
+#[cfg(feature = "serde")]
 fn one() -> f64 {
     1.0
 }
 
 /// Data and the device they are on.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Environment {
     /// Entries in the tree, old versions and tombstones included: `N`.
     pub entries: f64,
@@ -72,7 +73,8 @@ impl Environment {
 }
 
 /// The operations, by their shares of all operations.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Workload {
     /// Point lookups of keys that do not exist: the paper's `z / (v + 1)`.
     pub empty_lookups: f64,
@@ -124,8 +126,9 @@ impl Workload {
 }
 
 /// How the memory for filters is divided among the levels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Allocation {
     /// The same bits per key everywhere: the state of the art.
     Uniform,
@@ -137,7 +140,8 @@ pub enum Allocation {
 }
 
 /// All that may be chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Design {
     /// When runs are merged.
     pub policy: MergePolicy,
@@ -182,7 +186,8 @@ impl Design {
 }
 
 /// What operations cost, in reads, and what that makes of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Costs {
     /// Levels on storage: `L`.
     pub levels: u32,

@@ -7,16 +7,15 @@
 //! points of a hull is had by building some of a table's partitions at the one and the others at
 //! the other, so that allocations along the hull can be built and none is better.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{ModelError, fpr, ribbon};
 
 /// `ln^2 2`: by how much a bit per key lowers the logarithm of the rate in Eq. 2 of Monkey.
 pub(crate) const LN2_SQUARED: f64 = std::f64::consts::LN_2 * std::f64::consts::LN_2;
 
 /// The filter families whose rates [`crate::fpr`] knows, and the papers' ideal one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Family {
     /// `e^(-bits/key * ln^2 2)`, the Bloom filter with any fraction of a hash (Monkey, Eq. 2).

@@ -10,12 +10,11 @@
 //! counts are approximate in the paper's way: the number of levels is large, and under tiering
 //! false positives in the runs before the one with the key are not counted.
 
-use serde::{Deserialize, Serialize};
-
 use crate::ModelError;
 
 /// How long each part of a lookup takes, in one unit of time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Times {
     /// Hashing the key: `T_H`.
     pub hash: f64,
@@ -26,7 +25,8 @@ pub struct Times {
 }
 
 /// What a lookup does on average.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Work {
     /// Hashes of the key.
     pub hashes: f64,

@@ -4,14 +4,13 @@
 //! LSM-Trees" (2018; Monkey), explained in its Appendix K: values of that time, as printed, in the
 //! paper's terms. All allocate filters uniformly.
 
-use serde::Serialize;
-
 use crate::ModelError;
 use crate::cost::{Allocation, Design, Environment};
 use crate::tree::MergePolicy;
 
 /// A store's defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Preset {
     /// The store.
     pub name: &'static str,

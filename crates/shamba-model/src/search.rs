@@ -18,15 +18,14 @@
 //! Bounds on costs (service-level agreements) come before the average cost: designs past a bound
 //! count only as signposts to those that keep it.
 
-use serde::{Deserialize, Serialize};
-
 use crate::ModelError;
 use crate::cost::{Allocation, Costs, Design, Environment, Workload, costs};
 use crate::curve::Curve;
 use crate::tree::{self, MergePolicy};
 
 /// What is given, and what is looked for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Request {
     /// Data and device.
     pub environment: Environment,
@@ -35,16 +34,17 @@ pub struct Request {
     /// Bytes for the write buffer and all filters together, a page at least.
     pub memory_bytes: f64,
     /// What may be changed; by default everything.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub knobs: Knobs,
     /// Costs that must be kept; by default none.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub bounds: Bounds,
 }
 
 /// What the search may choose from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 pub struct Knobs {
     /// The merge policies to try; all by default.
     pub policies: Vec<MergePolicy>,
@@ -68,8 +68,9 @@ impl Default for Knobs {
 }
 
 /// Upper bounds on costs, in reads per operation.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 pub struct Bounds {
     /// On [`Costs::point_lookup`].
     pub point_lookup: Option<f64>,
@@ -78,7 +79,8 @@ pub struct Bounds {
 }
 
 /// The best design found.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Found {
     /// The design.
     pub design: Design,
@@ -321,8 +323,9 @@ pub(crate) fn spread(low: u32, high: u32, count: u32) -> Vec<u32> {
 }
 
 /// A knob, or knobs, turned from a given design on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Knob {
     /// None: the design as given.
     None,
@@ -341,7 +344,8 @@ pub enum Knob {
 }
 
 /// A design after turning a knob.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Step {
     /// What was turned.
     pub knob: Knob,

@@ -5,8 +5,6 @@
 //! ratios from 2, where all policies have the same runs, to data over buffer, where tiering is a
 //! log and leveling a sorted array.
 
-use serde::{Deserialize, Serialize};
-
 use crate::ModelError;
 use crate::cost::{Costs, Design, Environment, Workload, costs};
 use crate::curve::Curve;
@@ -14,7 +12,8 @@ use crate::search::spread;
 use crate::tree::{self, MergePolicy};
 
 /// A design on or above the curve.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Point {
     /// The design.
     pub design: Design,

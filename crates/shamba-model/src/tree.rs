@@ -5,14 +5,13 @@
 //! the write buffer, level 1 the first on storage, and the last holds most of the data. All bytes
 //! and entries are worst cases: a full tree.
 
-use serde::{Deserialize, Serialize};
-
 use crate::ModelError;
 use crate::allocation::Run;
 
 /// When runs are merged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum MergePolicy {
     /// One run a level; what arrives is merged with it at once.
     Leveling,

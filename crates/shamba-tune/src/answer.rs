@@ -304,24 +304,22 @@ fn engine_options(problem: &Problem, best: &Plan, curve: &Curve) -> Result<Engin
         Filter::BlockedBloom => (FilterFamily::BlockedBloom, "BlockedBloom"),
         Filter::Ribbon => (FilterFamily::Ribbon, "Ribbon"),
     };
-    let options = KeyspaceOptions {
-        merge_policy: policy,
-        size_ratio: ratio,
-        write_buffer: write_buffer as u64,
-        filter: FilterOptions {
-            family,
-            bits_per_key,
-            allocation: match best.design.allocation {
-                Allocation::Uniform => FilterAllocation::Uniform,
-                Allocation::MonkeyZero => FilterAllocation::Monkey,
-                Allocation::Monkey => FilterAllocation::MonkeyGeneral {
-                    existing_per_empty: existing_per_empty(&problem.request.workload),
-                },
-            },
-            ..FilterOptions::default()
-        },
-        ..KeyspaceOptions::default()
-    };
+    let options = KeyspaceOptions::new()
+        .merge_policy(policy)
+        .size_ratio(ratio)
+        .write_buffer(write_buffer as u64)
+        .filter(
+            FilterOptions::new()
+                .family(family)
+                .bits_per_key(bits_per_key)
+                .allocation(match best.design.allocation {
+                    Allocation::Uniform => FilterAllocation::Uniform,
+                    Allocation::MonkeyZero => FilterAllocation::Monkey,
+                    Allocation::Monkey => FilterAllocation::MonkeyGeneral {
+                        existing_per_empty: existing_per_empty(&problem.request.workload),
+                    },
+                }),
+        );
     options.validate()?;
     let largest = tree::largest_size_ratio(environment.data_bytes(), write_buffer);
     let largest = largest.map_err(explain)?.floor().clamp(2.0, 1000.0) as u32;
@@ -372,27 +370,27 @@ fn rust(options: &KeyspaceOptions, family: &str) -> String {
         _ => "MergePolicy::Leveling { granularity: Granularity::File }",
     };
     let allocation = match options.filter.allocation {
-        FilterAllocation::Monkey => "\n        allocation: FilterAllocation::Monkey,".to_owned(),
+        FilterAllocation::Monkey => {
+            "\n            .allocation(FilterAllocation::Monkey)".to_owned()
+        }
         FilterAllocation::MonkeyGeneral { existing_per_empty } => format!(
             "
-        allocation: FilterAllocation::MonkeyGeneral {{
-            existing_per_empty: {existing_per_empty:?},
-        }},"
+            .allocation(FilterAllocation::MonkeyGeneral {{
+                existing_per_empty: {existing_per_empty:?},
+            }})"
         ),
         _ => String::new(),
     };
     format!(
-        "KeyspaceOptions {{
-    merge_policy: {policy},
-    size_ratio: {},
-    write_buffer: {},
-    filter: FilterOptions {{
-        family: FilterFamily::{family},
-        bits_per_key: {:?},{allocation}
-        ..Default::default()
-    }},
-    ..Default::default()
-}}",
+        "KeyspaceOptions::new()
+    .merge_policy({policy})
+    .size_ratio({})
+    .write_buffer({})
+    .filter(
+        FilterOptions::new()
+            .family(FilterFamily::{family})
+            .bits_per_key({:?}){allocation},
+    )",
         options.size_ratio, options.write_buffer, options.filter.bits_per_key
     )
 }

@@ -311,12 +311,8 @@ mod tests {
         let before = known(&db, false);
         assert_eq!(before.inputs.present_size_ratio, Some(Number(10.0)));
         assert_eq!(before.inputs.present_bits_per_key, Some(Number(10.0)));
-        let before_design = db.default_keyspace().design();
-        let design = Design {
-            merge_policy: MergePolicy::Tiering,
-            bits_per_key: 5.5,
-            ..before_design
-        };
+        let design = db.default_keyspace().design();
+        let design = design.merge_policy(MergePolicy::Tiering).bits_per_key(5.5);
         db.redesign(design).unwrap();
         // No file says yet how many bits there are.
         let known = known(&db, false);

@@ -25,7 +25,7 @@
 //! let answer = shamba_tune::answer(&problem, None)?;
 //! assert!(answer.best.costs.average < answer.present.costs.average);
 //! // What a program would open the database with.
-//! assert!(answer.options.rust.starts_with("KeyspaceOptions {"));
+//! assert!(answer.options.rust.starts_with("KeyspaceOptions::new()"));
 //! # Ok(()) }
 //! ```
 //!

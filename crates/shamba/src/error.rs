@@ -77,7 +77,18 @@ pub enum Error {
         /// The version this build reads.
         supported: u32,
     },
-    /// An option has a value that makes no sense.
+    /// The file is compressed in a way that this build was made without. Nothing is damaged.
+    #[error(
+        "{} has blocks that this build cannot decompress; build `shamba` with its cargo feature `{feature}`",
+        file.display()
+    )]
+    MissingFeature {
+        /// The file.
+        file: PathBuf,
+        /// The cargo feature that reads it: `"lz4"` or `"zstd"`.
+        feature: &'static str,
+    },
+    /// An option has a value that makes no sense, or one that this build was made without.
     #[error("option `{option}` is invalid: {what}")]
     InvalidOption {
         /// The option's name.
@@ -226,8 +237,11 @@ fn advice(file: &Path) -> &'static str {
 
 /// Whether an operation failed since the process, or the system, has too many files open.
 pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    #[cfg(unix)]
+    let codes = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|e| e.raw_os_error());
+    // Windows: `ERROR_TOO_MANY_OPEN_FILES`.
+    #[cfg(not(unix))]
+    let codes = [4];
     error
         .raw_os_error()
         .is_some_and(|code| codes.contains(&code))
@@ -283,6 +297,12 @@ impl Error {
     /// Whether the process, or the system, has too many files open.
     pub(crate) fn is_out_of_files(&self) -> bool {
         matches!(self, Error::Io { source, .. } if is_out_of_files(source))
+    }
+
+    /// Whether it stays however often the same is tried: what is stored is damaged, or needs
+    /// another build.
+    pub(crate) fn is_for_good(&self) -> bool {
+        self.is_corruption() || matches!(self, Error::MissingFeature { .. })
     }
 
     /// Whether the error says that stored bytes are damaged.

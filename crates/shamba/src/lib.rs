@@ -3,8 +3,14 @@
 //! One number bounds the memory the engine uses; under that number it needs few storage reads
 //! per lookup. Keys and values are bytes, and keys are sorted as bytes.
 //!
+//! This page is a tour; the types it names have the details.
+//!
+//! # Open, put, get
+//! [`Options`] say how a database is opened, and [`Options::open`] gives a [`Db`]: a handle, `Send`
+//! and `Sync`, cheap to clone.
+//!
 //! ```
-//! use shamba::{IterOptions, MemoryBudget, Options, WriteBatch, WriteOptions};
+//! use shamba::{MemoryBudget, Options};
 //!
 //! # fn main() -> shamba::Result<()> {
 //! # let dir = tempfile::tempdir().unwrap();
@@ -13,50 +19,110 @@
 //!
 //! db.put("apple", "red")?;
 //! assert_eq!(db.get("apple")?.as_deref(), Some(b"red".as_slice()));
-//!
-//! // Several writes, applied whole or not at all; this one returns once it is on storage.
-//! let mut batch = WriteBatch::new();
-//! batch.put("banana", "yellow");
-//! batch.put("cherry", "red");
-//! batch.delete("apple");
-//! db.write(batch, WriteOptions::synced())?;
-//!
-//! // A snapshot stays as it is, whatever is written later.
-//! let before = db.snapshot();
-//! db.put("cherry", "black")?;
-//! assert_eq!(before.get("cherry")?.as_deref(), Some(b"red".as_slice()));
+//! db.delete("apple")?;
+//! assert!(db.get("apple")?.is_none());
 //!
 //! // Many lookups at once: their storage reads overlap.
-//! let found = db.multi_get(&["apple", "banana", "cherry"])?;
-//! assert_eq!(found.iter().filter(|value| value.is_some()).count(), 2);
+//! db.put("banana", "yellow")?;
+//! let found = db.multi_get(&["apple", "banana"])?;
+//! assert!(found[0].is_none() && found[1].is_some());
 //!
-//! // A range in key order; `rev()` goes backward, and `cursor` seeks.
-//! for entry in db.range("b".."d") {
-//!     let (key, value) = entry?;
-//!     println!("{} is {}", key.escape_ascii(), value.escape_ascii());
-//! }
-//!
-//! drop(before);
 //! db.close()
 //! # }
 //! ```
 //!
-//! # Durability
-//! A write is atomic, and what it survives is chosen for the database ([`Options::durability`]) or
-//! for the write ([`WriteOptions`]): with [`Durability::Buffered`], the default, a crash of the
-//! process; with [`Durability::Synced`] a crash of the machine. [`Db::sync`] makes everything
-//! written so far survive one. After a failed write to the log the database takes no more writes
-//! ([`Error::Poisoned`]) and goes on answering reads; but when there was no room for it, or no file
-//! to open, that write gets [`Error::Io`], nothing of it is kept, and the next one may succeed.
+//! # Batches and durability
+//! Several writes in a [`WriteBatch`] are applied whole or not at all, also across keyspaces. What
+//! a write survives is chosen for the database ([`Options::durability`]) or for the write
+//! ([`WriteOptions`]): with [`Durability::Buffered`], the default, a crash of the process; with
+//! [`Durability::Synced`] a crash of the machine. [`Db::sync`] makes everything written so far
+//! survive one.
 //!
-//! # Threads
-//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Send` and `Sync` and cheap to clone; calls may be
-//! made from any number of threads. An [`Iter`] or [`Cursor`] is used by one thread at a time.
-//! Flushes and compactions run on [`Options::background_threads`]; writers wait for them when they
-//! fall far behind. Only one process at a time can have a database open to write to it, and any
-//! number beside it to read ([`Options::read_only`]).
+//! ```
+//! use shamba::{Options, WriteBatch, WriteOptions};
 //!
-//! # Memory
+//! # fn main() -> shamba::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let db = Options::new().open(dir.path())?;
+//! let mut batch = WriteBatch::new();
+//! batch.put("banana", "yellow");
+//! batch.put("cherry", "red");
+//! batch.delete("apple");
+//! // Returns once it is on storage.
+//! db.write(batch, WriteOptions::synced())?;
+//! # Ok(()) }
+//! ```
+//!
+//! After a failed write to the log the database takes no more writes ([`Error::Poisoned`]) and goes
+//! on answering reads; but when there was no room for it, or no file to open, that write gets
+//! [`Error::Io`], nothing of it is kept, and the next one may succeed.
+//!
+//! # Keyspaces
+//! A [`Keyspace`] is a tree of its own with [`KeyspaceOptions`] of its own, behind the same log and
+//! the same memory budget. [`Db::put`] and the like are those of the default keyspace.
+//!
+//! ```
+//! use shamba::{KeyspaceOptions, MergePolicy, Options, WriteBatch, WriteOptions};
+//!
+//! # fn main() -> shamba::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let db = Options::new().open(dir.path())?;
+//! let options = KeyspaceOptions::new().merge_policy(MergePolicy::Tiering).size_ratio(4);
+//! let events = db.create_keyspace("events", options)?;
+//! events.put("2026-11-22", "picked")?;
+//!
+//! let mut batch = WriteBatch::new();
+//! batch.put("cherry", "black");
+//! batch.put_in(&events, "2026-11-23", "ripened");
+//! db.write(batch, WriteOptions::new())?;
+//!
+//! // At the next open it is there by its name; options are given again.
+//! assert_eq!(db.keyspace("events")?.name(), "events");
+//! # Ok(()) }
+//! ```
+//!
+//! # Iteration
+//! [`Db::iter`], [`Db::range`] and [`Db::prefix`] give entries in the order of keys; `rev()` goes
+//! backward. A [`Cursor`] seeks, and lends keys and values without a copy. [`IterOptions`] say what
+//! either covers, and whether what a long scan reads should leave the cache to others.
+//!
+//! ```
+//! use shamba::{IterOptions, Options};
+//!
+//! # fn main() -> shamba::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let db = Options::new().open(dir.path())?;
+//! for fruit in ["apple", "banana", "cherry"] {
+//!     db.put(fruit, "ripe")?;
+//! }
+//! for entry in db.range("b".."d") {
+//!     let (key, value) = entry?;
+//!     println!("{} is {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! let last = db.iter().rev().next().transpose()?;
+//! assert_eq!(last.map(|(key, _)| key.to_vec()), Some(b"cherry".to_vec()));
+//!
+//! let mut cursor = db.cursor(IterOptions::prefix("b").fill_cache(false))?;
+//! cursor.seek_to_first()?;
+//! assert!(cursor.valid() && cursor.key() == b"banana");
+//! # Ok(()) }
+//! ```
+//!
+//! # Snapshots
+//! A [`Snapshot`] stays as it is, whatever is written later. An iterator is one too.
+//!
+//! ```
+//! # fn main() -> shamba::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let db = shamba::Options::new().open(dir.path())?;
+//! db.put("cherry", "red")?;
+//! let before = db.snapshot();
+//! db.put("cherry", "black")?;
+//! assert_eq!(before.get("cherry")?.as_deref(), Some(b"red".as_slice()));
+//! # Ok(()) }
+//! ```
+//!
+//! # The memory budget
 //! A [`MemoryBudget`] bounds memtables, cached blocks, open tables, iterators and buffers together.
 //! Several databases can share it, and it can be changed while they run. When it is used up the
 //! engine gets slower. What can never fit is refused, and the error names the least budget that
@@ -64,14 +130,72 @@
 //! what was written under a larger one. So are iterators beyond their share
 //! ([`Error::IteratorsExhausted`]).
 //!
+//! ```
+//! use shamba::{MemoryBudget, Options};
+//!
+//! # fn main() -> shamba::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let (fruit, trees) = (dir.path().join("fruit"), dir.path().join("trees"));
+//! let memory = MemoryBudget::bytes(32 << 20);
+//! let fruit = Options::new().memory(memory.clone()).open(fruit)?;
+//! let trees = Options::new().memory(memory.clone()).open(trees)?;
+//! memory.set_limit(16 << 20)?;
+//! # drop((fruit, trees));
+//! # Ok(()) }
+//! ```
+//!
 //! A value may be lent from the cache, and then holds a block in memory for as long as the
-//! [`Value`] is kept. [`Db::stats`] says where memory is and what more would be worth.
+//! [`Value`] is kept.
+//!
+//! # Statistics
+//! [`Db::stats`] says what lookups read and found, where memory is and what more of it would be
+//! worth, level by level. It may be called at any time, and changes nothing.
+//!
+//! ```
+//! # fn main() -> shamba::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let db = shamba::Options::new().open(dir.path())?;
+//! db.get("apple")?;
+//! let stats = db.stats();
+//! assert_eq!((stats.counters.lookups, stats.counters.lookups_found), (1, 0));
+//! for (role, bytes) in &stats.memory.budget.by_role {
+//!     println!("{role:?}: {bytes} bytes");
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! [`Keyspace::advise`] prices the tree against what it is used for, and [`Keyspace::redesign`]
+//! moves it to another shape while it runs; [`KeyspaceOptions::auto_design`] does both by itself.
+//!
+//! # Threads and processes
+//! [`Db`], [`Keyspace`] and [`Snapshot`] may be used by any number of threads. An [`Iter`] or
+//! [`Cursor`] is used by one thread at a time. Flushes and compactions run on
+//! [`Options::background_threads`]; writers wait for them when they fall far behind. Only one
+//! process at a time can have a database open to write to it, and any number beside it to read
+//! ([`Options::read_only`]). Where there is async code, calls belong on threads that may block.
+//!
+//! # Copies and checks
+//! [`Db::checkpoint`] makes a consistent copy by hard links; [`Db::verify`] and [`Options::verify`]
+//! read everything and say what is damaged. Bytes from storage never make the engine panic: what is
+//! wrong with them is [`Error::Corruption`], with file and place.
 //!
 //! # Cargo features
-//! `testing`, off by default, adds instruments for tests and measurements, of this crate and of
-//! programs that use it: in [`fs`] a file system in memory that can lose power (`MemFs`), one that
-//! fails as it is told (`FaultFs`), one that counts and takes the time of a modelled device
-//! (`MeteredFs`); and `MemoryBudget::hold`, which makes memory short. A program's tests get them by
+//! | feature | default | what it gives |
+//! |---|---|---|
+//! | `zstd` | on | [`Compression::Zstd`]; needs a C compiler |
+//! | `lz4` | on | [`Compression::Lz4`] |
+//! | `serde` | on | `Serialize` of statistics, and `Deserialize` too of options |
+//! | `io-uring` | on | reads made together go through an io_uring (Linux), else through threads |
+//! | `testing` | off | instruments for tests and measurements |
+//!
+//! A build that lacks a compression refuses options that ask for it ([`Error::InvalidOption`]), and
+//! gives [`Error::MissingFeature`] where a table has it. The README has the number of crates that
+//! each feature brings.
+//!
+//! `testing` adds instruments for tests and measurements, of this crate and of programs that use
+//! it: in [`fs`] a file system in memory that can lose power (`MemFs`), one that fails as it is
+//! told (`FaultFs`), one that counts and takes the time of a modelled device (`MeteredFs`); and
+//! `MemoryBudget::hold`, which makes memory short. A program's tests get them by
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -81,12 +205,19 @@
 //! None is for production: files in memory are outside of the [`MemoryBudget`], and gone with the
 //! process. The engine reads and writes in the same way with the feature and without.
 //!
-//! # Where to go on
-//! [`Options`] and [`KeyspaceOptions`] have the settings, each with its unit and default;
-//! [`Db::create_keyspace`] gives a tree of its own behind the same log; [`Db::checkpoint`] makes a
-//! consistent copy; [`Options::verify`] checks one; [`Keyspace::advise`] and [`Keyspace::redesign`]
-//! fit the tree to its workload. `ARCHITECTURE.md` in the repository says how the parts fit
-//! together.
+//! # Limits
+//! | what | at most |
+//! |---|---|
+//! | a key | 65,535 bytes, and a 64th of the budget |
+//! | a value | 64 MiB, and a sixteenth of the budget |
+//! | a batch | 256 MiB in memory, and three eighths of the budget |
+//! | the budget | from [`MIN_MEMORY`] on |
+//!
+//! Options and errors are `#[non_exhaustive]`: options are set by the methods of their names, so
+//! that programs compile as well with a version that has more of them.
+//!
+//! `ARCHITECTURE.md` in the repository says how the parts fit together.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -101,7 +232,7 @@
 
 /// The examples of the README are compiled with those of the documentation.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
 mod base;

@@ -30,7 +30,8 @@ macro_rules! counters {
         const COUNTERS: usize = [$(stringify!($name),)*].len();
 
         /// Counts since the database was opened.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         #[non_exhaustive]
         pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
 

@@ -33,10 +33,7 @@ fn make_and_drop(db: &Db, name: &str) {
 /// Moves the default keyspace from one design to another until the database is closed.
 fn redesign(db: &Db) {
     for size_ratio in (2..10).cycle() {
-        let design = shamba::Design {
-            size_ratio,
-            ..db.default_keyspace().design()
-        };
+        let design = db.default_keyspace().design().size_ratio(size_ratio);
         match db.redesign(design) {
             Ok(()) => {}
             Err(Error::Closed) => return,

@@ -36,25 +36,21 @@ fn open(keyspace: KeyspaceOptions) -> Db {
 }
 
 fn small(merge_policy: MergePolicy, size_ratio: u32, filter: FilterOptions) -> KeyspaceOptions {
-    KeyspaceOptions {
-        merge_policy,
-        size_ratio,
-        write_buffer: 64 << 10,
-        target_file: 64 << 10,
-        level0_runs: 1,
-        filter,
-        filter_policy: FilterPolicy::All,
-        ..KeyspaceOptions::default()
-    }
+    KeyspaceOptions::new()
+        .merge_policy(merge_policy)
+        .size_ratio(size_ratio)
+        .write_buffer(64 << 10)
+        .target_file(64 << 10)
+        .level0_runs(1)
+        .filter(filter)
+        .filter_policy(FilterPolicy::All)
 }
 
 fn bloom(bits_per_key: f64, allocation: FilterAllocation) -> FilterOptions {
-    FilterOptions {
-        family: FilterFamily::Bloom,
-        bits_per_key,
-        allocation,
-        ..FilterOptions::default()
-    }
+    FilterOptions::new()
+        .family(FilterFamily::Bloom)
+        .bits_per_key(bits_per_key)
+        .allocation(allocation)
 }
 
 /// The key of a number: even ones, in no order, by a bijection of 40 bits.
@@ -113,10 +109,7 @@ fn filter_memory_is_the_total_asked_for() {
         (MergePolicy::LazyLeveling, 4, FilterFamily::Bloom),
     ] {
         for (asked, allocation) in [(5.0, FilterAllocation::Monkey), (12.0, general)] {
-            let filter = FilterOptions {
-                family,
-                ..bloom(asked, allocation)
-            };
+            let filter = bloom(asked, allocation).family(family);
             let case = format!("{policy:?} {ratio} {filter:?}");
             let course = course(small(policy, ratio, filter));
             let mean = course.iter().sum::<f64>() / course.len() as f64;
@@ -137,10 +130,7 @@ fn tables_that_move_down_get_the_filters_of_their_level() {
         (MergePolicy::Tiering, FilterFamily::Bloom),
         (MergePolicy::LazyLeveling, FilterFamily::Ribbon),
     ] {
-        let filter = FilterOptions {
-            family,
-            ..bloom(6.0, FilterAllocation::Monkey)
-        };
+        let filter = bloom(6.0, FilterAllocation::Monkey).family(family);
         let db = open(small(policy, 10, filter));
         for number in 0..150_000 {
             db.put(key(number), [7; 16]).unwrap();
@@ -305,10 +295,7 @@ fn bits_go_to_the_keys_that_are_asked_for() {
         (after - before) as f64 / lookups as f64
     };
     let outcomes = [FilterAllocation::Monkey, FilterAllocation::Measured].map(|allocation| {
-        let options = KeyspaceOptions {
-            epoch_lookups: 512,
-            ..small(FILES, 4, bloom(5.0, allocation))
-        };
+        let options = small(FILES, 4, bloom(5.0, allocation)).epoch_lookups(512);
         let db = open(options);
         put(&db, 0..40_000);
         for part in 8..32 {
@@ -344,22 +331,16 @@ fn every_combination_gives_the_same_answers() {
                 FilterFamily::Auto,
             ] {
                 for preset in [Preset::Elastic, Preset::Default] {
-                    let base = KeyspaceOptions {
-                        epoch_lookups: 256,
-                        ..small(FILES, 3, FilterOptions::default()).preset(preset)
-                    };
-                    let db = open(KeyspaceOptions {
-                        filter: FilterOptions {
-                            family,
-                            modules,
-                            bits_per_key: 3.0,
-                            allocation,
-                            ..base.filter.clone()
-                        },
-                        write_buffer: 16 << 10,
-                        target_file: 16 << 10,
-                        ..base
-                    });
+                    let base = small(FILES, 3, FilterOptions::default())
+                        .preset(preset)
+                        .epoch_lookups(256);
+                    let filter = (base.filter.clone())
+                        .family(family)
+                        .modules(modules)
+                        .bits_per_key(3.0)
+                        .allocation(allocation);
+                    let base = base.write_buffer(16 << 10).target_file(16 << 10);
+                    let db = open(base.filter(filter));
                     let mut rng = Rng::new(SEED);
                     let mut there = std::collections::BTreeMap::new();
                     for step in 0..12_000u64 {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{Map, Rng, contents, small_keyspace, small_options};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, MemFs, Op};
-use shamba::{Db, Error, KeyspaceOptions, MemoryBudget, Options};
+use shamba::{Db, Error, MemoryBudget, Options};
 
 const DIR: &str = "/db";
 
@@ -152,13 +152,11 @@ fn damage_in_one_keyspace_leaves_the_compactions_of_others_alone() {
 fn a_long_merge_lets_memtables_be_flushed() {
     let (fs, faults) = (MemFs::new(), Faults::new());
     // A merge of 20 runs and more, of many memtables each.
-    let keyspace = KeyspaceOptions {
-        write_buffer: 64 << 10,
-        level0_runs: 20,
-        level0_slowdown: 500,
-        level0_stall: 1000,
-        ..small_keyspace()
-    };
+    let keyspace = small_keyspace()
+        .write_buffer(64 << 10)
+        .level0_runs(20)
+        .level0_slowdown(500)
+        .level0_stall(1000);
     let options = options(&fs, &faults, 1).memory(MemoryBudget::bytes(2 << 20));
     let db = options.keyspace(keyspace).open(DIR).unwrap();
     let mut model = Map::new();
@@ -278,11 +276,7 @@ fn a_keyspace_that_is_dropped_is_never_empty() {
 fn writes_are_slowed_down_by_their_bytes() {
     let slept = |batch: usize| {
         let (fs, faults) = (MemFs::new(), Faults::new());
-        let keyspace = KeyspaceOptions {
-            level0_slowdown: 3,
-            level0_stall: 1000,
-            ..small_keyspace()
-        };
+        let keyspace = small_keyspace().level0_slowdown(3).level0_stall(1000);
         let db = options(&fs, &faults, 1)
             .keyspace(keyspace)
             .open(DIR)

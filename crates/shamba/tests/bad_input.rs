@@ -306,116 +306,44 @@ fn a_truncated_table_is_corruption_that_names_it() {
 fn options_that_make_no_sense_are_named() {
     let keyspace = small_keyspace;
     let bad_keyspaces: Vec<(&str, KeyspaceOptions)> = vec![
-        (
-            "size_ratio",
-            KeyspaceOptions {
-                size_ratio: 1,
-                ..keyspace()
-            },
-        ),
-        (
-            "size_ratio",
-            KeyspaceOptions {
-                size_ratio: 1001,
-                ..keyspace()
-            },
-        ),
-        (
-            "write_buffer",
-            KeyspaceOptions {
-                write_buffer: 0,
-                ..keyspace()
-            },
-        ),
-        (
-            "write_buffer",
-            KeyspaceOptions {
-                write_buffer: u64::MAX,
-                ..keyspace()
-            },
-        ),
-        (
-            "level0_runs",
-            KeyspaceOptions {
-                level0_runs: 0,
-                ..keyspace()
-            },
-        ),
+        ("size_ratio", keyspace().size_ratio(1)),
+        ("size_ratio", keyspace().size_ratio(1001)),
+        ("write_buffer", keyspace().write_buffer(0)),
+        ("write_buffer", keyspace().write_buffer(u64::MAX)),
+        ("level0_runs", keyspace().level0_runs(0)),
         (
             "level0_slowdown",
-            KeyspaceOptions {
-                level0_runs: 9,
-                level0_slowdown: 3,
-                ..keyspace()
-            },
+            keyspace().level0_runs(9).level0_slowdown(3),
         ),
         (
             "level0_stall",
-            KeyspaceOptions {
-                level0_stall: 20,
-                level0_slowdown: 20,
-                ..keyspace()
-            },
+            keyspace().level0_stall(20).level0_slowdown(20),
         ),
+        ("target_file", keyspace().target_file(1)),
+        ("restart_interval", keyspace().restart_interval(0)),
+        ("compression", keyspace().compression([])),
         (
-            "target_file",
-            KeyspaceOptions {
-                target_file: 1,
-                ..keyspace()
-            },
-        ),
-        (
-            "restart_interval",
-            KeyspaceOptions {
-                restart_interval: 0,
-                ..keyspace()
-            },
+            "compression",
+            keyspace().compression([Compression::None; 65]),
         ),
         (
             "compression",
-            KeyspaceOptions {
-                compression: vec![],
-                ..keyspace()
-            },
-        ),
-        (
-            "compression",
-            KeyspaceOptions {
-                compression: vec![Compression::None; 65],
-                ..keyspace()
-            },
-        ),
-        (
-            "compression",
-            KeyspaceOptions {
-                compression: vec![Compression::Zstd(77)],
-                ..keyspace()
-            },
+            keyspace().compression([Compression::Zstd(77)]),
         ),
         ("filter.bits_per_key", bits(-1.0)),
         ("filter.bits_per_key", bits(f64::NAN)),
         ("filter.bits_per_key", bits(f64::INFINITY)),
         (
             "filter.modules",
-            KeyspaceOptions {
-                filter: FilterOptions {
-                    modules: 17,
-                    ..FilterOptions::default()
-                },
-                ..keyspace()
-            },
+            keyspace().filter(FilterOptions::new().modules(17)),
         ),
         (
             "filter.module_sizes",
-            KeyspaceOptions {
-                filter: FilterOptions {
-                    module_sizes: ModuleSizes::Proportional {
-                        first_bits_per_key: f64::NAN,
-                    },
-                    ..FilterOptions::default()
-                },
-                ..keyspace()
-            },
+            keyspace().filter(
+                FilterOptions::new().module_sizes(ModuleSizes::Proportional {
+                    first_bits_per_key: f64::NAN,
+                }),
+            ),
         ),
     ];
     let fs = MemFs::new();
@@ -463,13 +391,7 @@ fn options_that_make_no_sense_are_named() {
 }
 
 fn bits(bits_per_key: f64) -> KeyspaceOptions {
-    KeyspaceOptions {
-        filter: FilterOptions {
-            bits_per_key,
-            ..FilterOptions::default()
-        },
-        ..small_keyspace()
-    }
+    small_keyspace().filter(FilterOptions::new().bits_per_key(bits_per_key))
 }
 
 #[test]

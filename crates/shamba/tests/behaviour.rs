@@ -44,13 +44,8 @@ fn entries(db: &Db) -> u64 {
 fn put(db: &Db, key: &str, durability: Durability) {
     let mut batch = WriteBatch::new();
     batch.put(key, b"v");
-    db.write(
-        batch,
-        WriteOptions {
-            durability: Some(durability),
-        },
-    )
-    .unwrap();
+    db.write(batch, WriteOptions::new().durability(durability))
+        .unwrap();
 }
 
 // Durability.
@@ -222,10 +217,7 @@ fn space_is_given_back_when_everything_is_deleted() {
         MergePolicy::LazyLeveling,
     ] {
         let fs = MemFs::new();
-        let keyspace = KeyspaceOptions {
-            merge_policy: policy,
-            ..small_keyspace()
-        };
+        let keyspace = small_keyspace().merge_policy(policy);
         let db = small_options(Arc::new(fs.clone()))
             .keyspace(keyspace)
             .open(DIR)
@@ -432,11 +424,7 @@ fn iterators_keep_to_their_bounds_and_prefixes() {
             std::ops::Bound::Unbounded,
         );
         assert_eq!(
-            list(IterOptions {
-                lower,
-                upper,
-                ..IterOptions::default()
-            }),
+            list(IterOptions::default().lower(lower).upper(upper)),
             keys[3..]
         );
         if !flushed {
@@ -512,10 +500,7 @@ fn databases_that_share_a_budget_stay_within_it_together() {
             .map(|(_, bytes)| *bytes)
     };
     let open = || {
-        let keyspace = KeyspaceOptions {
-            write_buffer: 1 << 20,
-            ..small_keyspace()
-        };
+        let keyspace = small_keyspace().write_buffer(1 << 20);
         small_options(Arc::new(MemFs::new()))
             .memory(budget.clone())
             .keyspace(keyspace)
@@ -596,10 +581,7 @@ fn values_and_iterators_held_stay_right_under_almost_no_memory() {
 fn iterators_held_under_many_writes_let_nothing_grow() {
     let memory = MemoryBudget::bytes(4 << 20);
     let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
-    let keyspace = KeyspaceOptions {
-        write_buffer: 1 << 20,
-        ..KeyspaceOptions::default()
-    };
+    let keyspace = KeyspaceOptions::new().write_buffer(1 << 20);
     let db = options.keyspace(keyspace).open(DIR).unwrap();
     let key = |number: u32| (number.wrapping_mul(2_654_435_761) % 3000).to_be_bytes();
     let put = |number: u32, value: u32| {
@@ -674,10 +656,7 @@ fn a_budget_made_smaller_is_come_down_to_and_fails_nothing() {
     for threads in [0, 2] {
         let memory = MemoryBudget::bytes(32 << 20);
         let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
-        let keyspace = KeyspaceOptions {
-            write_buffer: 64 << 20,
-            ..small_keyspace()
-        };
+        let keyspace = small_keyspace().write_buffer(64 << 20);
         let options = options.keyspace(keyspace).background_threads(threads);
         let db = options.open(DIR).unwrap();
         let long = vec![7; 800 << 10];
@@ -757,10 +736,7 @@ fn a_filter_policy_changes_what_lookups_read_until_the_database_closes() {
     let fs: Arc<dyn shamba::fs::Fs> = Arc::new(MemFs::new());
     let scarce = Scarce::leaving(64 << 10);
     let open = || {
-        let keyspace = KeyspaceOptions {
-            filter_policy: shamba::FilterPolicy::All,
-            ..KeyspaceOptions::default()
-        };
+        let keyspace = KeyspaceOptions::new().filter_policy(shamba::FilterPolicy::All);
         // Nothing stays in memory, so that every lookup reads.
         let options = small_options(fs.clone()).memory(scarce.memory.clone());
         options.keyspace(keyspace).open(DIR).unwrap()
@@ -807,14 +783,12 @@ fn slowdowns_come_before_stalls_and_both_are_counted() {
         sync: 3_000_000,
     };
     let slow = MeteredFs::with_device(Arc::new(MemFs::new()), device, Charge::Real);
-    let keyspace = KeyspaceOptions {
-        write_buffer: 4 << 10,
-        level0_runs: 1,
-        level0_slowdown: 2,
-        level0_stall: 4,
-        target_file: 4 << 10,
-        ..small_keyspace()
-    };
+    let keyspace = small_keyspace()
+        .write_buffer(4 << 10)
+        .level0_runs(1)
+        .level0_slowdown(2)
+        .level0_stall(4)
+        .target_file(4 << 10);
     let db = small_options(Arc::new(slow))
         .keyspace(keyspace)
         .background_threads(1)
@@ -824,13 +798,8 @@ fn slowdowns_come_before_stalls_and_both_are_counted() {
     for i in 0..20_000u32 {
         let mut batch = WriteBatch::new();
         batch.put(i.wrapping_mul(2_654_435_761).to_be_bytes(), [1; 100]);
-        db.write(
-            batch,
-            WriteOptions {
-                durability: Some(Durability::None),
-            },
-        )
-        .unwrap();
+        db.write(batch, WriteOptions::new().durability(Durability::None))
+            .unwrap();
         let counters = db.stats().counters;
         if counters.write_stalls > 0 && slowdowns_before_stalls.is_none() {
             slowdowns_before_stalls = Some(counters.write_slowdowns);
@@ -902,13 +871,11 @@ fn metered_with(
     hash_sharing: bool,
 ) -> (Db, MeteredFs) {
     let meter = MeteredFs::new(Arc::new(MemFs::new()));
-    let keyspace = KeyspaceOptions {
-        merge_policy: MergePolicy::Tiering,
-        size_ratio: 4,
-        filter,
-        filter_policy,
-        ..small_keyspace()
-    };
+    let keyspace = small_keyspace()
+        .merge_policy(MergePolicy::Tiering)
+        .size_ratio(4)
+        .filter(filter)
+        .filter_policy(filter_policy);
     let db = small_options(Arc::new(meter.clone()))
         .memory(MemoryBudget::bytes(shamba::MIN_MEMORY))
         .keyspace(keyspace)
@@ -949,12 +916,10 @@ fn filters_save_reads_for_absent_keys() {
         for partitioned in [true, false] {
             let data_reads = |bits_per_key| {
                 let (db, meter) = metered_with(
-                    FilterOptions {
-                        family,
-                        bits_per_key,
-                        partitioned,
-                        ..FilterOptions::default()
-                    },
+                    FilterOptions::new()
+                        .family(family)
+                        .bits_per_key(bits_per_key)
+                        .partitioned(partitioned),
                     FilterPolicy::All,
                     true,
                 );
@@ -996,10 +961,7 @@ fn filters_save_reads_for_absent_keys() {
 
 #[test]
 fn a_lookup_hashes_its_key_once_with_hash_sharing_and_once_a_table_without() {
-    let filter = || FilterOptions {
-        bits_per_key: 10.0,
-        ..FilterOptions::default()
-    };
+    let filter = || FilterOptions::new().bits_per_key(10.0);
     let (shared, _) = metered(filter(), true);
     look_up_absent(&shared, 1000);
     let counters = shared.stats().counters;
@@ -1018,13 +980,7 @@ fn a_lookup_hashes_its_key_once_with_hash_sharing_and_once_a_table_without() {
 #[test]
 fn counters_of_reads_agree_with_what_storage_saw() {
     for partitioned in [true, false] {
-        let (db, meter) = metered(
-            FilterOptions {
-                partitioned,
-                ..FilterOptions::default()
-            },
-            true,
-        );
+        let (db, meter) = metered(FilterOptions::new().partitioned(partitioned), true);
         let before = (meter.counts(), db.stats().counters);
         let mut rng = Rng::new(13);
         for _ in 0..3000 {

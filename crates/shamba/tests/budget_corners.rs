@@ -37,10 +37,7 @@ fn tables_without_number_are_refused_before_the_database_cannot_be_opened() {
                 .fs(Arc::new(fs.clone()))
                 .memory(budget.clone())
                 .background_threads(threads)
-                .keyspace(KeyspaceOptions {
-                    target_file: 4 << 10,
-                    ..KeyspaceOptions::default()
-                });
+                .keyspace(KeyspaceOptions::new().target_file(4 << 10));
             (budget, options.open(DIR).unwrap())
         };
         let key = |number: u32| format!("{:0200}", number * 7919 % 5000);

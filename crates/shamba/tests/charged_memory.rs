@@ -84,11 +84,11 @@ fn open_tables_and_cached_blocks_are_charged_what_they_take() {
         let options = Options::new()
             .memory(MemoryBudget::bytes(64 << 20))
             .background_threads(0)
-            .keyspace(KeyspaceOptions {
-                write_buffer: 64 << 10,
-                target_file: 64 << 10,
-                ..KeyspaceOptions::default()
-            });
+            .keyspace(
+                KeyspaceOptions::new()
+                    .write_buffer(64 << 10)
+                    .target_file(64 << 10),
+            );
         options.open(dir.path()).unwrap()
     };
     let db = open();
@@ -182,13 +182,13 @@ fn what_iterators_keep_of_versions_is_charged() {
     let options = Options::new()
         .memory(MemoryBudget::bytes(64 << 20))
         .background_threads(0)
-        .keyspace(KeyspaceOptions {
-            write_buffer: 1 << 20,
-            target_file: 4 << 10,
-            level0_runs: 1,
-            size_ratio: 1_000,
-            ..KeyspaceOptions::default()
-        });
+        .keyspace(
+            KeyspaceOptions::new()
+                .write_buffer(1 << 20)
+                .target_file(4 << 10)
+                .level0_runs(1)
+                .size_ratio(1_000),
+        );
     let db = options.open(dir.path()).unwrap();
     // Twice over all keys, so that a merge cuts them into tables.
     for pass in 0..2 {

@@ -94,31 +94,23 @@ fn sample(name: &'static str, keyspace: KeyspaceOptions) -> Sample {
 }
 
 fn samples() -> Vec<Sample> {
-    let filter = |family, partitioned| FilterOptions {
-        family,
-        bits_per_key: 10.0,
-        partitioned,
-        ..FilterOptions::default()
+    let filter = |family, partitioned| {
+        FilterOptions::new()
+            .family(family)
+            .bits_per_key(10.0)
+            .partitioned(partitioned)
     };
     vec![
         sample("partitioned", small_keyspace()),
         sample(
             "whole",
-            KeyspaceOptions {
-                filter: filter(FilterFamily::BlockedBloom, false),
-                compression: vec![Compression::Lz4, Compression::Zstd(3)],
-                ..small_keyspace()
-            },
+            small_keyspace()
+                .filter(filter(FilterFamily::BlockedBloom, false))
+                .compression([Compression::Lz4, Compression::Zstd(3)]),
         ),
         sample(
             "ribbon",
-            KeyspaceOptions {
-                filter: FilterOptions {
-                    modules: 2,
-                    ..filter(FilterFamily::Ribbon, true)
-                },
-                ..small_keyspace()
-            },
+            small_keyspace().filter(filter(FilterFamily::Ribbon, true).modules(2)),
         ),
     ]
 }

@@ -219,18 +219,14 @@ impl Script {
         self.read();
         // Runs gather, and are made one again a range at a time.
         if let Some(db) = self.db.clone() {
-            let tiered = Design {
-                merge_policy: MergePolicy::Tiering,
-                size_ratio: 3,
-                write_buffer: 4 << 10,
-                bits_per_key: 10.0,
-            };
+            let tiered = Design::default()
+                .merge_policy(MergePolicy::Tiering)
+                .size_ratio(3)
+                .write_buffer(4 << 10)
+                .bits_per_key(10.0);
             self.note(db.redesign(tiered));
             self.puts(0..120, 100);
-            let leveled = Design {
-                merge_policy: MergePolicy::default(),
-                ..tiered
-            };
+            let leveled = tiered.merge_policy(MergePolicy::default());
             self.note(db.redesign(leveled));
             self.puts(30..60, 100);
             self.read();

@@ -30,12 +30,12 @@ struct Shape {
 }
 
 fn shapes() -> [Shape; 3] {
-    let keyspace = |merge_policy, size_ratio| KeyspaceOptions {
-        merge_policy,
-        size_ratio,
-        level0_runs: 1,
-        write_buffer: 4 << 10,
-        ..small_keyspace()
+    let keyspace = |merge_policy, size_ratio| {
+        small_keyspace()
+            .merge_policy(merge_policy)
+            .size_ratio(size_ratio)
+            .level0_runs(1)
+            .write_buffer(4 << 10)
     };
     let leveling = MergePolicy::Leveling {
         granularity: Granularity::File,
@@ -66,10 +66,7 @@ fn shapes() -> [Shape; 3] {
 }
 
 fn open(fs: &MemFs, shape: &Shape, filter: &FilterOptions, sharing: bool) -> Db {
-    let keyspace = KeyspaceOptions {
-        filter: filter.clone(),
-        ..shape.keyspace.clone()
-    };
+    let keyspace = shape.keyspace.clone().filter(filter.clone());
     Options::new()
         .fs(Arc::new(fs.clone()) as Arc<dyn Fs>)
         .memory(MemoryBudget::bytes(8 << 20))
@@ -158,13 +155,11 @@ fn one_hash_whatever_the_tree_and_the_filters_and_one_a_table_without_sharing() 
     for shape in shapes() {
         for &(family, modules) in families.as_flattened().iter().chain(&[(Auto, 1)]) {
             for partitioned in [true, false] {
-                let filter = FilterOptions {
-                    family,
-                    modules,
-                    partitioned,
-                    bits_per_key: BITS,
-                    ..FilterOptions::default()
-                };
+                let filter = FilterOptions::new()
+                    .family(family)
+                    .modules(modules)
+                    .partitioned(partitioned)
+                    .bits_per_key(BITS);
                 let fs = MemFs::new();
                 let keys = asked_for(&filled(&fs, &shape, &filter));
                 for sharing in [true, false] {
@@ -189,12 +184,10 @@ fn one_hash_whatever_the_tree_and_the_filters_and_one_a_table_without_sharing() 
 #[test]
 fn one_hash_whatever_the_policy_and_the_memory() {
     let [_, shape, _] = shapes();
-    let filter = FilterOptions {
-        family: FilterFamily::Ribbon,
-        modules: 3,
-        bits_per_key: BITS,
-        ..FilterOptions::default()
-    };
+    let filter = FilterOptions::new()
+        .family(FilterFamily::Ribbon)
+        .modules(3)
+        .bits_per_key(BITS);
     let fs = MemFs::new();
     let keys = asked_for(&filled(&fs, &shape, &filter));
     let policies = [
@@ -211,11 +204,11 @@ fn one_hash_whatever_the_policy_and_the_memory() {
             for (memory, little) in [(&scarce.memory, true), (&plenty, false)] {
                 for sharing in [true, false] {
                     let what = format!("{filter_policy:?}, {eviction:?}, little memory: {little}");
-                    let keyspace = KeyspaceOptions {
-                        filter: filter.clone(),
-                        filter_policy,
-                        ..shape.keyspace.clone()
-                    };
+                    let keyspace = shape
+                        .keyspace
+                        .clone()
+                        .filter(filter.clone())
+                        .filter_policy(filter_policy);
                     let db = Options::new()
                         .fs(Arc::new(fs.clone()))
                         .memory(memory.clone())

@@ -261,11 +261,7 @@ fn the_largest_values_stay_within_the_budget_on_many_threads() {
 fn a_merge_holds_one_large_value_at_a_time() {
     let memory = MemoryBudget::bytes(MIN_MEMORY);
     let len = (MIN_MEMORY / 16) as usize;
-    let keyspace = KeyspaceOptions {
-        level0_runs: 8,
-        write_buffer: 64 << 10,
-        ..KeyspaceOptions::default()
-    };
+    let keyspace = KeyspaceOptions::new().level0_runs(8).write_buffer(64 << 10);
     let options = Options::new()
         .fs(Arc::new(MemFs::new()))
         .background_threads(0)

@@ -29,12 +29,12 @@ fn filled(eviction: Eviction) -> (Db, MemoryBudget) {
         .memory(memory.clone())
         .eviction(eviction)
         .background_threads(0)
-        .keyspace(KeyspaceOptions {
-            write_buffer: 64 << 10,
-            target_file: 256 << 10,
-            size_ratio: 4,
-            ..KeyspaceOptions::default()
-        })
+        .keyspace(
+            KeyspaceOptions::new()
+                .write_buffer(64 << 10)
+                .target_file(256 << 10)
+                .size_ratio(4),
+        )
         .open("/db")
         .unwrap();
     for i in 0..KEYS {

@@ -18,15 +18,13 @@ const KEYS: u64 = 300_000;
 
 /// Four columns: the first module is the whole filter, and of a page.
 fn keyspace(filter_policy: FilterPolicy) -> KeyspaceOptions {
-    KeyspaceOptions {
-        filter: FilterOptions {
-            family: FilterFamily::Ribbon,
-            bits_per_key: 4.2,
-            ..FilterOptions::default()
-        },
-        filter_policy,
-        ..KeyspaceOptions::default()
-    }
+    KeyspaceOptions::new()
+        .filter(
+            FilterOptions::new()
+                .family(FilterFamily::Ribbon)
+                .bits_per_key(4.2),
+        )
+        .filter_policy(filter_policy)
 }
 
 /// One run, of about forty partitions if it has all keys.
@@ -236,14 +234,13 @@ fn damage_of_either_block_harms_only_who_needs_it() {
 /// Three modules of four columns each, as levels below the first have by default.
 #[test]
 fn while_memory_is_plenty_all_of_a_filter_that_fits_a_buffer_comes_with_one_read() {
-    let modules = |policy| KeyspaceOptions {
-        filter: FilterOptions {
-            family: FilterFamily::Ribbon,
-            bits_per_key: 21.0,
-            modules: 5,
-            ..FilterOptions::default()
-        },
-        ..keyspace(policy)
+    let modules = |policy| {
+        keyspace(policy).filter(
+            FilterOptions::new()
+                .family(FilterFamily::Ribbon)
+                .bits_per_key(21.0)
+                .modules(5),
+        )
     };
     let fs = stored_with(modules(FilterPolicy::ExpectedReads), KEYS);
     let open = |policy, memory| {
@@ -280,15 +277,13 @@ fn while_memory_is_plenty_all_of_a_filter_that_fits_a_buffer_comes_with_one_read
 /// The first lookups find memory plenty, however little it is; what they read still fits.
 #[test]
 fn of_a_small_budget_no_large_buffer_is_taken() {
-    let keyspace = KeyspaceOptions {
-        filter: FilterOptions {
-            family: FilterFamily::Bloom,
-            bits_per_key: 16.0,
-            ..FilterOptions::default()
-        },
-        filter_policy: FilterPolicy::ExpectedReads,
-        ..KeyspaceOptions::default()
-    };
+    let keyspace = KeyspaceOptions::new()
+        .filter(
+            FilterOptions::new()
+                .family(FilterFamily::Bloom)
+                .bits_per_key(16.0),
+        )
+        .filter_policy(FilterPolicy::ExpectedReads);
     let fs = stored_with(keyspace.clone(), 20_000);
     for (memory, most) in [(MIN_MEMORY, 4), (32 << 20, 8)] {
         let memory = MemoryBudget::bytes(memory);

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use common::{Rng, random_keyspace_options, small_keyspace};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs};
 use shamba::{
-    Compression, Db, Design, Error, FilterFamily, FilterOptions, KeyspaceOptions, MergePolicy,
-    Options,
+    Compression, Db, Error, FilterFamily, FilterOptions, KeyspaceOptions, MergePolicy, Options,
 };
 
 const DIR: &str = "/db";
@@ -26,26 +25,21 @@ fn open(fs: &MemFs) -> Db {
 
 /// Options that no default has.
 fn own() -> KeyspaceOptions {
-    KeyspaceOptions {
-        merge_policy: MergePolicy::Tiering,
-        compression: vec![Compression::None, Compression::Zstd(3)],
-        filter: FilterOptions {
-            family: FilterFamily::Ribbon,
-            bits_per_key: 7.3,
-            ..FilterOptions::default()
-        },
-        ..small_keyspace()
-    }
+    small_keyspace()
+        .merge_policy(MergePolicy::Tiering)
+        .compression([Compression::None, Compression::Zstd(3)])
+        .filter(
+            FilterOptions::new()
+                .family(FilterFamily::Ribbon)
+                .bits_per_key(7.3),
+        )
 }
 
 #[test]
 fn options_that_are_not_named_are_as_they_were() {
     let fs = MemFs::new();
     let db = plain(&fs).keyspace(own()).open(DIR).unwrap();
-    let other = KeyspaceOptions {
-        size_ratio: 9,
-        ..own()
-    };
+    let other = own().size_ratio(9);
     db.create_keyspace("other", other.clone()).unwrap();
     db.close().unwrap();
     for round in 0..3 {
@@ -87,10 +81,7 @@ fn what_an_open_names_is_kept_from_then_on() {
 fn altered_options_are_used_and_kept() {
     let fs = MemFs::new();
     let db = plain(&fs).keyspace(small_keyspace()).open(DIR).unwrap();
-    let loose = KeyspaceOptions {
-        target_file: 1 << 20,
-        ..small_keyspace()
-    };
+    let loose = small_keyspace().target_file(1 << 20);
     let keyspace = db.create_keyspace("text", loose.clone()).unwrap();
     let put_all = || {
         for i in 0..3000u32 {
@@ -101,20 +92,13 @@ fn altered_options_are_used_and_kept() {
         keyspace.size_on_disk()
     };
     let large = put_all();
-    let smaller = KeyspaceOptions {
-        compression: vec![Compression::Lz4],
-        ..loose
-    };
+    let smaller = loose.compression([Compression::Lz4]);
     db.alter_keyspace("text", smaller.clone()).unwrap();
     assert_eq!(keyspace.options(), smaller);
     let small = put_all();
     assert!(small * 2 < large, "{small} bytes after {large}");
     // Another design is moved to.
-    let tiered = KeyspaceOptions {
-        merge_policy: MergePolicy::Tiering,
-        size_ratio: 4,
-        ..smaller
-    };
+    let tiered = smaller.merge_policy(MergePolicy::Tiering).size_ratio(4);
     db.alter_keyspace("text", tiered.clone()).unwrap();
     assert!(keyspace.is_moving());
     db.wait_for_compaction().unwrap();
@@ -124,10 +108,7 @@ fn altered_options_are_used_and_kept() {
     let db = open(&fs);
     assert_eq!(db.keyspace("text").unwrap().options(), tiered);
     // A design of its own that was asked for last is in them.
-    let design = Design {
-        size_ratio: 7,
-        ..tiered.design()
-    };
+    let design = tiered.design().size_ratio(7);
     db.keyspace("text").unwrap().redesign(design).unwrap();
     db.close().unwrap();
     let kept = open(&fs).keyspace("text").unwrap().options();
@@ -139,10 +120,7 @@ fn what_cannot_be_altered_says_so_and_leaves_all_as_it_was() {
     let fs = MemFs::new();
     let db = open(&fs);
     db.create_keyspace("a", own()).unwrap();
-    let wrong = KeyspaceOptions {
-        size_ratio: 1,
-        ..own()
-    };
+    let wrong = own().size_ratio(1);
     let error = db.alter_keyspace("a", wrong).unwrap_err();
     assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
     let error = db.alter_keyspace("b", own()).unwrap_err();
@@ -178,10 +156,7 @@ fn a_keyspace_is_created_once_whoever_comes_first() {
             .map(|size_ratio| {
                 let db = &db;
                 scope.spawn(move || {
-                    let options = KeyspaceOptions {
-                        size_ratio,
-                        ..own()
-                    };
+                    let options = own().size_ratio(size_ratio);
                     let keyspace = db.open_keyspace("shared", options).unwrap();
                     keyspace.put(size_ratio.to_be_bytes(), "here").unwrap();
                     keyspace.options()

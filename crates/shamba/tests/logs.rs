@@ -64,9 +64,7 @@ fn a_keyspace_that_is_hardly_written_keeps_few_logs() {
 }
 
 fn with(durability: Durability) -> WriteOptions {
-    WriteOptions {
-        durability: Some(durability),
-    }
+    WriteOptions::new().durability(durability)
 }
 
 /// A database that was killed: batches `0..batches`, each over two keyspaces, some of them in
@@ -80,10 +78,7 @@ struct Killed {
 /// that every log is needed.
 fn killed(durability: Durability, logs_wanted: usize, after_the_last_flush: u32) -> Killed {
     let fs = MemFs::new();
-    let large = KeyspaceOptions {
-        write_buffer: 1 << 20,
-        ..KeyspaceOptions::default()
-    };
+    let large = KeyspaceOptions::new().write_buffer(1 << 20);
     let db = options(&fs).open(DIR).unwrap();
     let other = db.create_keyspace("other", large).unwrap();
     let mut batches = 0u32;
@@ -415,10 +410,7 @@ fn half_a_batch_is_never_found() {
     const KEYS: u32 = 10;
     let options = |fs: &MemFs| {
         let options = Options::new().fs(Arc::new(fs.clone()));
-        let keyspace = KeyspaceOptions {
-            write_buffer: 8 << 10,
-            ..KeyspaceOptions::default()
-        };
+        let keyspace = KeyspaceOptions::new().write_buffer(8 << 10);
         let options = options.memory(MemoryBudget::bytes(4 << 20));
         options.background_threads(0).keyspace(keyspace)
     };

@@ -45,10 +45,7 @@ fn scan(db: &Db) -> Result<[usize; 2]> {
 fn all_stay_within(mib: u64, len: usize, value: usize, count: usize, target_file: u64) {
     let fs = MemFs::new();
     let memory = MemoryBudget::bytes(mib << 20);
-    let keyspace = KeyspaceOptions {
-        target_file,
-        ..KeyspaceOptions::default()
-    };
+    let keyspace = KeyspaceOptions::new().target_file(target_file);
     let db = options(&fs, &memory).keyspace(keyspace).open(DIR).unwrap();
     let beginning = "p".repeat(len - 8);
     let key = |number: usize| format!("{beginning}{number:08}");

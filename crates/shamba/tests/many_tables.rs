@@ -35,10 +35,7 @@ fn options(fs: &MemFs, memory: u64) -> Options {
 }
 
 fn with_small_tables(options: Options, memory: u64) -> Options {
-    let keyspace = KeyspaceOptions {
-        target_file: 4 << 10,
-        ..KeyspaceOptions::default()
-    };
+    let keyspace = KeyspaceOptions::new().target_file(4 << 10);
     options
         .background_threads(0)
         .memory(MemoryBudget::bytes(memory))
@@ -154,11 +151,9 @@ fn a_quarter_of_a_million_tables_are_served_under_64_mib() {
     let dir = tempfile::tempdir().unwrap();
     // Two memtables, of which one merge makes all tables.
     let options = with_small_tables(Options::new(), 16 << 30);
-    let keyspace = KeyspaceOptions {
-        target_file: 4 << 10,
-        write_buffer: 2 << 30,
-        ..KeyspaceOptions::default()
-    };
+    let keyspace = KeyspaceOptions::new()
+        .target_file(4 << 10)
+        .write_buffer(2 << 30);
     let db = options.keyspace(keyspace);
     let db = db.open(dir.path().join("db")).unwrap();
     fill(&db, QUARTER_OF_A_MILLION);

@@ -16,9 +16,7 @@ fn open(fs: &MemFs, dir: &str) -> Db {
 }
 
 fn put(db: &Db, value: u8) {
-    let options = WriteOptions {
-        durability: Some(Durability::Synced),
-    };
+    let options = WriteOptions::new().durability(Durability::Synced);
     db.put_with("key", [value; 60], options).unwrap();
 }
 
@@ -126,10 +124,7 @@ fn a_manifest_of_a_copy_or_of_another_database_is_noticed() {
             db.checkpoint("/copy").unwrap();
             open(&fs, "/copy")
         };
-        let design = |size_ratio| shamba::Design {
-            size_ratio,
-            ..copy.default_keyspace().design()
-        };
+        let design = |size_ratio| copy.default_keyspace().design().size_ratio(size_ratio);
         (2..40).for_each(|ratio| copy.redesign(design(ratio)).unwrap());
         db.put("new", "value").unwrap();
         db.close().unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{contents, files_ending, small_keyspace, small_options};
 use shamba::fs::MemFs;
-use shamba::{Db, FilterPolicy, KeyspaceOptions};
+use shamba::{Db, FilterPolicy};
 
 const KEYS: u32 = 400;
 
@@ -142,12 +142,10 @@ fn blocks_of_another_table_are_noticed() {
     const PAGE: usize = 4096;
     let fs = MemFs::new();
     let open = || {
-        let keyspace = KeyspaceOptions {
-            write_buffer: 64 << 10,
-            target_file: 32 << 10,
-            filter_policy: FilterPolicy::All,
-            ..small_keyspace()
-        };
+        let keyspace = small_keyspace()
+            .write_buffer(64 << 10)
+            .target_file(32 << 10)
+            .filter_policy(FilterPolicy::All);
         let options = small_options(Arc::new(fs.clone())).keyspace(keyspace);
         options.open("/db").unwrap()
     };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::{small_keyspace, small_options};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, MemFs, Op};
-use shamba::{Db, FilterPolicy, KeyspaceOptions, MemoryBudget, Options, Role};
+use shamba::{Db, FilterPolicy, MemoryBudget, Options, Role};
 
 const DIR: &str = "/db";
 
@@ -123,10 +123,7 @@ fn what_a_batch_of_lookups_keeps_of_its_keys_is_charged() {
     const EACH: u64 = 512;
     let fs = MemFs::new();
     let options = |fs: Arc<dyn shamba::fs::Fs>, memory: &MemoryBudget| {
-        let keyspace = KeyspaceOptions {
-            filter_policy: FilterPolicy::All,
-            ..small_keyspace()
-        };
+        let keyspace = small_keyspace().filter_policy(FilterPolicy::All);
         let options = small_options(fs).keyspace(keyspace);
         options.memory(memory.clone())
     };

@@ -122,10 +122,7 @@ fn cold(fs: impl Fs, keyspace: KeyspaceOptions, memory: u64) -> Db {
 #[test]
 fn keys_on_one_page_cost_one_read() {
     let fs = MemFs::new();
-    let keyspace = KeyspaceOptions {
-        filter_policy: FilterPolicy::All,
-        ..small_keyspace()
-    };
+    let keyspace = small_keyspace().filter_policy(FilterPolicy::All);
     let db = small_options(Arc::new(fs.clone())).open(DIR).unwrap();
     let keys: Vec<_> = (0..64).map(key).collect();
     keys.iter().for_each(|key| db.put(key, b"v").unwrap());

@@ -134,13 +134,7 @@ fn refuses_changes(db: &Db) {
     let keyspace = db.default_keyspace();
     refused(db.put("k", "v"));
     refused(db.delete("late 3"));
-    refused(keyspace.put_with(
-        "k",
-        "v",
-        WriteOptions {
-            durability: Some(Durability::None),
-        },
-    ));
+    refused(keyspace.put_with("k", "v", WriteOptions::new().durability(Durability::None)));
     refused(db.flush());
     refused(db.sync());
     refused(db.compact_range(None, None));

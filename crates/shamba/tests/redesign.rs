@@ -19,22 +19,15 @@ const LEVELING: MergePolicy = MergePolicy::Leveling {
 };
 
 fn design(merge_policy: MergePolicy, size_ratio: u32, write_buffer: u64) -> Design {
-    Design {
-        merge_policy,
-        size_ratio,
-        write_buffer,
-        bits_per_key: 10.0,
-    }
+    Design::default()
+        .merge_policy(merge_policy)
+        .size_ratio(size_ratio)
+        .write_buffer(write_buffer)
+        .bits_per_key(10.0)
 }
 
 fn options(fs: &MemFs, design: &Design) -> Options {
-    let keyspace = KeyspaceOptions {
-        filter: FilterOptions {
-            family: FilterFamily::Bloom,
-            ..FilterOptions::default()
-        },
-        ..small_keyspace()
-    };
+    let keyspace = small_keyspace().filter(FilterOptions::new().family(FilterFamily::Bloom));
     small_options(Arc::new(fs.clone())).keyspace(keyspace.with_design(design))
 }
 
@@ -86,18 +79,9 @@ fn a_design_is_remembered_and_wins_over_options() {
     assert_eq!(keyspace.design(), first);
     assert!(!keyspace.is_moving());
     for wrong in [
-        Design {
-            size_ratio: 1,
-            ..second
-        },
-        Design {
-            write_buffer: 1,
-            ..second
-        },
-        Design {
-            bits_per_key: 65.0,
-            ..second
-        },
+        second.size_ratio(1),
+        second.write_buffer(1),
+        second.bits_per_key(65.0),
     ] {
         assert!(keyspace.redesign(wrong).is_err());
         assert_eq!(keyspace.design(), first);
@@ -211,14 +195,12 @@ fn filters_get_the_bits_of_the_new_design() {
     let first = design(LEVELING, 4, 64 << 10);
     let fs = MemFs::new();
     let mut given = options(&fs, &first);
-    given = given.keyspace(KeyspaceOptions {
-        target_file: 1 << 20,
-        filter: FilterOptions {
-            family: FilterFamily::Bloom,
-            ..FilterOptions::default()
-        },
-        ..KeyspaceOptions::default().with_design(&first)
-    });
+    given = given.keyspace(
+        KeyspaceOptions::default()
+            .with_design(&first)
+            .target_file(1 << 20)
+            .filter(FilterOptions::new().family(FilterFamily::Bloom)),
+    );
     let db = given.open(DIR).unwrap();
     let mut key = 0u64;
     for _ in 0..60_000 {
@@ -234,11 +216,7 @@ fn filters_get_the_bits_of_the_new_design() {
     };
     assert!((9.5..12.0).contains(&bits(&db)), "{}", bits(&db));
     for wanted in [4.0, 16.0] {
-        db.redesign(Design {
-            bits_per_key: wanted,
-            ..first
-        })
-        .unwrap();
+        db.redesign(first.bits_per_key(wanted)).unwrap();
         db.wait_for_compaction().unwrap();
         let found = bits(&db);
         // The pages of each partition's filter are filled up.

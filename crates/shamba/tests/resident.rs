@@ -42,10 +42,7 @@ fn value(number: u64, len: usize) -> Vec<u8> {
 
 fn open(dir: &std::path::Path, compression: Compression) -> Db {
     let options = Options::new().memory(MemoryBudget::bytes(BUDGET));
-    let keyspace = KeyspaceOptions {
-        compression: vec![compression],
-        ..KeyspaceOptions::default()
-    };
+    let keyspace = KeyspaceOptions::new().compression([compression]);
     options.keyspace(keyspace).open(dir).unwrap()
 }
 

@@ -31,12 +31,12 @@ fn filled() -> Db {
         .fs(Arc::new(MemFs::new()))
         .memory(MemoryBudget::bytes(256 << 20))
         .background_threads(0)
-        .keyspace(KeyspaceOptions {
-            write_buffer: 16 << 20,
-            target_file: 64 << 20,
-            level0_runs: 2 * RUNS as u32,
-            ..KeyspaceOptions::default()
-        })
+        .keyspace(
+            KeyspaceOptions::new()
+                .write_buffer(16 << 20)
+                .target_file(64 << 20)
+                .level0_runs(2 * RUNS as u32),
+        )
         .open("/db")
         .unwrap();
     for run in 0..RUNS {

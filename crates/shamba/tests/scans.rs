@@ -34,11 +34,11 @@ fn options_with(fs: MeteredFs, memory: MemoryBudget) -> Options {
         .fs(Arc::new(fs))
         .memory(memory)
         .background_threads(0)
-        .keyspace(KeyspaceOptions {
-            write_buffer: 64 << 10,
-            target_file: 256 << 10,
-            ..KeyspaceOptions::default()
-        })
+        .keyspace(
+            KeyspaceOptions::new()
+                .write_buffer(64 << 10)
+                .target_file(256 << 10),
+        )
 }
 
 fn write(db: &Db, numbers: impl Iterator<Item = u64>, value: &[u8]) {

@@ -16,24 +16,15 @@ const DIR: &str = "/db";
 const KEYS: u64 = 20_000;
 
 fn options(auto_design: Option<AutoDesign>) -> Options {
-    let keyspace = KeyspaceOptions {
-        size_ratio: 4,
-        write_buffer: 16 << 10,
-        target_file: 64 << 10,
-        filter: FilterOptions {
-            family: FilterFamily::Bloom,
-            ..FilterOptions::default()
-        },
-        auto_design,
-        ..small_keyspace()
-    };
+    let keyspace = small_keyspace()
+        .size_ratio(4)
+        .write_buffer(16 << 10)
+        .target_file(64 << 10)
+        .filter(FilterOptions::new().family(FilterFamily::Bloom))
+        .auto_design(auto_design);
     small_options(Arc::new(MemFs::new()))
         .keyspace(keyspace)
-        .device(DeviceCosts {
-            read_seconds: 1e-4,
-            write_cost: 1.0,
-            merge_read_cost: 1.0,
-        })
+        .device(DeviceCosts::new(1e-4).write_cost(1.0).merge_read_cost(1.0))
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -138,11 +129,10 @@ fn advice_is_for_what_is_done() {
 #[test]
 fn a_move_reads_about_what_was_told() {
     let mut work = Workload::new(None);
-    let tiered = Design {
-        merge_policy: MergePolicy::Tiering,
-        size_ratio: 6,
-        ..work.design()
-    };
+    let tiered = work
+        .design()
+        .merge_policy(MergePolicy::Tiering)
+        .size_ratio(6);
     work.db.redesign(tiered).unwrap();
     work.load();
     work.updates(60_000);
@@ -161,11 +151,7 @@ fn a_move_reads_about_what_was_told() {
     );
 }
 
-const AUTO: AutoDesign = AutoDesign {
-    every: 4_000,
-    horizon: 200_000,
-    factor: 2.0,
-};
+const AUTO: AutoDesign = AutoDesign::new().every(4_000).horizon(200_000).factor(2.0);
 
 #[test]
 fn a_workload_that_turns_once_is_followed() {
@@ -272,33 +258,16 @@ fn the_device_is_measured_when_nobody_says_what_it_costs() {
 #[test]
 fn nonsense_is_refused_by_name() {
     let refused = |auto_design| {
-        let options = KeyspaceOptions {
-            auto_design: Some(auto_design),
-            ..KeyspaceOptions::default()
-        };
+        let options = KeyspaceOptions::new().auto_design(auto_design);
         options.validate().unwrap_err().to_string()
     };
-    assert!(refused(AutoDesign { every: 10, ..AUTO }).contains("auto_design"));
-    assert!(
-        refused(AutoDesign {
-            horizon: 10,
-            ..AUTO
-        })
-        .contains("horizon")
-    );
-    assert!(
-        refused(AutoDesign {
-            factor: 0.5,
-            ..AUTO
-        })
-        .contains("factor")
-    );
+    assert!(refused(AUTO.every(10)).contains("auto_design"));
+    assert!(refused(AUTO.horizon(10)).contains("horizon"));
+    assert!(refused(AUTO.factor(0.5)).contains("factor"));
     for (read_seconds, write_cost) in [(0.0, 1.0), (1e-4, -1.0), (f64::NAN, 1.0)] {
-        let costs = DeviceCosts {
-            read_seconds,
-            write_cost,
-            merge_read_cost: 1.0,
-        };
+        let costs = DeviceCosts::new(read_seconds)
+            .write_cost(write_cost)
+            .merge_read_cost(1.0);
         let error = options(None).device(costs).validate().unwrap_err();
         assert!(error.to_string().contains("device"), "{error}");
     }

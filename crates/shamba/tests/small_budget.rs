@@ -128,12 +128,10 @@ fn a_scan_over_forty_runs_reads_each_block_once() {
     const RUNS: u64 = 40;
     const ENTRIES: u64 = 40_000;
     let fs = metered();
-    let keyspace = KeyspaceOptions {
-        level0_runs: 100,
-        level0_slowdown: 200,
-        level0_stall: 300,
-        ..KeyspaceOptions::default()
-    };
+    let keyspace = KeyspaceOptions::new()
+        .level0_runs(100)
+        .level0_slowdown(200)
+        .level0_stall(300);
     let open = |memory| {
         let options = options(&fs, memory).keyspace(keyspace.clone());
         options.open(DIR).unwrap()

@@ -6,13 +6,13 @@ fn options(policy: MergePolicy, threads: usize) -> Options {
     Options::new()
         .memory(MemoryBudget::bytes(2 << 20))
         .background_threads(threads)
-        .keyspace(KeyspaceOptions {
-            merge_policy: policy,
-            size_ratio: 3,
-            write_buffer: 64 << 10,
-            target_file: 64 << 10,
-            ..KeyspaceOptions::default()
-        })
+        .keyspace(
+            KeyspaceOptions::new()
+                .merge_policy(policy)
+                .size_ratio(3)
+                .write_buffer(64 << 10)
+                .target_file(64 << 10),
+        )
 }
 
 fn key(i: u64) -> [u8; 16] {

@@ -37,13 +37,12 @@ fn open(memory: &MemoryBudget, keyspace: &KeyspaceOptions) -> Db {
 }
 
 fn open_with(options: Options, memory: &MemoryBudget, keyspace: &KeyspaceOptions, keys: u64) -> Db {
-    let keyspace = KeyspaceOptions {
-        write_buffer: 4 << 20,
-        target_file: 512 << 10,
-        level0_runs: 4,
-        epoch_lookups: 1000,
-        ..keyspace.clone()
-    };
+    let keyspace = keyspace
+        .clone()
+        .write_buffer(4 << 20)
+        .target_file(512 << 10)
+        .level0_runs(4)
+        .epoch_lookups(1000);
     let options = options
         .fs(Arc::new(MemFs::new()))
         .background_threads(0)
@@ -122,16 +121,16 @@ fn assert_sums(stats: &Statistics) {
 }
 
 fn settings() -> Vec<(&'static str, KeyspaceOptions)> {
-    let with = |family, modules, partitioned, filter_policy| KeyspaceOptions {
-        filter: FilterOptions {
-            family,
-            bits_per_key: 20.0,
-            modules,
-            partitioned,
-            ..FilterOptions::default()
-        },
-        filter_policy,
-        ..KeyspaceOptions::default()
+    let with = |family, modules, partitioned, filter_policy| {
+        KeyspaceOptions::new()
+            .filter(
+                FilterOptions::new()
+                    .family(family)
+                    .bits_per_key(20.0)
+                    .modules(modules)
+                    .partitioned(partitioned),
+            )
+            .filter_policy(filter_policy)
     };
     let utility = FilterPolicy::Utility {
         skipping: Skipping::Partial,
@@ -312,15 +311,13 @@ fn the_value_of_a_page_is_about_what_more_memory_saves() {
 /// Which memory is worth most depends on who comes.
 #[test]
 fn keys_that_are_not_there_make_filters_worth_more_and_keys_that_are_data() {
-    let keyspace = KeyspaceOptions {
-        filter: FilterOptions {
-            family: FilterFamily::Bloom,
-            bits_per_key: 60.0,
-            ..FilterOptions::default()
-        },
-        filter_policy: FilterPolicy::All,
-        ..KeyspaceOptions::default()
-    };
+    let keyspace = KeyspaceOptions::new()
+        .filter(
+            FilterOptions::new()
+                .family(FilterFamily::Bloom)
+                .bits_per_key(60.0),
+        )
+        .filter_policy(FilterPolicy::All);
     let value = |existing| {
         let scarce = Scarce::leaving(3 * LITTLE / 2);
         let db = open(&scarce.memory, &keyspace);
@@ -344,13 +341,9 @@ fn false_positives_come_as_often_as_the_model_says() {
     for (name, keyspace) in settings() {
         let [plenty, little] = [PLENTY, 4 * LITTLE].map(MemoryBudget::bytes);
         for (memory, bits, keys) in [(&plenty, 5.0, KEYS), (&little, 20.0, MANY)] {
-            let keyspace = KeyspaceOptions {
-                filter: FilterOptions {
-                    bits_per_key: bits,
-                    ..keyspace.filter.clone()
-                },
-                ..keyspace.clone()
-            };
+            let keyspace = keyspace
+                .clone()
+                .filter(keyspace.filter.clone().bits_per_key(bits));
             let db = open_with(Options::new(), memory, &keyspace, keys);
             look_up_among(&db, &mut Rng::new(4), 200_000, 1, keys);
             for level in levels(&db.stats()).iter().filter(|level| level.files > 0) {

@@ -128,12 +128,12 @@ impl Variant {
     /// The keyspace options: every engine gets the same bits per key, which for ElasticBF are the
     /// enabled ones.
     fn keyspace(&self, config: &EngineConfig) -> KeyspaceOptions {
-        let mut keyspace = KeyspaceOptions {
-            size_ratio: config.size_ratio,
-            write_buffer: config.write_buffer,
-            target_file: config.file_size,
-            ..self.keyspace.clone()
-        };
+        let mut keyspace = self
+            .keyspace
+            .clone()
+            .size_ratio(config.size_ratio)
+            .write_buffer(config.write_buffer)
+            .target_file(config.file_size);
         let scale = config.bits_per_key / 10.0;
         keyspace.filter.bits_per_key *= scale;
         if let ModuleSizes::Proportional { first_bits_per_key } = &mut keyspace.filter.module_sizes
@@ -150,7 +150,7 @@ impl Variant {
             FilterFamily::Bloom => "bloom",
             FilterFamily::BlockedBloom => "blocked",
             FilterFamily::Ribbon => "ribbon",
-            FilterFamily::Auto => "auto",
+            _ => "auto",
         };
         let pieces = if filter.partitioned {
             "partitioned"
@@ -164,11 +164,11 @@ impl Variant {
             (modules, _) => format!("-{modules}x{bits}"),
         };
         let first = match filter.module_sizes {
-            ModuleSizes::Equal => String::new(),
             ModuleSizes::FirstInMemory => "-prop".to_owned(),
             ModuleSizes::Proportional { first_bits_per_key } => {
                 format!("-first{first_bits_per_key}")
             }
+            _ => String::new(),
         };
         let allocation = match filter.allocation {
             FilterAllocation::Monkey => "-monkey",

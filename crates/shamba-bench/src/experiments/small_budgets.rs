@@ -122,12 +122,12 @@ impl Cell {
 
     /// With so many runs allowed in level 0 that none is merged.
     fn open_without_merges(&self) -> Result<Db> {
-        self.open(KeyspaceOptions {
-            level0_runs: 1000,
-            level0_slowdown: 2000,
-            level0_stall: 3000,
-            ..KeyspaceOptions::default()
-        })
+        self.open(
+            KeyspaceOptions::new()
+                .level0_runs(1000)
+                .level0_slowdown(2000)
+                .level0_stall(3000),
+        )
     }
 
     fn import(&self, ascending: bool) -> Result<Measured> {
@@ -201,18 +201,18 @@ impl Cell {
     }
 
     fn compact(&self, modules: u8) -> Result<Measured> {
-        let db = self.open(KeyspaceOptions {
-            write_buffer: 4 << 10,
-            target_file: 4 << 10,
-            filter: FilterOptions {
-                family: FilterFamily::BlockedBloom,
-                bits_per_key: 16.0,
-                modules,
-                allocation: FilterAllocation::Monkey,
-                ..FilterOptions::default()
-            },
-            ..KeyspaceOptions::default()
-        })?;
+        let db = self.open(
+            KeyspaceOptions::new()
+                .write_buffer(4 << 10)
+                .target_file(4 << 10)
+                .filter(
+                    FilterOptions::new()
+                        .family(FilterFamily::BlockedBloom)
+                        .bits_per_key(16.0)
+                        .modules(modules)
+                        .allocation(FilterAllocation::Monkey),
+                ),
+        )?;
         for number in 0..self.entries {
             db.put(key(number, false), value(number))?;
         }

@@ -186,10 +186,7 @@ fn threads(work: &Work) -> shamba::Result<Db> {
 }
 
 fn zstandard(work: &Work) -> shamba::Result<Db> {
-    let db = work.loaded(KeyspaceOptions {
-        compression: vec![Compression::Zstd(3)],
-        ..KeyspaceOptions::default()
-    })?;
+    let db = work.loaded(KeyspaceOptions::new().compression([Compression::Zstd(3)]))?;
     work.get_from_threads(&db)?;
     Ok(db)
 }
@@ -238,10 +235,7 @@ fn large_keys(work: &Work) -> shamba::Result<Db> {
 
 /// Tables of 64 KiB: 600, or 5,600 and more.
 fn small_tables(work: &Work) -> shamba::Result<Db> {
-    let db = work.loaded(KeyspaceOptions {
-        target_file: 64 << 10,
-        ..KeyspaceOptions::default()
-    })?;
+    let db = work.loaded(KeyspaceOptions::new().target_file(64 << 10))?;
     (0..work.scale.gets()).try_for_each(|n| work.get(&db, n))?;
     Ok(db)
 }

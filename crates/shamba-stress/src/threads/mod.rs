@@ -168,11 +168,7 @@ fn open(rng: &mut Rng, shared: &Shared, memory: &MemoryBudget) -> Db {
     let mut options = random_options(rng, shared.fs.clone())
         .memory(memory.clone())
         .background_threads(rng.between(0, 3) as usize)
-        .device(DeviceCosts {
-            read_seconds: 1e-4,
-            write_cost: 0.5,
-            merge_read_cost: 0.5,
-        });
+        .device(DeviceCosts::new(1e-4).write_cost(0.5).merge_read_cost(0.5));
     for name in &NAMES[1..] {
         options = options.keyspace_options(name, random_keyspace_options(rng));
     }

@@ -174,7 +174,10 @@ impl<'a> Worker<'a> {
             .map(|(key, value)| (*key, value.as_deref().map(sum)))
             .collect();
         let durability = *self.rng.pick(self.shared.durabilities);
-        let (options, simple) = (WriteOptions { durability }, durability.is_none());
+        let (options, simple) = (
+            WriteOptions::new().durability(durability),
+            durability.is_none(),
+        );
         self.shared.ledger.begin(self.number, &writes);
         let keyspaces = &self.keyspaces;
         if let ([key], [value]) = (&keys[..], &values[..])
@@ -390,7 +393,7 @@ impl<'a> Worker<'a> {
         let key = self.rng.below(100).to_be_bytes().to_vec();
         let deletes = self.rng.one_in(4);
         let durability = *self.rng.pick(self.shared.durabilities);
-        let options = WriteOptions { durability };
+        let options = WriteOptions::new().durability(durability);
         if let Some((keyspace, map)) = &mut self.private {
             if deletes {
                 keyspace.delete_with(&key, options).unwrap();

@@ -6,7 +6,7 @@
 //! system's again when it is dropped. So the memory to charge is that of the pages touched.
 //!
 //! Thread-safe as a boxed slice is. Where the system maps no more (it limits the number of mappings
-//! of a process), and under Miri, it is a boxed slice: the safe twin.
+//! of a process), on Windows, and under Miri, it is a boxed slice: the safe twin.
 #![expect(
     unsafe_code,
     reason = "a mapping is handed out as a slice for as long as it lives"
@@ -67,7 +67,14 @@ impl<T: Zeroable> Pages<T> {
     }
 }
 
+/// Windows has other calls for this; large boxed slices are the system's pages there too.
+#[cfg(not(unix))]
+fn map(_bytes: usize) -> Option<NonNull<c_void>> {
+    None
+}
+
 /// Maps so many bytes; `None` where there are none, or the system maps no more.
+#[cfg(unix)]
 fn map(bytes: usize) -> Option<NonNull<c_void>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     if bytes == 0 || isize::try_from(bytes).is_err() {
@@ -111,14 +118,56 @@ impl<T> Pages<T> {
             return;
         }
         // SAFETY: the values lie within what was mapped, and nobody looks at them.
-        let start = unsafe { self.start.add(values.start) };
-        let advice = rustix::mm::Advice::LinuxDontNeed;
-        // SAFETY: as above; afterwards they are zero, as they were at first.
-        let done =
-            unsafe { rustix::mm::madvise(start.as_ptr().cast(), values.len() * size, advice) };
-        debug_assert!(done.is_ok(), "{done:?}");
+        unsafe { discard_mapped(self.start.add(values.start).cast(), values.len() * size) };
     }
 }
+
+/// # Safety
+/// The bytes must lie within one mapping, from the start of a page on, and nobody may look at them.
+#[cfg(target_os = "linux")]
+unsafe fn discard_mapped(start: NonNull<c_void>, bytes: usize) {
+    let advice = rustix::mm::Advice::LinuxDontNeed;
+    // SAFETY: as the caller says; afterwards they are zero, as they were at first.
+    let done = unsafe { rustix::mm::madvise(start.as_ptr(), bytes, advice) };
+    debug_assert!(done.is_ok(), "{done:?}");
+}
+
+/// Other systems promise nothing of what pages hold after such advice. They are mapped anew.
+///
+/// # Safety
+/// As above.
+#[cfg(all(unix, not(target_os = "linux")))]
+unsafe fn discard_mapped(start: NonNull<c_void>, bytes: usize) {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+    let rights = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: as the caller says; what is replaced is the region's own.
+    let done = unsafe { mmap_anonymous(start.as_ptr(), bytes, rights, flags) };
+    debug_assert!(done.is_ok(), "{done:?}");
+}
+
+/// Never called, since nothing is mapped.
+///
+/// # Safety
+/// None is needed.
+#[cfg(not(unix))]
+unsafe fn discard_mapped(_start: NonNull<c_void>, _bytes: usize) {}
+
+/// # Safety
+/// The bytes must be the whole of a mapping, which nobody uses any more.
+#[cfg(unix)]
+unsafe fn unmap(start: NonNull<c_void>, bytes: usize) {
+    // SAFETY: as the caller says.
+    let unmapped = unsafe { rustix::mm::munmap(start.as_ptr(), bytes) };
+    debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+}
+
+/// Never called, since nothing is mapped.
+///
+/// # Safety
+/// None is needed.
+#[cfg(not(unix))]
+unsafe fn unmap(_start: NonNull<c_void>, _bytes: usize) {}
 
 impl<T> Drop for Pages<T> {
     fn drop(&mut self) {
@@ -126,8 +175,7 @@ impl<T> Drop for Pages<T> {
         if self.mapped {
             // SAFETY: this is the whole of what was mapped, nobody borrows it any more, and its
             // values need no drop.
-            let unmapped = unsafe { rustix::mm::munmap(start.cast(), len * size_of::<T>()) };
-            debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+            unsafe { unmap(self.start.cast(), len * size_of::<T>()) };
         } else {
             // SAFETY: it was leaked from a box of this very slice, which nobody borrows any more.
             drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) });

@@ -69,7 +69,8 @@ pub(crate) use shares::{
 pub const MIN_MEMORY: u64 = 1 << 20;
 
 /// Memory against its budget at one moment, in bytes.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemoryStats {
     /// The most that may be used.

@@ -4,8 +4,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use super::{BlockCache, CacheStats, Eviction, IoPool, Store};
 use crate::budget::{Budget, MIN_MEMORY, MemoryStats, come_down_to, container_memory};
 use crate::error::{Error, Result};
@@ -46,11 +44,12 @@ pub struct MemoryBudget {
 }
 
 /// Memory by role, and what the cache does.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemoryUsage {
     /// The budget and its accounts.
-    #[serde(flatten)]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub budget: MemoryStats,
     /// The block cache by kind of block.
     pub cache: CacheStats,

@@ -38,7 +38,8 @@ pub(super) const fn kind_at(index: usize) -> BlockKind {
 }
 
 /// The cache's counters for one kind of block. Those of events count from the cache's creation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct KindStats {
     /// Lookups that found the block in the cache. Filters and indexes that an open table holds on
@@ -84,6 +85,7 @@ pub struct CacheStats {
     kinds: [KindStats; KIND_COUNT],
 }
 
+#[cfg(feature = "serde")]
 impl serde::Serialize for CacheStats {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = |kind| match kind {

@@ -1,15 +1,16 @@
 //! How a tree is merged: the merge policies, and what their pickers go by beside the version. Plain
 //! data.
 
-use serde::{Deserialize, Serialize};
 use shamba_model::tree::level_capacity;
 
 use crate::base::key::SeqNo;
 use crate::version::MAX_LEVELS;
 
 /// How much a merge into a full level takes at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Granularity {
     /// One file of the level and the files it meets in the next level. Work comes in small, even
     /// portions, and files that meet nothing are moved instead of rewritten.
@@ -21,8 +22,9 @@ pub enum Granularity {
 }
 
 /// How runs are merged as they go down the tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum MergePolicy {
     /// One run per level from level 1 on. Fewest runs to look in, the smallest space, the most

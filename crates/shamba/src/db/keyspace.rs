@@ -296,13 +296,9 @@ impl Keyspace {
     /// # fn main() -> shamba::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = shamba::Options::new().open(dir.path())?;
-    /// use shamba::{Design, MergePolicy};
+    /// use shamba::MergePolicy;
     /// let keyspace = db.default_keyspace();
-    /// let tiered = Design {
-    ///     merge_policy: MergePolicy::Tiering,
-    ///     size_ratio: 4,
-    ///     ..keyspace.design()
-    /// };
+    /// let tiered = keyspace.design().merge_policy(MergePolicy::Tiering).size_ratio(4);
     /// keyspace.redesign(tiered)?;
     /// db.wait_for_compaction()?;
     /// assert!(keyspace.design() == tiered && !keyspace.is_moving());

@@ -30,7 +30,8 @@ const MAX_FILES: usize = 256;
 const MAX_PROBLEMS: usize = 8;
 
 /// What a verification went through, and what it found.
-#[derive(Debug, Clone, Default, serde::Serialize)]
+#[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 #[must_use = "the damage that was found is in here; `check` makes an error of it"]
 pub struct VerifySummary {
@@ -57,12 +58,13 @@ pub struct VerifySummary {
     pub damaged_files: u64,
     /// The damaged files, the first 256 of them.
     pub damaged: Vec<DamagedFile>,
-    #[serde(skip)]
+    #[cfg_attr(feature = "serde", serde(skip))]
     first: Option<Error>,
 }
 
 /// A file that is damaged or cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DamagedFile {
     /// Its name in the database's folder.
@@ -76,7 +78,8 @@ pub struct DamagedFile {
 }
 
 /// Something that is wrong with a file.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Problem {
     /// Where it was noticed, in bytes from the start of the file, if it has a place.

@@ -21,6 +21,9 @@ pub(crate) enum Families {
 
 /// How large the modules of a filter are.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum ModuleSizes {
     /// All alike (SHaMBa-eq).
     #[default]
@@ -49,6 +52,8 @@ pub enum ModuleSizes {
 /// Tables keep their filters until they are written again. A table that is moved, and whose filter
 /// would be wrong by more than two bits per key there, is written again instead.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum FilterAllocation {
     /// The same bits per key in every table; with [`FilterFamily::Auto`](crate::FilterFamily::Auto)

@@ -1,5 +1,5 @@
-//! Several reads at once: through an io_uring where the system has one and allows it, else by a few
-//! threads that live as long as the batch.
+//! Several reads at once: through an io_uring where the system has one and allows it (and the
+//! feature `io-uring` is on), else by a few threads that live as long as the batch.
 //!
 //! [`Readers`] is shared by a file system and thread-safe: a batch takes an idle ring, or makes
 //! one, and puts it back. A read that a ring could not finish (a short one, a refused one) is left
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::raw_read::RawRead;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
 use super::uring::Ring;
 
 /// The most threads that read one batch, the caller's own among them. A thread costs about as much
@@ -18,7 +18,7 @@ use super::uring::Ring;
 const THREADS: usize = 16;
 
 /// More rings than this are not kept idle.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
 const IDLE: usize = 8;
 
 /// What batches are read with.
@@ -26,25 +26,25 @@ const IDLE: usize = 8;
 pub(super) struct Readers {
     /// No ring can be had, or none is wanted.
     without_rings: AtomicBool,
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "io-uring"))]
     idle: Mutex<Vec<Ring>>,
 }
 
 impl Readers {
     pub(super) fn without_rings() -> Self {
-        Readers {
-            without_rings: AtomicBool::new(true),
-            ..Readers::default()
-        }
+        let readers = Readers::default();
+        readers.without_rings.store(true, Ordering::Relaxed);
+        readers
     }
 
     /// Whether batches are read by threads.
     pub(super) fn by_threads(&self) -> bool {
-        cfg!(not(target_os = "linux")) || self.without_rings.load(Ordering::Relaxed)
+        cfg!(not(all(target_os = "linux", feature = "io-uring")))
+            || self.without_rings.load(Ordering::Relaxed)
     }
 
     /// Tries the reads through a ring; false if there is none.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "io-uring"))]
     pub(super) fn read_by_ring(&self, reads: &mut [RawRead<'_>]) -> bool {
         if self.by_threads() {
             return false;
@@ -73,7 +73,7 @@ impl Readers {
     }
 
     /// There is no ring.
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", feature = "io-uring")))]
     pub(super) fn read_by_ring(&self, _reads: &mut [RawRead<'_>]) -> bool {
         false
     }

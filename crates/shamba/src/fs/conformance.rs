@@ -119,6 +119,14 @@ fn conforms(fs: &dyn Fs, root: &Path) {
         read_together(fs, &*fs.open(&a, access).unwrap(), &bytes);
     }
 
+    // Windows replaces what is open since version 10, and only on NTFS; Wine never does. It is
+    // `CURRENT` that the engine replaces, and no handle to that is kept.
+    let open = if cfg!(windows) {
+        drop(file);
+        None
+    } else {
+        Some(file)
+    };
     put(fs, &b, Access::Direct, b"b");
     assert_eq!(names(fs, &dir), [("a".into(), 30_000), ("b".into(), 1)]);
     assert_eq!(names(fs, &root.join("x")), []);
@@ -142,8 +150,10 @@ fn conforms(fs: &dyn Fs, root: &Path) {
     fs.sync_dir(&dir).unwrap();
     assert_eq!(names(fs, &dir), [("a".into(), 1)]);
     assert_eq!(kind(fs.sync_dir(&c)), ErrorKind::NotFound);
-    file.read_exact_at(&mut buf, 0, TAG).unwrap();
-    assert_eq!(buf, bytes[..100], "an open file outlives its names");
+    if let Some(file) = open {
+        file.read_exact_at(&mut buf, 0, TAG).unwrap();
+        assert_eq!(buf, bytes[..100], "an open file outlives its names");
+    }
 
     let mut file = fs.create(&b, Access::Buffered).unwrap();
     file.append(&bytes).unwrap();

@@ -83,10 +83,10 @@ pub enum FaultError {
 }
 
 impl FaultError {
-    /// The device failed (`EIO`).
-    pub const EIO: FaultError = FaultError::Os(5);
-    /// The device is full (`ENOSPC`).
-    pub const ENOSPC: FaultError = FaultError::Os(28);
+    /// The device failed (`EIO`, on Windows `ERROR_IO_DEVICE`).
+    pub const EIO: FaultError = FaultError::Os(if cfg!(windows) { 1117 } else { 5 });
+    /// The device is full (`ENOSPC`, on Windows `ERROR_DISK_FULL`).
+    pub const ENOSPC: FaultError = FaultError::Os(if cfg!(windows) { 112 } else { 28 });
 
     fn to_error(self) -> io::Error {
         match self {
@@ -509,7 +509,8 @@ mod tests {
         let create = |path: &str| fs.create(path.as_ref(), Access::Buffered);
         create("/1.log").unwrap();
         create("/2.sst").unwrap();
-        assert_eq!(create("/3.log").unwrap_err().raw_os_error(), Some(5));
+        let failed = create("/3.log").unwrap_err().raw_os_error();
+        assert_eq!(failed, FaultError::EIO.to_error().raw_os_error());
         create("/4.log").unwrap();
         faults.add(Fault::new(Effect::Fail(FaultError::ENOSPC)).forever());
         for _ in 0..3 {

@@ -33,7 +33,7 @@ mod mem;
 mod metered;
 mod os;
 mod raw_read;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
 mod uring;
 
 pub use buf::AlignedBuf;

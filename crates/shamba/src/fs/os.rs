@@ -6,21 +6,29 @@
 //! refuses direct I/O, at opening or at the first request, the file goes on through the system's
 //! page cache: [`OsFs::direct_io_refused`] says so, and a warning is logged once.
 //!
-//! Reads asked for together go through an io_uring, or else to a few threads (see `batch`).
+//! Reads asked for together go through an io_uring, or else to a few threads (see `batch`). What
+//! systems do each in its own way is in `unix` and `windows`, which have the same functions. Where
+//! there is no direct I/O (Windows, macOS) every file goes through the page cache.
 //!
 //! Thread-safe: `OsFs` is a handle to share or clone; a read file is used from any thread.
 
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
 mod write;
 
 use std::any::Any;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+#[cfg(unix)]
+use self::unix as system;
+#[cfg(windows)]
+use self::windows as system;
 use self::write::OsWrite;
 use super::batch::{self, Readers};
 use super::buf::{AlignedBuf, is_aligned};
@@ -29,11 +37,6 @@ use super::{Access, DirEntry, FileLock, Fs, PAGE, ReadFile, ReadRequest, ReadTag
 
 /// The most a file's bounce buffer holds, in bytes.
 const BOUNCE: usize = 64 << 10;
-
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-const O_DIRECT: i32 = 0;
 
 /// Threads that sync files at the same time, and the stack of each.
 const SYNCS_AT_ONCE: usize = 8;
@@ -112,23 +115,19 @@ impl OsFs {
     ) -> io::Result<OsHandle> {
         let mut direct = false;
         let file = match access {
-            Access::Direct if self.buffered => options.open(path)?,
-            Access::Direct if O_DIRECT != 0 => match options.custom_flags(O_DIRECT).open(path) {
+            Access::Direct if self.buffered => system::open(options, path)?,
+            Access::Direct => match system::open_direct(options, path) {
                 Ok(file) => {
                     direct = true;
                     file
                 }
                 Err(e) if e.kind() == ErrorKind::InvalidInput => {
                     self.refusal.note(path);
-                    options.custom_flags(0).open(path)?
+                    system::open(options, path)?
                 }
                 Err(e) => return Err(e),
             },
-            Access::Direct => {
-                self.refusal.note(path);
-                options.open(path)?
-            }
-            Access::Buffered => options.open(path)?,
+            Access::Buffered => system::open(options, path)?,
         };
         Ok(OsHandle {
             file,
@@ -154,14 +153,9 @@ impl OsHandle {
 
     /// Turns direct I/O off for this file after the system refused a request.
     fn give_up_direct(&self) -> io::Result<()> {
-        let flags = rustix::fs::fcntl_getfl(&self.file)?;
-        let cleared =
-            rustix::fs::OFlags::from_bits_retain(flags.bits() & !O_DIRECT.cast_unsigned());
-        rustix::fs::fcntl_setfl(&self.file, cleared)?;
+        system::give_up_direct(&self.file)?;
         self.direct.store(false, Ordering::Relaxed);
-        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        self.refusal
-            .note(&std::fs::read_link(link).unwrap_or_default());
+        self.refusal.note(&system::path_of(&self.file));
         Ok(())
     }
 
@@ -184,7 +178,7 @@ impl OsHandle {
         let mut done = 0;
         let mut ended_at = None;
         while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            let count = self.once(|file| file.read_at(rest, offset + done as u64))?;
+            let count = self.once(|file| system::read_at(file, rest, offset + done as u64))?;
             let total = done + count;
             if count == 0 {
                 break;
@@ -209,7 +203,7 @@ impl OsHandle {
         let mut done = 0;
         let mut stuck = false;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
-            let mut count = self.once(|file| file.write_at(rest, offset + done as u64))?;
+            let mut count = self.once(|file| system::write_at(file, rest, offset + done as u64))?;
             if self.is_direct() {
                 count -= count % PAGE;
             }
@@ -299,24 +293,6 @@ impl ReadFile for OsRead {
     }
 }
 
-#[derive(Debug)]
-struct OsLock {
-    file: File,
-}
-
-impl FileLock for OsLock {}
-
-impl Drop for OsLock {
-    /// Unlocks, where closing alone would not do: a process that another thread is starting has a
-    /// copy of the descriptor until it executes its program, and the lock would last as long as
-    /// that copy.
-    fn drop(&mut self) {
-        if let Err(error) = self.file.unlock() {
-            log::warn!("cannot unlock a database's folder: {error}");
-        }
-    }
-}
-
 impl Fs for OsFs {
     fn create(&self, path: &Path, access: Access) -> io::Result<Box<dyn WriteFile>> {
         let mut options = OpenOptions::new();
@@ -349,7 +325,7 @@ impl Fs for OsFs {
     fn visit(&self, dir: &Path, visit: &mut dyn FnMut(&str, u64)) -> io::Result<()> {
         for entry in std::fs::read_dir(dir)? {
             let entry = entry?;
-            let meta = match entry.metadata() {
+            let meta = match system::metadata_of(&entry) {
                 Ok(meta) => meta,
                 // Removed since the folder was read.
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
@@ -380,8 +356,7 @@ impl Fs for OsFs {
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::hard_link(from, to).map_err(|e| {
-            // What file systems without hard links answer.
-            if e.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) {
+            if system::has_no_links(&e) {
                 io::Error::new(ErrorKind::Unsupported, e)
             } else {
                 e
@@ -390,13 +365,11 @@ impl Fs for OsFs {
     }
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
-        let file = File::open(path)?;
+        let file = system::open_to_sync(path)?;
         file.sync_all()?;
         // Where a sync failed before, Linux told that process alone, and goes on showing what it
-        // could not write: so that what is read from here on is what the disk holds, where a file
-        // system takes advice.
-        #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        // could not write: so that what is read from here on is what the disk holds.
+        system::forget_cached(&file);
         Ok(())
     }
 
@@ -412,7 +385,7 @@ impl Fs for OsFs {
                     return;
                 };
                 // Nobody else has the number.
-                let _ = result.set(File::open(path).and_then(|file| file.sync_all()));
+                let _ = result.set(system::open_to_sync(path).and_then(|file| file.sync_all()));
             }
         };
         std::thread::scope(|scope| {
@@ -438,7 +411,7 @@ impl Fs for OsFs {
         } else {
             dir
         };
-        File::open(dir)?.sync_all()
+        system::sync_dir(dir)
     }
 
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
@@ -446,7 +419,7 @@ impl Fs for OsFs {
     }
 
     fn open_file_limit(&self) -> Option<u64> {
-        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+        system::open_file_limit()
     }
 
     fn read_many(&self, reads: &mut [ReadRequest<'_>]) {
@@ -484,16 +457,7 @@ impl Fs for OsFs {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Box::new(OsLock { file })),
-            Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
-            Err(TryLockError::Error(e)) => Err(e),
-        }
+        Ok(Box::new(system::lock(path)?))
     }
 }
 
@@ -515,8 +479,7 @@ mod tests {
                 OpenOptions::new().write(true).create(true),
             )
             .unwrap();
-        let flags = rustix::fs::fcntl_getfl(&handle.file).unwrap();
-        assert!(!handle.is_direct() && flags.bits() & O_DIRECT.cast_unsigned() == 0);
+        assert!(!handle.is_direct() && !system::is_direct(&handle.file));
     }
 
     /// Reads any aligned and unaligned range of a directly written file.
@@ -595,6 +558,7 @@ mod tests {
 
     /// A misaligned request on a file that believes it may do direct I/O is what a file system
     /// with stricter rules looks like.
+    #[cfg(target_os = "linux")]
     #[test]
     fn refusal_at_the_first_request_is_noticed() {
         let dir = tempfile::tempdir().unwrap();

@@ -4,6 +4,10 @@ use std::fs::File;
 use std::io;
 
 /// One read of a batch.
+#[cfg_attr(
+    not(all(target_os = "linux", feature = "io-uring")),
+    expect(dead_code, reason = "only a ring looks at it")
+)]
 pub(super) struct RawRead<'a> {
     pub(super) file: &'a File,
     pub(super) offset: u64,

@@ -1,7 +1,5 @@
 //! When a keyspace changes its design by itself.
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, Result};
 
 /// A keyspace looks for a better design every so often, and moves to it if that pays.
@@ -14,10 +12,12 @@ use crate::error::{Error, Result};
 ///
 /// ```
 /// use shamba::{AutoDesign, KeyspaceOptions};
-/// let auto_design = Some(AutoDesign { horizon: 5_000_000, ..AutoDesign::default() });
-/// KeyspaceOptions { auto_design, ..Default::default() }.validate().unwrap();
+/// let auto_design = AutoDesign::new().horizon(5_000_000);
+/// KeyspaceOptions::new().auto_design(auto_design).validate().unwrap();
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct AutoDesign {
     /// Operations after which it asks again, at least 1000. Default 32,768. What was done before
     /// counts half after 8,192.
@@ -30,15 +30,21 @@ pub struct AutoDesign {
 
 impl Default for AutoDesign {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl AutoDesign {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
         AutoDesign {
             every: 32_768,
             horizon: 10_000_000,
             factor: 2.0,
         }
     }
-}
 
-impl AutoDesign {
     pub(super) fn validate(&self) -> Result<()> {
         if self.every < 1000 || self.horizon < self.every {
             let what = format!(

@@ -1,8 +1,6 @@
 //! The design of a keyspace: those of its options that shape the tree and that may change while the
 //! database runs. Plain data; the manifest keeps it once it was changed.
 
-use serde::{Deserialize, Serialize};
-
 use super::KeyspaceOptions;
 use crate::compaction::{Granularity, MergePolicy};
 use crate::error::Result;
@@ -16,12 +14,14 @@ use crate::version::StoredDesign;
 /// design, and opening takes it and not the options it replaces; calling it again is the way back.
 ///
 /// ```
-/// use shamba::{Design, KeyspaceOptions, MergePolicy};
+/// use shamba::{KeyspaceOptions, MergePolicy};
 /// let now = KeyspaceOptions::default().design();
-/// let next = Design { merge_policy: MergePolicy::Tiering, size_ratio: 4, ..now };
+/// let next = now.merge_policy(MergePolicy::Tiering).size_ratio(4);
 /// assert_eq!(KeyspaceOptions::default().with_design(&next).design(), next);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Design {
     /// How runs are merged: [`KeyspaceOptions::merge_policy`].
     pub merge_policy: MergePolicy,
@@ -32,6 +32,13 @@ pub struct Design {
     /// Filter bits per key: [`FilterOptions::bits_per_key`](crate::FilterOptions), which
     /// [`FilterFamily::Auto`](crate::FilterFamily) takes no notice of, but for 0.
     pub bits_per_key: f64,
+}
+
+impl Default for Design {
+    /// The design of the default options.
+    fn default() -> Self {
+        KeyspaceOptions::default().design()
+    }
 }
 
 /// A merge policy's number in the manifest.

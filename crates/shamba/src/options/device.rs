@@ -1,11 +1,18 @@
 //! What a storage device's operations cost.
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, Result};
 
 /// What operations of the storage cost.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+///
+/// ```
+/// use shamba::{DeviceCosts, Options};
+/// // 80 µs a read; merges write at a tenth of that for each page, and read at a fifth.
+/// let device = DeviceCosts::new(80e-6).write_cost(0.1).merge_read_cost(0.2);
+/// Options::new().device(device).validate().unwrap();
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct DeviceCosts {
     /// Seconds that the read of a page of 4 KiB at a random place takes, one at a time.
     pub read_seconds: f64,
@@ -18,6 +25,17 @@ pub struct DeviceCosts {
 }
 
 impl DeviceCosts {
+    /// A device whose reads of a page take so many seconds each, and on which pages cost the same
+    /// whether they are read or written, and in whatever order.
+    #[must_use]
+    pub const fn new(read_seconds: f64) -> Self {
+        DeviceCosts {
+            read_seconds,
+            write_cost: 1.0,
+            merge_read_cost: 1.0,
+        }
+    }
+
     pub(crate) fn validate(&self) -> Result<()> {
         let ok = self.read_seconds.is_finite()
             && self.read_seconds > 0.0

@@ -21,6 +21,9 @@ use crate::policy::{FilterPolicy, Skipping, Thresholds};
 /// # Ok::<(), shamba::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Preset {
     /// `state-of-the-art`: one Bloom filter and one index block a table, the key hashed for each
     /// table; the baseline of the papers.

@@ -14,7 +14,6 @@ mod utility;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use shamba_model::fpr;
 use shamba_model::utility::{FIRST_THRESHOLD, LATER_THRESHOLD};
 
@@ -25,8 +24,9 @@ use crate::filter::{Family, FilterPlan, ModulePlan};
 pub(crate) const EVERY_MODULE: u8 = u8::MAX;
 
 /// Which filter modules lookups read.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum FilterPolicy {
     /// All modules of every file, whatever they are worth.
@@ -56,8 +56,10 @@ pub enum FilterPolicy {
 }
 
 /// Which modules the utility policy may skip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Skipping {
     /// Modules behind the first, which is always read (the paper's P).
     Partial,
@@ -66,8 +68,10 @@ pub enum Skipping {
 }
 
 /// Utilities below which a module is skipped.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Thresholds {
     /// In data reads saved per lookup of the keyspace. A file's share of the lookups falls as
     /// files become more, and so does its utility.

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use super::block::{BlockBuilder, Cursor, DataBlock, MAX_SHARED_BLOCK};
 use super::build_options::TableBuildOptions;
-use super::format::{self, Codec, Compression, Compressor, Footer, PAGE_PAYLOAD};
+use super::compressor::Compressor;
+use super::format::{self, Codec, Compression, Footer, PAGE_PAYLOAD};
 use super::index::{self, IndexBuilder};
 use super::prepopulate::{Prepared, Prepopulator};
 use super::properties::Properties;

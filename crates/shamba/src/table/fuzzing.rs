@@ -5,7 +5,8 @@ pub(crate) mod whole;
 use std::cmp::Ordering;
 
 use super::block::{BlockBuilder, Cursor, DataBlock, Search};
-use super::format::{self, Codec, Compression, Compressor, Footer, FooterError};
+use super::compressor::Compressor;
+use super::format::{self, Codec, Compression, Footer, FooterError};
 use super::index::{IndexBlock, IndexBuilder};
 use super::properties::Properties;
 use super::top_index::{ParsedTop, TopIndexBuilder};

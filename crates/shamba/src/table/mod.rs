@@ -11,6 +11,7 @@
 mod block;
 mod build_options;
 mod builder;
+mod compressor;
 mod files;
 mod format;
 #[cfg(any(test, all(fuzzing, feature = "testing")))]
@@ -32,13 +33,15 @@ mod table_cache;
 mod top_index;
 mod verify;
 mod writer;
+#[cfg(feature = "zstd")]
 mod zstd_contexts;
+mod zstd_encoder;
 
 pub(crate) use build_options::TableBuildOptions;
 pub(crate) use builder::TableBuilder;
+pub(crate) use compressor::compressor_bytes;
 pub(crate) use files::table_name;
 pub use format::Compression;
-pub(crate) use format::compressor_bytes;
 pub(crate) use get::{
     Get, GetState, Lookup, LookupTotals, ModuleReads, Modules, PendingGet, Poll, TableGet,
     TableValue, Trace,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arc_swap::Guard;
 
 use super::files::{FileHandle, OpenFile, OpenFiles};
-use super::format::{self, Codec, Damage, FORMAT_VERSION, Footer, FooterError};
+use super::format::{self, Codec, Damage, DecodeError, FORMAT_VERSION, Footer, FooterError};
 use super::properties::Properties;
 use super::stated::Stated;
 use super::top_index::{ParsedTop, TopIndex};
@@ -89,6 +89,16 @@ impl TableSource {
 
     pub(super) fn damage(&self, page: u32, damage: Damage) -> Error {
         Error::corruption(self.path(), u64::from(page) * PAGE as u64, damage.0)
+    }
+
+    pub(super) fn undecodable(&self, page: u32, error: DecodeError) -> Error {
+        match error {
+            DecodeError::Damage(damage) => self.damage(page, damage),
+            DecodeError::Feature(feature) => Error::MissingFeature {
+                file: self.path(),
+                feature,
+            },
+        }
     }
 
     /// Where properties and top-level index are. They are read into a buffer, and not copied:

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use super::format::{self, Codec};
+use super::format::{self, Codec, DecodeError};
 use super::source::TableSource;
 use crate::budget::{
     LARGE, Reservation, Role, least_limit_for_block, map_large_allocations, most_of_block,
@@ -58,7 +58,7 @@ impl Raw {
             Codec::Raw => Ok(Cow::Borrowed(stored)),
             codec => format::decode(codec, stored)
                 .map(|bytes| Cow::Owned(bytes.into_vec()))
-                .map_err(|d| blocks.damage(self.start, d)),
+                .map_err(|e| blocks.undecodable(self.start, e)),
         }
     }
 
@@ -258,7 +258,8 @@ impl TableBlocks {
         match format::open_block(pages, self.salt, page).map_err(damage)? {
             (Codec::Raw, stored) => Ok(Cow::Borrowed(stored)),
             (codec, stored) => {
-                let bytes = format::decode(codec, stored).map_err(damage)?;
+                let decoded = format::decode(codec, stored);
+                let bytes = decoded.map_err(|e| self.undecodable(page, e))?;
                 Ok(Cow::Owned(bytes.into_vec()))
             }
         }
@@ -267,7 +268,7 @@ impl TableBlocks {
     /// The same, put into a buffer.
     pub(super) fn decode_into(&self, pages: &[u8], page: u32, out: &mut Vec<u8>) -> Result<()> {
         let read = format::read_block_into(pages, self.salt, page, out);
-        read.map_err(|d| self.damage(page, d))
+        read.map_err(|e| self.undecodable(page, e))
     }
 
     /// Checks a block that was read.
@@ -293,7 +294,8 @@ impl TableBlocks {
         let (codec, stored) = format::open_block(&buf, self.salt, start).map_err(damage)?;
         let decoded = stored.len().max(format::decoded_len(codec, stored));
         self.check_bytes(buf.len() + decoded, tag.kind)?;
-        let bytes = format::decode(codec, stored).map_err(damage)?;
+        let decoded = format::decode(codec, stored);
+        let bytes = decoded.map_err(|e| self.undecodable(start, e))?;
         drop(buf);
         let budget = self.cache().budget();
         let held = budget.reserve(Role::IoBuffers, bytes.len() as u64);
@@ -312,5 +314,9 @@ impl TableBlocks {
 
     pub(super) fn damage(&self, page: u32, damage: format::Damage) -> Error {
         self.source.damage(page, damage)
+    }
+
+    fn undecodable(&self, page: u32, error: DecodeError) -> Error {
+        self.source.undecodable(page, error)
     }
 }

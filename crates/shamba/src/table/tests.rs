@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::builder::TableSummary;
-use super::format::FORMAT_VERSION;
+use super::format::{Codec, FORMAT_VERSION};
 use super::get::Reads;
 use super::reader::Table;
 use super::*;
@@ -20,7 +20,7 @@ use crate::filter::{
     Families, Family, FileContext, FilterPlan, Layout, MAX_MODULES, ModulePlan, ModuleSizes,
     PlanOptions, plan,
 };
-use crate::fs::{Access, BlockKind, Fs, MemFs, MeteredFs, PAGE, Purpose};
+use crate::fs::{Access, AlignedBuf, BlockKind, Fs, MemFs, MeteredFs, PAGE, Purpose};
 
 type Entry = (Vec<u8>, Tag, Vec<u8>);
 
@@ -607,6 +607,7 @@ fn the_standard_setting_is_small() {
     );
 }
 
+#[cfg(all(feature = "lz4", feature = "zstd"))]
 #[test]
 fn compressed_blocks_fill_their_pages() {
     let env = Folder::new(64 << 20);
@@ -825,6 +826,42 @@ fn no_damaged_byte_makes_a_wrong_answer() {
             ..TableBuildOptions::default()
         };
         flip_all(options, &entries, 1);
+    }
+}
+
+/// A table of another build, compressed in a way that this one may lack. A build that has the
+/// feature finds damage.
+#[test]
+fn tables_that_need_a_feature_say_which() {
+    for (codec, feature, there) in [
+        (Codec::Lz4, "lz4", cfg!(feature = "lz4")),
+        (Codec::Zstd, "zstd", cfg!(feature = "zstd")),
+    ] {
+        let fs = Arc::new(MemFs::new());
+        let env = Folder::with_fs(Arc::clone(&fs) as Arc<dyn Fs>, 4 << 20);
+        let entries = standard(300);
+        let options = TableBuildOptions::default();
+        let salt = options.salt;
+        env.build("t.sst", &entries, options);
+        let mut bytes = fs.read_file("t.sst").unwrap();
+        // The length before compression, and then nothing that any codec wrote.
+        let stored = [100, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
+        let mut sealed = AlignedBuf::new();
+        assert_eq!(format::seal_block(&mut sealed, &stored, codec, salt, 0), 1);
+        bytes[..PAGE].copy_from_slice(&sealed);
+        fs.write_file("t.sst", &bytes).unwrap();
+        let table = env.open("t.sst").unwrap();
+        let by_get = get(&table, &entries[0].0, MAX_SEQNO).unwrap_err();
+        let by_scan = table.iter(env.scan(0, false)).seek_to_first().unwrap_err();
+        for error in [by_get, by_scan] {
+            match &error {
+                Error::MissingFeature { feature: named, .. } => {
+                    assert!(!there && *named == feature && error.is_for_good());
+                    assert!(error.to_string().contains(&format!("`{feature}`")));
+                }
+                other => assert!(there && other.is_corruption(), "{other}"),
+            }
+        }
     }
 }
 
@@ -1073,7 +1110,9 @@ fn open_tables_share_what_they_have_alike() {
     assert!(std::ptr::eq(first.plan(), second.plan()));
     assert!(!first.plan().modules.is_empty());
     let each = (env.budget.used_by(Role::Tables) - before) / 2;
-    assert!(each < 640, "{each}");
+    // What the system gives for an open file is wider on Windows.
+    let most = if cfg!(windows) { 656 } else { 640 };
+    assert!(each < most, "{each}");
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! What recovery does about damage: the caller's choice. Plain data.
 
-use serde::{Deserialize, Serialize};
-
 /// What to do about log bytes that do not verify when a database is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum RecoveryMode {
     /// What a crash may leave ends the log quietly: writes that were never made durable may be

@@ -182,39 +182,43 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
     };
     let level0_runs = rng.between(1, 6) as u32;
     let level0_slowdown = level0_runs + rng.between(0, 20) as u32;
-    let options = KeyspaceOptions {
-        merge_policy: random_merge_policy(rng),
-        size_ratio: rng.between(2, 10) as u32,
-        write_buffer: *rng.pick(&[4 << 10, 8 << 10, 16 << 10, 64 << 10, 1 << 20]),
-        level0_runs,
-        level0_slowdown,
-        level0_stall: level0_slowdown + rng.between(1, 10) as u32,
-        target_file: *rng.pick(&[4 << 10, 8 << 10, 20 << 10, 128 << 10, 64 << 20]),
-        compression: (0..rng.between(1, 3)).map(|_| compression(rng)).collect(),
-        filter: FilterOptions {
-            family: *rng.pick(&[
-                FilterFamily::Bloom,
-                FilterFamily::BlockedBloom,
-                FilterFamily::Ribbon,
-                FilterFamily::Auto,
-            ]),
-            bits_per_key: *rng.pick(&[0.0, 0.5, 1.0, 4.0, 7.3, 10.0, 10.0, 15.0, 20.0]),
-            allocation: random_allocation(rng),
-            modules: *rng.pick(&[1, 1, 2, 3, 7, 16]),
-            module_sizes: if rng.one_in(3) {
-                ModuleSizes::Proportional {
-                    first_bits_per_key: *rng.pick(&[0.0, 1.0, 3.0, 7.0, 12.0]),
-                }
-            } else {
-                ModuleSizes::Equal
-            },
-            partitioned: rng.one_in(2),
-        },
-        filter_policy: random_filter_policy(rng),
-        auto_design: None,
-        epoch_lookups: *rng.pick(&[1, 8, 64, 2048]),
-        restart_interval: *rng.pick(&[1, 2, 8, 16, 64]),
-    };
+    let options = KeyspaceOptions::new()
+        .merge_policy(random_merge_policy(rng))
+        .size_ratio(rng.between(2, 10) as u32)
+        .write_buffer(*rng.pick(&[4 << 10, 8 << 10, 16 << 10, 64 << 10, 1 << 20]))
+        .level0_runs(level0_runs)
+        .level0_slowdown(level0_slowdown)
+        .level0_stall(level0_slowdown + rng.between(1, 10) as u32)
+        .target_file(*rng.pick(&[4 << 10, 8 << 10, 20 << 10, 128 << 10, 64 << 20]))
+        .compression(
+            (0..rng.between(1, 3))
+                .map(|_| compression(rng))
+                .collect::<Vec<_>>(),
+        )
+        .filter(
+            FilterOptions::new()
+                .family(*rng.pick(&[
+                    FilterFamily::Bloom,
+                    FilterFamily::BlockedBloom,
+                    FilterFamily::Ribbon,
+                    FilterFamily::Auto,
+                ]))
+                .bits_per_key(*rng.pick(&[0.0, 0.5, 1.0, 4.0, 7.3, 10.0, 10.0, 15.0, 20.0]))
+                .allocation(random_allocation(rng))
+                .modules(*rng.pick(&[1, 1, 2, 3, 7, 16]))
+                .module_sizes(if rng.one_in(3) {
+                    ModuleSizes::Proportional {
+                        first_bits_per_key: *rng.pick(&[0.0, 1.0, 3.0, 7.0, 12.0]),
+                    }
+                } else {
+                    ModuleSizes::Equal
+                })
+                .partitioned(rng.one_in(2)),
+        )
+        .filter_policy(random_filter_policy(rng))
+        .auto_design(None)
+        .epoch_lookups(*rng.pick(&[1, 8, 64, 2048]))
+        .restart_interval(*rng.pick(&[1, 2, 8, 16, 64]));
     if rng.one_in(3) {
         let mut options = options.preset(*rng.pick(&Preset::ALL));
         options.filter.allocation = random_allocation(rng);
@@ -226,12 +230,11 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
 
 /// Another design for a keyspace that has small data.
 pub fn random_design(rng: &mut Rng) -> Design {
-    Design {
-        merge_policy: random_merge_policy(rng),
-        size_ratio: rng.between(2, 10) as u32,
-        write_buffer: *rng.pick(&[4 << 10, 8 << 10, 16 << 10, 64 << 10]),
-        bits_per_key: *rng.pick(&[0.0, 4.0, 10.0, 20.0]),
-    }
+    Design::default()
+        .merge_policy(random_merge_policy(rng))
+        .size_ratio(rng.between(2, 10) as u32)
+        .write_buffer(*rng.pick(&[4 << 10, 8 << 10, 16 << 10, 64 << 10]))
+        .bits_per_key(*rng.pick(&[0.0, 4.0, 10.0, 20.0]))
 }
 
 /// Memory budgets from little to plenty.
@@ -300,13 +303,11 @@ pub fn small_options(fs: Arc<dyn Fs>) -> Options {
 
 /// The keyspace options of [`small_options`].
 pub fn small_keyspace() -> KeyspaceOptions {
-    KeyspaceOptions {
-        size_ratio: 3,
-        write_buffer: 8 << 10,
-        level0_runs: 2,
-        target_file: 8 << 10,
-        ..KeyspaceOptions::default()
-    }
+    KeyspaceOptions::new()
+        .size_ratio(3)
+        .write_buffer(8 << 10)
+        .level0_runs(2)
+        .target_file(8 << 10)
 }
 
 /// A key of which those with numbers beside it are elsewhere.

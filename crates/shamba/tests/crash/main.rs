@@ -183,7 +183,8 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
                 } else {
                     Durability::Buffered
                 });
-                db.write(batch, WriteOptions { durability }).unwrap();
+                db.write(batch, WriteOptions::new().durability(durability))
+                    .unwrap();
                 if synced {
                     camera.durable.store(history.0.len(), Ordering::SeqCst);
                 }
@@ -323,8 +324,11 @@ fn kill_then_crash(seed: u64) {
         } else {
             Durability::Buffered
         });
-        db.write(to_batch(&db, &ops).unwrap(), WriteOptions { durability })
-            .unwrap();
+        db.write(
+            to_batch(&db, &ops).unwrap(),
+            WriteOptions::new().durability(durability),
+        )
+        .unwrap();
         history.0.push(ops);
         if synced {
             durable = history.0.len();
@@ -480,7 +484,8 @@ fn writes_without_log_survive_once_flushed_and_never_turn_into_others() {
                 Some(value) => batch.put(key, value),
                 None => batch.delete(key),
             }
-            db.write(batch, WriteOptions { durability }).unwrap();
+            db.write(batch, WriteOptions::new().durability(durability))
+                .unwrap();
             written[id].push(value);
             if durability == Some(Durability::Synced) {
                 durable[id] = written[id].len() - 1;

@@ -295,7 +295,9 @@ impl Run {
             Some(Durability::Buffered),
             Some(Durability::Synced),
         ]);
-        self.db().write(batch, WriteOptions { durability }).unwrap();
+        self.db()
+            .write(batch, WriteOptions::new().durability(durability))
+            .unwrap();
         self.now += 1;
     }
 
@@ -436,11 +438,9 @@ impl Run {
                 b"\xff\xff",
                 b"",
             ])),
-            1 => IterOptions {
-                lower: self.bound(),
-                upper: self.bound(),
-                ..IterOptions::default()
-            },
+            1 => IterOptions::default()
+                .lower(self.bound())
+                .upper(self.bound()),
             _ => IterOptions::default(),
         };
         let options = options.fill_cache(self.rng.one_in(2));

@@ -4,6 +4,7 @@
 mod documents;
 mod graph;
 mod layout;
+mod packages;
 mod papers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -668,6 +669,9 @@ fn the_licences_and_documents_are_there() {
         "README.md",
         "ARCHITECTURE.md",
         "docs/format.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
         ".ci/run",
     ] {
         let text = fs::read_to_string(root().join(file));

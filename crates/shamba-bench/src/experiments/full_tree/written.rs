@@ -48,33 +48,31 @@ fn failed(source: shamba::Error) -> Error {
 }
 
 fn options(tree: &FullTree, write_buffer: u64) -> KeyspaceOptions {
-    KeyspaceOptions {
-        merge_policy: match tree.policy {
+    KeyspaceOptions::new()
+        .merge_policy(match tree.policy {
             tree::MergePolicy::Leveling => MergePolicy::Leveling {
                 granularity: Granularity::Level,
             },
             tree::MergePolicy::Tiering => MergePolicy::Tiering,
             tree::MergePolicy::LazyLeveling => MergePolicy::LazyLeveling,
-        },
-        size_ratio: tree.size_ratio,
-        write_buffer,
-        level0_runs: 1,
-        target_file: 1 << 40,
-        filter: FilterOptions {
-            family: FilterFamily::Bloom,
-            bits_per_key: tree.bits_per_key,
-            allocation: match tree.filters {
-                Filters::Uniform => FilterAllocation::Uniform,
-                Filters::Zero => FilterAllocation::Monkey,
-                Filters::General(positive) => FilterAllocation::MonkeyGeneral {
-                    existing_per_empty: (positive / (1.0 - positive)).min(ALL_EXISTING),
-                },
-            },
-            ..FilterOptions::default()
-        },
-        filter_policy: FilterPolicy::All,
-        ..KeyspaceOptions::default()
-    }
+        })
+        .size_ratio(tree.size_ratio)
+        .write_buffer(write_buffer)
+        .level0_runs(1)
+        .target_file(1 << 40)
+        .filter(
+            FilterOptions::new()
+                .family(FilterFamily::Bloom)
+                .bits_per_key(tree.bits_per_key)
+                .allocation(match tree.filters {
+                    Filters::Uniform => FilterAllocation::Uniform,
+                    Filters::Zero => FilterAllocation::Monkey,
+                    Filters::General(positive) => FilterAllocation::MonkeyGeneral {
+                        existing_per_empty: (positive / (1.0 - positive)).min(ALL_EXISTING),
+                    },
+                }),
+        )
+        .filter_policy(FilterPolicy::All)
 }
 
 /// The database, empty. What it reads is counted.

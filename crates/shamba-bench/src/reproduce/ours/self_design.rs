@@ -42,11 +42,7 @@ const LOOKUPS: [(&str, Operation); 3] = [
 const RANGE: usize = 16;
 
 /// A page costs the same, read or written, however it is asked for.
-const FLAT: DeviceCosts = DeviceCosts {
-    read_seconds: 1e-4,
-    write_cost: 1.0,
-    merge_read_cost: 1.0,
-};
+const FLAT: DeviceCosts = DeviceCosts::new(1e-4).write_cost(1.0).merge_read_cost(1.0);
 
 /// How many times as long as a move needs to pay either phase of the turn is.
 const TIMES: f64 = 3.0;
@@ -129,16 +125,11 @@ impl Setup {
 
     /// The default design: leveling with 10 bits per key everywhere.
     fn keyspace(&self) -> KeyspaceOptions {
-        KeyspaceOptions {
-            write_buffer: self.base.write_buffer,
-            target_file: self.base.file_size,
-            size_ratio: self.base.size_ratio,
-            filter: FilterOptions {
-                family: FilterFamily::Bloom,
-                ..FilterOptions::default()
-            },
-            ..KeyspaceOptions::default()
-        }
+        KeyspaceOptions::new()
+            .write_buffer(self.base.write_buffer)
+            .target_file(self.base.file_size)
+            .size_ratio(self.base.size_ratio)
+            .filter(FilterOptions::new().family(FilterFamily::Bloom))
     }
 
     /// A copy of the database, open.
@@ -442,21 +433,16 @@ impl Course {
 /// in shape; and, last, with the automatic mode, which begins with that for writing.
 fn turn(setup: &Setup, horizon: &Horizon, lengths: [u64; 2]) -> Result<(Report, Panel, Claim)> {
     let [writing, reading] = [&horizon.first, &horizon.turned].map(|advice| advice.best.design);
-    let auto = AutoDesign {
-        every: EVERY,
-        horizon: lengths[1].max(EVERY),
-        ..AutoDesign::default()
-    };
+    let auto = AutoDesign::new()
+        .every(EVERY)
+        .horizon(lengths[1].max(EVERY));
     let mut courses = Vec::new();
     for (engine, design, auto_design) in [
         ("best for writing", writing, None),
         ("best for reading", reading, None),
         ("automatic", writing, Some(auto)),
     ] {
-        let subject = setup.copy(KeyspaceOptions {
-            auto_design,
-            ..setup.keyspace()
-        })?;
+        let subject = setup.copy(setup.keyspace().auto_design(auto_design))?;
         subject.move_to(design)?;
         courses.push((engine, Course::measure(subject, lengths)?));
     }

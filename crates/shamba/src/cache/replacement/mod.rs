@@ -18,6 +18,8 @@ use two_priority_lru::ByRecency;
 
 /// Which blocks leave a cache that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Eviction {
     /// Those that save the fewest expected storage reads per byte; a block that would save fewer

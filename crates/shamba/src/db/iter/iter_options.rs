@@ -60,6 +60,7 @@ impl KeyRange for RangeFull {
 /// # let _ = (names, middle, all);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IterOptions {
     /// Where the range begins: the key itself is covered if the bound includes it. Default
     /// unbounded.
@@ -114,6 +115,20 @@ impl IterOptions {
             upper,
             ..IterOptions::default()
         }
+    }
+
+    /// Sets [`IterOptions::lower`].
+    #[must_use]
+    pub fn lower(mut self, bound: Bound<Vec<u8>>) -> Self {
+        self.lower = bound;
+        self
+    }
+
+    /// Sets [`IterOptions::upper`].
+    #[must_use]
+    pub fn upper(mut self, bound: Bound<Vec<u8>>) -> Self {
+        self.upper = bound;
+        self
     }
 
     /// Sets [`IterOptions::fill_cache`].

@@ -131,7 +131,7 @@ impl Compactor {
     pub(in crate::db) fn try_anew(&self) {
         self.files.due().of_failing(|keyspace| {
             let compactions = keyspace.compactions();
-            if compactions.stuck().is_some_and(|e| !e.is_corruption()) {
+            if compactions.stuck().is_some_and(|e| !e.is_for_good()) {
                 compactions.forget();
             }
             None::<()>

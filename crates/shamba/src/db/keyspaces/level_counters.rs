@@ -10,8 +10,6 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use serde::Serialize;
-
 use crate::budget::{Budget, Reservation, Role, most_of_seen};
 use crate::metrics::CounterShard;
 use crate::table::{Modules, Trace};
@@ -29,7 +27,8 @@ const SHARDS: usize = 4;
 const CHANCE: f32 = (1u32 << 20) as f32;
 
 /// Storage reads of one kind of block by lookups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ReadCounts {
     /// Reads.
@@ -43,7 +42,8 @@ pub struct ReadCounts {
 ///
 /// What says *sampled* is counted for one lookup in eight of each thread, as eight: after a few
 /// thousand lookups it is near the truth. What says *exact* counts each time.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LevelLookups {
     /// Times a lookup came to a table here and found its key, as value or tombstone. Sampled.
@@ -69,7 +69,8 @@ pub struct LevelLookups {
 }
 
 /// What lookups did with a filter module of one level's tables since the database was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ModuleLookups {
     /// Times a lookup probed what was in memory of it: all, or some of its columns. Sampled.

@@ -37,13 +37,13 @@ struct Backoff {
 }
 
 impl Failing {
-    /// Takes note of a failure; whether those who wait are told from now on. Of damage they are
-    /// told at once: it stays.
+    /// Takes note of a failure; whether those who wait are told from now on. Of damage, and of what
+    /// this build cannot read, they are told at once: it stays.
     pub(in crate::db) fn failed(&self, error: &Error) -> bool {
         let mut rest = self.rest.lock();
         rest.failures += 1;
         let length = match rest.failures.checked_sub(FAILURES) {
-            _ if error.is_corruption() => Some(REST_OF_DAMAGE),
+            _ if error.is_for_good() => Some(REST_OF_DAMAGE),
             more => more.map(|more| REST.saturating_mul(1 << more.min(16)).min(LONGEST_REST)),
         };
         if let Some(length) = length {

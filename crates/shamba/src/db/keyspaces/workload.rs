@@ -4,14 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::{KeyspaceInner, ReadState};
 
 /// A keyspace's data, and its recent operations: each counts half as much after 8,192 more, so
 /// that estimates follow a changed workload. All numbers are estimates, since the database was
 /// opened.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WorkloadEstimate {
     /// Entries in tables and memtables, old versions and tombstones included: `N`.

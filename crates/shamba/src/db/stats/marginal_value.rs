@@ -1,7 +1,5 @@
 //! What memory is worth now: statistics for people, that decide nothing.
 
-use serde::Serialize;
-
 use crate::db::files::Files;
 use crate::fs::{BlockKind, PAGE};
 use crate::metrics::Counters;
@@ -17,7 +15,8 @@ use crate::value::AbsentValue;
 /// not `short`: all that is used fits in. They are too low where most blocks are accessed less than
 /// once in a window (about 23 accesses per resident block), since what was not accessed lately
 /// counts as worth nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MarginalValue {
     /// Whether the cache evicted or refused anything within about its last two half-lives (each 16

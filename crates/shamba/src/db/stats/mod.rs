@@ -6,8 +6,6 @@ mod marginal_value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use super::DbInner;
 use super::keyspaces::KeyspaceInner;
 use super::keyspaces::level_counters::{LevelLookups, MODULES};
@@ -21,7 +19,8 @@ use crate::version::{Level, Version};
 pub use marginal_value::MarginalValue;
 
 /// A picture of the database.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Statistics {
     /// The keyspaces.
@@ -50,7 +49,8 @@ pub struct Statistics {
 }
 
 /// A picture of one keyspace.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct KeyspaceStatistics {
     /// Its name.
@@ -72,7 +72,8 @@ pub struct KeyspaceStatistics {
 }
 
 /// A picture of one level.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LevelStatistics {
     /// Its number; 0 holds flushed memtables.
@@ -102,7 +103,8 @@ pub struct LevelStatistics {
 }
 
 /// Bytes in the block cache at one moment: the blocks themselves, without what keeping them costs.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ResidentBytes {
     /// Of data blocks, decompressed.

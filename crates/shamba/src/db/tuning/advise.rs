@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use serde::Serialize;
 use shamba_model::cost::{self, Allocation, Costs, Device, Environment, Workload};
 use shamba_model::curve::{Curve, Family as CurveFamily};
 use shamba_model::search::{Bounds, Knobs, Request, search};
@@ -54,7 +53,8 @@ const COPIES: u64 = 2;
 const LISTED_BYTES: u64 = 64;
 
 /// A design and what it costs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct PricedDesign {
     /// The design.
@@ -77,7 +77,8 @@ pub struct PricedDesign {
 /// leveling. It takes all merges for merges of whole levels. Leveling by single files keeps its
 /// levels full and writes more: in trees that fill for the first time 1.4 times (size ratio 10) to
 /// 2.3 times (2) what is predicted.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Advice {
     /// What is known of data and operations.
