@@ -1,6 +1,7 @@
 //! One page that is read in a minute: how many times fewer pages this engine reads than RocksDB,
 //! where it loses, what each of its ideas gives, and how the papers' best known figures came out.
 //! Made from results alone, so that no number stands in it by hand.
+use super::catalogue::CATALOGUE;
 use super::claim::{Claim, TOLERANCE, Verdict};
 use super::ours::pressure::CONTAINED;
 use super::ours::rocksdb::BEST;
@@ -16,29 +17,6 @@ const OURS: &str = "our default";
 
 /// Engines whose throughput is compared: the beginnings of their names, in this order.
 const PEERS: [(&str, &str); 3] = [("rocksdb", "RocksDB"), ("fjall", "fjall"), ("redb", "redb")];
-
-/// The claims by which the papers are known: their experiments, and how they begin.
-pub(super) const HEADLINES: [(&str, &str); 13] = [
-    ("shamba-figure-6", "shamba-eq-f+paper: part of the memory"),
-    ("shamba-table-1", "KB read with 10 %"),
-    ("shamba-figure-16", "shamba-eq-f+paper on disk"),
-    ("hash-sharing-figure-12", "gain at 10 bits, fast"),
-    ("hash-sharing-figure-11", "gain, ram"),
-    ("elasticbf-micro-benchmark", "I/Os saved, all workloads"),
-    ("elasticbf-micro-benchmark", "times the read throughput"),
-    ("elasticbf-against-monkey", "times Monkey's throughput, 0"),
-    ("monkey-figure-10", "cost that general saves beside un"),
-    (
-        "monkey-figure-12",
-        "searches that Monkey saves with more entries",
-    ),
-    ("monkey-figure-12", "bits per key with which"),
-    ("monkey-figure-13", "share of lookup cost that Monkey"),
-    (
-        "monkey-figure-13-ef",
-        "gain of throughput with empty lookups",
-    ),
-];
 
 /// What is told of an experiment's findings, with pictures in a folder.
 type Section = fn(&Path, &Findings) -> Result<String>;
@@ -267,11 +245,11 @@ fn ratios(table: &Report) -> Dots {
 /// The papers' best known figures, and what came of them.
 fn headlines(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<String> {
     let mut claims: Vec<(&str, &Claim)> = Vec::new();
-    for (name, beginning) in HEADLINES {
-        let own = ended.iter().filter(|(known, _)| known.name == name);
+    for [name, beginning] in &CATALOGUE.headlines {
+        let own = ended.iter().filter(|(known, _)| known.name == *name);
         for (known, ended) in own {
             let found = ended.outcome.iter().flat_map(|findings| &findings.claims);
-            let headlines = found.filter(|claim| claim.what.starts_with(beginning));
+            let headlines = found.filter(|claim| claim.what.starts_with(beginning.as_str()));
             claims.extend(headlines.map(|claim| (source(known).0, claim)));
         }
     }

@@ -1,7 +1,7 @@
 //! What experiments are written with.
 pub(super) use super::lab::{Lab, STATE_OF_THE_ART};
 pub(super) use super::trial::{Found, Trial};
-pub(super) use super::{Claim, Experiment, Findings, Scale};
+pub(super) use super::{Claim, Findings, Scale};
 pub(super) use crate::device::Device;
 pub(super) use crate::plot::{self, Panel, Series};
 pub(super) use crate::report::{Cell, Report};

@@ -3,17 +3,9 @@ use super::common::{self, WITHOUT, WORKLOADS};
 use crate::reproduce::files::{cumulative, files_with, shares};
 use crate::reproduce::prelude::*;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "elasticbf-access-frequency",
-    title: "Access frequency of files",
-    claim: "Observation: unevenness of access frequencies (Figure 2: file access frequencies under different workloads).",
-    seconds: 4.0,
-    run,
-};
-
 const HOT: &str = "% of accesses to the most asked tenth";
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = common::base(lab, common::WITH);
     let mut table = Report::titled("Accesses of files");
     let mut lines = Vec::new();
@@ -55,11 +47,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             tenths.len(),
             tenths.iter().filter(|tenth| **tenth <= 20.0).count(),
         )],
-        notes: vec![
-            "The most popular keys of a scattered Zipf distribution lie anywhere in the key range, so \
-             that files differ less than keys do."
-                .into(),
-        ],
         ..Findings::default()
     })
 }

@@ -3,16 +3,6 @@ use super::common::{self, MEMORY, WORKLOADS, device_us, false_positives};
 use super::pairs::READ_DOMINANT;
 use crate::reproduce::prelude::*;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "elasticbf-against-monkey",
-    title: "ElasticBF beside Monkey",
-    claim: "Monkey: coarse-grained scheme (even BF allocation in each level) w/o dynamical adjustment. ElasticBF further \
-            increases the throughput to 1.39x - 2.20x (micro-benchmark), and up to ~2x under read-dominant workloads with \
-            high skewness (YCSB).",
-    seconds: 8.0,
-    run,
-};
-
 const MONKEY: &str = "shamba:state-of-the-art+monkey";
 
 const ELASTIC: &str = "ElasticBF";
@@ -35,7 +25,7 @@ const PAPER: (f64, f64) = (1.39, 2.20);
 const TIMES: &str = "times Monkey's throughput";
 const READS: &str = "reads, times Monkey's";
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Lookups beside Monkey");
     let (mut panels, mut claims) = (Vec::new(), Vec::new());
     for positive in [0.0, 0.5] {

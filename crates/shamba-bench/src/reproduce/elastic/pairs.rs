@@ -5,31 +5,6 @@ use super::common::{device_us, false_positives, filter_kb, ratio};
 use crate::reproduce::prelude::*;
 use crate::workload::Operation;
 
-pub(super) const MICRO_BENCHMARK: Experiment = Experiment {
-    name: "elasticbf-micro-benchmark",
-    title: "Lookups with and without ElasticBF",
-    claim: "ElasticBF increases the read throughput to >2x and reduces the latency by >50 %, and also reduces the number of \
-            I/Os by ~60 % (10M GET requests with and without ElasticBF).",
-    seconds: 3.0,
-    run: micro_benchmark,
-};
-
-pub(super) const MIXED: Experiment = Experiment {
-    name: "elasticbf-mixed",
-    title: "Lookups among writes",
-    claim: "Mixed workload: still remarkable improvement.",
-    seconds: 3.0,
-    run: mixed,
-};
-
-pub(super) const YCSB: Experiment = Experiment {
-    name: "elasticbf-ycsb",
-    title: "YCSB A to F",
-    claim: "ElasticBF improves read throughput under read-dominant workloads (B: 95 % read, C: 100 % read, D: 95 % read).",
-    seconds: 2.0,
-    run: ycsb,
-};
-
 /// The same operations without and with ElasticBF.
 pub(super) struct Pair {
     pub(super) without: Found,
@@ -97,7 +72,7 @@ fn saved(table: &Report) -> Vec<f64> {
 
 const EXISTING: &str = "share of existing keys";
 
-fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Lookups without and with ElasticBF");
     for (name, distribution) in WORKLOADS {
         for positive in [0.0, 0.5, 1.0] {
@@ -172,7 +147,7 @@ fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
 const WRITES: [f64; 4] = [0.0, 0.1, 0.3, 0.5];
 
 /// Compaction makes new files, whose hotness is inherited.
-fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = common::base(lab, WITH);
     let mut table = Report::titled("Lookups among overwrites");
     for share in WRITES {
@@ -237,7 +212,7 @@ pub(super) const READ_DOMINANT: [char; 3] = ['b', 'c', 'd'];
 /// The workload of scans, for which no filter is asked.
 const SCANS: char = 'e';
 
-fn ycsb(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn ycsb(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = common::base(lab, WITH);
     let mut table = Report::titled("YCSB without and with ElasticBF");
     for (at, letter) in ('a'..='f').enumerate() {
@@ -285,11 +260,6 @@ fn ycsb(lab: &mut Lab<'_>) -> Result<Findings> {
         )],
         tables: vec![table],
         claims,
-        notes: vec![
-            "All keys of YCSB's reads exist, so that each reads what it finds besides what false positives \
-             make it read."
-                .into(),
-        ],
         ..Findings::default()
     })
 }

@@ -6,16 +6,6 @@ use crate::reproduce::prelude::*;
 use shamba_model::ModelError;
 use shamba_model::hash_sharing::{Times, Work, leveling, tiering};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "hash-sharing-figure-6",
-    title: "The gain in theory",
-    claim: "While the gain from hash sharing (Eq. 8) is negligible for HDDs and modest for SSDs, it rapidly grows to more than \
-            40 % for faster devices like NVM, and is higher for tiered LSM-trees. Figure 2: the amount of time spent on \
-            hashing for tiered LSM-trees is higher than that of leveled ones.",
-    seconds: 0.1,
-    run,
-};
-
 /// Names and nanoseconds of a page (Table 1).
 const DEVICES: [(&str, f64); 6] = [
     ("HDD", 4.6e6),
@@ -36,7 +26,7 @@ const RATIO: u32 = 10;
 const LEVELS: u32 = 5;
 const RATE: f64 = 0.0082;
 
-fn run(_: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let refused = |error: ModelError| Error::InvalidSetting(format!("the model: {error}"));
     let mut table = Report::titled(
         "Gain of hash sharing by Eq. 8, %; keys of 1 KB, T = 10, 5 levels, 10 bits per key",

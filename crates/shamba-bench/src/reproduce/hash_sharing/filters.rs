@@ -8,7 +8,6 @@ const MD5: Derive = Derive::Rotation(Hash::Md5);
 const ENGINE: Derive = Derive::Steps(Hash::Xxh3);
 
 /// Why the paper's CityHash is left out.
-const NO_CITY: &str = "the crate for CityHash has had one release, in 2022";
 
 /// Where nothing else is said.
 const STANDARD: Setting = Setting {
@@ -54,15 +53,6 @@ fn drawn(table: &Report, columns: [&str; 2], title: &str, [x, y]: [&str; 2]) -> 
     Panel::new(title, x, y, lines.collect::<Vec<_>>()).logarithmic()
 }
 
-pub(super) const TABLE_2: Experiment = Experiment {
-    name: "hash-sharing-table-2",
-    title: "False positives of one hash and rotation",
-    claim: "The bit-rotation optimization does not affect the false positive rate: at 10 bits per key and 7 positions 0.794 % \
-            (XXHash) to 0.921 % (MD5) with one hash function, 0.899 % with all seven, close to the ideal 0.819 %.",
-    seconds: 2.0,
-    run: table_2,
-};
-
 /// Ways to derive positions, and the paper's rate in percent.
 const WHOLE: [(Derive, Option<f64>); 9] = [
     (Derive::Rotation(Hash::Murmur64Other), None),
@@ -76,7 +66,7 @@ const WHOLE: [(Derive, Option<f64>); 9] = [
     (Derive::Independent, Some(0.899)),
 ];
 
-fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
     let form = Setting {
         key_size: 512,
         ..STANDARD
@@ -86,22 +76,8 @@ fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
     findings.setting = format!(
         "{filters} Rotation by 17 of 64 bits (the paper's code rotates 64 bits as if they were 32); CityHash left out."
     );
-    findings.claims.push(Claim::not_comparable(
-        "false positives, MurmurHash of 32 bits and CityHash, rotated, %",
-        "0.850 and 0.850",
-        format!("neither function is here: {NO_CITY}"),
-    ));
     Ok(findings)
 }
-
-pub(super) const TABLE_3: Experiment = Experiment {
-    name: "hash-sharing-table-3",
-    title: "False positives of filters in units",
-    claim: "ElasticBF (seven units of a single index each) normally achieves almost the same false positive rate as a normal \
-            Bloom filter: 0.829 % with MurmurHash64 rotated, 0.834 to 0.897 % with double hashing.",
-    seconds: 0.3,
-    run: table_3,
-};
 
 /// Ways to derive a unit's position, and the paper's rate in percent.
 const UNITS: [(Derive, Option<f64>); 4] = [
@@ -116,16 +92,11 @@ const IN_UNITS: Setting = Setting {
     ..STANDARD
 };
 
-fn table_3(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn table_3(lab: &mut Lab<'_>) -> Result<Findings> {
     let names = ["seven units", "false positives of seven units"];
     let mut findings = rates(lab, &UNITS, IN_UNITS, names);
     let filters = in_words(lab, ", 10 bits per key in 7 units of one position");
     findings.setting = format!("{filters} CityHash left out.");
-    findings.claims.push(Claim::not_comparable(
-        "false positives, MurmurHash64 + CityHash, %",
-        "0.834",
-        NO_CITY,
-    ));
     Ok(findings)
 }
 
@@ -187,16 +158,7 @@ fn rates(
     }
 }
 
-pub(super) const FIGURE_3: Experiment = Experiment {
-    name: "hash-sharing-figure-3",
-    title: "False positives over bits per key",
-    claim: "For any number of hash functions (1 to 9, 1 to 13 bits per key) using one hash function and bit-rotation leads to \
-            an empirical false positive rate that is close to the theoretical expectation.",
-    seconds: 1.0,
-    run: figure_3,
-};
-
-fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
     let points = [(1.0, 1), (4.0, 3), (7.0, 5), (10.0, 7), (13.0, 9)];
     let forms = points.map(|(bits_per_key, positions)| Setting {
         bits_per_key,
@@ -291,17 +253,7 @@ fn times<const N: usize>(
     (ways.map(of), findings)
 }
 
-pub(super) const FIGURE_4: Experiment = Experiment {
-    name: "hash-sharing-figure-4",
-    title: "Time of a filter lookup over key size",
-    claim: "The benefit of hash sharing increases as the key size grows. Using only MD5 reduces the cost of all seven hash \
-            functions significantly, but with the more efficient MurmurHash64 the average lookup cost is drastically \
-            reduced.",
-    seconds: 1.5,
-    run: figure_4,
-};
-
-fn figure_4(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_4(lab: &mut Lab<'_>) -> Result<Findings> {
     let ways = [Derive::Independent, MD5, MURMUR, ENGINE];
     let ([seven, md5, murmur, ours], findings) = times(lab, ways, STANDARD, "one filter");
     let saved: Vec<f64> = seven.iter().zip(&murmur).map(|(a, b)| a - b).collect();
@@ -332,16 +284,7 @@ fn figure_4(lab: &mut Lab<'_>) -> Result<Findings> {
     })
 }
 
-pub(super) const FIGURE_5: Experiment = Experiment {
-    name: "hash-sharing-figure-5",
-    title: "Rotation and double hashing in filters of units",
-    claim: "Bit-rotation leads to lower query latency, up to 3x: a single hash function with bit rotation significantly \
-            outperforms double hashing, especially as the key size grows.",
-    seconds: 0.5,
-    run: figure_5,
-};
-
-fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
     let ways = UNITS.map(|(derive, _)| derive);
     let ([rotated, xxh, crc, _], findings) = times(lab, ways, IN_UNITS, "seven units");
     // The slower of the two.
@@ -375,11 +318,6 @@ fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
                 "more for larger keys",
                 format!("{:.1}, {:.1}", saved[0], saved[1]),
                 saved[1] > saved[0] && saved[1] > 0.0,
-            ),
-            Claim::not_comparable(
-                "double hashing with CityHash second",
-                "a bar for each key size",
-                NO_CITY,
             ),
         ],
         ..findings

@@ -4,26 +4,6 @@ use super::lookups::{self, Point, Points, Sweep};
 use super::tree::{Cell, FAST_SSD, NVM, Place, RAM, SATA_SSD, name};
 use crate::reproduce::prelude::*;
 
-pub(super) const FIGURE_1: Experiment = Experiment {
-    name: "hash-sharing-figure-1",
-    title: "The share of a lookup that is hashing",
-    claim: "The fraction of the time spent on hashing increases as the empty point lookup ratio (alpha) increases, and as the \
-            underlying storage becomes faster: on a fast PCIe SSD of 10 us from about 15 % (alpha = 0) to more than 75 % \
-            (alpha = 1), on the emulated NVM (a RAM disk) to almost 100 %.",
-    seconds: 4.0,
-    run: figure_1,
-};
-
-pub(super) const FIGURE_2: Experiment = Experiment {
-    name: "hash-sharing-figure-2",
-    title: "The share of a lookup that is hashing, tiering beside leveling",
-    claim: "The amount of time spent on hashing for tiered LSM-trees (5 levels, 10 runs per level) is higher than that of \
-            leveled ones (Figure 1): a lookup in tiering needs to search more runs, hence, the hashing cost amounts to a \
-            higher fraction.",
-    seconds: 10.0,
-    run: figure_2,
-};
-
 /// From the slowest to the fastest.
 const DEVICES: [Place; 4] = [SATA_SSD, FAST_SSD, NVM, RAM];
 
@@ -73,7 +53,7 @@ fn table(all: &[(&str, &Points)]) -> Report {
     })
 }
 
-fn figure_1(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_1(lab: &mut Lab<'_>) -> Result<Findings> {
     let points = LEVELED.measure(lab)?;
     let share = |device: Place, empty: f64| {
         let point = points.at(device, empty);
@@ -134,7 +114,7 @@ fn wide(base: Cell, tiered: bool) -> Vec<Cell> {
     }]
 }
 
-fn figure_2(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_2(lab: &mut Lab<'_>) -> Result<Findings> {
     let leveled = Sweep {
         trees: |_, base| wide(base, false),
         ..LEVELED

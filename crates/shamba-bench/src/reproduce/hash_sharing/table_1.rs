@@ -7,17 +7,6 @@ use rand::RngExt as _;
 use std::hint::black_box;
 use std::time::Instant;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "hash-sharing-table-1",
-    title: "Latencies of storage and of hash functions",
-    claim: "The decreasing access latency of new storage devices makes the hashing cost of a 1 KB key comparable with \
-            accessing a page in NVM (within one order of magnitude): a page of 4 KB takes 4.6 ms (HDD), 113 us (SSD), 10 us \
-            (PCIe SSD), 250 ns (NVM) and 160 ns (memory), hashing 176 ns (CITY), 235 ns (MurmurHash64), 323 ns (CRC), 874 ns \
-            (XXHash), 2.85 us (MD5) and 5.17 us (SHA-256).",
-    seconds: 1.0,
-    run,
-};
-
 const KEY: usize = 1024;
 
 /// Nanoseconds of the paper: MurmurHash64, a page in memory, and one of NVM.
@@ -35,7 +24,7 @@ const FUNCTIONS: [(Hash, Option<f64>); 6] = [
     (Hash::Sha256, Some(5170.0)),
 ];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let memory = memory_ns(lab.scale.pick(4, 64, 256, 256), lab.seed);
     let mut rows: Vec<(String, Option<f64>, f64)> = vec![
         modelled("an HDD", 4.6e6, Device::Hdd),
@@ -60,16 +49,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             (murmur / NVM).log10().abs() <= 1.0,
         )
         .by_model(),
-        Claim::not_comparable(
-            "CityHash of 1 KB",
-            "176 ns",
-            "the crate for it has had one release, in 2022",
-        ),
-        Claim::not_comparable(
-            "a page on an HDD, an SSD, a PCIe SSD (with SPDK), and emulated NVM",
-            "4.6 ms, 113 us, 10 us (7 us), 250 ns",
-            "no such device is here: what a device model takes is a setting, no measurement",
-        ),
         Claim::goal_to(
             "XXH3 of 1 KB, the engine's hash, over MurmurHash64",
             1.0,

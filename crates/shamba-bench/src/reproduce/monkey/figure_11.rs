@@ -8,16 +8,6 @@ use shamba_model::curve::Curve;
 use shamba_model::search::{Knob, Step, contributions};
 use shamba_model::tree::MergePolicy;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-11",
-    title: "What each design decision contributes",
-    claim: "Each step improves on the one before: filter allocation, then memory split, merge policy, size \
-            ratio; all together are best for every memory and workload. For a write-mostly workload with \
-            little memory filters get none of it; for reading ones 95 % for filters is close to the best.",
-    seconds: 0.2,
-    run,
-};
-
 /// Names and shares of lookups: of these half find their key.
 const WORKLOADS: [(&str, f64); 4] = [
     ("write-mostly, 5 % lookups", 0.05),
@@ -60,7 +50,7 @@ fn steps(lookups: f64, bits_per_entry: f64) -> Result<Vec<Step>> {
     )?)
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Cost of an operation in reads after each step, and the design; 1e9 entries of 128 B",
     );

@@ -8,17 +8,6 @@ use shamba_model::curve::{self, Curve};
 use shamba_model::matching;
 use shamba_model::tree::Tree;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-12",
-    title: "Lookups over the number of entries, their size, and filter memory",
-    claim: "(A, B) As entries grow in number or size, lookups with uniform filters take ever longer, with \
-            Monkey's equally long: up to 60 % less. (C, D) For absent keys Monkey does with 6 bits per key \
-            what uniform filters do with 10, (E, F) for existing ones with 4, where Monkey for these is \
-            about 10 % better than Monkey for absent keys. SSD and HDD alike.",
-    seconds: 20.0,
-    run,
-};
-
 /// The bits of uniform filters whose work is to be done with fewer.
 const USUAL: f64 = 10.0;
 
@@ -27,7 +16,7 @@ const LEAST: u64 = 1 << 10;
 
 const SEARCHES: fn(&Point) -> f64 = |point| point.searches;
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (entries, sizes) = (by_entries(lab)?, by_size(lab)?);
     let (absent, existing) = by_bits(lab)?;
     let (c_d, e_f) = (("C, D", &absent), ("E, F", &existing));

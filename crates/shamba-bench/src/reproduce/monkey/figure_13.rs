@@ -5,18 +5,7 @@ use super::trees::{self, Curves};
 use crate::experiments::full_tree::{Filters, Lookups, Point};
 use crate::reproduce::prelude::*;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-13",
-    title: "Mixes of lookups, temporal skew, and the trade-off (A to D)",
-    claim: "(A) Monkey is better for any mix of empty and existing lookups; from 70 % existing ones on, filters \
-            for the mix are better than filters for empty lookups. (B) As older entries are looked up, uniform \
-            filters cost more with every level, Monkey's hardly before the last levels. (C, D) Lookups cost up \
-            to 50 % less at any update cost, which can be traded for up to 70 % cheaper updates.",
-    seconds: 9.0,
-    run,
-};
-
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (mixes, skew) = (mixes(lab)?, skew(lab)?);
     let [traded, _] = trade_off::measure(lab)?;
     let mut claims = of_mixes(&mixes);

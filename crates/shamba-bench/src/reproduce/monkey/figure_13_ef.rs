@@ -9,16 +9,6 @@ use shamba_model::curve;
 use shamba_model::search::{Bounds, Knobs, Request, search};
 use shamba_model::tree::MergePolicy;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-13-ef",
-    title: "Throughput of designs that follow the workload (E, F)",
-    claim: "For any mix of empty lookups and updates, optimal filters are better than the fixed design, merging \
-            that adapts is better still, and with memory divided too throughput is at least 50 % higher. For short \
-            ranges and updates the gain is up to 50 %.",
-    seconds: 15.0,
-    run,
-};
-
 /// Bytes of an entry, such that five are a page as the model has it.
 const ENTRY: f64 = 4096.0 / trade_off::ENTRIES_PER_PAGE;
 
@@ -133,7 +123,7 @@ fn measure(
     Ok((throughput, row))
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (fixed, environment) = default(lab);
     let mut table =
         Report::titled("Operations by design; throughput: each page at the price of a read");

@@ -4,19 +4,10 @@ use crate::experiments::full_tree::{FullTree, Lookups};
 use crate::plot;
 use crate::reproduce::prelude::*;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-14",
-    title: "With a block cache",
-    claim: "With a cache of 0, 20 or 40 % of the data Monkey keeps its advantage; as lookups are for ever newer \
-            entries, which the cache holds, the two nearly meet, Monkey keeping a little.",
-    seconds: 10.0,
-    run,
-};
-
 /// Shares of the data in the cache.
 const CACHES: [f64; 3] = [0.0, 0.2, 0.4];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let many: &[f64] = &[0.5, 0.6, 0.7, 0.8, 0.9];
     let localities = lab
         .scale

@@ -4,22 +4,13 @@ use crate::experiments::full_tree::FullTree;
 use crate::reproduce::prelude::*;
 use shamba_model::tree::{MergePolicy, Tree};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-7",
-    title: "Lookup cost over filter memory, by the model and measured",
-    claim: "Monkey's lookup cost is below the state of the art's for any filter memory; with none both \
-            are an LSM-tree without filters.",
-    seconds: 3.0,
-    run,
-};
-
 /// The paper's: 2^35 entries of 16 B, size ratio 4, a buffer of 2 MB, so that there are nine
 /// levels.
 const ENTRIES: f64 = (1u64 << 35) as f64;
 const RATIO: u32 = 4;
 const LEVELS: u32 = 9;
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Reads of an empty lookup by Eqs. 7, 8 and 55; 2^35 entries, T = 4, 9 levels",
     );

@@ -6,15 +6,6 @@ use shamba_model::curve::Curve;
 use shamba_model::trade_off as model;
 use shamba_model::tree::MergePolicy;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-8",
-    title: "The trade-off between lookups and updates",
-    claim: "For any merge policy and size ratio Monkey's lookups cost less at the same update cost; where \
-            one level is left (a log, a sorted array) both are the same.",
-    seconds: 3.0,
-    run,
-};
-
 const POLICIES: [MergePolicy; 2] = [MergePolicy::Tiering, MergePolicy::Leveling];
 
 /// 2^27 entries of 128 B, a buffer of 8 MB, 5 bits per key.
@@ -39,7 +30,7 @@ fn model_points(allocation: Allocation) -> Result<Vec<model::Point>> {
     )?)
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let even = model_points(Allocation::Uniform)?;
     let best = model_points(Allocation::Monkey)?;
     let mut table = Report::titled(

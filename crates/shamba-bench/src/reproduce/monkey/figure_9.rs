@@ -6,16 +6,6 @@ use shamba_model::cost::{Allocation, Costs, Design, costs};
 use shamba_model::curve::Curve;
 use shamba_model::tree::MergePolicy;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-9",
-    title: "Memory between buffer and filters",
-    claim: "With Monkey the lookup cost does not depend on the size of the buffer, until the buffer takes \
-            what the filters need; the state of the art's falls as the buffer grows, so that its filters \
-            and buffer compete. A larger buffer makes updates cheaper, at diminishing returns.",
-    seconds: 1.5,
-    run,
-};
-
 /// 2^35 entries of 16 B, size ratio 4, and 35 GB for buffer and filters.
 const ENTRIES: f64 = (1u64 << 35) as f64;
 const MEMORY: f64 = 35e9;
@@ -33,7 +23,7 @@ fn model(buffer: f64, allocation: Allocation) -> Result<Costs> {
     Ok(costs(&design, &environment, &workload, &Curve::ideal())?)
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Costs by the model; 2^35 entries of 16 B, T = 4, leveling, 35 GB for buffer and filters",
     );

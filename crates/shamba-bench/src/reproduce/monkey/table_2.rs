@@ -6,16 +6,6 @@ use shamba_model::monkey::threshold_bits;
 use shamba_model::tree::MergePolicy::{Leveling, Tiering};
 use shamba_model::tree::{MergePolicy, Tree};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-table-2",
-    title: "Asymptotic lookup cost",
-    claim: "With filters above M_threshold a lookup costs O(L e^-M/N) in the state of the art (times T with \
-            tiering) and O(e^-M/N) with Monkey: a factor L less. Below it, L with uniform filters, and with \
-            Monkey only as many levels as have no filter. At the limit of T both are a log or a sorted array.",
-    seconds: 4.0,
-    run,
-};
-
 const ENTRIES: f64 = (1u64 << 40) as f64;
 
 /// Reads of an empty lookup with uniform filters and Monkey's.
@@ -27,7 +17,7 @@ fn over([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
     [a / c, b / d]
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Reads of an empty lookup by the model as levels double");
     let [mut even_growth, mut best_growth] = [Vec::new(), Vec::new()];
     for (policy, ratio) in [(Leveling, 2), (Leveling, 10), (Tiering, 4), (Tiering, 10)] {

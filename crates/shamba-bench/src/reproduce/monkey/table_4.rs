@@ -6,16 +6,6 @@ use shamba_model::curve::Curve;
 use shamba_model::presets;
 use shamba_model::search::{Bounds, Found, Knobs, Request, search};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-table-4",
-    title: "Default designs of stores, and better ones",
-    claim: "LevelDB, RocksDB, Cassandra, HBase and Accumulo have fixed size ratios, merge policies, bits per \
-            entry and buffers, and the same false-positive rate everywhere; none is on the curve that its \
-            memory could reach.",
-    seconds: 0.1,
-    run,
-};
-
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// What Cassandra's unbounded buffer is taken for.
@@ -48,7 +38,7 @@ fn better(design: &Design, own: &Costs) -> Result<Found> {
     Ok(search(&request, &Curve::ideal())?)
 }
 
-fn run(_: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Defaults, and the best design of the same memory that is no dearer in either; 1e9 entries of 128 B",
     );

@@ -2,15 +2,6 @@
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{self, Grid, Point};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-ablation",
-    title: "What each idea gives",
-    claim: "From Bloom filters of 10 bits under LRU to the default policy, each step reads fewer pages \
-            where memory is short, whatever the share of existing keys.",
-    seconds: 20.0,
-    run,
-};
-
 /// Engines, each with one idea more, and the idea. Indexes are encoded alike in all.
 const STEPS: [(&str, &str); 5] = [
     ("shamba:partitioned", "Bloom filters of 10 bits, LRU"),
@@ -26,7 +17,7 @@ const STEPS: [(&str, &str); 5] = [
     ("shamba", "eviction and reads by expected reads"),
 ];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let engines = STEPS.map(|(engine, _)| engine);
     let distributions = [Distribution::Uniform, Distribution::Zipf(0.99)];
     let grid = Grid {
@@ -49,10 +40,6 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         tables: vec![factors(&points), pressure::kinds(&engines, &points)],
         panels,
         claims: claims(&points),
-        notes: vec![
-            "The encoding of indexes cannot be switched off: all steps have the engine's own."
-                .into(),
-        ],
         ..Findings::default()
     })
 }

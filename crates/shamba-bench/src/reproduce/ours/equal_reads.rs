@@ -4,22 +4,13 @@ use super::{missing, rocksdb};
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{DISTRIBUTIONS, setting, short};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-equal-reads",
-    title: "A third of the memory for the same reads",
-    claim: "Where existing keys are looked up, the default policy needs at most a third of the memory for \
-            filters and indexes to read no more than the state of the art with all of it.",
-    seconds: 30.0,
-    run,
-};
-
 /// A third of the memory, in percent.
 const THIRD: f64 = 33.0;
 
 /// Budgets tried, in percent of filters and indexes, ascending.
 const BUDGETS: [f64; 10] = [10.0, 15.0, 20.0, 25.0, 30.0, 33.0, 40.0, 50.0, 70.0, 100.0];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut rivals = vec![STATE_OF_THE_ART];
     if !rocksdb::settings().is_empty() {
         rivals.push(rocksdb::BEST);

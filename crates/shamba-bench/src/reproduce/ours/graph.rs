@@ -5,15 +5,6 @@ use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{MEMORY, short};
 use crate::workload::{KeyKind, Sizes};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-mixed-graph",
-    title: "Facebook's mixed graph",
-    claim: "With the value sizes, hot key ranges, updates and scans of Facebook's graph store, the default \
-            policy reads fewer pages per operation than the papers' systems at the same memory.",
-    seconds: 15.0,
-    run,
-};
-
 const ENGINES: [&str; 5] = [
     "shamba",
     "shamba:partitioned",
@@ -22,7 +13,7 @@ const ENGINES: [&str; 5] = [
     STATE_OF_THE_ART,
 ];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (warm_up, measured) = lab.scale.lookups();
     let budgets: &[f64] = lab.scale.pick(
         &[400.0],

@@ -6,15 +6,6 @@ use crate::report::median;
 use crate::reproduce::prelude::*;
 use crate::{plot, proc_io};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-moving-hot-spot",
-    title: "A hot spot that moves",
-    claim: "Within 50,000 lookups of a jump the pages per lookup are within 15 % of the settled value, and \
-            in no window of 10,000 lookups 30 % above those of two-priority LRU.",
-    seconds: 25.0,
-    run,
-};
-
 /// The first is judged by the other.
 const ENGINES: [&str; 2] = ["shamba", "shamba:default+lru"];
 
@@ -55,7 +46,7 @@ impl Measurement for Cell {
     }
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let budget = lab.scale.pick(400.0, 10.0, 10.0, 10.0);
     let lookups = lab.scale.pick(2_000, 60_000, 150_000, 150_000);
     let window = lab.scale.pick(100, 1000, 1000, 1000);

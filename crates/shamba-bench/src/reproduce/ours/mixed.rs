@@ -5,15 +5,6 @@ use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::short;
 use crate::workload::Operation;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-mixed",
-    title: "Lookups beside compaction",
-    claim: "While the tree is written to and compacted the default policy reads no more pages per lookup than \
-            the papers' systems at the same memory.",
-    seconds: 30.0,
-    run,
-};
-
 /// The first is judged by the others.
 const ENGINES: [&str; 4] = [
     "shamba",
@@ -36,7 +27,7 @@ fn mixes() -> Result<[(&'static str, Mix); 4]> {
     ])
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let budgets: &[f64] = lab
         .scale
         .pick(&[400.0], &[25.0, 100.0], &[25.0, 100.0], &[25.0, 100.0]);

@@ -14,23 +14,24 @@ mod scaling;
 mod self_design;
 mod without_pressure;
 
+use super::Lab;
+use super::catalogue::Run;
 use super::trial::{Found, Trial};
-use super::{Experiment, Lab};
 use crate::Result;
 
 /// What this engine claims.
-pub(super) const ALL: &[&Experiment] = &[
-    &pressure::EXPERIMENT,
-    &ablation::EXPERIMENT,
-    &oracle_gap::EXPERIMENT,
-    &equal_reads::EXPERIMENT,
-    &hot_spot::EXPERIMENT,
-    &multi_get::EXPERIMENT,
-    &scaling::EXPERIMENT,
-    &graph::EXPERIMENT,
-    &mixed::EXPERIMENT,
-    &self_design::EXPERIMENT,
-    &without_pressure::EXPERIMENT,
+pub(super) const ALL: &[(&str, Run)] = &[
+    ("ours-pressure", pressure::run),
+    ("ours-ablation", ablation::run),
+    ("ours-oracle-gap", oracle_gap::run),
+    ("ours-equal-reads", equal_reads::run),
+    ("ours-moving-hot-spot", hot_spot::run),
+    ("ours-multi-get", multi_get::run),
+    ("ours-scaling", scaling::run),
+    ("ours-mixed-graph", graph::run),
+    ("ours-mixed", mixed::run),
+    ("ours-self-design", self_design::run),
+    ("ours-compare", without_pressure::run),
 ];
 
 /// What engines find in the same place, each by a trial of its own.

@@ -19,14 +19,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-multi-get",
-    title: "Lookups in batches",
-    claim: "Where a device answers several reads at once, lookups in a batch are faster than one by one.",
-    seconds: 10.0,
-    run,
-};
-
 const ENGINES: [&str; 2] = ["shamba", "shamba:default+lru"];
 
 /// Where the database lies: its own disk, one that reads many pages at once, and one that cannot.
@@ -38,7 +30,7 @@ const BATCH: usize = 64;
 /// A batch is no slower than its lookups one by one if it has this part of their throughput.
 const NO_SLOWER: f64 = 0.9;
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let budgets: &[f64] = lab
         .scale
         .pick(&[400.0], &[10.0, 100.0], &[10.0, 100.0], &[10.0, 100.0]);

@@ -5,16 +5,7 @@ use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::DISTRIBUTIONS;
 use crate::store::Store;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-oracle-gap",
-    title: "The distance to the offline optimum",
-    claim: "Within 10 % of the offline optimum for the same tree, lookups and budget in three quarters of \
-            the cells (40 of 54 in the full grid).",
-    seconds: 60.0,
-    run,
-};
-
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (warm_up, measured) = lab.scale.lookups();
     let settings = Settings {
         store: Store {

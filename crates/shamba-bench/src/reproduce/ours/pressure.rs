@@ -5,20 +5,6 @@ use crate::engine;
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-pressure",
-    title: "Fewest reads per lookup at every budget",
-    claim: "Under a budget that covers all memory the default policy reads fewer pages per lookup than \
-            every system of the papers and than RocksDB's best configuration, whatever the budget, the \
-            distribution and the share of existing keys.",
-    seconds: if cfg!(feature = "rocksdb") {
-        150.0
-    } else {
-        60.0
-    },
-    run,
-};
-
 /// Budgets at the paper's size, in percent.
 const BUDGETS: [f64; 6] = [10.0, 25.0, 40.0, 70.0, 100.0, 150.0];
 
@@ -32,7 +18,7 @@ const SYSTEMS: [&str; 6] = [
     "shamba:state-of-the-art+monkey",
 ];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut engines = vec!["shamba"];
     engines.extend(SYSTEMS);
     let settings = rocksdb::settings();

@@ -4,15 +4,6 @@ use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::short;
 use shamba::MIN_MEMORY;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-scaling",
-    title: "The data grow and memory does not",
-    claim: "With the same memory and ever more data, the default policy reads fewer pages per lookup than \
-            the papers' systems at every size, and more slowly more.",
-    seconds: 20.0,
-    run,
-};
-
 const ENGINES: [&str; 4] = [
     "shamba",
     "shamba:partitioned",
@@ -20,7 +11,7 @@ const ENGINES: [&str; 4] = [
     STATE_OF_THE_ART,
 ];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let steps: Vec<u64> = (0..lab.scale.pick(2, 4, 5, 5))
         .map(|step| lab.scale.entries() >> step)
         .collect();

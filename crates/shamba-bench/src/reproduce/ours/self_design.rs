@@ -21,16 +21,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-self-design",
-    title: "The engine chooses its design",
-    claim: "Whatever the mix of lookups and updates, the design that the engine chooses reads and writes no \
-            more pages than its default one; when a workload turns from writing to reading, the automatic \
-            mode costs less than the best design for either.",
-    seconds: 60.0,
-    run,
-};
-
 /// What lookups of a mix are; the rest are updates.
 const LOOKUPS: [(&str, Operation); 3] = [
     ("empty", Operation::ReadMissing),
@@ -64,7 +54,7 @@ const EVERY: u64 = 2000;
 /// half-life of what was done before.
 const DELAY: f64 = 3.0 * EVERY as f64 + 8192.0;
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let setup = Setup::new(lab)?;
     let all = [10, 30, 50, 70, 90];
     let percents: &[u32] = lab.scale.pick(&[50], &[10, 50, 90], &all, &all);

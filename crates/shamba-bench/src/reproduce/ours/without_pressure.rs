@@ -4,19 +4,6 @@ use crate::container;
 use crate::engine;
 use crate::reproduce::prelude::*;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-compare",
-    title: "Beside other engines: with memory plenty and under pressure",
-    claim: "As quick as the best when memory is plenty, quicker under pressure. (Times of one run on \
-            shared cores: take ratios near 1 for equal.)",
-    seconds: if cfg!(feature = "rocksdb") {
-        200.0
-    } else {
-        40.0
-    },
-    run,
-};
-
 /// What is compared with; of several settings of an engine the best counts, line by line.
 const PEERS: [&str; 8] = [
     "rocksdb",
@@ -40,7 +27,7 @@ fn family(spec: &str) -> &str {
     spec.split(':').next().unwrap_or(spec)
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut engines = vec!["shamba".to_owned()];
     for peer in PEERS {
         if engine::available().contains(&family(peer)) {

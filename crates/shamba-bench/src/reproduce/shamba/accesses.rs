@@ -7,36 +7,6 @@ use crate::reproduce::prelude::*;
 use crate::workload::{Chooser, random};
 use shamba_model::utility::{FIRST_THRESHOLD, utility};
 
-pub(super) const FIGURE_2: Experiment = Experiment {
-    name: "shamba-figure-2",
-    title: "Which files lookups ask",
-    claim: "Even if every key is asked for alike, four fifths of the accesses go to 44-46 % of the \
-            files, since those of upper levels are asked more; with two normal distributions they go \
-            to 14 % and 8 %.",
-    seconds: 12.0,
-    run: four_fifths,
-};
-
-pub(super) const FIGURE_3: Experiment = Experiment {
-    name: "shamba-figure-3",
-    title: "Accesses of the files of each level",
-    claim: "With size ratio 2 a file's access frequency depends on its level for uniform lookups. For \
-            skewed ones 2 of 3 files of level 2 get over 99.9 % of the level's accesses, 2 of 7 of \
-            level 3 get 94.5 %, 4 of 15 of level 4 get 99.7 %.",
-    seconds: 12.0,
-    run: by_level_and_file,
-};
-
-pub(super) const FIGURE_5: Experiment = Experiment {
-    name: "shamba-figure-5",
-    title: "The utility of modules",
-    claim: "For uniform lookups the range of the modules' utilities widens as more lookups are empty; \
-            even for empty ones modules differ, since files are asked more or less often. A utility of \
-            0.2 separates the modules of no use from the others.",
-    seconds: 10.0,
-    run: utilities,
-};
-
 /// Workloads, and the percentage of files that gets four fifths of their accesses, from and to.
 const LINES: [(&str, Distribution, (f64, f64)); 3] = [
     ("uniform", Distribution::Uniform, (44.0, 46.0)),
@@ -47,7 +17,7 @@ const LINES: [(&str, Distribution, (f64, f64)); 3] = [
 /// Slices of the key range in the first panel.
 const SLICES: usize = 100;
 
-fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = files::base(lab, STATE_OF_THE_ART);
     let mut table = Report::titled("Files that get 80 % of the accesses");
     let mut claims = Vec::new();
@@ -100,15 +70,6 @@ fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
         tables: vec![table],
         panels,
         claims,
-        notes: vec![
-            "The paper's first workload, YCSB's uniform one, is the uniform one here. It does not say how wide its \
-             normal ones are (section 5 has one of five keys, which would fall into one file): 0.08 and 0.05 of the key range \
-             were taken."
-                .into(),
-            "Every lookup asks all files of level 0, which here holds buffers until there are several; the \
-             paper's tree merges a buffer at once."
-                .into(),
-        ],
         ..Findings::default()
     })
 }
@@ -133,7 +94,7 @@ const HOT: [(f64, f64, f64); 3] = [(3.0, 2.0, 0.999), (7.0, 2.0, 0.945), (15.0, 
 const PLACE: &str = "place of the file in its level, % of its files";
 const SHARE: &str = "share of lookups that ask the file";
 
-fn by_level_and_file(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn by_level_and_file(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = Base {
         size_ratio: 2,
         ..files::base(lab, STATE_OF_THE_ART)
@@ -242,7 +203,7 @@ const EMPTY: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 /// Two modules at 10 bits per key.
 const BITS: [f64; 2] = [5.0, 5.0];
 
-fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = files::base(lab, "shamba:shamba-eq");
     let rates = passing(&BITS)?;
     let mut table =
@@ -309,11 +270,6 @@ fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
         tables: vec![table],
         panels,
         claims,
-        notes: vec![
-            "The engine's default thresholds are the paper's numbers over the number of files \
-             (`Thresholds::RELATIVE`), which do separate; the word `paper` chooses the printed ones."
-                .into(),
-        ],
         ..Findings::default()
     })
 }

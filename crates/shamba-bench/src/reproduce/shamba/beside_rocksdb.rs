@@ -7,33 +7,6 @@ use crate::engine;
 use crate::reproduce::claim::least_of;
 use crate::reproduce::prelude::*;
 
-pub(super) const FIGURE_13: Experiment = Experiment {
-    name: "shamba-figure-13",
-    title: "Equal-sized modules beside RocksDB",
-    claim: "SHaMBa-eq has a lower latency than RocksDB when memory is short, for empty lookups and for \
-            existing keys, most with skipping.",
-    seconds: 30.0,
-    run: |lab| over_budget(lab, &EQUAL),
-};
-
-pub(super) const FIGURE_14: Experiment = Experiment {
-    name: "shamba-figure-14",
-    title: "Modules proportional to memory beside RocksDB",
-    claim: "SHaMBa-prop significantly reduces the latency of RocksDB under memory pressure, most with \
-            full skipping.",
-    seconds: 5.0,
-    run: |lab| over_budget(lab, &PROPORTIONAL),
-};
-
-pub(super) const FIGURE_16: Experiment = Experiment {
-    name: "shamba-figure-16",
-    title: "The gain by device",
-    claim: "For empty uniform lookups SHaMBa is 1.4 to 2 times as fast as RocksDB under memory \
-            pressure, on an SSD, a fast PCIe SSD and a RAM disk.",
-    seconds: 6.0,
-    run: by_device,
-};
-
 const EQUAL: [&str; 5] = [
     STATE_OF_THE_ART,
     "shamba:shamba-eq",
@@ -79,6 +52,14 @@ fn rocksdb() -> Option<[&'static str; 2]> {
 
 /// Measures these engines of ours, whose names may hang on the budget, and RocksDB where it is
 /// built in.
+pub(super) fn equal(lab: &mut Lab<'_>) -> Result<Findings> {
+    over_budget(lab, &EQUAL)
+}
+
+pub(super) fn proportional(lab: &mut Lab<'_>) -> Result<Findings> {
+    over_budget(lab, &PROPORTIONAL)
+}
+
 fn over_budget(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
     let peers: Vec<&str> = rocksdb().into_iter().flatten().collect();
     let engines = [&peers, ours].concat();
@@ -121,7 +102,7 @@ fn over_budget(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
     })
 }
 
-fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = lab.base(STATE_OF_THE_ART);
     let budgets = lab.budgets(&base, short_budgets(lab.scale))?;
     let baseline = rocksdb().map_or(STATE_OF_THE_ART, |[plain, _]| plain);
@@ -164,18 +145,11 @@ fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
          on a RAM disk",
         short(baseline)
     );
-    let mixed = "The paper's SHaMBa is a RocksDB with other filters; ours is another engine beside RocksDB, whose \
-                 filters are not all that differs. What modules alone change is `state-of-the-art` beside the others in \
-                 the table of Figure 13.";
     Ok(Findings {
         setting: pressure::setting(lab, &devices),
         tables: vec![table],
         panels: panels.collect(),
         claims,
-        notes: vec![
-            mixed.into(),
-            "The paper's third device, a fast PCIe SSD, is not here.".into(),
-        ],
         ..Findings::default()
     })
 }

@@ -4,15 +4,6 @@ use super::pressure::{MEMORY, setting_of};
 use crate::reproduce::prelude::*;
 use crate::workload::KeyKind;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "shamba-figure-15",
-    title: "The gain by size of keys",
-    claim: "With entries of 128 B SHaMBa-eq is up to twice as fast where keys are small and indexes far \
-            smaller than filters; with indexes larger than filters (keys over 64 B) the gain shrinks.",
-    seconds: 25.0,
-    run,
-};
-
 /// Bytes of an entry.
 const ENTRY: u16 = 128;
 
@@ -25,7 +16,7 @@ const SIZES: [u16; 4] = [8, 32, 64, 124];
 const KEYS: &str = "key bytes";
 const TIMES: &str = "times as fast";
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (sizes, budgets): (&[u16], &[f64]) = match lab.scale {
         Scale::Tiny => (&[8, 124], &[40.0]),
         Scale::Quick => (&SIZES, &[25.0, 50.0, 75.0, 100.0]),

@@ -2,24 +2,6 @@
 use crate::reproduce::prelude::*;
 use shamba_model::{fpr, modular};
 
-pub(super) const TABLE_3: Experiment = Experiment {
-    name: "shamba-table-3",
-    title: "Modular filters are as accurate as whole ones",
-    claim: "With 10 bits per key in 1, 2, 3 or 7 modules 0.825, 0.847, 0.887 and 0.830 % of absent keys \
-            pass, where 0.819 % are expected; an empty lookup asks 1, 1.093, 1.251 and 1.997 modules.",
-    seconds: 7.0,
-    run: accuracy,
-};
-
-pub(super) const FIGURE_9: Experiment = Experiment {
-    name: "shamba-figure-9",
-    title: "Modules asked by empty lookups",
-    claim: "Of two modules 91 % of empty lookups ask only one; of seven 50 % ask one, about 74 % at \
-            most two, and more than 94 % at most four.",
-    seconds: 3.0,
-    run: asked_at_most,
-};
-
 /// Numbers of modules.
 const MODULES: [usize; 4] = [1, 2, 3, 7];
 
@@ -32,7 +14,7 @@ const ASKED: [(usize, usize, f64); 4] = [(2, 1, 91.0), (7, 1, 50.0), (7, 2, 74.0
 /// Of Table 3: one table of all entries.
 const MEMORY: u64 = 256 << 20;
 
-fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
     let entries = lab.scale.pick(20_000, 500_000, 500_000, 500_000);
     let lookups = lab.scale.pick(20_000, 500_000, 2_000_000, 2_000_000);
     let theory = passing(&[10.0])?[0] * 100.0;
@@ -95,16 +77,11 @@ fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
         panels,
         tables: vec![table],
         claims,
-        notes: vec![
-            "The paper's 17 % for a module of seven is the seventh part, 14 %. The engine counts the \
-             sixth and seventh module together; they are divided 2 to 1."
-                .into(),
-        ],
         ..Findings::default()
     })
 }
 
-fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Empty lookups by the modules they ask (%)");
     let mut claims = Vec::new();
     for modules in MODULES {

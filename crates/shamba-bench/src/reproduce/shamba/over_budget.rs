@@ -6,73 +6,14 @@ use super::pressure::{fewer, filter_pages, goal_less, less, micros, those};
 use crate::reproduce::prelude::*;
 use std::ops::Range;
 
-pub(super) const FIGURE_6: Experiment = Experiment {
-    name: "shamba-figure-6",
-    title: "Equal-sized modules under memory pressure",
-    claim: "With less memory than filters and indexes take, SHaMBa-eq needs significantly fewer reads \
-            per lookup than the state of the art, and with uniform lookups fewer with more than that as \
-            well; skipping modules saves reads, the more keys exist the more. At one third of the \
-            memory it reads what the state of the art reads (abstract).",
-    seconds: 20.0,
-    run: |lab| EQUAL.run(lab),
-};
-
-pub(super) const FIGURE_7: Experiment = Experiment {
-    name: "shamba-figure-7",
-    title: "Modules proportional to memory",
-    claim: "SHaMBa-prop sizes the first module so that those of all files fit memory. With 100 % of \
-            memory or more it is the state of the art; below 50 % it beats SHaMBa-eq as well, most with \
-            skipping.",
-    seconds: 30.0,
-    run: |lab| PROPORTIONAL.run(lab),
-};
-
-pub(super) const FIGURE_8: Experiment = Experiment {
-    name: "shamba-figure-8",
-    title: "Reads by number of modules",
-    claim: "The smaller the modules the fewer the reads: seven are best, since memory is managed in \
-            smaller parts.",
-    seconds: 18.0,
-    run: |lab| ALL_MODULES.run(lab),
-};
-
-pub(super) const FIGURE_10: Experiment = Experiment {
-    name: "shamba-figure-10",
-    title: "Reads by number of modules, with skipping",
-    claim: "When any module may be skipped the number of modules matters less than when all are read \
-            (Figure 8).",
-    seconds: 10.0,
-    run: |lab| SKIPPED_MODULES.run(lab),
-};
-
-pub(super) const FIGURE_11: Experiment = Experiment {
-    name: "shamba-figure-11",
-    title: "Modules of partitioned filters",
-    claim: "With 5 to 35 % of memory SHaMBa over partitioned indexes and filters reads less than these \
-            alone; full skipping is the best of its variants.",
-    seconds: 20.0,
-    run: |lab| PARTITIONED.run(lab),
-};
-
-pub(super) const FIGURE_12: Experiment = Experiment {
-    name: "shamba-figure-12",
-    title: "Modules over Monkey's filter memory",
-    claim: "Monkey's large filters of small levels make it worse than the state of the art when memory \
-            is very short. In two modules the reads of its empty lookups halve; for existing keys \
-            skipping saves further ones.",
-    seconds: 15.0,
-    run: |lab| OVER_MONKEY.run(lab),
-};
-
 /// What a figure shows, for every share of existing keys.
-struct Figure {
+pub(super) struct Figure {
     /// The first is the baseline.
     engines: &'static [&'static str],
     distributions: &'static [Distribution],
     budgets: fn(Scale) -> &'static [f64],
     base: fn(&Lab<'_>, &str) -> Base,
     setting: &'static str,
-    notes: &'static [&'static str],
     /// What is drawn, and the name of its axis.
     drawn: &'static [(&'static str, Measure)],
     /// Whether the paper's systems are measured under the skew of its text as well.
@@ -88,13 +29,12 @@ const UNIFORM: Figure = Figure {
     budgets: pressure::short_budgets,
     base: pressure::standard,
     setting: "RAM disk, pages counted by the engine",
-    notes: &[],
     drawn: &[("pages read per lookup", Found::pages)],
     as_written: false,
     claims: |_, _| Vec::new(),
 };
 
-const EQUAL: Figure = Figure {
+pub(super) const EQUAL: Figure = Figure {
     engines: &[
         STATE_OF_THE_ART,
         "shamba:shamba-eq",
@@ -131,7 +71,7 @@ const EQUAL: Figure = Figure {
     ..UNIFORM
 };
 
-const PROPORTIONAL: Figure = Figure {
+pub(super) const PROPORTIONAL: Figure = Figure {
     engines: &[
         STATE_OF_THE_ART,
         "shamba:shamba-prop+first={first}",
@@ -175,7 +115,7 @@ const THIRD: f64 = 1.0 / 3.0;
 const AS_WRITTEN: [Distribution; 2] = [Distribution::NormalKeys(5.0), Distribution::Zipf(2.0)];
 
 /// In 1, 2, 3 and 7 modules, all read; then with skipping.
-const SKIPPED_MODULES: Figure = Figure {
+pub(super) const SKIPPED_MODULES: Figure = Figure {
     engines: &[
         STATE_OF_THE_ART,
         "shamba:shamba-eq+modules=2",
@@ -204,7 +144,7 @@ const SKIPPED_MODULES: Figure = Figure {
 /// How many of them read all modules.
 const ALL_READ: usize = 4;
 
-const ALL_MODULES: Figure = Figure {
+pub(super) const ALL_MODULES: Figure = Figure {
     engines: SKIPPED_MODULES.engines.split_at(ALL_READ).0,
     claims: |_, points| {
         let (empty, existing): (Vec<&Point>, Vec<&Point>) =
@@ -218,7 +158,7 @@ const ALL_MODULES: Figure = Figure {
     ..SKIPPED_MODULES
 };
 
-const PARTITIONED: Figure = Figure {
+pub(super) const PARTITIONED: Figure = Figure {
     engines: &[
         "shamba:partitioned",
         "shamba:shamba-eq+partitioned",
@@ -232,11 +172,6 @@ const PARTITIONED: Figure = Figure {
         _ => &[5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0],
     },
     setting: "filters and indexes cut into pages; RAM disk, pages counted by the engine",
-    notes: &[
-        "The paper's partitions have a filter of three pages, which is read whole; a filter \
-              of this engine is local to pages, so that a lookup reads one page of it whether it \
-              is in modules or not.",
-    ],
     claims: |engines, points| {
         let all = those(points, |_| true);
         let own = |at: usize| fewer(format!("{}: fewer reads", short(engines[at])), &all, at);
@@ -254,7 +189,7 @@ const PARTITIONED: Figure = Figure {
     ..UNIFORM
 };
 
-const OVER_MONKEY: Figure = Figure {
+pub(super) const OVER_MONKEY: Figure = Figure {
     engines: &[
         STATE_OF_THE_ART,
         "shamba:state-of-the-art+monkey",
@@ -272,7 +207,7 @@ const OVER_MONKEY: Figure = Figure {
 };
 
 impl Figure {
-    fn run(&self, lab: &mut Lab<'_>) -> Result<Findings> {
+    pub(super) fn run(&self, lab: &mut Lab<'_>) -> Result<Findings> {
         let Self { engines, base, .. } = *self;
         let budgets = (self.budgets)(lab.scale);
         let grid = Grid {
@@ -287,7 +222,6 @@ impl Figure {
         let panels = drawn.flat_map(|(y, of)| pressure::panels_of(engines, &points, y, *of));
         let mut findings = Findings {
             panels: panels.collect(),
-            notes: self.notes.iter().map(|&note| note.to_owned()).collect(),
             ..pressure::findings(setting, engines, &points, claims)
         };
         if self.as_written {
