@@ -33,7 +33,6 @@ pub mod oracle;
 pub mod plot;
 pub mod pressure;
 pub mod proc_io;
-pub mod progress;
 pub mod provenance;
 pub mod report;
 pub mod reproduce;

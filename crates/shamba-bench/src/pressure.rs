@@ -146,9 +146,9 @@ pub(crate) fn measure(lab: &mut Lab<'_>, settings: &Settings) -> Result<Vec<Cell
     Ok(cells)
 }
 
-/// Measures every cell, for the command: as a table and as panels. `note` gets a line about each
+/// Measures every cell, for the command: as a table. `note` gets a line about each
 /// step.
-pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Vec<Panel>)> {
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
     let passing = tempfile::tempdir()?;
     let file = match &settings.out {
         Some(out) if out.exists() && !settings.resume => {
@@ -160,8 +160,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report,
     };
     let (store, resume) = (&settings.store, settings.resume);
     let mut lab = Lab::new(Scale::Paper, store.seed, &store.dir, file, resume, note)?;
-    let cells = measure(&mut lab, settings)?;
-    Ok((table(&cells), panels(&cells)))
+    Ok(table(&measure(&mut lab, settings)?))
 }
 
 /// A row for each cell; of repetitions the medians.

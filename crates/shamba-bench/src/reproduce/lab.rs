@@ -250,9 +250,6 @@ impl<'a> Lab<'a> {
 
     /// An empty folder for an experiment that keeps its own databases; removed when dropped.
     pub fn scratch(&self) -> Result<tempfile::TempDir> {
-        let builder = tempfile::Builder::new()
-            .prefix("scratch-")
-            .tempdir_in(&self.home);
-        Ok(builder?)
+        Ok(tempfile::TempDir::with_prefix_in("scratch-", &self.home)?)
     }
 }

@@ -169,7 +169,6 @@ pub struct Cell {
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "trial";
     type Found = Found;
 
     fn measure(&self) -> Result<Found> {

@@ -107,12 +107,11 @@ impl Written {
         let memory = MemoryBudget::bytes(LOAD_MEMORY);
         let (db, fs) = open(tree, &memory, write_buffer(tree))?;
         let entries = tree.entries();
-        let data = Data {
-            keys: KeySpace::new(KeyKind::Plain, entries),
-            values: ValueSpec::random(tree.value()),
-            seed: tree.seed,
-            load_seed: tree.seed,
-        };
+        let data = Data::new(
+            KeySpace::new(KeyKind::Plain, entries),
+            ValueSpec::random(tree.value()),
+            tree.seed,
+        );
         let order = Permutation::new(entries, tree.seed);
         let (mut buf, mut value) = ([0; MAX_KEY], Vec::new());
         for index in 0..entries {

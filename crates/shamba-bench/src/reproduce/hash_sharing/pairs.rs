@@ -129,7 +129,6 @@ impl Counts {
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "hash-sharing";
     type Found = Vec<Measured>;
 
     /// Every point of this tree.

@@ -22,7 +22,6 @@ pub struct Cell {
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "hot-spot";
     type Found = Vec<f64>;
 
     /// Pages per lookup of each window. The hot spot jumps by half of the key range.

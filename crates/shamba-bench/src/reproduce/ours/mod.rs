@@ -5,6 +5,7 @@ mod ablation;
 mod equal_reads;
 mod graph;
 pub(crate) mod hot_spot;
+pub(crate) mod keyspaces;
 mod mixed;
 pub(crate) mod multi_get;
 mod oracle_gap;
@@ -12,6 +13,7 @@ pub(super) mod pressure;
 pub(super) mod rocksdb;
 mod scaling;
 mod self_design;
+pub(crate) mod small_budgets;
 mod without_pressure;
 
 use super::Lab;
@@ -32,6 +34,8 @@ pub(super) const ALL: &[(&str, Run)] = &[
     ("ours-mixed", mixed::run),
     ("ours-self-design", self_design::run),
     ("ours-compare", without_pressure::run),
+    ("ours-keyspaces", keyspaces::run),
+    ("ours-small-budgets", small_budgets::run),
 ];
 
 /// What engines find in the same place, each by a trial of its own.

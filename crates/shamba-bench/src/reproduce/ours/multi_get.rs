@@ -152,7 +152,6 @@ fn timed(charged: impl Fn() -> u64, work: impl FnOnce() -> Result<()>) -> Result
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "multi-get";
     type Found = Measured;
 
     fn measure(&self) -> Result<Measured> {

@@ -195,11 +195,7 @@ impl Subject {
     /// Checked operations of a mix; the pages they cost.
     fn run(&mut self, mix: &Mix, operations: u64) -> Result<Pages> {
         self.runs += 1;
-        let amount = Amount {
-            operations,
-            threads: 1,
-            phase: self.runs,
-        };
+        let amount = Amount::alone(operations, self.runs);
         let before = self.fs.counts();
         runner::run(&self.engine, &self.data, mix, amount, &AtomicU64::new(0))?;
         let counts = self.fs.counts() - before;
