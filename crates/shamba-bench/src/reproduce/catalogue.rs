@@ -4,7 +4,7 @@ use super::claim::Claim;
 use super::{Findings, elastic, hash_sharing, monkey, ours, shamba};
 use crate::Result;
 use crate::report::Report;
-use crate::reproduce::Lab;
+use crate::reproduce::{Lab, Scale};
 use crate::row;
 use std::sync::LazyLock;
 
@@ -32,6 +32,9 @@ pub struct Experiment {
     pub claim: String,
     /// About the seconds it takes at the scale `quick` on two cores: for the time left.
     pub seconds: f64,
+    /// The setting in words, around what the experiment itself says of it.
+    #[serde(default)]
+    setting: String,
     /// What else should be known.
     #[serde(default)]
     notes: Vec<String>,
@@ -49,7 +52,13 @@ impl Experiment {
     }
 
     /// What it found, and what is known of it without measuring.
-    pub(super) fn complete(&self, mut found: Findings) -> Findings {
+    pub(super) fn complete(&self, scale: Scale, mut found: Findings) -> Findings {
+        if !self.setting.is_empty() {
+            let (warm_up, measured) = scale.lookups();
+            let told = self.setting.replace("{}", &found.setting);
+            let told = told.replace("{entries}", &scale.entries().to_string());
+            found.setting = told.replace("{lookups}", &format!("{warm_up} + {measured}"));
+        }
         let claims = self.not_comparable.iter().cloned();
         let claims = claims.map(|[what, paper, why]| Claim::not_comparable(what, paper, why));
         found.claims.extend(claims);

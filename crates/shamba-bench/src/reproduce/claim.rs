@@ -8,15 +8,14 @@
 
 use crate::plot::{Dots, Series};
 use crate::report::Cell;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A number is within a paper's figure or range if it misses it by no more than this share.
 pub(super) const TOLERANCE: f64 = 0.1;
 
 /// What became of a claim.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Less than a tenth below the paper's figure or range.
@@ -73,7 +72,7 @@ impl fmt::Display for Verdict {
 }
 
 /// A claim and what was measured of it.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// What is claimed, with the unit of its number.
     pub what: String,
@@ -278,6 +277,11 @@ impl Claim {
             by_seed: Vec::new(),
         }
     }
+}
+
+/// A claim whose numbers are a model's.
+pub(super) fn by_model(claim: Claim) -> Claim {
+    claim.by_model()
 }
 
 /// At how many points something is so, and where not: the first few of those.

@@ -106,12 +106,12 @@ impl<'a> Lab<'a> {
     }
 
     /// The setting of an experiment in a sentence.
-    pub fn setting(&self, base: &Base, what: &str) -> String {
+    pub fn setting(&self, base: &Base) -> String {
         let (warm_up, measured) = self.scale.lookups();
         let key = base.data().keys.key_len();
         format!(
             "{} entries of {} B (keys {key} B), 4 KiB blocks, write buffer and files of {} KiB, size \
-             ratio {}, {} bits per key, {warm_up} + {measured} operations, one thread; {what}.",
+             ratio {}, {} bits per key, {warm_up} + {measured} operations, one thread",
             base.entries,
             key as f64 + base.value.mean(),
             base.file_size >> 10,

@@ -59,6 +59,29 @@ pub struct Findings {
     pub notes: Vec<String>,
 }
 
+impl Findings {
+    /// What most experiments find: a setting, tables, diagrams and claims.
+    fn of(
+        setting: impl Into<String>,
+        tables: impl IntoIterator<Item = Report>,
+        panels: impl IntoIterator<Item = Panel>,
+        claims: impl IntoIterator<Item = Claim>,
+    ) -> Self {
+        Self {
+            setting: setting.into(),
+            tables: tables.into_iter().collect(),
+            panels: panels.into_iter().collect(),
+            claims: claims.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The same, and notes.
+    fn noting(self, notes: Vec<String>) -> Self {
+        Self { notes, ..self }
+    }
+}
+
 /// An experiment that ended, as kept in its JSON file.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Ended {
@@ -314,7 +337,7 @@ fn measured_with(
             lab.note(format!("seed {seed}"));
         }
         lab.seed = seed;
-        all.push(experiment.complete(measured(run, lab)?));
+        all.push(experiment.complete(lab.scale, measured(run, lab)?));
     }
     Ok(seeds::merge(all))
 }

@@ -28,25 +28,17 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         lines.push(Series::of(name, cumulative(&shares)));
     }
     let tenths = table.numbers(HOT);
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "half of the keys exist; accesses counted by the engine for one lookup in eight, those of \
-             the warm-up as well",
-        ),
-        tables: vec![table],
-        panels: vec![Panel::new(
-            "Accesses over files",
-            "files, the most asked first, %",
-            "share of accesses",
-            lines,
-        )],
-        claims: vec![Claim::everywhere_but(
-            "workloads under which a tenth of the files gets more than twice its share of the accesses (a point each)",
-            tenths.len(),
-            tenths.iter().filter(|tenth| **tenth <= 20.0).count(),
-        )],
-        ..Findings::default()
-    })
+    let setting = common::setting(lab, &base);
+    let panels = vec![Panel::new(
+        "Accesses over files",
+        "files, the most asked first, %",
+        "share of accesses",
+        lines,
+    )];
+    let claims = vec![Claim::everywhere_but(
+        "workloads under which a tenth of the files gets more than twice its share of the accesses (a point each)",
+        tenths.len(),
+        tenths.iter().filter(|tenth| **tenth <= 20.0).count(),
+    )];
+    Ok(Findings::of(setting, [table], panels, claims))
 }

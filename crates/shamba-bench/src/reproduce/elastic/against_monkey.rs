@@ -71,18 +71,12 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         table.rows_of("engine", OVER_MONKEY).most(READS),
     ));
     let base = common::base(lab, MONKEY);
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "Monkey has the same bits per key over all files; times are a device model's alone: what a PCIe \
-             SSD takes for the reads that were counted",
-        ),
-        tables: vec![table],
+    Ok(Findings::of(
+        common::setting(lab, &base),
+        [table],
         panels,
         claims,
-        ..Findings::default()
-    })
+    ))
 }
 
 /// Operations on the engine's own standard database.

@@ -3,7 +3,6 @@
 use super::common::{self, BITS, CLUSTERED, MEMORY, WITH, WITHOUT, WORKLOADS};
 use super::common::{device_us, false_positives, filter_kb, ratio};
 use crate::reproduce::prelude::*;
-use crate::workload::Operation;
 
 /// The same operations without and with ElasticBF.
 pub(super) struct Pair {
@@ -91,12 +90,11 @@ pub(super) fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
     );
     let mut claims = vec![saved.without_verdict(untold)];
     claims.push(
-        Claim::from_on(
+        by_model(Claim::from_on(
             "times the read throughput (of one thread, so that its inverse is the latency), device model, more than",
             2.0,
             &table.numbers(FASTER),
-        )
-        .by_model(),
+        )),
     );
     claims.push(Claim::goal_to(
         "bytes of filters in memory at the end, with ElasticBF over without, under any workload",
@@ -114,33 +112,23 @@ pub(super) fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
     let trial = common::trial(lab, &base, "shamba:elastic", MEMORY, mix)?;
     let slow = lab.measure(&trial)?;
     let (warm_up, measured) = lab.scale.lookups();
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "times are a device model's alone: what a PCIe SSD takes for the reads that were counted (60 us each, \
-             1.3 us a page)",
-        ),
-        tables: vec![table],
-        panels: panels.into(),
-        claims,
-        notes: vec![
-            format!(
-                "Units move after a lookup for each file, or for 16,384 entries. With the engine's default, epochs of at least \
+    let setting = common::setting(lab, &base);
+    let notes = vec![
+        format!(
+            "Units move after a lookup for each file, or for 16,384 entries. With the engine's default, epochs of at least \
                  2048 lookups, of which there are {} here, uniform lookups of absent keys read {:.3} times: in a \
                  tree of so few files hardly one goes unasked for two epochs, and no unit comes free.",
-                (warm_up + measured) / 2048,
-                slow.reads(),
-            ),
-            format!(
-                "Accounting: {BITS} bits per key are enabled over all files in both, moved between files by \
+            (warm_up + measured) / 2048,
+            slow.reads(),
+        ),
+        format!(
+            "Accounting: {BITS} bits per key are enabled over all files in both, moved between files by \
              ElasticBF alone. What of them is in memory is what lookups asked for: more of the moving units, which lie in \
              files that are asked. The same budget covers these, indexes and the cached data of both; the paper keeps \
              filters outside its cache."
-            ),
-        ],
-        ..Findings::default()
-    })
+        ),
+    ];
+    Ok(Findings::of(setting, [table], panels, claims).noting(notes))
 }
 
 /// Shares of overwrites.
@@ -177,22 +165,15 @@ pub(super) fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
         .zip(&all)
         .filter(|(count, _)| **count > 0.0);
     let among: Vec<f64> = among.map(|(_, saving)| *saving).collect();
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "clustered lookups of absent keys among clustered overwrites; times are a device model's alone: what a \
-             PCIe SSD takes for the reads of lookups that were counted",
-        ),
-        panels: vec![Panel::of_columns(
-            "Lookups among overwrites",
-            &table,
-            "share of writes",
-            "times that without ElasticBF",
-            &[FASTER, FALSE_POSITIVES],
-        )],
-        tables: vec![table],
-        claims: vec![Claim::statement(
+    let setting = common::setting(lab, &base);
+    let panels = vec![Panel::of_columns(
+        "Lookups among overwrites",
+        &table,
+        "share of writes",
+        "times that without ElasticBF",
+        &[FASTER, FALSE_POSITIVES],
+    )];
+    let claims = vec![Claim::statement(
             format!(
                 "I/Os of lookups saved among so many writes that files are compacted, of {WRITES:?}, % (nine tenths of \
                  what is saved without any)"
@@ -201,9 +182,8 @@ pub(super) fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
             format!("{among:.0?}, without writes {:.0}", all[0]),
             all[0] > 0.0 && among.iter().all(|saving| *saving >= 0.9 * all[0]),
         )
-        .unless(among.is_empty(), "no file was compacted")],
-        ..Findings::default()
-    })
+        .unless(among.is_empty(), "no file was compacted")];
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// The workloads that mostly read, of which the slides speak.
@@ -232,34 +212,24 @@ pub(super) fn ycsb(lab: &mut Lab<'_>) -> Result<Findings> {
     let gains = |named: bool| table.rows_of("read-dominant", named);
     let named = gains(true).numbers(FASTER);
     let claims = vec![
-        Claim::everywhere_but(
+        by_model(Claim::everywhere_but(
             "B, C and D (a point each): read throughput improves, device model",
             named.len(),
             named.iter().filter(|gain| **gain <= 1.0).count(),
-        )
-        .by_model(),
+        )),
         Claim::goal_from(
             "A, E and F: times as fast as without, at least, device model",
             0.98,
             gains(false).least(FASTER),
         ),
     ];
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "YCSB's Zipf 0.99 scattered over the key range (D: the latest); times are a device model's alone: what a \
-             PCIe SSD takes for the reads of lookups that were counted, of E all that it charged",
-        ),
-        panels: vec![Panel::of_columns(
-            "YCSB with ElasticBF",
-            &table,
-            "workload (1 is A, 6 is F)",
-            "read throughput, times that without",
-            &[FASTER],
-        )],
-        tables: vec![table],
-        claims,
-        ..Findings::default()
-    })
+    let setting = common::setting(lab, &base);
+    let panels = vec![Panel::of_columns(
+        "YCSB with ElasticBF",
+        &table,
+        "workload (1 is A, 6 is F)",
+        "read throughput, times that without",
+        &[FASTER],
+    )];
+    Ok(Findings::of(setting, [table], panels, claims))
 }

@@ -1,7 +1,6 @@
 //! What ElasticBF costs writes.
 use super::common::{self, MEMORY};
 use crate::reproduce::prelude::*;
-use crate::workload::Operation;
 use std::collections::BTreeMap;
 
 /// With over without, at most, where an impact is negligible: the slides give no number.
@@ -24,7 +23,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Writes without and with ElasticBF");
     let mut claims = Vec::new();
     // The larger entries are written over and over: too slow for a test.
-    for value in VALUES.into_iter().take(lab.scale.pick(1, 2, 2, 2)) {
+    for value in VALUES.into_iter().take(lab.scale.tiny_or(1, 2)) {
         let entry = value + 32;
         for (name, engine) in ENGINES {
             let base = crate::store::Base {
@@ -67,24 +66,15 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
     }
     let base = common::base(lab, STATE_OF_THE_ART);
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "one filter a file beside ElasticBF's units; puts are uniform overwrites; their time holds what a \
-             modelled PCIe SSD charged",
-        ),
-        panels: vec![Panel::of_lines(
-            "Bytes written by a load",
-            &table,
-            "engine",
-            "entry bytes",
-            LOAD,
-        )],
-        tables: vec![table],
-        claims,
-        ..Findings::default()
-    })
+    let setting = common::setting(lab, &base);
+    let panels = vec![Panel::of_lines(
+        "Bytes written by a load",
+        &table,
+        "engine",
+        "entry bytes",
+        LOAD,
+    )];
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// Bytes of tables written for each byte put.

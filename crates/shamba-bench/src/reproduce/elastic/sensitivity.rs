@@ -14,7 +14,7 @@ struct Point {
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = base(lab);
     // Of each the first value alone at the tiny scale.
-    let most = lab.scale.pick(1, usize::MAX, usize::MAX, usize::MAX);
+    let most = lab.scale.tiny_or(1, usize::MAX);
     let mut table = Report::titled("Clustered lookups by setting");
     let mut panels = Vec::new();
     for varied in VARIED {
@@ -35,22 +35,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let panel = Panel::of_columns(varied.what, &own, "value", y, &lines);
         panels.push(panel.over(varied.what));
     }
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "clustered lookups, half of the keys absent where nothing else is said; times are a device \
-             model's alone: what a PCIe SSD takes for the reads that were counted",
-        ),
-        panels,
-        claims: vec![Claim::goal_to(
-            "reads with ElasticBF over those without, at any setting of the table",
-            1.0,
-            table.most(READS),
-        )],
-        tables: vec![table],
-        ..Findings::default()
-    })
+    let setting = common::setting(lab, &base);
+    let claims = vec![Claim::goal_to(
+        "reads with ElasticBF over those without, at any setting of the table",
+        1.0,
+        table.most(READS),
+    )];
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// The same files with units that move and units that stay.

@@ -1,9 +1,7 @@
 //! Figure 6: what hash sharing gains in theory, by device, for leveling and tiering; and Figure 2,
 //! the share of a lookup that is hashing under both.
 use super::lookups::murmur_ns;
-use crate::Error;
 use crate::reproduce::prelude::*;
-use shamba_model::ModelError;
 use shamba_model::hash_sharing::{Times, Work, leveling, tiering};
 
 /// Names and nanoseconds of a page (Table 1).
@@ -27,7 +25,6 @@ const LEVELS: u32 = 5;
 const RATE: f64 = 0.0082;
 
 pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
-    let refused = |error: ModelError| Error::InvalidSetting(format!("the model: {error}"));
     let mut table = Report::titled(
         "Gain of hash sharing by Eq. 8, %; keys of 1 KB, T = 10, 5 levels, 10 bits per key",
     );
@@ -35,8 +32,8 @@ pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let (mut no_more_gain, mut no_more_hashing) = (0, 0);
     let mut panels = Vec::new();
     for empty in EMPTY {
-        let leveled = leveling(RATIO, LEVELS, 1.0 - empty, RATE).map_err(refused)?;
-        let tiered = tiering(RATIO, LEVELS, 1.0 - empty, RATE).map_err(refused)?;
+        let leveled = leveling(RATIO, LEVELS, 1.0 - empty, RATE)?;
+        let tiered = tiering(RATIO, LEVELS, 1.0 - empty, RATE)?;
         let mut lines = ["leveling", "tiering"].map(Series::new);
         for (x, (name, read)) in (1..).map(f64::from).zip(DEVICES) {
             let times = Times {
@@ -44,9 +41,9 @@ pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
                 probe: PROBE,
                 read,
             };
-            let gain = |work: Work| work.gain(&times).map_err(refused);
+            let gain = |work: Work| work.gain(&times);
             let gains = [gain(leveled)? * 100.0, gain(tiered)? * 100.0];
-            let time = |work: Work| work.time(&times).map_err(refused);
+            let time = |work: Work| work.time(&times);
             let hashing = [
                 leveled.hashes * times.hash / time(leveled)?,
                 tiered.hashes * times.hash / time(tiered)?,
@@ -75,35 +72,33 @@ pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let gains = panels[EMPTY.len() - 1].series[0].points.iter();
     let gains: Vec<f64> = gains.map(|(_, gain)| *gain).collect();
     let points = table.rows.len();
-    Ok(Findings {
-        setting: format!(
-            "By the model with the paper's Table 1 (MurmurHash64 of 1 KB: 235 ns), T = {RATIO}, {LEVELS} levels, and a \
+    let setting = format!(
+        "By the model with the paper's Table 1 (MurmurHash64 of 1 KB: 235 ns), T = {RATIO}, {LEVELS} levels, and a \
              guess for a probe, which the paper does not give: {PROBE} ns."
+    );
+    let claims = [
+        Claim::statement(
+            "gain on an HDD and an SSD, all lookups empty, leveling, %",
+            "negligible, modest",
+            format!("{:.1}, {:.1}", gains[0], gains[1]),
+            gains[0] < 2.0 && gains[1] < 20.0,
         ),
-        claims: vec![
-            Claim::statement(
-                "gain on an HDD and an SSD, all lookups empty, leveling, %",
-                "negligible, modest",
-                format!("{:.1}, {:.1}", gains[0], gains[1]),
-                gains[0] < 2.0 && gains[1] < 20.0,
-            ),
-            Claim::figure("gain on NVM, all lookups empty, leveling, %", 40.0, gains[4]),
-            Claim::everywhere_but(
-                "tiering gains more than leveling",
-                points,
-                no_more_gain,
-            ),
-            Claim::everywhere_but(
-                "Figure 2: a larger share of a lookup is hashing under tiering (by Eqs. 4 and 6 the same if all are empty)",
-                points,
-                no_more_hashing,
-            ),
-        ]
-        .into_iter()
-        .map(Claim::by_model)
-        .collect(),
-        tables: vec![table],
+        Claim::figure(
+            "gain on NVM, all lookups empty, leveling, %",
+            40.0,
+            gains[4],
+        ),
+        Claim::everywhere_but("tiering gains more than leveling", points, no_more_gain),
+        Claim::everywhere_but(
+            "Figure 2: a larger share of a lookup is hashing under tiering (by Eqs. 4 and 6 the same if all are empty)",
+            points,
+            no_more_hashing,
+        ),
+    ];
+    Ok(Findings::of(
+        setting,
+        [table],
         panels,
-        ..Findings::default()
-    })
+        claims.map(Claim::by_model),
+    ))
 }

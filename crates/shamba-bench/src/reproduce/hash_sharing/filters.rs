@@ -189,25 +189,21 @@ pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
         (ways.len() * forms.len(), all.iter().filter(off).count())
     };
     let (rotated, ours) = (off(&[MURMUR, MD5]), off(&[ENGINE]));
-    Ok(Findings {
-        setting: in_words(lab, " of 64 B"),
-        claims: vec![
-            Claim::everywhere_but(
-                "one hash rotated: within a tenth of the theory, and three standard errors",
-                rotated.0,
-                rotated.1,
-            ),
-            Claim::goal(
-                "the engine's positions: within a tenth of the theory, and three standard errors",
-                "at every point",
-                format!("off at {} of {}", ours.1, ours.0),
-                ours.1 == 0,
-            ),
-        ],
-        tables: vec![table],
-        panels: vec![panel],
-        ..Findings::default()
-    })
+    let setting = in_words(lab, " of 64 B");
+    let claims = vec![
+        Claim::everywhere_but(
+            "one hash rotated: within a tenth of the theory, and three standard errors",
+            rotated.0,
+            rotated.1,
+        ),
+        Claim::goal(
+            "the engine's positions: within a tenth of the theory, and three standard errors",
+            "at every point",
+            format!("off at {} of {}", ours.1, ours.0),
+            ours.1 == 0,
+        ),
+    ];
+    Ok(Findings::of(setting, [table], [panel], claims))
 }
 
 /// Bytes of a key.
@@ -259,9 +255,6 @@ pub(super) fn figure_4(lab: &mut Lab<'_>) -> Result<Findings> {
     let saved: Vec<f64> = seven.iter().zip(&murmur).map(|(a, b)| a - b).collect();
     let unordered = |&at: &usize| murmur[at] >= md5[at] || md5[at] >= seven[at];
     Ok(Findings {
-        setting: "One filter of 10,000 keys, 10 bits per key and 7 positions, absent keys; all hashes are computed before \
-                  the first position is looked at."
-            .into(),
         claims: vec![
             Claim::statement(
                 "nanoseconds that one MurmurHash64 saves over seven functions, keys of 8 to 512 B (no step down by a tenth)",
@@ -297,8 +290,6 @@ pub(super) fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
         .map(|hash| micro::hash_ns(hash, SIZES[LAST], batches, lab.seed));
     let two = (murmur + xxh.max(crc)) / murmur;
     Ok(Findings {
-        setting: "One filter of 10,000 keys in 7 units of one position, 10 bits per key, absent keys; CityHash left out."
-            .into(),
         claims: vec![
             Claim::up_to(
                 "time with double hashing (the slower of XXH64 and CRC-32C second) over rotation, by key size",

@@ -104,13 +104,13 @@ pub(super) fn figure_8(lab: &mut Lab<'_>) -> Result<Findings> {
     panels.extend(levels.gains());
     panels.push(keys.times(FAST_SSD));
     let entries = "Entries of 2 KB in (a); in (b) of 528 B, with a buffer of 21 KiB.";
-    Ok(Findings {
-        setting: lookups::setting(lab, entries),
-        claims,
-        tables: vec![keys.table(), levels.table()],
+    let setting = lookups::setting(lab, entries);
+    Ok(Findings::of(
+        setting,
+        [keys.table(), levels.table()],
         panels,
-        ..Findings::default()
-    })
+        claims,
+    ))
 }
 
 /// A part that is negligible, in percent: the paper gives no number.

@@ -81,27 +81,27 @@ pub(super) fn figure_1(lab: &mut Lab<'_>) -> Result<Findings> {
         Claim::figure(what, paper, share(FAST_SSD, empty)).by_model()
     };
     let hashing = "Hashing is the counted hashes times the time of one.";
-    Ok(Findings {
-        setting: lookups::setting(lab, hashing),
-        claims: vec![
-            fast("no lookup empty", 15.0, 0.0),
-            fast("all lookups empty", 75.0, 1.0),
-            Claim::figure(
-                "share of hashing, ram, all lookups empty, %",
-                100.0,
-                share(RAM, 1.0),
-            ),
-            Claim::everywhere_but(
-                "share of hashing larger with more empty lookups, and on the next faster device (device models but ram)",
-                steps.len(),
-                steps.iter().filter(|step| **step <= 0.0).count(),
-            )
-            .by_model(),
-        ],
-        panels: panels.into_iter().flatten().collect(),
-        tables: vec![table],
-        ..Findings::default()
-    })
+    let setting = lookups::setting(lab, hashing);
+    let claims = vec![
+        fast("no lookup empty", 15.0, 0.0),
+        fast("all lookups empty", 75.0, 1.0),
+        Claim::figure(
+            "share of hashing, ram, all lookups empty, %",
+            100.0,
+            share(RAM, 1.0),
+        ),
+        by_model(Claim::everywhere_but(
+            "share of hashing larger with more empty lookups, and on the next faster device (device models but ram)",
+            steps.len(),
+            steps.iter().filter(|step| **step <= 0.0).count(),
+        )),
+    ];
+    Ok(Findings::of(
+        setting,
+        [table],
+        panels.into_iter().flatten(),
+        claims,
+    ))
 }
 
 /// The trees of Figure 2.
@@ -139,29 +139,26 @@ pub(super) fn figure_2(lab: &mut Lab<'_>) -> Result<Findings> {
         "Here T = {RATIO}, under both merge policies; tiering leaves about half as many runs in a level. Hashing is the \
          counted hashes times the time of one."
     );
-    Ok(Findings {
-        setting: lookups::setting(lab, &here),
-        claims: vec![
-            everywhere(
-                "more hashes of a lookup without sharing under tiering",
-                &DEVICES,
-                |point| point.seen.each_hashes,
-            ),
-            // By the clock alone, and by models of devices.
-            everywhere(
-                "a larger share of a lookup is hashing under tiering, ram",
-                &[RAM],
-                share,
-            ),
-            everywhere(
-                "a larger share of a lookup is hashing under tiering, device models",
-                &[SATA_SSD, FAST_SSD, NVM],
-                share,
-            )
-            .by_model(),
-        ],
-        panels: plot::of_report(&table, "merge policy", "device", AXIS, "XXH3 %"),
-        tables: vec![table],
-        ..Findings::default()
-    })
+    let setting = lookups::setting(lab, &here);
+    let claims = vec![
+        everywhere(
+            "more hashes of a lookup without sharing under tiering",
+            &DEVICES,
+            |point| point.seen.each_hashes,
+        ),
+        // By the clock alone, and by models of devices.
+        everywhere(
+            "a larger share of a lookup is hashing under tiering, ram",
+            &[RAM],
+            share,
+        ),
+        everywhere(
+            "a larger share of a lookup is hashing under tiering, device models",
+            &[SATA_SSD, FAST_SSD, NVM],
+            share,
+        )
+        .by_model(),
+    ];
+    let panels = plot::of_report(&table, "merge policy", "device", AXIS, "XXH3 %");
+    Ok(Findings::of(setting, [table], panels, claims))
 }

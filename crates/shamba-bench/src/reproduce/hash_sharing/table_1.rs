@@ -1,8 +1,6 @@
 //! Table 1: what storage takes for a page beside what hash functions take for a key of 1 KB.
 use super::micro::{self, Hash};
-use crate::report::median;
 use crate::reproduce::prelude::*;
-use crate::workload::random;
 use rand::RngExt as _;
 use std::hint::black_box;
 use std::time::Instant;
@@ -42,13 +40,12 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             MURMUR / MEMORY,
             murmur / memory,
         ),
-        Claim::statement(
+        by_model(Claim::statement(
             "MurmurHash64 of 1 KB, measured, over the paper's page of NVM of 250 ns",
             "within one order of magnitude",
             format!("{:.2}", murmur / NVM),
             (murmur / NVM).log10().abs() <= 1.0,
-        )
-        .by_model(),
+        )),
         Claim::goal_to(
             "XXH3 of 1 KB, the engine's hash, over MurmurHash64",
             1.0,
@@ -83,15 +80,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "nanoseconds",
         [Series::of("paper", paper), Series::of("here", here)],
     );
-    Ok(Findings {
-        setting: "Pages of devices as this project models them; a page in memory is copied from a random place of a \
-                  block much larger than the caches; hashes of 16 keys of 1 KB in the processor's cache."
-            .into(),
-        claims,
-        tables: vec![table],
-        panels: vec![panel.logarithmic()],
-        ..Findings::default()
-    })
+    Ok(Findings::of("", [table], [panel.logarithmic()], claims))
 }
 
 fn modelled(of: &str, paper: f64, device: Device) -> (String, Option<f64>, f64) {

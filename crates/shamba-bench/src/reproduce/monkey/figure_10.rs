@@ -2,7 +2,6 @@
 //! model and measured.
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups};
-use crate::plot;
 use crate::reproduce::prelude::*;
 use shamba_model::allocation::{Filter, uniform, water_filling};
 use shamba_model::cost::point_lookup;
@@ -80,58 +79,47 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "searches per lookup",
         1.0,
     ));
-    Ok(Findings {
-        setting: format!(
-            "Throughput is 1 over reads. Measured: {}",
-            trees::setting(lab)
+    let setting = trees::setting(lab);
+    let claims = vec![
+        by_model(Claim::figure(
+            "with 1 bit per key, cost of general over that of zero (model)",
+            1.0,
+            zero_at_1,
+        )),
+        by_model(Claim::up_to(
+            "cost that general saves beside zero, up to, % (model)",
+            20.0,
+            &gains,
+        )),
+        by_model(Claim::statement(
+            "the more lookups find their key, the more general gains over zero, % (model)",
+            "yes",
+            format!("{gains:.1?}"),
+            gains.is_sorted(),
+        )),
+        by_model(Claim::figure(
+            "cost that general saves beside uniform, up to, % (model)",
+            80.0,
+            general_below_even,
+        )),
+        by_model(Claim::figure(
+            "cost that zero saves beside uniform, up to, % (model)",
+            60.0,
+            zero_below_even,
+        )),
+        Claim::everywhere_but(
+            "general searches no more than zero, and that no more than uniform (measured, within 3 %)",
+            even.len(),
+            lost.count(),
         ),
-        claims: vec![
-            Claim::figure(
-                "with 1 bit per key, cost of general over that of zero (model)",
-                1.0,
-                zero_at_1,
-            )
-            .by_model(),
-            Claim::up_to(
-                "cost that general saves beside zero, up to, % (model)",
-                20.0,
-                &gains,
-            )
-            .by_model(),
-            Claim::statement(
-                "the more lookups find their key, the more general gains over zero, % (model)",
-                "yes",
-                format!("{gains:.1?}"),
-                gains.is_sorted(),
-            )
-            .by_model(),
-            Claim::figure(
-                "cost that general saves beside uniform, up to, % (model)",
-                80.0,
-                general_below_even,
-            )
-            .by_model(),
-            Claim::figure(
-                "cost that zero saves beside uniform, up to, % (model)",
-                60.0,
-                zero_below_even,
-            )
-            .by_model(),
-            Claim::everywhere_but(
-                "general searches no more than zero, and that no more than uniform (measured, within 3 %)",
-                even.len(),
-                lost.count(),
-            ),
-        ],
-        tables: vec![
-            table,
-            measured.table(format!(
-                "Searches of a lookup, {POSITIVE} of keys existing, measured beside the model"
-            )),
-        ],
-        panels,
-        ..Findings::default()
-    })
+    ];
+    let tables = vec![
+        table,
+        measured.table(format!(
+            "Searches of a lookup, {POSITIVE} of keys existing, measured beside the model"
+        )),
+    ];
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// Trees of three kinds of filters.

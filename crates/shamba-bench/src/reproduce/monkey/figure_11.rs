@@ -1,7 +1,6 @@
 //! Figure 11: what each knob of the design contributes, over memory, for four workloads. By the
 //! model.
 use super::trees;
-use crate::plot;
 use crate::reproduce::prelude::*;
 use shamba_model::cost::{Allocation, Design};
 use shamba_model::curve::Curve;
@@ -100,18 +99,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         rule_costs.push(rule);
     }
     let gain = gains.iter().copied().fold(f64::MIN, f64::max);
-    Ok(Findings {
-        setting: "By the model alone: 1e9 entries of 128 B, writes as dear as reads, half of the lookups find \
-                  their key; state of the art: leveling, T = 10, uniform filters in 95 % of the memory."
-            .into(),
-        claims: vec![
-            Claim::statement(
+    let claims = vec![
+            by_model(Claim::statement(
                 "all decisions at once are no worse than any step",
                 "everywhere",
                 format!("at {} of {points} points; up to {gain:.1} times more throughput than the state of the art", points - lost),
                 lost == 0,
-            )
-            .by_model(),
+            )),
             Claim::statement(
                 "share of the least memory that filters get",
                 "0 % for a write-mostly workload",
@@ -124,15 +118,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 format!("{rule_costs:.2?} for the four workloads"),
                 rule_costs.iter().skip(2).all(|cost| *cost < 1.1),
             ).by_model(),
-        ],
-        panels: plot::of_report(
-            &table,
-            "workload",
-            "step",
-            "memory, bits per entry",
-            "throughput, all at once being 1",
-        ),
-        tables: vec![table],
-        ..Findings::default()
-    })
+        ];
+    let panels = plot::of_report(
+        &table,
+        "workload",
+        "step",
+        "memory, bits per entry",
+        "throughput, all at once being 1",
+    );
+    Ok(Findings::of("", [table], panels, claims))
 }

@@ -61,24 +61,16 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let each = device.read_ns() as f64 / 1e3;
         part.panel(format!("{title}, {device}"), "us per lookup", each)
     };
-    Ok(Findings {
-        setting: format!(
-            "{} Latencies: searches times what the modelled devices take for a page (sata-ssd 98 us, hdd 8 ms; \
-             the paper's 360 us and 1.9 ms).",
-            trees::setting(lab)
-        ),
-        panels: vec![
-            on(SataSsd, "(A) more entries, empty lookups", &entries),
-            on(SataSsd, "(B) larger entries, empty lookups", &sizes),
-            on(SataSsd, "(C) filter memory, empty lookups", &absent),
-            on(Hdd, "(D) filter memory, empty lookups", &absent),
-            on(SataSsd, "(E) filter memory, existing keys", &existing),
-            on(Hdd, "(F) filter memory, existing keys", &existing),
-        ],
-        claims,
-        tables: vec![table],
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let panels = vec![
+        on(SataSsd, "(A) more entries, empty lookups", &entries),
+        on(SataSsd, "(B) larger entries, empty lookups", &sizes),
+        on(SataSsd, "(C) filter memory, empty lookups", &absent),
+        on(Hdd, "(D) filter memory, empty lookups", &absent),
+        on(SataSsd, "(E) filter memory, existing keys", &existing),
+        on(Hdd, "(F) filter memory, existing keys", &existing),
+    ];
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// A: more and more entries with one buffer.

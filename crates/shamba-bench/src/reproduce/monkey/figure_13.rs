@@ -25,26 +25,19 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "measured searches are the model's (A, B)",
         mixes.points.iter().chain(&skew.points),
     ));
-    Ok(Findings {
-        setting: format!(
-            "{} C, D: entries of 706 B, five to a page. Latencies of modelled devices: lookups their searches, \
-             updates the pages read and written in flushes and merges at the price of a sequential page.",
-            trees::setting(lab)
-        ),
-        claims,
-        tables: vec![
-            mixes.table("Searches of a lookup by the share of existing keys (A)"),
-            skew.table("Searches of a lookup by the level with its key (B)"),
-            trade_off::table("Lookups of absent keys, and updates, measured", &traded)?,
-        ],
-        panels: vec![
-            mixes.panel("(A) mixes of lookups", "searches per lookup", 1.0),
-            skew.panel("(B) by the level of the key", "searches per lookup", 1.0),
-            traded_on('C', Device::SataSsd, &traded),
-            traded_on('D', Device::Hdd, &traded),
-        ],
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let tables = vec![
+        mixes.table("Searches of a lookup by the share of existing keys (A)"),
+        skew.table("Searches of a lookup by the level with its key (B)"),
+        trade_off::table("Lookups of absent keys, and updates, measured", &traded)?,
+    ];
+    let panels = vec![
+        mixes.panel("(A) mixes of lookups", "searches per lookup", 1.0),
+        skew.panel("(B) by the level of the key", "searches per lookup", 1.0),
+        traded_on('C', Device::SataSsd, &traded),
+        traded_on('D', Device::Hdd, &traded),
+    ];
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// A: from lookups that find nothing to lookups that all find their key.

@@ -2,7 +2,6 @@
 //! and more of the design follows the workload.
 use super::{trade_off, trees};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, WIDE};
-use crate::plot;
 use crate::reproduce::prelude::*;
 use shamba_model::cost::{self, Allocation, Design, Environment, Workload};
 use shamba_model::curve;
@@ -170,30 +169,27 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             _ => of_lookups(&throughputs),
         });
     }
-    Ok(Findings {
-        setting: format!(
-            "{:.0} entries of 706 B, five to a page; the fixed design as the paper's: leveling, T = 2, {} levels, a buffer \
+    let setting = format!(
+        "{:.0} entries of 706 B, five to a page; the fixed design as the paper's: leveling, T = 2, {} levels, a buffer \
              of {:.0} entries, uniform filters of {} bits; the others have as much memory for buffer and filters, which the \
              model's search divides, trying size ratios to {}. Each design's full tree is written (pages read and written \
              by flushes and merges, over the entries), with as many entries as its levels have above a buffer of 64, and \
              asked; a mix costs its shares of both: no mix was run, so that its throughput is the model's. A page is 98 us (sata-ssd).",
-            environment.entries,
-            fixed.tree(&environment)?.levels(),
-            fixed.buffer_bytes / ENTRY,
-            trees::BITS,
-            trade_off::MOST_LEVELED,
-        ),
-        claims: claims.into_iter().map(Claim::by_model).collect(),
-        panels: plot::of_report(
-            &table,
-            "operations",
-            "variant",
-            "lookups or ranges, %",
-            "operations per second",
-        ),
-        tables: vec![table],
-        ..Findings::default()
-    })
+        environment.entries,
+        fixed.tree(&environment)?.levels(),
+        fixed.buffer_bytes / ENTRY,
+        trees::BITS,
+        trade_off::MOST_LEVELED,
+    );
+    let claims = claims.into_iter().map(Claim::by_model);
+    let panels = plot::of_report(
+        &table,
+        "operations",
+        "variant",
+        "lookups or ranges, %",
+        "operations per second",
+    );
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// The gains of the last design over the first, in percent.

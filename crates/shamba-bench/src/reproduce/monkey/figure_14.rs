@@ -1,7 +1,6 @@
 //! Figure 14: lookups with a block cache, by temporal locality.
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::{FullTree, Lookups};
-use crate::plot;
 use crate::reproduce::prelude::*;
 
 /// Shares of the data in the cache.
@@ -66,15 +65,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
     }
     claims.extend(nearly_meet);
-    Ok(Findings {
-        setting: format!(
-            "{} The cache (two-priority LRU of 4 KiB blocks; the paper's are 16 KB) holds filters and indexes and \
-             so much of the data; as many lookups warm it up as are measured.",
-            trees::setting(lab)
-        ),
-        claims,
-        panels: plot::of_report(&table, "cache %", "filters", "c", "reads"),
-        tables: vec![table],
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let panels = plot::of_report(&table, "cache %", "filters", "c", "reads");
+    Ok(Findings::of(setting, [table], panels, claims))
 }

@@ -46,44 +46,35 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let measured = measured(lab)?;
     let [even_seen, best_seen, _] = measured.each(|point| point.in_vain);
     panels.push(measured.panel("measured, leveling", "searches per empty lookup", 1.0));
-    Ok(Findings {
-        setting: format!(
-            "The model's curves are the paper's tree; the measured ones T = {RATIO}, leveling: {}",
-            trees::setting(lab)
+    let setting = trees::setting(lab);
+    let claims = vec![
+        by_model(Claim::everywhere_but(
+            "Monkey's cost is below uniform filters' for any memory (model)",
+            points().count(),
+            above,
+        )),
+        by_model(Claim::figure(
+            "Monkey's cost over uniform filters' without memory",
+            1.0,
+            best / even,
+        )),
+        by_model(Claim::figure(
+            "cost of tiering over that of leveling: T - 1",
+            3.0,
+            tiering / leveling,
+        )),
+        Claim::everywhere_but(
+            "Monkey searches in vain less often than uniform filters of the same memory (measured)",
+            even_seen.len(),
+            trees::not_below(&best_seen, &even_seen),
         ),
-        claims: vec![
-            Claim::everywhere_but(
-                "Monkey's cost is below uniform filters' for any memory (model)",
-                points().count(),
-                above,
-            )
-            .by_model(),
-            Claim::figure(
-                "Monkey's cost over uniform filters' without memory",
-                1.0,
-                best / even,
-            )
-            .by_model(),
-            Claim::figure(
-                "cost of tiering over that of leveling: T - 1",
-                3.0,
-                tiering / leveling,
-            )
-            .by_model(),
-            Claim::everywhere_but(
-                "Monkey searches in vain less often than uniform filters of the same memory (measured)",
-                even_seen.len(),
-                trees::not_below(&best_seen, &even_seen),
-            ),
-            trees::near_model("measured searches are the model's", &measured.points),
-        ],
-        tables: vec![
-            table,
-            measured.table("Searches of an empty lookup, measured beside the model"),
-        ],
-        panels,
-        ..Findings::default()
-    })
+        trees::near_model("measured searches are the model's", &measured.points),
+    ];
+    let tables = vec![
+        table,
+        measured.table("Searches of an empty lookup, measured beside the model"),
+    ];
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// A leveled tree of size ratio 4 with more and more bits per key.

@@ -70,53 +70,50 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let [model, _] = trade_off::model_writes(point)?;
         off = off.max((point.writes / model - 1.0).abs());
     }
-    Ok(Findings {
-        setting: format!(
-            "Measured with entries of 706 B, five to a page, about as many for each tree. {}",
-            trees::setting(lab)
+    let setting = trees::setting(lab);
+    let claims = vec![
+        by_model(Claim::everywhere_but(
+            "Monkey's lookups are cheaper at any policy and size ratio with several levels (model)",
+            several,
+            several - below,
+        )),
+        by_model(Claim::statement(
+            "with one level both are the same (model)",
+            "the curves meet",
+            format!("they differ by {apart:.1e} at most"),
+            apart < 1e-6,
+        )),
+        Claim::everywhere_but("the same, measured", even.len(), lost.count()),
+        trees::near_model(
+            "measured searches for absent and for existing keys are the model's",
+            empty.points.iter().chain(&existing.points),
         ),
-        claims: vec![
-            Claim::everywhere_but(
-                "Monkey's lookups are cheaper at any policy and size ratio with several levels (model)",
-                several,
-                several - below,
-            )
-            .by_model(),
-            Claim::statement(
-                "with one level both are the same (model)",
-                "the curves meet",
-                format!("they differ by {apart:.1e} at most"),
-                apart < 1e-6,
-            )
-            .by_model(),
-            Claim::everywhere_but("the same, measured", even.len(), lost.count()),
-            trees::near_model(
-                "measured searches for absent and for existing keys are the model's",
-                empty.points.iter().chain(&existing.points),
-            ),
-            Claim::goal_to(
-                "times that an entry is written, at most so far from the model's of the engine's tree, %",
-                15.0,
-                off * 100.0,
-            ),
-        ],
-        tables: vec![
-            table,
-            trade_off::table("Lookups of absent keys, and updates, measured", &empty)?,
-            trade_off::table("Lookups of existing keys, and updates, measured", &existing)?,
-        ],
-        panels: vec![
-            Panel::new(
-                "by the model",
-                "pages per update, power of ten",
-                "reads per empty lookup",
-                lines,
+        Claim::goal_to(
+            "times that an entry is written, at most so far from the model's of the engine's tree, %",
+            15.0,
+            off * 100.0,
+        ),
+    ];
+    let tables = vec![
+        table,
+        trade_off::table("Lookups of absent keys, and updates, measured", &empty)?,
+        trade_off::table("Lookups of existing keys, and updates, measured", &existing)?,
+    ];
+    let panels = vec![
+        Panel::new(
+            "by the model",
+            "pages per update, power of ten",
+            "reads per empty lookup",
+            lines,
+        )
+        .logarithmic(),
+        empty
+            .panel(
+                "measured, from tiering to leveling",
+                "searches per empty lookup",
+                1.0,
             )
             .logarithmic(),
-            empty
-                .panel("measured, from tiering to leveling", "searches per empty lookup", 1.0)
-                .logarithmic(),
-        ],
-        ..Findings::default()
-    })
+    ];
+    Ok(Findings::of(setting, tables, panels, claims))
 }

@@ -56,45 +56,49 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let [even, best, _] = measured.each(|point| point.in_vain);
     let (even, best) = (trees::spread(&even), trees::spread(&best));
     let x = "buffer, power of ten of MB";
-    Ok(Findings {
-        setting: format!(
-            "The model: the paper's tree. Measured: buffers of fewer and more entries for as many entries and \
-             as much filter memory. {}",
-            trees::setting(lab)
+    let setting = trees::setting(lab);
+    let claims = vec![
+        by_model(Claim::statement(
+            "largest over smallest lookup cost while the buffer grows from a page to 2 % of memory (model)",
+            "Monkey's stays, uniform's falls",
+            format!("Monkey {best_spread:.2}, uniform {even_spread:.2}"),
+            best_spread < 1.1 && even_spread > 2.0,
+        )),
+        by_model(Claim::statement(
+            "updates get cheaper as the buffer grows (model)",
+            "yes",
+            if falls { "yes" } else { "no" },
+            falls,
+        )),
+        Claim::statement(
+            "largest over smallest number of searches in vain over all buffers measured",
+            "Monkey's stays, uniform's falls",
+            format!("Monkey {best:.2}, uniform {even:.2}"),
+            best < even && best < 1.3,
         ),
-        claims: vec![
-            Claim::statement(
-                "largest over smallest lookup cost while the buffer grows from a page to 2 % of memory (model)",
-                "Monkey's stays, uniform's falls",
-                format!("Monkey {best_spread:.2}, uniform {even_spread:.2}"),
-                best_spread < 1.1 && even_spread > 2.0,
-            )
-            .by_model(),
-            Claim::statement(
-                "updates get cheaper as the buffer grows (model)",
-                "yes",
-                if falls { "yes" } else { "no" },
-                falls,
-            )
-            .by_model(),
-            Claim::statement(
-                "largest over smallest number of searches in vain over all buffers measured",
-                "Monkey's stays, uniform's falls",
-                format!("Monkey {best:.2}, uniform {even:.2}"),
-                best < even && best < 1.3,
-            ),
-        ],
-        tables: vec![
-            table,
-            measured.table("Searches of an empty lookup by the size of the buffer, measured beside the model"),
-        ],
-        panels: vec![
-            Panel::new("lookups", x, "reads per empty lookup", trees::model_lines(&lookups)),
-            Panel::new("updates", x, "pages per update", [Series::of("both, model", updates)]),
-            measured.panel("measured", "searches per empty lookup", 1.0),
-        ],
-        ..Findings::default()
-    })
+    ];
+    let tables = vec![
+        table,
+        measured.table(
+            "Searches of an empty lookup by the size of the buffer, measured beside the model",
+        ),
+    ];
+    let panels = vec![
+        Panel::new(
+            "lookups",
+            x,
+            "reads per empty lookup",
+            trees::model_lines(&lookups),
+        ),
+        Panel::new(
+            "updates",
+            x,
+            "pages per update",
+            [Series::of("both, model", updates)],
+        ),
+        measured.panel("measured", "searches per empty lookup", 1.0),
+    ];
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// As many entries in more and more levels.

@@ -51,60 +51,54 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let [even, best, _] = measured.each(|point| point.in_vain);
     let (even, best) = (growth(&even), growth(&best));
     let all_near = |values: &[f64], goal: f64| values.iter().all(|v| (v / goal - 1.0).abs() < 0.02);
-    Ok(Findings {
-        setting: format!("The model with N = 2^40. Measured: {}", trees::setting(lab)),
-        claims: vec![
-            Claim::statement(
-                "growth of uniform filters' cost from 10 to 20 levels (model)",
-                "O(L): 2",
-                format!("{even_growth:.3?}"),
-                all_near(&even_growth, 2.0),
-            )
-            .by_model(),
-            Claim::statement(
-                "growth of Monkey's cost from 10 to 20 levels (model)",
-                "O(1): 1",
-                format!("{best_growth:.3?}"),
-                all_near(&best_growth, 1.0),
-            )
-            .by_model(),
-            Claim::statement(
-                "cost of tiering over that of leveling, T = 4 (model)",
-                "O(T): T - 1",
-                format!("uniform {even_t:.3}, Monkey {best_t:.3}"),
-                all_near(&[even_t, best_t], 3.0),
-            )
-            .by_model(),
-            Claim::figure("M_threshold at T = 2, bits per key", 1.44, threshold).by_model(),
-            Claim::statement(
-                "reads with a sixteenth of M_threshold in 20 levels (model)",
-                "uniform: about all 20; Monkey: the four levels without filters and what the others let through",
-                format!("{even_few:.1} and {best_few:.1}"),
-                best_few < 6.5 && even_few > 15.0,
-            )
-            .by_model(),
-            Claim::statement(
-                "growth of searches in vain as measured levels double",
-                "uniform 2, Monkey about 1",
-                format!("{even:.2}, {best:.2}"),
-                even > 1.7 && best < 1.25,
-            ),
-        ],
-        tables: vec![
-            table,
-            measured.table("Searches of an empty lookup, measured beside the model"),
-        ],
-        panels: vec![
-            Panel::new(
-                "by the model, T = 2, 5 bits per key",
-                "levels",
-                "reads per empty lookup",
-                trees::model_lines(&by_levels),
-            ),
-            measured.panel("measured", "searches per empty lookup", 1.0),
-        ],
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let claims = vec![
+        by_model(Claim::statement(
+            "growth of uniform filters' cost from 10 to 20 levels (model)",
+            "O(L): 2",
+            format!("{even_growth:.3?}"),
+            all_near(&even_growth, 2.0),
+        )),
+        by_model(Claim::statement(
+            "growth of Monkey's cost from 10 to 20 levels (model)",
+            "O(1): 1",
+            format!("{best_growth:.3?}"),
+            all_near(&best_growth, 1.0),
+        )),
+        by_model(Claim::statement(
+            "cost of tiering over that of leveling, T = 4 (model)",
+            "O(T): T - 1",
+            format!("uniform {even_t:.3}, Monkey {best_t:.3}"),
+            all_near(&[even_t, best_t], 3.0),
+        )),
+        Claim::figure("M_threshold at T = 2, bits per key", 1.44, threshold).by_model(),
+        by_model(Claim::statement(
+            "reads with a sixteenth of M_threshold in 20 levels (model)",
+            "uniform: about all 20; Monkey: the four levels without filters and what the others let through",
+            format!("{even_few:.1} and {best_few:.1}"),
+            best_few < 6.5 && even_few > 15.0,
+        )),
+        Claim::statement(
+            "growth of searches in vain as measured levels double",
+            "uniform 2, Monkey about 1",
+            format!("{even:.2}, {best:.2}"),
+            even > 1.7 && best < 1.25,
+        ),
+    ];
+    let tables = vec![
+        table,
+        measured.table("Searches of an empty lookup, measured beside the model"),
+    ];
+    let panels = vec![
+        Panel::new(
+            "by the model, T = 2, 5 bits per key",
+            "levels",
+            "reads per empty lookup",
+            trees::model_lines(&by_levels),
+        ),
+        measured.panel("measured", "searches per empty lookup", 1.0),
+    ];
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// Trees of one level, two, and more.

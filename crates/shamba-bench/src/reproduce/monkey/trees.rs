@@ -32,7 +32,7 @@ pub(super) fn default(lab: &Lab<'_>) -> FullTree {
     FullTree {
         policy: MergePolicy::Tiering,
         size_ratio: 2,
-        levels: scale.pick(4, 10, 10, 10),
+        levels: scale.tiny_or(4, 10),
         buffer_entries: scale.pick(32, 32, 256, 1024),
         value: scale.pick(100, 240, 240, 1000),
         bits_per_key: BITS,

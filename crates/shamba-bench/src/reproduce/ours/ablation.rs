@@ -35,13 +35,14 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             series.name = idea.to_owned();
         }
     }
-    Ok(Findings {
-        setting: pressure::setting(lab, "RAM disk, pages counted by the engine"),
-        tables: vec![factors(&points), pressure::kinds(&engines, &points)],
+    let setting = pressure::setting(lab);
+    let claims = claims(&points);
+    Ok(Findings::of(
+        setting,
+        [factors(&points), pressure::kinds(&engines, &points)],
         panels,
-        claims: claims(&points),
-        ..Findings::default()
-    })
+        claims,
+    ))
 }
 
 /// Pages of the first step, and how many times fewer each step reads than the one before.

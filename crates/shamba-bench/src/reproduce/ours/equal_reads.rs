@@ -91,12 +91,5 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             panels.push(Panel::new(title, x, "pages read per lookup", series).logarithmic());
         }
     }
-    Ok(Findings {
-        setting: setting(lab, "RAM disk, RocksDB on the disk by direct I/O"),
-        claims,
-        tables: vec![table],
-        panels,
-        notes: missing(),
-        ..Findings::default()
-    })
+    Ok(Findings::of(setting(lab), [table], panels, claims).noting(missing()))
 }

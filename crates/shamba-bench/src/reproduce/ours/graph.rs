@@ -1,9 +1,8 @@
 //! Facebook's mixed graph: lookups, updates and scans with sizes and key ranges as in production.
 use super::{beside_best, each};
-use crate::plot;
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{MEMORY, short};
-use crate::workload::{KeyKind, Sizes};
+use crate::workload::Sizes;
 
 const ENGINES: [&str; 5] = [
     "shamba",
@@ -14,7 +13,6 @@ const ENGINES: [&str; 5] = [
 ];
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let (warm_up, measured) = lab.scale.lookups();
     let budgets: &[f64] = lab.scale.pick(
         &[400.0],
         &[10.0, 40.0],
@@ -60,17 +58,5 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         panel.y = "pages read per lookup or scan".into();
         panel.log_y = true;
     }
-    Ok(Findings {
-        setting: format!(
-            "{} entries with keys of 48 B and values of a generalised Pareto distribution (mean 35 B), 85 % \
-             lookups, 14 % updates, 1 % scans, {warm_up} + {measured} operations, RAM disk; pages are those \
-             of lookups, per operation that is no write. Parameters of the FAST 2020 study (RocksDB's \
-             mixgraph).",
-            lab.scale.entries()
-        ),
-        panels,
-        tables: vec![table],
-        claims,
-        ..Findings::default()
-    })
+    Ok(Findings::of("", [table], panels, claims))
 }

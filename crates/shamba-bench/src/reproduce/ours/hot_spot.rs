@@ -2,9 +2,8 @@
 //! from one part of the key range to another.
 use crate::cell::{self, Measurement};
 use crate::experiments::Target;
-use crate::report::median;
+use crate::proc_io;
 use crate::reproduce::prelude::*;
-use crate::{plot, proc_io};
 
 /// The first is judged by the other.
 const ENGINES: [&str; 2] = ["shamba", "shamba:default+lru"];
@@ -46,9 +45,9 @@ impl Measurement for Cell {
 }
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let budget = lab.scale.pick(400.0, 10.0, 10.0, 10.0);
+    let budget = lab.scale.tiny_or(400.0, 10.0);
     let lookups = lab.scale.pick(2_000, 60_000, 150_000, 150_000);
-    let window = lab.scale.pick(100, 1000, 1000, 1000);
+    let window = lab.scale.tiny_or(100, 1000);
     let mut courses = Vec::new();
     for engine in ENGINES {
         let mut trial = lab.lookups(engine, budget, 0.5, Distribution::Normal(0.05))?;
@@ -94,29 +93,25 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let title = format!("hot spot, jump after {lookups} lookups");
     let mut panels = plot::of_report(&windows, &title, "engine", "lookups", "pages");
     panels.iter_mut().for_each(|panel| panel.log_y = true);
-    Ok(Findings {
-        setting: format!(
-            "{} entries of 64 B, a normal distribution with a deviation of 5 % of the key range that jumps by \
+    let setting = format!(
+        "{} entries of 64 B, a normal distribution with a deviation of 5 % of the key range that jumps by \
              half of it after {lookups} lookups, half of the keys exist, memory {budget} % of filters and \
              indexes; direct I/O on this disk.",
-            lab.scale.entries(),
+        lab.scale.entries(),
+    );
+    let claims = vec![
+        Claim::goal_to(
+            "lookups until within 15 % of the settled value",
+            50_000.0,
+            settling[0].lookups as f64,
         ),
-        tables: vec![table, windows],
-        panels,
-        claims: vec![
-            Claim::goal_to(
-                "lookups until within 15 % of the settled value",
-                50_000.0,
-                settling[0].lookups as f64,
-            ),
-            Claim::goal_to(
-                "pages in the worst window, times those of LRU",
-                1.3,
-                settling[0].to_reference,
-            ),
-        ],
-        ..Findings::default()
-    })
+        Claim::goal_to(
+            "pages in the worst window, times those of LRU",
+            1.3,
+            settling[0].to_reference,
+        ),
+    ];
+    Ok(Findings::of(setting, [table, windows], panels, claims))
 }
 
 /// Each mean of [`SMOOTH`] windows in a row.

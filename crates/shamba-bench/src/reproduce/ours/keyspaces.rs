@@ -2,9 +2,7 @@
 //! takes, and how fast several are written at once under a small budget. Each measurement is a
 //! process of its own, those to compare alternate, and a new database is opened again and looked
 //! into.
-use crate::Error;
 use crate::cell::{self, Measurement};
-use crate::reproduce::claim::most_of;
 use crate::reproduce::prelude::*;
 use crate::workload::mix;
 use shamba::{Db, Keyspace, KeyspaceOptions, MemoryBudget, Options};
@@ -170,8 +168,8 @@ impl Cell {
 
 /// Puts into many keyspaces beside one, and into some at once beside one.
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let counts = [1, lab.scale.pick(20, 10_000, 10_000, 10_000)];
-    let entries = lab.scale.pick(2_000, 500_000, 500_000, 500_000);
+    let counts = [1, lab.scale.tiny_or(20, 10_000)];
+    let entries = lab.scale.tiny_or(2_000, 500_000);
     let title = |entries| format!("{entries} entries of {} bytes, at random", VALUE + 16);
     let mut many = Report::titled(title(entries));
     for memory in MEMORY {
@@ -226,10 +224,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let opens = ["open closed s", "open crashed s"].map(|column| many.most(column));
     let panel = Panel::of_lines("Puts", &many, "memory MiB", "keyspaces", "put us");
     Ok(Findings {
-        setting:
-            "The log is buffered; every database is opened again by a process of its own, which \
-                  looks up what was written last."
-                .into(),
         claims: vec![
             Claim::goal_to("seconds of an open, at most", 2.0, most_of(&opens)),
             Claim::goal_to(

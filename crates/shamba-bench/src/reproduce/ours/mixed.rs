@@ -1,9 +1,7 @@
 //! Lookups while the tree is written to and compacted, under little memory.
 use super::{beside_best, each};
-use crate::plot;
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::short;
-use crate::workload::Operation;
 
 /// The first is judged by the others.
 const ENGINES: [&str; 4] = [
@@ -28,9 +26,7 @@ fn mixes() -> Result<[(&'static str, Mix); 4]> {
 }
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let budgets: &[f64] = lab
-        .scale
-        .pick(&[400.0], &[25.0, 100.0], &[25.0, 100.0], &[25.0, 100.0]);
+    let budgets: &[f64] = lab.scale.tiny_or(&[400.0], &[25.0, 100.0]);
     let (warm_up, measured) = lab.scale.pick(
         (200, 200),
         (20_000, 40_000),
@@ -72,16 +68,12 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
         lab.note(workload);
     }
-    Ok(Findings {
-        setting: format!(
-            "{} entries of 64 B, half updates and half lookups (uniform) and YCSB's A, B and D, {warm_up} + \
+    let setting = format!(
+        "{} entries of 64 B, half updates and half lookups (uniform) and YCSB's A, B and D, {warm_up} + \
              {measured} operations of one thread beside two that compact, direct I/O on this disk; pages and \
              reads are those of lookups.",
-            lab.scale.entries()
-        ),
-        panels: plot::of_report(&table, "workload", "engine", "budget %", "pages"),
-        tables: vec![table],
-        claims,
-        ..Findings::default()
-    })
+        lab.scale.entries()
+    );
+    let panels = plot::of_report(&table, "workload", "engine", "budget %", "pages");
+    Ok(Findings::of(setting, [table], panels, claims))
 }

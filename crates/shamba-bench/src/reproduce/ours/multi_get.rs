@@ -8,10 +8,8 @@
 //! make it larger.
 use crate::cell::{self, Measurement};
 use crate::experiments::Target;
-use crate::report::median;
 use crate::reproduce::prelude::*;
-use crate::workload::{Random, random};
-use crate::{Error, plot};
+use crate::workload::Random;
 use rand::RngExt as _;
 use shamba::fs::{Access, AlignedBuf, BlockKind, Charge, Fs, MeteredFs, PAGE, Purpose, ReadFile};
 use shamba::fs::{ReadRequest, ReadTag};
@@ -31,9 +29,7 @@ const BATCH: usize = 64;
 const NO_SLOWER: f64 = 0.9;
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let budgets: &[f64] = lab
-        .scale
-        .pick(&[400.0], &[10.0, 100.0], &[10.0, 100.0], &[10.0, 100.0]);
+    let budgets: &[f64] = lab.scale.tiny_or(&[400.0], &[10.0, 100.0]);
     let batches = lab.scale.pick(4, 50, 200, 200);
     let mut table = Report::titled("Lookups in batches on cold data, beside reads of random pages");
     // Times the throughput of one by one, on the SSD and on the hard disk.
@@ -68,36 +64,33 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     // The worst case of all engines and budgets is judged.
     let least = |gains: &[f64]| gains.iter().copied().fold(f64::INFINITY, f64::min);
-    Ok(Findings {
-        setting: format!(
-            "{} entries of 64 B, all keys exist, uniform lookups, every key asked for once, {batches} batches \
+    let setting = format!(
+        "{} entries of 64 B, all keys exist, uniform lookups, every key asked for once, {batches} batches \
              of {BATCH} keys alternating with as many lookups one by one (medians); random pages of the same \
              files beside them tell what the device itself gains; modelled devices charge without waiting, \
              what they charge is added to the times.",
-            lab.scale.entries()
+        lab.scale.entries()
+    );
+    let panels = plot::of_report(
+        &table,
+        "device",
+        "engine",
+        "budget %",
+        "times the throughput",
+    );
+    let claims = vec![
+        Claim::goal_from(
+            "times the throughput of lookups one by one, at least, PCIe SSD",
+            1.0,
+            least(&many_at_once),
         ),
-        panels: plot::of_report(
-            &table,
-            "device",
-            "engine",
-            "budget %",
-            "times the throughput",
+        Claim::goal_from(
+            "times the throughput of lookups one by one, at least, a disk that reads one page at a time",
+            NO_SLOWER,
+            least(&one_at_once),
         ),
-        tables: vec![table],
-        claims: vec![
-            Claim::goal_from(
-                "times the throughput of lookups one by one, at least, PCIe SSD",
-                1.0,
-                least(&many_at_once),
-            ),
-            Claim::goal_from(
-                "times the throughput of lookups one by one, at least, a disk that reads one page at a time",
-                NO_SLOWER,
-                least(&one_at_once),
-            ),
-        ],
-        ..Findings::default()
-    })
+    ];
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// One engine, one budget, one device; what a modelled one charges is added to the times.

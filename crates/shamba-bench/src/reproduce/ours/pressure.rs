@@ -1,6 +1,5 @@
 //! Reads per lookup under pressure: the default policy beside the papers' systems and RocksDB.
 use super::{missing, rocksdb};
-use crate::Error;
 use crate::engine;
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
@@ -62,19 +61,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let shown = &engines[..];
     tables.insert(0, pressure::table("Pages read per lookup", shown, &points));
     let claims = nowhere_worse(shown, &points);
-    Ok(Findings {
-        setting: pressure::setting(
-            lab,
-            "RAM disk, pages counted by the engine; RocksDB on the disk by direct I/O, its pages counted by the kernel, its \
-             memory the block cache (and the cache of entries); fjall on the disk, which leaves caching to the \
-             system, in a memory control group of what our process took at most without the program itself, in which that cache counts",
-        ),
+    Ok(Findings::of(
+        pressure::setting(lab),
         tables,
-        panels: pressure::panels(shown, &points),
+        pressure::panels(shown, &points),
         claims,
-        notes,
-        ..Findings::default()
-    })
+    )
+    .noting(notes))
 }
 
 const MIB: u64 = 1 << 20;

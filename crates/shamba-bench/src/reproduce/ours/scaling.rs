@@ -60,18 +60,14 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             series,
         ));
     }
-    Ok(Findings {
-        setting: format!(
-            "Entries of 64 B, uniform lookups, {warm_up} + {measured}, memory for the filters and indexes of \
+    let setting = format!(
+        "Entries of 64 B, uniform lookups, {warm_up} + {measured}, memory for the filters and indexes of \
              {smallest} entries; RAM disk."
-        ),
-        tables: vec![table],
-        panels,
-        claims: vec![Claim::goal_to(
-            "pages beside the best of the papers' systems, at the worst size",
-            1.0,
-            worst,
-        )],
-        ..Findings::default()
-    })
+    );
+    let claims = vec![Claim::goal_to(
+        "pages beside the best of the papers' systems, at the worst size",
+        1.0,
+        worst,
+    )];
+    Ok(Findings::of(setting, [table], panels, claims))
 }

@@ -4,12 +4,11 @@
 //! Cost is counted in pages read and written, by lookups, scans, flushes and compactions alike;
 //! there are no logs. Compactions run in the writes that make them due, so that the counts of a
 //! seed are the same at every run.
-use crate::Error;
 use crate::engine::Shamba;
 use crate::reproduce::prelude::*;
 use crate::runner::{self, Amount, Data};
 use crate::store;
-use crate::workload::{Operation, Sizes};
+use crate::workload::Sizes;
 use shamba::fs::{Charge, MeteredFs, PAGE, Purpose};
 use shamba::{
     Advice, AutoDesign, Db, Design, DeviceCosts, Durability, FilterFamily, FilterOptions,
@@ -69,22 +68,22 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     claims.push(claim);
     let mut panels = plot::of_report(&mixes, "lookups are", "engine", "lookups %", "pages/op");
     panels.push(course);
-    Ok(Findings {
-        setting: format!(
-            "{} entries of 64 B, write buffer and files of the default design {} KiB, size ratio 10, leveling, \
+    let setting = format!(
+        "{} entries of 64 B, write buffer and files of the default design {} KiB, size ratio 10, leveling, \
              Bloom filters of 10 bits per key, memory {} KiB, uniform; {} operations of each mix after as many \
              to get to know it; RAM disk, pages counted by the engine. `at most`: what the best of all \
              designs could reach by the model.",
-            setup.base.entries,
-            setup.base.write_buffer >> 10,
-            setup.memory >> 10,
-            setup.operations,
-        ),
-        tables: vec![mixes, horizon.report(), turn],
+        setup.base.entries,
+        setup.base.write_buffer >> 10,
+        setup.memory >> 10,
+        setup.operations,
+    );
+    Ok(Findings::of(
+        setting,
+        [mixes, horizon.report(), turn],
         panels,
         claims,
-        ..Findings::default()
-    })
+    ))
 }
 
 /// A loaded database of the default design, to be copied.
@@ -101,7 +100,7 @@ impl Setup {
     fn new(lab: &mut Lab<'_>) -> Result<Self> {
         let full = (500_000, 256 << 10, 6 << 20, 100_000);
         let tiny = (20_000, 32 << 10, 2 << 20, 3_000);
-        let (entries, write_buffer, memory, operations) = lab.scale.pick(tiny, full, full, full);
+        let (entries, write_buffer, memory, operations) = lab.scale.tiny_or(tiny, full);
         let base = Base {
             write_buffer,
             file_size: write_buffer,

@@ -1,9 +1,7 @@
 //! What the least budgets cost in time: imports, scans over many runs of level 0, and a compaction
 //! of many small tables whose filters have many modules. Each measurement is a process of its own,
 //! those to compare alternate.
-use crate::Error;
 use crate::cell::{self, Measurement};
-use crate::reproduce::claim::most_of;
 use crate::reproduce::prelude::*;
 use shamba::{
     Db, FilterAllocation, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget,
@@ -213,7 +211,7 @@ impl Cell {
 
 /// Imports, scans and compactions under small budgets beside those that nothing limits.
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let entries = lab.scale.pick(2_000, 200_000, 200_000, 200_000);
+    let entries = lab.scale.tiny_or(2_000, 200_000);
     let prepared = lab.scratch()?;
     // A scan is of what was prepared, all else makes a database of its own.
     let mut measure = |work, memory| -> Result<Measured> {
@@ -295,13 +293,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         Claim::goal_to(what, aim, most_of(&ratios))
     });
     let panel = Panel::of_lines("Imports", &imports, "keys come", "memory MiB", "ratio");
-    Ok(Findings {
-        setting: format!("Ratios are to a budget of {NO_LIMIT} MiB, which limits nothing."),
-        claims: claims.into(),
-        tables: vec![imports, others],
-        panels: vec![panel],
-        ..Findings::default()
-    })
+    let setting = format!("Ratios are to a budget of {NO_LIMIT} MiB, which limits nothing.");
+    Ok(Findings::of(setting, [imports, others], [panel], claims))
 }
 
 #[cfg(test)]

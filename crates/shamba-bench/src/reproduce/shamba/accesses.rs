@@ -4,7 +4,7 @@ use super::pressure::{HIGH_SKEW, LOW_SKEW, setting_of};
 use crate::engine::FileFacts;
 use crate::reproduce::files::{self, below_level_0, cumulative, files_with};
 use crate::reproduce::prelude::*;
-use crate::workload::{Chooser, random};
+use crate::workload::Chooser;
 use shamba_model::utility::{FIRST_THRESHOLD, utility};
 
 /// Workloads, and the percentage of files that gets four fifths of their accesses, from and to.
@@ -60,18 +60,12 @@ pub(super) fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
             access,
         ),
     ];
-    Ok(Findings {
-        setting: setting_of(
-            lab,
-            &base,
-            "empty lookups, 150 % of memory; accesses of files counted by the engine for one lookup \
-             in eight, those of the warm-up as well; level 0 left out",
-        ),
-        tables: vec![table],
+    Ok(Findings::of(
+        setting_of(lab, &base),
+        [table],
         panels,
         claims,
-        ..Findings::default()
-    })
+    ))
 }
 
 /// The share of lookups, in percent, in each slice of the key range.
@@ -127,18 +121,12 @@ pub(super) fn by_level_and_file(lab: &mut Lab<'_>) -> Result<Findings> {
             _ => claims.extend(few_hot(&levels)),
         }
     }
-    Ok(Findings {
-        setting: setting_of(
-            lab,
-            &base,
-            "empty lookups, 150 % of memory; accesses of late, counted for one lookup in eight; the four levels \
-             from the first that has at least three files",
-        ),
-        tables: vec![table],
+    Ok(Findings::of(
+        setting_of(lab, &base),
+        [table],
         panels,
         claims,
-        ..Findings::default()
-    })
+    ))
 }
 
 type Levels = Vec<(usize, Vec<FileFacts>)>;
@@ -260,18 +248,12 @@ pub(super) fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
             largest[0], rates[0], largest[1]
         )),
     ];
-    Ok(Findings {
-        setting: setting_of(
-            lab,
-            &base,
-            "uniform lookups, 150 % of memory; access and positive shares of each file counted by the \
-             engine for one lookup in eight, level 0 left out, whose files all lookups ask; utility by Eq. 8 with its sign corrected",
-        ),
-        tables: vec![table],
+    Ok(Findings::of(
+        setting_of(lab, &base),
+        [table],
         panels,
         claims,
-        ..Findings::default()
-    })
+    ))
 }
 
 /// The part of modules that are at least as useful.

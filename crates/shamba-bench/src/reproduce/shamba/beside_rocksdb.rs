@@ -4,7 +4,6 @@ use super::pressure::{
     self, Grid, MEMORY, goal_less, less, micros, short, short_budgets, short_of_memory,
 };
 use crate::engine;
-use crate::reproduce::claim::least_of;
 use crate::reproduce::prelude::*;
 
 const EQUAL: [&str; 5] = [
@@ -90,11 +89,7 @@ fn over_budget(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
             "our default: lower latency than RocksDB's partitioned ribbon filters under pressure";
         claims.push(goal_less(what, &pressed, (last, 1), micros));
     }
-    let setting = pressure::setting(
-        lab,
-        "all on this machine's disk by direct I/O, reads of RocksDB counted by the kernel, ours by the \
-         engine; RocksDB's budget is its block cache alone, ours is for everything",
-    );
+    let setting = pressure::setting(lab);
     Ok(Findings {
         panels: pressure::panels_of(&engines, &points, "microseconds per lookup", micros),
         notes,
@@ -145,13 +140,8 @@ pub(super) fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
          on a RAM disk",
         short(baseline)
     );
-    Ok(Findings {
-        setting: pressure::setting(lab, &devices),
-        tables: vec![table],
-        panels: panels.collect(),
-        claims,
-        ..Findings::default()
-    })
+    let setting = format!("{}; {devices}.", pressure::setting(lab));
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// Microseconds of a lookup.

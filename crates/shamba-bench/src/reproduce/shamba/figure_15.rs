@@ -2,7 +2,6 @@
 //! keys.
 use super::pressure::{MEMORY, setting_of};
 use crate::reproduce::prelude::*;
-use crate::workload::KeyKind;
 
 /// Bytes of an entry.
 const ENTRY: u16 = 128;
@@ -75,16 +74,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     ];
     let title = "SHaMBa-eq over one filter a file";
     let panel = Panel::of_lines(title, &table, KEYS, "budget %", TIMES).over(MEMORY);
-    Ok(Findings {
-        setting: setting_of(
-            lab,
-            &base(lab, STATE_OF_THE_ART, sizes[0]),
-            "uniform empty lookups; keys also of the other sizes; times are this machine's, its disk read \
-             past the page cache",
-        ),
-        tables: vec![table],
-        panels: vec![panel],
+    Ok(Findings::of(
+        setting_of(lab, &base(lab, STATE_OF_THE_ART, sizes[0])),
+        [table],
+        [panel],
         claims,
-        ..Findings::default()
-    })
+    ))
 }

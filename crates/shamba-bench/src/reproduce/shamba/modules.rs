@@ -15,7 +15,7 @@ const ASKED: [(usize, usize, f64); 4] = [(2, 1, 91.0), (7, 1, 50.0), (7, 2, 74.0
 const MEMORY: u64 = 256 << 20;
 
 pub(super) fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
-    let entries = lab.scale.pick(20_000, 500_000, 500_000, 500_000);
+    let entries = lab.scale.tiny_or(20_000, 500_000);
     let lookups = lab.scale.pick(20_000, 500_000, 2_000_000, 2_000_000);
     let theory = passing(&[10.0])?[0] * 100.0;
     let mut table = Report::titled("False positives and modules asked by empty lookups");
@@ -69,16 +69,11 @@ pub(super) fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
             &["paper, modules asked", "measured, modules asked"],
         ),
     ];
-    Ok(Findings {
-        setting: format!(
-            "{entries} keys of 32 B, 10 bits each, filters in memory, {lookups} lookups of absent keys; \
+    let setting = format!(
+        "{entries} keys of 32 B, 10 bits each, filters in memory, {lookups} lookups of absent keys; \
              modules asked are counted for one lookup in eight."
-        ),
-        panels,
-        tables: vec![table],
-        claims,
-        ..Findings::default()
-    })
+    );
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 pub(super) fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
@@ -120,22 +115,19 @@ pub(super) fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
     let seven = ASKED.iter().filter(|(modules, ..)| *modules == 7);
     let points = seven.map(|(_, most, share)| (*most as f64, *share));
     panel.series.push(Series::of("paper, 7 modules", points));
-    let counted =
-        "uniform empty lookups, 150 % of memory; asked modules counted for one lookup in eight";
-    Ok(Findings {
-        setting: super::pressure::setting_of(lab, &base(lab, ""), counted),
-        tables: vec![table],
-        panels: vec![panel],
+    Ok(Findings::of(
+        super::pressure::setting_of(lab, &base(lab, "")),
+        [table],
+        [panel],
         claims,
-        ..Findings::default()
-    })
+    ))
 }
 
 /// The database of an engine, in files large enough for seven modules.
 pub(super) fn base(lab: &Lab<'_>, engine: &str) -> Base {
     // As large as the paper's, whatever the scale: 2 MiB are the least with a page for each of
     // seven modules (Eq. 11), and in 4 MiB less is lost to whole pages.
-    let file = lab.scale.pick(64 << 10, 4 << 20, 4 << 20, 4 << 20);
+    let file = lab.scale.tiny_or(64 << 10, 4 << 20);
     Base {
         file_size: file,
         write_buffer: file,

@@ -13,7 +13,6 @@ pub(super) struct Figure {
     distributions: &'static [Distribution],
     budgets: fn(Scale) -> &'static [f64],
     base: fn(&Lab<'_>, &str) -> Base,
-    setting: &'static str,
     /// What is drawn, and the name of its axis.
     drawn: &'static [(&'static str, Measure)],
     /// Whether the paper's systems are measured under the skew of its text as well.
@@ -28,7 +27,6 @@ const UNIFORM: Figure = Figure {
     distributions: &[Distribution::Uniform],
     budgets: pressure::short_budgets,
     base: pressure::standard,
-    setting: "RAM disk, pages counted by the engine",
     drawn: &[("pages read per lookup", Found::pages)],
     as_written: false,
     claims: |_, _| Vec::new(),
@@ -49,11 +47,6 @@ pub(super) const EQUAL: Figure = Figure {
         Scale::Quick => &[10.0, 20.0, 40.0, 100.0, 150.0],
         scale => scale.budgets(),
     },
-    setting: "RAM disk, pages counted by the engine; skewed lookups are normal with a standard deviation of \
-              5 % of the keys, about as wide as the paper's Figure 2, and Zipf with 0.99, that of YCSB; its text \
-              (section 5.1) has a standard deviation of 5 keys and a skew of 2, which ask few keys at all: \
-              these (normal-keys5, zipf2) are run as well, with the paper's systems, the two smallest \
-              budgets and shares 0 and 0.5, so that they take little time",
     as_written: true,
     claims: |engines, points| {
         let mut claims = beside_the_baseline(engines, points);
@@ -171,7 +164,6 @@ pub(super) const PARTITIONED: Figure = Figure {
         Scale::Quick => &[5.0, 15.0, 35.0],
         _ => &[5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0],
     },
-    setting: "filters and indexes cut into pages; RAM disk, pages counted by the engine",
     claims: |engines, points| {
         let all = those(points, |_| true);
         let own = |at: usize| fewer(format!("{}: fewer reads", short(engines[at])), &all, at);
@@ -197,7 +189,6 @@ pub(super) const OVER_MONKEY: Figure = Figure {
         "shamba:shamba-eq-p+monkey+paper",
         "shamba:shamba-eq-f+monkey+paper",
     ],
-    setting: "latency is this machine's with the database on a RAM disk",
     drawn: &[
         ("microseconds per lookup on a RAM disk", micros),
         ("pages read per lookup", Found::pages),
@@ -216,7 +207,7 @@ impl Figure {
             ..Grid::uniform(engines, budgets)
         };
         let points = pressure::measure(lab, &grid)?;
-        let setting = pressure::setting_of(lab, &base(lab, engines[0]), self.setting);
+        let setting = pressure::setting_of(lab, &base(lab, engines[0]));
         let claims = (self.claims)(engines, &points);
         let drawn = self.drawn.iter();
         let panels = drawn.flat_map(|(y, of)| pressure::panels_of(engines, &points, y, *of));

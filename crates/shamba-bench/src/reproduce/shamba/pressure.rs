@@ -120,17 +120,17 @@ pub(in crate::reproduce) fn standard(lab: &Lab<'_>, engine: &str) -> Base {
 }
 
 /// The setting in a sentence.
-pub(in crate::reproduce) fn setting(lab: &Lab<'_>, device: &str) -> String {
-    setting_of(lab, &lab.base(""), device)
+pub(in crate::reproduce) fn setting(lab: &Lab<'_>) -> String {
+    setting_of(lab, &lab.base(""))
 }
 
 /// The same of any database.
-pub(in crate::reproduce) fn setting_of(lab: &Lab<'_>, base: &Base, device: &str) -> String {
-    let what = format!(
-        "bits per key are those of the papers' layouts (our default chooses its own, 12.5 where memory \
-         allows: what is held equal is the memory); {device}"
-    );
-    lab.setting(base, &what)
+pub(in crate::reproduce) fn setting_of(lab: &Lab<'_>, base: &Base) -> String {
+    format!(
+        "{}; bits per key are those of the papers' layouts (our default chooses its own, 12.5 where memory \
+         allows: what is held equal is the memory)",
+        lab.setting(base)
+    )
 }
 
 /// An engine's name at a budget: SHaMBa-prop's hangs on it.

@@ -71,12 +71,11 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "KB read per lookup",
         &columns,
     );
-    let counted = "RAM disk; bytes are pages of 4 KiB that the engine counted";
-    Ok(Findings {
-        setting: super::pressure::setting(lab, counted),
+    let setting = super::pressure::setting(lab);
+    Ok(Findings::of(
+        setting,
+        [table],
+        [panel.over(MEMORY).logarithmic()],
         claims,
-        tables: vec![table],
-        panels: vec![panel.over(MEMORY).logarithmic()],
-        ..Findings::default()
-    })
+    ))
 }

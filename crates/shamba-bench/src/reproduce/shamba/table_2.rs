@@ -58,20 +58,15 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         lines.push(line);
     }
     let cut = "separators are cut to what tells two pages apart: fewer bytes a page than a key has, everywhere";
-    Ok(Findings {
-        setting: format!(
-            "One file of 4 MiB of entries for each row, {BITS} bits per key, one filter a file; keys of random bytes."
-        ),
-        claims: vec![
-            Claim::range("index over filter, all sizes", (0.1, 51.2), &ratios)
-                .because(shorter, cut),
-            Claim::everywhere("the larger of both is the paper's", ratios.len(), &wrong)
-                .because(shorter, cut),
-        ],
-        tables: vec![table],
-        panels: vec![
-            Panel::new("Index over filter", "bytes of a key", "times", lines).logarithmic(),
-        ],
-        ..Findings::default()
-    })
+    let setting = format!(
+        "One file of 4 MiB of entries for each row, {BITS} bits per key, one filter a file; keys of random bytes."
+    );
+    let claims = vec![
+        Claim::range("index over filter, all sizes", (0.1, 51.2), &ratios).because(shorter, cut),
+        Claim::everywhere("the larger of both is the paper's", ratios.len(), &wrong)
+            .because(shorter, cut),
+    ];
+    let panels =
+        vec![Panel::new("Index over filter", "bytes of a key", "times", lines).logarithmic()];
+    Ok(Findings::of(setting, [table], panels, claims))
 }
