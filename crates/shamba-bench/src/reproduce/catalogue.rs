@@ -32,6 +32,10 @@ pub struct Experiment {
     pub claim: String,
     /// About the seconds it takes at the scale `quick` on two cores: for the time left.
     pub seconds: f64,
+    /// What is measured, in the order that its claims know; the first is judged by the others, or is
+    /// the baseline.
+    #[serde(default)]
+    engines: Vec<String>,
     /// The setting in words, around what the experiment itself says of it.
     #[serde(default)]
     setting: String,
@@ -49,6 +53,11 @@ impl Experiment {
         let mut runs = RUNS.iter().copied().flatten();
         runs.find(|(name, _)| *name == self.name)
             .map(|(_, run)| *run)
+    }
+
+    /// The engines that are measured.
+    pub(super) fn engines(&self) -> Vec<&str> {
+        self.engines.iter().map(String::as_str).collect()
     }
 
     /// What it found, and what is known of it without measuring.

@@ -23,6 +23,8 @@ pub struct Lab<'a> {
     pub scale: Scale,
     /// Decides every random choice.
     pub seed: u64,
+    /// The engines of the experiment that is measured.
+    pub(super) engines: Vec<&'static str>,
     home: PathBuf,
     kept: HashMap<String, Found>,
     /// Of [`once`](Self::once), for this run only.
@@ -77,6 +79,7 @@ impl<'a> Lab<'a> {
         Ok(Self {
             scale,
             seed,
+            engines: Vec::new(),
             home: home.to_owned(),
             kept,
             others: HashMap::new(),

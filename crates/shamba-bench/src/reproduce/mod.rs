@@ -326,11 +326,12 @@ fn left(rest: &[&Experiment], (known, took): (f64, f64)) -> String {
 
 /// Runs one experiment with each of the seeds.
 fn measured_with(
-    experiment: &Experiment,
+    experiment: &'static Experiment,
     lab: &mut Lab<'_>,
     seeds: std::ops::Range<u64>,
 ) -> std::result::Result<Findings, String> {
     let run = experiment.run().ok_or("nothing measures it")?;
+    lab.engines = experiment.engines();
     let mut all = Vec::new();
     for seed in seeds.clone() {
         if seeds.end - seeds.start > 1 {

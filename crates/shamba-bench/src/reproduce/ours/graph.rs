@@ -4,15 +4,8 @@ use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{MEMORY, short};
 use crate::workload::Sizes;
 
-const ENGINES: [&str; 5] = [
-    "shamba",
-    "shamba:partitioned",
-    "shamba:shamba-eq-f",
-    "shamba:elastic",
-    STATE_OF_THE_ART,
-];
-
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let engines = lab.engines.clone();
     let budgets: &[f64] = lab.scale.pick(
         &[400.0],
         &[10.0, 40.0],
@@ -22,7 +15,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("The mixed graph");
     let mut claims = Vec::new();
     for &percent in budgets {
-        let all = each(lab, &ENGINES, |lab, engine| {
+        let all = each(lab, &engines, |lab, engine| {
             let base = Base {
                 keys: KeyKind::Sized(48),
                 value: Sizes::GRAPH_VALUES,
@@ -34,7 +27,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 ..lookups
             })
         })?;
-        for (engine, found) in ENGINES.iter().zip(&all) {
+        for (engine, found) in engines.iter().zip(&all) {
             let given = found.count("user_bytes_written").max(1) as f64;
             table.add(row! {
                 "budget %": percent,

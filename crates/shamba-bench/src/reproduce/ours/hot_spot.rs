@@ -5,9 +5,6 @@ use crate::experiments::Target;
 use crate::proc_io;
 use crate::reproduce::prelude::*;
 
-/// The first is judged by the other.
-const ENGINES: [&str; 2] = ["shamba", "shamba:default+lru"];
-
 /// Windows that make a smoothed one: 10,000 lookups at the default window.
 const SMOOTH: usize = 10;
 
@@ -45,11 +42,12 @@ impl Measurement for Cell {
 }
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let engines = lab.engines.clone();
     let budget = lab.scale.tiny_or(400.0, 10.0);
     let lookups = lab.scale.pick(2_000, 60_000, 150_000, 150_000);
     let window = lab.scale.tiny_or(100, 1000);
     let mut courses = Vec::new();
-    for engine in ENGINES {
+    for &engine in &engines {
         let mut trial = lab.lookups(engine, budget, 0.5, Distribution::Normal(0.05))?;
         trial.measured = lookups;
         let target = Target::of(lab, trial.on(Device::Disk))?;
@@ -69,7 +67,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     );
     let table = Report::of(
         title,
-        ENGINES.iter().zip(&settling),
+        engines.iter().zip(&settling),
         |(engine, settling)| {
             row! {
                 "engine": engine,

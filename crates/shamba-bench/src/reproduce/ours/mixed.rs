@@ -3,14 +3,6 @@ use super::{beside_best, each};
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::short;
 
-/// The first is judged by the others.
-const ENGINES: [&str; 4] = [
-    "shamba",
-    "shamba:shamba-eq-f",
-    "shamba:elastic",
-    STATE_OF_THE_ART,
-];
-
 /// Half updates and half lookups, uniform; and YCSB's that look up and write.
 fn mixes() -> Result<[(&'static str, Mix); 4]> {
     let updates = Mix {
@@ -26,6 +18,7 @@ fn mixes() -> Result<[(&'static str, Mix); 4]> {
 }
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let engines = lab.engines.clone();
     let budgets: &[f64] = lab.scale.tiny_or(&[400.0], &[25.0, 100.0]);
     let (warm_up, measured) = lab.scale.pick(
         (200, 200),
@@ -38,7 +31,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     for (workload, mix) in mixes()? {
         for &percent in budgets {
             // Each engine on a copy of its own database, on the disk: compaction reads too.
-            let all = each(lab, &ENGINES, |lab, engine| {
+            let all = each(lab, &engines, |lab, engine| {
                 let mut trial = lab.lookups(engine, percent, 1.0, mix.distribution)?;
                 trial.mix = mix.clone();
                 (trial.warm_up, trial.measured) = (warm_up, measured);
@@ -46,7 +39,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             })?;
             // A row for each engine, beside the first.
             let first = &all[0];
-            for (engine, found) in ENGINES.iter().zip(&all) {
+            for (engine, found) in engines.iter().zip(&all) {
                 table.add(row! {
                     "workload": workload,
                     "budget %": percent,

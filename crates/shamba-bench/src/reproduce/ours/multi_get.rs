@@ -17,8 +17,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const ENGINES: [&str; 2] = ["shamba", "shamba:default+lru"];
-
 /// Where the database lies: its own disk, one that reads many pages at once, and one that cannot.
 const DEVICES: [Device; 3] = [Device::Disk, Device::PcieSsd, Device::Hdd];
 
@@ -29,6 +27,7 @@ const BATCH: usize = 64;
 const NO_SLOWER: f64 = 0.9;
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let engines = lab.engines.clone();
     let budgets: &[f64] = lab.scale.tiny_or(&[400.0], &[10.0, 100.0]);
     let batches = lab.scale.pick(4, 50, 200, 200);
     let mut table = Report::titled("Lookups in batches on cold data, beside reads of random pages");
@@ -37,7 +36,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     // Every engine at every budget, on one device after the other.
     for device in DEVICES {
         for &percent in budgets {
-            for engine in ENGINES {
+            for &engine in &engines {
                 let trial = lab.lookups(engine, percent, 1.0, Distribution::Uniform)?;
                 let Measured { lookups, reads } = cell::measure(&Cell {
                     target: Target::of(lab, trial.on(device))?,

@@ -7,19 +7,8 @@ use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
 /// Budgets at the paper's size, in percent.
 const BUDGETS: [f64; 6] = [10.0, 25.0, 40.0, 70.0, 100.0, 150.0];
 
-/// The papers' systems.
-const SYSTEMS: [&str; 6] = [
-    STATE_OF_THE_ART,
-    "shamba:partitioned",
-    "shamba:shamba-eq-f",
-    "shamba:shamba-prop-f+first={first}",
-    "shamba:elastic",
-    "shamba:state-of-the-art+monkey",
-];
-
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut engines = vec!["shamba"];
-    engines.extend(SYSTEMS);
+    let mut engines = lab.engines.clone();
     let settings = rocksdb::settings();
     let budgets: &[f64] = lab.scale.pick(
         &[100.0],

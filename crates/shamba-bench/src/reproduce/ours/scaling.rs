@@ -4,14 +4,8 @@ use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::short;
 use shamba::MIN_MEMORY;
 
-const ENGINES: [&str; 4] = [
-    "shamba",
-    "shamba:partitioned",
-    "shamba:shamba-eq-f",
-    STATE_OF_THE_ART,
-];
-
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let engines = lab.engines.clone();
     let steps: Vec<u64> = (0..lab.scale.pick(2, 4, 5, 5))
         .map(|step| lab.scale.entries() >> step)
         .collect();
@@ -27,9 +21,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut panels = Vec::new();
     let mut worst = 0.0_f64;
     for positive in [0.0, 0.5] {
-        let mut series = ENGINES.map(|engine| Series::new(short(engine)));
+        let series = engines.iter().map(|engine| Series::new(short(engine)));
+        let mut series: Vec<Series> = series.collect();
         for &entries in steps.iter().rev() {
-            let all = each(lab, &ENGINES, |lab, engine| {
+            let all = each(lab, &engines, |lab, engine| {
                 let base = Base {
                     entries,
                     ..lab.base(engine)
@@ -40,7 +35,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     ..Trial::lookups(base, memory, positive, Distribution::Uniform)
                 })
             })?;
-            for ((engine, found), series) in ENGINES.iter().zip(&all).zip(&mut series) {
+            for ((engine, found), series) in engines.iter().zip(&all).zip(&mut series) {
                 series.points.push((entries as f64 / 1e3, found.pages()));
                 table.add(row! {
                     "entries": entries,

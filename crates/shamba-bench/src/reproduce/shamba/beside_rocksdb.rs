@@ -6,25 +6,6 @@ use super::pressure::{
 use crate::engine;
 use crate::reproduce::prelude::*;
 
-const EQUAL: [&str; 5] = [
-    STATE_OF_THE_ART,
-    "shamba:shamba-eq",
-    "shamba:shamba-eq-p+paper",
-    "shamba:shamba-eq-f+paper",
-    "shamba",
-];
-
-const PROPORTIONAL: [&str; 5] = [
-    STATE_OF_THE_ART,
-    "shamba:shamba-prop+first={first}",
-    "shamba:shamba-prop-p+paper+first={first}",
-    "shamba:shamba-prop-f+paper+first={first}",
-    "shamba",
-];
-
-/// Those of Figure 16.
-const ON_DEVICES: [&str; 3] = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper", "shamba"];
-
 /// The disk that this machine has, and a RAM disk.
 const DEVICES: [Device; 2] = [Device::Disk, Device::Ram];
 
@@ -51,17 +32,9 @@ fn rocksdb() -> Option<[&'static str; 2]> {
 
 /// Measures these engines of ours, whose names may hang on the budget, and RocksDB where it is
 /// built in.
-pub(super) fn equal(lab: &mut Lab<'_>) -> Result<Findings> {
-    over_budget(lab, &EQUAL)
-}
-
-pub(super) fn proportional(lab: &mut Lab<'_>) -> Result<Findings> {
-    over_budget(lab, &PROPORTIONAL)
-}
-
-fn over_budget(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
+pub(super) fn over_budget(lab: &mut Lab<'_>) -> Result<Findings> {
     let peers: Vec<&str> = rocksdb().into_iter().flatten().collect();
-    let engines = [&peers, ours].concat();
+    let engines = [&peers[..], &lab.engines].concat();
     let grid = Grid {
         positives: &[0.0, 1.0],
         device: Device::Disk,
@@ -104,7 +77,7 @@ pub(super) fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Times as fast as the baseline");
     let mut claims = Vec::new();
     for device in DEVICES {
-        for engine in ON_DEVICES {
+        for engine in lab.engines.clone() {
             let name = short(engine);
             for &percent in &budgets {
                 let before = least_micros(lab, baseline, percent, device)?;

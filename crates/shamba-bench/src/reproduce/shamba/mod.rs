@@ -28,8 +28,8 @@ pub(super) const ALL: &[(&str, Run)] = &[
     }),
     ("shamba-figure-11", |lab| over_budget::PARTITIONED.run(lab)),
     ("shamba-figure-12", |lab| over_budget::OVER_MONKEY.run(lab)),
-    ("shamba-figure-13", beside_rocksdb::equal),
-    ("shamba-figure-14", beside_rocksdb::proportional),
+    ("shamba-figure-13", beside_rocksdb::over_budget),
+    ("shamba-figure-14", beside_rocksdb::over_budget),
     ("shamba-figure-15", figure_15::run),
     ("shamba-figure-16", beside_rocksdb::by_device),
 ];

@@ -8,8 +8,6 @@ use std::ops::Range;
 
 /// What a figure shows, for every share of existing keys.
 pub(super) struct Figure {
-    /// The first is the baseline.
-    engines: &'static [&'static str],
     distributions: &'static [Distribution],
     budgets: fn(Scale) -> &'static [f64],
     base: fn(&Lab<'_>, &str) -> Base,
@@ -17,13 +15,12 @@ pub(super) struct Figure {
     drawn: &'static [(&'static str, Measure)],
     /// Whether the paper's systems are measured under the skew of its text as well.
     as_written: bool,
-    /// What is claimed of the engines.
+    /// What is claimed of the engines, which `experiments.toml` has.
     claims: fn(&[&str], &[Point]) -> Vec<Claim>,
 }
 
 /// What most figures have.
 const UNIFORM: Figure = Figure {
-    engines: &[],
     distributions: &[Distribution::Uniform],
     budgets: pressure::short_budgets,
     base: pressure::standard,
@@ -33,14 +30,6 @@ const UNIFORM: Figure = Figure {
 };
 
 pub(super) const EQUAL: Figure = Figure {
-    engines: &[
-        STATE_OF_THE_ART,
-        "shamba:shamba-eq",
-        "shamba:shamba-eq-p+paper",
-        "shamba:shamba-eq-f+paper",
-        "shamba:shamba-eq-f",
-        "shamba",
-    ],
     distributions: &DISTRIBUTIONS,
     // Between the least and the largest below 100 % the memory for equal reads is looked for.
     budgets: |scale| match scale {
@@ -65,18 +54,6 @@ pub(super) const EQUAL: Figure = Figure {
 };
 
 pub(super) const PROPORTIONAL: Figure = Figure {
-    engines: &[
-        STATE_OF_THE_ART,
-        "shamba:shamba-prop+first={first}",
-        "shamba:shamba-prop-p+paper+first={first}",
-        "shamba:shamba-prop-f+paper+first={first}",
-        "shamba:shamba-prop-f+first={first}",
-        "shamba",
-        // Those of Figure 6.
-        "shamba:shamba-eq",
-        "shamba:shamba-eq-p+paper",
-        "shamba:shamba-eq-f+paper",
-    ],
     claims: |engines, points| {
         let mut claims = beside_the_baseline(engines, points);
         claims.extend(skipping(engines, points));
@@ -109,16 +86,6 @@ const AS_WRITTEN: [Distribution; 2] = [Distribution::NormalKeys(5.0), Distributi
 
 /// In 1, 2, 3 and 7 modules, all read; then with skipping.
 pub(super) const SKIPPED_MODULES: Figure = Figure {
-    engines: &[
-        STATE_OF_THE_ART,
-        "shamba:shamba-eq+modules=2",
-        "shamba:shamba-eq+modules=3",
-        "shamba:shamba-eq+modules=7",
-        "shamba:shamba-eq-f+modules=1+paper",
-        "shamba:shamba-eq-f+modules=2+paper",
-        "shamba:shamba-eq-f+modules=3+paper",
-        "shamba:shamba-eq-f+modules=7+paper",
-    ],
     base: modules::base,
     claims: |engines, points| {
         let all = spread(points, 0..ALL_READ);
@@ -138,7 +105,6 @@ pub(super) const SKIPPED_MODULES: Figure = Figure {
 const ALL_READ: usize = 4;
 
 pub(super) const ALL_MODULES: Figure = Figure {
-    engines: SKIPPED_MODULES.engines.split_at(ALL_READ).0,
     claims: |_, points| {
         let (empty, existing): (Vec<&Point>, Vec<&Point>) =
             (short_of_memory(points).into_iter()).partition(|point| point.positive == 0.0);
@@ -152,13 +118,6 @@ pub(super) const ALL_MODULES: Figure = Figure {
 };
 
 pub(super) const PARTITIONED: Figure = Figure {
-    engines: &[
-        "shamba:partitioned",
-        "shamba:shamba-eq+partitioned",
-        "shamba:shamba-eq-p+partitioned+paper",
-        "shamba:shamba-eq-f+partitioned+paper",
-        "shamba",
-    ],
     budgets: |scale| match scale {
         Scale::Tiny => &[35.0],
         Scale::Quick => &[5.0, 15.0, 35.0],
@@ -182,13 +141,6 @@ pub(super) const PARTITIONED: Figure = Figure {
 };
 
 pub(super) const OVER_MONKEY: Figure = Figure {
-    engines: &[
-        STATE_OF_THE_ART,
-        "shamba:state-of-the-art+monkey",
-        "shamba:shamba-eq+monkey",
-        "shamba:shamba-eq-p+monkey+paper",
-        "shamba:shamba-eq-f+monkey+paper",
-    ],
     drawn: &[
         ("microseconds per lookup on a RAM disk", micros),
         ("pages read per lookup", Found::pages),
@@ -199,7 +151,8 @@ pub(super) const OVER_MONKEY: Figure = Figure {
 
 impl Figure {
     pub(super) fn run(&self, lab: &mut Lab<'_>) -> Result<Findings> {
-        let Self { engines, base, .. } = *self;
+        // The first is the baseline.
+        let (engines, base) = (&lab.engines.clone()[..], self.base);
         let budgets = (self.budgets)(lab.scale);
         let grid = Grid {
             distributions: self.distributions,
