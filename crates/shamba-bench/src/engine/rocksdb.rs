@@ -1,5 +1,5 @@
 //! RocksDB at its best: the settings of PEERS as named, combinable variants.
-use super::{Engine, EngineConfig, Visit, Write};
+use super::{Engine, EngineConfig, Visit, Write, copied};
 use crate::{Error, Result};
 use ::rocksdb::statistics::{StatsLevel, Ticker};
 use ::rocksdb::{
@@ -212,12 +212,8 @@ impl Engine for Rocks {
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        into.clear();
         let found = self.db.get_pinned(key).map_err(failed)?;
-        Ok(found.is_some_and(|value| {
-            into.extend_from_slice(&value);
-            true
-        }))
+        Ok(copied(found, into))
     }
 
     fn multi_get(&self, keys: &[&[u8]], into: &mut Vec<Option<Vec<u8>>>) -> Result<()> {
@@ -235,10 +231,6 @@ impl Engine for Rocks {
             into.push(found.map_err(failed)?.map(|value| value.to_vec()));
         }
         Ok(())
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        self.db.delete_opt(key, &self.write).map_err(failed)
     }
 
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {

@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::{Findings, elastic, hash_sharing, monkey, ours, shamba};
 use crate::Result;
+use crate::engine;
 use crate::report::Report;
 use crate::reproduce::{Lab, Scale};
 use crate::row;
@@ -55,9 +56,14 @@ impl Experiment {
             .map(|(_, run)| *run)
     }
 
-    /// The engines that are measured.
+    /// The engines that are measured: those that are in this build.
     pub(super) fn engines(&self) -> Vec<&str> {
-        self.engines.iter().map(String::as_str).collect()
+        let built = |spec: &&str| engine::available().contains(&engine::family(spec));
+        self.engines
+            .iter()
+            .map(String::as_str)
+            .filter(built)
+            .collect()
     }
 
     /// What it found, and what is known of it without measuring.

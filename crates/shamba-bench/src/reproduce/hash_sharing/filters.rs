@@ -196,12 +196,13 @@ pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
             rotated.0,
             rotated.1,
         ),
-        Claim::goal(
+        Claim::statement(
             "the engine's positions: within a tenth of the theory, and three standard errors",
             "at every point",
             format!("off at {} of {}", ours.1, ours.0),
             ours.1 == 0,
-        ),
+        )
+        .as_goal(),
     ];
     Ok(Findings::of(setting, [table], [panel], claims))
 }

@@ -47,22 +47,17 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 
 /// Pages of the first step, and how many times fewer each step reads than the one before.
 fn factors(points: &[Point]) -> Report {
-    let mut columns = vec!["distribution", "existing", "budget %", "pages of the first"];
-    columns.extend(STEPS.iter().skip(1).map(|(_, idea)| *idea));
-    columns.push("pages of the last");
-    let mut table = Report::new("Times fewer pages than the step before", &columns);
-    for point in points {
-        let mut row = vec![
-            point.distribution.name().into(),
-            point.positive.into(),
-            point.percent.into(),
-            point.pages(0).into(),
-        ];
-        row.extend((1..STEPS.len()).map(|at| (point.pages(at - 1) / point.pages(at)).into()));
-        row.push(point.pages(STEPS.len() - 1).into());
-        table.push(row);
-    }
-    table
+    let title = "Times fewer pages than the step before";
+    Report::of(title, points, |point| {
+        let mut row = point.row();
+        row.extend(row! { "pages of the first": point.pages(0) });
+        for (at, (_, idea)) in STEPS.iter().enumerate().skip(1) {
+            let times = point.pages(at - 1) / point.pages(at);
+            row.push((idea.to_string(), times.into()));
+        }
+        row.extend(row! { "pages of the last": point.pages(STEPS.len() - 1) });
+        row
+    })
 }
 
 /// That each step reads fewer pages than the one before, where memory is short.
@@ -75,7 +70,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
     steps
         .map(|(at, (_, idea))| {
             let what = format!("{idea}: fewer pages than the step before");
-            pressure::goal_less(what, &all, (at, at - 1), Found::pages)
+            pressure::less(what, &all, (at, at - 1), Found::pages).as_goal()
         })
         .collect()
 }

@@ -11,8 +11,9 @@ const THIRD: f64 = 33.0;
 const BUDGETS: [f64; 10] = [10.0, 15.0, 20.0, 25.0, 30.0, 33.0, 40.0, 50.0, 70.0, 100.0];
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let settings = rocksdb::settings(lab);
     let mut rivals = vec![STATE_OF_THE_ART];
-    if !rocksdb::settings().is_empty() {
+    if !settings.is_empty() {
         rivals.push(rocksdb::BEST);
     }
     let title = "The least budget that is enough (% of filters and indexes)";
@@ -46,10 +47,11 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             for rival in &rivals {
                 let all = if *rival == rocksdb::BEST {
                     let mut found = Vec::new();
-                    for setting in rocksdb::settings() {
+                    for setting in &settings {
                         found.push(pages(setting, 100.0)?);
                     }
-                    rocksdb::best(&found).map_or_else(Found::default, |(_, found)| found.clone())
+                    let best = rocksdb::best(&settings, &found);
+                    best.map_or_else(Found::default, |(_, found)| found.clone())
                 } else {
                     pages(rival, 100.0)?
                 };
@@ -91,5 +93,5 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             panels.push(Panel::new(title, x, "pages read per lookup", series).logarithmic());
         }
     }
-    Ok(Findings::of(setting(lab), [table], panels, claims).noting(missing()))
+    Ok(Findings::of(setting(lab), [table], panels, claims).noting(missing(lab)))
 }

@@ -58,8 +58,8 @@ fn beside_best(found: &[Found]) -> f64 {
 }
 
 /// What a table lacks without the competitors.
-fn missing() -> Vec<String> {
-    if rocksdb::settings().is_empty() {
+fn missing(lab: &Lab<'_>) -> Vec<String> {
+    if rocksdb::settings(lab).is_empty() {
         vec![
         "RocksDB is not in this build (--features rocksdb): compared with the papers' systems only."
             .to_owned(),

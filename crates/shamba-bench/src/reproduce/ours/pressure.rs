@@ -8,8 +8,10 @@ use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
 const BUDGETS: [f64; 6] = [10.0, 25.0, 40.0, 70.0, 100.0, 150.0];
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let settings = rocksdb::settings(lab);
     let mut engines = lab.engines.clone();
-    let settings = rocksdb::settings();
+    engines.retain(|engine| !settings.contains(engine));
+    let mut notes = missing(lab);
     let budgets: &[f64] = lab.scale.pick(
         &[100.0],
         &[10.0, 40.0, 100.0],
@@ -28,16 +30,16 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         pressure::measure(lab, &grid)
     };
     let mut points = measure(&engines, Device::Ram)?;
-    let (mut tables, mut notes) = (Vec::new(), missing());
+    let mut tables = Vec::new();
     if !settings.is_empty() {
         // Only the kernel counts what RocksDB reads, and only what it reads from a disk.
-        let cells = measure(settings, Device::Disk)?;
+        let cells = measure(&settings, Device::Disk)?;
         for (point, cell) in points.iter_mut().zip(&cells) {
-            let best = rocksdb::best(&cell.found);
+            let best = rocksdb::best(&settings, &cell.found);
             point.found.extend(best.map(|(_, found)| found.clone()));
         }
         engines.push(rocksdb::BEST);
-        tables.push(rocksdb::table(&cells));
+        tables.push(rocksdb::table(&settings, &cells));
     }
     if engine::available().contains(&FJALL) {
         for point in &mut points {
@@ -109,11 +111,12 @@ fn nowhere_worse(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     let others = engines.iter().enumerate().skip(1);
     let claims = others.map(|(at, engine)| {
         let worse: Vec<&Point> = points.iter().filter(|p| p.pages(0) > p.pages(at)).collect();
-        Claim::goal_everywhere(
+        Claim::everywhere(
             format!("no more pages than {}", pressure::short(engine)),
             points.len(),
-            &pressure::places(&worse, (0, at)),
+            &pressure::places(&worse, (0, at), Found::pages),
         )
+        .as_goal()
     });
     claims.collect()
 }

@@ -301,11 +301,12 @@ fn mixes(lab: &mut Lab<'_>, setup: &Setup, percents: &[u32]) -> Result<(Report, 
             1.0,
             fewer,
         ),
-        Claim::goal_everywhere(
+        Claim::everywhere(
             "no more times fewer pages than the best of all designs could have",
             table.rows.len(),
             &beyond,
-        ),
+        )
+        .as_goal(),
     ];
     Ok((table, claims))
 }

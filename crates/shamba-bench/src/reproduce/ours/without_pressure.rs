@@ -1,20 +1,8 @@
 //! Time and memory when memory is plenty: every competitor in the build.
 use crate::compare::{self, Compared, Settings};
 use crate::container;
-use crate::engine;
+use crate::engine::family;
 use crate::reproduce::prelude::*;
-
-/// What is compared with; of several settings of an engine the best counts, line by line.
-const PEERS: [&str; 8] = [
-    "rocksdb",
-    "rocksdb:pipelined",
-    "rocksdb:unordered",
-    "rocksdb:mmap",
-    "rocksdb:hyper-hash",
-    "rocksdb:ribbon-partitioned",
-    "fjall",
-    "redb",
-];
 
 /// Numbers of threads.
 const THREADS: [usize; 2] = [1, 2];
@@ -22,18 +10,9 @@ const THREADS: [usize; 2] = [1, 2];
 /// Peers that cannot read past the system's page cache.
 const CACHED: [&str; 2] = ["fjall", "redb"];
 
-/// The engine of a specification.
-fn family(spec: &str) -> &str {
-    spec.split(':').next().unwrap_or(spec)
-}
-
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut engines = vec!["shamba".to_owned()];
-    for peer in PEERS {
-        if engine::available().contains(&family(peer)) {
-            engines.push(peer.to_owned());
-        }
-    }
+    // Of several settings of an engine the best counts, line by line.
+    let engines: Vec<String> = lab.engines.iter().map(|&spec| spec.to_owned()).collect();
     let settings = Settings {
         engines: engines.clone(),
         entries: lab.scale.pick(5_000, 500_000, 2_000_000, 5_000_000),
@@ -93,12 +72,15 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             THREADS.len()
         );
         match (at, compared.value(compare::LIMIT, 1, engine)) {
-            (0, Some(limit)) => claims.push(Claim::goal(
-                format!("lives within {limit:.1} MiB, what the system caches for it included"),
-                "yes",
-                seen,
-                killed == 0,
-            )),
+            (0, Some(limit)) => claims.push(
+                Claim::statement(
+                    format!("lives within {limit:.1} MiB, what the system caches for it included"),
+                    "yes",
+                    seen,
+                    killed == 0,
+                )
+                .as_goal(),
+            ),
             (_, Some(limit)) if killed > 0 => notes.push(format!(
                 "{engine} took more than {limit:.1} MiB under pressure: {seen}."
             )),

@@ -2,7 +2,7 @@
 //! what is claimed of it.
 use super::modules;
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
-use super::pressure::{fewer, filter_pages, goal_less, less, micros, those};
+use super::pressure::{fewer, filter_pages, less, micros, those};
 use crate::reproduce::prelude::*;
 use std::ops::Range;
 
@@ -134,7 +134,7 @@ pub(super) const PARTITIONED: Figure = Figure {
         let what = "full skipping reads least of SHaMBa's variants (full, partial, none)";
         claims.push(Claim::everywhere(what, points.len(), &worse));
         let what = "our default: fewer reads than partitioned indexes and filters";
-        claims.push(goal_less(what, &all, (4, 0), Found::pages));
+        claims.push(less(what, &all, (4, 0), Found::pages).as_goal());
         claims
     },
     ..UNIFORM
@@ -266,7 +266,7 @@ fn goals(engines: &[&str], points: &[Point]) -> Vec<Claim> {
         };
         let what = format!("{name}: fewer reads than one filter a file below 100 % of memory");
         let short = short_of_memory(points);
-        claims.push(goal_less(what, &short, (engine, 0), Found::pages));
+        claims.push(less(what, &short, (engine, 0), Found::pages).as_goal());
         if let Some((budget, part)) = pressure::memory_for_equal_reads(points.iter(), engine) {
             let what = format!(
                 "{name}: part of the memory for as many reads as one filter a file at {budget} %{}",
@@ -286,7 +286,7 @@ fn same_with_enough(points: &[Point]) -> Claim {
     Claim::everywhere(
         "SHaMBa-prop reads what the state of the art reads from 100 % of memory on (within a tenth)",
         enough.len(),
-        &pressure::places(&apart, (1, 0)),
+        &pressure::places(&apart, (1, 0), Found::pages),
     )
 }
 

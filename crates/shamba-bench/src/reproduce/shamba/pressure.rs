@@ -90,6 +90,15 @@ impl Point {
     }
 
     /// The distribution and the share of existing keys, in words.
+    /// The columns of its place.
+    pub(in crate::reproduce) fn row(&self) -> Vec<(String, Cell)> {
+        row! {
+            "distribution": self.distribution.name(),
+            "existing": self.positive,
+            "budget %": self.percent,
+        }
+    }
+
     fn panel(&self) -> String {
         format!("{}, {} existing", self.distribution.name(), self.positive)
     }
@@ -179,11 +188,7 @@ pub(in crate::reproduce) fn table_of(
     value: Measure,
 ) -> Report {
     Report::of(title, points, |point| {
-        let mut row = row! {
-            "distribution": point.distribution.name(),
-            "existing": point.positive,
-            "budget %": point.percent,
-        };
+        let mut row = point.row();
         let each = engines.iter().zip(&point.found);
         row.extend(each.map(|(engine, found)| (short(engine).to_owned(), value(found).into())));
         row
@@ -306,36 +311,25 @@ pub(super) fn not_less<'a>(
         .collect()
 }
 
-/// The places of points, with the pages of an engine and of another.
-pub(in crate::reproduce) fn places(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
-    places_with(points, pair, Found::pages)
-}
-
-fn places_with(points: &[&Point], pair: (usize, usize), of: Measure) -> Vec<String> {
+/// The places of points, with a number of an engine and of another.
+pub(in crate::reproduce) fn places(
+    points: &[&Point],
+    pair: (usize, usize),
+    of: Measure,
+) -> Vec<String> {
     let places = points.iter().map(|point| point.with(&[pair.0, pair.1], of));
     places.collect()
 }
 
 /// That a number of an engine is less than that of another in all of these points.
-pub(super) fn less(
+pub(in crate::reproduce) fn less(
     what: impl Into<String>,
     points: &[&Point],
     pair: (usize, usize),
     of: Measure,
 ) -> Claim {
-    let lost = places_with(&not_less(points, pair, of), pair, of);
+    let lost = places(&not_less(points, pair, of), pair, of);
     Claim::everywhere(what, points.len(), &lost)
-}
-
-/// The same as a goal of ours.
-pub(in crate::reproduce) fn goal_less(
-    what: impl Into<String>,
-    points: &[&Point],
-    pair: (usize, usize),
-    of: Measure,
-) -> Claim {
-    let lost = places_with(&not_less(points, pair, of), pair, of);
-    Claim::goal_everywhere(what, points.len(), &lost)
 }
 
 /// That an engine reads fewer pages than the baseline in all of these points; if not, which pages

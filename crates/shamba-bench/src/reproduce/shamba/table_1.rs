@@ -62,7 +62,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         .map(|((percent, ..), (ours, theirs))| format!("{percent} % ({ours:.1} KB, {theirs:.1})"));
     let what = "our default reads less than one filter a file, uniform";
     let lost: Vec<String> = lost.collect();
-    claims.push(Claim::goal_everywhere(what, PAPER.len(), &lost));
+    claims.push(Claim::everywhere(what, PAPER.len(), &lost).as_goal());
     let columns = ["paper KB", UNIFORM, LOW, OURS, OURS_LOW];
     let panel = Panel::of_columns(
         "Empty lookups",
