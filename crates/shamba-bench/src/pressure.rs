@@ -86,12 +86,9 @@ impl Settings {
     fn trial(&self, engine: &str, cell: (Distribution, f64), percent: f64) -> Trial {
         let (distribution, positive) = cell;
         let base = Base::standard(engine, self.store.entries, self.store.seed);
-        Trial {
-            device: Device::Disk,
-            warm_up: self.warm_up,
-            measured: self.measured,
-            ..Trial::lookups(base, self.store.budget(percent), positive, distribution)
-        }
+        Trial::lookups(base, self.store.budget(percent), positive, distribution)
+            .lasting((self.warm_up, self.measured))
+            .on(Device::Disk)
     }
 
     /// The cells of one workload.

@@ -175,12 +175,8 @@ impl<'a> Lab<'a> {
         distribution: Distribution,
     ) -> Result<Trial> {
         let memory = (self.metadata(&base)? as f64 * percent / 100.0) as u64;
-        let (warm_up, measured) = self.scale.lookups();
-        Ok(Trial {
-            warm_up,
-            measured,
-            ..Trial::lookups(base, memory.max(MIN_MEMORY), positive, distribution)
-        })
+        let trial = Trial::lookups(base, memory.max(MIN_MEMORY), positive, distribution);
+        Ok(trial.lasting(self.scale.lookups()))
     }
 
     /// Measures the trial, unless it was measured before.

@@ -190,20 +190,12 @@ pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
     };
     let (rotated, ours) = (off(&[MURMUR, MD5]), off(&[ENGINE]));
     let setting = in_words(lab, " of 64 B");
-    let claims = vec![
-        Claim::everywhere_but(
-            "one hash rotated: within a tenth of the theory, and three standard errors",
-            rotated.0,
-            rotated.1,
-        ),
-        Claim::statement(
-            "the engine's positions: within a tenth of the theory, and three standard errors",
-            "at every point",
-            format!("off at {} of {}", ours.1, ours.0),
-            ours.1 == 0,
-        )
-        .as_goal(),
-    ];
+    let mut claims = Vec::new();
+    let what = "one hash rotated: within a tenth of the theory, and three standard errors";
+    claims.push(Claim::everywhere_but(what, rotated.0, rotated.1));
+    let what = "the engine's positions: within a tenth of the theory, and three standard errors";
+    let seen = format!("off at {} of {}", ours.1, ours.0);
+    claims.push(Claim::statement(what, "at every point", seen, ours.1 == 0).as_goal());
     Ok(Findings::of(setting, [table], [panel], claims))
 }
 

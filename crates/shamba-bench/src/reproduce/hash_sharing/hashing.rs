@@ -82,20 +82,17 @@ pub(super) fn figure_1(lab: &mut Lab<'_>) -> Result<Findings> {
     };
     let hashing = "Hashing is the counted hashes times the time of one.";
     let setting = lookups::setting(lab, hashing);
-    let claims = vec![
-        fast("no lookup empty", 15.0, 0.0),
-        fast("all lookups empty", 75.0, 1.0),
-        Claim::figure(
-            "share of hashing, ram, all lookups empty, %",
-            100.0,
-            share(RAM, 1.0),
-        ),
-        by_model(Claim::everywhere_but(
-            "share of hashing larger with more empty lookups, and on the next faster device (device models but ram)",
-            steps.len(),
-            steps.iter().filter(|step| **step <= 0.0).count(),
-        )),
-    ];
+    let mut claims = Vec::new();
+    claims.push(fast("no lookup empty", 15.0, 0.0));
+    claims.push(fast("all lookups empty", 75.0, 1.0));
+    let what = "share of hashing, ram, all lookups empty, %";
+    claims.push(Claim::figure(what, 100.0, share(RAM, 1.0)));
+    let what = "share of hashing larger with more empty lookups, and on the next faster device (device models but ram)";
+    claims.push(by_model(Claim::everywhere_but(
+        what,
+        steps.len(),
+        steps.iter().filter(|step| **step <= 0.0).count(),
+    )));
     Ok(Findings::of(
         setting,
         [table],
@@ -140,25 +137,28 @@ pub(super) fn figure_2(lab: &mut Lab<'_>) -> Result<Findings> {
          counted hashes times the time of one."
     );
     let setting = lookups::setting(lab, &here);
-    let claims = vec![
-        everywhere(
-            "more hashes of a lookup without sharing under tiering",
-            &DEVICES,
-            |point| point.seen.each_hashes,
-        ),
+    let mut claims = Vec::new();
+    claims.push(everywhere(
+        "more hashes of a lookup without sharing under tiering",
+        &DEVICES,
+        |point| point.seen.each_hashes,
+    ));
+    claims.push(
         // By the clock alone, and by models of devices.
         everywhere(
             "a larger share of a lookup is hashing under tiering, ram",
             &[RAM],
             share,
         ),
+    );
+    claims.push(
         everywhere(
             "a larger share of a lookup is hashing under tiering, device models",
             &[SATA_SSD, FAST_SSD, NVM],
             share,
         )
         .by_model(),
-    ];
+    );
     let panels = plot::of_report(&table, "merge policy", "device", AXIS, "XXH3 %");
     Ok(Findings::of(setting, [table], panels, claims))
 }

@@ -80,39 +80,21 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         1.0,
     ));
     let setting = trees::setting(lab);
-    let claims = vec![
-        by_model(Claim::figure(
-            "with 1 bit per key, cost of general over that of zero (model)",
-            1.0,
-            zero_at_1,
-        )),
-        by_model(Claim::up_to(
-            "cost that general saves beside zero, up to, % (model)",
-            20.0,
-            &gains,
-        )),
-        by_model(Claim::statement(
-            "the more lookups find their key, the more general gains over zero, % (model)",
-            "yes",
-            format!("{gains:.1?}"),
-            gains.is_sorted(),
-        )),
-        by_model(Claim::figure(
-            "cost that general saves beside uniform, up to, % (model)",
-            80.0,
-            general_below_even,
-        )),
-        by_model(Claim::figure(
-            "cost that zero saves beside uniform, up to, % (model)",
-            60.0,
-            zero_below_even,
-        )),
-        Claim::everywhere_but(
-            "general searches no more than zero, and that no more than uniform (measured, within 3 %)",
-            even.len(),
-            lost.count(),
-        ),
-    ];
+    let mut claims = Vec::new();
+    let what = "with 1 bit per key, cost of general over that of zero (model)";
+    claims.push(by_model(Claim::figure(what, 1.0, zero_at_1)));
+    let what = "cost that general saves beside zero, up to, % (model)";
+    claims.push(by_model(Claim::up_to(what, 20.0, &gains)));
+    let what = "the more lookups find their key, the more general gains over zero, % (model)";
+    let claim = Claim::statement(what, "yes", format!("{gains:.1?}"), gains.is_sorted());
+    claims.push(by_model(claim));
+    let what = "cost that general saves beside uniform, up to, % (model)";
+    claims.push(by_model(Claim::figure(what, 80.0, general_below_even)));
+    let what = "cost that zero saves beside uniform, up to, % (model)";
+    claims.push(by_model(Claim::figure(what, 60.0, zero_below_even)));
+    let what =
+        "general searches no more than zero, and that no more than uniform (measured, within 3 %)";
+    claims.push(Claim::everywhere_but(what, even.len(), lost.count()));
     let tables = vec![
         table,
         measured.table(format!(

@@ -37,26 +37,22 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let above = pairs().filter(|(less, even)| **less < -error(even)).count();
         let clearly = pairs().filter(|(less, even)| **less > error(even)).count();
         let percent = format!("{:.0} %", cached * 100.0);
-        claims.push(Claim::statement(
-            format!("Monkey reads less with a cache of {percent}"),
-            "at every locality",
-            format!(
-                "by more than three standard errors at {clearly} of {} points, more than uniform filters by as much at {above}; \
-                 {advantage:.4?} pages less a lookup",
-                advantage.len(),
-            ),
-            above == 0 && clearly > 0,
-        ));
+        let what = format!("Monkey reads less with a cache of {percent}");
+        let seen = format!(
+            "by more than three standard errors at {clearly} of {} points, more than uniform filters by as much at {above}; \
+             {advantage:.4?} pages less a lookup",
+            advantage.len(),
+        );
+        let claim = Claim::statement(what, "at every locality", seen, above == 0 && clearly > 0);
+        claims.push(claim);
         if cached > 0.0 {
             let (first, last) = (advantage[0], advantage[advantage.len() - 1]);
-            nearly_meet.push(Claim::statement(
-                format!(
-                    "pages that Monkey saves at the least and the most locality, cache of {percent}"
-                ),
-                "the curves nearly meet",
-                format!("{first:.4} and {last:.4}"),
-                last < first / 2.0,
-            ));
+            let what = format!(
+                "pages that Monkey saves at the least and the most locality, cache of {percent}"
+            );
+            let seen = format!("{first:.4} and {last:.4}");
+            let claim = Claim::statement(what, "the curves nearly meet", seen, last < first / 2.0);
+            nearly_meet.push(claim);
         }
         for point in &curves.points {
             let mut row = row! { "cache %": cached * 100.0 };

@@ -47,29 +47,25 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let [even_seen, best_seen, _] = measured.each(|point| point.in_vain);
     panels.push(measured.panel("measured, leveling", "searches per empty lookup", 1.0));
     let setting = trees::setting(lab);
-    let claims = vec![
-        by_model(Claim::everywhere_but(
-            "Monkey's cost is below uniform filters' for any memory (model)",
-            points().count(),
-            above,
-        )),
-        by_model(Claim::figure(
-            "Monkey's cost over uniform filters' without memory",
-            1.0,
-            best / even,
-        )),
-        by_model(Claim::figure(
-            "cost of tiering over that of leveling: T - 1",
-            3.0,
-            tiering / leveling,
-        )),
-        Claim::everywhere_but(
-            "Monkey searches in vain less often than uniform filters of the same memory (measured)",
-            even_seen.len(),
-            trees::not_below(&best_seen, &even_seen),
-        ),
-        trees::near_model("measured searches are the model's", &measured.points),
-    ];
+    let mut claims = Vec::new();
+    let what = "Monkey's cost is below uniform filters' for any memory (model)";
+    let claim = Claim::everywhere_but(what, points().count(), above);
+    claims.push(by_model(claim));
+    let what = "Monkey's cost over uniform filters' without memory";
+    claims.push(by_model(Claim::figure(what, 1.0, best / even)));
+    let what = "cost of tiering over that of leveling: T - 1";
+    claims.push(by_model(Claim::figure(what, 3.0, tiering / leveling)));
+    let what =
+        "Monkey searches in vain less often than uniform filters of the same memory (measured)";
+    claims.push(Claim::everywhere_but(
+        what,
+        even_seen.len(),
+        trees::not_below(&best_seen, &even_seen),
+    ));
+    claims.push(trees::near_model(
+        "measured searches are the model's",
+        &measured.points,
+    ));
     let tables = vec![
         table,
         measured.table("Searches of an empty lookup, measured beside the model"),

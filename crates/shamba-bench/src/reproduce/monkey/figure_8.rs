@@ -42,8 +42,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let (update, policy) = (best.costs.update, trees::policy(best.design.policy));
         let (even, best_reads) = (even.costs.empty_lookup, best.costs.empty_lookup);
         let x = update.log10();
-        trees::add(&mut lines, &format!("uniform, {policy}"), (x, even));
-        trees::add(&mut lines, &format!("Monkey, {policy}"), (x, best_reads));
+        plot::add(&mut lines, &format!("uniform, {policy}"), (x, even));
+        plot::add(&mut lines, &format!("Monkey, {policy}"), (x, best_reads));
         if best.costs.levels == 1 {
             apart = apart.max((best_reads / even - 1.0).abs());
         } else {
@@ -71,29 +71,24 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         off = off.max((point.writes / model - 1.0).abs());
     }
     let setting = trees::setting(lab);
-    let claims = vec![
-        by_model(Claim::everywhere_but(
-            "Monkey's lookups are cheaper at any policy and size ratio with several levels (model)",
-            several,
-            several - below,
-        )),
-        by_model(Claim::statement(
-            "with one level both are the same (model)",
-            "the curves meet",
-            format!("they differ by {apart:.1e} at most"),
-            apart < 1e-6,
-        )),
-        Claim::everywhere_but("the same, measured", even.len(), lost.count()),
-        trees::near_model(
-            "measured searches for absent and for existing keys are the model's",
-            empty.points.iter().chain(&existing.points),
-        ),
-        Claim::goal_to(
-            "times that an entry is written, at most so far from the model's of the engine's tree, %",
-            15.0,
-            off * 100.0,
-        ),
-    ];
+    let mut claims = Vec::new();
+    let what =
+        "Monkey's lookups are cheaper at any policy and size ratio with several levels (model)";
+    let claim = Claim::everywhere_but(what, several, several - below);
+    claims.push(by_model(claim));
+    let what = "with one level both are the same (model)";
+    let seen = format!("they differ by {apart:.1e} at most");
+    let claim = Claim::statement(what, "the curves meet", seen, apart < 1e-6);
+    claims.push(by_model(claim));
+    let what = "the same, measured";
+    claims.push(Claim::everywhere_but(what, even.len(), lost.count()));
+    claims.push(trees::near_model(
+        "measured searches for absent and for existing keys are the model's",
+        empty.points.iter().chain(&existing.points),
+    ));
+    let what =
+        "times that an entry is written, at most so far from the model's of the engine's tree, %";
+    claims.push(Claim::goal_to(what, 15.0, off * 100.0));
     let tables = vec![
         table,
         trade_off::table("Lookups of absent keys, and updates, measured", &empty)?,

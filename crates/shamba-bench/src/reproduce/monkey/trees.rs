@@ -164,9 +164,9 @@ impl Curves {
         let mut series = Vec::new();
         for point in &self.points {
             let (x, name) = ((self.at)(point), name(point.tree.filters));
-            add(&mut series, name, (x, point.searches * each));
+            plot::add(&mut series, name, (x, point.searches * each));
             let model = format!("{name}, model");
-            add(&mut series, &model, (x, point.model * each));
+            plot::add(&mut series, &model, (x, point.model * each));
         }
         Panel::new(title, self.x, y, series)
     }
@@ -232,14 +232,6 @@ pub(super) fn model_lines(points: &[(f64, [f64; 2])]) -> [Series; 2] {
         Series::of("uniform, model", line(0)),
         Series::of("Monkey, model", line(1)),
     ]
-}
-
-/// A point of a line, by name.
-pub(super) fn add(series: &mut Vec<Series>, name: &str, point: (f64, f64)) {
-    match series.iter_mut().find(|series| series.name == name) {
-        Some(series) => series.points.push(point),
-        None => series.push(Series::of(name, [point])),
-    }
 }
 
 /// The largest over the smallest.

@@ -67,13 +67,14 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "enough %": least.map(|(percent, _)| *percent),
                     "our pages there": least.map(|(_, ours)| *ours),
                 });
+                let what = format!(
+                    "% of memory for the reads of {} with 100 %: {}, {positive} existing",
+                    short(rival),
+                    distribution.name()
+                );
                 claims.push(
                     Claim::goal_to(
-                        format!(
-                            "% of memory for the reads of {} with 100 %: {}, {positive} existing",
-                            short(rival),
-                            distribution.name()
-                        ),
+                        what,
                         THIRD,
                         least.map_or(f64::INFINITY, |(percent, _)| *percent),
                     )

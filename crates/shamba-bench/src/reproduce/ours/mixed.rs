@@ -1,7 +1,6 @@
 //! Lookups while the tree is written to and compacted, under little memory.
-use super::{beside_best, each};
+use super::{each, no_more_pages};
 use crate::reproduce::prelude::*;
-use crate::reproduce::shamba::pressure::short;
 
 /// Half updates and half lookups, uniform; and YCSB's that look up and write.
 fn mixes() -> Result<[(&'static str, Mix); 4]> {
@@ -18,7 +17,6 @@ fn mixes() -> Result<[(&'static str, Mix); 4]> {
 }
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let engines = lab.engines.clone();
     let budgets: &[f64] = lab.scale.tiny_or(&[400.0], &[25.0, 100.0]);
     let (warm_up, measured) = lab.scale.pick(
         (200, 200),
@@ -31,19 +29,18 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     for (workload, mix) in mixes()? {
         for &percent in budgets {
             // Each engine on a copy of its own database, on the disk: compaction reads too.
-            let all = each(lab, &engines, |lab, engine| {
+            let all = each(lab, |lab, engine| {
                 let mut trial = lab.lookups(engine, percent, 1.0, mix.distribution)?;
                 trial.mix = mix.clone();
-                (trial.warm_up, trial.measured) = (warm_up, measured);
-                Ok(trial.on(Device::Disk))
+                Ok(trial.lasting((warm_up, measured)).on(Device::Disk))
             })?;
             // A row for each engine, beside the first.
-            let first = &all[0];
-            for (engine, found) in engines.iter().zip(&all) {
+            let first = &all[0].1;
+            for (engine, found) in &all {
                 table.add(row! {
                     "workload": workload,
                     "budget %": percent,
-                    "engine": short(engine),
+                    "engine": engine,
                     "pages": found.pages(),
                     "reads": found.reads(),
                     "lookup us": found.read_us,
@@ -53,18 +50,16 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "first's writes/s / these": found.write_us / first.write_us,
                 });
             }
-            claims.push(Claim::goal_to(
-                format!("{workload}: pages beside the best of the papers' systems at {percent} %"),
-                1.0,
-                beside_best(&all),
-            ));
+            let what =
+                format!("{workload}: pages beside the best of the papers' systems at {percent} %");
+            claims.push(no_more_pages(what, &all));
         }
         lab.note(workload);
     }
     let setting = format!(
         "{} entries of 64 B, half updates and half lookups (uniform) and YCSB's A, B and D, {warm_up} + \
-             {measured} operations of one thread beside two that compact, direct I/O on this disk; pages and \
-             reads are those of lookups.",
+         {measured} operations of one thread beside two that compact, direct I/O on this disk; pages and \
+         reads are those of lookups.",
         lab.scale.entries()
     );
     let panels = plot::of_report(&table, "workload", "engine", "budget %", "pages");

@@ -16,9 +16,10 @@ mod self_design;
 pub(crate) mod small_budgets;
 mod without_pressure;
 
-use super::Lab;
 use super::catalogue::Run;
+use super::shamba::pressure::short;
 use super::trial::{Found, Trial};
+use super::{Claim, Lab};
 use crate::Result;
 
 /// What this engine claims.
@@ -38,23 +39,31 @@ pub(super) const ALL: &[(&str, Run)] = &[
     ("ours-small-budgets", small_budgets::run),
 ];
 
-/// What engines find in the same place, each by a trial of its own.
+/// What the engines of an experiment find in the same place, each by a trial of its own.
+type Side = (&'static str, Found);
+
 fn each(
     lab: &mut Lab<'_>,
-    engines: &[&str],
     trial: impl Fn(&mut Lab<'_>, &str) -> Result<Trial>,
-) -> Result<Vec<Found>> {
-    let measured = |engine: &&str| {
+) -> Result<Vec<Side>> {
+    let engines = lab.engines.clone();
+    let measured = |engine: &'static str| {
         let trial = trial(lab, engine)?;
-        lab.measure(&trial)
+        Ok((short(engine), lab.measure(&trial)?))
     };
-    engines.iter().map(measured).collect()
+    engines.into_iter().map(measured).collect()
+}
+
+/// That the first engine reads no more pages than the best of the others at a place.
+fn no_more_pages(what: impl Into<String>, sides: &[Side]) -> Claim {
+    Claim::goal_to(what, 1.0, beside_best(sides))
 }
 
 /// Pages of the first engine beside the fewest of the others.
-fn beside_best(found: &[Found]) -> f64 {
-    let others = found.iter().skip(1).map(Found::pages);
-    found.first().map_or(f64::NAN, Found::pages) / others.fold(f64::INFINITY, f64::min)
+fn beside_best(sides: &[Side]) -> f64 {
+    let mut pages = sides.iter().map(|(_, found)| found.pages());
+    let first = pages.next().unwrap_or(f64::NAN);
+    first / pages.fold(f64::INFINITY, f64::min)
 }
 
 /// What a table lacks without the competitors.

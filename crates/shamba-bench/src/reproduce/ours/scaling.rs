@@ -1,11 +1,9 @@
 //! Reads per lookup as the data grow and memory does not.
 use super::{beside_best, each};
 use crate::reproduce::prelude::*;
-use crate::reproduce::shamba::pressure::short;
 use shamba::MIN_MEMORY;
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let engines = lab.engines.clone();
     let steps: Vec<u64> = (0..lab.scale.pick(2, 4, 5, 5))
         .map(|step| lab.scale.entries() >> step)
         .collect();
@@ -21,27 +19,23 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut panels = Vec::new();
     let mut worst = 0.0_f64;
     for positive in [0.0, 0.5] {
-        let series = engines.iter().map(|engine| Series::new(short(engine)));
-        let mut series: Vec<Series> = series.collect();
+        let mut series: Vec<Series> = Vec::new();
         for &entries in steps.iter().rev() {
-            let all = each(lab, &engines, |lab, engine| {
+            let all = each(lab, |lab, engine| {
                 let base = Base {
                     entries,
                     ..lab.base(engine)
                 };
-                Ok(Trial {
-                    warm_up,
-                    measured,
-                    ..Trial::lookups(base, memory, positive, Distribution::Uniform)
-                })
+                let trial = Trial::lookups(base, memory, positive, Distribution::Uniform);
+                Ok(trial.lasting((warm_up, measured)))
             })?;
-            for ((engine, found), series) in engines.iter().zip(&all).zip(&mut series) {
-                series.points.push((entries as f64 / 1e3, found.pages()));
+            for (engine, found) in &all {
+                plot::add(&mut series, engine, (entries as f64 / 1e3, found.pages()));
                 table.add(row! {
                     "entries": entries,
                     "memory, bytes per entry": memory as f64 / entries as f64,
                     "existing": positive,
-                    "engine": short(engine),
+                    "engine": engine,
                     "pages": found.pages(),
                 });
             }
@@ -57,7 +51,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let setting = format!(
         "Entries of 64 B, uniform lookups, {warm_up} + {measured}, memory for the filters and indexes of \
-             {smallest} entries; RAM disk."
+         {smallest} entries; RAM disk."
     );
     let claims = vec![Claim::goal_to(
         "pages beside the best of the papers' systems, at the worst size",

@@ -94,7 +94,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let pressed = if limited {
         format!(
             "under pressure each engine is in a memory control group of its budget and {} MiB more, in which what \
-         the system caches for it counts: for engines that read through that cache memory beyond the budget",
+             the system caches for it counts: for engines that read through that cache memory beyond the budget",
             container::ALLOWANCE >> 20
         )
     } else {

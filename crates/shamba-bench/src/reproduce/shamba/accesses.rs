@@ -227,27 +227,21 @@ pub(super) fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
     let panels = plot::of_report(&table, "module", "empty share", "utility at least", ABOVE);
     let second = 1.0f64.min(rates[0]) * (1.0 - rates[1]);
     let (kept, useful) = above;
-    let claims = vec![
-        Claim::statement(
-            "the range of utilities widens with the share of empty lookups",
-            "yes",
-            format!("{widest:.3?} for empty shares {EMPTY:?}"),
-            widest.is_sorted_by(|narrower, wider| narrower < wider),
-        ),
-        Claim::statement(
-            "a utility of 0.2 separates modules of no use from the others (all lookups empty)",
-            "yes",
-            format!("{kept} modules come up to 0.2 of {useful} that save reads"),
-            kept == useful,
-        )
+    let mut claims = Vec::new();
+    let what = "the range of utilities widens with the share of empty lookups";
+    let seen = format!("{widest:.3?} for empty shares {EMPTY:?}");
+    let holds = widest.is_sorted_by(|narrower, wider| narrower < wider);
+    claims.push(Claim::statement(what, "yes", seen, holds));
+    let what = "a utility of 0.2 separates modules of no use from the others (all lookups empty)";
+    let seen = format!("{kept} modules come up to 0.2 of {useful} that save reads");
+    claims.push(Claim::statement(what, "yes", seen, kept == useful)
         .because(largest[0] < FIRST_THRESHOLD, format!(
             "utility is at most the share of lookups that ask the file: a file of the last level gets \
              one in its number of files (the largest utility measured is {:.3} for first modules); and \
              behind a first module of rate {:.3} the second saves at most {second:.3} in any file \
              (measured {:.3})",
             largest[0], rates[0], largest[1]
-        )),
-    ];
+        )));
     Ok(Findings::of(
         setting_of(lab, &base),
         [table],

@@ -71,7 +71,7 @@ pub(super) fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
     ];
     let setting = format!(
         "{entries} keys of 32 B, 10 bits each, filters in memory, {lookups} lookups of absent keys; \
-             modules asked are counted for one lookup in eight."
+         modules asked are counted for one lookup in eight."
     );
     Ok(Findings::of(setting, [table], panels, claims))
 }

@@ -324,12 +324,9 @@ fn over_monkey(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     if let Some(point) = points.iter().find(scarce) {
         let [plain, monkey, modules] = [0, MONKEY, MODULES].map(|engine| point.pages(engine));
         let place = point.place();
-        claims.push(Claim::statement(
-            format!("Monkey reads more than the state of the art ({place})"),
-            "yes",
-            format!("{monkey:.2} and {plain:.2} pages"),
-            monkey > plain,
-        ));
+        let what = format!("Monkey reads more than the state of the art ({place})");
+        let seen = format!("{monkey:.2} and {plain:.2} pages");
+        claims.push(Claim::statement(what, "yes", seen, monkey > plain));
         let what = format!("part of Monkey's reads that two modules leave ({place})");
         claims.push(Claim::figure(what, 0.5, modules / monkey));
     }
