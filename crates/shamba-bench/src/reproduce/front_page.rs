@@ -9,11 +9,14 @@ use super::page::{folded, places, source};
 use super::{Ended, Experiment, Findings};
 use crate::plot::{self, Dots, Panel, Series};
 use crate::report::{Cell, Report, median};
-use crate::{Result, compare, row};
+use crate::{Result, compare, engine, row};
 use std::path::Path;
 
 /// The column of this engine in the tables of pages per lookup.
 const OURS: &str = "our default";
+
+/// The columns that are shown.
+const LINES: [&str; 3] = [OURS, BEST, CONTAINED];
 
 /// Engines whose throughput is compared: the beginnings of their names, in this order.
 const PEERS: [(&str, &str); 3] = [("rocksdb", "RocksDB"), ("fjall", "fjall"), ("redb", "redb")];
@@ -70,20 +73,14 @@ fn pressure(dir: &Path, findings: &Findings) -> Result<String> {
     text += "## Pages read per lookup, by memory\n\n";
     let mut panels = findings.panels.clone();
     for panel in &mut panels {
-        let shown = |line: &Series| [OURS, BEST, CONTAINED].contains(&line.name.as_str());
+        let shown = |line: &Series| LINES.contains(&line.name.as_str());
         panel.series.retain(shown);
     }
     let what = "Pages read per lookup by memory";
     text += &picture(dir, "pages", what, |path| plot::save(path, &panels, 3))?;
     text += &format!("{}\n\n", findings.setting);
-    let shown = [
-        "distribution",
-        "existing",
-        "budget %",
-        OURS,
-        BEST,
-        CONTAINED,
-    ];
+    let place = ["distribution", "existing", "budget %"];
+    let shown = [place, LINES].concat();
     for table in &findings.tables {
         if table.column(OURS).is_some() && table.column("existing").is_some() {
             text += &folded(&table.title, &table.columns_of(&shown));
@@ -191,10 +188,8 @@ fn throughput(dir: &Path, findings: &Findings) -> Result<String> {
     };
     let dots = ratios(table);
     let times = || dots.series.iter().flat_map(|series| &series.points);
-    let (all, lost) = (
-        times().count(),
-        times().filter(|(times, _)| *times < 1.0).count(),
-    );
+    let (all, lost) = (times(), times().filter(|(times, _)| *times < 1.0));
+    let (all, lost) = (all.count(), lost.count());
     if all == 0 {
         return Ok(String::new());
     }
@@ -212,17 +207,16 @@ fn throughput(dir: &Path, findings: &Findings) -> Result<String> {
 fn ratios(table: &Report) -> Dots {
     let best = |row: &[Cell], family: &str| {
         let of = |column: &&String| {
-            let engine = column.strip_suffix(" op/s");
-            engine.is_some_and(|engine| engine.split(':').next() == Some(family))
+            let spec = column.strip_suffix(" op/s");
+            spec.map(engine::family) == Some(family)
         };
         let columns = table.columns.iter().filter(of);
         let rates = columns.filter_map(|column| table.number(row, column));
         rates.reduce(f64::max)
     };
+    let rows = table.rows.iter();
     let lines = || {
-        table
-            .rows
-            .iter()
+        rows.clone()
             .filter(|row| compare::is_throughput(row))
             .enumerate()
     };
@@ -263,14 +257,10 @@ fn headlines(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<String> {
         }
     });
     let dots = beside_the_papers(&claims);
+    let what = "The papers' figures beside ours";
     let picture = match dots.rows[..] {
         [] => String::new(),
-        _ => picture(
-            dir,
-            "headlines",
-            "The papers' figures beside ours",
-            |path| dots.save(path),
-        )?,
+        _ => picture(dir, "headlines", what, |path| dots.save(path))?,
     };
     Ok(match claims[..] {
         [] => String::new(),

@@ -29,9 +29,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let tenths = table.numbers(HOT);
     let setting = common::setting(lab, &base);
+    let x = "files, the most asked first, %";
     let panels = vec![Panel::new(
         "Accesses over files",
-        "files, the most asked first, %",
+        x,
         "share of accesses",
         lines,
     )];

@@ -69,13 +69,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "reads of ElasticBF's units over Monkey's bits, over those of Monkey, under any workload";
     let claim = Claim::goal_to(what, 1.0, table.rows_of("engine", OVER_MONKEY).most(READS));
     claims.push(claim);
-    let base = common::base(lab, MONKEY);
-    Ok(Findings::of(
-        common::setting(lab, &base),
-        [table],
-        panels,
-        claims,
-    ))
+    let setting = common::setting(lab, &common::base(lab, MONKEY));
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// Operations on the engine's own standard database.

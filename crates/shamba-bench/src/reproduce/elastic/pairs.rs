@@ -159,11 +159,14 @@ pub(super) fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
         .filter(|(count, _)| **count > 0.0);
     let among: Vec<f64> = among.map(|(_, saving)| *saving).collect();
     let setting = common::setting(lab, &base);
+    let title = "Lookups among overwrites";
+    let x = "share of writes";
+    let y = "times that without ElasticBF";
     let panels = vec![Panel::of_columns(
-        "Lookups among overwrites",
+        title,
         &table,
-        "share of writes",
-        "times that without ElasticBF",
+        x,
+        y,
         &[FASTER, FALSE_POSITIVES],
     )];
     let claims = vec![Claim::statement(
@@ -214,11 +217,15 @@ pub(super) fn ycsb(lab: &mut Lab<'_>) -> Result<Findings> {
     let what = "A, E and F: times as fast as without, at least, device model";
     claims.push(Claim::goal_from(what, 0.98, gains(false).least(FASTER)));
     let setting = common::setting(lab, &base);
+    let (x, y) = (
+        "workload (1 is A, 6 is F)",
+        "read throughput, times that without",
+    );
     let panels = vec![Panel::of_columns(
         "YCSB with ElasticBF",
         &table,
-        "workload (1 is A, 6 is F)",
-        "read throughput, times that without",
+        x,
+        y,
         &[FASTER],
     )];
     Ok(Findings::of(setting, [table], panels, claims))

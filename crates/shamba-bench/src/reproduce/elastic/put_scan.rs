@@ -65,10 +65,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             claims.push(Claim::goal_to(what, NEGLIGIBLE, ratio));
         }
     }
-    let base = common::base(lab, STATE_OF_THE_ART);
-    let setting = common::setting(lab, &base);
+    let setting = common::setting(lab, &common::base(lab, STATE_OF_THE_ART));
+    let title = "Bytes written by a load";
     let panels = vec![Panel::of_lines(
-        "Bytes written by a load",
+        title,
         &table,
         "engine",
         "entry bytes",

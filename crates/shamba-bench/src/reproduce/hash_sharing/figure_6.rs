@@ -61,10 +61,11 @@ pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
                 "tiering %": gains[1],
             });
         }
+        let (title, y) = (format!("{empty} of lookups empty"), "gain, %");
         panels.push(Panel::new(
-            format!("{empty} of lookups empty"),
+            title,
             "device: HDD, SSD, PCIe, SPDK, NVM, memory",
-            "gain, %",
+            y,
             lines,
         ));
     }

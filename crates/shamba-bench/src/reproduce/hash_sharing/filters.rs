@@ -145,17 +145,8 @@ fn rates(
             "theory %": theory,
         });
     }
-    Findings {
-        claims,
-        tables: vec![table],
-        panels: vec![Panel::new(
-            title,
-            "row of the table",
-            "false positives, %",
-            lines,
-        )],
-        ..Findings::default()
-    }
+    let (x, y) = ("row of the table", "false positives, %");
+    Findings::of("", [table], [Panel::new(title, x, y, lines)], claims)
 }
 
 pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
@@ -234,45 +225,33 @@ fn times<const N: usize>(
         let of = all.iter().filter(|(form, _)| form.derive == way);
         of.map(|(_, seen)| seen.ns).collect()
     };
-    let findings = Findings {
-        tables: vec![table],
-        panels: vec![panel],
-        ..Findings::default()
-    };
-    (ways.map(of), findings)
+    (ways.map(of), Findings::of("", [table], [panel], []))
 }
 
 pub(super) fn figure_4(lab: &mut Lab<'_>) -> Result<Findings> {
     let ways = [Derive::Independent, MD5, MURMUR, ENGINE];
-    let ([seven, md5, murmur, ours], findings) = times(lab, ways, STANDARD, "one filter");
+    let ([seven, md5, murmur, ours], mut findings) = times(lab, ways, STANDARD, "one filter");
     let saved: Vec<f64> = seven.iter().zip(&murmur).map(|(a, b)| a - b).collect();
     let unordered = |&at: &usize| murmur[at] >= md5[at] || md5[at] >= seven[at];
-    Ok(Findings {
-        claims: vec![
-            Claim::statement(
-                "nanoseconds that one MurmurHash64 saves over seven functions, keys of 8 to 512 B (no step down by a tenth)",
-                "increases as the key size grows",
-                format!("{saved:.0?}"),
-                saved.is_sorted_by(|a, b| *b >= 0.9 * a) && saved[LAST] > saved[0],
-            ),
-            Claim::everywhere_but(
-                "MD5 rotated takes less than seven functions, and MurmurHash64 less again, by key size",
-                SIZES.len(),
-                (0..=LAST).filter(unordered).count(),
-            ),
-            Claim::goal_to(
-                "time with the engine's positions (XXH3) over MurmurHash64 rotated, keys of 512 B",
-                1.0,
-                ours[LAST] / murmur[LAST],
-            ),
-        ],
-        ..findings
-    })
+    let what = "nanoseconds that one MurmurHash64 saves over seven functions, keys of 8 to 512 B (no step down by a tenth)";
+    let seen = format!("{saved:.0?}");
+    let holds = saved.is_sorted_by(|a, b| *b >= 0.9 * a) && saved[LAST] > saved[0];
+    let claim = Claim::statement(what, "increases as the key size grows", seen, holds);
+    findings.claims.push(claim);
+    let what =
+        "MD5 rotated takes less than seven functions, and MurmurHash64 less again, by key size";
+    let claim = Claim::everywhere_but(what, SIZES.len(), (0..=LAST).filter(unordered).count());
+    findings.claims.push(claim);
+    let what = "time with the engine's positions (XXH3) over MurmurHash64 rotated, keys of 512 B";
+    findings
+        .claims
+        .push(Claim::goal_to(what, 1.0, ours[LAST] / murmur[LAST]));
+    Ok(findings)
 }
 
 pub(super) fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
     let ways = UNITS.map(|(derive, _)| derive);
-    let ([rotated, xxh, crc, _], findings) = times(lab, ways, IN_UNITS, "seven units");
+    let ([rotated, xxh, crc, _], mut findings) = times(lab, ways, IN_UNITS, "seven units");
     // The slower of the two.
     let double: Vec<f64> = xxh.iter().zip(&crc).map(|(a, b)| a.max(*b)).collect();
     let ratios: Vec<f64> = double.iter().zip(&rotated).map(|(a, b)| a / b).collect();
@@ -282,13 +261,8 @@ pub(super) fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
     let [murmur, xxh, crc] = [Hash::Murmur64, Hash::Xxh64, Hash::Crc]
         .map(|hash| micro::hash_ns(hash, SIZES[LAST], batches, lab.seed));
     let two = (murmur + xxh.max(crc)) / murmur;
-    Ok(Findings {
-        claims: vec![
-            Claim::up_to(
-                "time with double hashing (the slower of XXH64 and CRC-32C second) over rotation, by key size",
-                3.0,
-                &ratios,
-            )
+    let what = "time with double hashing (the slower of XXH64 and CRC-32C second) over rotation, by key size";
+    findings.claims.push(Claim::up_to(what, 3.0, &ratios)
             .because(
                 (two - most).abs() <= 0.2 * (3.0 - most),
                 format!(
@@ -296,14 +270,13 @@ pub(super) fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
                      of 512 B beside MurmurHash64's {murmur:.0} ns, so that two hashes take {two:.2} times as long as one; \
                      in the paper XXHash took 3.7 times as long as MurmurHash64 (Table 1)"
                 ),
-            ),
-            Claim::statement(
-                "nanoseconds that rotation saves over the slower double hashing, keys of 8 and of 512 B",
-                "more for larger keys",
-                format!("{:.1}, {:.1}", saved[0], saved[1]),
-                saved[1] > saved[0] && saved[1] > 0.0,
-            ),
-        ],
-        ..findings
-    })
+            ));
+    let what =
+        "nanoseconds that rotation saves over the slower double hashing, keys of 8 and of 512 B";
+    let seen = format!("{:.1}, {:.1}", saved[0], saved[1]);
+    let holds = saved[1] > saved[0] && saved[1] > 0.0;
+    findings
+        .claims
+        .push(Claim::statement(what, "more for larger keys", seen, holds));
+    Ok(findings)
 }

@@ -172,13 +172,8 @@ impl Sweep {
         otherwise: &str,
     ) -> Result<(Points, Findings)> {
         let points = self.measure(lab)?;
-        let findings = Findings {
-            setting: setting(lab, otherwise),
-            claims: points.claims()?,
-            tables: vec![points.table()],
-            panels: points.gains(),
-            ..Findings::default()
-        };
+        let (setting, tables) = (setting(lab, otherwise), [points.table()]);
+        let findings = Findings::of(setting, tables, points.gains(), points.claims()?);
         Ok((points, findings))
     }
 }

@@ -62,13 +62,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
         gains.push(gain);
     }
-    let mut panels = plot::of_report(
-        &table,
-        "existing lookups for each empty one, model:",
-        "filters",
-        "bits per key",
-        "throughput, Monkey general being 1",
-    );
+    let panel = "existing lookups for each empty one, model:";
+    let y = "throughput, Monkey general being 1";
+    let mut panels = plot::of_report(&table, panel, "filters", "bits per key", y);
     let measured = measured(lab)?;
     let [even, zero, general] = measured.each(|point| point.searches);
     let pairs = even.iter().zip(&zero).zip(&general);
@@ -95,12 +91,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let what =
         "general searches no more than zero, and that no more than uniform (measured, within 3 %)";
     claims.push(Claim::everywhere_but(what, even.len(), lost.count()));
-    let tables = vec![
-        table,
-        measured.table(format!(
-            "Searches of a lookup, {POSITIVE} of keys existing, measured beside the model"
-        )),
-    ];
+    let title =
+        format!("Searches of a lookup, {POSITIVE} of keys existing, measured beside the model");
+    let tables = [table, measured.table(title)];
     Ok(Findings::of(setting, tables, panels, claims))
 }
 

@@ -2,7 +2,7 @@
 //! model.
 use super::trees;
 use crate::reproduce::prelude::*;
-use shamba_model::cost::{Allocation, Design};
+use shamba_model::cost::Allocation;
 use shamba_model::curve::Curve;
 use shamba_model::search::{Knob, Step, contributions};
 use shamba_model::tree::MergePolicy;
@@ -31,13 +31,7 @@ fn steps(lookups: f64, bits_per_entry: f64) -> Result<Vec<Step>> {
     let environment = trees::environment(1e9, 128.0);
     let memory = bits_per_entry / 8.0 * environment.entries;
     // The rule of thumb: 95 % for filters.
-    let start = Design {
-        policy: MergePolicy::Leveling,
-        size_ratio: 10,
-        buffer_bytes: 0.05 * memory,
-        filter_bytes: 0.95 * memory,
-        allocation: Allocation::Uniform,
-    };
+    let start = trees::leveled(10, 0.05 * memory, 0.95 * memory, Allocation::Uniform);
     let workload = trees::workload(lookups / 2.0, lookups / 2.0);
     let curve = Curve::ideal();
     Ok(contributions(
@@ -129,12 +123,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         )
         .by_model(),
     );
-    let panels = plot::of_report(
-        &table,
-        "workload",
-        "step",
-        "memory, bits per entry",
-        "throughput, all at once being 1",
-    );
+    let y = "throughput, all at once being 1";
+    let panels = plot::of_report(&table, "workload", "step", "memory, bits per entry", y);
     Ok(Findings::of("", [table], panels, claims))
 }

@@ -25,13 +25,12 @@ const NAMES: [&str; 4] = ["fixed design", "+ filters", "+ merging", "+ memory"];
 fn default(lab: &Lab<'_>) -> (Design, Environment) {
     let buffer = lab.scale.pick(64.0, 64.0, 128.0, 512.0);
     let entries = buffer * lab.scale.pick(32.0, 512.0, 1024.0, 1024.0);
-    let design = Design {
-        policy: MergePolicy::Leveling,
-        size_ratio: 2,
-        buffer_bytes: buffer * ENTRY,
-        filter_bytes: trees::BITS / 8.0 * entries,
-        allocation: Allocation::Uniform,
-    };
+    let design = trees::leveled(
+        2,
+        buffer * ENTRY,
+        trees::BITS / 8.0 * entries,
+        Allocation::Uniform,
+    );
     (design, trees::environment(entries, ENTRY))
 }
 
@@ -182,13 +181,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         trade_off::MOST_LEVELED,
     );
     let claims = claims.into_iter().map(Claim::by_model);
-    let panels = plot::of_report(
-        &table,
-        "operations",
-        "variant",
-        "lookups or ranges, %",
-        "operations per second",
-    );
+    let y = "operations per second";
+    let panels = plot::of_report(&table, "operations", "variant", "lookups or ranges, %", y);
     Ok(Findings::of(setting, [table], panels, claims))
 }
 

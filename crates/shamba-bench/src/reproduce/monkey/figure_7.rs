@@ -31,12 +31,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             });
             curve.push((gigabytes, [even, best]));
         }
-        panels.push(Panel::new(
-            format!("the paper's tree, {}", trees::policy(policy)),
-            "memory of filters, GB",
-            "reads per empty lookup",
-            trees::model_lines(&curve),
-        ));
+        let title = format!("the paper's tree, {}", trees::policy(policy));
+        let x = "memory of filters, GB";
+        let y = "reads per empty lookup";
+        panels.push(Panel::new(title, x, y, trees::model_lines(&curve)));
         curves.push(curve);
     }
     let points = || curves.iter().flat_map(|curve| &curve[1..]);
@@ -66,11 +64,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "measured searches are the model's",
         &measured.points,
     ));
-    let tables = vec![
-        table,
-        measured.table("Searches of an empty lookup, measured beside the model"),
-    ];
-    Ok(Findings::of(setting, tables, panels, claims))
+    let seen = measured.table("Searches of an empty lookup, measured beside the model");
+    Ok(Findings::of(setting, [table, seen], panels, claims))
 }
 
 /// A leveled tree of size ratio 4 with more and more bits per key.

@@ -1,7 +1,7 @@
 //! Figure 8: the curve of lookup cost against update cost, from a log to a sorted array.
 use super::{trade_off, trees};
 use crate::reproduce::prelude::*;
-use shamba_model::cost::{Allocation, Design};
+use shamba_model::cost::Allocation;
 use shamba_model::curve::Curve;
 use shamba_model::trade_off as model;
 use shamba_model::tree::MergePolicy;
@@ -13,13 +13,7 @@ fn model_points(allocation: Allocation) -> Result<Vec<model::Point>> {
     let entries = f64::from(1u32 << 27);
     let environment = trees::environment(entries, 128.0);
     let workload = trees::workload(0.5, 0.0);
-    let design = Design {
-        policy: MergePolicy::Leveling,
-        size_ratio: 2,
-        buffer_bytes: 8e6,
-        filter_bytes: entries * trees::BITS / 8.0,
-        allocation,
-    };
+    let design = trees::leveled(2, 8e6, entries * trees::BITS / 8.0, allocation);
     let curve = Curve::ideal();
     Ok(model::trade_off(
         &design,
@@ -94,21 +88,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         trade_off::table("Lookups of absent keys, and updates, measured", &empty)?,
         trade_off::table("Lookups of existing keys, and updates, measured", &existing)?,
     ];
-    let panels = vec![
-        Panel::new(
-            "by the model",
-            "pages per update, power of ten",
-            "reads per empty lookup",
-            lines,
-        )
-        .logarithmic(),
-        empty
-            .panel(
-                "measured, from tiering to leveling",
-                "searches per empty lookup",
-                1.0,
-            )
-            .logarithmic(),
-    ];
+    let (x, y) = ("pages per update, power of ten", "reads per empty lookup");
+    let model = Panel::new("by the model", x, y, lines);
+    let title = "measured, from tiering to leveling";
+    let measured = empty.panel(title, "searches per empty lookup", 1.0);
+    let panels = [model, measured].map(Panel::logarithmic);
     Ok(Findings::of(setting, tables, panels, claims))
 }

@@ -2,9 +2,8 @@
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::FullTree;
 use crate::reproduce::prelude::*;
-use shamba_model::cost::{Allocation, Costs, Design, costs};
+use shamba_model::cost::{Allocation, Costs, costs};
 use shamba_model::curve::Curve;
-use shamba_model::tree::MergePolicy;
 
 /// 2^35 entries of 16 B, size ratio 4, and 35 GB for buffer and filters.
 const ENTRIES: f64 = (1u64 << 35) as f64;
@@ -13,13 +12,7 @@ const MEMORY: f64 = 35e9;
 fn model(buffer: f64, allocation: Allocation) -> Result<Costs> {
     let environment = trees::environment(ENTRIES, 16.0);
     let workload = trees::workload(0.5, 0.0);
-    let design = Design {
-        policy: MergePolicy::Leveling,
-        size_ratio: 4,
-        buffer_bytes: buffer,
-        filter_bytes: MEMORY - buffer,
-        allocation,
-    };
+    let design = trees::leveled(4, buffer, MEMORY - buffer, allocation);
     Ok(costs(&design, &environment, &workload, &Curve::ideal())?)
 }
 
@@ -71,25 +64,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let paper = "Monkey's stays, uniform's falls";
     let claim = Claim::statement(what, paper, seen, best < even && best < 1.3);
     claims.push(claim);
-    let tables = vec![
-        table,
-        measured.table(
-            "Searches of an empty lookup by the size of the buffer, measured beside the model",
-        ),
-    ];
-    let panels = vec![
-        Panel::new(
-            "lookups",
-            x,
-            "reads per empty lookup",
-            trees::model_lines(&lookups),
-        ),
-        Panel::new(
-            "updates",
-            x,
-            "pages per update",
-            [Series::of("both, model", updates)],
-        ),
+    let title = "Searches of an empty lookup by the size of the buffer, measured beside the model";
+    let tables = [table, measured.table(title)];
+    let (reads, pages) = ("reads per empty lookup", "pages per update");
+    let both = [Series::of("both, model", updates)];
+    let panels = [
+        Panel::new("lookups", x, reads, trees::model_lines(&lookups)),
+        Panel::new("updates", x, pages, both),
         measured.panel("measured", "searches per empty lookup", 1.0),
     ];
     Ok(Findings::of(setting, tables, panels, claims))

@@ -11,7 +11,7 @@ mod figure_9;
 mod table_2;
 mod table_4;
 mod trade_off;
-mod trees;
+pub(super) mod trees;
 
 use super::catalogue::Run;
 

@@ -77,20 +77,16 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let paper = "uniform 2, Monkey about 1";
     let claim = Claim::statement(what, paper, seen, even > 1.7 && best < 1.25);
     claims.push(claim);
-    let tables = vec![
-        table,
-        measured.table("Searches of an empty lookup, measured beside the model"),
-    ];
-    let panels = vec![
-        Panel::new(
-            "by the model, T = 2, 5 bits per key",
-            "levels",
-            "reads per empty lookup",
-            trees::model_lines(&by_levels),
-        ),
+    let seen = measured.table("Searches of an empty lookup, measured beside the model");
+    let (title, lines) = (
+        "by the model, T = 2, 5 bits per key",
+        trees::model_lines(&by_levels),
+    );
+    let panels = [
+        Panel::new(title, "levels", "reads per empty lookup", lines),
         measured.panel("measured", "searches per empty lookup", 1.0),
     ];
-    Ok(Findings::of(setting, tables, panels, claims))
+    Ok(Findings::of(setting, [table, seen], panels, claims))
 }
 
 /// Trees of one level, two, and more.

@@ -81,14 +81,11 @@ pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let what = "share of reads of empty lookups that Monkey's filters alone save";
     let seen = format!("{:.0} % at least", saved * 100.0);
     claims.push(Claim::statement(what, "some, for every store", seen, saved > 0.0).by_model());
-    let panels = vec![
-        Panel::new(
-            "LevelDB, RocksDB, Cassandra, HBase, Accumulo",
-            "store, in this order",
-            "reads per operation, half of them updates",
-            lines,
-        )
-        .logarithmic(),
-    ];
-    Ok(Findings::of("", [table], panels, claims))
+    let title = "LevelDB, RocksDB, Cassandra, HBase, Accumulo";
+    let (x, y) = (
+        "store, in this order",
+        "reads per operation, half of them updates",
+    );
+    let panel = Panel::new(title, x, y, lines).logarithmic();
+    Ok(Findings::of("", [table], [panel], claims))
 }

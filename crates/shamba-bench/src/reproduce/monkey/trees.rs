@@ -2,7 +2,7 @@
 //! curves that they make, as tables and diagrams; and what figures say of them.
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point};
 use crate::reproduce::prelude::*;
-use shamba_model::cost::{Device, Environment, Workload};
+use shamba_model::cost::{Allocation, Design, Device, Environment, Workload};
 use shamba_model::monkey;
 use shamba_model::tree::{MergePolicy, Tree};
 
@@ -181,8 +181,24 @@ pub(super) fn name(filters: Filters) -> &'static str {
     }
 }
 
+/// A leveled design.
+pub(super) fn leveled(
+    size_ratio: u32,
+    buffer_bytes: f64,
+    filter_bytes: f64,
+    allocation: Allocation,
+) -> Design {
+    Design {
+        policy: MergePolicy::Leveling,
+        size_ratio,
+        buffer_bytes,
+        filter_bytes,
+        allocation,
+    }
+}
+
 /// Data as the model has it, on a device on which writes are as dear as reads.
-pub(super) fn environment(entries: f64, entry_bytes: f64) -> Environment {
+pub(in crate::reproduce) fn environment(entries: f64, entry_bytes: f64) -> Environment {
     Environment {
         entries,
         entry_bytes,

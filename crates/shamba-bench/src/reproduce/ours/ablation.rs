@@ -37,12 +37,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let setting = pressure::setting(lab);
     let claims = claims(&points);
-    Ok(Findings::of(
-        setting,
-        [factors(&points), pressure::kinds(&engines, &points)],
-        panels,
-        claims,
-    ))
+    let tables = [factors(&points), pressure::kinds(&engines, &points)];
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// Pages of the first step, and how many times fewer each step reads than the one before.

@@ -65,20 +65,17 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "A hot spot (deviation 0.05) jumps by 0.5 of the key range; budget {budget} %, positive share 0.5; \
          pages per lookup",
     );
-    let table = Report::of(
-        title,
-        engines.iter().zip(&settling),
-        |(engine, settling)| {
-            row! {
-                "engine": engine,
-                "settled before": settling.before,
-                "settled after": settling.after,
-                "worst window after": settling.worst,
-                "lookups to within 15 %": settling.lookups,
-                "worst to the last engine": settling.to_reference,
-            }
-        },
-    );
+    let rows = engines.iter().zip(&settling);
+    let table = Report::of(title, rows, |(engine, settling)| {
+        row! {
+            "engine": engine,
+            "settled before": settling.before,
+            "settled after": settling.after,
+            "worst window after": settling.worst,
+            "lookups to within 15 %": settling.lookups,
+            "worst to the last engine": settling.to_reference,
+        }
+    });
     let points = courses.iter().flat_map(|(engine, pages)| {
         let ends = (1..).map(|at| at * window);
         ends.zip(pages)

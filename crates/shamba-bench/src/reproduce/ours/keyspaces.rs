@@ -223,19 +223,17 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     });
     let opens = ["open closed s", "open crashed s"].map(|column| many.most(column));
     let panel = Panel::of_lines("Puts", &many, "memory MiB", "keyspaces", "put us");
-    Ok(Findings {
-        claims: vec![
-            Claim::goal_to("seconds of an open, at most", 2.0, most_of(&opens)),
-            Claim::goal_to(
-                "time of a put over that into one keyspace, at most",
-                2.0,
-                many.most(PUT),
-            ),
-        ],
-        tables: vec![many, at_once],
-        panels: vec![panel.logarithmic()],
-        ..Findings::default()
-    })
+    let what = "time of a put over that into one keyspace, at most";
+    let claims = [
+        Claim::goal_to("seconds of an open, at most", 2.0, most_of(&opens)),
+        Claim::goal_to(what, 2.0, many.most(PUT)),
+    ];
+    Ok(Findings::of(
+        "",
+        [many, at_once],
+        [panel.logarithmic()],
+        claims,
+    ))
 }
 
 const PUT: &str = "put / one's";

@@ -70,13 +70,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
          what they charge is added to the times.",
         lab.scale.entries()
     );
-    let panels = plot::of_report(
-        &table,
-        "device",
-        "engine",
-        "budget %",
-        "times the throughput",
-    );
+    let y = "times the throughput";
+    let panels = plot::of_report(&table, "device", "engine", "budget %", y);
     let mut claims = Vec::new();
     let what = "times the throughput of lookups one by one, at least, PCIe SSD";
     claims.push(Claim::goal_from(what, 1.0, least(&many_at_once)));

@@ -58,10 +58,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let what = "% of cells within 10 % of the optimum of a run that begins with empty memory";
     let claim = Claim::goal_from(what, 40.0 / 54.0 * 100.0, within(|o| o.from_empty));
     claims.push(claim);
-    Ok(Findings::of(
-        "",
-        [pressure::table(&cells)],
-        pressure::panels(&cells),
-        claims,
-    ))
+    let tables = [pressure::table(&cells)];
+    Ok(Findings::of("", tables, pressure::panels(&cells), claims))
 }

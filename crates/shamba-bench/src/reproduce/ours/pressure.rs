@@ -52,13 +52,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let shown = &engines[..];
     tables.insert(0, pressure::table("Pages read per lookup", shown, &points));
     let claims = nowhere_worse(shown, &points);
-    Ok(Findings::of(
-        pressure::setting(lab),
-        tables,
-        pressure::panels(shown, &points),
-        claims,
-    )
-    .noting(notes))
+    let panels = pressure::panels(shown, &points);
+    Ok(Findings::of(pressure::setting(lab), tables, panels, claims).noting(notes))
 }
 
 const MIB: u64 = 1 << 20;

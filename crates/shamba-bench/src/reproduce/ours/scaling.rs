@@ -42,12 +42,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             worst = worst.max(beside_best(&all));
         }
         let title = format!("{positive} existing, memory {} KiB", memory >> 10);
-        panels.push(Panel::new(
-            title,
-            "entries, thousands",
-            "pages read per lookup",
-            series,
-        ));
+        let y = "pages read per lookup";
+        panels.push(Panel::new(title, "entries, thousands", y, series));
     }
     let setting = format!(
         "Entries of 64 B, uniform lookups, {warm_up} + {measured}, memory for the filters and indexes of \

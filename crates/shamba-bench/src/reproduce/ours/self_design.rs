@@ -5,6 +5,7 @@
 //! there are no logs. Compactions run in the writes that make them due, so that the counts of a
 //! seed are the same at every run.
 use crate::engine::Shamba;
+use crate::reproduce::monkey::trees;
 use crate::reproduce::prelude::*;
 use crate::runner::{self, Amount, Data};
 use crate::store;
@@ -15,7 +16,6 @@ use shamba::{
     KeyspaceOptions, MemoryBudget, MergePolicy, Options,
 };
 use shamba_model::bound::least_cost;
-use shamba_model::cost::Environment;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -158,16 +158,8 @@ impl Setup {
     fn least(&self, advice: &Advice) -> Result<f64> {
         let workload = advice.workload.model().ok_or_else(too_little)?;
         let raw = self.base.data().keys.key_len() as f64 + self.base.value.mean();
-        let environment = Environment {
-            entries: self.base.entries as f64,
-            entry_bytes: advice.workload.entry_bytes.min(raw),
-            device: shamba_model::cost::Device {
-                page_bytes: 4096.0,
-                read_seconds: FLAT.read_seconds,
-                write_cost: FLAT.write_cost,
-                merge_read_cost: FLAT.merge_read_cost,
-            },
-        };
+        let entry_bytes = advice.workload.entry_bytes.min(raw);
+        let environment = trees::environment(self.base.entries as f64, entry_bytes);
         Ok(least_cost(&environment, &workload, self.memory as f64)?)
     }
 }

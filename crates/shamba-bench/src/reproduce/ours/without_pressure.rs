@@ -102,18 +102,15 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
          control group could be made"
     .to_owned()
     };
-    Ok(Findings {
-        setting: format!(
-            "{} entries of 116 B; see the table's title. Files on this machine's disk, through the system's cache; \
-             {pressed}.",
-            settings.entries
-        ),
-        dots: Some(compare::dots(&table)),
-        tables: vec![table, compared.repetitions()],
-        claims,
-        notes,
-        ..Findings::default()
-    })
+    let setting = format!(
+        "{} entries of 116 B; see the table's title. Files on this machine's disk, through the system's cache; \
+         {pressed}.",
+        settings.entries
+    );
+    let dots = Some(compare::dots(&table));
+    let tables = [table, compared.repetitions()];
+    let found = Findings::of(setting, tables, [], claims).noting(notes);
+    Ok(Findings { dots, ..found })
 }
 
 /// Us and a peer in one line of the comparison.

@@ -45,25 +45,14 @@ pub(super) fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
         access.push(Series::of(name, cumulative(&shares)));
     }
     access.push(Series::of("four fifths", [(0.0, 0.8), (100.0, 0.8)]));
-    let by_access = "files, the most asked first, %";
-    let panels = vec![
-        Panel::new(
-            "Lookups over the key range",
-            "key range, %",
-            "share of lookups, %",
-            domain,
-        ),
-        Panel::new(
-            "Accesses over files",
-            by_access,
-            "share of accesses",
-            access,
-        ),
-    ];
+    let (title, x) = ("Lookups over the key range", "key range, %");
+    let domain = Panel::new(title, x, "share of lookups, %", domain);
+    let (title, x) = ("Accesses over files", "files, the most asked first, %");
+    let access = Panel::new(title, x, "share of accesses", access);
     Ok(Findings::of(
         setting_of(lab, &base),
         [table],
-        panels,
+        [domain, access],
         claims,
     ))
 }

@@ -70,10 +70,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         )));
     let title = "SHaMBa-eq over one filter a file";
     let panel = Panel::of_lines(title, &table, KEYS, "budget %", TIMES).over(MEMORY);
-    Ok(Findings::of(
-        setting_of(lab, &base(lab, STATE_OF_THE_ART, sizes[0])),
-        [table],
-        [panel],
-        claims,
-    ))
+    let setting = setting_of(lab, &base(lab, STATE_OF_THE_ART, sizes[0]));
+    Ok(Findings::of(setting, [table], [panel], claims))
 }

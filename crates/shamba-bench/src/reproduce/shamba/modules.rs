@@ -53,27 +53,17 @@ pub(super) fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
             claims.push(Claim::figure(what, paper_asked, asked));
         }
     }
-    let panels = vec![
-        Panel::of_columns(
-            "Absent keys that pass",
-            &table,
-            "modules",
-            "false positives, %",
-            &["theory %", "paper %", "measured %"],
-        ),
-        Panel::of_columns(
-            "Modules asked",
-            &table,
-            "modules",
-            "modules asked by an empty lookup",
-            &["paper, modules asked", "measured, modules asked"],
-        ),
-    ];
+    let (title, y) = ("Absent keys that pass", "false positives, %");
+    let columns = ["theory %", "paper %", "measured %"];
+    let pass = Panel::of_columns(title, &table, "modules", y, &columns);
+    let (title, y) = ("Modules asked", "modules asked by an empty lookup");
+    let columns = ["paper, modules asked", "measured, modules asked"];
+    let asked = Panel::of_columns(title, &table, "modules", y, &columns);
     let setting = format!(
         "{entries} keys of 32 B, 10 bits each, filters in memory, {lookups} lookups of absent keys; \
          modules asked are counted for one lookup in eight."
     );
-    Ok(Findings::of(setting, [table], panels, claims))
+    Ok(Findings::of(setting, [table], [pass, asked], claims))
 }
 
 pub(super) fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
@@ -105,22 +95,13 @@ pub(super) fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
             }
         }
     }
-    let mut panel = Panel::of_lines(
-        "Empty lookups that ask no more modules",
-        &table,
-        "modules",
-        "asked at most",
-        "measured %",
-    );
+    let title = "Empty lookups that ask no more modules";
+    let mut panel = Panel::of_lines(title, &table, "modules", "asked at most", "measured %");
     let seven = ASKED.iter().filter(|(modules, ..)| *modules == 7);
     let points = seven.map(|(_, most, share)| (*most as f64, *share));
     panel.series.push(Series::of("paper, 7 modules", points));
-    Ok(Findings::of(
-        super::pressure::setting_of(lab, &base(lab, "")),
-        [table],
-        [panel],
-        claims,
-    ))
+    let setting = super::pressure::setting_of(lab, &base(lab, ""));
+    Ok(Findings::of(setting, [table], [panel], claims))
 }
 
 /// The database of an engine, in files large enough for seven modules.

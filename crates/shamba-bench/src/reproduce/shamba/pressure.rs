@@ -265,16 +265,9 @@ pub(in crate::reproduce) fn findings(
     points: &[Point],
     claims: Vec<Claim>,
 ) -> Findings {
-    Findings {
-        setting,
-        tables: vec![
-            table("Pages read per lookup", engines, points),
-            kinds(engines, points),
-        ],
-        panels: panels(engines, points),
-        claims,
-        ..Findings::default()
-    }
+    let pages = table("Pages read per lookup", engines, points);
+    let tables = [pages, kinds(engines, points)];
+    Findings::of(setting, tables, panels(engines, points), claims)
 }
 
 /// An engine's name without the part all have.

@@ -64,13 +64,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let lost: Vec<String> = lost.collect();
     claims.push(Claim::everywhere(what, PAPER.len(), &lost).as_goal());
     let columns = ["paper KB", UNIFORM, LOW, OURS, OURS_LOW];
-    let panel = Panel::of_columns(
-        "Empty lookups",
-        &table,
-        "budget %",
-        "KB read per lookup",
-        &columns,
-    );
+    let y = "KB read per lookup";
+    let panel = Panel::of_columns("Empty lookups", &table, "budget %", y, &columns);
     let setting = super::pressure::setting(lab);
     Ok(Findings::of(
         setting,
