@@ -33,8 +33,11 @@ pub(crate) trait Measurement: fmt::Debug + Serialize + DeserializeOwned {
 /// Makes the measurement of a request in JSON; its result in JSON.
 type Answer = fn(serde_json::Value) -> Result<Vec<u8>>;
 
+/// The name of a measurement's type, by which it is asked for, and how it is made.
+type Known = (fn() -> &'static str, Answer);
+
 /// What the hidden command can be asked for.
-const KNOWN: [(fn() -> &'static str, Answer); 12] = [
+const KNOWN: [Known; 12] = [
     known::<compare::Cell>(),
     known::<compare::Pressed>(),
     known::<store::Load>(),
@@ -49,8 +52,7 @@ const KNOWN: [(fn() -> &'static str, Answer); 12] = [
     known::<trace::Cell>(),
 ];
 
-/// A measurement is asked for by the name of its type.
-const fn known<M: Measurement>() -> (fn() -> &'static str, Answer) {
+const fn known<M: Measurement>() -> Known {
     (type_name::<M>, |request| {
         let asked: M = serde_json::from_value(request)?;
         Ok(serde_json::to_vec(&asked.measure()?)?)

@@ -364,8 +364,8 @@ mod tests {
         assert_eq!(dots.series[0].points, [(0.5, 0.0), (0.75, 0.0)]);
         assert_eq!(dots.series[1].points, [(0.5, 1.0), (0.75, 1.0)]);
         let known = crate::reproduce::all();
-        for (name, _) in HEADLINES {
-            assert!(known.iter().any(|known| known.name == name), "{name}");
+        for [name, _] in &CATALOGUE.headlines {
+            assert!(known.iter().any(|known| known.name == *name), "{name}");
         }
     }
 }

@@ -211,12 +211,11 @@ mod tests {
     const NAME: &str = "shamba-figure-1";
 
     fn known() -> [Experiment; 1] {
-        [Experiment {
-            name: NAME.to_owned(),
-            title: "Reads".to_owned(),
-            claim: "Fewer than before.".to_owned(),
-            ..Experiment::default()
-        }]
+        let mut known = Experiment::default();
+        known.name = NAME.to_owned();
+        known.title = "Reads".to_owned();
+        known.claim = "Fewer than before.".to_owned();
+        [known]
     }
 
     fn ended(outcome: std::result::Result<Findings, String>) -> Ended {

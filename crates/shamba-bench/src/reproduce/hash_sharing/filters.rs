@@ -7,8 +7,6 @@ const MURMUR: Derive = Derive::Rotation(Hash::Murmur64);
 const MD5: Derive = Derive::Rotation(Hash::Md5);
 const ENGINE: Derive = Derive::Steps(Hash::Xxh3);
 
-/// Why the paper's CityHash is left out.
-
 /// Where nothing else is said.
 const STANDARD: Setting = Setting {
     derive: ENGINE,

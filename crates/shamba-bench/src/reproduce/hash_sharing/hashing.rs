@@ -137,28 +137,14 @@ pub(super) fn figure_2(lab: &mut Lab<'_>) -> Result<Findings> {
          counted hashes times the time of one."
     );
     let setting = lookups::setting(lab, &here);
-    let mut claims = Vec::new();
-    claims.push(everywhere(
-        "more hashes of a lookup without sharing under tiering",
-        &DEVICES,
-        |point| point.seen.each_hashes,
-    ));
-    claims.push(
-        // By the clock alone, and by models of devices.
-        everywhere(
-            "a larger share of a lookup is hashing under tiering, ram",
-            &[RAM],
-            share,
-        ),
-    );
-    claims.push(
-        everywhere(
-            "a larger share of a lookup is hashing under tiering, device models",
-            &[SATA_SSD, FAST_SSD, NVM],
-            share,
-        )
-        .by_model(),
-    );
+    let what = "more hashes of a lookup without sharing under tiering";
+    let hashes = everywhere(what, &DEVICES, |point| point.seen.each_hashes);
+    // By the clock alone, and by models of devices.
+    let what = "a larger share of a lookup is hashing under tiering, ram";
+    let measured = everywhere(what, &[RAM], share);
+    let what = "a larger share of a lookup is hashing under tiering, device models";
+    let modelled = everywhere(what, &[SATA_SSD, FAST_SSD, NVM], share).by_model();
+    let claims = [hashes, measured, modelled];
     let panels = plot::of_report(&table, "merge policy", "device", AXIS, "XXH3 %");
     Ok(Findings::of(setting, [table], panels, claims))
 }
