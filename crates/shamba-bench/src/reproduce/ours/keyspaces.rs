@@ -1,7 +1,6 @@
 //! Many keyspaces of one database beside one: what a put takes, what creating and opening them
 //! takes, and how fast several are written at once under a small budget. Each measurement is a
-//! process of its own, those to compare alternate, and a new database is opened again and looked
-//! into.
+//! process of its own, and a new database is opened again and looked into.
 use crate::cell::{self, Measurement};
 use crate::reproduce::prelude::*;
 use crate::workload::mix;

@@ -1,6 +1,5 @@
 //! What the least budgets cost in time: imports, scans over many runs of level 0, and a compaction
-//! of many small tables whose filters have many modules. Each measurement is a process of its own,
-//! those to compare alternate.
+//! of many small tables whose filters have many modules. Each measurement is a process of its own.
 use crate::cell::{self, Measurement};
 use crate::reproduce::prelude::*;
 use shamba::{
