@@ -33,8 +33,8 @@ pub struct Experiment {
     pub claim: String,
     /// About the seconds it takes at the scale `quick` on two cores: for the time left.
     pub seconds: f64,
-    /// What is measured, in the order that its claims know; the first is judged by the others, or is
-    /// the baseline.
+    /// What is measured, in the order that its claims know; the first is judged by the others, or
+    /// is the baseline.
     #[serde(default)]
     engines: Vec<String>,
     /// The setting in words, around what the experiment itself says of it.

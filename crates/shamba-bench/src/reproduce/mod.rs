@@ -1,8 +1,9 @@
 //! Every table and figure of the papers, and of ours, by one command: `shamba-bench reproduce`.
 //!
 //! An [`Experiment`] has a name (`shamba-figure-6`), says what its paper claims, and names its
-//! engines: `experiments.toml` describes them all. It gives [`Findings`]: the setting, tables, plots, and [`Claim`]s, each a number of the paper beside the
-//! one measured, with a verdict that follows from both. It measures by [`trial`]s in a [`Lab`], or
+//! engines: `experiments.toml` describes them all. It gives [`Findings`]: the setting, tables,
+//! plots, and [`Claim`]s, each a number of the paper beside the one measured, with a verdict that
+//! follows from both. It measures by [`trial`]s in a [`Lab`], or
 //! by the functions of [`crate::experiments`]. Each experiment's files are written as soon as it
 //! ends; one that fails, or panics, costs the others nothing; `--resume` goes on where a run was
 //! stopped. `page` makes Markdown pages of all that lies in the folder.

@@ -5,7 +5,7 @@ use crate::reproduce::shamba::pressure::{Point, short};
 /// The name under which the best of each cell stands among engines.
 pub(in crate::reproduce) const BEST: &str = "RocksDB, best setting of each cell";
 
-/// The settings among the engines of an experiment, in `experiments.toml`: none without the feature.
+/// The settings among the engines of an experiment: none without the feature.
 ///
 /// Blocks that keep to pages, and a cache of which filters and indexes may have 95 %, are better in
 /// every cell. The rest is not: bits (few under small budgets, many under large ones), whole keys
