@@ -4,11 +4,12 @@
 //! must not disturb the next: the experiments run every cell by starting this program again with
 //! the hidden command `cell`, the name of a measurement and the request as JSON on standard
 //! input, the result as JSON on standard output.
-use crate::experiments::{cpu, keyspaces, small_budgets};
-use crate::reproduce::ours::{hot_spot, multi_get};
+use crate::experiments::cpu;
+use crate::reproduce::ours::{hot_spot, keyspaces, multi_get, small_budgets};
 use crate::reproduce::{hash_sharing, trial};
 use crate::{Error, Result, compare, oracle, store, trace};
 use serde::{Serialize, de::DeserializeOwned};
+use std::any::type_name;
 use std::fmt;
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -22,8 +23,6 @@ const SIGKILL: i32 = 9;
 
 /// A measurement that a process of its own makes.
 pub(crate) trait Measurement: fmt::Debug + Serialize + DeserializeOwned {
-    /// What the process is asked for by.
-    const NAME: &str;
     /// What comes out.
     type Found: Serialize + DeserializeOwned;
 
@@ -34,8 +33,11 @@ pub(crate) trait Measurement: fmt::Debug + Serialize + DeserializeOwned {
 /// Makes the measurement of a request in JSON; its result in JSON.
 type Answer = fn(serde_json::Value) -> Result<Vec<u8>>;
 
+/// The name of a measurement's type, by which it is asked for, and how it is made.
+type Known = (fn() -> &'static str, Answer);
+
 /// What the hidden command can be asked for.
-const KNOWN: [(&str, Answer); 12] = [
+const KNOWN: [Known; 12] = [
     known::<compare::Cell>(),
     known::<compare::Pressed>(),
     known::<store::Load>(),
@@ -50,8 +52,8 @@ const KNOWN: [(&str, Answer); 12] = [
     known::<trace::Cell>(),
 ];
 
-const fn known<M: Measurement>() -> (&'static str, Answer) {
-    (M::NAME, |request| {
+const fn known<M: Measurement>() -> Known {
+    (type_name::<M>, |request| {
         let asked: M = serde_json::from_value(request)?;
         Ok(serde_json::to_vec(&asked.measure()?)?)
     })
@@ -70,18 +72,14 @@ pub(crate) fn measure_by<M: Measurement>(mut command: Command, asked: &M) -> Res
         .stdout(Stdio::piped())
         .spawn()?;
     if let Some(mut input) = child.stdin.take() {
-        input.write_all(&serde_json::to_vec(&(M::NAME, asked))?)?;
+        input.write_all(&serde_json::to_vec(&(type_name::<M>(), asked))?)?;
     }
     let output = child.wait_with_output()?;
     if output.status.signal() == Some(SIGKILL) {
-        return Err(Error::Killed(format!("{} {asked:?}", M::NAME)));
+        return Err(Error::Killed(format!("{asked:?}")));
     }
     if !output.status.success() {
-        return Err(Error::Child(format!(
-            "{} in {} {asked:?}",
-            output.status,
-            M::NAME
-        )));
+        return Err(Error::Child(format!("{} in {asked:?}", output.status)));
     }
     Ok(serde_json::from_slice(&output.stdout)?)
 }
@@ -89,7 +87,7 @@ pub(crate) fn measure_by<M: Measurement>(mut command: Command, asked: &M) -> Res
 /// Answers the request on standard input. The program's hidden command.
 pub fn answer() -> Result<()> {
     let (name, request): (String, _) = serde_json::from_reader(std::io::stdin().lock())?;
-    let known = KNOWN.iter().find(|(known, _)| *known == name);
+    let known = KNOWN.iter().find(|(known, _)| known() == name);
     let unknown = || Error::InvalidSetting(format!("there is no measurement `{name}`"));
     let (_, answer) = known.ok_or_else(unknown)?;
     Ok(std::io::stdout().write_all(&answer(request)?)?)

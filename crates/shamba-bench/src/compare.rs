@@ -142,7 +142,6 @@ impl Line {
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "compare";
     type Found = Vec<Line>;
 
     fn measure(&self) -> Result<Vec<Line>> {
@@ -152,9 +151,7 @@ impl Measurement for Cell {
 
 impl Cell {
     fn measure_by(&self, press: impl FnOnce(Pressed) -> Result<Vec<Line>>) -> Result<Vec<Line>> {
-        let dir = tempfile::Builder::new()
-            .prefix("compare-")
-            .tempdir_in(&self.settings.dir)?;
+        let dir = tempfile::TempDir::with_prefix_in("compare-", &self.settings.dir)?;
         let config = EngineConfig::in_memory(dir.path().to_owned());
         let engine = engine::open(&self.engine, &config)?;
         let data = self.data();
@@ -197,12 +194,11 @@ impl Cell {
     }
 
     fn data(&self) -> Data {
-        Data {
-            keys: KeySpace::new(KeyKind::Plain, self.settings.entries),
-            values: ValueSpec::random(self.settings.value_size),
-            seed: self.seed,
-            load_seed: self.seed,
-        }
+        Data::new(
+            KeySpace::new(KeyKind::Plain, self.settings.entries),
+            ValueSpec::random(self.settings.value_size),
+            self.seed,
+        )
     }
 
     /// Has keys looked up with little memory.
@@ -261,7 +257,6 @@ impl Cell {
 }
 
 impl Measurement for Pressed {
-    const NAME: &str = "compare-pressed";
     type Found = Vec<Line>;
 
     /// Opens the database again with little memory, and looks keys up.

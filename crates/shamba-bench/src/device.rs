@@ -6,6 +6,7 @@
 //! read and write what it would take there. Nothing waits for what is charged: it is added to the
 //! times measured.
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use shamba::fs::{Charge, DeviceModel, MeteredFs, OsFs};
 use std::fmt;
 use std::sync::Arc;
@@ -14,18 +15,7 @@ use std::sync::Arc;
 const FAST_READ: u64 = 10_000;
 
 /// Where a database lies.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    clap::ValueEnum,
-    serde::Serialize,
-    serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Device {
     /// The disk of the folder, by direct I/O.

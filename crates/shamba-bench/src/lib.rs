@@ -13,7 +13,7 @@
 //!
 //! ```text
 //! cargo run --release -p shamba-bench --features rocksdb,fjall -- \
-//!     compare --engines shamba,rocksdb:hyper,fjall --out compare.csv
+//!     compare --engines shamba,rocksdb:hyper,fjall --table compare.csv
 //! cargo run --release -p shamba-bench --features rocksdb -- \
 //!     pressure --engines shamba,rocksdb:bloom-partitioned --dir DATABASES --table pressure.csv
 //! ```
@@ -33,7 +33,6 @@ pub mod oracle;
 pub mod plot;
 pub mod pressure;
 pub mod proc_io;
-pub mod progress;
 pub mod provenance;
 pub mod report;
 pub mod reproduce;

@@ -169,6 +169,14 @@ impl Panel {
     }
 }
 
+/// A point of a line, by name.
+pub fn add(series: &mut Vec<Series>, name: &str, point: (f64, f64)) {
+    match series.iter_mut().find(|series| series.name == name) {
+        Some(series) => series.points.push(point),
+        None => series.push(Series::of(name, [point])),
+    }
+}
+
 /// Panels of a table: one for each value of the column `panel`, as [`Panel::of_lines`] draws them.
 pub fn of_report(report: &Report, panel: &str, line: &str, x: &str, y: &str) -> Vec<Panel> {
     let panels = report.distinct(panel).into_iter().map(|value| {

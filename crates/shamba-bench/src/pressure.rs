@@ -86,12 +86,9 @@ impl Settings {
     fn trial(&self, engine: &str, cell: (Distribution, f64), percent: f64) -> Trial {
         let (distribution, positive) = cell;
         let base = Base::standard(engine, self.store.entries, self.store.seed);
-        Trial {
-            device: Device::Disk,
-            warm_up: self.warm_up,
-            measured: self.measured,
-            ..Trial::lookups(base, self.store.budget(percent), positive, distribution)
-        }
+        Trial::lookups(base, self.store.budget(percent), positive, distribution)
+            .lasting((self.warm_up, self.measured))
+            .on(Device::Disk)
     }
 
     /// The cells of one workload.
@@ -146,9 +143,9 @@ pub(crate) fn measure(lab: &mut Lab<'_>, settings: &Settings) -> Result<Vec<Cell
     Ok(cells)
 }
 
-/// Measures every cell, for the command: as a table and as panels. `note` gets a line about each
+/// Measures every cell, for the command: as a table. `note` gets a line about each
 /// step.
-pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report, Vec<Panel>)> {
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
     let passing = tempfile::tempdir()?;
     let file = match &settings.out {
         Some(out) if out.exists() && !settings.resume => {
@@ -160,8 +157,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<(Report,
     };
     let (store, resume) = (&settings.store, settings.resume);
     let mut lab = Lab::new(Scale::Paper, store.seed, &store.dir, file, resume, note)?;
-    let cells = measure(&mut lab, settings)?;
-    Ok((table(&cells), panels(&cells)))
+    Ok(table(&measure(&mut lab, settings)?))
 }
 
 /// A row for each cell; of repetitions the medians.

@@ -75,12 +75,6 @@ pub fn peak_own_memory() -> u64 {
     peak_memory().saturating_sub(field(&text, "RssFile:") * 1024)
 }
 
-/// Forgets the peak so far, where the kernel allows.
-pub fn reset_peak_memory() {
-    // A kernel that refuses leaves the older, higher peak: pessimistic, never flattering.
-    let _refused = fs::write("/proc/self/clear_refs", "5");
-}
-
 fn field(text: &str, name: &str) -> u64 {
     text.lines()
         .find_map(|line| line.strip_prefix(name))

@@ -35,6 +35,12 @@ impl From<f64> for Cell {
     }
 }
 
+impl From<&String> for Cell {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
 impl From<&&str> for Cell {
     fn from(text: &&str) -> Self {
         Self::Text((*text).to_owned())

@@ -30,6 +30,16 @@ pub struct Data {
 }
 
 impl Data {
+    /// What was loaded with the seed that all else follows.
+    pub fn new(keys: KeySpace, values: ValueSpec, seed: u64) -> Self {
+        Self {
+            keys,
+            values,
+            seed,
+            load_seed: seed,
+        }
+    }
+
     /// Who is asked for, of these entries.
     pub fn chooser(&self, distribution: Distribution) -> Result<Chooser> {
         Chooser::new(distribution, self.keys.entries(), self.seed)
@@ -54,6 +64,17 @@ pub struct Amount {
     pub threads: usize,
     /// Tells phases of one measurement apart, so that they do not repeat each other's choices.
     pub phase: u64,
+}
+
+impl Amount {
+    /// Of one thread.
+    pub fn alone(operations: u64, phase: u64) -> Self {
+        Self {
+            operations,
+            threads: 1,
+            phase,
+        }
+    }
 }
 
 /// Writes every entry once, `batch` entries at a time: one alone by a put. `progress` counts
@@ -144,11 +165,7 @@ pub fn run_while_writing(
         let writer = scope.spawn(|| -> Result<Outcome> {
             let updates = Mix::only(Operation::Update, Distribution::Uniform);
             let inserts = Inserts::default();
-            let phase = Amount {
-                operations: 0,
-                threads: 1,
-                phase: amount.phase ^ (1 << 32),
-            };
+            let phase = Amount::alone(0, amount.phase ^ (1 << 32));
             let mut worker = Worker::new(engine, data, &updates, phase, 0, &inserts)?;
             let start = Instant::now();
             while !stop.load(Ordering::Relaxed) {

@@ -101,12 +101,11 @@ impl Base {
 
     /// The entries. Loads and lookups use different seeds.
     pub fn data(&self) -> Data {
-        Data {
-            keys: KeySpace::new(self.keys, self.entries),
-            values: ValueSpec::random(self.value),
-            seed: self.seed,
-            load_seed: self.seed,
-        }
+        Data::new(
+            KeySpace::new(self.keys, self.entries),
+            ValueSpec::random(self.value),
+            self.seed,
+        )
     }
 
     /// The name of the folder: databases that are the same on disk share it. What is not standard
@@ -163,9 +162,7 @@ impl Base {
 
 /// A copy of the database in `from` that may be written to, removed when dropped.
 pub fn copy(from: &Path) -> Result<tempfile::TempDir> {
-    let to = tempfile::Builder::new()
-        .prefix("copy-")
-        .tempdir_in(from.parent().unwrap_or(from))?;
+    let to = tempfile::TempDir::with_prefix_in("copy-", from.parent().unwrap_or(from))?;
     copy_folder(from, to.path())?;
     Ok(to)
 }
@@ -216,7 +213,6 @@ pub struct Load {
 }
 
 impl Measurement for Load {
-    const NAME: &str = "load";
     type Found = Facts;
 
     fn measure(&self) -> Result<Facts> {

@@ -162,11 +162,7 @@ pub fn record(recording: &Recording) -> Result<u64> {
     let untold = AtomicU64::new(0);
     let filled = runner::fill(&recorder, &data, Order::Random, 1, 1, &untold)?;
     recorder.step(Op::Measure, &[], 0)?;
-    let amount = Amount {
-        operations: recording.operations,
-        threads: 1,
-        phase: 1,
-    };
+    let amount = Amount::alone(recording.operations, 1);
     let ran = runner::run(&recorder, &data, &mix, amount, &untold)?;
     let mut file = recorder.file.lock().unwrap_or_else(PoisonError::into_inner);
     file.flush()?;
@@ -174,13 +170,10 @@ pub fn record(recording: &Recording) -> Result<u64> {
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "replay";
     type Found = Replayed;
 
     fn measure(&self) -> Result<Replayed> {
-        let dir = tempfile::Builder::new()
-            .prefix("replay-")
-            .tempdir_in(&self.replaying.dir)?;
+        let dir = tempfile::TempDir::with_prefix_in("replay-", &self.replaying.dir)?;
         let config = EngineConfig {
             device: self.replaying.device,
             ..EngineConfig::standard(dir.path().to_owned(), self.replaying.memory)

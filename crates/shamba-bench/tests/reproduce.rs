@@ -33,8 +33,8 @@ fn every_experiment_runs_and_is_reported() {
     ));
     let page = std::fs::read_to_string(results.join("results.md")).unwrap();
     let experiments = shamba_bench::reproduce::all();
-    for experiment in &experiments {
-        let name = experiment.name;
+    for experiment in experiments {
+        let name = &experiment.name;
         let ended = json(&results.join(format!("{name}.json")));
         let findings = &ended["outcome"]["Ok"];
         let tables = findings["tables"].as_array().unwrap();
@@ -48,7 +48,7 @@ fn every_experiment_runs_and_is_reported() {
         let drawing = std::fs::read_to_string(results.join(format!("{name}.svg"))).unwrap();
         assert!(drawing.contains("<circle"), "{name}");
         assert!(!findings["setting"].as_str().unwrap().is_empty(), "{name}");
-        assert!(page.contains(name), "{name}");
+        assert!(page.contains(name.as_str()), "{name}");
     }
     assert!(log.contains("min left"), "{log}");
 

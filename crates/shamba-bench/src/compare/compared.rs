@@ -43,14 +43,11 @@ impl Compared {
 
     /// The names of the facts that any engine has.
     fn facts(&self) -> Vec<String> {
-        let mut names = Vec::new();
         let lines = self.cells.iter().flat_map(|(_, lines)| lines);
-        for line in lines.filter(|line| line.p99_us.is_none()) {
-            if !names.contains(&line.name) {
-                names.push(line.name.clone());
-            }
-        }
-        names
+        let facts = lines.filter(|line| line.p99_us.is_none());
+        let facts = Report::of("", facts, |line| row! { "name": &line.name });
+        let names = facts.distinct("name").into_iter();
+        names.map(|name| name.to_string()).collect()
     }
 
     /// A row for each phase, or other fact, and number of threads; of repetitions the medians.

@@ -1,5 +1,5 @@
 //! fjall, with everything it offers for this: no compression, 10-bit filters, one cache size.
-use super::{Engine, EngineConfig, Visit, Write};
+use super::{Engine, EngineConfig, Visit, Write, copied};
 use crate::{Error, Result};
 use ::fjall::config::{
     BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
@@ -49,16 +49,8 @@ impl Engine for Fjall {
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        into.clear();
         let found = self.entries.get(key).map_err(failed)?;
-        Ok(found.is_some_and(|value| {
-            into.extend_from_slice(&value);
-            true
-        }))
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        self.entries.remove(key).map_err(failed)
+        Ok(copied(found, into))
     }
 
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {

@@ -1,5 +1,5 @@
 //! An ordered map in memory: the reference the runner itself is tested against.
-use super::{Engine, Visit, Write};
+use super::{Engine, Visit, Write, copied};
 use crate::Result;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -22,11 +22,7 @@ impl Memory {
 
 impl Engine for Memory {
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        into.clear();
-        Ok(self.read().get(key).is_some_and(|value| {
-            into.extend_from_slice(value);
-            true
-        }))
+        Ok(copied(self.read().get(key), into))
     }
 
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {

@@ -282,6 +282,20 @@ pub fn layout(specification: &str) -> Result<String> {
     }
 }
 
+/// Copies a value that was found; whether it was.
+fn copied(found: Option<impl AsRef<[u8]>>, into: &mut Vec<u8>) -> bool {
+    into.clear();
+    if let Some(value) = &found {
+        into.extend_from_slice(value.as_ref());
+    }
+    found.is_some()
+}
+
+/// The name of the engine of a specification.
+pub fn family(specification: &str) -> &str {
+    split(specification).0
+}
+
 fn split(specification: &str) -> (&str, &str) {
     specification.split_once(':').unwrap_or((specification, ""))
 }

@@ -1,5 +1,5 @@
 //! RocksDB at its best: the settings of PEERS as named, combinable variants.
-use super::{Engine, EngineConfig, Visit, Write};
+use super::{Engine, EngineConfig, Visit, Write, copied};
 use crate::{Error, Result};
 use ::rocksdb::statistics::{StatsLevel, Ticker};
 use ::rocksdb::{
@@ -8,106 +8,81 @@ use ::rocksdb::{
 };
 use std::collections::BTreeMap;
 
-/// What a specification after `rocksdb:` chooses, its words joined by `-` or `+`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Variant {
-    /// `ribbon` instead of `bloom`.
-    ribbon: bool,
-    /// `hybrid`: Bloom for flushes and level 0 and 1, ribbon below.
-    hybrid: bool,
-    /// `partitioned` instead of `whole` filters and indexes.
-    partitioned: bool,
-    /// `hyper`: HyperClockCache instead of `lru`.
-    hyper: bool,
-    /// `unsharded`: the LRU cache in one piece, so that small budgets are not cut up.
-    unsharded: bool,
-    /// `hits`: no filters on the last level.
-    hits: bool,
-    /// `hash`: hash index inside data blocks.
-    hash: bool,
-    /// `6`, `10`, `15`, `20`: bits per key of its filters, instead of those that all engines get.
-    bits: Option<u8>,
-    /// `aligned`: no data block crosses a page.
-    aligned: bool,
-    /// `ri16`: one whole key in sixteen of the index, not each.
-    short_index: bool,
-    /// `pool95`: filters and indexes may have 95 % of the LRU cache before data has any of theirs.
-    pool: bool,
-    /// `row15`, `row25`: percent of the budget for a cache of entries.
-    row_percent: u8,
-    /// `pipelined` writes.
-    pipelined: bool,
-    /// `unordered` writes: snapshots are not repeatable.
-    unordered: bool,
-    /// `mmap`: files are mapped to be read, instead of direct I/O.
-    mmap: bool,
-}
+/// What a specification after `rocksdb:` may choose, its words joined by `-` or `+`. Of a line one
+/// word counts, the last one said; the first of all that change what lies on disk.
+const WORDS: [&[&str]; 14] = [
+    // Hybrid filters are Bloom filters for flushes and level 0 and 1, ribbon below.
+    &["bloom", "ribbon", "hybrid"],
+    // Filters and indexes.
+    &["whole", "partitioned"],
+    // Bits per key of its filters, instead of those that all engines get.
+    &["6", "10", "15", "20"],
+    // No filters on the last level.
+    &["hits"],
+    // A hash index inside data blocks.
+    &["hash"],
+    // No data block crosses a page.
+    &["aligned"],
+    // One whole key in sixteen of the index, not each.
+    &["ri16"],
+    // The cache, or HyperClockCache instead.
+    &["lru", "hyper"],
+    // The LRU cache in one piece, so that small budgets are not cut up.
+    &["unsharded"],
+    // Filters and indexes may have 95 % of the LRU cache before data has any of theirs.
+    &["pool95"],
+    // Percent of the budget for a cache of entries.
+    &["row15", "row25"],
+    &["pipelined"],
+    // Snapshots are not repeatable.
+    &["unordered"],
+    // Files are mapped to be read, instead of direct I/O.
+    &["mmap"],
+];
+
+/// The lines of the words that change what lies on disk, and of the bits among them.
+const ON_DISK: usize = 7;
+const BITS: usize = 2;
+
+/// The word chosen of each line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Variant([Option<&'static str>; WORDS.len()]);
 
 impl Variant {
     pub(super) fn parse(settings: &str) -> Result<Self> {
         let mut variant = Self::default();
+        (variant.0[0], variant.0[1]) = (Some("bloom"), Some("whole"));
         for word in settings.split(['-', '+']).filter(|word| !word.is_empty()) {
-            match word {
-                "bloom" => (variant.ribbon, variant.hybrid) = (false, false),
-                "ribbon" => (variant.ribbon, variant.hybrid) = (true, false),
-                "hybrid" => (variant.ribbon, variant.hybrid) = (false, true),
-                "whole" => variant.partitioned = false,
-                "partitioned" => variant.partitioned = true,
-                "lru" => variant.hyper = false,
-                "hyper" => variant.hyper = true,
-                "unsharded" => variant.unsharded = true,
-                "hits" => variant.hits = true,
-                "hash" => variant.hash = true,
-                "6" | "10" | "15" | "20" => variant.bits = word.parse().ok(),
-                "aligned" => variant.aligned = true,
-                "ri16" => variant.short_index = true,
-                "pool95" => variant.pool = true,
-                "row15" => variant.row_percent = 15,
-                "row25" => variant.row_percent = 25,
-                "pipelined" => variant.pipelined = true,
-                "unordered" => variant.unordered = true,
-                "mmap" => variant.mmap = true,
-                _ => {
-                    return Err(Error::InvalidSetting(format!(
-                        "rocksdb has no setting `{word}` (bloom, ribbon or hybrid, whole or \
-                         partitioned, lru or hyper, unsharded, hits, hash, 6, 10, 15 or 20, \
-                         aligned, ri16, pool95, row15 or row25, pipelined, unordered, mmap)"
-                    )));
+            let all = || WORDS.into_iter().flatten();
+            let known = all().find(|known| **known == word).ok_or_else(|| {
+                let words: Vec<&str> = all().copied().collect();
+                let words = words.join(", ");
+                Error::InvalidSetting(format!("rocksdb has no setting `{word}` (of {words})"))
+            })?;
+            for (line, chosen) in WORDS.iter().zip(&mut variant.0) {
+                if line.contains(known) {
+                    *chosen = Some(known);
                 }
             }
         }
         Ok(variant)
     }
 
+    fn has(&self, word: &str) -> bool {
+        self.0.contains(&Some(word))
+    }
+
     /// The settings that change what lies on disk.
     pub(super) fn layout(self) -> String {
-        let mut name = format!(
-            "{}-{}",
-            match (self.ribbon, self.hybrid) {
-                (true, _) => "ribbon",
-                (_, true) => "hybrid",
-                _ => "bloom",
-            },
-            if self.partitioned {
-                "partitioned"
-            } else {
-                "whole"
-            }
-        );
-        if let Some(bits) = self.bits {
-            name += &format!("-{bits}");
-        }
-        for (chosen, word) in [
-            (self.hits, "-hits"),
-            (self.hash, "-hash"),
-            (self.aligned, "-aligned"),
-            (self.short_index, "-ri16"),
-        ] {
-            if chosen {
-                name.push_str(word);
-            }
-        }
-        name
+        let words = self.0.into_iter().take(ON_DISK).flatten();
+        words.collect::<Vec<_>>().join("-")
+    }
+
+    /// The percentage of the budget for a cache of entries.
+    fn row_percent(&self) -> u64 {
+        let percents = [15, 25].into_iter();
+        let mut chosen = percents.filter(|percent| self.has(&format!("row{percent}")));
+        chosen.next().unwrap_or(0)
     }
 
     fn table_options(self, config: &EngineConfig, cache: &Cache) -> BlockBasedOptions {
@@ -116,25 +91,26 @@ impl Variant {
         table.set_block_cache(cache);
         table.set_cache_index_and_filter_blocks(!config.metadata_resident);
         table.set_cache_index_and_filter_blocks_with_high_priority(true);
-        let bits = self.bits.map_or(config.bits_per_key, f64::from);
-        if self.ribbon {
+        let bits = self.0[BITS].and_then(|bits| bits.parse().ok());
+        let bits = bits.unwrap_or(config.bits_per_key);
+        if self.has("ribbon") {
             table.set_ribbon_filter(bits);
-        } else if self.hybrid {
+        } else if self.has("hybrid") {
             table.set_hybrid_ribbon_filter(bits, 2);
         } else {
             table.set_bloom_filter(bits, false);
         }
-        if self.short_index {
+        if self.has("ri16") {
             // Of the index: the interval of data blocks has another name.
             table.set_index_block_restart_interval(16);
         }
-        if self.partitioned {
+        if self.has("partitioned") {
             table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
             table.set_partition_filters(true);
             table.set_metadata_block_size(4096);
             table.set_pin_top_level_index_and_filter(true);
         }
-        if self.hash {
+        if self.has("hash") {
             table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
         }
         table
@@ -143,12 +119,12 @@ impl Variant {
     /// What the interface for C cannot set, in RocksDB's own words; `bytes` are the block cache's.
     fn in_words(self, bytes: usize) -> Option<String> {
         let mut words = Vec::new();
-        if self.aligned {
+        if self.has("aligned") {
             words.push("block_align=true".to_owned());
         }
-        if self.pool {
+        if self.has("pool95") {
             // -1: as many shards as RocksDB takes for the size.
-            let shards = if self.unsharded { 0 } else { -1 };
+            let shards = if self.has("unsharded") { 0 } else { -1 };
             words.push(format!(
                 "block_cache={{capacity={bytes};num_shard_bits={shards};high_pri_pool_ratio=0.95}}"
             ));
@@ -172,14 +148,14 @@ fn failed(source: ::rocksdb::Error) -> Error {
 impl Rocks {
     pub(super) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
         let variant = Variant::parse(settings)?;
-        let row_bytes = (config.memory * u64::from(variant.row_percent) / 100) as usize;
+        let row_bytes = (config.memory * variant.row_percent() / 100) as usize;
         let bytes = config.memory as usize - row_bytes;
-        let cache = if variant.hyper {
+        let cache = if variant.has("hyper") {
             Cache::new_hyper_clock_cache(bytes, 0)
         } else {
             let mut lru = LruCacheOptions::default();
             lru.set_capacity(bytes);
-            if variant.unsharded {
+            if variant.has("unsharded") {
                 lru.set_num_shard_bits(0);
             }
             Cache::new_lru_cache_opts(&lru)
@@ -194,10 +170,10 @@ impl Rocks {
             options.set_row_cache(rows);
         }
         options.create_if_missing(!config.read_only);
-        options.set_enable_pipelined_write(variant.pipelined);
-        options.set_unordered_write(variant.unordered);
-        options.set_allow_mmap_reads(variant.mmap);
-        options.set_optimize_filters_for_hits(variant.hits);
+        options.set_enable_pipelined_write(variant.has("pipelined"));
+        options.set_unordered_write(variant.has("unordered"));
+        options.set_allow_mmap_reads(variant.has("mmap"));
+        options.set_optimize_filters_for_hits(variant.has("hits"));
         options.set_compression_type(DBCompressionType::None);
         options.set_write_buffer_size(config.write_buffer as usize);
         options.set_max_write_buffer_number(3);
@@ -205,7 +181,7 @@ impl Rocks {
         options.set_max_bytes_for_level_base(config.write_buffer * 4);
         options.set_max_bytes_for_level_multiplier(f64::from(config.size_ratio));
         options.set_level_compaction_dynamic_level_bytes(false);
-        options.set_use_direct_reads(config.direct_reads && !variant.mmap);
+        options.set_use_direct_reads(config.direct_reads && !variant.has("mmap"));
         options.set_max_background_jobs(config.background as i32);
         options.set_max_open_files(-1);
         options.set_keep_log_file_num(1);
@@ -236,12 +212,8 @@ impl Engine for Rocks {
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        into.clear();
         let found = self.db.get_pinned(key).map_err(failed)?;
-        Ok(found.is_some_and(|value| {
-            into.extend_from_slice(&value);
-            true
-        }))
+        Ok(copied(found, into))
     }
 
     fn multi_get(&self, keys: &[&[u8]], into: &mut Vec<Option<Vec<u8>>>) -> Result<()> {
@@ -259,10 +231,6 @@ impl Engine for Rocks {
             into.push(found.map_err(failed)?.map(|value| value.to_vec()));
         }
         Ok(())
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        self.db.delete_opt(key, &self.write).map_err(failed)
     }
 
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {
@@ -352,16 +320,21 @@ mod tests {
     #[test]
     fn variants_are_named_and_nonsense_is_refused() {
         let variant = Variant::parse("ribbon-partitioned+hyper+hits").unwrap();
-        assert!(variant.ribbon && variant.partitioned && variant.hyper && variant.hits);
+        assert!(
+            variant.has("ribbon")
+                && variant.has("partitioned")
+                && variant.has("hyper")
+                && variant.has("hits")
+        );
         assert_eq!(variant.layout(), "ribbon-partitioned-hits");
         assert_eq!(Variant::parse("").unwrap().layout(), "bloom-whole");
         let variant = Variant::parse("hybrid-whole+unsharded").unwrap();
-        assert!(variant.hybrid && variant.unsharded && !variant.ribbon);
+        assert!(variant.has("hybrid") && variant.has("unsharded") && !variant.has("ribbon"));
         assert_eq!(variant.layout(), "hybrid-whole");
         assert!(Variant::parse("fast").is_err());
         let best = Variant::parse("ribbon-partitioned-6-ri16-aligned-pool95-row15").unwrap();
         assert_eq!(best.layout(), "ribbon-partitioned-6-aligned-ri16");
-        assert_eq!((best.bits, best.row_percent), (Some(6), 15));
+        assert_eq!((best.0[BITS], best.row_percent()), (Some("6"), 15));
     }
 
     /// Each setting is taken, and what is written is found with it.

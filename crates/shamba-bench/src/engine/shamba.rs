@@ -1,5 +1,5 @@
 //! The engine of this repository.
-use super::{Engine, EngineConfig, FileFacts, Inspect, Resident, Visit, Write};
+use super::{Engine, EngineConfig, FileFacts, Inspect, Resident, Visit, Write, copied};
 use crate::device::Device;
 use crate::{Error, Result};
 use ::shamba::fs::{Charge, MeteredFs};
@@ -232,16 +232,8 @@ impl Engine for Shamba {
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        into.clear();
         let found = self.db.get(key)?;
-        Ok(found.is_some_and(|value| {
-            into.extend_from_slice(&value);
-            true
-        }))
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        Ok(self.db.delete(key)?)
+        Ok(copied(found, into))
     }
 
     fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {

@@ -79,7 +79,6 @@ fn counted_operation(
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "cpu";
     /// Pages read per operation: 0 where everything is resident.
     type Found = f64;
 
@@ -90,11 +89,7 @@ impl Measurement for Cell {
         let trial = &self.target.trial;
         match self.work {
             Work::Lookups(_) => {
-                let warm_up = Amount {
-                    operations: trial.warm_up,
-                    threads: 1,
-                    phase: 1,
-                };
+                let warm_up = Amount::alone(trial.warm_up, 1);
                 let (data, progress) = (self.target.data(), AtomicU64::new(0));
                 runner::run(engine, &data, &trial.mix, warm_up, &progress)?;
             }

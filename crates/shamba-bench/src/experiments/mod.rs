@@ -2,9 +2,6 @@
 //! checks every answer, and gives a table; what has a course over time gives a plot too.
 pub mod cpu;
 pub(crate) mod full_tree;
-pub mod keyspaces;
-mod rounds;
-pub mod small_budgets;
 
 use crate::engine::{self, Engine, EngineConfig};
 use crate::reproduce::Lab;

@@ -50,7 +50,6 @@ pub struct Request {
 }
 
 impl Measurement for Request {
-    const NAME: &str = "oracle";
     /// One for each budget; nothing of an engine that does not tell its tree.
     type Found = Option<Vec<Optimum>>;
 

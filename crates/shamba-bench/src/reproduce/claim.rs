@@ -8,15 +8,14 @@
 
 use crate::plot::{Dots, Series};
 use crate::report::Cell;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A number is within a paper's figure or range if it misses it by no more than this share.
 pub(super) const TOLERANCE: f64 = 0.1;
 
 /// What became of a claim.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Less than a tenth below the paper's figure or range.
@@ -73,7 +72,7 @@ impl fmt::Display for Verdict {
 }
 
 /// A claim and what was measured of it.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// What is claimed, with the unit of its number.
     pub what: String,
@@ -168,21 +167,14 @@ impl Claim {
         Self::statement(what, "at every point", seen, lost == 0 && points > 0)
     }
 
-    /// A goal of our own for every point.
-    pub fn goal_everywhere(what: impl Into<String>, points: usize, lost: &[String]) -> Self {
-        let met = lost.is_empty() && points > 0;
-        Self::goal(what, "at every point", all_but(points, lost), met)
-    }
-
-    /// A goal of our own that is reached or not; `measured` says what was seen.
-    pub fn goal(
-        what: impl Into<String>,
-        aim: impl Into<String>,
-        measured: impl Into<String>,
-        met: bool,
-    ) -> Self {
-        let verdict = if met { Verdict::Met } else { Verdict::Missed };
-        Self::new(what, aim, measured, verdict)
+    /// The same as a goal of our own, which is reached or not.
+    #[must_use]
+    pub fn as_goal(mut self) -> Self {
+        self.verdict = match self.verdict {
+            Verdict::Holds => Verdict::Met,
+            _ => Verdict::Missed,
+        };
+        self
     }
 
     /// A goal of our own: at least so much.
@@ -199,7 +191,7 @@ impl Claim {
         let claimed = format!("{side} {}", number(aim));
         Self {
             ranges: finite([(aim, aim), (measured, measured)]),
-            ..Self::goal(what, claimed, number(measured), met)
+            ..Self::statement(what, claimed, number(measured), met).as_goal()
         }
     }
 
@@ -278,6 +270,11 @@ impl Claim {
             by_seed: Vec::new(),
         }
     }
+}
+
+/// A claim whose numbers are a model's.
+pub(super) fn by_model(claim: Claim) -> Claim {
+    claim.by_model()
 }
 
 /// At how many points something is so, and where not: the first few of those.
@@ -473,7 +470,7 @@ mod tests {
         assert_eq!(but(3, 1).verdict, Verdict::DoesNotHold);
         assert_eq!(but(0, 0).verdict, Verdict::DoesNotHold);
         assert_eq!(but(3, 1).measured, "at 2 of 3 points");
-        let goal = |points, count| Claim::goal_everywhere("", points, &lost(count)).verdict;
+        let goal = |points, count| everywhere(points, count).as_goal().verdict;
         assert_eq!(
             [goal(3, 0), goal(3, 1), goal(0, 0)],
             [Verdict::Met, Verdict::Missed, Verdict::Missed]
@@ -495,7 +492,7 @@ mod tests {
             [to(2.0), to(0.0), to(2.01), to(NONE)],
             [Met, Met, Missed, Missed]
         );
-        let goal = |met| Claim::goal("", "", "", met).verdict;
+        let goal = |met| Claim::statement("", "", "", met).as_goal().verdict;
         assert_eq!([goal(true), goal(false)], [Met, Missed]);
         let goals = Verdict::ALL
             .into_iter()

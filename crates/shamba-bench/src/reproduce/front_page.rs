@@ -1,6 +1,7 @@
 //! One page that is read in a minute: how many times fewer pages this engine reads than RocksDB,
 //! where it loses, what each of its ideas gives, and how the papers' best known figures came out.
 //! Made from results alone, so that no number stands in it by hand.
+use super::catalogue::CATALOGUE;
 use super::claim::{Claim, TOLERANCE, Verdict};
 use super::ours::pressure::CONTAINED;
 use super::ours::rocksdb::BEST;
@@ -8,37 +9,17 @@ use super::page::{folded, places, source};
 use super::{Ended, Experiment, Findings};
 use crate::plot::{self, Dots, Panel, Series};
 use crate::report::{Cell, Report, median};
-use crate::{Result, compare, row};
+use crate::{Result, compare, engine, row};
 use std::path::Path;
 
 /// The column of this engine in the tables of pages per lookup.
 const OURS: &str = "our default";
 
+/// The columns that are shown.
+const LINES: [&str; 3] = [OURS, BEST, CONTAINED];
+
 /// Engines whose throughput is compared: the beginnings of their names, in this order.
 const PEERS: [(&str, &str); 3] = [("rocksdb", "RocksDB"), ("fjall", "fjall"), ("redb", "redb")];
-
-/// The claims by which the papers are known: their experiments, and how they begin.
-pub(super) const HEADLINES: [(&str, &str); 13] = [
-    ("shamba-figure-6", "shamba-eq-f+paper: part of the memory"),
-    ("shamba-table-1", "KB read with 10 %"),
-    ("shamba-figure-16", "shamba-eq-f+paper on disk"),
-    ("hash-sharing-figure-12", "gain at 10 bits, fast"),
-    ("hash-sharing-figure-11", "gain, ram"),
-    ("elasticbf-micro-benchmark", "I/Os saved, all workloads"),
-    ("elasticbf-micro-benchmark", "times the read throughput"),
-    ("elasticbf-against-monkey", "times Monkey's throughput, 0"),
-    ("monkey-figure-10", "cost that general saves beside un"),
-    (
-        "monkey-figure-12",
-        "searches that Monkey saves with more entries",
-    ),
-    ("monkey-figure-12", "bits per key with which"),
-    ("monkey-figure-13", "share of lookup cost that Monkey"),
-    (
-        "monkey-figure-13-ef",
-        "gain of throughput with empty lookups",
-    ),
-];
 
 /// What is told of an experiment's findings, with pictures in a folder.
 type Section = fn(&Path, &Findings) -> Result<String>;
@@ -92,20 +73,14 @@ fn pressure(dir: &Path, findings: &Findings) -> Result<String> {
     text += "## Pages read per lookup, by memory\n\n";
     let mut panels = findings.panels.clone();
     for panel in &mut panels {
-        let shown = |line: &Series| [OURS, BEST, CONTAINED].contains(&line.name.as_str());
+        let shown = |line: &Series| LINES.contains(&line.name.as_str());
         panel.series.retain(shown);
     }
     let what = "Pages read per lookup by memory";
     text += &picture(dir, "pages", what, |path| plot::save(path, &panels, 3))?;
     text += &format!("{}\n\n", findings.setting);
-    let shown = [
-        "distribution",
-        "existing",
-        "budget %",
-        OURS,
-        BEST,
-        CONTAINED,
-    ];
+    let place = ["distribution", "existing", "budget %"];
+    let shown = [place, LINES].concat();
     for table in &findings.tables {
         if table.column(OURS).is_some() && table.column("existing").is_some() {
             text += &folded(&table.title, &table.columns_of(&shown));
@@ -213,10 +188,8 @@ fn throughput(dir: &Path, findings: &Findings) -> Result<String> {
     };
     let dots = ratios(table);
     let times = || dots.series.iter().flat_map(|series| &series.points);
-    let (all, lost) = (
-        times().count(),
-        times().filter(|(times, _)| *times < 1.0).count(),
-    );
+    let (all, lost) = (times(), times().filter(|(times, _)| *times < 1.0));
+    let (all, lost) = (all.count(), lost.count());
     if all == 0 {
         return Ok(String::new());
     }
@@ -234,17 +207,16 @@ fn throughput(dir: &Path, findings: &Findings) -> Result<String> {
 fn ratios(table: &Report) -> Dots {
     let best = |row: &[Cell], family: &str| {
         let of = |column: &&String| {
-            let engine = column.strip_suffix(" op/s");
-            engine.is_some_and(|engine| engine.split(':').next() == Some(family))
+            let spec = column.strip_suffix(" op/s");
+            spec.map(engine::family) == Some(family)
         };
         let columns = table.columns.iter().filter(of);
         let rates = columns.filter_map(|column| table.number(row, column));
         rates.reduce(f64::max)
     };
+    let rows = table.rows.iter();
     let lines = || {
-        table
-            .rows
-            .iter()
+        rows.clone()
             .filter(|row| compare::is_throughput(row))
             .enumerate()
     };
@@ -267,11 +239,11 @@ fn ratios(table: &Report) -> Dots {
 /// The papers' best known figures, and what came of them.
 fn headlines(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<String> {
     let mut claims: Vec<(&str, &Claim)> = Vec::new();
-    for (name, beginning) in HEADLINES {
-        let own = ended.iter().filter(|(known, _)| known.name == name);
+    for [name, beginning] in &CATALOGUE.headlines {
+        let own = ended.iter().filter(|(known, _)| known.name == *name);
         for (known, ended) in own {
             let found = ended.outcome.iter().flat_map(|findings| &findings.claims);
-            let headlines = found.filter(|claim| claim.what.starts_with(beginning));
+            let headlines = found.filter(|claim| claim.what.starts_with(beginning.as_str()));
             claims.extend(headlines.map(|claim| (source(known).0, claim)));
         }
     }
@@ -285,14 +257,10 @@ fn headlines(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<String> {
         }
     });
     let dots = beside_the_papers(&claims);
+    let what = "The papers' figures beside ours";
     let picture = match dots.rows[..] {
         [] => String::new(),
-        _ => picture(
-            dir,
-            "headlines",
-            "The papers' figures beside ours",
-            |path| dots.save(path),
-        )?,
+        _ => picture(dir, "headlines", what, |path| dots.save(path))?,
     };
     Ok(match claims[..] {
         [] => String::new(),
@@ -396,8 +364,8 @@ mod tests {
         assert_eq!(dots.series[0].points, [(0.5, 0.0), (0.75, 0.0)]);
         assert_eq!(dots.series[1].points, [(0.5, 1.0), (0.75, 1.0)]);
         let known = crate::reproduce::all();
-        for (name, _) in HEADLINES {
-            assert!(known.iter().any(|known| known.name == name), "{name}");
+        for [name, _] in &CATALOGUE.headlines {
+            assert!(known.iter().any(|known| known.name == *name), "{name}");
         }
     }
 }

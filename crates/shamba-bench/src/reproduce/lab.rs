@@ -23,6 +23,8 @@ pub struct Lab<'a> {
     pub scale: Scale,
     /// Decides every random choice.
     pub seed: u64,
+    /// The engines of the experiment that is measured.
+    pub(super) engines: Vec<&'static str>,
     home: PathBuf,
     kept: HashMap<String, Found>,
     /// Of [`once`](Self::once), for this run only.
@@ -77,6 +79,7 @@ impl<'a> Lab<'a> {
         Ok(Self {
             scale,
             seed,
+            engines: Vec::new(),
             home: home.to_owned(),
             kept,
             others: HashMap::new(),
@@ -106,12 +109,12 @@ impl<'a> Lab<'a> {
     }
 
     /// The setting of an experiment in a sentence.
-    pub fn setting(&self, base: &Base, what: &str) -> String {
+    pub fn setting(&self, base: &Base) -> String {
         let (warm_up, measured) = self.scale.lookups();
         let key = base.data().keys.key_len();
         format!(
             "{} entries of {} B (keys {key} B), 4 KiB blocks, write buffer and files of {} KiB, size \
-             ratio {}, {} bits per key, {warm_up} + {measured} operations, one thread; {what}.",
+             ratio {}, {} bits per key, {warm_up} + {measured} operations, one thread",
             base.entries,
             key as f64 + base.value.mean(),
             base.file_size >> 10,
@@ -172,12 +175,8 @@ impl<'a> Lab<'a> {
         distribution: Distribution,
     ) -> Result<Trial> {
         let memory = (self.metadata(&base)? as f64 * percent / 100.0) as u64;
-        let (warm_up, measured) = self.scale.lookups();
-        Ok(Trial {
-            warm_up,
-            measured,
-            ..Trial::lookups(base, memory.max(MIN_MEMORY), positive, distribution)
-        })
+        let trial = Trial::lookups(base, memory.max(MIN_MEMORY), positive, distribution);
+        Ok(trial.lasting(self.scale.lookups()))
     }
 
     /// Measures the trial, unless it was measured before.
@@ -250,9 +249,6 @@ impl<'a> Lab<'a> {
 
     /// An empty folder for an experiment that keeps its own databases; removed when dropped.
     pub fn scratch(&self) -> Result<tempfile::TempDir> {
-        let builder = tempfile::Builder::new()
-            .prefix("scratch-")
-            .tempdir_in(&self.home);
-        Ok(builder?)
+        Ok(tempfile::TempDir::with_prefix_in("scratch-", &self.home)?)
     }
 }

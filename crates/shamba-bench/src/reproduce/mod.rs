@@ -1,20 +1,21 @@
 //! Every table and figure of the papers, and of ours, by one command: `shamba-bench reproduce`.
 //!
-//! An [`Experiment`] has a name (`shamba-figure-6`), says what its paper claims, and gives
-//! [`Findings`]: the setting, tables, plots, and [`Claim`]s, each a number of the paper beside the
-//! one measured, with a verdict that follows from both. It measures by [`trial`]s in a [`Lab`], or
+//! An [`Experiment`] has a name (`shamba-figure-6`), says what its paper claims, and names its
+//! engines: `experiments.toml` describes them all. It gives [`Findings`]: the setting, tables,
+//! plots, and [`Claim`]s, each a number of the paper beside the one measured, with a verdict that
+//! follows from both. It measures by [`trial`]s in a [`Lab`], or
 //! by the functions of [`crate::experiments`]. Each experiment's files are written as soon as it
 //! ends; one that fails, or panics, costs the others nothing; `--resume` goes on where a run was
 //! stopped. `page` makes Markdown pages of all that lies in the folder.
 //!
 //! A folder for each paper; a file for each table or figure, or for several that are alike.
+mod catalogue;
 pub mod claim;
 mod elastic;
 mod files;
 mod front_page;
 pub(crate) mod hash_sharing;
 pub mod lab;
-mod left_out;
 mod machine;
 mod monkey;
 pub(crate) mod ours;
@@ -26,9 +27,12 @@ mod seeds;
 mod shamba;
 pub mod trial;
 
+pub use catalogue::Experiment;
 pub use claim::{Claim, Verdict};
 pub use lab::Lab;
 pub use scale::Scale;
+
+use catalogue::{CATALOGUE, Run};
 
 use crate::plot::{self, Dots, Panel};
 use crate::provenance::Build;
@@ -37,20 +41,6 @@ use crate::{Error, Result, row};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-/// A table or figure to be measured again.
-pub struct Experiment {
-    /// The paper and the item: also the name of its files.
-    pub name: &'static str,
-    /// What it is about.
-    pub title: &'static str,
-    /// What the paper says, in a sentence or two.
-    pub claim: &'static str,
-    /// About the seconds it takes at [`Scale::Quick`] on two cores: for the time left.
-    pub seconds: f64,
-    /// Measures.
-    pub run: fn(&mut Lab<'_>) -> Result<Findings>,
-}
 
 /// What an experiment found.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -68,6 +58,29 @@ pub struct Findings {
     pub claims: Vec<Claim>,
     /// What else should be known.
     pub notes: Vec<String>,
+}
+
+impl Findings {
+    /// What most experiments find: a setting, tables, diagrams and claims.
+    fn of(
+        setting: impl Into<String>,
+        tables: impl IntoIterator<Item = Report>,
+        panels: impl IntoIterator<Item = Panel>,
+        claims: impl IntoIterator<Item = Claim>,
+    ) -> Self {
+        Self {
+            setting: setting.into(),
+            tables: tables.into_iter().collect(),
+            panels: panels.into_iter().collect(),
+            claims: claims.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The same, and notes.
+    fn noting(self, notes: Vec<String>) -> Self {
+        Self { notes, ..self }
+    }
 }
 
 /// An experiment that ended, as kept in its JSON file.
@@ -88,15 +101,8 @@ pub struct Ended {
 }
 
 /// All experiments, in the order of the papers.
-pub fn all() -> Vec<&'static Experiment> {
-    [
-        shamba::ALL,
-        hash_sharing::ALL,
-        elastic::ALL,
-        monkey::ALL,
-        ours::ALL,
-    ]
-    .concat()
+pub fn all() -> &'static [Experiment] {
+    &CATALOGUE.experiments
 }
 
 /// What to run, and where.
@@ -160,7 +166,7 @@ impl Settings {
             return Err(Error::InvalidSetting(unknown));
         }
         let chosen = |experiment: &&Experiment| self.names.iter().any(|n| fits(experiment, n));
-        Ok(all.into_iter().filter(chosen).collect())
+        Ok(all.iter().filter(chosen).collect())
     }
 
     /// The seeds of the runs of an experiment.
@@ -171,7 +177,7 @@ impl Settings {
 
     /// Makes the pages of what lies in the folder; at the end also what is published.
     fn publish(&self, ended: bool) -> Result<()> {
-        let results = page::read(&self.out, &all());
+        let results = page::read(&self.out, all());
         published::pages(&self.out, &results)?;
         match &self.docs {
             Some(docs) if ended => published::write(docs, &results),
@@ -181,7 +187,7 @@ impl Settings {
 
     /// Whether an experiment ended well in a run that this one goes on with.
     fn kept(&self, experiment: &Experiment) -> bool {
-        let ended = Ended::read(&self.out, experiment.name).filter(|_| self.resume);
+        let ended = Ended::read(&self.out, &experiment.name).filter(|_| self.resume);
         ended.is_some_and(|ended| {
             ended.scale == self.scale
                 && ended.seeds == self.seeds()
@@ -242,7 +248,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<()> {
             published::unpack(data, &settings.out)?;
         }
         for experiment in all() {
-            if let Some(ended) = Ended::read(&settings.out, experiment.name) {
+            if let Some(ended) = Ended::read(&settings.out, &experiment.name) {
                 ended.write(&settings.out)?;
             }
         }
@@ -281,7 +287,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<()> {
             }
         }
         let ended = Ended {
-            name: experiment.name.to_owned(),
+            name: experiment.name.clone(),
             scale: settings.scale,
             seeds: settings.seeds(),
             place: place.clone(),
@@ -321,24 +327,26 @@ fn left(rest: &[&Experiment], (known, took): (f64, f64)) -> String {
 
 /// Runs one experiment with each of the seeds.
 fn measured_with(
-    experiment: &Experiment,
+    experiment: &'static Experiment,
     lab: &mut Lab<'_>,
     seeds: std::ops::Range<u64>,
 ) -> std::result::Result<Findings, String> {
+    let run = experiment.run().ok_or("nothing measures it")?;
+    lab.engines = experiment.engines();
     let mut all = Vec::new();
     for seed in seeds.clone() {
         if seeds.end - seeds.start > 1 {
             lab.note(format!("seed {seed}"));
         }
         lab.seed = seed;
-        all.push(measured(experiment, lab)?);
+        all.push(experiment.complete(lab.scale, measured(run, lab)?));
     }
     Ok(seeds::merge(all))
 }
 
 /// Runs one experiment; a panic is an error like others.
-fn measured(experiment: &Experiment, lab: &mut Lab<'_>) -> std::result::Result<Findings, String> {
-    match catch_unwind(AssertUnwindSafe(|| (experiment.run)(lab))) {
+fn measured(run: Run, lab: &mut Lab<'_>) -> std::result::Result<Findings, String> {
+    match catch_unwind(AssertUnwindSafe(|| run(lab))) {
         Ok(Ok(mut findings)) => {
             // JSON knows finite numbers only.
             findings.panels.iter_mut().for_each(Panel::retain_finite);
@@ -357,9 +365,9 @@ fn measured(experiment: &Experiment, lab: &mut Lab<'_>) -> std::result::Result<F
 pub fn list() -> Report {
     Report::of("Experiments", all(), |experiment| {
         row! {
-            "name": experiment.name,
-            "what": experiment.title,
-            "the paper's claim": experiment.claim,
+            "name": &experiment.name,
+            "what": &experiment.title,
+            "the paper's claim": &experiment.claim,
         }
     })
 }
@@ -387,13 +395,13 @@ mod tests {
     #[test]
     fn names_are_unique_and_chosen_by_their_beginnings() {
         let all = all();
-        let mut names: Vec<&str> = all.iter().map(|experiment| experiment.name).collect();
+        let mut names: Vec<&str> = all.iter().map(|experiment| &experiment.name[..]).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all.len());
         let chosen = |names: &[&str]| {
             let chosen = settings(names).chosen().unwrap();
-            chosen.iter().map(|e| e.name).collect::<Vec<_>>()
+            chosen.iter().map(|e| &e.name[..]).collect::<Vec<_>>()
         };
         assert_eq!(chosen(&["all"]).len(), all.len());
         assert_eq!(chosen(&["shamba-table-1"]), ["shamba-table-1"]);
@@ -402,19 +410,12 @@ mod tests {
     }
 
     /// The outcome of an experiment that does nothing but this.
-    fn outcome(run: fn(&mut Lab<'_>) -> Result<Findings>) -> std::result::Result<Findings, String> {
+    fn outcome(run: Run) -> std::result::Result<Findings, String> {
         let dir = tempfile::tempdir().unwrap();
-        let experiment = Experiment {
-            name: "",
-            title: "",
-            claim: "",
-            seconds: 1.0,
-            run,
-        };
         let mut quiet = |_| {};
         let file = dir.path().join("trials");
         let lab = Lab::new(Scale::Tiny, 1, dir.path(), file, false, &mut quiet);
-        measured(&experiment, &mut lab.unwrap())
+        measured(run, &mut lab.unwrap())
     }
 
     #[test]

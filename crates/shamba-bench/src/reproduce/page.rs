@@ -1,7 +1,8 @@
 //! The pages of all results of a folder, as Markdown: one with the verdicts, and one for each paper
 //! with every table and, where they lie in the folder, the plots.
+use super::catalogue::CATALOGUE;
 use super::claim::{self, Claim, Verdict};
-use super::{Ended, Experiment, claims_file, left_out};
+use super::{Ended, Experiment, claims_file};
 use crate::report::Report;
 use crate::{Result, row};
 use std::path::Path;
@@ -22,11 +23,11 @@ pub(super) fn source(experiment: &Experiment) -> (&'static str, &'static str) {
 }
 
 /// The experiments that ended in a folder, in the order of `known`.
-pub(super) fn read<'a>(out: &Path, known: &[&'a Experiment]) -> Vec<(&'a Experiment, Ended)> {
-    let ended = |experiment: &&'a Experiment| Ended::read(out, experiment.name);
+pub(super) fn read<'a>(out: &Path, known: &'a [Experiment]) -> Vec<(&'a Experiment, Ended)> {
+    let ended = |experiment: &Experiment| Ended::read(out, &experiment.name);
     known
         .iter()
-        .filter_map(|experiment| Some((*experiment, ended(experiment)?)))
+        .filter_map(|experiment| Some((experiment, ended(experiment)?)))
         .collect()
 }
 
@@ -96,8 +97,8 @@ pub(super) fn places(ended: &[(&Experiment, Ended)]) -> String {
             place.date
         );
         match lines.iter_mut().find(|(known, _)| *known == line) {
-            Some((_, names)) => names.push(experiment.name),
-            None => lines.push((line, vec![experiment.name])),
+            Some((_, names)) => names.push(&experiment.name),
+            None => lines.push((line, vec![&experiment.name])),
         }
     }
     lines.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
@@ -122,17 +123,17 @@ fn seeds(ended: &Ended) -> String {
 /// experiment took.
 fn index(ended: &[(&Experiment, Ended)]) -> String {
     let run = |name: &str| ended.iter().any(|(known, _)| known.name == name);
-    let all = super::all().into_iter().map(|known| known.name);
+    let all = super::all().iter().map(|known| &known.name[..]);
     let missing: Vec<&str> = all.filter(|name| !run(name)).collect();
     let missing = match missing[..] {
         [] => String::new(),
         _ => format!("Not run: {}.\n\n", missing.join(", ")),
     };
     let each = Report::of("", ended, |(experiment, ended)| {
-        let (name, page) = (experiment.name, source(experiment).1);
+        let (name, page) = (&experiment.name, source(experiment).1);
         row! {
             "experiment": format!("[{name}](results/{page}.md#{name})"),
-            "what": experiment.title,
+            "what": &experiment.title,
             "verdicts": verdict(ended),
             "s": format!("{:.0}", ended.seconds),
         }
@@ -140,7 +141,7 @@ fn index(ended: &[(&Experiment, Ended)]) -> String {
     let totals = totals(ended).to_markdown();
     let (places, each) = (places(ended), each.to_markdown());
     let papers: Vec<&str> = ended.iter().map(|(known, _)| source(known).0).collect();
-    let left_out = left_out::table(&papers);
+    let left_out = CATALOGUE.left_out(&papers);
     let left_out = match left_out.rows[..] {
         [] => String::new(),
         _ => format!("\n## {}\n\n{}", left_out.title, left_out.to_markdown()),
@@ -207,17 +208,19 @@ mod tests {
     use super::*;
     use crate::reproduce::{Findings, Scale, machine};
 
-    const EXPERIMENT: Experiment = Experiment {
-        name: "shamba-figure-1",
-        title: "Reads",
-        claim: "Fewer than before.",
-        seconds: 1.0,
-        run: |_| Ok(Findings::default()),
-    };
+    const NAME: &str = "shamba-figure-1";
+
+    fn known() -> [Experiment; 1] {
+        let mut known = Experiment::default();
+        known.name = NAME.to_owned();
+        known.title = "Reads".to_owned();
+        known.claim = "Fewer than before.".to_owned();
+        [known]
+    }
 
     fn ended(outcome: std::result::Result<Findings, String>) -> Ended {
         Ended {
-            name: EXPERIMENT.name.to_owned(),
+            name: NAME.to_owned(),
             scale: Scale::Tiny,
             seeds: 1..2,
             place: machine::Place::default(),
@@ -247,7 +250,8 @@ mod tests {
             ..Findings::default()
         };
         ended(Ok(findings)).write(dir.path()).unwrap();
-        let all = read(dir.path(), &[&EXPERIMENT]);
+        let known = known();
+        let all = read(dir.path(), &known);
         assert_eq!(all.len(), 1);
         write(dir.path(), &all).unwrap();
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
@@ -273,7 +277,7 @@ mod tests {
     fn what_failed_is_said() {
         let dir = tempfile::tempdir().unwrap();
         ended(Err("no space".into())).write(dir.path()).unwrap();
-        write(dir.path(), &read(dir.path(), &[&EXPERIMENT])).unwrap();
+        write(dir.path(), &read(dir.path(), &known())).unwrap();
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
         assert!(read("results/shamba.md").contains("Failed: no space"));
         assert!(read("results.md").contains("| failed |"));

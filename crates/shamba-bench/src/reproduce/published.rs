@@ -50,7 +50,7 @@ pub(super) fn unpack(data: &Path, out: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::front_page::HEADLINES;
+    use crate::reproduce::catalogue::CATALOGUE;
     use crate::reproduce::{Claim, Findings, Scale, machine};
     use crate::row;
 
@@ -62,7 +62,7 @@ mod tests {
         table.add(row! { "distribution": "uniform", "existing": 0.0, "our default": 1.0 });
         let findings = Findings {
             tables: vec![table],
-            claims: vec![Claim::range(HEADLINES[1].1, (1.0, 2.0), &[1.5])],
+            claims: vec![Claim::range(&CATALOGUE.headlines[1][1], (1.0, 2.0), &[1.5])],
             ..Findings::default()
         };
         let ended = Ended {
@@ -76,9 +76,9 @@ mod tests {
         std::fs::create_dir_all(at("out")).unwrap();
         ended.write(&at("out")).unwrap();
         let known = crate::reproduce::all();
-        write(&at("docs"), &page::read(&at("out"), &known)).unwrap();
+        write(&at("docs"), &page::read(&at("out"), known)).unwrap();
         unpack(&at("docs").join(DATA), &at("again")).unwrap();
-        write(&at("docs again"), &page::read(&at("again"), &known)).unwrap();
+        write(&at("docs again"), &page::read(&at("again"), known)).unwrap();
         let read = |name: &str| std::fs::read(at(name)).unwrap();
         for file in [
             "summary.md",

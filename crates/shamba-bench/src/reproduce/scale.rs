@@ -1,20 +1,11 @@
 //! How large the experiments are. Plain data: every size an experiment needs follows from its
 //! scale.
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How large the experiments are.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    clap::ValueEnum,
-    serde::Serialize,
-    serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Seconds for each: for tests that nothing is broken. Its figures mean nothing.
@@ -35,6 +26,14 @@ impl Scale {
             Self::Quick => quick,
             Self::Standard => standard,
             Self::Paper => paper,
+        }
+    }
+
+    /// One value for the tests' scale and one for the others.
+    pub fn tiny_or<T>(self, tiny: T, full: T) -> T {
+        match self {
+            Self::Tiny => tiny,
+            _ => full,
         }
     }
 

@@ -152,6 +152,16 @@ impl Trial {
         }
     }
 
+    /// So many operations, after so many to warm up.
+    #[must_use]
+    pub fn lasting(self, (warm_up, measured): (u64, u64)) -> Self {
+        Self {
+            warm_up,
+            measured,
+            ..self
+        }
+    }
+
     /// The same on another device.
     #[must_use]
     pub fn on(self, device: Device) -> Self {
@@ -169,7 +179,6 @@ pub struct Cell {
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "trial";
     type Found = Found;
 
     fn measure(&self) -> Result<Found> {

@@ -184,19 +184,11 @@ fn commands() -> BTreeSet<String> {
     let read = |path: &str| fs::read_to_string(crates.join(path)).unwrap();
     let mut found = commands_of(&read("shamba-bench/src/main.rs"));
     let of_shamba = commands_of(&read("shamba-cli/src/args.rs"));
-    assert!(found.len() >= 10 && of_shamba.len() > 10, "{found:?}");
+    assert!(found.len() >= 8 && of_shamba.len() > 10, "{found:?}");
     found.extend(of_shamba.iter().map(|name| format!("shamba {name}")));
-    let mut paths = Vec::new();
-    collect(
-        &crates.join("shamba-bench/src/reproduce"),
-        ".rs",
-        &mut paths,
-    );
-    for path in paths {
-        let text = fs::read_to_string(path).unwrap();
-        let named = text.split("\n    name: \"").skip(1);
-        found.extend(named.filter_map(|rest| Some(rest.split('"').next()?.to_owned())));
-    }
+    let experiments = read("shamba-bench/src/reproduce/experiments.toml");
+    let named = experiments.split("\nname = \"").skip(1);
+    found.extend(named.filter_map(|rest| Some(rest.split('"').next()?.to_owned())));
     found
 }
 

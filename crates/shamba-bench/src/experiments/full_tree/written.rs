@@ -43,10 +43,6 @@ pub(super) struct Written {
     random: Random,
 }
 
-fn failed(source: shamba::Error) -> Error {
-    Error::engine("shamba", source)
-}
-
 fn options(tree: &FullTree, write_buffer: u64) -> KeyspaceOptions {
     KeyspaceOptions::new()
         .merge_policy(match tree.policy {
@@ -85,7 +81,7 @@ fn open(tree: &FullTree, memory: &MemoryBudget, write_buffer: u64) -> Result<(Db
         .background_threads(0)
         .keyspace(options(tree, write_buffer))
         .open("db");
-    Ok((db.map_err(failed)?, fs))
+    Ok((db?, fs))
 }
 
 /// Bytes of a write buffer with which a level is full when it should be.
@@ -105,22 +101,20 @@ impl Written {
         let memory = MemoryBudget::bytes(LOAD_MEMORY);
         let (db, fs) = open(tree, &memory, write_buffer(tree))?;
         let entries = tree.entries();
-        let data = Data {
-            keys: KeySpace::new(KeyKind::Plain, entries),
-            values: ValueSpec::random(tree.value()),
-            seed: tree.seed,
-            load_seed: tree.seed,
-        };
+        let data = Data::new(
+            KeySpace::new(KeyKind::Plain, entries),
+            ValueSpec::random(tree.value()),
+            tree.seed,
+        );
         let order = Permutation::new(entries, tree.seed);
         let (mut buf, mut value) = ([0; MAX_KEY], Vec::new());
         for index in 0..entries {
             let number = order.apply(index);
             data.values.write(number, 0, &mut value);
-            db.put(data.keys.key(number, &mut buf), &value)
-                .map_err(failed)?;
+            db.put(data.keys.key(number, &mut buf), &value)?;
             if (index + 1) % tree.buffer_entries == 0 {
-                db.flush().map_err(failed)?;
-                db.wait_for_compaction().map_err(failed)?;
+                db.flush()?;
+                db.wait_for_compaction()?;
             }
         }
         let stats = db.stats();
@@ -155,7 +149,7 @@ impl Written {
         let rest = used.used - data.map(|(_, bytes)| bytes).sum::<u64>();
         let wanted = rest + ((self.bytes * share) as u64).max(ROOM);
         let limit = wanted.max(shamba::MIN_MEMORY);
-        self.memory.set_limit(limit).map_err(failed)?;
+        self.memory.set_limit(limit)?;
         self.held = self.memory.hold(limit - wanted);
         Ok(())
     }
@@ -186,17 +180,15 @@ impl Written {
         let last = keys.entries().saturating_sub(entries).max(1);
         for _ in 0..count {
             let first = self.random.random_range(0..last);
-            let mut cursor = self.db.cursor(IterOptions::default()).map_err(failed)?;
-            cursor
-                .seek(keys.key(first, &mut [0; MAX_KEY]))
-                .map_err(failed)?;
+            let mut cursor = self.db.cursor(IterOptions::default())?;
+            cursor.seek(keys.key(first, &mut [0; MAX_KEY]))?;
             for number in first..first + entries {
                 if !cursor.valid() || keys.number(cursor.key()) != Some(number) {
                     return Err(Error::WrongAnswer(format!("a scan lacks entry {number}")));
                 }
                 values.check(number, 0, cursor.value(), &mut Vec::new())?;
                 if number + 1 < first + entries {
-                    cursor.next().map_err(failed)?;
+                    cursor.next()?;
                 }
             }
         }
@@ -210,7 +202,7 @@ impl Written {
             // Never the same twice: filters answer a key alike each time.
             let mut key = self.data.keys.absent(number, &mut buf).to_vec();
             key.extend_from_slice(&self.random.random::<u64>().to_le_bytes());
-            return match self.db.get(key).map_err(failed)? {
+            return match self.db.get(key)? {
                 None => Ok(()),
                 Some(_) => Err(Error::WrongAnswer(format!("absent key {number} found"))),
             };
@@ -218,7 +210,7 @@ impl Written {
         let number = self.order.apply(index);
         let found = self.db.get(self.data.keys.key(number, &mut buf));
         let missing = || Error::WrongAnswer(format!("entry {number} is missing"));
-        let found = found.map_err(failed)?.ok_or_else(missing)?;
+        let found = found?.ok_or_else(missing)?;
         self.data.values.check(number, 0, &found, &mut Vec::new())
     }
 

@@ -3,17 +3,9 @@ use super::common::{self, WITHOUT, WORKLOADS};
 use crate::reproduce::files::{cumulative, files_with, shares};
 use crate::reproduce::prelude::*;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "elasticbf-access-frequency",
-    title: "Access frequency of files",
-    claim: "Observation: unevenness of access frequencies (Figure 2: file access frequencies under different workloads).",
-    seconds: 4.0,
-    run,
-};
-
 const HOT: &str = "% of accesses to the most asked tenth";
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = common::base(lab, common::WITH);
     let mut table = Report::titled("Accesses of files");
     let mut lines = Vec::new();
@@ -36,30 +28,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         lines.push(Series::of(name, cumulative(&shares)));
     }
     let tenths = table.numbers(HOT);
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "half of the keys exist; accesses counted by the engine for one lookup in eight, those of \
-             the warm-up as well",
-        ),
-        tables: vec![table],
-        panels: vec![Panel::new(
-            "Accesses over files",
-            "files, the most asked first, %",
-            "share of accesses",
-            lines,
-        )],
-        claims: vec![Claim::everywhere_but(
-            "workloads under which a tenth of the files gets more than twice its share of the accesses (a point each)",
-            tenths.len(),
-            tenths.iter().filter(|tenth| **tenth <= 20.0).count(),
-        )],
-        notes: vec![
-            "The most popular keys of a scattered Zipf distribution lie anywhere in the key range, so \
-             that files differ less than keys do."
-                .into(),
-        ],
-        ..Findings::default()
-    })
+    let setting = common::setting(lab, &base);
+    let x = "files, the most asked first, %";
+    let panels = vec![Panel::new(
+        "Accesses over files",
+        x,
+        "share of accesses",
+        lines,
+    )];
+    let claims = vec![Claim::everywhere_but(
+        "workloads under which a tenth of the files gets more than twice its share of the accesses (a point each)",
+        tenths.len(),
+        tenths.iter().filter(|tenth| **tenth <= 20.0).count(),
+    )];
+    Ok(Findings::of(setting, [table], panels, claims))
 }

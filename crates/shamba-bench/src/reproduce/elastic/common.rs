@@ -46,13 +46,13 @@ pub(super) fn base(lab: &Lab<'_>, engine: &str) -> Base {
 }
 
 /// The setting in a sentence.
-pub(super) fn setting(lab: &Lab<'_>, base: &Base, what: &str) -> String {
-    let what = format!(
-        "bits are enabled on the average of the units written, with and without; one budget for all, \
+pub(super) fn setting(lab: &Lab<'_>, base: &Base) -> String {
+    format!(
+        "{}; bits are enabled on the average of the units written, with and without; one budget for all, \
          {MEMORY} times filters and indexes where nothing else is said, so that filters stay in memory; \
-         a file is a segment; {what}"
-    );
-    lab.setting(base, &what)
+         a file is a segment",
+        lab.setting(base)
+    )
 }
 
 /// Operations on a database, under a budget in times of its filters (of the enabled bits) and

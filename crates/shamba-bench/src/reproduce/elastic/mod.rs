@@ -6,15 +6,15 @@ mod pairs;
 mod put_scan;
 mod sensitivity;
 
-use super::Experiment;
+use super::catalogue::Run;
 
 /// The figures of the slides.
-pub(super) const ALL: &[&Experiment] = &[
-    &access_frequency::EXPERIMENT,
-    &pairs::MICRO_BENCHMARK,
-    &pairs::MIXED,
-    &put_scan::EXPERIMENT,
-    &pairs::YCSB,
-    &against_monkey::EXPERIMENT,
-    &sensitivity::EXPERIMENT,
+pub(super) const ALL: &[(&str, Run)] = &[
+    ("elasticbf-access-frequency", access_frequency::run),
+    ("elasticbf-micro-benchmark", pairs::micro_benchmark),
+    ("elasticbf-mixed", pairs::mixed),
+    ("elasticbf-put-scan", put_scan::run),
+    ("elasticbf-ycsb", pairs::ycsb),
+    ("elasticbf-against-monkey", against_monkey::run),
+    ("elasticbf-sensitivity", sensitivity::run),
 ];

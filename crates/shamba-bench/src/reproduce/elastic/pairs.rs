@@ -3,32 +3,6 @@
 use super::common::{self, BITS, CLUSTERED, MEMORY, WITH, WITHOUT, WORKLOADS};
 use super::common::{device_us, false_positives, filter_kb, ratio};
 use crate::reproduce::prelude::*;
-use crate::workload::Operation;
-
-pub(super) const MICRO_BENCHMARK: Experiment = Experiment {
-    name: "elasticbf-micro-benchmark",
-    title: "Lookups with and without ElasticBF",
-    claim: "ElasticBF increases the read throughput to >2x and reduces the latency by >50 %, and also reduces the number of \
-            I/Os by ~60 % (10M GET requests with and without ElasticBF).",
-    seconds: 3.0,
-    run: micro_benchmark,
-};
-
-pub(super) const MIXED: Experiment = Experiment {
-    name: "elasticbf-mixed",
-    title: "Lookups among writes",
-    claim: "Mixed workload: still remarkable improvement.",
-    seconds: 3.0,
-    run: mixed,
-};
-
-pub(super) const YCSB: Experiment = Experiment {
-    name: "elasticbf-ycsb",
-    title: "YCSB A to F",
-    claim: "ElasticBF improves read throughput under read-dominant workloads (B: 95 % read, C: 100 % read, D: 95 % read).",
-    seconds: 2.0,
-    run: ycsb,
-};
 
 /// The same operations without and with ElasticBF.
 pub(super) struct Pair {
@@ -97,7 +71,7 @@ fn saved(table: &Report) -> Vec<f64> {
 
 const EXISTING: &str = "share of existing keys";
 
-fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Lookups without and with ElasticBF");
     for (name, distribution) in WORKLOADS {
         for positive in [0.0, 0.5, 1.0] {
@@ -115,19 +89,11 @@ fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
         &saved(&table),
     );
     let mut claims = vec![saved.without_verdict(untold)];
-    claims.push(
-        Claim::from_on(
-            "times the read throughput (of one thread, so that its inverse is the latency), device model, more than",
-            2.0,
-            &table.numbers(FASTER),
-        )
-        .by_model(),
-    );
-    claims.push(Claim::goal_to(
-        "bytes of filters in memory at the end, with ElasticBF over without, under any workload",
-        1.1,
-        table.most(FILTERS),
-    ));
+    let what = "times the read throughput (of one thread, so that its inverse is the latency), device model, more than";
+    claims.push(by_model(Claim::from_on(what, 2.0, &table.numbers(FASTER))));
+    let what =
+        "bytes of filters in memory at the end, with ElasticBF over without, under any workload";
+    claims.push(Claim::goal_to(what, 1.1, table.most(FILTERS)));
     let panels = [
         ("Throughput", FASTER),
         ("Reads", READS),
@@ -139,40 +105,30 @@ fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
     let trial = common::trial(lab, &base, "shamba:elastic", MEMORY, mix)?;
     let slow = lab.measure(&trial)?;
     let (warm_up, measured) = lab.scale.lookups();
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "times are a device model's alone: what a PCIe SSD takes for the reads that were counted (60 us each, \
-             1.3 us a page)",
+    let setting = common::setting(lab, &base);
+    let notes = vec![
+        format!(
+            "Units move after a lookup for each file, or for 16,384 entries. With the engine's default, epochs of at least \
+             2048 lookups, of which there are {} here, uniform lookups of absent keys read {:.3} times: in a \
+             tree of so few files hardly one goes unasked for two epochs, and no unit comes free.",
+            (warm_up + measured) / 2048,
+            slow.reads(),
         ),
-        tables: vec![table],
-        panels: panels.into(),
-        claims,
-        notes: vec![
-            format!(
-                "Units move after a lookup for each file, or for 16,384 entries. With the engine's default, epochs of at least \
-                 2048 lookups, of which there are {} here, uniform lookups of absent keys read {:.3} times: in a \
-                 tree of so few files hardly one goes unasked for two epochs, and no unit comes free.",
-                (warm_up + measured) / 2048,
-                slow.reads(),
-            ),
-            format!(
-                "Accounting: {BITS} bits per key are enabled over all files in both, moved between files by \
+        format!(
+            "Accounting: {BITS} bits per key are enabled over all files in both, moved between files by \
              ElasticBF alone. What of them is in memory is what lookups asked for: more of the moving units, which lie in \
              files that are asked. The same budget covers these, indexes and the cached data of both; the paper keeps \
              filters outside its cache."
-            ),
-        ],
-        ..Findings::default()
-    })
+        ),
+    ];
+    Ok(Findings::of(setting, [table], panels, claims).noting(notes))
 }
 
 /// Shares of overwrites.
 const WRITES: [f64; 4] = [0.0, 0.1, 0.3, 0.5];
 
 /// Compaction makes new files, whose hotness is inherited.
-fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = common::base(lab, WITH);
     let mut table = Report::titled("Lookups among overwrites");
     for share in WRITES {
@@ -202,22 +158,18 @@ fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
         .zip(&all)
         .filter(|(count, _)| **count > 0.0);
     let among: Vec<f64> = among.map(|(_, saving)| *saving).collect();
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "clustered lookups of absent keys among clustered overwrites; times are a device model's alone: what a \
-             PCIe SSD takes for the reads of lookups that were counted",
-        ),
-        panels: vec![Panel::of_columns(
-            "Lookups among overwrites",
-            &table,
-            "share of writes",
-            "times that without ElasticBF",
-            &[FASTER, FALSE_POSITIVES],
-        )],
-        tables: vec![table],
-        claims: vec![Claim::statement(
+    let setting = common::setting(lab, &base);
+    let title = "Lookups among overwrites";
+    let x = "share of writes";
+    let y = "times that without ElasticBF";
+    let panels = vec![Panel::of_columns(
+        title,
+        &table,
+        x,
+        y,
+        &[FASTER, FALSE_POSITIVES],
+    )];
+    let claims = vec![Claim::statement(
             format!(
                 "I/Os of lookups saved among so many writes that files are compacted, of {WRITES:?}, % (nine tenths of \
                  what is saved without any)"
@@ -226,9 +178,8 @@ fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
             format!("{among:.0?}, without writes {:.0}", all[0]),
             all[0] > 0.0 && among.iter().all(|saving| *saving >= 0.9 * all[0]),
         )
-        .unless(among.is_empty(), "no file was compacted")],
-        ..Findings::default()
-    })
+        .unless(among.is_empty(), "no file was compacted")];
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// The workloads that mostly read, of which the slides speak.
@@ -237,7 +188,7 @@ pub(super) const READ_DOMINANT: [char; 3] = ['b', 'c', 'd'];
 /// The workload of scans, for which no filter is asked.
 const SCANS: char = 'e';
 
-fn ycsb(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn ycsb(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = common::base(lab, WITH);
     let mut table = Report::titled("YCSB without and with ElasticBF");
     for (at, letter) in ('a'..='f').enumerate() {
@@ -256,40 +207,26 @@ fn ycsb(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let gains = |named: bool| table.rows_of("read-dominant", named);
     let named = gains(true).numbers(FASTER);
-    let claims = vec![
-        Claim::everywhere_but(
-            "B, C and D (a point each): read throughput improves, device model",
-            named.len(),
-            named.iter().filter(|gain| **gain <= 1.0).count(),
-        )
-        .by_model(),
-        Claim::goal_from(
-            "A, E and F: times as fast as without, at least, device model",
-            0.98,
-            gains(false).least(FASTER),
-        ),
-    ];
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "YCSB's Zipf 0.99 scattered over the key range (D: the latest); times are a device model's alone: what a \
-             PCIe SSD takes for the reads of lookups that were counted, of E all that it charged",
-        ),
-        panels: vec![Panel::of_columns(
-            "YCSB with ElasticBF",
-            &table,
-            "workload (1 is A, 6 is F)",
-            "read throughput, times that without",
-            &[FASTER],
-        )],
-        tables: vec![table],
-        claims,
-        notes: vec![
-            "All keys of YCSB's reads exist, so that each reads what it finds besides what false positives \
-             make it read."
-                .into(),
-        ],
-        ..Findings::default()
-    })
+    let mut claims = Vec::new();
+    let what = "B, C and D (a point each): read throughput improves, device model";
+    claims.push(by_model(Claim::everywhere_but(
+        what,
+        named.len(),
+        named.iter().filter(|gain| **gain <= 1.0).count(),
+    )));
+    let what = "A, E and F: times as fast as without, at least, device model";
+    claims.push(Claim::goal_from(what, 0.98, gains(false).least(FASTER)));
+    let setting = common::setting(lab, &base);
+    let (x, y) = (
+        "workload (1 is A, 6 is F)",
+        "read throughput, times that without",
+    );
+    let panels = vec![Panel::of_columns(
+        "YCSB with ElasticBF",
+        &table,
+        x,
+        y,
+        &[FASTER],
+    )];
+    Ok(Findings::of(setting, [table], panels, claims))
 }

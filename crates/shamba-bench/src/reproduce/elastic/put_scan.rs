@@ -1,16 +1,7 @@
 //! What ElasticBF costs writes.
 use super::common::{self, MEMORY};
 use crate::reproduce::prelude::*;
-use crate::workload::Operation;
 use std::collections::BTreeMap;
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "elasticbf-put-scan",
-    title: "Writes and scans",
-    claim: "PUT and SCAN performance: negligible impact.",
-    seconds: 9.0,
-    run,
-};
 
 /// With over without, at most, where an impact is negligible: the slides give no number.
 const NEGLIGIBLE: f64 = 1.1;
@@ -28,11 +19,11 @@ const LOAD: &str = "bytes written per byte put, load";
 const OVERWRITES: &str = "bytes written per byte put, overwrites";
 const PUT: &str = "us of a put, device model and processor";
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Writes without and with ElasticBF");
     let mut claims = Vec::new();
     // The larger entries are written over and over: too slow for a test.
-    for value in VALUES.into_iter().take(lab.scale.pick(1, 2, 2, 2)) {
+    for value in VALUES.into_iter().take(lab.scale.tiny_or(1, 2)) {
         let entry = value + 32;
         for (name, engine) in ENGINES {
             let base = crate::store::Base {
@@ -74,31 +65,16 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             claims.push(Claim::goal_to(what, NEGLIGIBLE, ratio));
         }
     }
-    claims.push(Claim::not_comparable(
-        "time of a SCAN",
-        "negligible impact",
-        "a scan asks no filter, so that of the same files nothing could differ; trees with other filters differ by a \
-         compaction or two, and with them what a scan reads",
-    ));
-    let base = common::base(lab, STATE_OF_THE_ART);
-    Ok(Findings {
-        setting: common::setting(
-            lab,
-            &base,
-            "one filter a file beside ElasticBF's units; puts are uniform overwrites; their time holds what a \
-             modelled PCIe SSD charged",
-        ),
-        panels: vec![Panel::of_lines(
-            "Bytes written by a load",
-            &table,
-            "engine",
-            "entry bytes",
-            LOAD,
-        )],
-        tables: vec![table],
-        claims,
-        ..Findings::default()
-    })
+    let setting = common::setting(lab, &common::base(lab, STATE_OF_THE_ART));
+    let title = "Bytes written by a load";
+    let panels = vec![Panel::of_lines(
+        title,
+        &table,
+        "engine",
+        "entry bytes",
+        LOAD,
+    )];
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// Bytes of tables written for each byte put.

@@ -1,20 +1,8 @@
 //! Figure 6: what hash sharing gains in theory, by device, for leveling and tiering; and Figure 2,
 //! the share of a lookup that is hashing under both.
 use super::lookups::murmur_ns;
-use crate::Error;
 use crate::reproduce::prelude::*;
-use shamba_model::ModelError;
 use shamba_model::hash_sharing::{Times, Work, leveling, tiering};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "hash-sharing-figure-6",
-    title: "The gain in theory",
-    claim: "While the gain from hash sharing (Eq. 8) is negligible for HDDs and modest for SSDs, it rapidly grows to more than \
-            40 % for faster devices like NVM, and is higher for tiered LSM-trees. Figure 2: the amount of time spent on \
-            hashing for tiered LSM-trees is higher than that of leveled ones.",
-    seconds: 0.1,
-    run,
-};
 
 /// Names and nanoseconds of a page (Table 1).
 const DEVICES: [(&str, f64); 6] = [
@@ -36,8 +24,7 @@ const RATIO: u32 = 10;
 const LEVELS: u32 = 5;
 const RATE: f64 = 0.0082;
 
-fn run(_: &mut Lab<'_>) -> Result<Findings> {
-    let refused = |error: ModelError| Error::InvalidSetting(format!("the model: {error}"));
+pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Gain of hash sharing by Eq. 8, %; keys of 1 KB, T = 10, 5 levels, 10 bits per key",
     );
@@ -45,8 +32,8 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let (mut no_more_gain, mut no_more_hashing) = (0, 0);
     let mut panels = Vec::new();
     for empty in EMPTY {
-        let leveled = leveling(RATIO, LEVELS, 1.0 - empty, RATE).map_err(refused)?;
-        let tiered = tiering(RATIO, LEVELS, 1.0 - empty, RATE).map_err(refused)?;
+        let leveled = leveling(RATIO, LEVELS, 1.0 - empty, RATE)?;
+        let tiered = tiering(RATIO, LEVELS, 1.0 - empty, RATE)?;
         let mut lines = ["leveling", "tiering"].map(Series::new);
         for (x, (name, read)) in (1..).map(f64::from).zip(DEVICES) {
             let times = Times {
@@ -54,9 +41,9 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
                 probe: PROBE,
                 read,
             };
-            let gain = |work: Work| work.gain(&times).map_err(refused);
+            let gain = |work: Work| work.gain(&times);
             let gains = [gain(leveled)? * 100.0, gain(tiered)? * 100.0];
-            let time = |work: Work| work.time(&times).map_err(refused);
+            let time = |work: Work| work.time(&times);
             let hashing = [
                 leveled.hashes * times.hash / time(leveled)?,
                 tiered.hashes * times.hash / time(tiered)?,
@@ -74,10 +61,11 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
                 "tiering %": gains[1],
             });
         }
+        let (title, y) = (format!("{empty} of lookups empty"), "gain, %");
         panels.push(Panel::new(
-            format!("{empty} of lookups empty"),
+            title,
             "device: HDD, SSD, PCIe, SPDK, NVM, memory",
-            "gain, %",
+            y,
             lines,
         ));
     }
@@ -85,35 +73,25 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let gains = panels[EMPTY.len() - 1].series[0].points.iter();
     let gains: Vec<f64> = gains.map(|(_, gain)| *gain).collect();
     let points = table.rows.len();
-    Ok(Findings {
-        setting: format!(
-            "By the model with the paper's Table 1 (MurmurHash64 of 1 KB: 235 ns), T = {RATIO}, {LEVELS} levels, and a \
-             guess for a probe, which the paper does not give: {PROBE} ns."
-        ),
-        claims: vec![
-            Claim::statement(
-                "gain on an HDD and an SSD, all lookups empty, leveling, %",
-                "negligible, modest",
-                format!("{:.1}, {:.1}", gains[0], gains[1]),
-                gains[0] < 2.0 && gains[1] < 20.0,
-            ),
-            Claim::figure("gain on NVM, all lookups empty, leveling, %", 40.0, gains[4]),
-            Claim::everywhere_but(
-                "tiering gains more than leveling",
-                points,
-                no_more_gain,
-            ),
-            Claim::everywhere_but(
-                "Figure 2: a larger share of a lookup is hashing under tiering (by Eqs. 4 and 6 the same if all are empty)",
-                points,
-                no_more_hashing,
-            ),
-        ]
-        .into_iter()
-        .map(Claim::by_model)
-        .collect(),
-        tables: vec![table],
+    let setting = format!(
+        "By the model with the paper's Table 1 (MurmurHash64 of 1 KB: 235 ns), T = {RATIO}, {LEVELS} levels, and a \
+         guess for a probe, which the paper does not give: {PROBE} ns."
+    );
+    let mut claims = Vec::new();
+    let what = "gain on an HDD and an SSD, all lookups empty, leveling, %";
+    let seen = format!("{:.1}, {:.1}", gains[0], gains[1]);
+    let holds = gains[0] < 2.0 && gains[1] < 20.0;
+    claims.push(Claim::statement(what, "negligible, modest", seen, holds));
+    let what = "gain on NVM, all lookups empty, leveling, %";
+    claims.push(Claim::figure(what, 40.0, gains[4]));
+    let what = "tiering gains more than leveling";
+    claims.push(Claim::everywhere_but(what, points, no_more_gain));
+    let what = "Figure 2: a larger share of a lookup is hashing under tiering (by Eqs. 4 and 6 the same if all are empty)";
+    claims.push(Claim::everywhere_but(what, points, no_more_hashing));
+    Ok(Findings::of(
+        setting,
+        [table],
         panels,
-        ..Findings::default()
-    })
+        claims.into_iter().map(by_model),
+    ))
 }

@@ -7,9 +7,6 @@ const MURMUR: Derive = Derive::Rotation(Hash::Murmur64);
 const MD5: Derive = Derive::Rotation(Hash::Md5);
 const ENGINE: Derive = Derive::Steps(Hash::Xxh3);
 
-/// Why the paper's CityHash is left out.
-const NO_CITY: &str = "the crate for CityHash has had one release, in 2022";
-
 /// Where nothing else is said.
 const STANDARD: Setting = Setting {
     derive: ENGINE,
@@ -54,15 +51,6 @@ fn drawn(table: &Report, columns: [&str; 2], title: &str, [x, y]: [&str; 2]) -> 
     Panel::new(title, x, y, lines.collect::<Vec<_>>()).logarithmic()
 }
 
-pub(super) const TABLE_2: Experiment = Experiment {
-    name: "hash-sharing-table-2",
-    title: "False positives of one hash and rotation",
-    claim: "The bit-rotation optimization does not affect the false positive rate: at 10 bits per key and 7 positions 0.794 % \
-            (XXHash) to 0.921 % (MD5) with one hash function, 0.899 % with all seven, close to the ideal 0.819 %.",
-    seconds: 2.0,
-    run: table_2,
-};
-
 /// Ways to derive positions, and the paper's rate in percent.
 const WHOLE: [(Derive, Option<f64>); 9] = [
     (Derive::Rotation(Hash::Murmur64Other), None),
@@ -76,7 +64,7 @@ const WHOLE: [(Derive, Option<f64>); 9] = [
     (Derive::Independent, Some(0.899)),
 ];
 
-fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
     let form = Setting {
         key_size: 512,
         ..STANDARD
@@ -86,22 +74,8 @@ fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
     findings.setting = format!(
         "{filters} Rotation by 17 of 64 bits (the paper's code rotates 64 bits as if they were 32); CityHash left out."
     );
-    findings.claims.push(Claim::not_comparable(
-        "false positives, MurmurHash of 32 bits and CityHash, rotated, %",
-        "0.850 and 0.850",
-        format!("neither function is here: {NO_CITY}"),
-    ));
     Ok(findings)
 }
-
-pub(super) const TABLE_3: Experiment = Experiment {
-    name: "hash-sharing-table-3",
-    title: "False positives of filters in units",
-    claim: "ElasticBF (seven units of a single index each) normally achieves almost the same false positive rate as a normal \
-            Bloom filter: 0.829 % with MurmurHash64 rotated, 0.834 to 0.897 % with double hashing.",
-    seconds: 0.3,
-    run: table_3,
-};
 
 /// Ways to derive a unit's position, and the paper's rate in percent.
 const UNITS: [(Derive, Option<f64>); 4] = [
@@ -116,16 +90,11 @@ const IN_UNITS: Setting = Setting {
     ..STANDARD
 };
 
-fn table_3(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn table_3(lab: &mut Lab<'_>) -> Result<Findings> {
     let names = ["seven units", "false positives of seven units"];
     let mut findings = rates(lab, &UNITS, IN_UNITS, names);
     let filters = in_words(lab, ", 10 bits per key in 7 units of one position");
     findings.setting = format!("{filters} CityHash left out.");
-    findings.claims.push(Claim::not_comparable(
-        "false positives, MurmurHash64 + CityHash, %",
-        "0.834",
-        NO_CITY,
-    ));
     Ok(findings)
 }
 
@@ -174,29 +143,11 @@ fn rates(
             "theory %": theory,
         });
     }
-    Findings {
-        claims,
-        tables: vec![table],
-        panels: vec![Panel::new(
-            title,
-            "row of the table",
-            "false positives, %",
-            lines,
-        )],
-        ..Findings::default()
-    }
+    let (x, y) = ("row of the table", "false positives, %");
+    Findings::of("", [table], [Panel::new(title, x, y, lines)], claims)
 }
 
-pub(super) const FIGURE_3: Experiment = Experiment {
-    name: "hash-sharing-figure-3",
-    title: "False positives over bits per key",
-    claim: "For any number of hash functions (1 to 9, 1 to 13 bits per key) using one hash function and bit-rotation leads to \
-            an empirical false positive rate that is close to the theoretical expectation.",
-    seconds: 1.0,
-    run: figure_3,
-};
-
-fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
     let points = [(1.0, 1), (4.0, 3), (7.0, 5), (10.0, 7), (13.0, 9)];
     let forms = points.map(|(bits_per_key, positions)| Setting {
         bits_per_key,
@@ -227,25 +178,14 @@ fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
         (ways.len() * forms.len(), all.iter().filter(off).count())
     };
     let (rotated, ours) = (off(&[MURMUR, MD5]), off(&[ENGINE]));
-    Ok(Findings {
-        setting: in_words(lab, " of 64 B"),
-        claims: vec![
-            Claim::everywhere_but(
-                "one hash rotated: within a tenth of the theory, and three standard errors",
-                rotated.0,
-                rotated.1,
-            ),
-            Claim::goal(
-                "the engine's positions: within a tenth of the theory, and three standard errors",
-                "at every point",
-                format!("off at {} of {}", ours.1, ours.0),
-                ours.1 == 0,
-            ),
-        ],
-        tables: vec![table],
-        panels: vec![panel],
-        ..Findings::default()
-    })
+    let setting = in_words(lab, " of 64 B");
+    let mut claims = Vec::new();
+    let what = "one hash rotated: within a tenth of the theory, and three standard errors";
+    claims.push(Claim::everywhere_but(what, rotated.0, rotated.1));
+    let what = "the engine's positions: within a tenth of the theory, and three standard errors";
+    let seen = format!("off at {} of {}", ours.1, ours.0);
+    claims.push(Claim::statement(what, "at every point", seen, ours.1 == 0).as_goal());
+    Ok(Findings::of(setting, [table], [panel], claims))
 }
 
 /// Bytes of a key.
@@ -283,67 +223,33 @@ fn times<const N: usize>(
         let of = all.iter().filter(|(form, _)| form.derive == way);
         of.map(|(_, seen)| seen.ns).collect()
     };
-    let findings = Findings {
-        tables: vec![table],
-        panels: vec![panel],
-        ..Findings::default()
-    };
-    (ways.map(of), findings)
+    (ways.map(of), Findings::of("", [table], [panel], []))
 }
 
-pub(super) const FIGURE_4: Experiment = Experiment {
-    name: "hash-sharing-figure-4",
-    title: "Time of a filter lookup over key size",
-    claim: "The benefit of hash sharing increases as the key size grows. Using only MD5 reduces the cost of all seven hash \
-            functions significantly, but with the more efficient MurmurHash64 the average lookup cost is drastically \
-            reduced.",
-    seconds: 1.5,
-    run: figure_4,
-};
-
-fn figure_4(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_4(lab: &mut Lab<'_>) -> Result<Findings> {
     let ways = [Derive::Independent, MD5, MURMUR, ENGINE];
-    let ([seven, md5, murmur, ours], findings) = times(lab, ways, STANDARD, "one filter");
+    let ([seven, md5, murmur, ours], mut findings) = times(lab, ways, STANDARD, "one filter");
     let saved: Vec<f64> = seven.iter().zip(&murmur).map(|(a, b)| a - b).collect();
     let unordered = |&at: &usize| murmur[at] >= md5[at] || md5[at] >= seven[at];
-    Ok(Findings {
-        setting: "One filter of 10,000 keys, 10 bits per key and 7 positions, absent keys; all hashes are computed before \
-                  the first position is looked at."
-            .into(),
-        claims: vec![
-            Claim::statement(
-                "nanoseconds that one MurmurHash64 saves over seven functions, keys of 8 to 512 B (no step down by a tenth)",
-                "increases as the key size grows",
-                format!("{saved:.0?}"),
-                saved.is_sorted_by(|a, b| *b >= 0.9 * a) && saved[LAST] > saved[0],
-            ),
-            Claim::everywhere_but(
-                "MD5 rotated takes less than seven functions, and MurmurHash64 less again, by key size",
-                SIZES.len(),
-                (0..=LAST).filter(unordered).count(),
-            ),
-            Claim::goal_to(
-                "time with the engine's positions (XXH3) over MurmurHash64 rotated, keys of 512 B",
-                1.0,
-                ours[LAST] / murmur[LAST],
-            ),
-        ],
-        ..findings
-    })
+    let what = "nanoseconds that one MurmurHash64 saves over seven functions, keys of 8 to 512 B (no step down by a tenth)";
+    let seen = format!("{saved:.0?}");
+    let holds = saved.is_sorted_by(|a, b| *b >= 0.9 * a) && saved[LAST] > saved[0];
+    let claim = Claim::statement(what, "increases as the key size grows", seen, holds);
+    findings.claims.push(claim);
+    let what =
+        "MD5 rotated takes less than seven functions, and MurmurHash64 less again, by key size";
+    let claim = Claim::everywhere_but(what, SIZES.len(), (0..=LAST).filter(unordered).count());
+    findings.claims.push(claim);
+    let what = "time with the engine's positions (XXH3) over MurmurHash64 rotated, keys of 512 B";
+    findings
+        .claims
+        .push(Claim::goal_to(what, 1.0, ours[LAST] / murmur[LAST]));
+    Ok(findings)
 }
 
-pub(super) const FIGURE_5: Experiment = Experiment {
-    name: "hash-sharing-figure-5",
-    title: "Rotation and double hashing in filters of units",
-    claim: "Bit-rotation leads to lower query latency, up to 3x: a single hash function with bit rotation significantly \
-            outperforms double hashing, especially as the key size grows.",
-    seconds: 0.5,
-    run: figure_5,
-};
-
-fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
     let ways = UNITS.map(|(derive, _)| derive);
-    let ([rotated, xxh, crc, _], findings) = times(lab, ways, IN_UNITS, "seven units");
+    let ([rotated, xxh, crc, _], mut findings) = times(lab, ways, IN_UNITS, "seven units");
     // The slower of the two.
     let double: Vec<f64> = xxh.iter().zip(&crc).map(|(a, b)| a.max(*b)).collect();
     let ratios: Vec<f64> = double.iter().zip(&rotated).map(|(a, b)| a / b).collect();
@@ -353,15 +259,8 @@ fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
     let [murmur, xxh, crc] = [Hash::Murmur64, Hash::Xxh64, Hash::Crc]
         .map(|hash| micro::hash_ns(hash, SIZES[LAST], batches, lab.seed));
     let two = (murmur + xxh.max(crc)) / murmur;
-    Ok(Findings {
-        setting: "One filter of 10,000 keys in 7 units of one position, 10 bits per key, absent keys; CityHash left out."
-            .into(),
-        claims: vec![
-            Claim::up_to(
-                "time with double hashing (the slower of XXH64 and CRC-32C second) over rotation, by key size",
-                3.0,
-                &ratios,
-            )
+    let what = "time with double hashing (the slower of XXH64 and CRC-32C second) over rotation, by key size";
+    findings.claims.push(Claim::up_to(what, 3.0, &ratios)
             .because(
                 (two - most).abs() <= 0.2 * (3.0 - most),
                 format!(
@@ -369,19 +268,13 @@ fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
                      of 512 B beside MurmurHash64's {murmur:.0} ns, so that two hashes take {two:.2} times as long as one; \
                      in the paper XXHash took 3.7 times as long as MurmurHash64 (Table 1)"
                 ),
-            ),
-            Claim::statement(
-                "nanoseconds that rotation saves over the slower double hashing, keys of 8 and of 512 B",
-                "more for larger keys",
-                format!("{:.1}, {:.1}", saved[0], saved[1]),
-                saved[1] > saved[0] && saved[1] > 0.0,
-            ),
-            Claim::not_comparable(
-                "double hashing with CityHash second",
-                "a bar for each key size",
-                NO_CITY,
-            ),
-        ],
-        ..findings
-    })
+            ));
+    let what =
+        "nanoseconds that rotation saves over the slower double hashing, keys of 8 and of 512 B";
+    let seen = format!("{:.1}, {:.1}", saved[0], saved[1]);
+    let holds = saved[1] > saved[0] && saved[1] > 0.0;
+    findings
+        .claims
+        .push(Claim::statement(what, "more for larger keys", seen, holds));
+    Ok(findings)
 }

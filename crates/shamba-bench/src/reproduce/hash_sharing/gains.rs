@@ -67,18 +67,7 @@ const BY_LEVELS: Sweep = Sweep {
     ..BY_KEY
 };
 
-pub(super) const FIGURE_8: Experiment = Experiment {
-    name: "hash-sharing-figure-8",
-    title: "Gain by key size and number of levels",
-    claim: "Hash sharing has a performance gain of up to 23 %, and is more beneficial for larger key sizes; for 1 KB keys \
-            the total hashing cost is reduced to less than half (a). With 8 to 14 levels (T = 2) the hashing cost \
-            accumulates with the number of levels without sharing, every query performs only one hash calculation with \
-            it, and the gain improves a little (b).",
-    seconds: 18.0,
-    run: figure_8,
-};
-
-fn figure_8(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_8(lab: &mut Lab<'_>) -> Result<Findings> {
     let keys = Sweep {
         part: "(a) ",
         ..BY_KEY
@@ -91,52 +80,39 @@ fn figure_8(lab: &mut Lab<'_>) -> Result<Findings> {
     let spread = shared.iter().copied().fold(f64::MIN, f64::max)
         - shared.iter().copied().fold(f64::MAX, f64::min);
     let what = "gain by key size, fast-pcie-ssd (a device model), %";
-    let mut claims = vec![
-        Claim::up_to(what, 23.0, &keys.each(FAST_SSD, |seen| seen.gain)).by_model(),
-        Claim::statement(
-            "hashing of a lookup with sharing over that without, keys of 1 KB (hashes counted, each of the same cost)",
-            "less than half",
-            format!("{largest:.2}"),
-            largest < 0.5,
-        ),
-        Claim::statement(
-            format!(
-                "hashes of a lookup with {:?} levels",
-                levels.each(RAM, |seen| seen.levels)
-            ),
-            "accumulate without sharing, one with it",
-            format!("{each:.1?} without, {shared:.2?} with"),
-            spread < 0.05 && each.is_sorted_by(|a, b| a < b),
-        ),
-    ];
+    let mut claims = Vec::new();
+    claims.push(Claim::up_to(what, 23.0, &keys.each(FAST_SSD, |seen| seen.gain)).by_model());
+    let what = "hashing of a lookup with sharing over that without, keys of 1 KB (hashes counted, each of the same cost)";
+    let seen = format!("{largest:.2}");
+    let claim = Claim::statement(what, "less than half", seen, largest < 0.5);
+    claims.push(claim);
+    let what = format!(
+        "hashes of a lookup with {:?} levels",
+        levels.each(RAM, |seen| seen.levels)
+    );
+    let seen = format!("{each:.1?} without, {shared:.2?} with");
+    let holds = spread < 0.05 && each.is_sorted_by(|a, b| a < b);
+    let claim = Claim::statement(what, "accumulate without sharing, one with it", seen, holds);
+    claims.push(claim);
     claims.extend(keys.trends().chain(levels.trends()));
     let mut panels = keys.gains();
     panels.push(levels.hashes(RAM));
     panels.extend(levels.gains());
     panels.push(keys.times(FAST_SSD));
     let entries = "Entries of 2 KB in (a); in (b) of 528 B, with a buffer of 21 KiB.";
-    Ok(Findings {
-        setting: lookups::setting(lab, entries),
-        claims,
-        tables: vec![keys.table(), levels.table()],
+    let setting = lookups::setting(lab, entries);
+    Ok(Findings::of(
+        setting,
+        [keys.table(), levels.table()],
         panels,
-        ..Findings::default()
-    })
+        claims,
+    ))
 }
-
-pub(super) const FIGURE_9: Experiment = Experiment {
-    name: "hash-sharing-figure-9",
-    title: "Gain with small keys",
-    claim: "With an entry size of 512 B and smaller keys the benefit diminishes since hashing small keys only constitutes a \
-            negligible portion of the whole query.",
-    seconds: 1.5,
-    run: figure_9,
-};
 
 /// A part that is negligible, in percent: the paper gives no number.
 const LITTLE: f64 = 10.0;
 
-fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
     let sweep = Sweep {
         title: "Small keys",
         trees: |scale, base| {
@@ -151,30 +127,20 @@ fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
     let (points, mut findings) = sweep.findings(lab, "Here entries have 512 B.")?;
     let shares = points.each(RAM, |seen| seen.hashing()[0]);
     let hashing = shares.first().copied().unwrap_or(f64::NAN);
-    findings.claims.push(Claim::statement(
-        format!(
-            "share of a lookup without sharing that is hashing, keys of 8 B, ram, % (under {LITTLE})"
-        ),
-        "negligible",
-        format!("{hashing:.1}"),
-        hashing < LITTLE,
-    ));
+    let what = format!(
+        "share of a lookup without sharing that is hashing, keys of 8 B, ram, % (under {LITTLE})"
+    );
+    let seen = format!("{hashing:.1}");
+    findings
+        .claims
+        .push(Claim::statement(what, "negligible", seen, hashing < LITTLE));
     findings.panels.push(points.times(FAST_SSD));
     Ok(findings)
 }
 
-pub(super) const FIGURE_10: Experiment = Experiment {
-    name: "hash-sharing-figure-10",
-    title: "Gain with skewed lookups",
-    claim: "Under Zipfian queries the gain steeply increases for 1KB keys to more than 60 %; the observed false positive \
-            rate was lower than for the uniform workload (0.08 % instead of 0.8 %).",
-    seconds: 4.0,
-    run: figure_10,
-};
-
 const ZIPF: Distribution = Distribution::Zipf(0.99);
 
-fn figure_10(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_10(lab: &mut Lab<'_>) -> Result<Findings> {
     let skewed = Sweep {
         title: "Zipfian lookups",
         trees: |scale, base| {
@@ -247,19 +213,10 @@ fn choices(lab: &mut Lab<'_>, distribution: Distribution) -> Result<Vec<f64>> {
     Ok(rates)
 }
 
-pub(super) const FIGURE_11: Experiment = Experiment {
-    name: "hash-sharing-figure-11",
-    title: "Gain by device",
-    claim: "As the storage latency reduces, hashing dominates query time, and the benefit of hash sharing increases from \
-            10 % for the off-the-shelf SSD to more than 40 % for an emulated NVM (a RAM disk).",
-    seconds: 2.0,
-    run: figure_11,
-};
-
 /// From the slowest to the fastest, as the axis numbers them.
 const DEVICES: [Place; 6] = [SATA_SSD, PCIE_SSD, FAST_SSD, NVM, RAM, RESIDENT];
 
-fn figure_11(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_11(lab: &mut Lab<'_>) -> Result<Findings> {
     let sweep = Sweep {
         axis: "device",
         title: "By device",
@@ -285,29 +242,13 @@ fn figure_11(lab: &mut Lab<'_>) -> Result<Findings> {
         DEVICES.map(name).join(", ")
     );
     let (points, mut findings) = sweep.findings(lab, &devices)?;
-    findings.claims.push(Claim::not_comparable(
-        "gain on the SSD and on the PCIe SSD with direct I/O enabled and disabled",
-        "a pair of bars for each",
-        "the devices here are models that charge for every read of data, as with direct I/O: below them there is no page \
-         cache whose hits a buffered bar could show, and with all data in it a buffered read is what `ram` has",
-    ));
     let lines = points.gain_lines(&DEVICES);
     let axis = "device, from slow to fast";
     findings.panels = vec![Panel::new("gain by device", axis, GAIN, lines)];
     Ok(findings)
 }
 
-pub(super) const FIGURE_12: Experiment = Experiment {
-    name: "hash-sharing-figure-12",
-    title: "Gain by bits per key",
-    claim: "The benefit of hash sharing increases for more bits per key (8 to 14), since a lower false positive rate \
-            reduces the number of data accesses; at 10 bits the performance is improved by more than 10 % on PCIe SSD and \
-            by more than 40 % on an emulated NVM.",
-    seconds: 2.0,
-    run: figure_12,
-};
-
-fn figure_12(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_12(lab: &mut Lab<'_>) -> Result<Findings> {
     let sweep = Sweep {
         axis: "bits per key",
         title: "By bits per key",
@@ -330,12 +271,12 @@ fn figure_12(lab: &mut Lab<'_>) -> Result<Findings> {
     };
     let (points, mut findings) = sweep.findings(lab, "")?;
     let reads = points.each(RAM, |seen| seen.reads);
-    findings.claims.push(Claim::statement(
-        "reads of an empty lookup by bits per key",
-        "fewer with more bits",
-        format!("{reads:.4?}"),
-        reads.is_sorted_by(|a, b| a > b),
-    ));
+    let what = "reads of an empty lookup by bits per key";
+    let seen = format!("{reads:.4?}");
+    let holds = reads.is_sorted_by(|a, b| a > b);
+    findings
+        .claims
+        .push(Claim::statement(what, "fewer with more bits", seen, holds));
     Ok(findings)
 }
 
@@ -358,42 +299,28 @@ const BY_SHARE: Sweep = Sweep {
     ..BY_KEY
 };
 
-pub(super) const FIGURE_13: Experiment = Experiment {
-    name: "hash-sharing-figure-13",
-    title: "Gain by the share of empty lookups, a PCIe SSD",
-    claim: "The benefit when using an SSD for data storage is negligible for no empty queries (alpha = 0) and increases to \
-            17 % for only empty ones (alpha = 1).",
-    seconds: 1.5,
-    run: |lab| {
-        let sweep = Sweep {
-            devices: &[FAST_SSD],
-            paper: &[("gain with 1 of lookups empty", FAST_SSD, 1.0, 17.0)],
-            course: "negligible at none, increases",
-            rising: &[&[FAST_SSD]],
-            ..BY_SHARE
-        };
-        timed(&sweep, lab)
-    },
-};
-
-pub(super) const FIGURE_14: Experiment = Experiment {
-    name: "hash-sharing-figure-14",
-    title: "Gain by the share of empty lookups, a RAM disk",
-    claim: "In the case of a RAM disk (used to emulate NVM) the gain starts from 10 % for no empty queries (alpha = 0), and \
-            grows to more than 40 % for only empty ones (alpha = 1).",
-    seconds: 1.5,
-    run: |lab| {
-        let sweep = Sweep {
-            devices: &[RAM],
-            paper: &[("gain with 0 of lookups empty", RAM, 0.0, 10.0)],
-            course: "grows",
-            ..BY_SHARE
-        };
-        timed(&sweep, lab)
-    },
-};
-
 /// A figure with the times beside the gain.
+pub(super) fn figure_13(lab: &mut Lab<'_>) -> Result<Findings> {
+    let sweep = Sweep {
+        devices: &[FAST_SSD],
+        paper: &[("gain with 1 of lookups empty", FAST_SSD, 1.0, 17.0)],
+        course: "negligible at none, increases",
+        rising: &[&[FAST_SSD]],
+        ..BY_SHARE
+    };
+    timed(&sweep, lab)
+}
+
+pub(super) fn figure_14(lab: &mut Lab<'_>) -> Result<Findings> {
+    let sweep = Sweep {
+        devices: &[RAM],
+        paper: &[("gain with 0 of lookups empty", RAM, 0.0, 10.0)],
+        course: "grows",
+        ..BY_SHARE
+    };
+    timed(&sweep, lab)
+}
+
 fn timed(sweep: &Sweep, lab: &mut Lab<'_>) -> Result<Findings> {
     let (points, mut findings): (Points, _) = sweep.findings(lab, "")?;
     let times = sweep.devices.iter().map(|device| points.times(*device));

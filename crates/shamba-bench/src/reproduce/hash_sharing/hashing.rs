@@ -4,26 +4,6 @@ use super::lookups::{self, Point, Points, Sweep};
 use super::tree::{Cell, FAST_SSD, NVM, Place, RAM, SATA_SSD, name};
 use crate::reproduce::prelude::*;
 
-pub(super) const FIGURE_1: Experiment = Experiment {
-    name: "hash-sharing-figure-1",
-    title: "The share of a lookup that is hashing",
-    claim: "The fraction of the time spent on hashing increases as the empty point lookup ratio (alpha) increases, and as the \
-            underlying storage becomes faster: on a fast PCIe SSD of 10 us from about 15 % (alpha = 0) to more than 75 % \
-            (alpha = 1), on the emulated NVM (a RAM disk) to almost 100 %.",
-    seconds: 4.0,
-    run: figure_1,
-};
-
-pub(super) const FIGURE_2: Experiment = Experiment {
-    name: "hash-sharing-figure-2",
-    title: "The share of a lookup that is hashing, tiering beside leveling",
-    claim: "The amount of time spent on hashing for tiered LSM-trees (5 levels, 10 runs per level) is higher than that of \
-            leveled ones (Figure 1): a lookup in tiering needs to search more runs, hence, the hashing cost amounts to a \
-            higher fraction.",
-    seconds: 10.0,
-    run: figure_2,
-};
-
 /// From the slowest to the fastest.
 const DEVICES: [Place; 4] = [SATA_SSD, FAST_SSD, NVM, RAM];
 
@@ -73,7 +53,7 @@ fn table(all: &[(&str, &Points)]) -> Report {
     })
 }
 
-fn figure_1(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_1(lab: &mut Lab<'_>) -> Result<Findings> {
     let points = LEVELED.measure(lab)?;
     let share = |device: Place, empty: f64| {
         let point = points.at(device, empty);
@@ -101,27 +81,24 @@ fn figure_1(lab: &mut Lab<'_>) -> Result<Findings> {
         Claim::figure(what, paper, share(FAST_SSD, empty)).by_model()
     };
     let hashing = "Hashing is the counted hashes times the time of one.";
-    Ok(Findings {
-        setting: lookups::setting(lab, hashing),
-        claims: vec![
-            fast("no lookup empty", 15.0, 0.0),
-            fast("all lookups empty", 75.0, 1.0),
-            Claim::figure(
-                "share of hashing, ram, all lookups empty, %",
-                100.0,
-                share(RAM, 1.0),
-            ),
-            Claim::everywhere_but(
-                "share of hashing larger with more empty lookups, and on the next faster device (device models but ram)",
-                steps.len(),
-                steps.iter().filter(|step| **step <= 0.0).count(),
-            )
-            .by_model(),
-        ],
-        panels: panels.into_iter().flatten().collect(),
-        tables: vec![table],
-        ..Findings::default()
-    })
+    let setting = lookups::setting(lab, hashing);
+    let mut claims = Vec::new();
+    claims.push(fast("no lookup empty", 15.0, 0.0));
+    claims.push(fast("all lookups empty", 75.0, 1.0));
+    let what = "share of hashing, ram, all lookups empty, %";
+    claims.push(Claim::figure(what, 100.0, share(RAM, 1.0)));
+    let what = "share of hashing larger with more empty lookups, and on the next faster device (device models but ram)";
+    claims.push(by_model(Claim::everywhere_but(
+        what,
+        steps.len(),
+        steps.iter().filter(|step| **step <= 0.0).count(),
+    )));
+    Ok(Findings::of(
+        setting,
+        [table],
+        panels.into_iter().flatten(),
+        claims,
+    ))
 }
 
 /// The trees of Figure 2.
@@ -134,7 +111,7 @@ fn wide(base: Cell, tiered: bool) -> Vec<Cell> {
     }]
 }
 
-fn figure_2(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn figure_2(lab: &mut Lab<'_>) -> Result<Findings> {
     let leveled = Sweep {
         trees: |_, base| wide(base, false),
         ..LEVELED
@@ -159,29 +136,15 @@ fn figure_2(lab: &mut Lab<'_>) -> Result<Findings> {
         "Here T = {RATIO}, under both merge policies; tiering leaves about half as many runs in a level. Hashing is the \
          counted hashes times the time of one."
     );
-    Ok(Findings {
-        setting: lookups::setting(lab, &here),
-        claims: vec![
-            everywhere(
-                "more hashes of a lookup without sharing under tiering",
-                &DEVICES,
-                |point| point.seen.each_hashes,
-            ),
-            // By the clock alone, and by models of devices.
-            everywhere(
-                "a larger share of a lookup is hashing under tiering, ram",
-                &[RAM],
-                share,
-            ),
-            everywhere(
-                "a larger share of a lookup is hashing under tiering, device models",
-                &[SATA_SSD, FAST_SSD, NVM],
-                share,
-            )
-            .by_model(),
-        ],
-        panels: plot::of_report(&table, "merge policy", "device", AXIS, "XXH3 %"),
-        tables: vec![table],
-        ..Findings::default()
-    })
+    let setting = lookups::setting(lab, &here);
+    let what = "more hashes of a lookup without sharing under tiering";
+    let hashes = everywhere(what, &DEVICES, |point| point.seen.each_hashes);
+    // By the clock alone, and by models of devices.
+    let what = "a larger share of a lookup is hashing under tiering, ram";
+    let measured = everywhere(what, &[RAM], share);
+    let what = "a larger share of a lookup is hashing under tiering, device models";
+    let modelled = everywhere(what, &[SATA_SSD, FAST_SSD, NVM], share).by_model();
+    let claims = [hashes, measured, modelled];
+    let panels = plot::of_report(&table, "merge policy", "device", AXIS, "XXH3 %");
+    Ok(Findings::of(setting, [table], panels, claims))
 }

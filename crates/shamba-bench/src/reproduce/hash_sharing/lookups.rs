@@ -9,8 +9,8 @@
 //! with sharing. A visit to a table costs more than a probe; `T_P` holds all of it.
 use super::pairs::Measured;
 use super::tree::{Cell, Place, name};
+use crate::cell;
 use crate::reproduce::prelude::*;
-use crate::{Error, cell};
 use shamba_model::hash_sharing::{Times, leveling};
 
 /// MurmurHash64 of 1 KiB in nanoseconds (Table 1).
@@ -30,7 +30,7 @@ pub(super) fn base(lab: &Lab<'_>, devices: &[Place]) -> Cell {
     Cell {
         key: 512,
         value: 512,
-        levels: scale.pick(3, 5, 5, 5),
+        levels: scale.tiny_or(3, 5),
         size_ratio: 2,
         tiered: false,
         data: scale.pick(256 << 10, 8 << 20, 64 << 20, 512 << 20),
@@ -38,7 +38,7 @@ pub(super) fn base(lab: &Lab<'_>, devices: &[Place]) -> Cell {
         distribution: Distribution::Uniform,
         devices: devices.to_vec(),
         empty: vec![1.0],
-        batch: scale.pick(20, 100, 100, 100),
+        batch: scale.tiny_or(20, 100),
         pairs: scale.pick(6, 400, 600, 2_000),
         repeat: scale.pick(1, 4, 4, 5),
         seconds: scale.pick(0.2, 1.2, 3.0, 20.0),
@@ -172,13 +172,8 @@ impl Sweep {
         otherwise: &str,
     ) -> Result<(Points, Findings)> {
         let points = self.measure(lab)?;
-        let findings = Findings {
-            setting: setting(lab, otherwise),
-            claims: points.claims()?,
-            tables: vec![points.table()],
-            panels: points.gains(),
-            ..Findings::default()
-        };
+        let (setting, tables) = (setting(lab, otherwise), [points.table()]);
+        let findings = Findings::of(setting, tables, points.gains(), points.claims()?);
         Ok((points, findings))
     }
 }

@@ -8,11 +8,9 @@
 //! thread.
 use super::lookups::murmur_ns;
 use super::tree::{COPIES, Cell, LOAD_MEMORY, Place, RESIDENT, Tree, key};
-use crate::Error;
 use crate::cell::Measurement;
-use crate::report::median;
 use crate::reproduce::prelude::*;
-use crate::workload::{Chooser, random};
+use crate::workload::Chooser;
 use rand::RngExt as _;
 use shamba::fs::{Charge, Fs, MeteredFs};
 use shamba::{Counters, Db, MemoryBudget};
@@ -129,7 +127,6 @@ impl Counts {
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "hash-sharing";
     type Found = Vec<Measured>;
 
     /// Every point of this tree.

@@ -1,22 +1,9 @@
 //! Table 1: what storage takes for a page beside what hash functions take for a key of 1 KB.
 use super::micro::{self, Hash};
-use crate::report::median;
 use crate::reproduce::prelude::*;
-use crate::workload::random;
 use rand::RngExt as _;
 use std::hint::black_box;
 use std::time::Instant;
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "hash-sharing-table-1",
-    title: "Latencies of storage and of hash functions",
-    claim: "The decreasing access latency of new storage devices makes the hashing cost of a 1 KB key comparable with \
-            accessing a page in NVM (within one order of magnitude): a page of 4 KB takes 4.6 ms (HDD), 113 us (SSD), 10 us \
-            (PCIe SSD), 250 ns (NVM) and 160 ns (memory), hashing 176 ns (CITY), 235 ns (MurmurHash64), 323 ns (CRC), 874 ns \
-            (XXHash), 2.85 us (MD5) and 5.17 us (SHA-256).",
-    seconds: 1.0,
-    run,
-};
 
 const KEY: usize = 1024;
 
@@ -35,7 +22,7 @@ const FUNCTIONS: [(Hash, Option<f64>); 6] = [
     (Hash::Sha256, Some(5170.0)),
 ];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let memory = memory_ns(lab.scale.pick(4, 64, 256, 256), lab.seed);
     let mut rows: Vec<(String, Option<f64>, f64)> = vec![
         modelled("an HDD", 4.6e6, Device::Hdd),
@@ -47,35 +34,16 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let batches = lab.scale.pick(3, 101, 301, 301);
     let times = FUNCTIONS.map(|(hash, _)| micro::hash_ns(hash, KEY, batches, lab.seed));
     let [xxh3, .., murmur, _, _] = times;
-    let mut claims = vec![
-        Claim::figure(
-            "MurmurHash64 of 1 KB over copying a page in memory",
-            MURMUR / MEMORY,
-            murmur / memory,
-        ),
-        Claim::statement(
-            "MurmurHash64 of 1 KB, measured, over the paper's page of NVM of 250 ns",
-            "within one order of magnitude",
-            format!("{:.2}", murmur / NVM),
-            (murmur / NVM).log10().abs() <= 1.0,
-        )
-        .by_model(),
-        Claim::not_comparable(
-            "CityHash of 1 KB",
-            "176 ns",
-            "the crate for it has had one release, in 2022",
-        ),
-        Claim::not_comparable(
-            "a page on an HDD, an SSD, a PCIe SSD (with SPDK), and emulated NVM",
-            "4.6 ms, 113 us, 10 us (7 us), 250 ns",
-            "no such device is here: what a device model takes is a setting, no measurement",
-        ),
-        Claim::goal_to(
-            "XXH3 of 1 KB, the engine's hash, over MurmurHash64",
-            1.0,
-            xxh3 / murmur,
-        ),
-    ];
+    let mut claims = Vec::new();
+    let what = "MurmurHash64 of 1 KB over copying a page in memory";
+    claims.push(Claim::figure(what, MURMUR / MEMORY, murmur / memory));
+    let what = "MurmurHash64 of 1 KB, measured, over the paper's page of NVM of 250 ns";
+    let seen = format!("{:.2}", murmur / NVM);
+    let holds = (murmur / NVM).log10().abs() <= 1.0;
+    let claim = Claim::statement(what, "within one order of magnitude", seen, holds);
+    claims.push(by_model(claim));
+    let what = "XXH3 of 1 KB, the engine's hash, over MurmurHash64";
+    claims.push(Claim::goal_to(what, 1.0, xxh3 / murmur));
     for ((hash, paper), ns) in FUNCTIONS.into_iter().zip(times) {
         let name = format!("{} of 1 KB", hash.name());
         if let Some(paper) = paper.filter(|_| hash != Hash::Murmur64) {
@@ -104,15 +72,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "nanoseconds",
         [Series::of("paper", paper), Series::of("here", here)],
     );
-    Ok(Findings {
-        setting: "Pages of devices as this project models them; a page in memory is copied from a random place of a \
-                  block much larger than the caches; hashes of 16 keys of 1 KB in the processor's cache."
-            .into(),
-        claims,
-        tables: vec![table],
-        panels: vec![panel.logarithmic()],
-        ..Findings::default()
-    })
+    Ok(Findings::of("", [table], [panel.logarithmic()], claims))
 }
 
 fn modelled(of: &str, paper: f64, device: Device) -> (String, Option<f64>, f64) {

@@ -1,6 +1,5 @@
 //! The tree that lookups are measured in: in memory, in two copies, one for each way to hash. Of
 //! one thread.
-use crate::Error;
 use crate::reproduce::prelude::*;
 use crate::workload::mix;
 use shamba::fs::{Fs, MemFs};

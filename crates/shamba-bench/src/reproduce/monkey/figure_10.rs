@@ -2,22 +2,11 @@
 //! model and measured.
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups};
-use crate::plot;
 use crate::reproduce::prelude::*;
 use shamba_model::allocation::{Filter, uniform, water_filling};
 use shamba_model::cost::point_lookup;
 use shamba_model::curve::Curve;
 use shamba_model::tree::{MergePolicy, Tree};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-10",
-    title: "Filters for lookups of existing keys",
-    claim: "With 1 bit per key Monkey for any lookups does what Monkey for empty lookups does; with more it is \
-            up to 20 % better, the more the more lookups find their key. They outperform uniform filters by \
-            up to 80 % and 60 %.",
-    seconds: 12.0,
-    run,
-};
 
 /// Existing lookups for each empty one.
 const RATIOS: [f64; 5] = [0.25, 1.0, 4.0, 16.0, 64.0];
@@ -43,7 +32,7 @@ fn costs(tree: &Tree, positive: f64, bits_per_key: f64) -> Result<[f64; 3]> {
     ])
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(format!(
         "Reads of a lookup by the model; T = 2, {LEVELS} levels"
     ));
@@ -73,13 +62,9 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
         gains.push(gain);
     }
-    let mut panels = plot::of_report(
-        &table,
-        "existing lookups for each empty one, model:",
-        "filters",
-        "bits per key",
-        "throughput, Monkey general being 1",
-    );
+    let panel = "existing lookups for each empty one, model:";
+    let y = "throughput, Monkey general being 1";
+    let mut panels = plot::of_report(&table, panel, "filters", "bits per key", y);
     let measured = measured(lab)?;
     let [even, zero, general] = measured.each(|point| point.searches);
     let pairs = even.iter().zip(&zero).zip(&general);
@@ -90,58 +75,26 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "searches per lookup",
         1.0,
     ));
-    Ok(Findings {
-        setting: format!(
-            "Throughput is 1 over reads. Measured: {}",
-            trees::setting(lab)
-        ),
-        claims: vec![
-            Claim::figure(
-                "with 1 bit per key, cost of general over that of zero (model)",
-                1.0,
-                zero_at_1,
-            )
-            .by_model(),
-            Claim::up_to(
-                "cost that general saves beside zero, up to, % (model)",
-                20.0,
-                &gains,
-            )
-            .by_model(),
-            Claim::statement(
-                "the more lookups find their key, the more general gains over zero, % (model)",
-                "yes",
-                format!("{gains:.1?}"),
-                gains.is_sorted(),
-            )
-            .by_model(),
-            Claim::figure(
-                "cost that general saves beside uniform, up to, % (model)",
-                80.0,
-                general_below_even,
-            )
-            .by_model(),
-            Claim::figure(
-                "cost that zero saves beside uniform, up to, % (model)",
-                60.0,
-                zero_below_even,
-            )
-            .by_model(),
-            Claim::everywhere_but(
-                "general searches no more than zero, and that no more than uniform (measured, within 3 %)",
-                even.len(),
-                lost.count(),
-            ),
-        ],
-        tables: vec![
-            table,
-            measured.table(format!(
-                "Searches of a lookup, {POSITIVE} of keys existing, measured beside the model"
-            )),
-        ],
-        panels,
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let mut claims = Vec::new();
+    let what = "with 1 bit per key, cost of general over that of zero (model)";
+    claims.push(by_model(Claim::figure(what, 1.0, zero_at_1)));
+    let what = "cost that general saves beside zero, up to, % (model)";
+    claims.push(by_model(Claim::up_to(what, 20.0, &gains)));
+    let what = "the more lookups find their key, the more general gains over zero, % (model)";
+    let claim = Claim::statement(what, "yes", format!("{gains:.1?}"), gains.is_sorted());
+    claims.push(by_model(claim));
+    let what = "cost that general saves beside uniform, up to, % (model)";
+    claims.push(by_model(Claim::figure(what, 80.0, general_below_even)));
+    let what = "cost that zero saves beside uniform, up to, % (model)";
+    claims.push(by_model(Claim::figure(what, 60.0, zero_below_even)));
+    let what =
+        "general searches no more than zero, and that no more than uniform (measured, within 3 %)";
+    claims.push(Claim::everywhere_but(what, even.len(), lost.count()));
+    let title =
+        format!("Searches of a lookup, {POSITIVE} of keys existing, measured beside the model");
+    let tables = [table, measured.table(title)];
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// Trees of three kinds of filters.

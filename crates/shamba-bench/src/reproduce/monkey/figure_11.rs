@@ -1,22 +1,11 @@
 //! Figure 11: what each knob of the design contributes, over memory, for four workloads. By the
 //! model.
 use super::trees;
-use crate::plot;
 use crate::reproduce::prelude::*;
-use shamba_model::cost::{Allocation, Design};
+use shamba_model::cost::Allocation;
 use shamba_model::curve::Curve;
 use shamba_model::search::{Knob, Step, contributions};
 use shamba_model::tree::MergePolicy;
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-11",
-    title: "What each design decision contributes",
-    claim: "Each step improves on the one before: filter allocation, then memory split, merge policy, size \
-            ratio; all together are best for every memory and workload. For a write-mostly workload with \
-            little memory filters get none of it; for reading ones 95 % for filters is close to the best.",
-    seconds: 0.2,
-    run,
-};
 
 /// Names and shares of lookups: of these half find their key.
 const WORKLOADS: [(&str, f64); 4] = [
@@ -42,13 +31,7 @@ fn steps(lookups: f64, bits_per_entry: f64) -> Result<Vec<Step>> {
     let environment = trees::environment(1e9, 128.0);
     let memory = bits_per_entry / 8.0 * environment.entries;
     // The rule of thumb: 95 % for filters.
-    let start = Design {
-        policy: MergePolicy::Leveling,
-        size_ratio: 10,
-        buffer_bytes: 0.05 * memory,
-        filter_bytes: 0.95 * memory,
-        allocation: Allocation::Uniform,
-    };
+    let start = trees::leveled(10, 0.05 * memory, 0.95 * memory, Allocation::Uniform);
     let workload = trees::workload(lookups / 2.0, lookups / 2.0);
     let curve = Curve::ideal();
     Ok(contributions(
@@ -60,7 +43,7 @@ fn steps(lookups: f64, bits_per_entry: f64) -> Result<Vec<Step>> {
     )?)
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Cost of an operation in reads after each step, and the design; 1e9 entries of 128 B",
     );
@@ -110,39 +93,37 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         rule_costs.push(rule);
     }
     let gain = gains.iter().copied().fold(f64::MIN, f64::max);
-    Ok(Findings {
-        setting: "By the model alone: 1e9 entries of 128 B, writes as dear as reads, half of the lookups find \
-                  their key; state of the art: leveling, T = 10, uniform filters in 95 % of the memory."
-            .into(),
-        claims: vec![
-            Claim::statement(
-                "all decisions at once are no worse than any step",
-                "everywhere",
-                format!("at {} of {points} points; up to {gain:.1} times more throughput than the state of the art", points - lost),
-                lost == 0,
-            )
-            .by_model(),
-            Claim::statement(
-                "share of the least memory that filters get",
-                "0 % for a write-mostly workload",
-                format!("{least_filters:.0?} % for the four workloads"),
-                least_filters.first().is_some_and(|share| *share < 1.0),
-            ).by_model(),
-            Claim::statement(
-                "cost of the best policy and ratio with 95 % for filters over that of all at once, at most (up to 20 bits per entry)",
-                "close to 1 where reads prevail",
-                format!("{rule_costs:.2?} for the four workloads"),
-                rule_costs.iter().skip(2).all(|cost| *cost < 1.1),
-            ).by_model(),
-        ],
-        panels: plot::of_report(
-            &table,
-            "workload",
-            "step",
-            "memory, bits per entry",
-            "throughput, all at once being 1",
-        ),
-        tables: vec![table],
-        ..Findings::default()
-    })
+    let mut claims = Vec::new();
+    let what = "all decisions at once are no worse than any step";
+    let seen = format!(
+        "at {} of {points} points; up to {gain:.1} times more throughput than the state of the art",
+        points - lost
+    );
+    let claim = Claim::statement(what, "everywhere", seen, lost == 0);
+    claims.push(by_model(claim));
+    let what = "share of the least memory that filters get";
+    let seen = format!("{least_filters:.0?} % for the four workloads");
+    claims.push(
+        Claim::statement(
+            what,
+            "0 % for a write-mostly workload",
+            seen,
+            least_filters.first().is_some_and(|share| *share < 1.0),
+        )
+        .by_model(),
+    );
+    let what = "cost of the best policy and ratio with 95 % for filters over that of all at once, at most (up to 20 bits per entry)";
+    let seen = format!("{rule_costs:.2?} for the four workloads");
+    claims.push(
+        Claim::statement(
+            what,
+            "close to 1 where reads prevail",
+            seen,
+            rule_costs.iter().skip(2).all(|cost| *cost < 1.1),
+        )
+        .by_model(),
+    );
+    let y = "throughput, all at once being 1";
+    let panels = plot::of_report(&table, "workload", "step", "memory, bits per entry", y);
+    Ok(Findings::of("", [table], panels, claims))
 }

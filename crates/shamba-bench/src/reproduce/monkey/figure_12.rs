@@ -8,17 +8,6 @@ use shamba_model::curve::{self, Curve};
 use shamba_model::matching;
 use shamba_model::tree::Tree;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-12",
-    title: "Lookups over the number of entries, their size, and filter memory",
-    claim: "(A, B) As entries grow in number or size, lookups with uniform filters take ever longer, with \
-            Monkey's equally long: up to 60 % less. (C, D) For absent keys Monkey does with 6 bits per key \
-            what uniform filters do with 10, (E, F) for existing ones with 4, where Monkey for these is \
-            about 10 % better than Monkey for absent keys. SSD and HDD alike.",
-    seconds: 20.0,
-    run,
-};
-
 /// The bits of uniform filters whose work is to be done with fewer.
 const USUAL: f64 = 10.0;
 
@@ -27,7 +16,7 @@ const LEAST: u64 = 1 << 10;
 
 const SEARCHES: fn(&Point) -> f64 = |point| point.searches;
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (entries, sizes) = (by_entries(lab)?, by_size(lab)?);
     let (absent, existing) = by_bits(lab)?;
     let (c_d, e_f) = (("C, D", &absent), ("E, F", &existing));
@@ -72,24 +61,16 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let each = device.read_ns() as f64 / 1e3;
         part.panel(format!("{title}, {device}"), "us per lookup", each)
     };
-    Ok(Findings {
-        setting: format!(
-            "{} Latencies: searches times what the modelled devices take for a page (sata-ssd 98 us, hdd 8 ms; \
-             the paper's 360 us and 1.9 ms).",
-            trees::setting(lab)
-        ),
-        panels: vec![
-            on(SataSsd, "(A) more entries, empty lookups", &entries),
-            on(SataSsd, "(B) larger entries, empty lookups", &sizes),
-            on(SataSsd, "(C) filter memory, empty lookups", &absent),
-            on(Hdd, "(D) filter memory, empty lookups", &absent),
-            on(SataSsd, "(E) filter memory, existing keys", &existing),
-            on(Hdd, "(F) filter memory, existing keys", &existing),
-        ],
-        claims,
-        tables: vec![table],
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let panels = vec![
+        on(SataSsd, "(A) more entries, empty lookups", &entries),
+        on(SataSsd, "(B) larger entries, empty lookups", &sizes),
+        on(SataSsd, "(C) filter memory, empty lookups", &absent),
+        on(Hdd, "(D) filter memory, empty lookups", &absent),
+        on(SataSsd, "(E) filter memory, existing keys", &existing),
+        on(Hdd, "(F) filter memory, existing keys", &existing),
+    ];
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// A: more and more entries with one buffer.
@@ -143,7 +124,7 @@ fn by_bits(lab: &mut Lab<'_>) -> Result<(Curves, Curves)> {
 }
 
 /// What is claimed as data grow.
-fn growth(part: &Curves, what: &str) -> [Claim; 2] {
+fn growth(part: &Curves, of: &str) -> Vec<Claim> {
     let [even, best, _] = part.each(SEARCHES);
     let last = even.len() - 1;
     // From few levels on Monkey's cost has yet to come near its limit.
@@ -151,20 +132,17 @@ fn growth(part: &Curves, what: &str) -> [Claim; 2] {
     let saved = trees::saved(&even, &best);
     let grown = |searches: &[f64]| searches[last] / searches[middle];
     let (even, best) = (grown(&even), grown(&best));
-    [
-        Claim::statement(
-            format!("Monkey's margin grows with {what}, % three levels before the end and at it"),
-            "yes",
-            format!("{:.0}, {:.0}", saved[middle], saved[last]),
-            saved[last] > saved[middle],
-        ),
-        Claim::statement(
-            format!("growth of searches over the last doublings, three levels, of {what}"),
-            "Monkey's stay, uniform's grow",
-            format!("Monkey {best:.2} times, uniform {even:.2} times"),
-            best < 1.1 && even > 1.2,
-        ),
-    ]
+    let mut claims = Vec::new();
+    let what = format!("Monkey's margin grows with {of}, % three levels before the end and at it");
+    let seen = format!("{:.0}, {:.0}", saved[middle], saved[last]);
+    let claim = Claim::statement(what, "yes", seen, saved[last] > saved[middle]);
+    claims.push(claim);
+    let what = format!("growth of searches over the last doublings, three levels, of {of}");
+    let seen = format!("Monkey {best:.2} times, uniform {even:.2} times");
+    let paper = "Monkey's stay, uniform's grow";
+    let claim = Claim::statement(what, paper, seen, best < 1.1 && even > 1.2);
+    claims.push(claim);
+    claims
 }
 
 /// The bits with which Monkey's filters, the last of the part's, do what uniform ones do with ten;
@@ -204,43 +182,46 @@ fn equal_bits(
 }
 
 /// What is claimed of filter memory.
-fn savings(absent: &Curves, existing: &Curves) -> [Claim; 3] {
+fn savings(absent: &Curves, existing: &Curves) -> Vec<Claim> {
     let [even, best, _] = absent.each(SEARCHES);
     let [bits, ..] = absent.each(absent.at);
     let [_, zero, general] = existing.each(SEARCHES);
     let (usual, own) = (even[even.len() - 1], at_usual(absent, &best));
-    [
+    let mut claims = Vec::new();
+    let what = format!(
+        "searches of empty lookups: Monkey with {} bits per key beside uniform with {USUAL}",
+        trees::BITS
+    );
+    let seen = format!("{own:.3} beside {usual:.3}");
+    let paper = "approximately the same or better";
+    claims.push(Claim::statement(what, paper, seen, own <= usual * 1.1));
+    let what = "searches of empty lookups that Monkey saves without bits, and with the most";
+    let seen = format!(
+        "{:.3} with {:.0} bits, {:.3} with {:.0}",
+        even[0] - best[0],
+        bits[0],
+        even[even.len() - 1] - best[best.len() - 1],
+        bits[bits.len() - 1],
+    );
+    claims.push(
         Claim::statement(
-            format!(
-                "searches of empty lookups: Monkey with {} bits per key beside uniform with {USUAL}",
-                trees::BITS
-            ),
-            "approximately the same or better",
-            format!("{own:.3} beside {usual:.3}"),
-            own <= usual * 1.1,
-        ),
-        Claim::statement(
-            "searches of empty lookups that Monkey saves without bits, and with the most",
+            what,
             "none without, the curves nearly converge",
-            format!(
-                "{:.3} with {:.0} bits, {:.3} with {:.0}",
-                even[0] - best[0],
-                bits[0],
-                even[even.len() - 1] - best[best.len() - 1],
-                bits[bits.len() - 1],
-            ),
+            seen,
             even[0] == best[0] && even[even.len() - 1] - best[best.len() - 1] < 0.1,
         )
         .unless(
             bits[0] > 0.0,
             "trees without bits are not measured at this scale",
         ),
-        Claim::figure(
-            "share of existing lookups' searches that Monkey for them saves over Monkey for absent keys with 5 bits per key, %",
-            10.0,
-            at_usual(existing, &trees::saved(&zero, &general)),
-        ),
-    ]
+    );
+    let what = "share of existing lookups' searches that Monkey for them saves over Monkey for absent keys with 5 bits per key, %";
+    claims.push(Claim::figure(
+        what,
+        10.0,
+        at_usual(existing, &trees::saved(&zero, &general)),
+    ));
+    claims
 }
 
 /// The value of a curve over bits per key at the paper's default, or the next more.

@@ -5,57 +5,34 @@ use super::trees::{self, Curves};
 use crate::experiments::full_tree::{Filters, Lookups, Point};
 use crate::reproduce::prelude::*;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-13",
-    title: "Mixes of lookups, temporal skew, and the trade-off (A to D)",
-    claim: "(A) Monkey is better for any mix of empty and existing lookups; from 70 % existing ones on, filters \
-            for the mix are better than filters for empty lookups. (B) As older entries are looked up, uniform \
-            filters cost more with every level, Monkey's hardly before the last levels. (C, D) Lookups cost up \
-            to 50 % less at any update cost, which can be traded for up to 70 % cheaper updates.",
-    seconds: 9.0,
-    run,
-};
-
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (mixes, skew) = (mixes(lab)?, skew(lab)?);
     let [traded, _] = trade_off::measure(lab)?;
     let mut claims = of_mixes(&mixes);
     claims.extend(of_skew(&skew));
     let [even, best, _] = traded.each(|point| point.in_vain);
-    claims.push(Claim::up_to(
-        "share of lookup cost that Monkey saves at best at one update cost, %",
-        50.0,
-        &trees::saved(&even, &best),
-    ));
-    claims.push(Claim::figure(
-        "share of update cost that can be had instead, lookups costing no more than uniform filters', %",
-        70.0,
-        trade_off::largest_trade(&traded) * 100.0,
-    ));
+    let what = "share of lookup cost that Monkey saves at best at one update cost, %";
+    claims.push(Claim::up_to(what, 50.0, &trees::saved(&even, &best)));
+    let what = "share of update cost that can be had instead, lookups costing no more than uniform filters', %";
+    let claim = Claim::figure(what, 70.0, trade_off::largest_trade(&traded) * 100.0);
+    claims.push(claim);
     claims.push(trees::near_model(
         "measured searches are the model's (A, B)",
         mixes.points.iter().chain(&skew.points),
     ));
-    Ok(Findings {
-        setting: format!(
-            "{} C, D: entries of 706 B, five to a page. Latencies of modelled devices: lookups their searches, \
-             updates the pages read and written in flushes and merges at the price of a sequential page.",
-            trees::setting(lab)
-        ),
-        claims,
-        tables: vec![
-            mixes.table("Searches of a lookup by the share of existing keys (A)"),
-            skew.table("Searches of a lookup by the level with its key (B)"),
-            trade_off::table("Lookups of absent keys, and updates, measured", &traded)?,
-        ],
-        panels: vec![
-            mixes.panel("(A) mixes of lookups", "searches per lookup", 1.0),
-            skew.panel("(B) by the level of the key", "searches per lookup", 1.0),
-            traded_on('C', Device::SataSsd, &traded),
-            traded_on('D', Device::Hdd, &traded),
-        ],
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let tables = vec![
+        mixes.table("Searches of a lookup by the share of existing keys (A)"),
+        skew.table("Searches of a lookup by the level with its key (B)"),
+        trade_off::table("Lookups of absent keys, and updates, measured", &traded)?,
+    ];
+    let panels = vec![
+        mixes.panel("(A) mixes of lookups", "searches per lookup", 1.0),
+        skew.panel("(B) by the level of the key", "searches per lookup", 1.0),
+        traded_on('C', Device::SataSsd, &traded),
+        traded_on('D', Device::Hdd, &traded),
+    ];
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// A: from lookups that find nothing to lookups that all find their key.
@@ -81,19 +58,19 @@ fn mixes(lab: &mut Lab<'_>) -> Result<Curves> {
 fn of_mixes(curves: &Curves) -> Vec<Claim> {
     let [even, zero, general] = curves.each(|point| point.in_vain);
     let gain = |at: usize| (1.0 - general[at] / zero[at]) * 100.0;
-    vec![
-        Claim::everywhere_but(
-            "Monkey for the mix searches in vain less often than uniform filters",
-            even.len(),
-            trees::not_below(&general, &even),
-        ),
-        Claim::statement(
-            "searches in vain that Monkey for the mix saves over Monkey for empty lookups, %, at 0, 75 and 100 % existing",
-            "nothing, then more and more from 70 % on",
-            format!("{:.0}, {:.0}, {:.0}", gain(0), gain(3), gain(4)),
-            gain(0).abs() < 10.0 && gain(3) > 0.0 && gain(4) > gain(3),
-        ),
-    ]
+    let mut claims = Vec::new();
+    let what = "Monkey for the mix searches in vain less often than uniform filters";
+    let claim = Claim::everywhere_but(what, even.len(), trees::not_below(&general, &even));
+    claims.push(claim);
+    let what = "searches in vain that Monkey for the mix saves over Monkey for empty lookups, %, at 0, 75 and 100 % existing";
+    let seen = format!("{:.0}, {:.0}, {:.0}", gain(0), gain(3), gain(4));
+    claims.push(Claim::statement(
+        what,
+        "nothing, then more and more from 70 % on",
+        seen,
+        gain(0).abs() < 10.0 && gain(3) > 0.0 && gain(4) > gain(3),
+    ));
+    claims
 }
 
 /// B: lookups of the entries of one level.
@@ -115,44 +92,37 @@ fn of_skew(curves: &Curves) -> Vec<Claim> {
     // Where the paper's Monkey begins to rise: 6 of 10 levels.
     let bend = (even.len() * 6 / 10).max(1) - 1;
     let each_level = |at: usize| even[at] / at.max(1) as f64;
-    vec![
-        Claim::statement(
-            "searches in vain for entries of the first level",
-            "none with any filters",
-            format!("{:.4}, {:.4}, {:.4}", even[0], zero[0], general[0]),
-            [even[0], zero[0], general[0]] == [0.0; 3],
-        ),
-        Claim::statement(
-            "searches in vain with uniform filters at the middle and the last level",
-            "as many more for each level",
-            format!(
-                "{:.3} at level {}, {:.3} at level {}",
-                even[middle],
-                middle + 1,
-                even[last],
-                last + 1
-            ),
-            (each_level(last) / each_level(middle) - 1.0).abs() < 0.15,
-        ),
-        Claim::statement(
-            format!(
-                "searches in vain with Monkey's filters up to level {}",
-                bend + 1
-            ),
-            "hardly any",
-            format!(
-                "{:.3} beside {:.3} with uniform ones",
-                zero[bend], even[bend]
-            ),
-            zero[bend] < 0.03 && zero[bend] < even[bend],
-        ),
-        Claim::statement(
-            "searches in vain at the last level, Monkey for existing keys beside Monkey for empty lookups",
-            "fewer",
-            format!("{:.3}, {:.3}", general[last], zero[last]),
-            general[last] < zero[last],
-        ),
-    ]
+    let mut claims = Vec::new();
+    let what = "searches in vain for entries of the first level";
+    let seen = format!("{:.4}, {:.4}, {:.4}", even[0], zero[0], general[0]);
+    let holds = [even[0], zero[0], general[0]] == [0.0; 3];
+    claims.push(Claim::statement(what, "none with any filters", seen, holds));
+    let what = "searches in vain with uniform filters at the middle and the last level";
+    let seen = format!(
+        "{:.3} at level {}, {:.3} at level {}",
+        even[middle],
+        middle + 1,
+        even[last],
+        last + 1
+    );
+    let holds = (each_level(last) / each_level(middle) - 1.0).abs() < 0.15;
+    let claim = Claim::statement(what, "as many more for each level", seen, holds);
+    claims.push(claim);
+    let what = format!(
+        "searches in vain with Monkey's filters up to level {}",
+        bend + 1
+    );
+    let seen = format!(
+        "{:.3} beside {:.3} with uniform ones",
+        zero[bend], even[bend]
+    );
+    let holds = zero[bend] < 0.03 && zero[bend] < even[bend];
+    claims.push(Claim::statement(what, "hardly any", seen, holds));
+    let what = "searches in vain at the last level, Monkey for existing keys beside Monkey for empty lookups";
+    let seen = format!("{:.3}, {:.3}", general[last], zero[last]);
+    let claim = Claim::statement(what, "fewer", seen, general[last] < zero[last]);
+    claims.push(claim);
+    claims
 }
 
 /// Microseconds of an update: merges read and write pages one after another.

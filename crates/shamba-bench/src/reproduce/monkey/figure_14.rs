@@ -1,22 +1,12 @@
 //! Figure 14: lookups with a block cache, by temporal locality.
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::{FullTree, Lookups};
-use crate::plot;
 use crate::reproduce::prelude::*;
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-14",
-    title: "With a block cache",
-    claim: "With a cache of 0, 20 or 40 % of the data Monkey keeps its advantage; as lookups are for ever newer \
-            entries, which the cache holds, the two nearly meet, Monkey keeping a little.",
-    seconds: 10.0,
-    run,
-};
 
 /// Shares of the data in the cache.
 const CACHES: [f64; 3] = [0.0, 0.2, 0.4];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let many: &[f64] = &[0.5, 0.6, 0.7, 0.8, 0.9];
     let localities = lab
         .scale
@@ -47,26 +37,22 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let above = pairs().filter(|(less, even)| **less < -error(even)).count();
         let clearly = pairs().filter(|(less, even)| **less > error(even)).count();
         let percent = format!("{:.0} %", cached * 100.0);
-        claims.push(Claim::statement(
-            format!("Monkey reads less with a cache of {percent}"),
-            "at every locality",
-            format!(
-                "by more than three standard errors at {clearly} of {} points, more than uniform filters by as much at {above}; \
-                 {advantage:.4?} pages less a lookup",
-                advantage.len(),
-            ),
-            above == 0 && clearly > 0,
-        ));
+        let what = format!("Monkey reads less with a cache of {percent}");
+        let seen = format!(
+            "by more than three standard errors at {clearly} of {} points, more than uniform filters by as much at {above}; \
+             {advantage:.4?} pages less a lookup",
+            advantage.len(),
+        );
+        let claim = Claim::statement(what, "at every locality", seen, above == 0 && clearly > 0);
+        claims.push(claim);
         if cached > 0.0 {
             let (first, last) = (advantage[0], advantage[advantage.len() - 1]);
-            nearly_meet.push(Claim::statement(
-                format!(
-                    "pages that Monkey saves at the least and the most locality, cache of {percent}"
-                ),
-                "the curves nearly meet",
-                format!("{first:.4} and {last:.4}"),
-                last < first / 2.0,
-            ));
+            let what = format!(
+                "pages that Monkey saves at the least and the most locality, cache of {percent}"
+            );
+            let seen = format!("{first:.4} and {last:.4}");
+            let claim = Claim::statement(what, "the curves nearly meet", seen, last < first / 2.0);
+            nearly_meet.push(claim);
         }
         for point in &curves.points {
             let mut row = row! { "cache %": cached * 100.0 };
@@ -75,15 +61,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
     }
     claims.extend(nearly_meet);
-    Ok(Findings {
-        setting: format!(
-            "{} The cache (two-priority LRU of 4 KiB blocks; the paper's are 16 KB) holds filters and indexes and \
-             so much of the data; as many lookups warm it up as are measured.",
-            trees::setting(lab)
-        ),
-        claims,
-        panels: plot::of_report(&table, "cache %", "filters", "c", "reads"),
-        tables: vec![table],
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let panels = plot::of_report(&table, "cache %", "filters", "c", "reads");
+    Ok(Findings::of(setting, [table], panels, claims))
 }

@@ -4,22 +4,13 @@ use crate::experiments::full_tree::FullTree;
 use crate::reproduce::prelude::*;
 use shamba_model::tree::{MergePolicy, Tree};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-7",
-    title: "Lookup cost over filter memory, by the model and measured",
-    claim: "Monkey's lookup cost is below the state of the art's for any filter memory; with none both \
-            are an LSM-tree without filters.",
-    seconds: 3.0,
-    run,
-};
-
 /// The paper's: 2^35 entries of 16 B, size ratio 4, a buffer of 2 MB, so that there are nine
 /// levels.
 const ENTRIES: f64 = (1u64 << 35) as f64;
 const RATIO: u32 = 4;
 const LEVELS: u32 = 9;
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Reads of an empty lookup by Eqs. 7, 8 and 55; 2^35 entries, T = 4, 9 levels",
     );
@@ -40,12 +31,10 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             });
             curve.push((gigabytes, [even, best]));
         }
-        panels.push(Panel::new(
-            format!("the paper's tree, {}", trees::policy(policy)),
-            "memory of filters, GB",
-            "reads per empty lookup",
-            trees::model_lines(&curve),
-        ));
+        let title = format!("the paper's tree, {}", trees::policy(policy));
+        let x = "memory of filters, GB";
+        let y = "reads per empty lookup";
+        panels.push(Panel::new(title, x, y, trees::model_lines(&curve)));
         curves.push(curve);
     }
     let points = || curves.iter().flat_map(|curve| &curve[1..]);
@@ -55,44 +44,28 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let measured = measured(lab)?;
     let [even_seen, best_seen, _] = measured.each(|point| point.in_vain);
     panels.push(measured.panel("measured, leveling", "searches per empty lookup", 1.0));
-    Ok(Findings {
-        setting: format!(
-            "The model's curves are the paper's tree; the measured ones T = {RATIO}, leveling: {}",
-            trees::setting(lab)
-        ),
-        claims: vec![
-            Claim::everywhere_but(
-                "Monkey's cost is below uniform filters' for any memory (model)",
-                points().count(),
-                above,
-            )
-            .by_model(),
-            Claim::figure(
-                "Monkey's cost over uniform filters' without memory",
-                1.0,
-                best / even,
-            )
-            .by_model(),
-            Claim::figure(
-                "cost of tiering over that of leveling: T - 1",
-                3.0,
-                tiering / leveling,
-            )
-            .by_model(),
-            Claim::everywhere_but(
-                "Monkey searches in vain less often than uniform filters of the same memory (measured)",
-                even_seen.len(),
-                trees::not_below(&best_seen, &even_seen),
-            ),
-            trees::near_model("measured searches are the model's", &measured.points),
-        ],
-        tables: vec![
-            table,
-            measured.table("Searches of an empty lookup, measured beside the model"),
-        ],
-        panels,
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let mut claims = Vec::new();
+    let what = "Monkey's cost is below uniform filters' for any memory (model)";
+    let claim = Claim::everywhere_but(what, points().count(), above);
+    claims.push(by_model(claim));
+    let what = "Monkey's cost over uniform filters' without memory";
+    claims.push(by_model(Claim::figure(what, 1.0, best / even)));
+    let what = "cost of tiering over that of leveling: T - 1";
+    claims.push(by_model(Claim::figure(what, 3.0, tiering / leveling)));
+    let what =
+        "Monkey searches in vain less often than uniform filters of the same memory (measured)";
+    claims.push(Claim::everywhere_but(
+        what,
+        even_seen.len(),
+        trees::not_below(&best_seen, &even_seen),
+    ));
+    claims.push(trees::near_model(
+        "measured searches are the model's",
+        &measured.points,
+    ));
+    let seen = measured.table("Searches of an empty lookup, measured beside the model");
+    Ok(Findings::of(setting, [table, seen], panels, claims))
 }
 
 /// A leveled tree of size ratio 4 with more and more bits per key.

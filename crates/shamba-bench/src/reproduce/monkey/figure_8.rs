@@ -1,19 +1,10 @@
 //! Figure 8: the curve of lookup cost against update cost, from a log to a sorted array.
 use super::{trade_off, trees};
 use crate::reproduce::prelude::*;
-use shamba_model::cost::{Allocation, Design};
+use shamba_model::cost::Allocation;
 use shamba_model::curve::Curve;
 use shamba_model::trade_off as model;
 use shamba_model::tree::MergePolicy;
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-8",
-    title: "The trade-off between lookups and updates",
-    claim: "For any merge policy and size ratio Monkey's lookups cost less at the same update cost; where \
-            one level is left (a log, a sorted array) both are the same.",
-    seconds: 3.0,
-    run,
-};
 
 const POLICIES: [MergePolicy; 2] = [MergePolicy::Tiering, MergePolicy::Leveling];
 
@@ -22,13 +13,7 @@ fn model_points(allocation: Allocation) -> Result<Vec<model::Point>> {
     let entries = f64::from(1u32 << 27);
     let environment = trees::environment(entries, 128.0);
     let workload = trees::workload(0.5, 0.0);
-    let design = Design {
-        policy: MergePolicy::Leveling,
-        size_ratio: 2,
-        buffer_bytes: 8e6,
-        filter_bytes: entries * trees::BITS / 8.0,
-        allocation,
-    };
+    let design = trees::leveled(2, 8e6, entries * trees::BITS / 8.0, allocation);
     let curve = Curve::ideal();
     Ok(model::trade_off(
         &design,
@@ -39,7 +24,7 @@ fn model_points(allocation: Allocation) -> Result<Vec<model::Point>> {
     )?)
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let even = model_points(Allocation::Uniform)?;
     let best = model_points(Allocation::Monkey)?;
     let mut table = Report::titled(
@@ -51,8 +36,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let (update, policy) = (best.costs.update, trees::policy(best.design.policy));
         let (even, best_reads) = (even.costs.empty_lookup, best.costs.empty_lookup);
         let x = update.log10();
-        trees::add(&mut lines, &format!("uniform, {policy}"), (x, even));
-        trees::add(&mut lines, &format!("Monkey, {policy}"), (x, best_reads));
+        plot::add(&mut lines, &format!("uniform, {policy}"), (x, even));
+        plot::add(&mut lines, &format!("Monkey, {policy}"), (x, best_reads));
         if best.costs.levels == 1 {
             apart = apart.max((best_reads / even - 1.0).abs());
         } else {
@@ -79,53 +64,34 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let [model, _] = trade_off::model_writes(point)?;
         off = off.max((point.writes / model - 1.0).abs());
     }
-    Ok(Findings {
-        setting: format!(
-            "Measured with entries of 706 B, five to a page, about as many for each tree. {}",
-            trees::setting(lab)
-        ),
-        claims: vec![
-            Claim::everywhere_but(
-                "Monkey's lookups are cheaper at any policy and size ratio with several levels (model)",
-                several,
-                several - below,
-            )
-            .by_model(),
-            Claim::statement(
-                "with one level both are the same (model)",
-                "the curves meet",
-                format!("they differ by {apart:.1e} at most"),
-                apart < 1e-6,
-            )
-            .by_model(),
-            Claim::everywhere_but("the same, measured", even.len(), lost.count()),
-            trees::near_model(
-                "measured searches for absent and for existing keys are the model's",
-                empty.points.iter().chain(&existing.points),
-            ),
-            Claim::goal_to(
-                "times that an entry is written, at most so far from the model's of the engine's tree, %",
-                15.0,
-                off * 100.0,
-            ),
-        ],
-        tables: vec![
-            table,
-            trade_off::table("Lookups of absent keys, and updates, measured", &empty)?,
-            trade_off::table("Lookups of existing keys, and updates, measured", &existing)?,
-        ],
-        panels: vec![
-            Panel::new(
-                "by the model",
-                "pages per update, power of ten",
-                "reads per empty lookup",
-                lines,
-            )
-            .logarithmic(),
-            empty
-                .panel("measured, from tiering to leveling", "searches per empty lookup", 1.0)
-                .logarithmic(),
-        ],
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let mut claims = Vec::new();
+    let what =
+        "Monkey's lookups are cheaper at any policy and size ratio with several levels (model)";
+    let claim = Claim::everywhere_but(what, several, several - below);
+    claims.push(by_model(claim));
+    let what = "with one level both are the same (model)";
+    let seen = format!("they differ by {apart:.1e} at most");
+    let claim = Claim::statement(what, "the curves meet", seen, apart < 1e-6);
+    claims.push(by_model(claim));
+    let what = "the same, measured";
+    claims.push(Claim::everywhere_but(what, even.len(), lost.count()));
+    claims.push(trees::near_model(
+        "measured searches for absent and for existing keys are the model's",
+        empty.points.iter().chain(&existing.points),
+    ));
+    let what =
+        "times that an entry is written, at most so far from the model's of the engine's tree, %";
+    claims.push(Claim::goal_to(what, 15.0, off * 100.0));
+    let tables = vec![
+        table,
+        trade_off::table("Lookups of absent keys, and updates, measured", &empty)?,
+        trade_off::table("Lookups of existing keys, and updates, measured", &existing)?,
+    ];
+    let (x, y) = ("pages per update, power of ten", "reads per empty lookup");
+    let model = Panel::new("by the model", x, y, lines);
+    let title = "measured, from tiering to leveling";
+    let measured = empty.panel(title, "searches per empty lookup", 1.0);
+    let panels = [model, measured].map(Panel::logarithmic);
+    Ok(Findings::of(setting, tables, panels, claims))
 }

@@ -2,19 +2,8 @@
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::FullTree;
 use crate::reproduce::prelude::*;
-use shamba_model::cost::{Allocation, Costs, Design, costs};
+use shamba_model::cost::{Allocation, Costs, costs};
 use shamba_model::curve::Curve;
-use shamba_model::tree::MergePolicy;
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-figure-9",
-    title: "Memory between buffer and filters",
-    claim: "With Monkey the lookup cost does not depend on the size of the buffer, until the buffer takes \
-            what the filters need; the state of the art's falls as the buffer grows, so that its filters \
-            and buffer compete. A larger buffer makes updates cheaper, at diminishing returns.",
-    seconds: 1.5,
-    run,
-};
 
 /// 2^35 entries of 16 B, size ratio 4, and 35 GB for buffer and filters.
 const ENTRIES: f64 = (1u64 << 35) as f64;
@@ -23,17 +12,11 @@ const MEMORY: f64 = 35e9;
 fn model(buffer: f64, allocation: Allocation) -> Result<Costs> {
     let environment = trees::environment(ENTRIES, 16.0);
     let workload = trees::workload(0.5, 0.0);
-    let design = Design {
-        policy: MergePolicy::Leveling,
-        size_ratio: 4,
-        buffer_bytes: buffer,
-        filter_bytes: MEMORY - buffer,
-        allocation,
-    };
+    let design = trees::leveled(4, buffer, MEMORY - buffer, allocation);
     Ok(costs(&design, &environment, &workload, &Curve::ideal())?)
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Costs by the model; 2^35 entries of 16 B, T = 4, leveling, 35 GB for buffer and filters",
     );
@@ -66,45 +49,31 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let [even, best, _] = measured.each(|point| point.in_vain);
     let (even, best) = (trees::spread(&even), trees::spread(&best));
     let x = "buffer, power of ten of MB";
-    Ok(Findings {
-        setting: format!(
-            "The model: the paper's tree. Measured: buffers of fewer and more entries for as many entries and \
-             as much filter memory. {}",
-            trees::setting(lab)
-        ),
-        claims: vec![
-            Claim::statement(
-                "largest over smallest lookup cost while the buffer grows from a page to 2 % of memory (model)",
-                "Monkey's stays, uniform's falls",
-                format!("Monkey {best_spread:.2}, uniform {even_spread:.2}"),
-                best_spread < 1.1 && even_spread > 2.0,
-            )
-            .by_model(),
-            Claim::statement(
-                "updates get cheaper as the buffer grows (model)",
-                "yes",
-                if falls { "yes" } else { "no" },
-                falls,
-            )
-            .by_model(),
-            Claim::statement(
-                "largest over smallest number of searches in vain over all buffers measured",
-                "Monkey's stays, uniform's falls",
-                format!("Monkey {best:.2}, uniform {even:.2}"),
-                best < even && best < 1.3,
-            ),
-        ],
-        tables: vec![
-            table,
-            measured.table("Searches of an empty lookup by the size of the buffer, measured beside the model"),
-        ],
-        panels: vec![
-            Panel::new("lookups", x, "reads per empty lookup", trees::model_lines(&lookups)),
-            Panel::new("updates", x, "pages per update", [Series::of("both, model", updates)]),
-            measured.panel("measured", "searches per empty lookup", 1.0),
-        ],
-        ..Findings::default()
-    })
+    let setting = trees::setting(lab);
+    let mut claims = Vec::new();
+    let what = "largest over smallest lookup cost while the buffer grows from a page to 2 % of memory (model)";
+    let seen = format!("Monkey {best_spread:.2}, uniform {even_spread:.2}");
+    let holds = best_spread < 1.1 && even_spread > 2.0;
+    let claim = Claim::statement(what, "Monkey's stays, uniform's falls", seen, holds);
+    claims.push(by_model(claim));
+    let what = "updates get cheaper as the buffer grows (model)";
+    let claim = Claim::statement(what, "yes", if falls { "yes" } else { "no" }, falls);
+    claims.push(by_model(claim));
+    let what = "largest over smallest number of searches in vain over all buffers measured";
+    let seen = format!("Monkey {best:.2}, uniform {even:.2}");
+    let paper = "Monkey's stays, uniform's falls";
+    let claim = Claim::statement(what, paper, seen, best < even && best < 1.3);
+    claims.push(claim);
+    let title = "Searches of an empty lookup by the size of the buffer, measured beside the model";
+    let tables = [table, measured.table(title)];
+    let (reads, pages) = ("reads per empty lookup", "pages per update");
+    let both = [Series::of("both, model", updates)];
+    let panels = [
+        Panel::new("lookups", x, reads, trees::model_lines(&lookups)),
+        Panel::new("updates", x, pages, both),
+        measured.panel("measured", "searches per empty lookup", 1.0),
+    ];
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// As many entries in more and more levels.

@@ -6,16 +6,6 @@ use shamba_model::curve::Curve;
 use shamba_model::presets;
 use shamba_model::search::{Bounds, Found, Knobs, Request, search};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "monkey-table-4",
-    title: "Default designs of stores, and better ones",
-    claim: "LevelDB, RocksDB, Cassandra, HBase and Accumulo have fixed size ratios, merge policies, bits per \
-            entry and buffers, and the same false-positive rate everywhere; none is on the curve that its \
-            memory could reach.",
-    seconds: 0.1,
-    run,
-};
-
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// What Cassandra's unbounded buffer is taken for.
@@ -48,7 +38,7 @@ fn better(design: &Design, own: &Costs) -> Result<Found> {
     Ok(search(&request, &Curve::ideal())?)
 }
 
-fn run(_: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
         "Defaults, and the best design of the same memory that is no dearer in either; 1e9 entries of 128 B",
     );
@@ -84,34 +74,18 @@ fn run(_: &mut Lab<'_>) -> Result<Findings> {
     }
     let least = gains.iter().copied().fold(f64::INFINITY, f64::min);
     let saved = fewer.iter().copied().fold(f64::INFINITY, f64::min);
-    Ok(Findings {
-        setting: "By the model alone: 1e9 entries of 128 B, half empty lookups and half updates; Cassandra's \
-                  unbounded buffer taken for 64 MiB."
-            .into(),
-        claims: vec![
-            Claim::statement(
-                "a design of the same memory has less cost at no dearer lookups and updates",
-                "for every store",
-                format!("costs {least:.2} times less at least"),
-                least > 1.0,
-            ).by_model(),
-            Claim::statement(
-                "share of reads of empty lookups that Monkey's filters alone save",
-                "some, for every store",
-                format!("{:.0} % at least", saved * 100.0),
-                saved > 0.0,
-            ).by_model(),
-        ],
-        tables: vec![table],
-        panels: vec![
-            Panel::new(
-                "LevelDB, RocksDB, Cassandra, HBase, Accumulo",
-                "store, in this order",
-                "reads per operation, half of them updates",
-                lines,
-            )
-            .logarithmic(),
-        ],
-        ..Findings::default()
-    })
+    let mut claims = Vec::new();
+    let what = "a design of the same memory has less cost at no dearer lookups and updates";
+    let seen = format!("costs {least:.2} times less at least");
+    claims.push(Claim::statement(what, "for every store", seen, least > 1.0).by_model());
+    let what = "share of reads of empty lookups that Monkey's filters alone save";
+    let seen = format!("{:.0} % at least", saved * 100.0);
+    claims.push(Claim::statement(what, "some, for every store", seen, saved > 0.0).by_model());
+    let title = "LevelDB, RocksDB, Cassandra, HBase, Accumulo";
+    let (x, y) = (
+        "store, in this order",
+        "reads per operation, half of them updates",
+    );
+    let panel = Panel::new(title, x, y, lines).logarithmic();
+    Ok(Findings::of("", [table], [panel], claims))
 }

@@ -2,7 +2,7 @@
 //! curves that they make, as tables and diagrams; and what figures say of them.
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point};
 use crate::reproduce::prelude::*;
-use shamba_model::cost::{Device, Environment, Workload};
+use shamba_model::cost::{Allocation, Design, Device, Environment, Workload};
 use shamba_model::monkey;
 use shamba_model::tree::{MergePolicy, Tree};
 
@@ -32,7 +32,7 @@ pub(super) fn default(lab: &Lab<'_>) -> FullTree {
     FullTree {
         policy: MergePolicy::Tiering,
         size_ratio: 2,
-        levels: scale.pick(4, 10, 10, 10),
+        levels: scale.tiny_or(4, 10),
         buffer_entries: scale.pick(32, 32, 256, 1024),
         value: scale.pick(100, 240, 240, 1000),
         bits_per_key: BITS,
@@ -164,9 +164,9 @@ impl Curves {
         let mut series = Vec::new();
         for point in &self.points {
             let (x, name) = ((self.at)(point), name(point.tree.filters));
-            add(&mut series, name, (x, point.searches * each));
+            plot::add(&mut series, name, (x, point.searches * each));
             let model = format!("{name}, model");
-            add(&mut series, &model, (x, point.model * each));
+            plot::add(&mut series, &model, (x, point.model * each));
         }
         Panel::new(title, self.x, y, series)
     }
@@ -181,8 +181,24 @@ pub(super) fn name(filters: Filters) -> &'static str {
     }
 }
 
+/// A leveled design.
+pub(super) fn leveled(
+    size_ratio: u32,
+    buffer_bytes: f64,
+    filter_bytes: f64,
+    allocation: Allocation,
+) -> Design {
+    Design {
+        policy: MergePolicy::Leveling,
+        size_ratio,
+        buffer_bytes,
+        filter_bytes,
+        allocation,
+    }
+}
+
 /// Data as the model has it, on a device on which writes are as dear as reads.
-pub(super) fn environment(entries: f64, entry_bytes: f64) -> Environment {
+pub(in crate::reproduce) fn environment(entries: f64, entry_bytes: f64) -> Environment {
     Environment {
         entries,
         entry_bytes,
@@ -232,14 +248,6 @@ pub(super) fn model_lines(points: &[(f64, [f64; 2])]) -> [Series; 2] {
         Series::of("uniform, model", line(0)),
         Series::of("Monkey, model", line(1)),
     ]
-}
-
-/// A point of a line, by name.
-pub(super) fn add(series: &mut Vec<Series>, name: &str, point: (f64, f64)) {
-    match series.iter_mut().find(|series| series.name == name) {
-        Some(series) => series.points.push(point),
-        None => series.push(Series::of(name, [point])),
-    }
 }
 
 /// The largest over the smallest.

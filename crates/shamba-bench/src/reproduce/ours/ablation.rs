@@ -2,15 +2,6 @@
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{self, Grid, Point};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-ablation",
-    title: "What each idea gives",
-    claim: "From Bloom filters of 10 bits under LRU to the default policy, each step reads fewer pages \
-            where memory is short, whatever the share of existing keys.",
-    seconds: 20.0,
-    run,
-};
-
 /// Engines, each with one idea more, and the idea. Indexes are encoded alike in all.
 const STEPS: [(&str, &str); 5] = [
     ("shamba:partitioned", "Bloom filters of 10 bits, LRU"),
@@ -26,7 +17,7 @@ const STEPS: [(&str, &str); 5] = [
     ("shamba", "eviction and reads by expected reads"),
 ];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let engines = STEPS.map(|(engine, _)| engine);
     let distributions = [Distribution::Uniform, Distribution::Zipf(0.99)];
     let grid = Grid {
@@ -44,37 +35,25 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             series.name = idea.to_owned();
         }
     }
-    Ok(Findings {
-        setting: pressure::setting(lab, "RAM disk, pages counted by the engine"),
-        tables: vec![factors(&points), pressure::kinds(&engines, &points)],
-        panels,
-        claims: claims(&points),
-        notes: vec![
-            "The encoding of indexes cannot be switched off: all steps have the engine's own."
-                .into(),
-        ],
-        ..Findings::default()
-    })
+    let setting = pressure::setting(lab);
+    let claims = claims(&points);
+    let tables = [factors(&points), pressure::kinds(&engines, &points)];
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// Pages of the first step, and how many times fewer each step reads than the one before.
 fn factors(points: &[Point]) -> Report {
-    let mut columns = vec!["distribution", "existing", "budget %", "pages of the first"];
-    columns.extend(STEPS.iter().skip(1).map(|(_, idea)| *idea));
-    columns.push("pages of the last");
-    let mut table = Report::new("Times fewer pages than the step before", &columns);
-    for point in points {
-        let mut row = vec![
-            point.distribution.name().into(),
-            point.positive.into(),
-            point.percent.into(),
-            point.pages(0).into(),
-        ];
-        row.extend((1..STEPS.len()).map(|at| (point.pages(at - 1) / point.pages(at)).into()));
-        row.push(point.pages(STEPS.len() - 1).into());
-        table.push(row);
-    }
-    table
+    let title = "Times fewer pages than the step before";
+    Report::of(title, points, |point| {
+        let mut row = point.row();
+        row.extend(row! { "pages of the first": point.pages(0) });
+        for (at, (_, idea)) in STEPS.iter().enumerate().skip(1) {
+            let times = point.pages(at - 1) / point.pages(at);
+            row.push((idea.to_string(), times.into()));
+        }
+        row.extend(row! { "pages of the last": point.pages(STEPS.len() - 1) });
+        row
+    })
 }
 
 /// That each step reads fewer pages than the one before, where memory is short.
@@ -87,7 +66,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
     steps
         .map(|(at, (_, idea))| {
             let what = format!("{idea}: fewer pages than the step before");
-            pressure::goal_less(what, &all, (at, at - 1), Found::pages)
+            pressure::less(what, &all, (at, at - 1), Found::pages).as_goal()
         })
         .collect()
 }

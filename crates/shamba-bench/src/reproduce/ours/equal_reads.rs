@@ -4,24 +4,16 @@ use super::{missing, rocksdb};
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{DISTRIBUTIONS, setting, short};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-equal-reads",
-    title: "A third of the memory for the same reads",
-    claim: "Where existing keys are looked up, the default policy needs at most a third of the memory for \
-            filters and indexes to read no more than the state of the art with all of it.",
-    seconds: 30.0,
-    run,
-};
-
 /// A third of the memory, in percent.
 const THIRD: f64 = 33.0;
 
 /// Budgets tried, in percent of filters and indexes, ascending.
 const BUDGETS: [f64; 10] = [10.0, 15.0, 20.0, 25.0, 30.0, 33.0, 40.0, 50.0, 70.0, 100.0];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let settings = rocksdb::settings(lab);
     let mut rivals = vec![STATE_OF_THE_ART];
-    if !rocksdb::settings().is_empty() {
+    if !settings.is_empty() {
         rivals.push(rocksdb::BEST);
     }
     let title = "The least budget that is enough (% of filters and indexes)";
@@ -55,10 +47,11 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             for rival in &rivals {
                 let all = if *rival == rocksdb::BEST {
                     let mut found = Vec::new();
-                    for setting in rocksdb::settings() {
+                    for setting in &settings {
                         found.push(pages(setting, 100.0)?);
                     }
-                    rocksdb::best(&found).map_or_else(Found::default, |(_, found)| found.clone())
+                    let best = rocksdb::best(&settings, &found);
+                    best.map_or_else(Found::default, |(_, found)| found.clone())
                 } else {
                     pages(rival, 100.0)?
                 };
@@ -74,13 +67,14 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "enough %": least.map(|(percent, _)| *percent),
                     "our pages there": least.map(|(_, ours)| *ours),
                 });
+                let what = format!(
+                    "% of memory for the reads of {} with 100 %: {}, {positive} existing",
+                    short(rival),
+                    distribution.name()
+                );
                 claims.push(
                     Claim::goal_to(
-                        format!(
-                            "% of memory for the reads of {} with 100 %: {}, {positive} existing",
-                            short(rival),
-                            distribution.name()
-                        ),
+                        what,
                         THIRD,
                         least.map_or(f64::INFINITY, |(percent, _)| *percent),
                     )
@@ -100,12 +94,5 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             panels.push(Panel::new(title, x, "pages read per lookup", series).logarithmic());
         }
     }
-    Ok(Findings {
-        setting: setting(lab, "RAM disk, RocksDB on the disk by direct I/O"),
-        claims,
-        tables: vec![table],
-        panels,
-        notes: missing(),
-        ..Findings::default()
-    })
+    Ok(Findings::of(setting(lab), [table], panels, claims).noting(missing(lab)))
 }

@@ -1,29 +1,10 @@
 //! Facebook's mixed graph: lookups, updates and scans with sizes and key ranges as in production.
-use super::{beside_best, each};
-use crate::plot;
+use super::{each, no_more_pages};
 use crate::reproduce::prelude::*;
-use crate::reproduce::shamba::pressure::{MEMORY, short};
-use crate::workload::{KeyKind, Sizes};
+use crate::reproduce::shamba::pressure::MEMORY;
+use crate::workload::Sizes;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-mixed-graph",
-    title: "Facebook's mixed graph",
-    claim: "With the value sizes, hot key ranges, updates and scans of Facebook's graph store, the default \
-            policy reads fewer pages per operation than the papers' systems at the same memory.",
-    seconds: 15.0,
-    run,
-};
-
-const ENGINES: [&str; 5] = [
-    "shamba",
-    "shamba:partitioned",
-    "shamba:shamba-eq-f",
-    "shamba:elastic",
-    STATE_OF_THE_ART,
-];
-
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let (warm_up, measured) = lab.scale.lookups();
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let budgets: &[f64] = lab.scale.pick(
         &[400.0],
         &[10.0, 40.0],
@@ -33,7 +14,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("The mixed graph");
     let mut claims = Vec::new();
     for &percent in budgets {
-        let all = each(lab, &ENGINES, |lab, engine| {
+        let all = each(lab, |lab, engine| {
             let base = Base {
                 keys: KeyKind::Sized(48),
                 value: Sizes::GRAPH_VALUES,
@@ -45,41 +26,25 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 ..lookups
             })
         })?;
-        for (engine, found) in ENGINES.iter().zip(&all) {
+        for (engine, found) in &all {
             let given = found.count("user_bytes_written").max(1) as f64;
             table.add(row! {
                 "budget %": percent,
-                "engine": short(engine),
+                "engine": engine,
                 "pages/op": found.pages(),
                 "lookup and scan us": found.read_us,
                 "write us": found.write_us,
                 "tables written, bytes per byte": found.table_bytes() as f64 / given,
             });
         }
-        claims.push(Claim::goal_to(
-            format!("pages beside the best of the papers' systems at {percent} %"),
-            1.0,
-            beside_best(&all),
-        ));
+        let what = format!("pages beside the best of the papers' systems at {percent} %");
+        claims.push(no_more_pages(what, &all));
     }
-    let mut panels = plot::of_report(&table, "", "engine", "budget %", "pages/op");
-    for panel in &mut panels {
-        panel.title = "Facebook's mixed graph".into();
-        panel.x = MEMORY.into();
-        panel.y = "pages read per lookup or scan".into();
-        panel.log_y = true;
-    }
-    Ok(Findings {
-        setting: format!(
-            "{} entries with keys of 48 B and values of a generalised Pareto distribution (mean 35 B), 85 % \
-             lookups, 14 % updates, 1 % scans, {warm_up} + {measured} operations, RAM disk; pages are those \
-             of lookups, per operation that is no write. Parameters of the FAST 2020 study (RocksDB's \
-             mixgraph).",
-            lab.scale.entries()
-        ),
-        panels,
-        tables: vec![table],
-        claims,
-        ..Findings::default()
-    })
+    let title = "Facebook's mixed graph";
+    let panel = Panel::of_lines(title, &table, "engine", "budget %", "pages/op");
+    let panel = Panel {
+        y: "pages read per lookup or scan".to_owned(),
+        ..panel.over(MEMORY).logarithmic()
+    };
+    Ok(Findings::of("", [table], [panel], claims))
 }

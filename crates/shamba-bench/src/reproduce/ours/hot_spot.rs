@@ -2,21 +2,8 @@
 //! from one part of the key range to another.
 use crate::cell::{self, Measurement};
 use crate::experiments::Target;
-use crate::report::median;
+use crate::proc_io;
 use crate::reproduce::prelude::*;
-use crate::{plot, proc_io};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-moving-hot-spot",
-    title: "A hot spot that moves",
-    claim: "Within 50,000 lookups of a jump the pages per lookup are within 15 % of the settled value, and \
-            in no window of 10,000 lookups 30 % above those of two-priority LRU.",
-    seconds: 25.0,
-    run,
-};
-
-/// The first is judged by the other.
-const ENGINES: [&str; 2] = ["shamba", "shamba:default+lru"];
 
 /// Windows that make a smoothed one: 10,000 lookups at the default window.
 const SMOOTH: usize = 10;
@@ -31,7 +18,6 @@ pub struct Cell {
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "hot-spot";
     type Found = Vec<f64>;
 
     /// Pages per lookup of each window. The hot spot jumps by half of the key range.
@@ -55,12 +41,13 @@ impl Measurement for Cell {
     }
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let budget = lab.scale.pick(400.0, 10.0, 10.0, 10.0);
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let engines = lab.engines.clone();
+    let budget = lab.scale.tiny_or(400.0, 10.0);
     let lookups = lab.scale.pick(2_000, 60_000, 150_000, 150_000);
-    let window = lab.scale.pick(100, 1000, 1000, 1000);
+    let window = lab.scale.tiny_or(100, 1000);
     let mut courses = Vec::new();
-    for engine in ENGINES {
+    for &engine in &engines {
         let mut trial = lab.lookups(engine, budget, 0.5, Distribution::Normal(0.05))?;
         trial.measured = lookups;
         let target = Target::of(lab, trial.on(Device::Disk))?;
@@ -78,20 +65,17 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "A hot spot (deviation 0.05) jumps by 0.5 of the key range; budget {budget} %, positive share 0.5; \
          pages per lookup",
     );
-    let table = Report::of(
-        title,
-        ENGINES.iter().zip(&settling),
-        |(engine, settling)| {
-            row! {
-                "engine": engine,
-                "settled before": settling.before,
-                "settled after": settling.after,
-                "worst window after": settling.worst,
-                "lookups to within 15 %": settling.lookups,
-                "worst to the last engine": settling.to_reference,
-            }
-        },
-    );
+    let rows = engines.iter().zip(&settling);
+    let table = Report::of(title, rows, |(engine, settling)| {
+        row! {
+            "engine": engine,
+            "settled before": settling.before,
+            "settled after": settling.after,
+            "worst window after": settling.worst,
+            "lookups to within 15 %": settling.lookups,
+            "worst to the last engine": settling.to_reference,
+        }
+    });
     let points = courses.iter().flat_map(|(engine, pages)| {
         let ends = (1..).map(|at| at * window);
         ends.zip(pages)
@@ -104,29 +88,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let title = format!("hot spot, jump after {lookups} lookups");
     let mut panels = plot::of_report(&windows, &title, "engine", "lookups", "pages");
     panels.iter_mut().for_each(|panel| panel.log_y = true);
-    Ok(Findings {
-        setting: format!(
-            "{} entries of 64 B, a normal distribution with a deviation of 5 % of the key range that jumps by \
-             half of it after {lookups} lookups, half of the keys exist, memory {budget} % of filters and \
-             indexes; direct I/O on this disk.",
-            lab.scale.entries(),
-        ),
-        tables: vec![table, windows],
-        panels,
-        claims: vec![
-            Claim::goal_to(
-                "lookups until within 15 % of the settled value",
-                50_000.0,
-                settling[0].lookups as f64,
-            ),
-            Claim::goal_to(
-                "pages in the worst window, times those of LRU",
-                1.3,
-                settling[0].to_reference,
-            ),
-        ],
-        ..Findings::default()
-    })
+    let setting = format!(
+        "{} entries of 64 B, a normal distribution with a deviation of 5 % of the key range that jumps by \
+         half of it after {lookups} lookups, half of the keys exist, memory {budget} % of filters and \
+         indexes; direct I/O on this disk.",
+        lab.scale.entries(),
+    );
+    let mut claims = Vec::new();
+    let what = "lookups until within 15 % of the settled value";
+    claims.push(Claim::goal_to(what, 50_000.0, settling[0].lookups as f64));
+    let what = "pages in the worst window, times those of LRU";
+    claims.push(Claim::goal_to(what, 1.3, settling[0].to_reference));
+    Ok(Findings::of(setting, [table, windows], panels, claims))
 }
 
 /// Each mean of [`SMOOTH`] windows in a row.

@@ -1,26 +1,6 @@
 //! Lookups while the tree is written to and compacted, under little memory.
-use super::{beside_best, each};
-use crate::plot;
+use super::{each, no_more_pages};
 use crate::reproduce::prelude::*;
-use crate::reproduce::shamba::pressure::short;
-use crate::workload::Operation;
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-mixed",
-    title: "Lookups beside compaction",
-    claim: "While the tree is written to and compacted the default policy reads no more pages per lookup than \
-            the papers' systems at the same memory.",
-    seconds: 30.0,
-    run,
-};
-
-/// The first is judged by the others.
-const ENGINES: [&str; 4] = [
-    "shamba",
-    "shamba:shamba-eq-f",
-    "shamba:elastic",
-    STATE_OF_THE_ART,
-];
 
 /// Half updates and half lookups, uniform; and YCSB's that look up and write.
 fn mixes() -> Result<[(&'static str, Mix); 4]> {
@@ -36,10 +16,8 @@ fn mixes() -> Result<[(&'static str, Mix); 4]> {
     ])
 }
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let budgets: &[f64] = lab
-        .scale
-        .pick(&[400.0], &[25.0, 100.0], &[25.0, 100.0], &[25.0, 100.0]);
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let budgets: &[f64] = lab.scale.tiny_or(&[400.0], &[25.0, 100.0]);
     let (warm_up, measured) = lab.scale.pick(
         (200, 200),
         (20_000, 40_000),
@@ -51,19 +29,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     for (workload, mix) in mixes()? {
         for &percent in budgets {
             // Each engine on a copy of its own database, on the disk: compaction reads too.
-            let all = each(lab, &ENGINES, |lab, engine| {
+            let all = each(lab, |lab, engine| {
                 let mut trial = lab.lookups(engine, percent, 1.0, mix.distribution)?;
                 trial.mix = mix.clone();
-                (trial.warm_up, trial.measured) = (warm_up, measured);
-                Ok(trial.on(Device::Disk))
+                Ok(trial.lasting((warm_up, measured)).on(Device::Disk))
             })?;
             // A row for each engine, beside the first.
-            let first = &all[0];
-            for (engine, found) in ENGINES.iter().zip(&all) {
+            let first = &all[0].1;
+            for (engine, found) in &all {
                 table.add(row! {
                     "workload": workload,
                     "budget %": percent,
-                    "engine": short(engine),
+                    "engine": engine,
                     "pages": found.pages(),
                     "reads": found.reads(),
                     "lookup us": found.read_us,
@@ -73,24 +50,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "first's writes/s / these": found.write_us / first.write_us,
                 });
             }
-            claims.push(Claim::goal_to(
-                format!("{workload}: pages beside the best of the papers' systems at {percent} %"),
-                1.0,
-                beside_best(&all),
-            ));
+            let what =
+                format!("{workload}: pages beside the best of the papers' systems at {percent} %");
+            claims.push(no_more_pages(what, &all));
         }
         lab.note(workload);
     }
-    Ok(Findings {
-        setting: format!(
-            "{} entries of 64 B, half updates and half lookups (uniform) and YCSB's A, B and D, {warm_up} + \
-             {measured} operations of one thread beside two that compact, direct I/O on this disk; pages and \
-             reads are those of lookups.",
-            lab.scale.entries()
-        ),
-        panels: plot::of_report(&table, "workload", "engine", "budget %", "pages"),
-        tables: vec![table],
-        claims,
-        ..Findings::default()
-    })
+    let setting = format!(
+        "{} entries of 64 B, half updates and half lookups (uniform) and YCSB's A, B and D, {warm_up} + \
+         {measured} operations of one thread beside two that compact, direct I/O on this disk; pages and \
+         reads are those of lookups.",
+        lab.scale.entries()
+    );
+    let panels = plot::of_report(&table, "workload", "engine", "budget %", "pages");
+    Ok(Findings::of(setting, [table], panels, claims))
 }

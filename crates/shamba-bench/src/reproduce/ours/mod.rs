@@ -5,6 +5,7 @@ mod ablation;
 mod equal_reads;
 mod graph;
 pub(crate) mod hot_spot;
+pub(crate) mod keyspaces;
 mod mixed;
 pub(crate) mod multi_get;
 mod oracle_gap;
@@ -12,49 +13,62 @@ pub(super) mod pressure;
 pub(super) mod rocksdb;
 mod scaling;
 mod self_design;
+pub(crate) mod small_budgets;
 mod without_pressure;
 
+use super::catalogue::Run;
+use super::shamba::pressure::short;
 use super::trial::{Found, Trial};
-use super::{Experiment, Lab};
+use super::{Claim, Lab};
 use crate::Result;
 
 /// What this engine claims.
-pub(super) const ALL: &[&Experiment] = &[
-    &pressure::EXPERIMENT,
-    &ablation::EXPERIMENT,
-    &oracle_gap::EXPERIMENT,
-    &equal_reads::EXPERIMENT,
-    &hot_spot::EXPERIMENT,
-    &multi_get::EXPERIMENT,
-    &scaling::EXPERIMENT,
-    &graph::EXPERIMENT,
-    &mixed::EXPERIMENT,
-    &self_design::EXPERIMENT,
-    &without_pressure::EXPERIMENT,
+pub(super) const ALL: &[(&str, Run)] = &[
+    ("ours-pressure", pressure::run),
+    ("ours-ablation", ablation::run),
+    ("ours-oracle-gap", oracle_gap::run),
+    ("ours-equal-reads", equal_reads::run),
+    ("ours-moving-hot-spot", hot_spot::run),
+    ("ours-multi-get", multi_get::run),
+    ("ours-scaling", scaling::run),
+    ("ours-mixed-graph", graph::run),
+    ("ours-mixed", mixed::run),
+    ("ours-self-design", self_design::run),
+    ("ours-compare", without_pressure::run),
+    ("ours-keyspaces", keyspaces::run),
+    ("ours-small-budgets", small_budgets::run),
 ];
 
-/// What engines find in the same place, each by a trial of its own.
+/// What the engines of an experiment find in the same place, each by a trial of its own.
+type Side = (&'static str, Found);
+
 fn each(
     lab: &mut Lab<'_>,
-    engines: &[&str],
     trial: impl Fn(&mut Lab<'_>, &str) -> Result<Trial>,
-) -> Result<Vec<Found>> {
-    let measured = |engine: &&str| {
+) -> Result<Vec<Side>> {
+    let engines = lab.engines.clone();
+    let measured = |engine: &'static str| {
         let trial = trial(lab, engine)?;
-        lab.measure(&trial)
+        Ok((short(engine), lab.measure(&trial)?))
     };
-    engines.iter().map(measured).collect()
+    engines.into_iter().map(measured).collect()
+}
+
+/// That the first engine reads no more pages than the best of the others at a place.
+fn no_more_pages(what: impl Into<String>, sides: &[Side]) -> Claim {
+    Claim::goal_to(what, 1.0, beside_best(sides))
 }
 
 /// Pages of the first engine beside the fewest of the others.
-fn beside_best(found: &[Found]) -> f64 {
-    let others = found.iter().skip(1).map(Found::pages);
-    found.first().map_or(f64::NAN, Found::pages) / others.fold(f64::INFINITY, f64::min)
+fn beside_best(sides: &[Side]) -> f64 {
+    let mut pages = sides.iter().map(|(_, found)| found.pages());
+    let first = pages.next().unwrap_or(f64::NAN);
+    first / pages.fold(f64::INFINITY, f64::min)
 }
 
 /// What a table lacks without the competitors.
-fn missing() -> Vec<String> {
-    if rocksdb::settings().is_empty() {
+fn missing(lab: &Lab<'_>) -> Vec<String> {
+    if rocksdb::settings(lab).is_empty() {
         vec![
         "RocksDB is not in this build (--features rocksdb): compared with the papers' systems only."
             .to_owned(),

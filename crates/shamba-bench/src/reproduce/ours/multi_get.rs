@@ -8,26 +8,14 @@
 //! make it larger.
 use crate::cell::{self, Measurement};
 use crate::experiments::Target;
-use crate::report::median;
 use crate::reproduce::prelude::*;
-use crate::workload::{Random, random};
-use crate::{Error, plot};
+use crate::workload::Random;
 use rand::RngExt as _;
 use shamba::fs::{Access, AlignedBuf, BlockKind, Charge, Fs, MeteredFs, PAGE, Purpose, ReadFile};
 use shamba::fs::{ReadRequest, ReadTag};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-multi-get",
-    title: "Lookups in batches",
-    claim: "Where a device answers several reads at once, lookups in a batch are faster than one by one.",
-    seconds: 10.0,
-    run,
-};
-
-const ENGINES: [&str; 2] = ["shamba", "shamba:default+lru"];
 
 /// Where the database lies: its own disk, one that reads many pages at once, and one that cannot.
 const DEVICES: [Device; 3] = [Device::Disk, Device::PcieSsd, Device::Hdd];
@@ -38,10 +26,9 @@ const BATCH: usize = 64;
 /// A batch is no slower than its lookups one by one if it has this part of their throughput.
 const NO_SLOWER: f64 = 0.9;
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let budgets: &[f64] = lab
-        .scale
-        .pick(&[400.0], &[10.0, 100.0], &[10.0, 100.0], &[10.0, 100.0]);
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let engines = lab.engines.clone();
+    let budgets: &[f64] = lab.scale.tiny_or(&[400.0], &[10.0, 100.0]);
     let batches = lab.scale.pick(4, 50, 200, 200);
     let mut table = Report::titled("Lookups in batches on cold data, beside reads of random pages");
     // Times the throughput of one by one, on the SSD and on the hard disk.
@@ -49,7 +36,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     // Every engine at every budget, on one device after the other.
     for device in DEVICES {
         for &percent in budgets {
-            for engine in ENGINES {
+            for &engine in &engines {
                 let trial = lab.lookups(engine, percent, 1.0, Distribution::Uniform)?;
                 let Measured { lookups, reads } = cell::measure(&Cell {
                     target: Target::of(lab, trial.on(device))?,
@@ -76,36 +63,21 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     // The worst case of all engines and budgets is judged.
     let least = |gains: &[f64]| gains.iter().copied().fold(f64::INFINITY, f64::min);
-    Ok(Findings {
-        setting: format!(
-            "{} entries of 64 B, all keys exist, uniform lookups, every key asked for once, {batches} batches \
-             of {BATCH} keys alternating with as many lookups one by one (medians); random pages of the same \
-             files beside them tell what the device itself gains; modelled devices charge without waiting, \
-             what they charge is added to the times.",
-            lab.scale.entries()
-        ),
-        panels: plot::of_report(
-            &table,
-            "device",
-            "engine",
-            "budget %",
-            "times the throughput",
-        ),
-        tables: vec![table],
-        claims: vec![
-            Claim::goal_from(
-                "times the throughput of lookups one by one, at least, PCIe SSD",
-                1.0,
-                least(&many_at_once),
-            ),
-            Claim::goal_from(
-                "times the throughput of lookups one by one, at least, a disk that reads one page at a time",
-                NO_SLOWER,
-                least(&one_at_once),
-            ),
-        ],
-        ..Findings::default()
-    })
+    let setting = format!(
+        "{} entries of 64 B, all keys exist, uniform lookups, every key asked for once, {batches} batches \
+         of {BATCH} keys alternating with as many lookups one by one (medians); random pages of the same \
+         files beside them tell what the device itself gains; modelled devices charge without waiting, \
+         what they charge is added to the times.",
+        lab.scale.entries()
+    );
+    let y = "times the throughput";
+    let panels = plot::of_report(&table, "device", "engine", "budget %", y);
+    let mut claims = Vec::new();
+    let what = "times the throughput of lookups one by one, at least, PCIe SSD";
+    claims.push(Claim::goal_from(what, 1.0, least(&many_at_once)));
+    let what = "times the throughput of lookups one by one, at least, a disk that reads one page at a time";
+    claims.push(Claim::goal_from(what, NO_SLOWER, least(&one_at_once)));
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// One engine, one budget, one device; what a modelled one charges is added to the times.
@@ -160,7 +132,6 @@ fn timed(charged: impl Fn() -> u64, work: impl FnOnce() -> Result<()>) -> Result
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "multi-get";
     type Found = Measured;
 
     fn measure(&self) -> Result<Measured> {

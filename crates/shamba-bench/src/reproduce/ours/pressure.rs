@@ -1,41 +1,17 @@
 //! Reads per lookup under pressure: the default policy beside the papers' systems and RocksDB.
 use super::{missing, rocksdb};
-use crate::Error;
 use crate::engine;
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-pressure",
-    title: "Fewest reads per lookup at every budget",
-    claim: "Under a budget that covers all memory the default policy reads fewer pages per lookup than \
-            every system of the papers and than RocksDB's best configuration, whatever the budget, the \
-            distribution and the share of existing keys.",
-    seconds: if cfg!(feature = "rocksdb") {
-        150.0
-    } else {
-        60.0
-    },
-    run,
-};
-
 /// Budgets at the paper's size, in percent.
 const BUDGETS: [f64; 6] = [10.0, 25.0, 40.0, 70.0, 100.0, 150.0];
 
-/// The papers' systems.
-const SYSTEMS: [&str; 6] = [
-    STATE_OF_THE_ART,
-    "shamba:partitioned",
-    "shamba:shamba-eq-f",
-    "shamba:shamba-prop-f+first={first}",
-    "shamba:elastic",
-    "shamba:state-of-the-art+monkey",
-];
-
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut engines = vec!["shamba"];
-    engines.extend(SYSTEMS);
-    let settings = rocksdb::settings();
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let settings = rocksdb::settings(lab);
+    let mut engines = lab.engines.clone();
+    engines.retain(|engine| !settings.contains(engine));
+    let mut notes = missing(lab);
     let budgets: &[f64] = lab.scale.pick(
         &[100.0],
         &[10.0, 40.0, 100.0],
@@ -54,16 +30,16 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         pressure::measure(lab, &grid)
     };
     let mut points = measure(&engines, Device::Ram)?;
-    let (mut tables, mut notes) = (Vec::new(), missing());
+    let mut tables = Vec::new();
     if !settings.is_empty() {
         // Only the kernel counts what RocksDB reads, and only what it reads from a disk.
-        let cells = measure(settings, Device::Disk)?;
+        let cells = measure(&settings, Device::Disk)?;
         for (point, cell) in points.iter_mut().zip(&cells) {
-            let best = rocksdb::best(&cell.found);
+            let best = rocksdb::best(&settings, &cell.found);
             point.found.extend(best.map(|(_, found)| found.clone()));
         }
         engines.push(rocksdb::BEST);
-        tables.push(rocksdb::table(&cells));
+        tables.push(rocksdb::table(&settings, &cells));
     }
     if engine::available().contains(&FJALL) {
         for point in &mut points {
@@ -76,19 +52,8 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let shown = &engines[..];
     tables.insert(0, pressure::table("Pages read per lookup", shown, &points));
     let claims = nowhere_worse(shown, &points);
-    Ok(Findings {
-        setting: pressure::setting(
-            lab,
-            "RAM disk, pages counted by the engine; RocksDB on the disk by direct I/O, its pages counted by the kernel, its \
-             memory the block cache (and the cache of entries); fjall on the disk, which leaves caching to the \
-             system, in a memory control group of what our process took at most without the program itself, in which that cache counts",
-        ),
-        tables,
-        panels: pressure::panels(shown, &points),
-        claims,
-        notes,
-        ..Findings::default()
-    })
+    let panels = pressure::panels(shown, &points);
+    Ok(Findings::of(pressure::setting(lab), tables, panels, claims).noting(notes))
 }
 
 const MIB: u64 = 1 << 20;
@@ -141,11 +106,12 @@ fn nowhere_worse(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     let others = engines.iter().enumerate().skip(1);
     let claims = others.map(|(at, engine)| {
         let worse: Vec<&Point> = points.iter().filter(|p| p.pages(0) > p.pages(at)).collect();
-        Claim::goal_everywhere(
+        Claim::everywhere(
             format!("no more pages than {}", pressure::short(engine)),
             points.len(),
-            &pressure::places(&worse, (0, at)),
+            &pressure::places(&worse, (0, at), Found::pages),
         )
+        .as_goal()
     });
     claims.collect()
 }

@@ -1,26 +1,9 @@
 //! Reads per lookup as the data grow and memory does not.
 use super::{beside_best, each};
 use crate::reproduce::prelude::*;
-use crate::reproduce::shamba::pressure::short;
 use shamba::MIN_MEMORY;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-scaling",
-    title: "The data grow and memory does not",
-    claim: "With the same memory and ever more data, the default policy reads fewer pages per lookup than \
-            the papers' systems at every size, and more slowly more.",
-    seconds: 20.0,
-    run,
-};
-
-const ENGINES: [&str; 4] = [
-    "shamba",
-    "shamba:partitioned",
-    "shamba:shamba-eq-f",
-    STATE_OF_THE_ART,
-];
-
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let steps: Vec<u64> = (0..lab.scale.pick(2, 4, 5, 5))
         .map(|step| lab.scale.entries() >> step)
         .collect();
@@ -36,51 +19,40 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut panels = Vec::new();
     let mut worst = 0.0_f64;
     for positive in [0.0, 0.5] {
-        let mut series = ENGINES.map(|engine| Series::new(short(engine)));
+        let mut series: Vec<Series> = Vec::new();
         for &entries in steps.iter().rev() {
-            let all = each(lab, &ENGINES, |lab, engine| {
+            let all = each(lab, |lab, engine| {
                 let base = Base {
                     entries,
                     ..lab.base(engine)
                 };
-                Ok(Trial {
-                    warm_up,
-                    measured,
-                    ..Trial::lookups(base, memory, positive, Distribution::Uniform)
-                })
+                let trial = Trial::lookups(base, memory, positive, Distribution::Uniform);
+                Ok(trial.lasting((warm_up, measured)))
             })?;
-            for ((engine, found), series) in ENGINES.iter().zip(&all).zip(&mut series) {
-                series.points.push((entries as f64 / 1e3, found.pages()));
+            for (engine, found) in &all {
+                plot::add(&mut series, engine, (entries as f64 / 1e3, found.pages()));
                 table.add(row! {
                     "entries": entries,
                     "memory, bytes per entry": memory as f64 / entries as f64,
                     "existing": positive,
-                    "engine": short(engine),
+                    "engine": engine,
                     "pages": found.pages(),
                 });
             }
             worst = worst.max(beside_best(&all));
         }
         let title = format!("{positive} existing, memory {} KiB", memory >> 10);
-        panels.push(Panel::new(
-            title,
-            "entries, thousands",
-            "pages read per lookup",
-            series,
-        ));
+        let y = "pages read per lookup";
+        panels.push(Panel::new(title, "entries, thousands", y, series));
     }
-    Ok(Findings {
-        setting: format!(
-            "Entries of 64 B, uniform lookups, {warm_up} + {measured}, memory for the filters and indexes of \
-             {smallest} entries; RAM disk."
-        ),
-        tables: vec![table],
-        panels,
-        claims: vec![Claim::goal_to(
-            "pages beside the best of the papers' systems, at the worst size",
-            1.0,
-            worst,
-        )],
-        ..Findings::default()
-    })
+    let setting = format!(
+        "Entries of 64 B, uniform lookups, {warm_up} + {measured}, memory for the filters and indexes of \
+         {smallest} entries; RAM disk."
+    );
+    let claims = vec![Claim::goal_to(
+        "pages beside the best of the papers' systems, at the worst size",
+        1.0,
+        worst,
+    )];
+    Ok(Findings::of(setting, [table], panels, claims))
 }

@@ -1,33 +1,8 @@
 //! Time and memory when memory is plenty: every competitor in the build.
 use crate::compare::{self, Compared, Settings};
 use crate::container;
-use crate::engine;
+use crate::engine::family;
 use crate::reproduce::prelude::*;
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ours-compare",
-    title: "Beside other engines: with memory plenty and under pressure",
-    claim: "As quick as the best when memory is plenty, quicker under pressure. (Times of one run on \
-            shared cores: take ratios near 1 for equal.)",
-    seconds: if cfg!(feature = "rocksdb") {
-        200.0
-    } else {
-        40.0
-    },
-    run,
-};
-
-/// What is compared with; of several settings of an engine the best counts, line by line.
-const PEERS: [&str; 8] = [
-    "rocksdb",
-    "rocksdb:pipelined",
-    "rocksdb:unordered",
-    "rocksdb:mmap",
-    "rocksdb:hyper-hash",
-    "rocksdb:ribbon-partitioned",
-    "fjall",
-    "redb",
-];
 
 /// Numbers of threads.
 const THREADS: [usize; 2] = [1, 2];
@@ -35,18 +10,9 @@ const THREADS: [usize; 2] = [1, 2];
 /// Peers that cannot read past the system's page cache.
 const CACHED: [&str; 2] = ["fjall", "redb"];
 
-/// The engine of a specification.
-fn family(spec: &str) -> &str {
-    spec.split(':').next().unwrap_or(spec)
-}
-
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut engines = vec!["shamba".to_owned()];
-    for peer in PEERS {
-        if engine::available().contains(&family(peer)) {
-            engines.push(peer.to_owned());
-        }
-    }
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    // Of several settings of an engine the best counts, line by line.
+    let engines: Vec<String> = lab.engines.iter().map(|&spec| spec.to_owned()).collect();
     let settings = Settings {
         engines: engines.clone(),
         entries: lab.scale.pick(5_000, 500_000, 2_000_000, 5_000_000),
@@ -106,12 +72,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             THREADS.len()
         );
         match (at, compared.value(compare::LIMIT, 1, engine)) {
-            (0, Some(limit)) => claims.push(Claim::goal(
-                format!("lives within {limit:.1} MiB, what the system caches for it included"),
-                "yes",
-                seen,
-                killed == 0,
-            )),
+            (0, Some(limit)) => claims.push(
+                Claim::statement(
+                    format!("lives within {limit:.1} MiB, what the system caches for it included"),
+                    "yes",
+                    seen,
+                    killed == 0,
+                )
+                .as_goal(),
+            ),
             (_, Some(limit)) if killed > 0 => notes.push(format!(
                 "{engine} took more than {limit:.1} MiB under pressure: {seen}."
             )),
@@ -125,7 +94,7 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let pressed = if limited {
         format!(
             "under pressure each engine is in a memory control group of its budget and {} MiB more, in which what \
-         the system caches for it counts: for engines that read through that cache memory beyond the budget",
+             the system caches for it counts: for engines that read through that cache memory beyond the budget",
             container::ALLOWANCE >> 20
         )
     } else {
@@ -133,18 +102,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
          control group could be made"
     .to_owned()
     };
-    Ok(Findings {
-        setting: format!(
-            "{} entries of 116 B; see the table's title. Files on this machine's disk, through the system's cache; \
-             {pressed}.",
-            settings.entries
-        ),
-        dots: Some(compare::dots(&table)),
-        tables: vec![table, compared.repetitions()],
-        claims,
-        notes,
-        ..Findings::default()
-    })
+    let setting = format!(
+        "{} entries of 116 B; see the table's title. Files on this machine's disk, through the system's cache; \
+         {pressed}.",
+        settings.entries
+    );
+    let dots = Some(compare::dots(&table));
+    let tables = [table, compared.repetitions()];
+    let found = Findings::of(setting, tables, [], claims).noting(notes);
+    Ok(Findings { dots, ..found })
 }
 
 /// Us and a peer in one line of the comparison.

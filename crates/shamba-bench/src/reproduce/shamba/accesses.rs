@@ -4,38 +4,8 @@ use super::pressure::{HIGH_SKEW, LOW_SKEW, setting_of};
 use crate::engine::FileFacts;
 use crate::reproduce::files::{self, below_level_0, cumulative, files_with};
 use crate::reproduce::prelude::*;
-use crate::workload::{Chooser, random};
+use crate::workload::Chooser;
 use shamba_model::utility::{FIRST_THRESHOLD, utility};
-
-pub(super) const FIGURE_2: Experiment = Experiment {
-    name: "shamba-figure-2",
-    title: "Which files lookups ask",
-    claim: "Even if every key is asked for alike, four fifths of the accesses go to 44-46 % of the \
-            files, since those of upper levels are asked more; with two normal distributions they go \
-            to 14 % and 8 %.",
-    seconds: 12.0,
-    run: four_fifths,
-};
-
-pub(super) const FIGURE_3: Experiment = Experiment {
-    name: "shamba-figure-3",
-    title: "Accesses of the files of each level",
-    claim: "With size ratio 2 a file's access frequency depends on its level for uniform lookups. For \
-            skewed ones 2 of 3 files of level 2 get over 99.9 % of the level's accesses, 2 of 7 of \
-            level 3 get 94.5 %, 4 of 15 of level 4 get 99.7 %.",
-    seconds: 12.0,
-    run: by_level_and_file,
-};
-
-pub(super) const FIGURE_5: Experiment = Experiment {
-    name: "shamba-figure-5",
-    title: "The utility of modules",
-    claim: "For uniform lookups the range of the modules' utilities widens as more lookups are empty; \
-            even for empty ones modules differ, since files are asked more or less often. A utility of \
-            0.2 separates the modules of no use from the others.",
-    seconds: 10.0,
-    run: utilities,
-};
 
 /// Workloads, and the percentage of files that gets four fifths of their accesses, from and to.
 const LINES: [(&str, Distribution, (f64, f64)); 3] = [
@@ -47,7 +17,7 @@ const LINES: [(&str, Distribution, (f64, f64)); 3] = [
 /// Slices of the key range in the first panel.
 const SLICES: usize = 100;
 
-fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = files::base(lab, STATE_OF_THE_ART);
     let mut table = Report::titled("Files that get 80 % of the accesses");
     let mut claims = Vec::new();
@@ -75,42 +45,16 @@ fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
         access.push(Series::of(name, cumulative(&shares)));
     }
     access.push(Series::of("four fifths", [(0.0, 0.8), (100.0, 0.8)]));
-    let by_access = "files, the most asked first, %";
-    let panels = vec![
-        Panel::new(
-            "Lookups over the key range",
-            "key range, %",
-            "share of lookups, %",
-            domain,
-        ),
-        Panel::new(
-            "Accesses over files",
-            by_access,
-            "share of accesses",
-            access,
-        ),
-    ];
-    Ok(Findings {
-        setting: setting_of(
-            lab,
-            &base,
-            "empty lookups, 150 % of memory; accesses of files counted by the engine for one lookup \
-             in eight, those of the warm-up as well; level 0 left out",
-        ),
-        tables: vec![table],
-        panels,
+    let (title, x) = ("Lookups over the key range", "key range, %");
+    let domain = Panel::new(title, x, "share of lookups, %", domain);
+    let (title, x) = ("Accesses over files", "files, the most asked first, %");
+    let access = Panel::new(title, x, "share of accesses", access);
+    Ok(Findings::of(
+        setting_of(lab, &base),
+        [table],
+        [domain, access],
         claims,
-        notes: vec![
-            "The paper's first workload, YCSB's uniform one, is the uniform one here. It does not say how wide its \
-             normal ones are (section 5 has one of five keys, which would fall into one file): 0.08 and 0.05 of the key range \
-             were taken."
-                .into(),
-            "Every lookup asks all files of level 0, which here holds buffers until there are several; the \
-             paper's tree merges a buffer at once."
-                .into(),
-        ],
-        ..Findings::default()
-    })
+    ))
 }
 
 /// The share of lookups, in percent, in each slice of the key range.
@@ -133,7 +77,7 @@ const HOT: [(f64, f64, f64); 3] = [(3.0, 2.0, 0.999), (7.0, 2.0, 0.945), (15.0, 
 const PLACE: &str = "place of the file in its level, % of its files";
 const SHARE: &str = "share of lookups that ask the file";
 
-fn by_level_and_file(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn by_level_and_file(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = Base {
         size_ratio: 2,
         ..files::base(lab, STATE_OF_THE_ART)
@@ -166,18 +110,12 @@ fn by_level_and_file(lab: &mut Lab<'_>) -> Result<Findings> {
             _ => claims.extend(few_hot(&levels)),
         }
     }
-    Ok(Findings {
-        setting: setting_of(
-            lab,
-            &base,
-            "empty lookups, 150 % of memory; accesses of late, counted for one lookup in eight; the four levels \
-             from the first that has at least three files",
-        ),
-        tables: vec![table],
+    Ok(Findings::of(
+        setting_of(lab, &base),
+        [table],
         panels,
         claims,
-        ..Findings::default()
-    })
+    ))
 }
 
 type Levels = Vec<(usize, Vec<FileFacts>)>;
@@ -242,7 +180,7 @@ const EMPTY: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 /// Two modules at 10 bits per key.
 const BITS: [f64; 2] = [5.0, 5.0];
 
-fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = files::base(lab, "shamba:shamba-eq");
     let rates = passing(&BITS)?;
     let mut table =
@@ -278,44 +216,27 @@ fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
     let panels = plot::of_report(&table, "module", "empty share", "utility at least", ABOVE);
     let second = 1.0f64.min(rates[0]) * (1.0 - rates[1]);
     let (kept, useful) = above;
-    let claims = vec![
-        Claim::statement(
-            "the range of utilities widens with the share of empty lookups",
-            "yes",
-            format!("{widest:.3?} for empty shares {EMPTY:?}"),
-            widest.is_sorted_by(|narrower, wider| narrower < wider),
-        ),
-        Claim::statement(
-            "a utility of 0.2 separates modules of no use from the others (all lookups empty)",
-            "yes",
-            format!("{kept} modules come up to 0.2 of {useful} that save reads"),
-            kept == useful,
-        )
+    let mut claims = Vec::new();
+    let what = "the range of utilities widens with the share of empty lookups";
+    let seen = format!("{widest:.3?} for empty shares {EMPTY:?}");
+    let holds = widest.is_sorted_by(|narrower, wider| narrower < wider);
+    claims.push(Claim::statement(what, "yes", seen, holds));
+    let what = "a utility of 0.2 separates modules of no use from the others (all lookups empty)";
+    let seen = format!("{kept} modules come up to 0.2 of {useful} that save reads");
+    claims.push(Claim::statement(what, "yes", seen, kept == useful)
         .because(largest[0] < FIRST_THRESHOLD, format!(
             "utility is at most the share of lookups that ask the file: a file of the last level gets \
              one in its number of files (the largest utility measured is {:.3} for first modules); and \
              behind a first module of rate {:.3} the second saves at most {second:.3} in any file \
              (measured {:.3})",
             largest[0], rates[0], largest[1]
-        )),
-    ];
-    Ok(Findings {
-        setting: setting_of(
-            lab,
-            &base,
-            "uniform lookups, 150 % of memory; access and positive shares of each file counted by the \
-             engine for one lookup in eight, level 0 left out, whose files all lookups ask; utility by Eq. 8 with its sign corrected",
-        ),
-        tables: vec![table],
+        )));
+    Ok(Findings::of(
+        setting_of(lab, &base),
+        [table],
         panels,
         claims,
-        notes: vec![
-            "The engine's default thresholds are the paper's numbers over the number of files \
-             (`Thresholds::RELATIVE`), which do separate; the word `paper` chooses the printed ones."
-                .into(),
-        ],
-        ..Findings::default()
-    })
+    ))
 }
 
 /// The part of modules that are at least as useful.

@@ -1,66 +1,10 @@
 //! Figures 13, 14 and 16: SHaMBa beside RocksDB itself; latency by this machine's clock, past the
 //! page cache.
-use super::pressure::{
-    self, Grid, MEMORY, goal_less, less, micros, short, short_budgets, short_of_memory,
-};
-use crate::engine;
-use crate::reproduce::claim::least_of;
+use super::pressure::{self, Grid, MEMORY, less, micros, short, short_budgets, short_of_memory};
 use crate::reproduce::prelude::*;
-
-pub(super) const FIGURE_13: Experiment = Experiment {
-    name: "shamba-figure-13",
-    title: "Equal-sized modules beside RocksDB",
-    claim: "SHaMBa-eq has a lower latency than RocksDB when memory is short, for empty lookups and for \
-            existing keys, most with skipping.",
-    seconds: 30.0,
-    run: |lab| over_budget(lab, &EQUAL),
-};
-
-pub(super) const FIGURE_14: Experiment = Experiment {
-    name: "shamba-figure-14",
-    title: "Modules proportional to memory beside RocksDB",
-    claim: "SHaMBa-prop significantly reduces the latency of RocksDB under memory pressure, most with \
-            full skipping.",
-    seconds: 5.0,
-    run: |lab| over_budget(lab, &PROPORTIONAL),
-};
-
-pub(super) const FIGURE_16: Experiment = Experiment {
-    name: "shamba-figure-16",
-    title: "The gain by device",
-    claim: "For empty uniform lookups SHaMBa is 1.4 to 2 times as fast as RocksDB under memory \
-            pressure, on an SSD, a fast PCIe SSD and a RAM disk.",
-    seconds: 6.0,
-    run: by_device,
-};
-
-const EQUAL: [&str; 5] = [
-    STATE_OF_THE_ART,
-    "shamba:shamba-eq",
-    "shamba:shamba-eq-p+paper",
-    "shamba:shamba-eq-f+paper",
-    "shamba",
-];
-
-const PROPORTIONAL: [&str; 5] = [
-    STATE_OF_THE_ART,
-    "shamba:shamba-prop+first={first}",
-    "shamba:shamba-prop-p+paper+first={first}",
-    "shamba:shamba-prop-f+paper+first={first}",
-    "shamba",
-];
-
-/// Those of Figure 16.
-const ON_DEVICES: [&str; 3] = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper", "shamba"];
 
 /// The disk that this machine has, and a RAM disk.
 const DEVICES: [Device; 2] = [Device::Disk, Device::Ram];
-
-/// RocksDB as the paper has it, one filter a file, and at its best (of those that PEERS names).
-const ROCKSDB: [&str; 2] = [
-    "rocksdb:bloom-whole-unsharded",
-    "rocksdb:ribbon-partitioned-unsharded",
-];
 
 const NOT_BUILT_IN: &str = "RocksDB is not in this build (cargo feature `rocksdb`)";
 
@@ -73,15 +17,11 @@ const TIMES: &str = "times as fast as the baseline";
 /// Repetitions on each device, by seed; the fastest counts, the one least disturbed.
 const REPEAT: u64 = 3;
 
-fn rocksdb() -> Option<[&'static str; 2]> {
-    engine::available().contains(&"rocksdb").then_some(ROCKSDB)
-}
-
 /// Measures these engines of ours, whose names may hang on the budget, and RocksDB where it is
 /// built in.
-fn over_budget(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
-    let peers: Vec<&str> = rocksdb().into_iter().flatten().collect();
-    let engines = [&peers, ours].concat();
+pub(super) fn over_budget(lab: &mut Lab<'_>) -> Result<Findings> {
+    let engines = lab.engines.clone();
+    let peers = &engines[..engines.partition_point(|engine| engine.starts_with("rocksdb"))];
     let grid = Grid {
         positives: &[0.0, 1.0],
         device: Device::Disk,
@@ -107,13 +47,9 @@ fn over_budget(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
     } else {
         let what =
             "our default: lower latency than RocksDB's partitioned ribbon filters under pressure";
-        claims.push(goal_less(what, &pressed, (last, 1), micros));
+        claims.push(less(what, &pressed, (last, 1), micros).as_goal());
     }
-    let setting = pressure::setting(
-        lab,
-        "all on this machine's disk by direct I/O, reads of RocksDB counted by the kernel, ours by the \
-         engine; RocksDB's budget is its block cache alone, ours is for everything",
-    );
+    let setting = pressure::setting(lab);
     Ok(Findings {
         panels: pressure::panels_of(&engines, &points, "microseconds per lookup", micros),
         notes,
@@ -121,14 +57,16 @@ fn over_budget(lab: &mut Lab<'_>, ours: &[&str]) -> Result<Findings> {
     })
 }
 
-fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = lab.base(STATE_OF_THE_ART);
     let budgets = lab.budgets(&base, short_budgets(lab.scale))?;
-    let baseline = rocksdb().map_or(STATE_OF_THE_ART, |[plain, _]| plain);
+    let mut engines = lab.engines.clone();
+    let peers = engines.extract_if(.., |engine| engine.starts_with("rocksdb"));
+    let baseline = peers.last().unwrap_or(STATE_OF_THE_ART);
     let mut table = Report::titled("Times as fast as the baseline");
     let mut claims = Vec::new();
     for device in DEVICES {
-        for engine in ON_DEVICES {
+        for &engine in &engines {
             let name = short(engine);
             for &percent in &budgets {
                 let before = least_micros(lab, baseline, percent, device)?;
@@ -164,20 +102,8 @@ fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
          on a RAM disk",
         short(baseline)
     );
-    let mixed = "The paper's SHaMBa is a RocksDB with other filters; ours is another engine beside RocksDB, whose \
-                 filters are not all that differs. What modules alone change is `state-of-the-art` beside the others in \
-                 the table of Figure 13.";
-    Ok(Findings {
-        setting: pressure::setting(lab, &devices),
-        tables: vec![table],
-        panels: panels.collect(),
-        claims,
-        notes: vec![
-            mixed.into(),
-            "The paper's third device, a fast PCIe SSD, is not here.".into(),
-        ],
-        ..Findings::default()
-    })
+    let setting = format!("{}; {devices}.", pressure::setting(lab));
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// Microseconds of a lookup.

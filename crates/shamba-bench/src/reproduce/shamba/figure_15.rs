@@ -2,16 +2,6 @@
 //! keys.
 use super::pressure::{MEMORY, setting_of};
 use crate::reproduce::prelude::*;
-use crate::workload::KeyKind;
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "shamba-figure-15",
-    title: "The gain by size of keys",
-    claim: "With entries of 128 B SHaMBa-eq is up to twice as fast where keys are small and indexes far \
-            smaller than filters; with indexes larger than filters (keys over 64 B) the gain shrinks.",
-    seconds: 25.0,
-    run,
-};
 
 /// Bytes of an entry.
 const ENTRY: u16 = 128;
@@ -25,7 +15,7 @@ const SIZES: [u16; 4] = [8, 32, 64, 124];
 const KEYS: &str = "key bytes";
 const TIMES: &str = "times as fast";
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (sizes, budgets): (&[u16], &[f64]) = match lab.scale {
         Scale::Tiny => (&[8, 124], &[40.0]),
         Scale::Quick => (&SIZES, &[25.0, 50.0, 75.0, 100.0]),
@@ -68,32 +58,18 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let best: Vec<f64> = claimed.iter().map(|(.., gain)| *gain).collect();
     let (first, last) = (claimed[0], claimed[claimed.len() - 1]);
-    let claims = vec![
-        Claim::figure("times as fast, keys of 8 B", 2.0, first.2),
-        Claim::statement(
-            "the gain shrinks with larger keys",
-            "yes",
-            format!("at best {best:.2?} times for keys of {sizes:?} B"),
-            last.2 < first.2,
-        )
+    let mut claims = Vec::new();
+    claims.push(Claim::figure("times as fast, keys of 8 B", 2.0, first.2));
+    let what = "the gain shrinks with larger keys";
+    let seen = format!("at best {best:.2?} times for keys of {sizes:?} B");
+    claims.push(Claim::statement(what, "yes", seen, last.2 < first.2)
         .because(last.1 < 1.0, format!(
             "indexes do not grow with keys here: separators are cut to the shortest that separate, so \
              that indexes take {:.3} of the bytes of filters with keys of {} B and {:.3} with {} B",
             first.1, first.0, last.1, last.0
-        )),
-    ];
+        )));
     let title = "SHaMBa-eq over one filter a file";
     let panel = Panel::of_lines(title, &table, KEYS, "budget %", TIMES).over(MEMORY);
-    Ok(Findings {
-        setting: setting_of(
-            lab,
-            &base(lab, STATE_OF_THE_ART, sizes[0]),
-            "uniform empty lookups; keys also of the other sizes; times are this machine's, its disk read \
-             past the page cache",
-        ),
-        tables: vec![table],
-        panels: vec![panel],
-        claims,
-        ..Findings::default()
-    })
+    let setting = setting_of(lab, &base(lab, STATE_OF_THE_ART, sizes[0]));
+    Ok(Findings::of(setting, [table], [panel], claims))
 }

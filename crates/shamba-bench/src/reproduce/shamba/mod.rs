@@ -9,25 +9,27 @@ pub(super) mod pressure;
 mod table_1;
 mod table_2;
 
-use super::Experiment;
+use super::catalogue::Run;
 
 /// The tables and figures of the paper.
-pub(super) const ALL: &[&Experiment] = &[
-    &table_1::EXPERIMENT,
-    &table_2::EXPERIMENT,
-    &modules::TABLE_3,
-    &accesses::FIGURE_2,
-    &accesses::FIGURE_3,
-    &accesses::FIGURE_5,
-    &over_budget::FIGURE_6,
-    &over_budget::FIGURE_7,
-    &over_budget::FIGURE_8,
-    &modules::FIGURE_9,
-    &over_budget::FIGURE_10,
-    &over_budget::FIGURE_11,
-    &over_budget::FIGURE_12,
-    &beside_rocksdb::FIGURE_13,
-    &beside_rocksdb::FIGURE_14,
-    &figure_15::EXPERIMENT,
-    &beside_rocksdb::FIGURE_16,
+pub(super) const ALL: &[(&str, Run)] = &[
+    ("shamba-table-1", table_1::run),
+    ("shamba-table-2", table_2::run),
+    ("shamba-table-3", modules::accuracy),
+    ("shamba-figure-2", accesses::four_fifths),
+    ("shamba-figure-3", accesses::by_level_and_file),
+    ("shamba-figure-5", accesses::utilities),
+    ("shamba-figure-6", |lab| over_budget::EQUAL.run(lab)),
+    ("shamba-figure-7", |lab| over_budget::PROPORTIONAL.run(lab)),
+    ("shamba-figure-8", |lab| over_budget::ALL_MODULES.run(lab)),
+    ("shamba-figure-9", modules::asked_at_most),
+    ("shamba-figure-10", |lab| {
+        over_budget::SKIPPED_MODULES.run(lab)
+    }),
+    ("shamba-figure-11", |lab| over_budget::PARTITIONED.run(lab)),
+    ("shamba-figure-12", |lab| over_budget::OVER_MONKEY.run(lab)),
+    ("shamba-figure-13", beside_rocksdb::over_budget),
+    ("shamba-figure-14", beside_rocksdb::over_budget),
+    ("shamba-figure-15", figure_15::run),
+    ("shamba-figure-16", beside_rocksdb::by_device),
 ];

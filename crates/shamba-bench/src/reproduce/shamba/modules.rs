@@ -2,24 +2,6 @@
 use crate::reproduce::prelude::*;
 use shamba_model::{fpr, modular};
 
-pub(super) const TABLE_3: Experiment = Experiment {
-    name: "shamba-table-3",
-    title: "Modular filters are as accurate as whole ones",
-    claim: "With 10 bits per key in 1, 2, 3 or 7 modules 0.825, 0.847, 0.887 and 0.830 % of absent keys \
-            pass, where 0.819 % are expected; an empty lookup asks 1, 1.093, 1.251 and 1.997 modules.",
-    seconds: 7.0,
-    run: accuracy,
-};
-
-pub(super) const FIGURE_9: Experiment = Experiment {
-    name: "shamba-figure-9",
-    title: "Modules asked by empty lookups",
-    claim: "Of two modules 91 % of empty lookups ask only one; of seven 50 % ask one, about 74 % at \
-            most two, and more than 94 % at most four.",
-    seconds: 3.0,
-    run: asked_at_most,
-};
-
 /// Numbers of modules.
 const MODULES: [usize; 4] = [1, 2, 3, 7];
 
@@ -32,8 +14,8 @@ const ASKED: [(usize, usize, f64); 4] = [(2, 1, 91.0), (7, 1, 50.0), (7, 2, 74.0
 /// Of Table 3: one table of all entries.
 const MEMORY: u64 = 256 << 20;
 
-fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
-    let entries = lab.scale.pick(20_000, 500_000, 500_000, 500_000);
+pub(super) fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
+    let entries = lab.scale.tiny_or(20_000, 500_000);
     let lookups = lab.scale.pick(20_000, 500_000, 2_000_000, 2_000_000);
     let theory = passing(&[10.0])?[0] * 100.0;
     let mut table = Report::titled("False positives and modules asked by empty lookups");
@@ -71,40 +53,20 @@ fn accuracy(lab: &mut Lab<'_>) -> Result<Findings> {
             claims.push(Claim::figure(what, paper_asked, asked));
         }
     }
-    let panels = vec![
-        Panel::of_columns(
-            "Absent keys that pass",
-            &table,
-            "modules",
-            "false positives, %",
-            &["theory %", "paper %", "measured %"],
-        ),
-        Panel::of_columns(
-            "Modules asked",
-            &table,
-            "modules",
-            "modules asked by an empty lookup",
-            &["paper, modules asked", "measured, modules asked"],
-        ),
-    ];
-    Ok(Findings {
-        setting: format!(
-            "{entries} keys of 32 B, 10 bits each, filters in memory, {lookups} lookups of absent keys; \
-             modules asked are counted for one lookup in eight."
-        ),
-        panels,
-        tables: vec![table],
-        claims,
-        notes: vec![
-            "The paper's 17 % for a module of seven is the seventh part, 14 %. The engine counts the \
-             sixth and seventh module together; they are divided 2 to 1."
-                .into(),
-        ],
-        ..Findings::default()
-    })
+    let (title, y) = ("Absent keys that pass", "false positives, %");
+    let columns = ["theory %", "paper %", "measured %"];
+    let pass = Panel::of_columns(title, &table, "modules", y, &columns);
+    let (title, y) = ("Modules asked", "modules asked by an empty lookup");
+    let columns = ["paper, modules asked", "measured, modules asked"];
+    let asked = Panel::of_columns(title, &table, "modules", y, &columns);
+    let setting = format!(
+        "{entries} keys of 32 B, 10 bits each, filters in memory, {lookups} lookups of absent keys; \
+         modules asked are counted for one lookup in eight."
+    );
+    Ok(Findings::of(setting, [table], [pass, asked], claims))
 }
 
-fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Empty lookups by the modules they ask (%)");
     let mut claims = Vec::new();
     for modules in MODULES {
@@ -133,32 +95,20 @@ fn asked_at_most(lab: &mut Lab<'_>) -> Result<Findings> {
             }
         }
     }
-    let mut panel = Panel::of_lines(
-        "Empty lookups that ask no more modules",
-        &table,
-        "modules",
-        "asked at most",
-        "measured %",
-    );
+    let title = "Empty lookups that ask no more modules";
+    let mut panel = Panel::of_lines(title, &table, "modules", "asked at most", "measured %");
     let seven = ASKED.iter().filter(|(modules, ..)| *modules == 7);
     let points = seven.map(|(_, most, share)| (*most as f64, *share));
     panel.series.push(Series::of("paper, 7 modules", points));
-    let counted =
-        "uniform empty lookups, 150 % of memory; asked modules counted for one lookup in eight";
-    Ok(Findings {
-        setting: super::pressure::setting_of(lab, &base(lab, ""), counted),
-        tables: vec![table],
-        panels: vec![panel],
-        claims,
-        ..Findings::default()
-    })
+    let setting = super::pressure::setting_of(lab, &base(lab, ""));
+    Ok(Findings::of(setting, [table], [panel], claims))
 }
 
 /// The database of an engine, in files large enough for seven modules.
 pub(super) fn base(lab: &Lab<'_>, engine: &str) -> Base {
     // As large as the paper's, whatever the scale: 2 MiB are the least with a page for each of
     // seven modules (Eq. 11), and in 4 MiB less is lost to whole pages.
-    let file = lab.scale.pick(64 << 10, 4 << 20, 4 << 20, 4 << 20);
+    let file = lab.scale.tiny_or(64 << 10, 4 << 20);
     Base {
         file_size: file,
         write_buffer: file,

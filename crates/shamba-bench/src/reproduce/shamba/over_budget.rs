@@ -2,118 +2,40 @@
 //! what is claimed of it.
 use super::modules;
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
-use super::pressure::{fewer, filter_pages, goal_less, less, micros, those};
+use super::pressure::{fewer, filter_pages, less, micros, those};
 use crate::reproduce::prelude::*;
 use std::ops::Range;
 
-pub(super) const FIGURE_6: Experiment = Experiment {
-    name: "shamba-figure-6",
-    title: "Equal-sized modules under memory pressure",
-    claim: "With less memory than filters and indexes take, SHaMBa-eq needs significantly fewer reads \
-            per lookup than the state of the art, and with uniform lookups fewer with more than that as \
-            well; skipping modules saves reads, the more keys exist the more. At one third of the \
-            memory it reads what the state of the art reads (abstract).",
-    seconds: 20.0,
-    run: |lab| EQUAL.run(lab),
-};
-
-pub(super) const FIGURE_7: Experiment = Experiment {
-    name: "shamba-figure-7",
-    title: "Modules proportional to memory",
-    claim: "SHaMBa-prop sizes the first module so that those of all files fit memory. With 100 % of \
-            memory or more it is the state of the art; below 50 % it beats SHaMBa-eq as well, most with \
-            skipping.",
-    seconds: 30.0,
-    run: |lab| PROPORTIONAL.run(lab),
-};
-
-pub(super) const FIGURE_8: Experiment = Experiment {
-    name: "shamba-figure-8",
-    title: "Reads by number of modules",
-    claim: "The smaller the modules the fewer the reads: seven are best, since memory is managed in \
-            smaller parts.",
-    seconds: 18.0,
-    run: |lab| ALL_MODULES.run(lab),
-};
-
-pub(super) const FIGURE_10: Experiment = Experiment {
-    name: "shamba-figure-10",
-    title: "Reads by number of modules, with skipping",
-    claim: "When any module may be skipped the number of modules matters less than when all are read \
-            (Figure 8).",
-    seconds: 10.0,
-    run: |lab| SKIPPED_MODULES.run(lab),
-};
-
-pub(super) const FIGURE_11: Experiment = Experiment {
-    name: "shamba-figure-11",
-    title: "Modules of partitioned filters",
-    claim: "With 5 to 35 % of memory SHaMBa over partitioned indexes and filters reads less than these \
-            alone; full skipping is the best of its variants.",
-    seconds: 20.0,
-    run: |lab| PARTITIONED.run(lab),
-};
-
-pub(super) const FIGURE_12: Experiment = Experiment {
-    name: "shamba-figure-12",
-    title: "Modules over Monkey's filter memory",
-    claim: "Monkey's large filters of small levels make it worse than the state of the art when memory \
-            is very short. In two modules the reads of its empty lookups halve; for existing keys \
-            skipping saves further ones.",
-    seconds: 15.0,
-    run: |lab| OVER_MONKEY.run(lab),
-};
-
 /// What a figure shows, for every share of existing keys.
-struct Figure {
-    /// The first is the baseline.
-    engines: &'static [&'static str],
+pub(super) struct Figure {
     distributions: &'static [Distribution],
     budgets: fn(Scale) -> &'static [f64],
     base: fn(&Lab<'_>, &str) -> Base,
-    setting: &'static str,
-    notes: &'static [&'static str],
     /// What is drawn, and the name of its axis.
     drawn: &'static [(&'static str, Measure)],
     /// Whether the paper's systems are measured under the skew of its text as well.
     as_written: bool,
-    /// What is claimed of the engines.
+    /// What is claimed of the engines, which `experiments.toml` has.
     claims: fn(&[&str], &[Point]) -> Vec<Claim>,
 }
 
 /// What most figures have.
 const UNIFORM: Figure = Figure {
-    engines: &[],
     distributions: &[Distribution::Uniform],
     budgets: pressure::short_budgets,
     base: pressure::standard,
-    setting: "RAM disk, pages counted by the engine",
-    notes: &[],
     drawn: &[("pages read per lookup", Found::pages)],
     as_written: false,
     claims: |_, _| Vec::new(),
 };
 
-const EQUAL: Figure = Figure {
-    engines: &[
-        STATE_OF_THE_ART,
-        "shamba:shamba-eq",
-        "shamba:shamba-eq-p+paper",
-        "shamba:shamba-eq-f+paper",
-        "shamba:shamba-eq-f",
-        "shamba",
-    ],
+pub(super) const EQUAL: Figure = Figure {
     distributions: &DISTRIBUTIONS,
     // Between the least and the largest below 100 % the memory for equal reads is looked for.
     budgets: |scale| match scale {
         Scale::Quick => &[10.0, 20.0, 40.0, 100.0, 150.0],
         scale => scale.budgets(),
     },
-    setting: "RAM disk, pages counted by the engine; skewed lookups are normal with a standard deviation of \
-              5 % of the keys, about as wide as the paper's Figure 2, and Zipf with 0.99, that of YCSB; its text \
-              (section 5.1) has a standard deviation of 5 keys and a skew of 2, which ask few keys at all: \
-              these (normal-keys5, zipf2) are run as well, with the paper's systems, the two smallest \
-              budgets and shares 0 and 0.5, so that they take little time",
     as_written: true,
     claims: |engines, points| {
         let mut claims = beside_the_baseline(engines, points);
@@ -131,19 +53,7 @@ const EQUAL: Figure = Figure {
     ..UNIFORM
 };
 
-const PROPORTIONAL: Figure = Figure {
-    engines: &[
-        STATE_OF_THE_ART,
-        "shamba:shamba-prop+first={first}",
-        "shamba:shamba-prop-p+paper+first={first}",
-        "shamba:shamba-prop-f+paper+first={first}",
-        "shamba:shamba-prop-f+first={first}",
-        "shamba",
-        // Those of Figure 6.
-        "shamba:shamba-eq",
-        "shamba:shamba-eq-p+paper",
-        "shamba:shamba-eq-f+paper",
-    ],
+pub(super) const PROPORTIONAL: Figure = Figure {
     claims: |engines, points| {
         let mut claims = beside_the_baseline(engines, points);
         claims.extend(skipping(engines, points));
@@ -175,17 +85,7 @@ const THIRD: f64 = 1.0 / 3.0;
 const AS_WRITTEN: [Distribution; 2] = [Distribution::NormalKeys(5.0), Distribution::Zipf(2.0)];
 
 /// In 1, 2, 3 and 7 modules, all read; then with skipping.
-const SKIPPED_MODULES: Figure = Figure {
-    engines: &[
-        STATE_OF_THE_ART,
-        "shamba:shamba-eq+modules=2",
-        "shamba:shamba-eq+modules=3",
-        "shamba:shamba-eq+modules=7",
-        "shamba:shamba-eq-f+modules=1+paper",
-        "shamba:shamba-eq-f+modules=2+paper",
-        "shamba:shamba-eq-f+modules=3+paper",
-        "shamba:shamba-eq-f+modules=7+paper",
-    ],
+pub(super) const SKIPPED_MODULES: Figure = Figure {
     base: modules::base,
     claims: |engines, points| {
         let all = spread(points, 0..ALL_READ);
@@ -204,8 +104,7 @@ const SKIPPED_MODULES: Figure = Figure {
 /// How many of them read all modules.
 const ALL_READ: usize = 4;
 
-const ALL_MODULES: Figure = Figure {
-    engines: SKIPPED_MODULES.engines.split_at(ALL_READ).0,
+pub(super) const ALL_MODULES: Figure = Figure {
     claims: |_, points| {
         let (empty, existing): (Vec<&Point>, Vec<&Point>) =
             (short_of_memory(points).into_iter()).partition(|point| point.positive == 0.0);
@@ -218,25 +117,12 @@ const ALL_MODULES: Figure = Figure {
     ..SKIPPED_MODULES
 };
 
-const PARTITIONED: Figure = Figure {
-    engines: &[
-        "shamba:partitioned",
-        "shamba:shamba-eq+partitioned",
-        "shamba:shamba-eq-p+partitioned+paper",
-        "shamba:shamba-eq-f+partitioned+paper",
-        "shamba",
-    ],
+pub(super) const PARTITIONED: Figure = Figure {
     budgets: |scale| match scale {
         Scale::Tiny => &[35.0],
         Scale::Quick => &[5.0, 15.0, 35.0],
         _ => &[5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0],
     },
-    setting: "filters and indexes cut into pages; RAM disk, pages counted by the engine",
-    notes: &[
-        "The paper's partitions have a filter of three pages, which is read whole; a filter \
-              of this engine is local to pages, so that a lookup reads one page of it whether it \
-              is in modules or not.",
-    ],
     claims: |engines, points| {
         let all = those(points, |_| true);
         let own = |at: usize| fewer(format!("{}: fewer reads", short(engines[at])), &all, at);
@@ -248,21 +134,13 @@ const PARTITIONED: Figure = Figure {
         let what = "full skipping reads least of SHaMBa's variants (full, partial, none)";
         claims.push(Claim::everywhere(what, points.len(), &worse));
         let what = "our default: fewer reads than partitioned indexes and filters";
-        claims.push(goal_less(what, &all, (4, 0), Found::pages));
+        claims.push(less(what, &all, (4, 0), Found::pages).as_goal());
         claims
     },
     ..UNIFORM
 };
 
-const OVER_MONKEY: Figure = Figure {
-    engines: &[
-        STATE_OF_THE_ART,
-        "shamba:state-of-the-art+monkey",
-        "shamba:shamba-eq+monkey",
-        "shamba:shamba-eq-p+monkey+paper",
-        "shamba:shamba-eq-f+monkey+paper",
-    ],
-    setting: "latency is this machine's with the database on a RAM disk",
+pub(super) const OVER_MONKEY: Figure = Figure {
     drawn: &[
         ("microseconds per lookup on a RAM disk", micros),
         ("pages read per lookup", Found::pages),
@@ -272,8 +150,9 @@ const OVER_MONKEY: Figure = Figure {
 };
 
 impl Figure {
-    fn run(&self, lab: &mut Lab<'_>) -> Result<Findings> {
-        let Self { engines, base, .. } = *self;
+    pub(super) fn run(&self, lab: &mut Lab<'_>) -> Result<Findings> {
+        // The first is the baseline.
+        let (engines, base) = (&lab.engines.clone()[..], self.base);
         let budgets = (self.budgets)(lab.scale);
         let grid = Grid {
             distributions: self.distributions,
@@ -281,13 +160,12 @@ impl Figure {
             ..Grid::uniform(engines, budgets)
         };
         let points = pressure::measure(lab, &grid)?;
-        let setting = pressure::setting_of(lab, &base(lab, engines[0]), self.setting);
+        let setting = pressure::setting_of(lab, &base(lab, engines[0]));
         let claims = (self.claims)(engines, &points);
         let drawn = self.drawn.iter();
         let panels = drawn.flat_map(|(y, of)| pressure::panels_of(engines, &points, y, *of));
         let mut findings = Findings {
             panels: panels.collect(),
-            notes: self.notes.iter().map(|&note| note.to_owned()).collect(),
             ..pressure::findings(setting, engines, &points, claims)
         };
         if self.as_written {
@@ -388,7 +266,7 @@ fn goals(engines: &[&str], points: &[Point]) -> Vec<Claim> {
         };
         let what = format!("{name}: fewer reads than one filter a file below 100 % of memory");
         let short = short_of_memory(points);
-        claims.push(goal_less(what, &short, (engine, 0), Found::pages));
+        claims.push(less(what, &short, (engine, 0), Found::pages).as_goal());
         if let Some((budget, part)) = pressure::memory_for_equal_reads(points.iter(), engine) {
             let what = format!(
                 "{name}: part of the memory for as many reads as one filter a file at {budget} %{}",
@@ -408,7 +286,7 @@ fn same_with_enough(points: &[Point]) -> Claim {
     Claim::everywhere(
         "SHaMBa-prop reads what the state of the art reads from 100 % of memory on (within a tenth)",
         enough.len(),
-        &pressure::places(&apart, (1, 0)),
+        &pressure::places(&apart, (1, 0), Found::pages),
     )
 }
 
@@ -446,12 +324,9 @@ fn over_monkey(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     if let Some(point) = points.iter().find(scarce) {
         let [plain, monkey, modules] = [0, MONKEY, MODULES].map(|engine| point.pages(engine));
         let place = point.place();
-        claims.push(Claim::statement(
-            format!("Monkey reads more than the state of the art ({place})"),
-            "yes",
-            format!("{monkey:.2} and {plain:.2} pages"),
-            monkey > plain,
-        ));
+        let what = format!("Monkey reads more than the state of the art ({place})");
+        let seen = format!("{monkey:.2} and {plain:.2} pages");
+        claims.push(Claim::statement(what, "yes", seen, monkey > plain));
         let what = format!("part of Monkey's reads that two modules leave ({place})");
         claims.push(Claim::figure(what, 0.5, modules / monkey));
     }

@@ -90,6 +90,15 @@ impl Point {
     }
 
     /// The distribution and the share of existing keys, in words.
+    /// The columns of its place.
+    pub(in crate::reproduce) fn row(&self) -> Vec<(String, Cell)> {
+        row! {
+            "distribution": self.distribution.name(),
+            "existing": self.positive,
+            "budget %": self.percent,
+        }
+    }
+
     fn panel(&self) -> String {
         format!("{}, {} existing", self.distribution.name(), self.positive)
     }
@@ -120,17 +129,17 @@ pub(in crate::reproduce) fn standard(lab: &Lab<'_>, engine: &str) -> Base {
 }
 
 /// The setting in a sentence.
-pub(in crate::reproduce) fn setting(lab: &Lab<'_>, device: &str) -> String {
-    setting_of(lab, &lab.base(""), device)
+pub(in crate::reproduce) fn setting(lab: &Lab<'_>) -> String {
+    setting_of(lab, &lab.base(""))
 }
 
 /// The same of any database.
-pub(in crate::reproduce) fn setting_of(lab: &Lab<'_>, base: &Base, device: &str) -> String {
-    let what = format!(
-        "bits per key are those of the papers' layouts (our default chooses its own, 12.5 where memory \
-         allows: what is held equal is the memory); {device}"
-    );
-    lab.setting(base, &what)
+pub(in crate::reproduce) fn setting_of(lab: &Lab<'_>, base: &Base) -> String {
+    format!(
+        "{}; bits per key are those of the papers' layouts (our default chooses its own, 12.5 where memory \
+         allows: what is held equal is the memory)",
+        lab.setting(base)
+    )
 }
 
 /// An engine's name at a budget: SHaMBa-prop's hangs on it.
@@ -179,11 +188,7 @@ pub(in crate::reproduce) fn table_of(
     value: Measure,
 ) -> Report {
     Report::of(title, points, |point| {
-        let mut row = row! {
-            "distribution": point.distribution.name(),
-            "existing": point.positive,
-            "budget %": point.percent,
-        };
+        let mut row = point.row();
         let each = engines.iter().zip(&point.found);
         row.extend(each.map(|(engine, found)| (short(engine).to_owned(), value(found).into())));
         row
@@ -260,16 +265,9 @@ pub(in crate::reproduce) fn findings(
     points: &[Point],
     claims: Vec<Claim>,
 ) -> Findings {
-    Findings {
-        setting,
-        tables: vec![
-            table("Pages read per lookup", engines, points),
-            kinds(engines, points),
-        ],
-        panels: panels(engines, points),
-        claims,
-        ..Findings::default()
-    }
+    let pages = table("Pages read per lookup", engines, points);
+    let tables = [pages, kinds(engines, points)];
+    Findings::of(setting, tables, panels(engines, points), claims)
 }
 
 /// An engine's name without the part all have.
@@ -306,36 +304,25 @@ pub(super) fn not_less<'a>(
         .collect()
 }
 
-/// The places of points, with the pages of an engine and of another.
-pub(in crate::reproduce) fn places(points: &[&Point], pair: (usize, usize)) -> Vec<String> {
-    places_with(points, pair, Found::pages)
-}
-
-fn places_with(points: &[&Point], pair: (usize, usize), of: Measure) -> Vec<String> {
+/// The places of points, with a number of an engine and of another.
+pub(in crate::reproduce) fn places(
+    points: &[&Point],
+    pair: (usize, usize),
+    of: Measure,
+) -> Vec<String> {
     let places = points.iter().map(|point| point.with(&[pair.0, pair.1], of));
     places.collect()
 }
 
 /// That a number of an engine is less than that of another in all of these points.
-pub(super) fn less(
+pub(in crate::reproduce) fn less(
     what: impl Into<String>,
     points: &[&Point],
     pair: (usize, usize),
     of: Measure,
 ) -> Claim {
-    let lost = places_with(&not_less(points, pair, of), pair, of);
+    let lost = places(&not_less(points, pair, of), pair, of);
     Claim::everywhere(what, points.len(), &lost)
-}
-
-/// The same as a goal of ours.
-pub(in crate::reproduce) fn goal_less(
-    what: impl Into<String>,
-    points: &[&Point],
-    pair: (usize, usize),
-    of: Measure,
-) -> Claim {
-    let lost = places_with(&not_less(points, pair, of), pair, of);
-    Claim::goal_everywhere(what, points.len(), &lost)
 }
 
 /// That an engine reads fewer pages than the baseline in all of these points; if not, which pages

@@ -2,16 +2,6 @@
 use super::pressure::{LOW_SKEW, MEMORY};
 use crate::reproduce::prelude::*;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "shamba-table-1",
-    title: "The cost of an empty lookup under memory pressure",
-    claim: "With one Bloom filter a file and an LRU cache, an empty lookup of the low-skewed workload \
-            reads 12 KB when memory holds all filters and indexes, and 23.2 times that with a tenth of \
-            it (7.3 times with 40 %, 1.4 times with 70 %).",
-    seconds: 6.0,
-    run,
-};
-
 /// Budgets in percent of filters and indexes, reads in KB as the paper has them, and how many times
 /// those of the last.
 const PAPER: [(f64, f64, f64); 4] = [
@@ -34,7 +24,7 @@ const COLUMNS: [(&str, &str, Distribution); 4] = [
     (OURS_LOW, "shamba", LOW_SKEW),
 ];
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Bytes read by an empty lookup (KB)");
     for (percent, paper, _) in PAPER {
         let mut row = row! { "budget %": percent, "paper KB": paper };
@@ -72,28 +62,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         .map(|((percent, ..), (ours, theirs))| format!("{percent} % ({ours:.1} KB, {theirs:.1})"));
     let what = "our default reads less than one filter a file, uniform";
     let lost: Vec<String> = lost.collect();
-    claims.push(Claim::goal_everywhere(what, PAPER.len(), &lost));
+    claims.push(Claim::everywhere(what, PAPER.len(), &lost).as_goal());
     let columns = ["paper KB", UNIFORM, LOW, OURS, OURS_LOW];
-    let panel = Panel::of_columns(
-        "Empty lookups",
-        &table,
-        "budget %",
-        "KB read per lookup",
-        &columns,
-    );
-    let counted = "RAM disk; bytes are pages of 4 KiB that the engine counted";
-    Ok(Findings {
-        setting: super::pressure::setting(lab, counted),
+    let y = "KB read per lookup";
+    let panel = Panel::of_columns("Empty lookups", &table, "budget %", y, &columns);
+    let setting = super::pressure::setting(lab);
+    Ok(Findings::of(
+        setting,
+        [table],
+        [panel.over(MEMORY).logarithmic()],
         claims,
-        tables: vec![table],
-        panels: vec![panel.over(MEMORY).logarithmic()],
-        notes: vec![
-            "The paper's files are 4 MB with filters of 80 KB at every scale; ours are smaller below \
-             the scale `paper`, and what a lookup reads of a filter that is not in memory with them."
-                .into(),
-            "The claims are of low skew, the workload of the paper's table; how wide that is it does not say."
-                .into(),
-        ],
-        ..Findings::default()
-    })
+    ))
 }

@@ -2,19 +2,10 @@
 use crate::plot::{Panel, Series};
 use crate::report::Report;
 use crate::reproduce::lab::STATE_OF_THE_ART;
-use crate::reproduce::{Claim, Experiment, Findings, Lab};
+use crate::reproduce::{Claim, Findings, Lab};
 use crate::store::Base;
 use crate::workload::{KeyKind, Sizes};
 use crate::{Result, row};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "shamba-table-2",
-    title: "The index beside the filter",
-    claim: "The index of a 4 MB file has between 0.1 and 51.2 times the bytes of its filter (entries \
-            of 64 B to 1 KB, keys of 8 to 256 B): unless entries are large, and keys too, the filter is larger.",
-    seconds: 3.0,
-    run,
-};
 
 /// Bytes of a file's data, and of a page.
 const FILE: u64 = 4 << 20;
@@ -26,7 +17,7 @@ const KEYS: [u16; 6] = [8, 32, 64, 96, 128, 256];
 /// Filter bits per key.
 const BITS: f64 = 10.0;
 
-fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Bytes of the index over those of the filter");
     let (mut ratios, mut lines, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     let mut shorter = true;
@@ -67,20 +58,15 @@ fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         lines.push(line);
     }
     let cut = "separators are cut to what tells two pages apart: fewer bytes a page than a key has, everywhere";
-    Ok(Findings {
-        setting: format!(
-            "One file of 4 MiB of entries for each row, {BITS} bits per key, one filter a file; keys of random bytes."
-        ),
-        claims: vec![
-            Claim::range("index over filter, all sizes", (0.1, 51.2), &ratios)
-                .because(shorter, cut),
-            Claim::everywhere("the larger of both is the paper's", ratios.len(), &wrong)
-                .because(shorter, cut),
-        ],
-        tables: vec![table],
-        panels: vec![
-            Panel::new("Index over filter", "bytes of a key", "times", lines).logarithmic(),
-        ],
-        ..Findings::default()
-    })
+    let setting = format!(
+        "One file of 4 MiB of entries for each row, {BITS} bits per key, one filter a file; keys of random bytes."
+    );
+    let claims = vec![
+        Claim::range("index over filter, all sizes", (0.1, 51.2), &ratios).because(shorter, cut),
+        Claim::everywhere("the larger of both is the paper's", ratios.len(), &wrong)
+            .because(shorter, cut),
+    ];
+    let panels =
+        vec![Panel::new("Index over filter", "bytes of a key", "times", lines).logarithmic()];
+    Ok(Findings::of(setting, [table], panels, claims))
 }

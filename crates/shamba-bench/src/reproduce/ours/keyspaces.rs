@@ -1,14 +1,11 @@
 //! Many keyspaces of one database beside one: what a put takes, what creating and opening them
 //! takes, and how fast several are written at once under a small budget. Each measurement is a
-//! process of its own, those to compare alternate, and a new database is opened again and looked
-//! into.
-use super::rounds::Rounds;
+//! process of its own, and a new database is opened again and looked into.
 use crate::cell::{self, Measurement};
-use crate::report::Report;
+use crate::reproduce::prelude::*;
 use crate::workload::mix;
-use crate::{Error, Result, row};
 use shamba::{Db, Keyspace, KeyspaceOptions, MemoryBudget, Options};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Bytes of a value; keys have 16.
@@ -23,24 +20,6 @@ const MEMORY: [u64; 2] = [256, 64];
 /// Keyspaces that are written at once and compared with one, how many times the entries that they
 /// get, and the memory budget in MiB.
 const AT_ONCE: (u64, u64, u64) = (16, 4, 32);
-
-/// What to measure.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
-    /// Keyspaces that are compared with one.
-    #[arg(long, default_value_t = 10_000)]
-    pub keyspaces: u64,
-    /// Entries put into them all together (keys of 16 bytes, values of 100), and into the one; four
-    /// times as many into some keyspaces that are written at once.
-    #[arg(long, default_value_t = 500_000)]
-    pub entries: u64,
-    /// Repetitions; medians are reported.
-    #[arg(long, default_value_t = 5)]
-    pub repeat: usize,
-    /// Folder for the databases, which are removed afterwards.
-    #[arg(long, default_value_os_t = std::env::temp_dir())]
-    pub dir: PathBuf,
-}
 
 /// How a database that was filled ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -107,14 +86,15 @@ impl Work {
     }
 
     /// Fills a database in a folder of its own, and opens it again, in processes of their own.
-    fn measure(self, dir: &Path) -> Result<Measured> {
-        let folder = tempfile::tempdir_in(dir)?;
+    fn measured(self, lab: &mut Lab<'_>) -> Result<Measured> {
+        let folder = lab.scratch()?;
         let cell = |fill| Cell {
             dir: folder.path().join("db"),
             work: self,
             fill,
         };
         let filled = cell::measure(&cell(true))?;
+        lab.note(format!("{self:?}"));
         Ok(Measured {
             open: cell::measure(&cell(false))?.open,
             ..filled
@@ -123,7 +103,6 @@ impl Work {
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "keyspaces";
     type Found = Measured;
 
     fn measure(&self) -> Result<Measured> {
@@ -186,73 +165,77 @@ impl Cell {
     }
 }
 
-/// Measures; gives the table of many keyspaces, and that of some written at once.
-pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Report>> {
-    std::fs::create_dir_all(&settings.dir)?;
-    let work = |memory, keyspaces, end| Work {
-        keyspaces,
-        entries: settings.entries,
-        memory,
-        end,
-    };
-    let ends = |memory, count| [End::Closed, End::Crashed].map(|end| work(memory, count, end));
-    let counts = [1, settings.keyspaces.max(1)];
-    let many: Vec<[Work; 2]> = MEMORY
-        .iter()
-        .flat_map(|&memory| counts.map(|count| ends(memory, count)))
-        .collect();
+/// Puts into many keyspaces beside one, and into some at once beside one.
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let counts = [1, lab.scale.tiny_or(20, 10_000)];
+    let entries = lab.scale.tiny_or(2_000, 500_000);
+    let title = |entries| format!("{entries} entries of {} bytes, at random", VALUE + 16);
+    let mut many = Report::titled(title(entries));
+    for memory in MEMORY {
+        let mut into_one = None;
+        for keyspaces in counts {
+            let work = |end| Work {
+                keyspaces,
+                entries,
+                memory,
+                end,
+            };
+            let closed = work(End::Closed).measured(lab)?;
+            let crashed = work(End::Crashed).measured(lab)?;
+            // Both are filled alike.
+            let mean = |of: fn(&Measured) -> f64| (of(&closed) + of(&crashed)) / 2.0;
+            let put = mean(|m| m.put);
+            many.add(row! {
+                "memory MiB": memory,
+                "keyspaces": keyspaces,
+                "create each us": mean(|m| m.create) * 1e6 / keyspaces as f64,
+                "put us": put * 1e6 / entries as f64,
+                PUT: put / *into_one.get_or_insert(put),
+                "flushes": mean(|m| m.flushes as f64),
+                "close s": closed.end - closed.put,
+                "open closed s": closed.open,
+                "open crashed s": crashed.open,
+            });
+        }
+    }
     let (some, times, memory) = AT_ONCE;
-    let at_once = [1, some].map(|count| Work {
-        entries: settings.entries * times,
-        ..work(memory, count, End::Settled)
-    });
-    let all = [many.as_flattened(), &at_once].concat();
-    let rounds = Rounds::measure(&all, settings.repeat, note, |work, _, _| {
-        work.measure(&settings.dir)
-    })?;
-    let title = |entries| {
-        format!(
-            "{entries} entries of {} bytes, at random into keyspaces; WAL buffered; medians of {}",
-            VALUE + 16,
-            settings.repeat.max(1)
-        )
+    let work = |keyspaces| Work {
+        keyspaces,
+        entries: entries * times,
+        memory,
+        end: End::Settled,
     };
-    let many = Report::of(title(settings.entries), many, |both @ [closed, crashed]| {
-        let of = |value: fn(&Measured) -> f64| rounds.median(&both, value);
-        let (closed_only, each) = ([closed], closed.keyspaces as f64);
+    let one = work(1).measured(lab)?;
+    let both = [(1, one), (some, work(some).measured(lab)?)];
+    let entries = entries * times;
+    let title = format!("{}; under {memory} MiB", title(entries));
+    let at_once = Report::of(title, both, |(keyspaces, seen)| {
         row! {
-            "memory MiB": closed.memory,
-            "keyspaces": closed.keyspaces,
-            "create each us": of(|m| m.create).map(|s| s * 1e6 / each),
-            "put us": of(|m| m.put).map(|s| s * 1e6 / settings.entries as f64),
-            "put / one's": rounds.ratio(&both, &ends(closed.memory, 1), |m| m.put),
-            "flushes": of(|m| m.flushes as f64),
-            "close s": rounds.median(&closed_only, |m| m.end - m.put),
-            "open closed s": rounds.median(&closed_only, |m| m.open),
-            "open crashed s": rounds.median(&[crashed], |m| m.open),
+            "keyspaces": keyspaces,
+            "entries/s": entries as f64 / seen.put,
+            "of one's rate %": one.put / seen.put * 100.0,
+            "until settled, entries/s": entries as f64 / seen.end,
+            "of one's rate, settled %": one.end / seen.end * 100.0,
+            "flushes": seen.flushes,
+            "MB merged": seen.merged as f64 / 1e6,
         }
     });
-    let one = [at_once[0]];
-    let title = format!("{}; under {memory} MiB", title(one[0].entries));
-    let at_once = Report::of(title, at_once, |work| {
-        let of = |value: fn(&Measured) -> f64| rounds.median(&[work], value);
-        let rate = |seconds: Option<f64>| seconds.map(|s| work.entries as f64 / s);
-        let share = |value: fn(&Measured) -> f64| {
-            let ratio = rounds.ratio(&one, &[work], value);
-            ratio.map(|ratio| ratio * 100.0)
-        };
-        row! {
-            "keyspaces": work.keyspaces,
-            "entries/s": rate(of(|m| m.put)),
-            "of one's rate %": share(|m| m.put),
-            "until settled, entries/s": rate(of(|m| m.end)),
-            "of one's rate, settled %": share(|m| m.end),
-            "flushes": of(|m| m.flushes as f64),
-            "MB merged": of(|m| m.merged as f64 / 1e6),
-        }
-    });
-    Ok(vec![many, at_once])
+    let opens = ["open closed s", "open crashed s"].map(|column| many.most(column));
+    let panel = Panel::of_lines("Puts", &many, "memory MiB", "keyspaces", "put us");
+    let what = "time of a put over that into one keyspace, at most";
+    let claims = [
+        Claim::goal_to("seconds of an open, at most", 2.0, most_of(&opens)),
+        Claim::goal_to(what, 2.0, many.most(PUT)),
+    ];
+    Ok(Findings::of(
+        "",
+        [many, at_once],
+        [panel.logarithmic()],
+        claims,
+    ))
 }
+
+const PUT: &str = "put / one's";
 
 #[cfg(test)]
 mod tests {

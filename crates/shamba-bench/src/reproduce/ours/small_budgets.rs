@@ -1,23 +1,19 @@
 //! What the least budgets cost in time: imports, scans over many runs of level 0, and a compaction
-//! of many small tables whose filters have many modules. Each measurement is a process of its own,
-//! those to compare alternate.
-use super::rounds::Rounds;
+//! of many small tables whose filters have many modules. Each measurement is a process of its own.
 use crate::cell::{self, Measurement};
-use crate::report::Report;
-use crate::{Error, Result, row};
+use crate::reproduce::prelude::*;
 use shamba::{
     Db, FilterAllocation, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget,
     Options,
 };
 use std::path::PathBuf;
 use std::time::Instant;
-use tempfile::TempDir;
 
 /// A budget that limits nothing here, in MiB.
 const NO_LIMIT: u64 = 1024;
 
 /// Budgets of imports in MiB; scans are under the first, and both are compared with no limit.
-const MEMORY: [u64; 4] = [1, 2, 4, 8];
+const MEMORY: [(u64, f64); 4] = [(1, 3.0), (2, 2.0), (4, 1.5), (8, 1.3)];
 
 /// Runs of level 0 to scan.
 const RUNS: u64 = 40;
@@ -27,20 +23,6 @@ const COMPACTED: u64 = 3_900;
 
 /// Modules of their blocked filters, compared with one.
 const MODULES: u8 = 16;
-
-/// What to measure.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
-    /// Entries of imports and scans, of about 110 bytes.
-    #[arg(long, default_value_t = 200_000)]
-    pub entries: u64,
-    /// Repetitions; medians are reported.
-    #[arg(long, default_value_t = 5)]
-    pub repeat: usize,
-    /// Folder for the databases, which are removed afterwards.
-    #[arg(long, default_value_os_t = std::env::temp_dir())]
-    pub dir: PathBuf,
-}
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -101,7 +83,6 @@ fn value(number: u64) -> [u8; 102] {
 }
 
 impl Measurement for Cell {
-    const NAME: &str = "small-budgets";
     type Found = Measured;
 
     fn measure(&self) -> Result<Measured> {
@@ -227,92 +208,92 @@ impl Cell {
     }
 }
 
-/// A work under a budget in MiB.
-type Task = (Work, u64);
-
-/// Measures; gives the table of imports, and that of scans and of the compaction.
-pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Vec<Report>> {
-    std::fs::create_dir_all(&settings.dir)?;
-    let imports = [true, false].map(|ascending| Work::Import { ascending });
-    let limits = [MEMORY.as_slice(), &[NO_LIMIT]].concat();
-    let imports: Vec<Task> = imports
-        .iter()
-        .flat_map(|&work| limits.iter().map(move |&memory| (work, memory)))
-        .collect();
-    let [one, many] = [1, MODULES].map(|modules| (Work::Compact { modules }, NO_LIMIT));
-    let [least, unlimited] = [MEMORY[0], NO_LIMIT].map(|memory| (Work::Scan, memory));
-    // Each beside what its time is compared with.
-    let others = [
-        ("scan".to_owned(), least, unlimited),
-        ("scan".to_owned(), unlimited, unlimited),
-        ("compact_range, 1 module".to_owned(), one, one),
-        (format!("compact_range, {MODULES} modules"), many, one),
-    ];
-    let cell = |folder: &TempDir, (work, memory)| Cell {
-        dir: folder.path().join("db"),
-        memory,
-        entries: match work {
-            Work::Compact { .. } => COMPACTED,
-            _ => settings.entries,
-        },
-        work,
+/// Imports, scans and compactions under small budgets beside those that nothing limits.
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
+    let entries = lab.scale.tiny_or(2_000, 200_000);
+    let prepared = lab.scratch()?;
+    // A scan is of what was prepared, all else makes a database of its own.
+    let mut measure = |work, memory| -> Result<Measured> {
+        lab.note(format!("{work:?}, {memory} MiB"));
+        let folder = lab.scratch()?;
+        let (entries, folder) = match work {
+            Work::Compact { .. } => (COMPACTED, &folder),
+            Work::Import { .. } => (entries, &folder),
+            Work::Prepare | Work::Scan => (entries, &prepared),
+        };
+        let dir = folder.path().join("db");
+        cell::measure(&Cell {
+            dir,
+            memory,
+            entries,
+            work,
+        })
     };
-    // All scan the same database; whatever writes has a new one.
-    let prepared = tempfile::tempdir_in(&settings.dir)?;
-    cell::measure(&cell(&prepared, (Work::Prepare, NO_LIMIT)))?;
-    let all: Vec<Task> = imports
-        .iter()
-        .copied()
-        .chain(others.iter().map(|(_, task, _)| *task))
-        .collect();
-    let rounds = Rounds::measure(&all, settings.repeat, note, |task, _, _| {
-        if task.0 == Work::Scan {
-            return cell::measure(&cell(&prepared, task));
+    let mut imports = Report::titled(format!("Importing {entries} entries of 110 bytes"));
+    for (order, ascending) in [("in order", true), ("at random", false)] {
+        let work = Work::Import { ascending };
+        let unlimited = measure(work, NO_LIMIT)?;
+        for (memory, _) in MEMORY.into_iter().chain([(NO_LIMIT, 1.0)]) {
+            let seen = match memory {
+                NO_LIMIT => unlimited,
+                _ => measure(work, memory)?,
+            };
+            let amplified = seen.read as f64 / seen.written.max(1) as f64;
+            imports.add(row! {
+                "keys come": order,
+                "memory MiB": memory,
+                "put s": seen.first,
+                "ratio": seen.first / unlimited.first,
+                "in tables s": seen.second,
+                "ratio in tables": seen.second / unlimited.second,
+                "settled s": seen.settled,
+                "flushes": seen.flushes,
+                "MB merged": seen.written as f64 / 1e6,
+                "read / written": Some(amplified).filter(|ratio| *ratio > 0.0),
+            });
         }
-        cell::measure(&cell(&tempfile::tempdir_in(&settings.dir)?, task))
-    })?;
+    }
+    measure(Work::Prepare, NO_LIMIT)?;
+    let least = MEMORY[0].0;
+    let (pressed, free) = (measure(Work::Scan, least)?, measure(Work::Scan, NO_LIMIT)?);
+    let one = measure(Work::Compact { modules: 1 }, NO_LIMIT)?;
+    let many = measure(Work::Compact { modules: MODULES }, NO_LIMIT)?;
+    let others = [
+        ("scan".to_owned(), least, pressed, free),
+        ("scan".to_owned(), NO_LIMIT, free, free),
+        ("compact_range, 1 module".to_owned(), NO_LIMIT, one, one),
+        (
+            format!("compact_range, {MODULES} modules"),
+            NO_LIMIT,
+            many,
+            one,
+        ),
+    ];
     let title = format!(
-        "Importing {} entries of 110 bytes; times to those without a limit; medians of {}",
-        settings.entries,
-        settings.repeat.max(1)
+        "Scans of {entries} entries in {RUNS} runs of level 0, and compact_range of {COMPACTED} \
+         entries in small tables"
     );
-    let imports = Report::of(title, imports, |task| {
-        let of = |value: fn(&Measured) -> f64| rounds.median(&[task], value);
-        let ratio =
-            |value: fn(&Measured) -> f64| rounds.ratio(&[task], &[(task.0, NO_LIMIT)], value);
-        let ascending = task.0 == Work::Import { ascending: true };
-        let amplified = of(|m| m.read as f64 / m.written.max(1) as f64);
-        row! {
-            "keys come": if ascending { "in order" } else { "at random" },
-            "memory MiB": task.1,
-            "put s": of(|m| m.first),
-            "ratio": ratio(|m| m.first),
-            "in tables s": of(|m| m.second),
-            "ratio in tables": ratio(|m| m.second),
-            "settled s": of(|m| m.settled),
-            "flushes": of(|m| m.flushes as f64),
-            "MB merged": of(|m| m.written as f64 / 1e6),
-            "read / written": amplified.filter(|ratio| *ratio > 0.0),
-        }
-    });
-    let title = format!(
-        "Scans of {} entries in {RUNS} runs of level 0, and compact_range of {COMPACTED} entries in \
-         small tables",
-        settings.entries
-    );
-    let others = Report::of(title, others, |(name, task, to)| {
-        // Only scans are made twice.
-        let again = |found: Option<f64>| found.filter(|_| task.0 == Work::Scan);
+    let others = Report::of(title, others, |(name, memory, seen, to)| {
+        let again = |seconds: f64| (seen.second > 0.0).then_some(seconds);
         row! {
             "work": name,
-            "memory MiB": task.1,
-            "s": rounds.median(&[task], |m| m.first),
-            "ratio": rounds.ratio(&[task], &[to], |m| m.first),
-            "again s": again(rounds.median(&[task], |m| m.second)),
-            "ratio again": again(rounds.ratio(&[task], &[to], |m| m.second)),
+            "memory MiB": memory,
+            "s": seen.first,
+            "ratio": seen.first / to.first,
+            "again s": again(seen.second),
+            "ratio again": again(seen.second / to.second),
         }
     });
-    Ok(vec![imports, others])
+    let claims = MEMORY.map(|(memory, aim)| {
+        let own = imports.rows_of("memory MiB", memory);
+        let ratios = ["ratio", "ratio in tables"].map(|column| own.most(column));
+        let what =
+            format!("time of an import under {memory} MiB over that without a limit, at most");
+        Claim::goal_to(what, aim, most_of(&ratios))
+    });
+    let panel = Panel::of_lines("Imports", &imports, "keys come", "memory MiB", "ratio");
+    let setting = format!("Ratios are to a budget of {NO_LIMIT} MiB, which limits nothing.");
+    Ok(Findings::of(setting, [imports, others], [panel], claims))
 }
 
 #[cfg(test)]
