@@ -68,7 +68,8 @@
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let db = Options::new().open(dir.path())?;
 //! let options = KeyspaceOptions::new().merge_policy(MergePolicy::Tiering).size_ratio(4);
-//! let events = db.create_keyspace("events", options)?;
+//! // The keyspace of this name, which is created with these options if there is none.
+//! let events = db.open_keyspace("events", options)?;
 //! events.put("2026-11-22", "picked")?;
 //!
 //! let mut batch = WriteBatch::new();
@@ -76,8 +77,8 @@
 //! batch.put_in(&events, "2026-11-23", "ripened");
 //! db.write(batch, WriteOptions::new())?;
 //!
-//! // At the next open it is there by its name; options are given again.
-//! assert_eq!(db.keyspace("events")?.name(), "events");
+//! // Its options are kept with it, and changed by `alter_keyspace`.
+//! assert_eq!(db.keyspace("events")?.options().size_ratio, 4);
 //! # Ok(()) }
 //! ```
 //!
@@ -204,6 +205,24 @@
 //!
 //! None is for production: files in memory are outside of the [`MemoryBudget`], and gone with the
 //! process. The engine reads and writes in the same way with the feature and without.
+//!
+//! # Names elsewhere
+//! | here | fjall | redb | RocksDB |
+//! |---|---|---|---|
+//! | [`Db`] | `Database` | `Database` | `DB` |
+//! | [`Keyspace`], [`Db::open_keyspace`] | `Keyspace`, `keyspace` | `open_table` | column family |
+//! | [`Db::put`], [`Db::delete`] | `insert`, `remove` | `insert`, `remove` | `Put`, `Delete` |
+//! | [`Db::get`], [`Db::multi_get`] | `get` | `get` | `Get`, `MultiGet` |
+//! | [`Db::first_key_value`] | the same | `first` | `SeekToFirst` |
+//! | [`Db::len`], [`Db::approximate_len`] | the same | `len` | `rocksdb.estimate-num-keys` |
+//! | [`Db::clear`] | `clear` | `delete_table` | `DeleteRange` |
+//! | [`Db::iter`], [`Db::range`], [`Db::prefix`] | the same | `iter`, `range` | bounds of an iterator |
+//! | [`Cursor`] | | | iterator |
+//! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | write transaction | `WriteBatch`, `Write` |
+//! | [`Db::snapshot`] | `snapshot` | read transaction | `GetSnapshot` |
+//! | [`Db::sync`], [`WriteOptions::synced`] | `persist` | `Durability` | `SyncWAL`, `sync` |
+//! | [`Db::checkpoint`] | | | `Checkpoint` |
+//! | [`Db::size_on_disk`] | `disk_space` | `stats` | `rocksdb.total-sst-files-size` |
 //!
 //! # Limits
 //! | what | at most |
