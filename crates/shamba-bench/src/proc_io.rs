@@ -61,7 +61,7 @@ impl ProcessIo {
     }
 }
 
-/// The highest resident size of this process so far (since [`reset_peak_memory`]), in bytes.
+/// The highest resident size of this process so far, in bytes.
 pub fn peak_memory() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     field(&text, "VmHWM:") * 1024
